@@ -15,7 +15,7 @@ mod why;
 
 pub use drill::{Drill, DrillPath, DrillPeer};
 pub use explain::{Explanation, FlowQuestion, Granted, PathReason, PrefixMatch, SeenFlow};
-pub use links::UnusedLink;
+pub use links::{TcpBundle, UnusedLink};
 pub use overlay::{Overlay, OverlayContact, OverlayMember};
 pub use prefixes::{Prefix, Prefixes};
 pub use qos::{FlowExport, Qos, QosClass, QosFlow, QosLoad, QosPort, QosRule, QosUser};
@@ -54,6 +54,9 @@ pub struct Status {
     /// Links that the configuration names and that are not in use.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub unused_links: Vec<UnusedLink>,
+    /// TCP connections that carry datagrams.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub tcp: Vec<TcpBundle>,
     /// Peers from the configuration or with a certificate.
     pub peers: Vec<Peer>,
     /// VPNs, the default one first.

@@ -1,7 +1,7 @@
 //! Conversion of a checked [`Config`] into the engine's configuration types.
 
-use super::Config;
 use super::read::At;
+use super::{Config, TcpFallback};
 use weft_engine::{
     FlowsConfig, LinkConfig, MemberConfig, OverlayConfig, PeerConfig, Prefix, SignalConfig, TransitConfig, VpnConfig,
 };
@@ -77,16 +77,26 @@ impl Config {
         self.flows.router.transit.then_some(TransitConfig { local, addresses })
     }
 
-    /// Returns the settings of the links.
+    /// Returns the settings of the links, each for UDP and for TCP.
     pub fn engine_links(&self) -> Vec<LinkConfig> {
-        let link = |link: &super::Link| LinkConfig {
-            name: link.name.value.clone(),
-            cap: link.max_rate_up,
-            send: link.up,
-            allowed: link.tier.unwrap_or_default().into(),
+        let link = |link: &super::Link| {
+            let allowed = link.tier.unwrap_or_default().into();
+            let udp = LinkConfig {
+                name: link.name.value.clone(),
+                cap: link.max_rate_up,
+                send: link.up && link.tcp.fallback != TcpFallback::Always,
+                allowed,
+            };
+            let tcp = LinkConfig { name: tcp_link_name(&udp.name), send: link.up, ..udp.clone() };
+            [udp, tcp]
         };
-        self.link.iter().map(link).collect()
+        self.link.iter().flat_map(link).collect()
     }
+}
+
+/// Returns the name of the link that stands for TCP connections over a link.
+pub fn tcp_link_name(link: &str) -> String {
+    format!("{link}/tcp")
 }
 
 fn values(prefixes: &[At<Prefix>]) -> Vec<Prefix> {

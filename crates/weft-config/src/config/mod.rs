@@ -29,11 +29,13 @@ pub mod read;
 mod route;
 mod routing;
 mod signal;
+mod tcp;
 mod tcp_er;
 mod vpn;
 
 pub use access::{Access, Openvpn, Pool};
 pub use diagnose::{Diagnostic, Report, Severity, did_you_mean};
+pub use engine::tcp_link_name;
 pub use exit::Exit;
 pub use flows::{FlowSettings, protocol_number, vpn_number};
 pub use host_name::{Addresses, HostName};
@@ -47,6 +49,7 @@ pub use quota::{Quota, QuotaPeriod, QuotaReached};
 pub use route::Route;
 pub use routing::{BfdAddress, Routing, protocol_name};
 pub use signal::{Signal, SignalledFlows};
+pub use tcp::{LinkTcp, PeerTcp, TcpDoor, TcpFallback};
 pub use tcp_er::{Grant, TcpEr};
 pub use vpn::{LoopLaw, Member, Vpn, ingress_entry};
 
@@ -157,6 +160,8 @@ pub struct Link {
     pub tier: Option<PathTier>,
     /// Data that the link may carry in each period, if that is limited.
     pub quota: Option<Quota>,
+    /// When the link carries datagrams in TCP connections.
+    pub tcp: LinkTcp,
 }
 
 /// `[[peer]]`: an adjacent node.
@@ -180,6 +185,8 @@ pub struct Peer {
     pub prefixes: Vec<At<Prefix>>,
     /// `[policy]` with the overrides of `[peer.policy]`.
     pub policy: Policy,
+    /// TCP port at which the peer accepts connections; absent: it is called by UDP alone.
+    pub tcp: Option<PeerTcp>,
 }
 
 /// A whole configuration that passed every check.
@@ -203,6 +210,8 @@ pub struct Config {
     pub out: GoingOut,
     /// `[routing]`: a routing daemon beside this node; absent: no prefix is learnt.
     pub routing: Option<Routing>,
+    /// `[tcp]`: the TCP port at which peers call where UDP does not pass; absent: there is none.
+    pub tcp: Option<TcpDoor>,
     /// `[tcp-er]`: explicit rates for this machine's own sockets; absent: `weft_er` is not loaded.
     pub tcp_er: Option<TcpEr>,
     /// `[signal]`: in-band QoS signalling; absent: none.

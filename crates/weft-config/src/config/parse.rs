@@ -4,7 +4,7 @@ use super::diagnose::{Report, Severity};
 use super::read::{At, Choice, Section};
 use super::{
     Config, Link, LinkChoice, Mtu, Node, Peer, Tun, access, exit, flows, host_name, metrics, network, out, policy,
-    prefix, proxy, quota, route, routing, signal, tcp_er, vpn,
+    prefix, proxy, quota, route, routing, signal, tcp, tcp_er, vpn,
 };
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -48,6 +48,7 @@ pub fn parse_table(report: &Report, root: &DeTable<'_>, directory: &Path) -> Opt
     let out = root.section("out", "[out]").map(out::read).unwrap_or_default();
     let metrics = root.section("metrics", "[metrics]").and_then(|section| metrics::read(section, directory));
     let routing = root.section("routing", "[routing]").map(|section| routing::read(section, directory));
+    let tcp = root.section("tcp", "[tcp]").and_then(|section| tcp::read(section, directory));
     let tcp_er = root.section("tcp-er", "[tcp-er]").map(tcp_er::read);
     let signal = root.section("signal", "[signal]").map(|section| signal::read(section, directory, report));
     let mut links = root.section("links", "[links]").map(links).unwrap_or_default();
@@ -82,6 +83,7 @@ pub fn parse_table(report: &Report, root: &DeTable<'_>, directory: &Path) -> Opt
         exit,
         out,
         routing,
+        tcp,
         tcp_er,
         signal,
         link,
@@ -162,10 +164,11 @@ fn link(mut section: Section<'_, '_>) -> Option<(Link, Option<(String, u32)>)> {
     let up = section.flag("up").unwrap_or(true);
     let tier = section.choice("tier").unwrap_or(Some(PathTier::Primary));
     let quota = quota::read(&mut section);
+    let tcp = tcp::read_link(&mut section);
     section.finish();
     let name = name?;
     let weight = weight.map(|weight| (name.value.clone(), weight));
-    Some((Link { name, max_rate_up, up, tier, quota }, weight))
+    Some((Link { name, max_rate_up, up, tier, quota, tcp }, weight))
 }
 
 /// The tier of a link; `None` is a link that is never used.
@@ -192,6 +195,7 @@ fn peer(
     let endpoints = section.list("endpoints", "[\"192.0.2.1:51900\"]", host_name::endpoint);
     let via = section.list("via", "[\"hub\"], or over two relays [\"hub > far\"]", route::parse).unwrap_or_default();
     let prefixes = section.list("prefixes", "[\"10.9.0.2/32\"]", prefix::parse).unwrap_or_default();
+    let tcp = tcp::read_peer(&mut section, endpoints.as_ref().is_some_and(|endpoints| !endpoints.is_empty()));
     let policy = match section.section("policy", "[peer.policy]") {
         Some(overrides) => policy::read(overrides, base, weighted_links, report),
         None => base.clone(),
@@ -206,7 +210,18 @@ fn peer(
     section.finish();
     let (endpoints, names) = host_name::split(endpoints.unwrap_or_default());
     let (name, public_key) = (name?, public_key?);
-    Some(Peer { name, public_key, preshared_key_file, preshared_key: None, endpoints, names, via, prefixes, policy })
+    Some(Peer {
+        name,
+        public_key,
+        preshared_key_file,
+        preshared_key: None,
+        endpoints,
+        names,
+        via,
+        prefixes,
+        policy,
+        tcp,
+    })
 }
 
 /// Parses the number of a routing table for weft; the kernel owns tables 253 to 255.

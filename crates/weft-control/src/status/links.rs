@@ -15,3 +15,22 @@ pub struct UnusedLink {
     /// A pattern may match none.
     pub is_expected: bool,
 }
+
+/// TCP connections that carry the datagrams of a path.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct TcpBundle {
+    /// The path's link: `NAME/tcp` for a link of this node, `tcp` for connections that it has accepted.
+    pub link: String,
+    /// Address of the peer.
+    pub remote: String,
+    /// Reason for TCP; absent: the peer has called.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub why: Option<String>,
+    /// Number of connections.
+    pub connections: usize,
+    /// Datagrams sent.
+    pub sent_datagrams: u64,
+    /// Datagrams dropped because no connection could send them in time.
+    pub dropped_datagrams: u64,
+}

@@ -35,6 +35,8 @@ pub struct Link {
     subnets: Vec<Prefix>,
     /// Addresses to which the link has no route.
     unreachable: Vec<IpAddr>,
+    /// The only addresses to which the link leads, if it does not lead to all.
+    only: Option<Vec<SocketAddr>>,
 }
 
 impl Link {
@@ -54,6 +56,7 @@ impl Link {
             route,
             subnets,
             unreachable,
+            only: None,
         }
     }
 
@@ -68,6 +71,7 @@ impl Link {
     pub fn reaches(&self, address: &SocketAddr) -> bool {
         match self.route {
             Some(route) => route == *address,
+            None if self.only.is_some() => self.only.iter().flatten().any(|only| only == address),
             None if self.unreachable.contains(&address.ip()) => false,
             None if address.is_ipv4() => self.ipv4,
             None => self.ipv6 && !is_route(address),
@@ -87,11 +91,12 @@ pub struct Links {
     configs: Vec<LinkConfig>,
     subnets: BTreeMap<LinkId, Vec<Prefix>>,
     unreachable: BTreeMap<LinkId, Vec<IpAddr>>,
+    only: BTreeMap<LinkId, Vec<SocketAddr>>,
 }
 
 impl Links {
     pub fn new(configs: Vec<LinkConfig>) -> Links {
-        Links { list: Vec::new(), configs, subnets: BTreeMap::new(), unreachable: BTreeMap::new() }
+        Links { configs, ..Links::default() }
     }
 
     /// Replaces the settings of all links.
@@ -125,9 +130,15 @@ impl Links {
         };
     }
 
-    /// Forgets the subnets and unreachable addresses of a link.
+    /// Sets the only addresses to which a link leads.
+    pub fn set_only(&mut self, link: LinkId, addresses: Vec<SocketAddr>) {
+        self.only.insert(link, addresses);
+    }
+
+    /// Forgets the subnets and the addresses of a link.
     pub fn forget(&mut self, link: LinkId) {
         self.subnets.remove(&link);
+        self.only.remove(&link);
         self.unreachable.remove(&link);
     }
 
@@ -142,6 +153,7 @@ impl Links {
         let (ipv4, ipv6) = (*ipv4, *ipv6);
         let subnets = self.subnets.get(link).cloned().unwrap_or_default();
         let unreachable = self.unreachable.get(link).cloned().unwrap_or_default();
+        let only = self.only.get(link).cloned();
         let mut link = Link {
             id: *link,
             name: name.clone(),
@@ -154,6 +166,7 @@ impl Links {
             route: None,
             subnets,
             unreachable,
+            only,
         };
         link.configure(&self.configs);
         self.list.push(link.clone());

@@ -21,6 +21,14 @@ impl Engine {
         self.links.set_unreachable(link, addresses);
     }
 
+    /// Sets the only remote addresses to which a link leads, such as one whose datagrams travel in TCP connections.
+    ///
+    /// Call it before the link is reported as up. Without this call a link leads to every address that is not
+    /// unreachable.
+    pub fn set_link_remotes(&mut self, link: LinkId, remotes: Vec<SocketAddr>) {
+        self.links.set_only(link, remotes);
+    }
+
     /// Forgets a link that is down for good, and the paths that this node opened over it.
     pub fn forget_link(&mut self, now: Instant, link: LinkId) {
         self.links.forget(link);

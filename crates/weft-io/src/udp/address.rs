@@ -80,7 +80,7 @@ impl RawAddress {
         }
     }
 
-    pub(super) fn as_ptr(&self) -> *const Self {
+    pub(crate) fn as_ptr(&self) -> *const Self {
         self
     }
 }

@@ -9,7 +9,9 @@ use super::watch::watch;
 use crate::cli::Reading;
 use crate::control::ask;
 use crate::outcome::{Failure, Outcome, json};
-use crate::status::{LinkQuota, Overlay, OverlayContact, Peer, Proxy, RefusedPrefix, Relay, Status, TcpEr, VpnMember};
+use crate::status::{
+    LinkQuota, Overlay, OverlayContact, Peer, Proxy, RefusedPrefix, Relay, Status, TcpBundle, TcpEr, VpnMember,
+};
 use crate::table::{Table, bytes, dash, millis, percent, rate, span};
 use std::time::Duration;
 use weft_control::{Request, Response};
@@ -72,6 +74,7 @@ pub fn status(status: &Status) -> String {
     text += &table.to_string();
     text += &super::why::text(status);
     text += &not_tried(status);
+    text += &tcp(status);
     text += &refused(status);
     if let Some(TcpEr { congestion, because, grants }) = &status.tcp_er {
         let because = because.as_ref().map_or_else(String::new, |why| format!(" ({why})"));
@@ -119,6 +122,16 @@ fn not_tried(status: &Status) -> String {
 /// Returns a line for each link that the configuration names and that is not in use.
 fn unused_links(status: &Status) -> String {
     status.unused_links.iter().map(|link| format!("\nlink {} not used: {}\n", link.name, link.why)).collect()
+}
+
+/// Returns a line for the TCP connections of each path.
+fn tcp(status: &Status) -> String {
+    let line = |of: &TcpBundle| {
+        let why = of.why.as_ref().map_or_else(|| "the peer has called".to_owned(), Clone::clone);
+        let TcpBundle { link, remote, connections, dropped_datagrams, .. } = of;
+        format!("\n{link} → {remote}: {connections} TCP connections, {dropped_datagrams} datagrams dropped: {why}\n")
+    };
+    status.tcp.iter().map(line).collect()
 }
 
 /// Returns a line for each refused prefix.
@@ -202,7 +215,7 @@ pub fn paths(status: &Status) -> String {
         "{table}\nQUEUE: delay above the base delay. CAPACITY: estimated, for sending. SENDING, RECEIVING: in the \
          last second. BULK: bulk flows \
          may use the path.\n{}",
-        not_tried(status)
+        not_tried(status) + &tcp(status)
     )
 }
 

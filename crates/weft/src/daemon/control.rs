@@ -43,6 +43,8 @@ pub enum Task {
     Routing(Box<RoutingReport>),
     /// Sense exactly these addresses for `bfdd`.
     Sense(Vec<SensedAddress>),
+    /// Follow TCP connections that were made or lost.
+    Carried(weft_carrier::carrier::Report),
     /// Read the configuration again.
     Reload,
     /// Stop the node.

@@ -15,6 +15,7 @@ use std::os::fd::AsRawFd as _;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
+use weft_carrier::port::Batch;
 use weft_core::pool::{BufId, LARGE_BYTES, Pool};
 use weft_engine::{Departing, Forward, Received, Transmit};
 use weft_io::netlink::{GenerationWatch, LinkWatch};
@@ -162,6 +163,7 @@ impl Datapath {
                 }
             }
             is_behind = self.send_pending(node);
+            self.watch_carriers(node)?;
             self.record_progress();
             node.turns.note(self.clock.now().since(begin));
         }
@@ -249,6 +251,10 @@ impl Datapath {
 
     fn receive(&mut self, node: &mut DaemonNode, link: LinkId) -> io::Result<()> {
         let now = self.clock.now();
+        if node.carriers.port(link).is_some() {
+            self.receive_carried(node, link);
+            return Ok(());
+        }
         let Some(active) = node.links.get_mut(link) else { return Ok(()) };
         bounces::take(&active.socket, &mut self.bounces);
         for bounce in self.bounces.drain(..) {
@@ -262,6 +268,29 @@ impl Datapath {
         let began = self.clock.now();
         while self.receive_batches(node, link) == SLOTS && self.clock.now() - began < INTAKE_OF_A_SOCKET {}
         Ok(())
+    }
+
+    /// Receives datagrams that came by TCP connections.
+    fn receive_carried(&mut self, node: &mut DaemonNode, link: LinkId) {
+        for _ in 0..PACKETS_PER_TURN {
+            let now = self.clock.now();
+            let pool = node.engine.pool();
+            let Some(buf) = pool.alloc_large() else {
+                // The batch is read and dropped, so that the loop does not spin.
+                match node.carriers.port(link).and_then(|port| port.receive(&mut self.out)) {
+                    Some(batch) => node.drops.no_buffer += datagrams(batch.len, batch.stride),
+                    None => return,
+                }
+                continue;
+            };
+            let Some(batch) = node.carriers.port(link).and_then(|port| port.receive(pool.bytes_mut(buf))) else {
+                return pool.release(buf);
+            };
+            let Batch { remote: source, stride, len } = batch;
+            let received = Received { at: now, link, source, destination: None, tos: 0, buf, len, stride };
+            node.engine.handle_datagrams(now, received);
+            node.refresh_entropy();
+        }
     }
 
     /// Receives the batches of one call, and returns their number.
@@ -369,13 +398,24 @@ impl Datapath {
     }
 
     /// Adds new sockets to the poller; closing a socket removes it from the poller.
-    fn watch_sockets(&mut self, node: &DaemonNode) -> io::Result<()> {
+    fn watch_sockets(&mut self, node: &mut DaemonNode) -> io::Result<()> {
+        self.watch_carriers(node)?;
         let active = node.links.active();
         for link in active.iter().filter(|link| !self.watched.contains(&link.id)) {
             self.poller.add(link.socket.as_raw_fd(), FIRST_LINK + u64::from(link.id.0))?;
         }
         self.watched.clear();
         self.watched.extend(active.iter().map(|link| link.id));
+        Ok(())
+    }
+
+    /// Adds the ports of links over TCP to the poller.
+    fn watch_carriers(&mut self, node: &mut DaemonNode) -> io::Result<()> {
+        for link in node.carriers.take_opened() {
+            if let Some(port) = node.carriers.port(link) {
+                self.poller.add(port.as_raw_fd(), FIRST_LINK + u64::from(link.0))?;
+            }
+        }
         Ok(())
     }
 
@@ -420,6 +460,13 @@ fn forward_datagram(node: &mut DaemonNode, now: Instant, forward: &Forward) {
 }
 
 fn send(node: &mut DaemonNode, now: Instant, transmit: &Transmit, out: &[u8]) {
+    if let Some(port) = node.carriers.port(transmit.link) {
+        let stride = transmit.segment_size.map_or(transmit.len, usize::from);
+        if !port.send(transmit.destination, stride, out.get(..transmit.len).unwrap_or_default()) {
+            node.carriers.lost += datagrams(transmit.len, stride);
+        }
+        return;
+    }
     let Leave::With(source) = node.leave(transmit) else { return };
     let Some(active) = node.links.get_mut(transmit.link) else { return };
     let Some(contents) = out.get(..transmit.len) else { return };

@@ -5,6 +5,7 @@
 //! The packet loop alone owns the engine. Other threads send it tasks through bounded channels and wake it. No thread
 //! but the packet loop may delay a packet: disks, logs and other processes are served elsewhere.
 
+mod carriers;
 mod clock;
 mod control;
 mod datapath;

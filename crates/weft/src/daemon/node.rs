@@ -4,12 +4,15 @@
 //! upkeep.
 
 mod answer;
+mod carriers;
 mod events;
 mod links;
 mod quota;
 mod reload;
 mod routing;
 
+use super::carriers::Carriers;
+use super::carriers::fallback::Fallback;
 use super::clock::{self, Clock};
 use super::control::{Task, TaskSender};
 use super::gather::Gathered;
@@ -83,6 +86,10 @@ pub struct DaemonNode {
     pub devices: Devices,
     /// Links on which datagrams are sent.
     pub links: Links,
+    /// Datagrams in TCP connections.
+    pub carriers: Carriers,
+    /// When links use TCP.
+    fallback: Fallback,
     /// Pings without an answer yet.
     pub pings: Pings,
     /// Listings of flows in progress, each with the client that waits for it.
@@ -199,10 +206,14 @@ impl DaemonNode {
         let access = access::AccessHandle::start(&config, &threads)?;
         links.add_own(access.iter().map(access::AccessHandle::device).collect());
         let resolver = ResolverSetting::new(&config, &threads);
+        let carriers =
+            Carriers::start(&config, identity.public_key(), sender.clone(), &threads).map_err(Failure::new)?;
         let mut node = DaemonNode {
             engine,
             devices,
             links,
+            carriers,
+            fallback: Fallback::default(),
             pings: Pings::default(),
             listings: Vec::new(),
             allowances: Allowances::default(),
@@ -250,6 +261,7 @@ impl DaemonNode {
         node.start_routing(&sender);
         node.set_export();
         node.set_resolver();
+        node.open_door();
         // No interface is known yet, so this call only stores which links are wanted.
         node.check_links();
         Ok(node)
@@ -469,6 +481,7 @@ impl DaemonNode {
             self.watch_quotas(now);
         }
         self.recheck_links();
+        self.look_at_carriers(now);
         self.catch_up_telling();
         if now < self.next_upkeep {
             return;
@@ -488,8 +501,10 @@ impl DaemonNode {
         let totals = self.proxy.as_ref().map(|_| self.next_totals);
         let requests =
             [self.stamp_write.next(), self.route_update.next(), self.link_check.next(), self.trial.next_timeout()];
-        let others =
-            [self.pings.next_timeout(), self.platform.next_timeout(), totals].into_iter().chain(requests).flatten();
+        let others = [self.pings.next_timeout(), self.platform.next_timeout(), totals, self.fallback.next_timeout()]
+            .into_iter()
+            .chain(requests)
+            .flatten();
         others.fold(self.next_upkeep.min(self.next_history).min(self.why.next()), Instant::min)
     }
 
@@ -533,6 +548,7 @@ impl DaemonNode {
             kill_switch: self.kill_switch.is_set(),
             trial_ends_in_ms: self.trial.left(now).map(|left| left.as_millis() as u64),
             links: self.links.active().iter().map(link).collect(),
+            tcp: self.tcp_bundles(),
             unused_links: self.links.unused().into_iter().chain(self.links.without_socket()).collect(),
             strangers: why::fill(now, &self.engine, &own, &mut peers),
             peers,
@@ -549,7 +565,7 @@ impl DaemonNode {
             buffers_in_use: snapshot.buffers_in_use,
             buffers_peak: snapshot.buffers_peak,
             no_buffer_drops: self.drops.no_buffer + snapshot.no_buffer_packets,
-            socket_full_drops: self.drops.socket_full,
+            socket_full_drops: self.drops.socket_full + self.carriers.lost,
             dropped_log_lines: self.log.dropped(),
             longest_turn_us: u64::try_from(self.turns.longest.as_micros()).unwrap_or(u64::MAX),
             long_turns: self.turns.long,

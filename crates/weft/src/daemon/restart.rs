@@ -30,6 +30,7 @@ pub fn needs_restart(old: &Config, new: &Config) -> Option<&'static str> {
         ("[routing]", routing(old) != routing(new)),
         ("[network] root", root(old) != root(new)),
         ("[metrics] listen", old.metrics.as_ref().map(|at| &at.value) != new.metrics.as_ref().map(|at| &at.value)),
+        ("[tcp]", old.tcp != new.tcp),
         ("[tun] name", old.tun.name != new.tun.name),
         ("[tun] table", old.tun.table != new.tun.table),
         ("[tun] address", old.tun.addresses != new.tun.addresses),

@@ -6,6 +6,7 @@ mod out;
 mod proxies;
 mod signal;
 mod signal_host;
+mod tcp;
 mod vpns;
 
 use common::{Dir, chmod, mode, stderr, stdout, weft};

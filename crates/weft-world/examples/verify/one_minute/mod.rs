@@ -15,6 +15,7 @@ pub const TOPIC: Topic = Topic {
         Part { name: "exit", run: exit },
         Part { name: "links", run: links },
         Part { name: "out", run: out },
+        Part { name: "tcp", run: tcp },
         Part { name: "packages", run: packages },
     ],
 };
@@ -75,6 +76,25 @@ fn out(context: &Context) -> Vec<Check> {
             claim("resolv.conf comes back byte for byte, also as a link", "weft", &["--bin", "weft"], "resolv_conf::"),
             claim("any bytes are a DNS answer or none", "weft", &["--bin", "weft"], "names::direct"),
             claim("bad input for each key of [out] has a place", "weft", &["--test", "config"], "out::"),
+        ],
+    )
+}
+
+/// The kernel tests measure UDP and TCP in one run.
+fn tcp(context: &Context) -> Vec<Check> {
+    let kernel = &["--test", "tcp"];
+    run(
+        context,
+        &[
+            claim("no UDP: a session by TCP within 300 ms, and UDP again", "weft", kernel, "a_link_without"),
+            claim("1 % loss: at least 0.8 of UDP's goodput", "weft", kernel, "nearly"),
+            claim("TCP beside UDP is never slower than UDP", "weft", kernel, "slows_it_never"),
+            claim("port 443 shared with a web server, strangers see it", "weft", kernel, "share_the_port"),
+            claim("600 silent strangers take no place from others", "weft", kernel, "silent_strangers"),
+            claim("by an HTTP proxy", "weft", kernel, "a_proxy_makes"),
+            claim("any bytes are frames and greetings, or an error", "weft-carrier", LIB, ""),
+            claim("when a link calls by TCP and returns to UDP", "weft", &["--bin", "weft"], "fallback::"),
+            claim("bad input for each key of TCP has a place", "weft", &["--test", "config"], "tcp::"),
         ],
     )
 }

@@ -4,7 +4,7 @@
 //! `daemon`.
 
 pub mod clients;
-mod pem;
+pub mod pem;
 pub mod pki;
 pub mod profile;
 pub mod server;

@@ -106,6 +106,14 @@ const NODE: &[Family<Status>] = &[
         "Datagrams that the kernel did not accept: a socket buffer was full.",
         |n| number(n.socket_full_drops),
     ),
+    gauge("weft_tcp_connections", "TCP connections that carry datagrams.", |n| {
+        number(n.tcp.iter().map(|of| of.connections as u64).sum())
+    }),
+    counter(
+        "weft_tcp_dropped_datagrams_total",
+        "Datagrams dropped because no TCP connection in use now could send them in time.",
+        |n| number(n.tcp.iter().map(|of| of.dropped_datagrams).sum()),
+    ),
     counter("weft_log_dropped_lines_total", "Log lines dropped: the log was not read in time.", |n| {
         number(n.dropped_log_lines)
     }),
@@ -366,6 +374,7 @@ mod tests {
             trial_ends_in_ms: None,
             inner_mtu: 1_440,
             unused_links: Vec::new(),
+            tcp: Vec::new(),
             links: Vec::new(),
             peers: Vec::new(),
             // A VPN may have the name that stands for the default VPN.

@@ -14,6 +14,7 @@ impl DaemonNode {
             Task::Routing(report) => self.routing.report = *report,
             Task::Sense(addresses) => self.sense(addresses),
             Task::Stop => self.stop("signal"),
+            Task::Carried(report) => self.on_carried(report),
             Task::Reload => {
                 // The log has the result.
                 let _ = self.reload();

@@ -10,11 +10,13 @@ impl DaemonNode {
             Event::Established { peer, fresh } => {
                 let how = if fresh { "established" } else { "established again" };
                 self.log_of(peer, format_args!("session {how}"));
+                self.fallback.look_again(self.clock.now());
                 self.tell_watched();
                 self.stamp_write.want();
             }
             Event::Lost { peer, cause } => {
                 self.log_of(peer, format_args!("session lost: {cause}"));
+                self.fallback.look_again(self.clock.now());
                 self.tell_watched();
             }
             Event::StampRefused { peer, refused, by_peer } => {
@@ -26,7 +28,8 @@ impl DaemonNode {
             Event::KeyShared { peer, is_own } => self.log.error(stamps::shared(&self.peer_name(peer), is_own)),
             Event::Path { peer, path, link, remote, state, cause } => {
                 self.tell_watched();
-                let link = self.engine.route_name(link).unwrap_or_else(|| self.links.name(link)).to_owned();
+                self.fallback.look_again(self.clock.now());
+                let link = self.link_name(link);
                 let remote = view::remote(&remote);
                 let (name, state, cause) = (self.peer_name(peer), state.to_string(), cause.to_owned());
                 let change = PathChange { number: 0, peer: name, path: path.0, link, remote, state, cause };

@@ -74,6 +74,9 @@ impl DaemonNode {
                 LinkChange::Up(event) => self.on_link_up(now, event),
                 LinkChange::Down { event, name, cause } => {
                     self.log.info(format_args!("link {name} out of use: {cause}"));
+                    if let LinkEvent::Down { link, .. } = &event {
+                        self.forget_carriers(now, *link);
+                    }
                     self.engine.handle_link(now, event);
                 }
                 LinkChange::Forgotten(link) => self.engine.forget_link(now, link),
@@ -96,5 +99,6 @@ impl DaemonNode {
             self.engine.set_unreachable(*link, unreachable);
         }
         self.engine.handle_link(now, event);
+        self.fallback.look_again(now);
     }
 }

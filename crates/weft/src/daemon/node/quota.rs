@@ -84,7 +84,8 @@ impl DaemonNode {
     /// Returns the settings of the links for the engine. A quota that is used up limits them.
     pub(super) fn links_within_quotas(&self) -> Vec<LinkConfig> {
         let mut links = self.config.engine_links();
-        for (link, config) in links.iter_mut().zip(&self.config.link) {
+        // Each link has two entries: one for UDP, one for TCP.
+        for (link, config) in links.iter_mut().zip(self.config.link.iter().flat_map(|link| [link, link])) {
             match self.quotas.quotas.consequence(config) {
                 Some(QuotaReached::Sparse) => link.allowed.is_sparse_only = true,
                 Some(QuotaReached::Backup) => link.allowed.tier = link.allowed.tier.max(PathTier::Backup),

@@ -100,6 +100,7 @@ impl DaemonNode {
         self.set_export();
         self.set_resolver();
         self.apply_quotas(self.clock.now());
+        self.fallback.look_again(self.clock.now());
         self.set_routes(true);
         self.refresh_routing();
         self.end_unwanted_kill_switch();

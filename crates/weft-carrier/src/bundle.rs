@@ -1,0 +1,391 @@
+//! Several connections to one remote node, and the choice of the one by which a datagram leaves.
+//!
+//! A lost TCP segment delays what follows it on the same connection. Datagrams therefore leave by the connection with the
+//! least data in flight, and short datagrams have connections of their own.
+
+use crate::greeting::{BundleId, Lane};
+use crate::member::Way;
+use std::time::{Duration, Instant};
+
+/// Length of a datagram, in bytes, up to which it is short. Tuned: acknowledgements, reports, calls and pings.
+const SHORT: usize = 400;
+/// Maximum number of connections of a bundle that carry short datagrams.
+const MOST_SHORT: usize = 4;
+/// Maximum number of connections of a bundle that carry long datagrams.
+const MOST_BULK: usize = 12;
+/// Maximum number of connections of a bundle. *Derived*.
+pub const MOST: usize = MOST_SHORT + MOST_BULK;
+/// Maximum number of connections that are opened at the same time.
+const MOST_OPENING: usize = 4;
+/// Bytes in flight on the best connection from which another one is opened, for short and for long datagrams.
+///
+/// *Tuned*: a lost segment delays at most about so many bytes.
+const CROWDED: [u64; 2] = [1_000, 20_000];
+/// Time that unsent data of a lane may take to leave. Older data is worth less than none.
+const LONGEST_WAIT: Duration = Duration::from_millis(15);
+/// Unsent bytes that a lane may always have: a batch of the packet loop.
+const LEAST_UNSENT: f64 = 16_384.0;
+/// Interval at which rates are measured.
+const WINDOW: Duration = Duration::from_millis(50);
+/// Long datagrams in flight that a bundle may always have, in bytes.
+const LEAST_IN_FLIGHT: f64 = 65_536.0;
+/// Time beyond the round trip for whose data a bundle may have in flight. The network's queue holds no more of it.
+///
+/// *Tuned*: with less, data that waits behind a lost segment would count as too much.
+const QUEUE: Duration = Duration::from_millis(20);
+/// Part of the round trip that is added for data that waits behind lost segments. *Tuned*: 1 % of segments lost.
+const BEHIND_LOSSES: f64 = 0.8;
+/// Factor by which the highest rate of delivery counts less in each window. *Tuned*: half of it after a second.
+const FADING: f64 = 0.966;
+
+/// Number of datagrams, of which one sent again by TCP makes a bundle lossy. Tuned: below, few datagrams wait.
+const LOSSY: u64 = 1_000;
+/// Number of short datagrams that are remembered, so that a copy is delivered once.
+const RECENT: usize = 128;
+/// Bytes by which a datagram is recognised: its header with the packet number, and the beginning of its ciphertext.
+const MARK: usize = 24;
+
+/// State of a connection when a datagram is to leave.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Standing {
+    /// Number of the connection.
+    pub token: u64,
+    /// What the connection carries.
+    pub lane: Lane,
+    /// Bytes that the kernel has not sent.
+    pub unsent: u64,
+    /// Bytes that the other side has not acknowledged, including the unsent ones.
+    pub unacknowledged: u64,
+    /// True if earlier data has not even left the program.
+    pub is_blocked: bool,
+}
+
+/// Decision about a datagram.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Choice {
+    /// The connection by which it leaves. `None`: it is dropped.
+    pub token: Option<u64>,
+    /// The next best connection, by which a copy may leave.
+    pub copy: Option<u64>,
+    /// True if another connection would help.
+    pub is_crowded: bool,
+}
+
+/// Returns the lane of datagrams of this length.
+pub fn lane_of(len: usize) -> Lane {
+    if len <= SHORT { Lane::Short } else { Lane::Bulk }
+}
+
+/// Returns the length of the part of a batch whose datagrams belong to one lane. A short last datagram is a part of its own.
+pub fn part_of(len: usize, stride: usize) -> usize {
+    let last = len % stride;
+    if last > 0 && len > stride && lane_of(last) != lane_of(stride) { len - last } else { len }
+}
+
+/// Returns the number of connections that a lane may have.
+pub fn most(lane: Lane) -> usize {
+    match lane {
+        Lane::Short => MOST_SHORT,
+        Lane::Bulk => MOST_BULK,
+    }
+}
+
+/// Bytes that the connections of a lane may hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Allowed {
+    /// Bytes that the kernel has not sent.
+    pub unsent: u64,
+    /// Bytes that are not acknowledged.
+    pub in_flight: u64,
+}
+
+/// Chooses the connection for a datagram of a lane.
+pub fn choose(standings: &[Standing], lane: Lane, allowed: Allowed) -> Choice {
+    let has_lane = standings.iter().any(|of| of.lane == lane);
+    let of_lane = || standings.iter().filter(|of| !has_lane || of.lane == lane);
+    let free = || of_lane().filter(|of| !of.is_blocked);
+    let best = free().min_by_key(|of| (of.unacknowledged, of.token));
+    let second = free().filter(|of| Some(of.token) != best.map(|best| best.token));
+    let is_full = of_lane().map(|of| of.unsent).sum::<u64>() > allowed.unsent
+        || of_lane().map(|of| of.unacknowledged).sum::<u64>() > allowed.in_flight;
+    let crowded = CROWDED[lane as usize];
+    Choice {
+        token: best.filter(|_| !is_full).map(|of| of.token),
+        copy: second.min_by_key(|of| (of.unacknowledged, of.token)).map(|of| of.token),
+        is_crowded: !has_lane || best.is_none_or(|of| of.unacknowledged >= crowded),
+    }
+}
+
+/// The connections to one remote node by one link.
+pub struct Bundle {
+    /// Number that its connections share.
+    pub id: BundleId,
+    /// How to open another connection. `None` at the node that was called.
+    pub way: Option<Way>,
+    /// Numbers of its connections.
+    pub members: Vec<u64>,
+    /// Number of connections that are being opened.
+    pub opening: usize,
+    /// True once a connection was open.
+    pub is_up: bool,
+    /// Time at which something last arrived.
+    pub heard: Instant,
+    /// Datagrams sent.
+    pub sent: u64,
+    /// Datagrams dropped because no connection could send them.
+    pub dropped: u64,
+    /// Number of connections of each lane, including one that is being opened.
+    counts: [usize; 2],
+    rate: f64,
+    window: (Instant, u64),
+    /// Highest rate lately at which data was acknowledged, in bytes per second.
+    delivery: f64,
+    /// Time of the last look at the connections, and what they had acknowledged.
+    delivered: (Instant, u64),
+    least_rtt: Duration,
+    /// Bytes received by each lane in a window: at most lately, and in the present one.
+    received: [[u64; 2]; 2],
+    received_since: Instant,
+    /// True if TCP sends noticeably many segments again, so that a copy of a short datagram is worth its bytes.
+    pub is_lossy: bool,
+    /// Datagrams sent and segments sent again, up to the last look.
+    looked: (u64, u64),
+    recent: Box<[[u8; MARK]; RECENT]>,
+    next_recent: usize,
+}
+
+impl Bundle {
+    /// Returns a bundle without connections.
+    pub fn new(id: BundleId, way: Option<Way>, now: Instant) -> Bundle {
+        Bundle {
+            id,
+            way,
+            members: Vec::new(),
+            opening: 0,
+            is_up: false,
+            heard: now,
+            sent: 0,
+            dropped: 0,
+            counts: [0; 2],
+            rate: 0.0,
+            window: (now, 0),
+            delivery: 0.0,
+            delivered: (now, 0),
+            least_rtt: Duration::ZERO,
+            received: [[0; 2]; 2],
+            received_since: now,
+            is_lossy: false,
+            looked: (0, 0),
+            recent: Box::new([[0; MARK]; RECENT]),
+            next_recent: 0,
+        }
+    }
+
+    /// Takes the number of segments that all connections have sent again so far.
+    pub fn on_retransmitted(&mut self, segments: u64) {
+        let (sent, again) = (self.sent - self.looked.0, segments.saturating_sub(self.looked.1));
+        if sent >= LOSSY || again > 0 {
+            self.is_lossy = again * LOSSY >= sent;
+            self.looked = (self.sent, segments);
+        }
+    }
+
+    /// Returns true if a copy of this short datagram has arrived lately.
+    pub fn has_arrived(&mut self, datagram: &[u8]) -> bool {
+        let mut mark = [0; MARK];
+        let len = datagram.len().min(MARK);
+        mark[..len].copy_from_slice(&datagram[..len]);
+        if self.recent.contains(&mark) {
+            return true;
+        }
+        self.recent[self.next_recent] = mark;
+        self.next_recent = (self.next_recent + 1) % RECENT;
+        false
+    }
+
+    /// Adds a connection.
+    pub fn add(&mut self, token: u64, lane: Lane) {
+        self.members.push(token);
+        self.counts[lane as usize] += 1;
+    }
+
+    /// Removes a connection.
+    pub fn remove(&mut self, token: u64, lane: Lane) {
+        let before = self.members.len();
+        self.members.retain(|member| *member != token);
+        self.counts[lane as usize] -= before - self.members.len();
+    }
+
+    /// Returns true if this node may open another connection of a lane now.
+    pub fn can_grow(&self, lane: Lane) -> bool {
+        self.way.is_some() && self.is_up && self.opening < MOST_OPENING && self.counts[lane as usize] < most(lane)
+    }
+
+    /// Notes bytes that arrived by a lane now. Returns true if the other side could use another connection.
+    ///
+    /// The node that was called opens none, so the caller infers from what arrives how much the other side sends.
+    pub fn on_received(&mut self, now: Instant, lane: Lane, bytes: usize) -> bool {
+        self.heard = now;
+        if now - self.received_since >= WINDOW {
+            self.received_since = now;
+            for [most, present] in &mut self.received {
+                *most = (*most * 3 / 4).max(std::mem::take(present));
+            }
+        }
+        let [most, present] = &mut self.received[lane as usize];
+        *present += bytes as u64;
+        let wanted = 1 + *most / CROWDED[lane as usize];
+        (self.counts[lane as usize] as u64) < wanted && self.can_grow(lane)
+    }
+
+    /// Returns what a lane may hold: unsent data that leaves within [`LONGEST_WAIT`], and no long queue in the network.
+    pub fn allowed(&self, lane: Lane) -> Allowed {
+        let unsent = (self.rate * LONGEST_WAIT.as_secs_f64()).max(LEAST_UNSENT) as u64;
+        let time = self.least_rtt.mul_f64(1.0 + BEHIND_LOSSES) + QUEUE;
+        let in_flight = match lane {
+            Lane::Short => u64::MAX,
+            Lane::Bulk => (self.delivery * time.as_secs_f64()).max(LEAST_IN_FLIGHT) as u64,
+        };
+        Allowed { unsent, in_flight }
+    }
+
+    /// True if it is time for [`Bundle::on_delivered`].
+    pub fn wants_look(&self, now: Instant) -> bool {
+        now - self.delivered.0 >= WINDOW
+    }
+
+    /// Takes the bytes that all connections have seen acknowledged so far, and their least round-trip time.
+    pub fn on_delivered(&mut self, now: Instant, acknowledged: u64, least_rtt: Duration) {
+        let (since, before) = std::mem::replace(&mut self.delivered, (now, acknowledged));
+        // A connection that ended takes its count with it.
+        let rate = acknowledged.saturating_sub(before) as f64 / (now - since).as_secs_f64().max(0.001);
+        self.delivery = (self.delivery * FADING).max(rate);
+        self.least_rtt = least_rtt;
+    }
+
+    /// Notes bytes that were sent now.
+    pub fn on_sent(&mut self, now: Instant, bytes: usize) {
+        self.window.1 += bytes as u64;
+        let time = now - self.window.0;
+        if time >= WINDOW {
+            self.rate = (self.rate * 0.75).max(self.window.1 as f64 / time.as_secs_f64());
+            self.window = (now, 0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    fn standing() -> impl Strategy<Value = Standing> {
+        (any::<bool>(), 0..50_000u64, 0..50_000u64, any::<bool>()).prop_map(|(is_bulk, unsent, sent, is_blocked)| {
+            let lane = if is_bulk { Lane::Bulk } else { Lane::Short };
+            Standing { token: 0, lane, unsent, unacknowledged: unsent + sent, is_blocked }
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn the_least_loaded_connection_of_the_lane_is_chosen(
+            mut standings in vec(standing(), 0..10), is_bulk: bool, unsent in 0..100_000u64, in_flight in 0..400_000u64,
+        ) {
+            let allowed = Allowed { unsent, in_flight };
+            standings.iter_mut().enumerate().for_each(|(at, of)| of.token = at as u64);
+            let lane = if is_bulk { Lane::Bulk } else { Lane::Short };
+            let choice = choose(&standings, lane, allowed);
+            let has_lane = standings.iter().any(|of| of.lane == lane);
+            let eligible: Vec<_> = standings.iter().filter(|of| of.lane == lane || !has_lane).collect();
+            let is_full = eligible.iter().map(|of| of.unsent).sum::<u64>() > unsent
+                || eligible.iter().map(|of| of.unacknowledged).sum::<u64>() > in_flight;
+            match choice.token {
+                Some(token) => {
+                    let chosen = standings[token as usize];
+                    prop_assert!(eligible.iter().any(|of| of.token == token) && !chosen.is_blocked);
+                    let free = eligible.iter().filter(|of| !of.is_blocked);
+                    prop_assert!(free.clone().all(|of| of.unacknowledged >= chosen.unacknowledged));
+                    prop_assert!(!is_full && choice.copy != Some(token));
+                }
+                None => prop_assert!(is_full || eligible.iter().all(|of| of.is_blocked)),
+            }
+        }
+    }
+
+    #[test]
+    fn a_caller_to_whom_much_is_sent_opens_connections_up_to_the_limit() {
+        let begin = Instant::now();
+        let remote = "192.0.2.1:443".parse().unwrap();
+        let way = Way { link: 1, remote, to: remote, device: None, mark: 0, key: [0; 32], name: None, proxy: None };
+        let mut bundle = Bundle::new([0; 16], Some(way), begin);
+        bundle.is_up = true;
+        bundle.add(0, Lane::Bulk);
+        let receive = |mbit_per_s: usize, from: u64, bundle: &mut Bundle| {
+            for ms in from..from + 1_000 {
+                if bundle.on_received(begin + Duration::from_millis(ms), Lane::Bulk, mbit_per_s * 125) {
+                    bundle.add(ms, Lane::Bulk);
+                }
+            }
+            bundle.members.len()
+        };
+        assert_eq!(receive(1, 0, &mut bundle), 1);
+        assert_eq!(receive(10, 1_000, &mut bundle), 4);
+        assert_eq!(receive(200, 2_000, &mut bundle), MOST_BULK);
+        bundle.remove(0, Lane::Bulk);
+        bundle.remove(0, Lane::Bulk);
+        assert!(bundle.can_grow(Lane::Bulk) && bundle.members.len() == MOST_BULK - 1);
+        bundle.way = None;
+        assert!(!bundle.can_grow(Lane::Bulk), "the node that was called calls nobody");
+    }
+
+    #[test]
+    fn a_copy_is_recognised_among_the_recent_datagrams() {
+        let mut bundle = Bundle::new([0; 16], None, Instant::now());
+        let datagram = |number: usize| [&number.to_be_bytes()[..], &[7; 100]].concat();
+        assert!((0..RECENT).all(|number| !bundle.has_arrived(&datagram(number))));
+        assert!((0..RECENT).all(|number| bundle.has_arrived(&datagram(number))));
+        assert!(!bundle.has_arrived(&datagram(RECENT)) && !bundle.has_arrived(&datagram(0)), "the oldest is forgotten");
+    }
+
+    #[test]
+    fn one_segment_in_a_thousand_makes_a_bundle_lossy() {
+        let mut bundle = Bundle::new([0; 16], None, Instant::now());
+        let mut look = |sent, again| {
+            bundle.sent += sent;
+            bundle.on_retransmitted(again);
+            bundle.is_lossy
+        };
+        assert_eq!([look(900, 0), look(50, 1), look(10, 1), look(5_000, 2)], [false, true, true, false]);
+    }
+
+    proptest! {
+        #[test]
+        fn a_batch_is_cut_before_a_short_last_datagram(stride in 1usize..9_000, count in 1usize..7, last in 0usize..9_000) {
+            let len = stride * count + last % stride;
+            let part = part_of(len, stride);
+            let lanes = |from: usize, to: usize| vec![0; to - from].chunks(stride).map(|of| lane_of(of.len())).collect::<Vec<_>>();
+            prop_assert!(part > 0 && lanes(0, part).windows(2).all(|two| two[0] == two[1]));
+            prop_assert!(part == len || lanes(part, len) == [Lane::Short]);
+        }
+    }
+
+    #[test]
+    fn unsent_data_is_bounded_by_time_and_not_less_than_a_batch() {
+        let begin = Instant::now();
+        let mut bundle = Bundle::new([0; 16], None, begin);
+        assert_eq!(bundle.allowed(Lane::Bulk), Allowed { unsent: 16_384, in_flight: 65_536 });
+        // 50 Mbit/s and a round trip of 40 ms.
+        for ms in 1..=100 {
+            let now = begin + Duration::from_millis(ms);
+            bundle.on_sent(now, 6_250);
+            if bundle.wants_look(now) {
+                bundle.on_delivered(now, ms * 6_250, Duration::from_millis(40));
+            }
+        }
+        let Allowed { unsent, in_flight } = bundle.allowed(Lane::Bulk);
+        assert!((90_000..=100_000).contains(&unsent), "{unsent}");
+        assert!((360_000..=365_000).contains(&in_flight), "{in_flight}");
+        assert_eq!(bundle.allowed(Lane::Short).in_flight, u64::MAX);
+    }
+}

@@ -1,0 +1,545 @@
+//! The carrier thread's loop: it moves datagrams between the packet loop's ports and the connections of all bundles.
+
+use crate::bundle::{Bundle, MOST, Standing, choose, lane_of, part_of};
+use crate::frame;
+use crate::greeting::{BundleId, Greeting, Lane};
+use crate::member::{Call, Member, Way};
+use crate::port::Port;
+use crate::stream::{Arrived, TlsStream};
+use crate::tls::Caller;
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use weft_io::stream::{info, unacknowledged_bytes, unsent_bytes};
+use weft_io::wait::{Poller, Ready, Waker};
+
+/// Maximum number of orders that wait.
+const MAX_ORDERS: usize = 256;
+/// Maximum number of accepted bundles.
+const MAX_ACCEPTED: usize = 1_024;
+/// Maximum number of messages read from a port in a turn.
+const MESSAGES_PER_TURN: usize = 32;
+/// Maximum number of reads of one connection in a turn.
+const READS_PER_TURN: usize = 8;
+/// Size of the buffer for a port's messages, in bytes: the largest batch of the packet loop.
+const MESSAGE: usize = 65_536;
+/// Maximum length of a batch to the packet loop, in bytes.
+const LONGEST_BATCH: usize = 49_152;
+/// Maximum time for a call, including a proxy and the TLS handshake.
+const LONGEST_CALL: Duration = Duration::from_secs(4);
+/// Silence after which an accepted bundle ends. A node probes its paths more often.
+const LONGEST_SILENCE: Duration = Duration::from_secs(120);
+/// Interval of periodic work.
+const UPKEEP: Duration = Duration::from_millis(250);
+
+const WAKER: u64 = 0;
+const FIRST_MEMBER: u64 = 16;
+/// Token of the first port; the link's number is added.
+const FIRST_PORT: u64 = 1 << 40;
+
+/// An order to the carrier thread.
+pub enum Order {
+    /// Serve this port for the link of this number.
+    Serve(u32, Port),
+    /// Call a node.
+    Open(Way),
+    /// End the bundle of this link and remote address.
+    Close(u32, SocketAddr),
+    /// Take over an accepted connection for the link of this number.
+    Adopt(u32, Box<Accepted>),
+}
+
+/// An accepted connection whose greeting is valid.
+pub struct Accepted {
+    /// The connection.
+    pub stream: TlsStream,
+    /// The greeting.
+    pub greeting: Greeting,
+    /// Bytes that followed the greeting.
+    pub rest: Vec<u8>,
+    /// Address of the caller.
+    pub from: SocketAddr,
+}
+
+/// A message of the carrier thread.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Report {
+    /// The first connection of a called bundle is open.
+    Up(u32, SocketAddr),
+    /// The last connection of a called bundle is closed, or the call failed for this reason.
+    Down(u32, SocketAddr, String),
+}
+
+/// A bundle as shown to users.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BundleView {
+    /// Number of the local link.
+    pub link: u32,
+    /// Address of the remote node.
+    pub remote: SocketAddr,
+    /// Number of open connections.
+    pub connections: usize,
+    /// Datagrams sent.
+    pub sent: u64,
+    /// Datagrams dropped because no connection could send them in time.
+    pub dropped: u64,
+}
+
+/// Gives orders to the carrier thread, and reads what it shows.
+#[derive(Clone)]
+pub struct Handle {
+    orders: SyncSender<Order>,
+    waker: Arc<Waker>,
+    shown: Arc<Mutex<Vec<BundleView>>>,
+}
+
+impl Handle {
+    /// Gives an order. Returns false if the thread has ended or is far behind. Never blocks.
+    pub fn order(&self, order: Order) -> bool {
+        self.orders.try_send(order).is_ok() && self.waker.wake().is_ok()
+    }
+
+    /// Returns the bundles, as of the last quarter of a second.
+    pub fn shown(&self) -> Vec<BundleView> {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Link and remote address of a bundle.
+type Key = (u32, SocketAddr);
+
+enum Entry {
+    Calling(Box<Call>, Key),
+    Open(Box<Member>, Key),
+}
+
+/// The loop's state.
+pub struct CarrierLoop {
+    poller: Poller,
+    waker: Arc<Waker>,
+    orders: Receiver<Order>,
+    report: Box<dyn FnMut(Report) + Send>,
+    random: fn() -> io::Result<BundleId>,
+    caller: Caller,
+    ports: BTreeMap<u32, Port>,
+    entries: BTreeMap<u64, Entry>,
+    bundles: BTreeMap<Key, Bundle>,
+    /// Accepted bundles by their ids.
+    accepted: BTreeMap<BundleId, Key>,
+    next_token: u64,
+    next_upkeep: Instant,
+    ready: Vec<Ready>,
+    message: Box<[u8]>,
+    framed: Vec<u8>,
+    standings: Vec<Standing>,
+    shown: Arc<Mutex<Vec<BundleView>>>,
+}
+
+impl CarrierLoop {
+    /// Returns the loop and a handle to it. `random` returns fresh random bytes; `report` must not block for long.
+    ///
+    /// # Errors
+    /// Returns the kernel's error.
+    pub fn new(
+        random: fn() -> io::Result<BundleId>,
+        report: Box<dyn FnMut(Report) + Send>,
+    ) -> io::Result<(CarrierLoop, Handle)> {
+        let (poller, waker) = (Poller::new()?, Arc::new(Waker::new()?));
+        poller.add(waker.as_raw_fd(), WAKER)?;
+        let (orders, receiver) = sync_channel(MAX_ORDERS);
+        let shown = Arc::new(Mutex::new(Vec::new()));
+        let handle = Handle { orders, waker: Arc::clone(&waker), shown: Arc::clone(&shown) };
+        let carrier = CarrierLoop {
+            poller,
+            waker,
+            orders: receiver,
+            report,
+            random,
+            caller: Caller::new().map_err(io::Error::other)?,
+            ports: BTreeMap::new(),
+            entries: BTreeMap::new(),
+            bundles: BTreeMap::new(),
+            accepted: BTreeMap::new(),
+            next_token: FIRST_MEMBER,
+            next_upkeep: Instant::now(),
+            ready: Vec::new(),
+            message: vec![0; MESSAGE].into(),
+            framed: Vec::with_capacity(MESSAGE),
+            standings: Vec::with_capacity(MOST),
+            shown,
+        };
+        Ok((carrier, handle))
+    }
+
+    /// Waits until there is work.
+    ///
+    /// # Errors
+    /// Returns the kernel's error.
+    pub fn wait(&mut self) -> io::Result<()> {
+        let wait = (!self.bundles.is_empty()).then(|| self.next_upkeep.saturating_duration_since(Instant::now()));
+        self.poller.wait(wait, &mut self.ready)
+    }
+
+    /// Does the work that [`CarrierLoop::wait`] found.
+    ///
+    /// # Errors
+    /// Returns the kernel's error.
+    pub fn work(&mut self) -> io::Result<()> {
+        let ready = std::mem::take(&mut self.ready);
+        for source in &ready {
+            match source.token {
+                WAKER => {
+                    self.waker.clear()?;
+                    while let Ok(order) = self.orders.try_recv() {
+                        self.obey(order)?;
+                    }
+                }
+                token if token >= FIRST_PORT => self.send_from((token - FIRST_PORT) as u32),
+                token => self.serve(token, source),
+            }
+        }
+        self.ready = ready;
+        let now = Instant::now();
+        if now >= self.next_upkeep {
+            self.next_upkeep = now + UPKEEP;
+            self.end_stale(now);
+            self.show();
+        }
+        Ok(())
+    }
+
+    fn obey(&mut self, order: Order) -> io::Result<()> {
+        let now = Instant::now();
+        match order {
+            Order::Serve(link, port) => {
+                self.poller.add(port.as_raw_fd(), FIRST_PORT + u64::from(link))?;
+                self.ports.insert(link, port);
+            }
+            Order::Open(way) => {
+                let key = (way.link, way.remote);
+                self.close(&key);
+                let id = (self.random)()?;
+                self.bundles.insert(key, Bundle::new(id, Some(way), now));
+                self.call(&key, Lane::Short);
+            }
+            Order::Close(link, remote) => self.close(&(link, remote)),
+            Order::Adopt(link, accepted) => self.adopt(link, *accepted, now),
+        }
+        Ok(())
+    }
+
+    /// Begins one more connection of a called bundle.
+    fn call(&mut self, key: &Key, lane: Lane) {
+        let Some(bundle) = self.bundles.get_mut(key) else { return };
+        let Some(way) = &bundle.way else { return };
+        let greeting = Greeting { bundle: bundle.id, lane };
+        match Call::begin(&self.caller, way, greeting) {
+            Ok(call) => {
+                let (token, fd) = (self.next_token, call.as_raw_fd());
+                self.next_token += 1;
+                bundle.opening += 1;
+                bundle.add(token, lane);
+                self.entries.insert(token, Entry::Calling(Box::new(call), *key));
+                let watched = self.poller.add(fd, token).and_then(|()| self.poller.watch_writable(fd, token, true));
+                if let Err(why) = watched {
+                    self.remove(token, &why.to_string());
+                }
+            }
+            Err(why) if bundle.members.is_empty() => self.end(key, &why.to_string()),
+            Err(_) => {}
+        }
+    }
+
+    fn adopt(&mut self, link: u32, accepted: Accepted, now: Instant) {
+        let Accepted { stream, greeting, rest, from } = accepted;
+        let key = match self.accepted.get(&greeting.bundle) {
+            Some(key) => *key,
+            None if self.accepted.len() >= MAX_ACCEPTED => return,
+            None => {
+                let key = (link, from);
+                // The caller's port is in use again, so the earlier connection is over.
+                self.close(&key);
+                self.bundles.insert(key, Bundle::new(greeting.bundle, None, now));
+                self.accepted.insert(greeting.bundle, key);
+                key
+            }
+        };
+        let Some(bundle) = self.bundles.get_mut(&key).filter(|bundle| bundle.members.len() < MOST) else { return };
+        let token = self.next_token;
+        self.next_token += 1;
+        if self.poller.add(stream.as_raw_fd(), token).is_err() {
+            return;
+        }
+        bundle.add(token, greeting.lane);
+        let member = Box::new(Member::accepted(stream, greeting.lane, &rest));
+        self.entries.insert(token, Entry::Open(member, key));
+        // TLS may already hold more than the greeting, of which the poller knows nothing.
+        self.receive(token);
+    }
+
+    fn serve(&mut self, token: u64, source: &Ready) {
+        match self.entries.get_mut(&token) {
+            Some(Entry::Calling(..)) => self.go_on(token),
+            Some(Entry::Open(member, _)) => {
+                if source.writable && member.is_blocked {
+                    let flushed = member.stream.flush();
+                    self.after_write(token, flushed);
+                }
+                if source.readable {
+                    self.receive(token);
+                }
+            }
+            None => {}
+        }
+    }
+
+    fn go_on(&mut self, token: u64) {
+        let Some(Entry::Calling(call, key)) = self.entries.get_mut(&token) else { return };
+        let (key, lane, fd) = (*key, call.lane(), call.as_raw_fd());
+        match call.go_on() {
+            Ok(None) => _ = self.poller.watch_writable(fd, token, call.wants_room()),
+            Ok(Some(stream)) => {
+                let mut member = Box::new(Member::new(stream, lane));
+                member.is_blocked = member.stream.tls().wants_write();
+                let _ = self.poller.watch_writable(fd, token, member.is_blocked);
+                self.entries.insert(token, Entry::Open(member, key));
+                let Some(bundle) = self.bundles.get_mut(&key) else { return };
+                bundle.opening -= 1;
+                if !std::mem::replace(&mut bundle.is_up, true) {
+                    (self.report)(Report::Up(key.0, key.1));
+                    self.call(&key, Lane::Bulk);
+                }
+                self.receive(token);
+            }
+            Err(why) => self.remove(token, &why.to_string()),
+        }
+    }
+
+    /// Sends what the packet loop has put into a port.
+    fn send_from(&mut self, link: u32) {
+        for _ in 0..MESSAGES_PER_TURN {
+            let Some(batch) = self.ports.get(&link).and_then(|port| port.receive(&mut self.message)) else { return };
+            let (key, stride, len) = ((link, batch.remote), batch.stride.max(1), batch.len.min(MESSAGE));
+            let first = part_of(len, stride);
+            self.send(&key, stride, 0..first);
+            if first < len {
+                self.send(&key, stride, first..len);
+            }
+        }
+    }
+
+    /// Sends a part of the message, whose datagrams belong to one lane.
+    fn send(&mut self, key: &Key, stride: usize, part: Range<usize>) {
+        let Some(bundle) = self.bundles.get_mut(key) else { return };
+        let datagrams = part.len().div_ceil(stride) as u64;
+        let lane = lane_of(stride.min(part.len()));
+        look_at(&bundle.members, &self.entries, &mut self.standings);
+        let now = Instant::now();
+        if bundle.wants_look(now) {
+            measure(bundle, &self.entries, now);
+        }
+        let choice = choose(&self.standings, lane, bundle.allowed(lane));
+        let (grows, is_lossy) = (choice.is_crowded && bundle.can_grow(lane), bundle.is_lossy);
+        self.framed.clear();
+        self.message[part].chunks(stride).for_each(|datagram| frame::append(&mut self.framed, datagram));
+        match choice.token {
+            Some(token) => {
+                bundle.sent += datagrams;
+                bundle.on_sent(now, self.framed.len());
+                self.write(token);
+                // A lost segment delays one of the two alone.
+                if let Some(copy) = choice.copy.filter(|_| is_lossy && lane == Lane::Short) {
+                    self.write(copy);
+                }
+            }
+            None => bundle.dropped += datagrams,
+        }
+        if grows {
+            self.call(key, lane);
+        }
+    }
+
+    /// Writes the framed datagrams to a connection.
+    fn write(&mut self, token: u64) {
+        if let Some(Entry::Open(member, _)) = self.entries.get_mut(&token) {
+            let written = member.stream.write(&self.framed);
+            self.after_write(token, written);
+        }
+    }
+
+    /// Notes whether a connection has room after a write.
+    fn after_write(&mut self, token: u64, written: io::Result<bool>) {
+        let Some(Entry::Open(member, _)) = self.entries.get_mut(&token) else { return };
+        match written {
+            Ok(is_done) if member.is_blocked == is_done => {
+                member.is_blocked = !is_done;
+                let _ = self.poller.watch_writable(member.stream.as_raw_fd(), token, !is_done);
+            }
+            Ok(_) => {}
+            Err(why) => self.remove(token, &why.to_string()),
+        }
+    }
+
+    /// Receives from a connection, and passes datagrams of equal length together.
+    fn receive(&mut self, token: u64) {
+        for _ in 0..READS_PER_TURN {
+            let Some(Entry::Open(member, key)) = self.entries.get_mut(&token) else { return };
+            let key = *key;
+            let (Some(port), Some(bundle)) = (self.ports.get(&key.0), self.bundles.get_mut(&key)) else { return };
+            let passed = pass(member, bundle, port, key.1, &mut self.framed);
+            let arrived = passed.and_then(|()| member.stream.read(member.frames.room()));
+            match arrived {
+                Ok(Arrived::Bytes(len)) => {
+                    member.frames.fill(len);
+                    let lane = member.lane;
+                    let bundle = self.bundles.get_mut(&key);
+                    if bundle.is_some_and(|bundle| bundle.on_received(Instant::now(), lane, len)) {
+                        self.call(&key, lane);
+                    }
+                }
+                Ok(Arrived::Nothing) => return,
+                Ok(Arrived::End) => return self.remove(token, "the other side ended the connection"),
+                Err(why) => return self.remove(token, &why.to_string()),
+            }
+        }
+        if let Some(Entry::Open(member, key)) = self.entries.get_mut(&token)
+            && let (Some(port), Some(bundle)) = (self.ports.get(&key.0), self.bundles.get_mut(key))
+            && let Err(why) = pass(member, bundle, port, key.1, &mut self.framed)
+        {
+            self.remove(token, &why.to_string());
+        }
+    }
+
+    /// Removes a connection. Without any, its bundle ends.
+    fn remove(&mut self, token: u64, why: &str) {
+        let Some(entry) = self.entries.remove(&token) else { return };
+        let (key, lane, was_calling) = match &entry {
+            Entry::Calling(call, key) => (*key, call.lane(), true),
+            Entry::Open(member, key) => (*key, member.lane, false),
+        };
+        let Some(bundle) = self.bundles.get_mut(&key) else { return };
+        bundle.remove(token, lane);
+        bundle.opening -= usize::from(was_calling);
+        if bundle.members.is_empty() {
+            self.end(&key, why);
+        }
+    }
+
+    /// Ends a bundle and reports it.
+    fn end(&mut self, key: &Key, why: &str) {
+        if self.bundles.get(key).is_some_and(|bundle| bundle.way.is_some()) {
+            (self.report)(Report::Down(key.0, key.1, why.to_owned()));
+        }
+        self.close(key);
+    }
+
+    /// Ends a bundle.
+    fn close(&mut self, key: &Key) {
+        let Some(bundle) = self.bundles.remove(key) else { return };
+        self.accepted.remove(&bundle.id);
+        for token in bundle.members {
+            if let Some(Entry::Open(mut member, _)) = self.entries.remove(&token) {
+                member.stream.end();
+            }
+        }
+    }
+
+    fn end_stale(&mut self, now: Instant) {
+        let is_late = |(token, entry): (&u64, &Entry)| match entry {
+            Entry::Calling(call, _) if now - call.began >= LONGEST_CALL => Some(*token),
+            _ => None,
+        };
+        let late: Vec<u64> = self.entries.iter().filter_map(is_late).collect();
+        late.into_iter().for_each(|token| self.remove(token, "no answer"));
+        let is_silent = |bundle: &Bundle| bundle.way.is_none() && now - bundle.heard >= LONGEST_SILENCE;
+        let silent: Vec<Key> = self.bundles.iter().filter(|(_, of)| is_silent(of)).map(|(key, _)| *key).collect();
+        silent.iter().for_each(|key| self.close(key));
+    }
+
+    fn show(&mut self) {
+        let is_open = |token: &&u64| matches!(self.entries.get(token), Some(Entry::Open(..)));
+        let view = |(key, bundle): (&Key, &Bundle)| BundleView {
+            link: key.0,
+            remote: key.1,
+            connections: bundle.members.iter().filter(is_open).count(),
+            sent: bundle.sent,
+            dropped: bundle.dropped,
+        };
+        let shown = self.bundles.iter().map(view).collect();
+        *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = shown;
+    }
+}
+
+/// Looks at the open connections of a bundle.
+fn look_at(members: &[u64], entries: &BTreeMap<u64, Entry>, standings: &mut Vec<Standing>) {
+    standings.clear();
+    for token in members {
+        if let Some(Entry::Open(member, _)) = entries.get(token) {
+            let socket = member.stream.as_fd();
+            // A connection without an answer is about to end.
+            let (unsent, unacknowledged) = (unsent_bytes(socket), unacknowledged_bytes(socket));
+            standings.push(Standing {
+                token: *token,
+                lane: member.lane,
+                unsent: unsent.unwrap_or(0),
+                unacknowledged: unacknowledged.unwrap_or(u64::MAX),
+                is_blocked: member.is_blocked,
+            });
+        }
+    }
+}
+
+/// Measures how much the connections of a bundle deliver and lose.
+fn measure(bundle: &mut Bundle, entries: &BTreeMap<u64, Entry>, now: Instant) {
+    let (mut acknowledged, mut again, mut least_rtt) = (0, 0, Duration::MAX);
+    for token in &bundle.members {
+        if let Some(Entry::Open(member, _)) = entries.get(token)
+            && let Ok(known) = info(member.stream.as_fd())
+        {
+            acknowledged += known.acknowledged;
+            again += u64::from(known.retransmitted);
+            least_rtt = least_rtt.min(known.least_rtt);
+        }
+    }
+    // A round trip above a second is no reason for more data in flight.
+    bundle.on_delivered(now, acknowledged, least_rtt.min(Duration::from_secs(1)));
+    bundle.on_retransmitted(again);
+}
+
+/// Passes the complete datagrams of a connection to the packet loop, those of equal length together.
+fn pass(
+    member: &mut Member,
+    bundle: &mut Bundle,
+    port: &Port,
+    remote: SocketAddr,
+    batch: &mut Vec<u8>,
+) -> io::Result<()> {
+    let mut stride = 0;
+    batch.clear();
+    let (frames, lane) = (&mut member.frames, member.lane);
+    while let Some(datagram) = frames.take().map_err(|why| io::Error::other(why.to_string()))? {
+        if lane == Lane::Short && lane_of(datagram.len()) == Lane::Short && bundle.has_arrived(datagram) {
+            continue;
+        }
+        if datagram.len() != stride || batch.len() + stride > LONGEST_BATCH {
+            flush(port, remote, stride, batch);
+            stride = datagram.len();
+        }
+        batch.extend_from_slice(datagram);
+    }
+    flush(port, remote, stride, batch);
+    Ok(())
+}
+
+/// Sends a batch to the packet loop. If its port is full, the datagrams are lost as in a full socket.
+fn flush(port: &Port, remote: SocketAddr, stride: usize, batch: &mut Vec<u8>) {
+    if !batch.is_empty() {
+        port.send(remote, stride, batch);
+        batch.clear();
+    }
+}

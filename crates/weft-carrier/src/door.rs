@@ -1,0 +1,235 @@
+//! The door thread's loop: it accepts connections, judges their first bytes, and serves strangers.
+//!
+//! A connection whose greeting is valid goes to the carrier thread. Every other one is a web client's. Strangers are few at
+//! a time, and none may stay silent for long; a full door first drops the oldest stranger of the address with most.
+
+use crate::carrier::{Accepted, Handle, Order};
+use crate::greeting::{self, Verdict};
+use crate::stream::{Arrived, TlsStream};
+use crate::tls::Answerer;
+use crate::web::{Visit, turn_away};
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::os::fd::AsRawFd as _;
+use std::time::{Duration, Instant};
+use weft_io::wait::{Poller, Ready};
+
+/// Maximum number of connections that have not shown who they are.
+pub const MAX_UNKNOWN: usize = 128;
+/// Maximum number of web clients.
+pub const MAX_VISITS: usize = 256;
+/// Maximum time until a connection has shown who it is.
+const LONGEST_UNKNOWN: Duration = Duration::from_secs(10);
+/// Maximum time for which a web client and its server may be silent.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// Interval of periodic work.
+const UPKEEP: Duration = Duration::from_millis(500);
+/// Maximum number of connections accepted in a turn.
+const ACCEPTS_PER_TURN: usize = 32;
+/// Pause after a failure to accept, such as too many open files.
+const AFTER_FAILURE: Duration = Duration::from_millis(50);
+
+const LISTENER: u64 = 0;
+/// Token of the first guest; each has two, the second for the web server's socket.
+const FIRST: u64 = 16;
+
+/// What the door needs to know.
+pub struct DoorSettings {
+    /// Public key of this node.
+    pub key: [u8; 32],
+    /// TLS side of this node.
+    pub tls: Answerer,
+    /// Address of the web server, which receives the strangers' bytes in clear.
+    pub web: Option<SocketAddr>,
+    /// Mark of the packets to the web server.
+    pub mark: u32,
+    /// Number of the link that stands for accepted connections.
+    pub link: u32,
+}
+
+enum Guest {
+    Unknown { stream: Box<TlsStream>, first: Vec<u8>, from: SocketAddr, since: Instant },
+    Visit { visit: Box<Visit>, heard: Instant },
+}
+
+/// The loop's state.
+pub struct DoorLoop {
+    settings: DoorSettings,
+    listener: TcpListener,
+    carrier: Handle,
+    poller: Poller,
+    guests: BTreeMap<u64, Guest>,
+    next: u64,
+    next_upkeep: Instant,
+    ready: Vec<Ready>,
+    buffer: Box<[u8]>,
+}
+
+impl DoorLoop {
+    /// Returns the loop over a bound listener.
+    ///
+    /// # Errors
+    /// Returns the kernel's error.
+    pub fn new(listener: TcpListener, settings: DoorSettings, carrier: Handle) -> io::Result<DoorLoop> {
+        let poller = Poller::new()?;
+        listener.set_nonblocking(true)?;
+        poller.add(listener.as_raw_fd(), LISTENER)?;
+        Ok(DoorLoop {
+            settings,
+            listener,
+            carrier,
+            poller,
+            guests: BTreeMap::new(),
+            next: FIRST,
+            next_upkeep: Instant::now(),
+            ready: Vec::new(),
+            buffer: vec![0; 16_384].into(),
+        })
+    }
+
+    /// Waits until there is work.
+    ///
+    /// # Errors
+    /// Returns the kernel's error.
+    pub fn wait(&mut self) -> io::Result<()> {
+        let wait = (!self.guests.is_empty()).then(|| self.next_upkeep.saturating_duration_since(Instant::now()));
+        self.poller.wait(wait, &mut self.ready)
+    }
+
+    /// Does the work that [`DoorLoop::wait`] found.
+    pub fn work(&mut self) {
+        let ready = std::mem::take(&mut self.ready);
+        for source in &ready {
+            match source.token {
+                LISTENER => self.accept(),
+                token => self.serve(token - (token - FIRST) % 2),
+            }
+        }
+        self.ready = ready;
+        let now = Instant::now();
+        if now >= self.next_upkeep {
+            self.next_upkeep = now + UPKEEP;
+            self.guests.retain(|_, guest| match guest {
+                Guest::Unknown { since, .. } => now - *since < LONGEST_UNKNOWN,
+                Guest::Visit { heard, .. } => now - *heard < LONGEST_PAUSE,
+            });
+        }
+    }
+
+    fn accept(&mut self) {
+        for _ in 0..ACCEPTS_PER_TURN {
+            let (socket, from) = match self.listener.accept() {
+                Ok(accepted) => accepted,
+                Err(why) if why.kind() == io::ErrorKind::WouldBlock => return,
+                Err(_) => return std::thread::sleep(AFTER_FAILURE),
+            };
+            let from = SocketAddr::new(from.ip().to_canonical(), from.port());
+            let is_ready = socket.set_nonblocking(true).and_then(|()| socket.set_nodelay(true)).is_ok();
+            let Ok(tls) = self.settings.tls.answer() else { continue };
+            self.make_room();
+            let token = self.next;
+            self.next += 2;
+            if is_ready && self.poller.add(socket.as_raw_fd(), token).is_ok() {
+                let (stream, first) = (Box::new(TlsStream::new(socket, tls)), Vec::new());
+                self.guests.insert(token, Guest::Unknown { stream, first, from, since: Instant::now() });
+            }
+        }
+    }
+
+    /// Drops an unknown guest if there are too many.
+    fn make_room(&mut self) {
+        let unknown = self.guests.iter().filter_map(|(token, guest)| match guest {
+            Guest::Unknown { from, .. } => Some((*token, from.ip())),
+            Guest::Visit { .. } => None,
+        });
+        let unknown: Vec<(u64, IpAddr)> = unknown.collect();
+        if unknown.len() >= MAX_UNKNOWN
+            && let Some(token) = least_welcome(&unknown)
+        {
+            self.guests.remove(&token);
+        }
+    }
+
+    fn serve(&mut self, token: u64) {
+        match self.guests.get_mut(&token) {
+            Some(Guest::Unknown { .. }) => self.judge(token),
+            Some(Guest::Visit { visit, heard }) => {
+                *heard = Instant::now();
+                let is_on = visit.go_on().unwrap_or(false);
+                if is_on {
+                    let (fds, wants) = (visit.descriptors(), visit.wants_room());
+                    for side in 0..2 {
+                        let _ = self.poller.watch_writable(fds[side], token + side as u64, wants[side]);
+                    }
+                } else {
+                    self.guests.remove(&token);
+                }
+            }
+            None => {}
+        }
+    }
+
+    /// Reads what an unknown guest has sent, until it is known.
+    fn judge(&mut self, token: u64) {
+        loop {
+            let Some(Guest::Unknown { stream, first, .. }) = self.guests.get_mut(&token) else { return };
+            match stream.read(&mut self.buffer) {
+                Ok(Arrived::Bytes(len)) => first.extend_from_slice(&self.buffer[..len]),
+                Ok(Arrived::Nothing) => {
+                    let wants_room = stream.tls().wants_write();
+                    let _ = self.poller.watch_writable(stream.as_raw_fd(), token, wants_room);
+                    return;
+                }
+                Ok(Arrived::End) | Err(_) => return drop(self.guests.remove(&token)),
+            }
+            let Some(proof) = greeting::proof(stream.tls(), &self.settings.key) else { return };
+            let verdict = greeting::judge(&proof, first);
+            if verdict != Verdict::Unfinished {
+                return self.let_in(token, verdict);
+            }
+        }
+    }
+
+    fn let_in(&mut self, token: u64, verdict: Verdict) {
+        let Some(Guest::Unknown { stream, mut first, from, .. }) = self.guests.remove(&token) else { return };
+        let Verdict::Valid(greeting) = verdict else { return self.visit(token, *stream, first) };
+        let rest = first.split_off(greeting::LEN);
+        if self.poller.remove(stream.as_raw_fd()).is_ok() {
+            let accepted = Accepted { stream: *stream, greeting, rest, from };
+            self.carrier.order(Order::Adopt(self.settings.link, Box::new(accepted)));
+        }
+    }
+
+    fn visit(&mut self, token: u64, stream: TlsStream, first: Vec<u8>) {
+        let visits = self.guests.values().filter(|guest| matches!(guest, Guest::Visit { .. })).count();
+        let Some(web) = self.settings.web.filter(|_| visits < MAX_VISITS) else { return turn_away(stream) };
+        let Ok(visit) = Visit::begin(stream, first, web, self.settings.mark) else { return };
+        let web = visit.descriptors()[1];
+        let watched = self.poller.add(web, token + 1).and_then(|()| self.poller.watch_writable(web, token + 1, true));
+        if watched.is_ok() {
+            self.guests.insert(token, Guest::Visit { visit: Box::new(visit), heard: Instant::now() });
+        }
+    }
+}
+
+/// Returns the oldest guest of the address that has most.
+fn least_welcome(unknown: &[(u64, IpAddr)]) -> Option<u64> {
+    let mut counts: BTreeMap<IpAddr, usize> = BTreeMap::new();
+    unknown.iter().for_each(|(_, from)| *counts.entry(*from).or_default() += 1);
+    let most = counts.values().max()?;
+    unknown.iter().filter(|(_, from)| counts.get(from) == Some(most)).map(|(token, _)| *token).min()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_crowd_from_one_address_costs_that_address() {
+        let (many, one) = (IpAddr::from([192, 0, 2, 1]), IpAddr::from([192, 0, 2, 2]));
+        assert_eq!(least_welcome(&[(16, one), (18, many), (20, many)]), Some(18));
+        assert_eq!(least_welcome(&[(16, one), (18, many)]), Some(16));
+        assert_eq!(least_welcome(&[]), None);
+    }
+}

@@ -1,0 +1,108 @@
+//! First bytes of a connection: they prove that the caller knows the public key of the node that it calls.
+//!
+//! The proof is keying material of the TLS connection (RFC 8446 §7.5) with the node's key as context. It is different for each
+//! connection, so nobody can replay it, nor use it after taking part in the middle of another connection. A stranger's bytes differ from it at the
+//! first byte, up to chance, and the node then treats the stranger as a client of its web server.
+
+use rustls::Connection;
+
+/// Length of the proof in bytes.
+const PROOF: usize = 16;
+/// Length of a bundle's id in bytes.
+const ID: usize = 16;
+/// Length of a greeting in bytes.
+pub const LEN: usize = PROOF + ID + 1;
+/// Label of the keying material.
+const LABEL: &[u8] = b"EXPORTER-weft-carrier-1";
+
+/// Number that the connections of one bundle share. It is random, and only the two nodes know it.
+pub type BundleId = [u8; ID];
+
+/// What a connection of a bundle carries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lane {
+    /// Short datagrams, which wait behind no bulk.
+    Short,
+    /// Long datagrams.
+    Bulk,
+}
+
+/// Contents of a valid greeting.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Greeting {
+    /// The bundle that the connection joins.
+    pub bundle: BundleId,
+    /// What the connection carries.
+    pub lane: Lane,
+}
+
+/// Judgement about the first bytes of a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// All bytes so far are those of a greeting. More must follow.
+    Unfinished,
+    /// The greeting is valid.
+    Valid(Greeting),
+    /// The sender does not know the node's key.
+    Stranger,
+}
+
+/// Returns the proof for a connection to the node with this public key. `None` during the TLS handshake.
+pub fn proof(tls: &Connection, key: &[u8; 32]) -> Option<[u8; PROOF]> {
+    tls.export_keying_material([0; PROOF], LABEL, Some(key)).ok()
+}
+
+/// Returns the bytes of a greeting.
+pub fn encode(proof: &[u8; PROOF], greeting: &Greeting) -> [u8; LEN] {
+    let mut out = [0; LEN];
+    out[..PROOF].copy_from_slice(proof);
+    out[PROOF..PROOF + ID].copy_from_slice(&greeting.bundle);
+    out[LEN - 1] = u8::from(greeting.lane == Lane::Bulk);
+    out
+}
+
+/// Judges the first bytes of a connection, of which more may follow.
+///
+/// The comparison may tell its duration: the proof of another connection is different.
+pub fn judge(proof: &[u8; PROOF], bytes: &[u8]) -> Verdict {
+    if bytes.iter().zip(proof).any(|(byte, wanted)| byte != wanted) {
+        return Verdict::Stranger;
+    }
+    let Some(rest) = bytes.get(PROOF..LEN) else { return Verdict::Unfinished };
+    let lane = match rest[ID] {
+        0 => Lane::Short,
+        1 => Lane::Bulk,
+        _ => return Verdict::Stranger,
+    };
+    let mut bundle = [0; ID];
+    bundle.copy_from_slice(&rest[..ID]);
+    Verdict::Valid(Greeting { bundle, lane })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn only_the_whole_proof_is_a_greeting(
+            proof: [u8; PROOF], bundle: [u8; ID], is_bulk: bool, cut in 0..=LEN, at in 0..PROOF, change in 1..=255u8,
+        ) {
+            let lane = if is_bulk { Lane::Bulk } else { Lane::Short };
+            let greeting = Greeting { bundle, lane };
+            let mut bytes = encode(&proof, &greeting);
+            let expected = if cut == LEN { Verdict::Valid(greeting) } else { Verdict::Unfinished };
+            prop_assert_eq!(judge(&proof, &bytes[..cut]), expected);
+            bytes[at] ^= change;
+            let expected = if cut > at { Verdict::Stranger } else { Verdict::Unfinished };
+            prop_assert_eq!(judge(&proof, &bytes[..cut]), expected);
+        }
+
+        #[test]
+        fn a_request_of_a_web_client_is_a_strangers(proof: [u8; PROOF]) {
+            prop_assume!(proof[0] != b'G');
+            prop_assert_eq!(judge(&proof, b"GET"), Verdict::Stranger);
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! A connection of a bundle: from the call, over a proxy where one is required, to the frames that it carries.
+
+use crate::frame::Frames;
+use crate::greeting::{self, Greeting, Lane};
+use crate::stream::{Arrived, TlsStream};
+use crate::tls::Caller;
+use rustls::Connection;
+use std::io::{self, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsFd as _, AsRawFd, RawFd};
+use std::time::{Duration, Instant};
+use weft_io::stream::{connect, tune};
+
+/// Unsent bytes below which the kernel reports that a connection has room. Tuned: a batch of 1 ms at 100 Mbit/s.
+const LOW_WATER: u32 = 16_384;
+/// Maximum time for which sent data may stay unacknowledged. Tuned: an outage that a mobile link survives.
+const LONGEST_SILENCE: Duration = Duration::from_secs(6);
+/// Maximum length of a proxy's answer in bytes.
+const LONGEST_ANSWER: usize = 8_192;
+
+/// Everything that a call needs.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Way {
+    /// Number of the local link as the packet loop knows it.
+    pub link: u32,
+    /// Address at which the packet loop knows the remote node.
+    pub remote: SocketAddr,
+    /// Address and TCP port of the remote node.
+    pub to: SocketAddr,
+    /// Name of the interface to which the connections are bound.
+    pub device: Option<String>,
+    /// Mark of the connections' packets.
+    pub mark: u32,
+    /// Public key of the remote node.
+    pub key: [u8; 32],
+    /// Host name of the remote node.
+    pub name: Option<String>,
+    /// Address of the HTTP proxy that makes the connections.
+    pub proxy: Option<SocketAddr>,
+}
+
+enum Stage {
+    Connecting(TcpStream, Connection),
+    Proxy(TcpStream, Connection, ProxyTalk),
+    Handshake(TlsStream),
+    Over,
+}
+
+struct ProxyTalk {
+    request: Vec<u8>,
+    answer: Vec<u8>,
+}
+
+/// A connection that is being made.
+pub struct Call {
+    stage: Stage,
+    key: [u8; 32],
+    greeting: Greeting,
+    target: Option<String>,
+    fd: RawFd,
+    /// Time at which the call began.
+    pub began: Instant,
+}
+
+impl Call {
+    /// Begins a call that is to join a bundle.
+    ///
+    /// # Errors
+    /// Returns an error if no socket can be opened, or the host name is invalid.
+    pub fn begin(caller: &Caller, way: &Way, greeting: Greeting) -> io::Result<Call> {
+        let socket = connect(way.proxy.unwrap_or(way.to), way.device.as_deref(), way.mark)?;
+        tune(socket.as_fd(), LOW_WATER, LONGEST_SILENCE)?;
+        let tls = caller.call(way.name.as_deref(), way.to.ip()).map_err(io::Error::other)?;
+        let target = way.proxy.map(|_| match &way.name {
+            Some(name) => format!("{name}:{}", way.to.port()),
+            None => way.to.to_string(),
+        });
+        let fd = socket.as_raw_fd();
+        Ok(Call { stage: Stage::Connecting(socket, tls), key: way.key, greeting, target, fd, began: Instant::now() })
+    }
+
+    /// Returns what the connection is to carry.
+    pub fn lane(&self) -> Lane {
+        self.greeting.lane
+    }
+
+    /// True if the call goes on when the socket has room, and not only when something arrives.
+    pub fn wants_room(&self) -> bool {
+        match &self.stage {
+            Stage::Connecting(..) => true,
+            Stage::Proxy(_, _, talk) => !talk.request.is_empty(),
+            Stage::Handshake(stream) => stream.tls().wants_write(),
+            Stage::Over => false,
+        }
+    }
+
+    /// Continues the call. Returns the stream once the greeting is sent.
+    ///
+    /// # Errors
+    /// Returns the reason why the call failed.
+    pub fn go_on(&mut self) -> io::Result<Option<TlsStream>> {
+        loop {
+            match std::mem::replace(&mut self.stage, Stage::Over) {
+                Stage::Connecting(socket, tls) => {
+                    if let Some(why) = socket.take_error()? {
+                        return Err(why);
+                    }
+                    if socket.peer_addr().is_err() {
+                        self.stage = Stage::Connecting(socket, tls);
+                        return Ok(None);
+                    }
+                    self.stage = match &self.target {
+                        Some(target) => Stage::Proxy(socket, tls, ProxyTalk::to(target)),
+                        None => Stage::Handshake(TlsStream::new(socket, tls)),
+                    };
+                }
+                Stage::Proxy(mut socket, tls, mut talk) => {
+                    if !talk.go_on(&mut socket)? {
+                        self.stage = Stage::Proxy(socket, tls, talk);
+                        return Ok(None);
+                    }
+                    self.stage = Stage::Handshake(TlsStream::new(socket, tls));
+                }
+                Stage::Handshake(mut stream) => {
+                    stream.flush()?;
+                    // Nothing but the handshake can arrive before the greeting is sent.
+                    if stream.is_handshaking() && stream.read(&mut [0])? != Arrived::Nothing {
+                        return Err(io::Error::other("the server ended the TLS handshake"));
+                    }
+                    let Some(proof) = greeting::proof(stream.tls(), &self.key).filter(|_| !stream.is_handshaking())
+                    else {
+                        self.stage = Stage::Handshake(stream);
+                        return Ok(None);
+                    };
+                    stream.write(&greeting::encode(&proof, &self.greeting))?;
+                    return Ok(Some(stream));
+                }
+                Stage::Over => return Err(io::ErrorKind::NotConnected.into()),
+            }
+        }
+    }
+}
+
+impl AsRawFd for Call {
+    fn as_raw_fd(&self) -> RawFd {
+        self.fd
+    }
+}
+
+impl ProxyTalk {
+    fn to(target: &str) -> ProxyTalk {
+        let request = format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n\r\n");
+        ProxyTalk { request: request.into_bytes(), answer: Vec::new() }
+    }
+
+    /// Continues the talk. Returns true once the proxy has made the connection (RFC 9110 §9.3.6).
+    ///
+    /// One byte is read at a time: what follows the answer belongs to TLS.
+    fn go_on(&mut self, socket: &mut TcpStream) -> io::Result<bool> {
+        while !self.request.is_empty() {
+            match socket.write(&self.request) {
+                Ok(len) => drop(self.request.drain(..len)),
+                Err(why) if why.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(why) => return Err(why),
+            }
+        }
+        let mut byte = [0];
+        while !self.answer.ends_with(b"\r\n\r\n") {
+            match socket.read(&mut byte) {
+                Ok(0) => return Err(io::Error::other("the proxy ended the connection")),
+                Ok(_) if self.answer.len() >= LONGEST_ANSWER => {
+                    return Err(io::Error::other("the proxy's answer is too long"));
+                }
+                Ok(_) => self.answer.push(byte[0]),
+                Err(why) if why.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(why) => return Err(why),
+            }
+        }
+        accepted(&self.answer).map(|()| true)
+    }
+}
+
+/// Checks the status line of a proxy's answer.
+fn accepted(answer: &[u8]) -> io::Result<()> {
+    let line = answer.split(|byte| *byte == b'\r').next().unwrap_or_default();
+    let mut words = line.split(|byte| *byte == b' ');
+    let is_http = words.next().is_some_and(|version| version.starts_with(b"HTTP/1."));
+    match words.next() {
+        Some([b'2', _, _]) if is_http => Ok(()),
+        _ => Err(io::Error::other(format!("the proxy refuses: {}", line.escape_ascii()))),
+    }
+}
+
+/// An open connection of a bundle.
+pub struct Member {
+    /// The connection.
+    pub stream: TlsStream,
+    /// Datagrams that arrive.
+    pub frames: Frames,
+    /// What the connection carries.
+    pub lane: Lane,
+    /// True while earlier data has not left the program.
+    pub is_blocked: bool,
+}
+
+impl Member {
+    /// Returns the member over an open stream.
+    pub fn new(stream: TlsStream, lane: Lane) -> Member {
+        Member { stream, frames: Frames::default(), lane, is_blocked: false }
+    }
+
+    /// Returns the member over an accepted stream, behind whose greeting `rest` has already arrived.
+    pub fn accepted(stream: TlsStream, lane: Lane, rest: &[u8]) -> Member {
+        let mut member = Member::new(stream, lane);
+        // Without these options the connection only works less well.
+        let _ = tune(member.stream.as_fd(), LOW_WATER, LONGEST_SILENCE);
+        let room = member.frames.room();
+        let len = rest.len().min(room.len());
+        room[..len].copy_from_slice(&rest[..len]);
+        member.frames.fill(len);
+        member
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn only_a_success_is_taken_for_one() {
+        for good in
+            ["HTTP/1.1 200 Connection established\r\n\r\n", "HTTP/1.0 200\r\nVia: x\r\n\r\n", "HTTP/1.1 204 x\r\n\r\n"]
+        {
+            assert!(accepted(good.as_bytes()).is_ok(), "{good}");
+        }
+        for bad in
+            ["HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", "HTTP/2 200\r\n\r\n", "SSH-2.0 200\r\n\r\n", ""]
+        {
+            assert!(accepted(bad.as_bytes()).is_err(), "{bad}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_answer_of_a_proxy_panics(answer: Vec<u8>) {
+            let _ = accepted(&answer);
+        }
+    }
+}

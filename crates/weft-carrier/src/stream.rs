@@ -1,0 +1,117 @@
+//! A TLS connection over a TCP stream that never blocks.
+
+use rustls::Connection;
+use std::io::{self, Read as _, Write as _};
+use std::net::TcpStream;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+
+/// Result of a read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Arrived {
+    /// This many bytes were read.
+    Bytes(usize),
+    /// Nothing has arrived yet.
+    Nothing,
+    /// The other side has ended the connection.
+    End,
+}
+
+/// A TLS connection and its socket.
+#[derive(Debug)]
+pub struct TlsStream {
+    socket: TcpStream,
+    tls: Connection,
+}
+
+impl TlsStream {
+    /// Returns the connection over a connected, non-blocking socket.
+    pub fn new(socket: TcpStream, mut tls: Connection) -> TlsStream {
+        // The caller bounds what it writes.
+        tls.set_buffer_limit(None);
+        TlsStream { socket, tls }
+    }
+
+    /// Returns the TLS connection.
+    pub fn tls(&self) -> &Connection {
+        &self.tls
+    }
+
+    /// Returns the socket.
+    pub fn socket(&self) -> &TcpStream {
+        &self.socket
+    }
+
+    /// True until both sides have agreed on keys.
+    pub fn is_handshaking(&self) -> bool {
+        self.tls.is_handshaking()
+    }
+
+    /// Reads what has arrived, and continues the handshake.
+    ///
+    /// # Errors
+    /// Returns an error if the socket failed or the other side breaks the protocol.
+    pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<Arrived> {
+        loop {
+            match self.tls.reader().read(buffer) {
+                Ok(0) => return Ok(Arrived::End),
+                Ok(len) => return Ok(Arrived::Bytes(len)),
+                Err(why) if why.kind() == io::ErrorKind::WouldBlock => {}
+                Err(why) if why.kind() == io::ErrorKind::UnexpectedEof => return Ok(Arrived::End),
+                Err(why) => return Err(why),
+            }
+            match self.tls.read_tls(&mut self.socket) {
+                Ok(0) => return Ok(Arrived::End),
+                Ok(_) => {
+                    let result = self.tls.process_new_packets();
+                    // Also sends the alert that explains an error.
+                    self.flush()?;
+                    result.map_err(io::Error::other)?;
+                }
+                Err(why) if why.kind() == io::ErrorKind::WouldBlock => return Ok(Arrived::Nothing),
+                Err(why) => return Err(why),
+            }
+        }
+    }
+
+    /// Encrypts bytes and sends as many as the socket takes. Returns true if nothing is left.
+    ///
+    /// # Errors
+    /// Returns an error if the socket failed.
+    pub fn write(&mut self, bytes: &[u8]) -> io::Result<bool> {
+        self.tls.writer().write_all(bytes)?;
+        self.flush()
+    }
+
+    /// Sends what is left. Returns true if nothing is left.
+    ///
+    /// # Errors
+    /// Returns an error if the socket failed.
+    pub fn flush(&mut self) -> io::Result<bool> {
+        while self.tls.wants_write() {
+            match self.tls.write_tls(&mut self.socket) {
+                Ok(_) => {}
+                Err(why) if why.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(why) => return Err(why),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Tells the other side that no more follows.
+    pub fn end(&mut self) {
+        self.tls.send_close_notify();
+        let _ = self.flush();
+    }
+}
+
+impl AsRawFd for TlsStream {
+    fn as_raw_fd(&self) -> RawFd {
+        self.socket.as_raw_fd()
+    }
+}
+
+impl AsFd for TlsStream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}

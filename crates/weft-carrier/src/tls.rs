@@ -1,0 +1,123 @@
+//! TLS settings of both sides: what an ordinary browser and an ordinary web server say.
+//!
+//! The caller accepts every certificate. The datagrams inside are sealed for the node's key, so a false server learns
+//! nothing and can forge nothing.
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::{
+    ClientConfig, ClientConnection, Connection, DigitallySignedStruct, ServerConfig, ServerConnection, SignatureScheme,
+};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// Makes the TLS side of calls.
+#[derive(Clone, Debug)]
+pub struct Caller(Arc<ClientConfig>);
+
+impl Caller {
+    /// Returns the settings of calls.
+    ///
+    /// # Errors
+    /// Returns an error if the cryptography lacks TLS 1.3.
+    pub fn new() -> Result<Caller, rustls::Error> {
+        let provider = Arc::new(ring::default_provider());
+        let config = ClientConfig::builder_with_provider(Arc::clone(&provider))
+            .with_protocol_versions(&[&rustls::version::TLS13])?
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)));
+        let mut config = config.with_no_client_auth();
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Ok(Caller(Arc::new(config)))
+    }
+
+    /// Begins a connection to a host of this name, which appears as SNI, or at this address, which does not.
+    ///
+    /// # Errors
+    /// Returns an error if the name is no host name.
+    pub fn call(&self, name: Option<&str>, address: IpAddr) -> Result<Connection, rustls::Error> {
+        let name = match name {
+            Some(name) => {
+                ServerName::try_from(name.to_owned()).map_err(|why| rustls::Error::General(why.to_string()))?
+            }
+            None => ServerName::from(address),
+        };
+        ClientConnection::new(Arc::clone(&self.0), name).map(Connection::Client)
+    }
+}
+
+/// Makes the TLS side of accepted connections.
+#[derive(Clone, Debug)]
+pub struct Answerer(Arc<ServerConfig>);
+
+impl Answerer {
+    /// Returns the settings for a certificate and its key, both as PEM.
+    ///
+    /// # Errors
+    /// Returns the reason why they cannot be used, as text for a reader.
+    pub fn new(certificate: &[u8], key: &[u8]) -> Result<Answerer, String> {
+        let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(certificate).collect();
+        let chain = chain.map_err(|why| format!("certificate: {why}"))?;
+        if chain.is_empty() {
+            return Err("certificate: no PEM certificate".to_owned());
+        }
+        let key = PrivateKeyDer::from_pem_slice(key).map_err(|why| format!("key: {why}"))?;
+        let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .map_err(|why| why.to_string())?
+            .with_no_client_auth()
+            .with_single_cert(chain, key);
+        let mut config = config.map_err(|why| format!("certificate and key: {why}"))?;
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Answerer(Arc::new(config)))
+    }
+
+    /// Begins the server's side of a connection.
+    ///
+    /// # Errors
+    /// Returns an error if the settings are unusable.
+    pub fn answer(&self) -> Result<Connection, rustls::Error> {
+        ServerConnection::new(Arc::clone(&self.0)).map(Connection::Server)
+    }
+}
+
+/// Accepts every certificate whose owner signs with its key.
+#[derive(Debug)]
+struct AnyCertificate(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for AnyCertificate {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

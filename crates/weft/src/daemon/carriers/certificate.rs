@@ -1,0 +1,78 @@
+//! The certificate of the TCP port: configured, or made once and kept in the state directory.
+//!
+//! weft's callers accept every certificate, because the session inside proves who the node is. A browser that visits the web server
+//! behind the port wants a real one.
+
+use crate::access::openvpn::pem;
+use crate::config::TcpDoor;
+use crate::files::{self, Directory};
+use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair, date_time_ymd};
+use std::io::{self, Read as _};
+use std::path::Path;
+use weft_carrier::tls::Answerer;
+
+/// File of the certificate that the node makes.
+const CERTIFICATE: &str = "tcp.crt";
+/// File of that certificate's key.
+const KEY: &str = "tcp.key";
+/// Maximum size of a file in bytes.
+const LARGEST: u64 = 1 << 20;
+
+/// Returns the TLS side of the port.
+///
+/// # Errors
+/// Returns the reason why it cannot be used, as text for a reader.
+pub fn load(door: &TcpDoor, state: &Path) -> Result<Answerer, String> {
+    match &door.certificate {
+        Some((certificate, key)) => Answerer::new(&read(certificate)?, &read(key)?),
+        None => own(state),
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, String> {
+    let failed = |why: io::Error| format!("{}: {why}", path.display());
+    let mut text = Vec::new();
+    files::open(path).map_err(failed)?.take(LARGEST).read_to_end(&mut text).map_err(failed)?;
+    Ok(text)
+}
+
+/// Returns the TLS side with the certificate that this node makes for itself.
+fn own(state: &Path) -> Result<Answerer, String> {
+    let directory = Directory::open(state).map_err(|why| format!("{}: {why}", state.display()))?;
+    let kept = [CERTIFICATE, KEY].map(|name| directory.read_text(name, LARGEST));
+    if let [Ok(certificate), Ok(key)] = &kept
+        && let Ok(answerer) = Answerer::new(certificate.as_bytes(), key.as_bytes())
+    {
+        return Ok(answerer);
+    }
+    let (certificate, key) = make().map_err(|why| format!("certificate: {why}"))?;
+    for (name, text) in [(KEY, &key), (CERTIFICATE, &certificate)] {
+        directory.write(name, text.as_bytes()).map_err(|why| directory.failed(name, &why))?;
+    }
+    Answerer::new(certificate.as_bytes(), key.as_bytes())
+}
+
+/// Makes a certificate and its key, both PEM. It says nothing about this node.
+fn make() -> Result<(String, String), rcgen::Error> {
+    let key = KeyPair::generate()?;
+    let mut params = CertificateParams::new(vec!["localhost".to_owned()])?;
+    params.distinguished_name = DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, "localhost");
+    (params.not_before, params.not_after) = (date_time_ymd(2025, 1, 1), date_time_ymd(2045, 1, 1));
+    let certificate = pem::encode(pem::CERTIFICATE, params.self_signed(&key)?.der());
+    Ok((certificate, pem::encode(pem::PRIVATE_KEY, key.serialized_der())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_certificate_that_was_made_serves() {
+        let (certificate, key) = make().unwrap();
+        assert!(Answerer::new(certificate.as_bytes(), key.as_bytes()).is_ok());
+        let (other, _) = make().unwrap();
+        assert!(Answerer::new(other.as_bytes(), key.as_bytes()).is_err(), "the key of another certificate");
+        assert!(Answerer::new(b"", key.as_bytes()).is_err());
+    }
+}
