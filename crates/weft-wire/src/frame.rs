@@ -41,7 +41,7 @@ pub const MAX_LINK_NAME: usize = 32;
 /// Most frames of a control datagram.
 ///
 /// *Derived*: the dearest ones, whose effects reach furthest, then take less than 20 µs together.
-pub const MAX_FRAMES: usize = 40;
+pub const MAX_FRAMES: usize = 32;
 
 /// Length of a [`Frame::Revocation`], in bytes.
 pub const REVOCATION_FRAME_LEN: usize = 1 + REVOCATION_LEN;

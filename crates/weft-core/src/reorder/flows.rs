@@ -1,3 +1,4 @@
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use weft_units::{Duration, FlowId, Instant};
 
@@ -11,6 +12,12 @@ const SWEEP: usize = 4;
 
 /// Index that stands for no slot.
 const NIL: u32 = u32::MAX;
+/// Flow numbers in a page of the index.
+const NUMBERS: usize = 256;
+/// Slots that are allocated together.
+///
+/// *Derived*: a table that grows as a whole moves up to 65,536 states for one new flow.
+const CHUNK: usize = 32;
 
 #[derive(Debug)]
 struct Slot<S> {
@@ -21,12 +28,17 @@ struct Slot<S> {
 }
 
 /// One state per flow, indexed by flow number. States of idle flows are reused.
+///
+/// Index and states grow in pieces, so that a new flow costs the same however many there are.
 #[derive(Debug)]
 pub struct Flows<S> {
-    index: Vec<u32>,
-    slots: Vec<Slot<S>>,
+    /// Places by flow number. A page exists once one of its flows had a state.
+    index: Vec<Option<Box<[u32; NUMBERS]>>>,
+    /// All chunks but the last are full.
+    chunks: Vec<Vec<Slot<S>>>,
+    slots: u32,
     free: Vec<u32>,
-    sweep_at: usize,
+    sweep_at: u32,
 }
 
 impl<S> Flows<S> {
@@ -37,13 +49,14 @@ impl<S> Flows<S> {
     }
 
     pub fn new() -> Flows<S> {
-        Flows { index: Vec::new(), slots: Vec::new(), free: Vec::new(), sweep_at: 0 }
+        Flows { index: Vec::new(), chunks: Vec::new(), slots: 0, free: Vec::new(), sweep_at: 0 }
     }
 
     /// Returns the place of the flow's state, if it has one, and marks it as used `now`.
     pub fn find(&mut self, now: Instant, flow: FlowId) -> Option<u32> {
-        let place = *self.index.get(usize::from(flow.0))?;
-        self.slots.get_mut(place as usize)?.last_used = now;
+        let (page, at) = place_in_index(flow);
+        let place = self.index.get(page)?.as_ref()?[at];
+        self.slot(place)?.last_used = now;
         Some(place)
     }
 
@@ -55,33 +68,47 @@ impl<S> Flows<S> {
         let slot = Slot { state, last_used: now, flow, taken: true };
         let place = match self.free.pop() {
             Some(place) => {
-                self.slots[place as usize] = slot;
+                self.chunks[place as usize / CHUNK][place as usize % CHUNK] = slot;
                 place
             }
-            None => {
-                self.slots.push(slot);
-                self.slots.len() as u32 - 1
-            }
+            None => self.push(slot),
         };
-        let id = usize::from(flow.0);
-        if self.index.len() <= id {
-            self.index.resize(id + 1, NIL);
+        let (page, at) = place_in_index(flow);
+        if self.index.len() <= page {
+            self.index.resize_with(page + 1, || None);
         }
-        self.index[id] = place;
+        self.index[page].get_or_insert_with(|| Box::new([NIL; NUMBERS]))[at] = place;
         place
     }
 
+    fn push(&mut self, slot: Slot<S>) -> u32 {
+        match self.chunks.last_mut().filter(|chunk| chunk.len() < CHUNK) {
+            Some(chunk) => chunk.push(slot),
+            None => {
+                let mut chunk = Vec::with_capacity(CHUNK);
+                chunk.push(slot);
+                self.chunks.push(chunk);
+            }
+        }
+        self.slots += 1;
+        self.slots - 1
+    }
+
+    fn slot(&mut self, place: u32) -> Option<&mut Slot<S>> {
+        self.chunks.get_mut(place as usize / CHUNK)?.get_mut(place as usize % CHUNK)
+    }
+
     pub fn state(&mut self, place: u32) -> &mut S {
-        &mut self.slots[place as usize].state
+        &mut self.chunks[place as usize / CHUNK][place as usize % CHUNK].state
     }
 
     pub fn flow(&self, place: u32) -> FlowId {
-        self.slots[place as usize].flow
+        self.chunks[place as usize / CHUNK][place as usize % CHUNK].flow
     }
 
     /// Number of flows that have a state in this table.
     pub fn len(&self) -> usize {
-        self.slots.len() - self.free.len()
+        self.slots as usize - self.free.len()
     }
 
     pub fn clear(&mut self) {
@@ -89,16 +116,25 @@ impl<S> Flows<S> {
     }
 
     fn sweep(&mut self, now: Instant, may_go: impl Fn(&S) -> bool) {
-        for _ in 0..SWEEP.min(self.slots.len()) {
-            self.sweep_at = (self.sweep_at + 1) % self.slots.len();
-            let slot = &mut self.slots[self.sweep_at];
+        for _ in 0..SWEEP.min(self.slots as usize) {
+            self.sweep_at = (self.sweep_at + 1) % self.slots;
+            let place = self.sweep_at;
+            let Some(slot) = self.slot(place) else { return };
             if slot.taken && now.since(slot.last_used) >= IDLE && may_go(&slot.state) {
                 slot.taken = false;
-                self.index[usize::from(slot.flow.0)] = NIL;
-                self.free.push(self.sweep_at as u32);
+                let (page, at) = place_in_index(slot.flow);
+                if let Some(page) = self.index.get_mut(page).and_then(Option::as_mut) {
+                    page[at] = NIL;
+                }
+                self.free.push(place);
             }
         }
     }
+}
+
+/// Returns the page of the index that has a flow, and the place in that page.
+fn place_in_index(flow: FlowId) -> (usize, usize) {
+    (usize::from(flow.0) / NUMBERS, usize::from(flow.0) % NUMBERS)
 }
 
 #[cfg(test)]

@@ -87,6 +87,13 @@ impl ReceiveLog {
         Some(self.last_report_at.map_or(due, |last| due.max(last + spacing.max(MIN_SPACING))))
     }
 
+    /// True if one eliciting packet waits for its report, and the last report left at least `interval` ago.
+    ///
+    /// A datagram that leaves anyway may then carry the report early. Reports of a busy path keep their spacing.
+    pub fn is_alone(&self, now: Instant, interval: Duration) -> bool {
+        self.unreported_eliciting == 1 && self.last_report_at.is_some_and(|last| now - last >= interval)
+    }
+
     /// Returns a time between half of `interval` and all of it.
     ///
     /// The number of packets received determines the time, so that it is spread evenly. Reports in step with a link's

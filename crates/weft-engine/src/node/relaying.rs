@@ -94,6 +94,7 @@ impl Engine {
                 changed.push((route.link.clone(), is_up));
             }
         }
+        self.mark_first_relays();
         let any_up = changed.iter().any(|(_, is_up)| *is_up);
         for (link, is_up) in changed {
             if is_up {
@@ -106,6 +107,18 @@ impl Engine {
         }
         if any_up {
             self.start_handshakes(now);
+        }
+    }
+
+    /// Marks the peers with which routes begin.
+    fn mark_first_relays(&mut self) {
+        for route in self.relaying.routes.iter_mut() {
+            let via = usize::from(route.via.0);
+            if self.peers.get(via).is_some_and(|peer| !peer.session.is_first_relay)
+                && let Some(peer) = self.peers.get_mut(via)
+            {
+                peer.session.is_first_relay = true;
+            }
         }
     }
 }

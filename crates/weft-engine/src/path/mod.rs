@@ -445,9 +445,12 @@ impl Path {
         (len + parts * (PART_OVERHEAD + outer)) as u32
     }
 
-    /// Returns the time within which an answer usually arrives.
-    pub fn answer_after(&self) -> Duration {
-        (self.rtt().smoothed() + self.rtt().variation() * 2 + REPORT_INTERVAL).min(liveness::CEILING)
+    /// Returns the time to ask again, because an answer is late and too few questions are open to judge the silence.
+    ///
+    /// An answer counts as late after its usual time, and after `patience` at least.
+    pub fn ask_at(&self, patience: Duration) -> Option<Instant> {
+        let usual = self.rtt().smoothed() + self.rtt().variation() * 2 + REPORT_INTERVAL;
+        self.waiting.ask_at(usual.min(liveness::CEILING).max(patience), self.misses)
     }
 
     /// Returns the duration of silence after which the path becomes suspect.

@@ -262,25 +262,29 @@ impl Peer {
     }
 
     /// Chooses the paths by which due reports leave.
-    ///
-    /// Each report takes its own path and the fastest path. A path that is cut in the reverse direction then hides
-    /// only its own report. By the fastest path no report waits for a slow one.
     pub(super) fn schedule_reports(&mut self, now: Instant) {
-        let fastest = self.fastest_path();
         for index in 0..self.paths.len() {
-            let path = &mut self.paths[index];
-            if path.report_due().is_none_or(|due| due > now) {
-                continue;
+            if self.paths[index].report_due().is_some_and(|due| due <= now) {
+                self.schedule_report(now, index);
             }
-            path.log.on_report_sent(now);
-            let told = core::mem::take(&mut path.unreported_bytes);
-            // Use the own path even if it is down here: it was just heard, so it may be back, and the fastest path
-            // may have failed unnoticed.
-            let own = (path.link_up && !path.is_gone()).then_some(index);
-            for by in own.into_iter().chain(fastest.filter(|fastest| Some(*fastest) != own)) {
-                self.paths[by].pending.reports |= 1 << index;
-                self.paths[by].unasked_bytes += told;
-            }
+        }
+    }
+
+    /// Chooses the paths by which a path's report leaves: its own path and the fastest path.
+    ///
+    /// A path that is cut in the reverse direction then hides only its own report. By the fastest path no report
+    /// waits for a slow one.
+    pub(super) fn schedule_report(&mut self, now: Instant, index: usize) {
+        let fastest = self.fastest_path();
+        let Some(path) = self.paths.get_mut(index) else { return };
+        path.log.on_report_sent(now);
+        let told = core::mem::take(&mut path.unreported_bytes);
+        // Use the own path even if it is down here: it was just heard, so it may be back, and the fastest path
+        // may have failed unnoticed.
+        let own = (path.link_up && !path.is_gone()).then_some(index);
+        for by in own.into_iter().chain(fastest.filter(|fastest| Some(*fastest) != own)) {
+            self.paths[by].pending.reports |= 1 << index;
+            self.paths[by].unasked_bytes += told;
         }
     }
 

@@ -41,6 +41,9 @@ pub struct Datagram {
     pub wire_bytes: u32,
 }
 
+/// Time without a report after which a path is quiet. Derived: half of the interval between probes of a watched path.
+const QUIET: Duration = Duration::from_millis(500);
+
 impl Peer {
     pub fn on_datagram(&mut self, cx: &mut Context<'_>, received: &Received, datagram: &Datagram, link: Option<&Link>) {
         let now = cx.now;
@@ -72,6 +75,11 @@ impl Peer {
             path.proof.on_received(datagram.wire_bytes.into());
         }
         path.log.on_datagram(received.at.min(now), datagram.opened.packet_number, datagram.wire_bytes, ce, eliciting);
+        if !path.pending.pongs.is_empty() && path.log.is_alone(now, QUIET) {
+            // The answer to a ping on a quiet path carries the report of the ping.
+            self.schedule_report(now, index);
+        }
+        let Some(path) = self.paths.get_mut(index) else { return };
         if is_data && eliciting && !plaintext.is_empty() {
             path.unreported_bytes += u64::from(datagram.wire_bytes);
             self.note_packet(now);

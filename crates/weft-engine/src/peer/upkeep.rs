@@ -22,6 +22,11 @@ const RTT_MAX: Duration = Duration::from_secs(2);
 ///
 /// Its choice may change with time alone, as predicted queues drain and rates grow.
 const HOLD_AGAIN: Duration = Duration::from_millis(5);
+/// Least time that an answer may take while no packet depends on it. Then the path is asked again.
+///
+/// Derived: two turns of the loop, each of the 100 ms that a node with 4,096 peers may take, and as much for the network.
+/// Peers that ask a busy node sooner keep it busy: each late answer then causes two more questions.
+const IDLE_PATIENCE: Duration = Duration::from_millis(250);
 /// Time without traffic after which a peer no longer counts as busy.
 const BUSY: Duration = Duration::from_secs(30);
 
@@ -96,12 +101,21 @@ impl Peer {
         }
     }
 
+    /// Returns the least time that an answer may take before the path is asked again.
+    fn patience(&self, now: Instant) -> Duration {
+        let is_watched =
+            self.session.probe_pace.is_some() || self.control.probes.is_some() || self.session.is_first_relay;
+        let is_wanted = self.session.watch.had_packet(now) || self.ingress.openings.next_deadline().is_some();
+        if is_watched || is_wanted { Duration::ZERO } else { IDLE_PATIENCE }
+    }
+
     fn check_silence(&mut self, cx: &mut Context<'_>, index: usize) {
+        let patience = self.patience(cx.now);
         let path = &mut self.paths[index];
         if !path.active || path.barred || !path.health.answers() {
             return;
         }
-        if path.waiting.ask_at(path.answer_after(), path.misses).is_some_and(|at| at <= cx.now) {
+        if path.ask_at(patience).is_some_and(|at| at <= cx.now) {
             path.pending.ping.get_or_insert(self.control.next_token);
             self.control.next_token = self.control.next_token.wrapping_add(1);
         }
@@ -285,7 +299,8 @@ impl Peer {
         if !self.is_established() {
             return outage.into_iter().chain(acks).min();
         }
-        let paths = self.paths.iter().filter_map(|p| path_timer(p, self.probe_at(p, now))).min();
+        let patience = self.patience(now);
+        let paths = self.paths.iter().filter_map(|p| path_timer(p, self.probe_at(p, now), patience)).min();
         let waits = [
             self.inbound.hole_deadline(),
             self.inbound.joins.next_deadline(),
@@ -309,15 +324,17 @@ impl Peer {
     }
 }
 
-/// Returns the time at which a path next has timer work. Its next probe is due at `probe_at`.
-fn path_timer(path: &Path, probe_at: Instant) -> Option<Instant> {
+/// Returns the time at which a path next has timer work.
+///
+/// Its next probe is due at `probe_at`. Its answers may take `patience` at least.
+fn path_timer(path: &Path, probe_at: Instant, patience: Duration) -> Option<Instant> {
     // If nothing may leave by this path, another path sends its report.
     let report = path.report_due().filter(|_| !planted::is(Fault::ReportTimerNotSet));
-    report.into_iter().chain(own_timer(path, probe_at)).min()
+    report.into_iter().chain(own_timer(path, probe_at, patience)).min()
 }
 
 /// Returns a path's next timer without reports, which may leave by other paths.
-fn own_timer(path: &Path, probe_at: Instant) -> Option<Instant> {
+fn own_timer(path: &Path, probe_at: Instant, patience: Duration) -> Option<Instant> {
     if !path.link_up || path.is_gone() {
         return None;
     }
@@ -333,7 +350,7 @@ fn own_timer(path: &Path, probe_at: Instant) -> Option<Instant> {
         return [probe, overdue, silence, loss].into_iter().flatten().min();
     }
     let sensing = path.sensing.deadline().filter(|_| path.proof.is_proven());
-    let ask = path.waiting.ask_at(path.answer_after(), path.misses).filter(|_| judged);
+    let ask = path.ask_at(patience).filter(|_| judged);
     [probe, overdue, silence, ask, sensing, loss].into_iter().flatten().min()
 }
 

@@ -268,6 +268,11 @@ impl World {
         pipe.free_at = pipe.free_at.max(self.now) + pipe.spec.rate.time_for(bytes);
     }
 
+    /// Returns the number of datagrams that a node has sent on a link.
+    pub fn sent(&self, link: usize, from: usize) -> u64 {
+        self.pipes[link][from].sent
+    }
+
     pub fn sent_bytes(&self, link: usize, from: usize) -> u64 {
         self.pipes[link][from].sent_bytes
     }

@@ -66,6 +66,39 @@ fn idle_links_cost_less_than_sixty_megabytes_a_month_each() {
     }
 }
 
+/// Returns the datagrams per second from each end of a link without packets, while its paths are watched.
+fn idle_rates(world: &mut World) -> [f64; 2] {
+    world.run_for(Duration::from_secs(8));
+    let before = [0, 1].map(|end| world.sent(0, end));
+    world.run_for(Duration::from_secs(20));
+    [0, 1].map(|end| (world.sent(0, end) - before[end]) as f64 / 20.0)
+}
+
+/// Checks that the answer to a probe is one datagram, which carries the report.
+#[test]
+fn each_end_of_an_idle_link_sends_one_probe_and_one_answer_a_second() {
+    let mut rng = Rng::new(4);
+    for _ in 0..20 {
+        let link = direction(2 + rng.below(100), 1 + rng.below(60), 0.0);
+        let rates = idle_rates(&mut World::new(&[link], &Policy::default()));
+        assert!(rates.iter().all(|rate| *rate <= 2.2), "{rates:?} datagrams/s");
+    }
+}
+
+/// Checks that a node whose answers are late, because it is busy, is not asked more often for that.
+#[test]
+fn a_busy_node_is_asked_no_more_often_than_another() {
+    let mut rng = Rng::new(5);
+    for _ in 0..20 {
+        let link = direction(100, 1 + rng.below(20), 0.0);
+        let mut world = World::new(&[link], &Policy::default());
+        let (longest_ms, mut draws) = (20 + rng.below(180), Rng::new(rng.next_u64()));
+        world.meddler = Some(Box::new(move |from, _| vec![ms(draws.below(longest_ms) * from as u64)]));
+        let rates = idle_rates(&mut world);
+        assert!(rates.iter().all(|rate| *rate <= 2.5), "{rates:?} datagrams/s with turns of {longest_ms} ms");
+    }
+}
+
 /// Checks that the overhead in addition to a flow of any rate, over all links, is proportional to the flow plus the
 /// cost of idle paths.
 #[test]

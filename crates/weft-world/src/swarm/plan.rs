@@ -158,6 +158,7 @@ impl Plan {
             plan.draw_vpns(&mut root.split(6));
         }
         plan.draw_adversity(&mut root.split(9));
+        plan.draw_deaf_caller(&mut root.split(11));
         plan
     }
 

@@ -238,6 +238,30 @@ impl Plan {
         self.faults.push(fault);
     }
 
+    /// Lets a node without its peer's addresses call that peer, hear no answer, and crash.
+    ///
+    /// It sleeps, so that the peer calls it, and calls its peers when it wakes up. The peer has the lower key and yields.
+    /// After the crash only the peer knows an address to call.
+    pub(super) fn draw_deaf_caller(&mut self, rng: &mut Rng) {
+        let ms = Duration::from_millis;
+        let is_member = |node: usize| self.roles[node] == NodeRole::Member;
+        let yields = |&&(peer, node): &&(usize, usize)| {
+            is_member(peer) && is_member(node) && public_key(peer) < public_key(node)
+        };
+        let pairs: Vec<_> = self.pairs.iter().filter(yields).copied().collect();
+        let Some(&(_, node)) = pairs.get(rng.below(pairs.len().max(1) as u64) as usize) else { return };
+        let (asleep, deaf, down) = (ms(1_500 + rng.below(1_000)), ms(200 + rng.below(800)), ms(50 + rng.below(300)));
+        let from = Instant::from_millis(300 + rng.below(200));
+        let (crash, back) = (from + asleep + deaf, from + asleep + deaf + down);
+        if !rng.chance(0.2) || back > self.times.faults_end {
+            return;
+        }
+        let mut add = |at, until, kind| self.faults.push(SwarmFault { at, until, kind });
+        add(from, from + asleep, FaultKind::Suspend { node });
+        (0..self.nodes[node].links.len()).for_each(|link| add(from, crash, FaultKind::CutDown { node, link }));
+        add(crash, back, FaultKind::Crash { node });
+    }
+
     /// Draws the share of a link's datagrams that a hijacker forwards.
     ///
     /// If it forwards all of them, the path stays at its address. The share has a random stream of its own.

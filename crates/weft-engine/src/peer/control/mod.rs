@@ -50,12 +50,22 @@ pub struct SessionTimes {
     pub watch: Watch,
     /// Longest interval between probes of the paths in use, if a routing protocol watches the peer.
     pub probe_pace: Option<Duration>,
+    /// True if a route begins with this peer. Other peers are then reached only while this one answers.
+    pub is_first_relay: bool,
 }
 
 impl SessionTimes {
     /// Returns the times of one of `peers` peers, before its first session.
     pub fn new(now: Instant, peers: usize) -> SessionTimes {
         let watch = Watch::unpaid(now, peers);
-        SessionTimes { established_at: None, heard_at: None, alone_since: now, busy_at: now, watch, probe_pace: None }
+        SessionTimes {
+            established_at: None,
+            heard_at: None,
+            alone_since: now,
+            busy_at: now,
+            watch,
+            probe_pace: None,
+            is_first_relay: false,
+        }
     }
 }

@@ -4,7 +4,7 @@
 //! timeout sends the same part again. The number of false revocations that a peer may send is limited.
 
 use super::super::{Context, Peer};
-use super::revocation_sync::{MAX_FALSE, RevocationSync};
+use super::revocation_sync::RevocationSync;
 use weft_session::Revocation;
 use weft_units::Duration;
 use weft_units::planted::{self, Fault};
@@ -52,16 +52,12 @@ impl Peer {
 
     /// Handles a revocation from the peer. The node acts on a new one.
     ///
-    /// After a false revocation, no other is checked at the same instant. One datagram therefore costs at most one
-    /// false signature. A true revocation is checked once, because the node stores it.
+    /// After a false revocation, no other is checked for a second. A true revocation is checked once, because the node
+    /// stores it.
     pub fn on_revocation(&mut self, cx: &mut Context<'_>, revocation: certificate::RevocationView) {
-        let revocation_sync = &mut self.control.revocation_sync;
-        if revocation_sync.false_ones >= MAX_FALSE || revocation_sync.false_at == Some(cx.now) {
-            return;
-        }
-        if cx.trust.take_revocation(&revocation.into()).is_err() {
-            revocation_sync.false_ones += 1;
-            revocation_sync.false_at = Some(cx.now);
+        let sync = &mut self.control.revocation_sync;
+        if sync.may_check(cx.now) && cx.trust.take_revocation(&revocation.into()).is_err() {
+            sync.on_false(cx.now);
         }
     }
 }

@@ -32,7 +32,8 @@ pub struct Watch {
     until: Instant,
     /// Probe interval while the path is watched.
     pace: Duration,
-    last: Instant,
+    /// Time of the last packet.
+    last: Option<Instant>,
     /// Mean interval between packets, at most [`EACH_PACKET`].
     interval: Duration,
 }
@@ -43,16 +44,25 @@ impl Watch {
     /// No packet has paid for this time. A node with very many peers therefore probes each of them less often.
     pub fn unpaid(now: Instant, peers: usize) -> Watch {
         let shared = UNPAID.saturating_mul(u32::try_from(peers).unwrap_or(u32::MAX));
-        Watch { until: now + MOST, pace: PACE.max(shared), last: now, interval: EACH_PACKET }
+        Watch { until: now + MOST, pace: PACE.max(shared), last: None, interval: EACH_PACKET }
     }
 
     /// Notes a host's packet to or from the peer.
     pub fn on_packet(&mut self, now: Instant) {
         self.until = (self.until.max(now) + EACH_PACKET).min(now + MOST);
         self.pace = PACE;
-        let newest = (now - self.last).min(EACH_PACKET);
+        let newest = self.since_packet(now).min(EACH_PACKET);
         self.interval = (self.interval * (GAIN - 1) + newest) / GAIN;
-        self.last = now;
+        self.last = Some(now);
+    }
+
+    /// True if a packet passed within the longest time that packets pay for.
+    pub fn had_packet(&self, now: Instant) -> bool {
+        self.since_packet(now) < MOST
+    }
+
+    fn since_packet(&self, now: Instant) -> Duration {
+        self.last.map_or(Duration::MAX, |last| now - last)
     }
 
     /// Returns the probe interval of paths without traffic, while they are watched.
@@ -62,7 +72,7 @@ impl Watch {
 
     /// True if packets arrive close together.
     pub fn is_dense(&self, now: Instant) -> bool {
-        self.interval.max(now - self.last) <= DENSE
+        self.interval.max(self.since_packet(now)) <= DENSE
     }
 }
 
