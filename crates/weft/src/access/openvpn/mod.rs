@@ -3,7 +3,9 @@
 //! This module owns the server's files in the state directory, and the clients' profiles. The server's process is in
 //! `daemon`.
 
+pub mod certificate;
 pub mod clients;
+mod der;
 pub mod pem;
 pub mod pki;
 pub mod profile;

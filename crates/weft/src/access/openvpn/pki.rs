@@ -2,12 +2,10 @@
 //!
 //! Its certificates do not expire. The files of `clients` decide who is admitted.
 
+use super::certificate::{Role, SigningKey, of_authority, of_holder};
 use super::{MAX_BYTES, pem, read, write};
 use crate::files::Directory;
-use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, Error, ExtendedKeyUsagePurpose, IsCa, Issuer,
-    KeyPair, KeyUsagePurpose,
-};
+use aws_lc_rs::error::{KeyRejected, Unspecified};
 use std::io;
 
 /// Name of the file with the authority's private key.
@@ -15,14 +13,8 @@ const KEY: &str = "ca.key";
 /// Name of the file with the authority's certificate.
 pub const CERTIFICATE: &str = "ca.crt";
 
-/// Holder of a certificate.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Role {
-    /// The edge.
-    Server,
-    /// A client.
-    Client,
-}
+/// Name of the authority in its certificate.
+const NAME: &str = "weft access";
 
 /// A certificate and its private key (PEM).
 pub struct KeyAndCertificate {
@@ -34,7 +26,7 @@ pub struct KeyAndCertificate {
 
 /// Authority that signs certificates.
 pub struct Authority {
-    issuer: Issuer<'static, KeyPair>,
+    key: SigningKey,
     /// The authority's own certificate (PEM).
     pub certificate: String,
 }
@@ -50,20 +42,21 @@ impl Authority {
             Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(why) => return Err(directory.failed(KEY, &why)),
         };
-        let no_key = |why| format!("{}: {why}", directory.path().join(KEY).display());
-        let key = pem::decode(&text).ok_or(Error::CouldNotParseKeyPair).and_then(KeyPair::try_from).map_err(no_key)?;
+        let no_key = |why: &str| format!("{}: {why}", directory.path().join(KEY).display());
+        let der = pem::decode(&text).ok_or_else(|| no_key("could not parse the private key"))?;
+        let key = SigningKey::read(der).map_err(|why: KeyRejected| no_key(&format!("private key rejected: {why}")))?;
         let certificate = read(directory, CERTIFICATE)?;
-        Ok(Some(Authority { issuer: Issuer::new(authority(), key), certificate }))
+        Ok(Some(Authority { key, certificate }))
     }
 
     /// Creates an authority.
     ///
     /// # Errors
     /// Returns an error if no key can be generated.
-    pub fn new() -> Result<Authority, Error> {
-        let key = KeyPair::generate()?;
-        let certificate = pem::encode(pem::CERTIFICATE, authority().self_signed(&key)?.der());
-        Ok(Authority { issuer: Issuer::new(authority(), key), certificate })
+    pub fn new() -> Result<Authority, Unspecified> {
+        let key = SigningKey::generate()?;
+        let certificate = pem::encode(pem::CERTIFICATE, &of_authority(NAME, &key)?);
+        Ok(Authority { key, certificate })
     }
 
     /// Stores the authority in `directory`.
@@ -74,37 +67,16 @@ impl Authority {
     /// Returns the reason why it cannot be stored, as text for a reader.
     pub fn keep(&self, directory: &Directory) -> Result<(), String> {
         write(directory, CERTIFICATE, &self.certificate)?;
-        write(directory, KEY, &pem::encode(pem::PRIVATE_KEY, self.issuer.key().serialized_der()))
+        write(directory, KEY, &pem::encode(pem::PRIVATE_KEY, &self.key.der))
     }
 
     /// Issues a key and a certificate for `name`.
     ///
     /// # Errors
     /// Returns an error if no key can be generated.
-    pub fn issue(&self, name: &str, role: Role) -> Result<KeyAndCertificate, Error> {
-        let key = KeyPair::generate()?;
-        let mut params = called(name);
-        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        params.extended_key_usages = vec![match role {
-            Role::Server => ExtendedKeyUsagePurpose::ServerAuth,
-            Role::Client => ExtendedKeyUsagePurpose::ClientAuth,
-        }];
-        params.use_authority_key_identifier_extension = true;
-        let certificate = pem::encode(pem::CERTIFICATE, params.signed_by(&key, &self.issuer)?.der());
-        Ok(KeyAndCertificate { certificate, key: pem::encode(pem::PRIVATE_KEY, key.serialized_der()) })
+    pub fn issue(&self, name: &str, role: Role) -> Result<KeyAndCertificate, Unspecified> {
+        let key = SigningKey::generate()?;
+        let certificate = pem::encode(pem::CERTIFICATE, &of_holder(name, role, &key, NAME, &self.key)?);
+        Ok(KeyAndCertificate { certificate, key: pem::encode(pem::PRIVATE_KEY, &key.der) })
     }
-}
-
-fn authority() -> CertificateParams {
-    let mut params = called("weft access");
-    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-    params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
-    params
-}
-
-fn called(name: &str) -> CertificateParams {
-    let mut params = CertificateParams::default();
-    params.distinguished_name = DistinguishedName::new();
-    params.distinguished_name.push(DnType::CommonName, name);
-    params
 }

@@ -46,7 +46,7 @@ pub fn text(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::access::openvpn::pki::Role;
+    use crate::access::openvpn::certificate::Role;
     use crate::config::prefix::parse;
 
     #[test]

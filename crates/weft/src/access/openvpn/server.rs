@@ -1,7 +1,8 @@
 //! Files of the OpenVPN server: its configuration, certificate and keys.
 
+use super::certificate::Role;
 use super::clients::DIRECTORY;
-use super::pki::{Authority, CERTIFICATE, Role};
+use super::pki::{Authority, CERTIFICATE};
 use super::wrap::{self, COMMON_KEY};
 use super::write;
 use crate::config::Openvpn;
@@ -71,7 +72,7 @@ pub fn prepare(state: &Directory, settings: &Openvpn, offer: &ClientOffer) -> Re
 }
 
 fn make_keys(directory: &Directory) -> Result<Authority, String> {
-    let failed = |why: rcgen::Error| format!("cannot make a key: {why}");
+    let failed = |why: aws_lc_rs::error::Unspecified| format!("cannot make a key: {why}");
     let authority = Authority::new().map_err(failed)?;
     let server = authority.issue("weft edge", Role::Server).map_err(failed)?;
     let common = new_common_key().map_err(|why| format!("cannot get random numbers from the kernel: {why}"))?;

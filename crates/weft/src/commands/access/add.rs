@@ -5,7 +5,7 @@
 
 use super::{edge, notify_node, settings};
 use crate::access::clients::{self, Client};
-use crate::access::openvpn::pki::Role;
+use crate::access::openvpn::certificate::Role;
 use crate::access::openvpn::server::Prepared;
 use crate::access::{openvpn, profile};
 use crate::cli::AddOptions;

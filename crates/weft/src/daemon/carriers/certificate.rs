@@ -3,16 +3,19 @@
 //! weft's callers accept every certificate, because the session inside proves who the node is. A browser that visits the web server
 //! behind the port wants a real one.
 
+use crate::access::openvpn::certificate::{Role, SigningKey, of_holder};
 use crate::access::openvpn::pem;
 use crate::config::TcpDoor;
 use crate::files::{self, Directory};
-use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair, date_time_ymd};
+use aws_lc_rs::error::Unspecified;
 use std::io::{self, Read as _};
 use std::path::Path;
 use weft_carrier::tls::Answerer;
 
 /// File of the certificate that the node makes.
 const CERTIFICATE: &str = "tcp.crt";
+/// Name of the node in it. It tells a stranger nothing.
+const NAME: &str = "localhost";
 /// File of that certificate's key.
 const KEY: &str = "tcp.key";
 /// Maximum size of a file in bytes.
@@ -53,14 +56,10 @@ fn own(state: &Path) -> Result<Answerer, String> {
 }
 
 /// Makes a certificate and its key, both PEM. It says nothing about this node.
-fn make() -> Result<(String, String), rcgen::Error> {
-    let key = KeyPair::generate()?;
-    let mut params = CertificateParams::new(vec!["localhost".to_owned()])?;
-    params.distinguished_name = DistinguishedName::new();
-    params.distinguished_name.push(DnType::CommonName, "localhost");
-    (params.not_before, params.not_after) = (date_time_ymd(2025, 1, 1), date_time_ymd(2045, 1, 1));
-    let certificate = pem::encode(pem::CERTIFICATE, params.self_signed(&key)?.der());
-    Ok((certificate, pem::encode(pem::PRIVATE_KEY, key.serialized_der())))
+fn make() -> Result<(String, String), Unspecified> {
+    let key = SigningKey::generate()?;
+    let certificate = of_holder(NAME, Role::Server, &key, NAME, &key)?;
+    Ok((pem::encode(pem::CERTIFICATE, &certificate), pem::encode(pem::PRIVATE_KEY, &key.der)))
 }
 
 #[cfg(test)]
