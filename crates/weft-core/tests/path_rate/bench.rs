@@ -29,6 +29,8 @@ pub struct Link {
     /// RTT without queues.
     pub rtt: Duration,
     pub queue_bytes: u64,
+    /// Rate and depth in bytes of a token bucket in front of the queue.
+    pub policer: Option<(Rate, u64)>,
     /// Maximum extra one-way delay.
     ///
     /// It moves between random levels, or is drawn per packet if `reorders` is set.
@@ -58,6 +60,7 @@ impl Link {
         Link {
             capacity: Capacity::Steps(vec![(Duration::ZERO, rate)]),
             rtt,
+            policer: None,
             queue_bytes: (rate.bytes_in(rtt) * 3 / 2).max(20 * u64::from(PACKET)),
             jitter: Duration::ZERO,
             reorders: false,
@@ -234,6 +237,7 @@ struct World<'a> {
     send_scheduled: bool,
     trickled: u64,
     queue: VecDeque<Queued>,
+    tokens: (Instant, f64),
     serving: bool,
     opportunity: usize,
     lap: u64,
@@ -270,6 +274,7 @@ impl<'a> World<'a> {
             send_scheduled: true,
             trickled: 0,
             queue: VecDeque::new(),
+            tokens: (Instant::ZERO, link.policer.map_or(0.0, |p| p.1 as f64)),
             serving: false,
             opportunity: 0,
             lap: 0,
@@ -387,8 +392,20 @@ impl<'a> World<'a> {
         }
     }
 
+    /// Takes the tokens of a packet. Returns false if the bucket has too few.
+    fn is_conforming(&mut self, now: Instant) -> bool {
+        let Some((rate, depth)) = self.link.policer else { return true };
+        let (since, tokens) = self.tokens;
+        let tokens = (tokens + (now - since).as_secs_f64() * rate.bps() as f64 / 8.0).min(depth as f64);
+        let conforms = tokens >= f64::from(PACKET);
+        self.tokens = (now, if conforms { tokens - f64::from(PACKET) } else { tokens });
+        conforms
+    }
+
     fn enqueue(&mut self, now: Instant, packet: Queued) -> bool {
-        if (self.queue.len() as u64 + 1) * u64::from(PACKET) > self.link.queue_bytes.max(u64::from(PACKET)) {
+        if !self.is_conforming(now)
+            || (self.queue.len() as u64 + 1) * u64::from(PACKET) > self.link.queue_bytes.max(u64::from(PACKET))
+        {
             if packet.ours {
                 self.drops.push(now);
             } else {

@@ -162,7 +162,8 @@ fn a_path_that_swings_is_filled_soon_after_each_rise() {
         let (low, spell) = (mbps * (0.1 + 0.5 * rng.unit()), ms(rtt * (12 + rng.below(30))));
         let rate = |mbps: f64| Rate::from_bps((mbps * 1e6) as u64);
         let steps = (0..60).map(|n| (spell * n, rate(if n % 2 == 0 { mbps } else { low }))).collect();
-        let queue_bytes = (rate(mbps).bytes_in(ms(rtt)) as f64 * (0.5 + 2.0 * rng.unit())) as u64;
+        let bdp = rate(mbps).bytes_in(ms(rtt)) as f64;
+        let queue_bytes = ((bdp * (0.5 + 2.0 * rng.unit())) as u64).max(4 * u64::from(PACKET));
         let duration = (spell * 40).min(s(30.0));
         let link = Link { capacity: Capacity::Steps(steps), queue_bytes, seed, duration, ..Link::fixed(mbps, rtt) };
         let share = link.run().utilisation(spell * 6, duration);
@@ -171,6 +172,31 @@ fn a_path_that_swings_is_filled_soon_after_each_rise() {
     used.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mean = used.iter().map(|(share, _)| share).sum::<f64>() / used.len() as f64;
     assert!(used[0].0 > 0.75 && mean > 0.9, "mean {mean:.3}; the least: {:#?}", &used[..4]);
+}
+
+/// What a burst has shown does not outlive the losses that follow.
+///
+/// A token bucket passes a burst at the link's rate and then only its own rate. It shows no queue.
+#[test]
+fn a_policer_is_found_and_drops_little_then() {
+    let mut rng = Rng::new(13);
+    let (mut dropped, mut used) = (Vec::new(), Vec::new());
+    for seed in 0..60 {
+        let (mbps, rtt) = (log_mbps(&mut rng, 0.6, 60.0), (4.0 * 60f64.powf(rng.unit())) as u64);
+        let limit = mbps * (0.2 + 0.7 * rng.unit());
+        let rate = Rate::from_bps((limit * 1e6) as u64);
+        let bucket = rate.bytes_in(s(0.02 * 60f64.powf(rng.unit()))).max(10 * u64::from(PACKET));
+        let link = Link { policer: Some((rate, bucket)), seed, duration: s(25.0), ..Link::fixed(mbps, rtt) };
+        let run = link.run();
+        let name = format!("{limit:.2} of {mbps:.2} Mbit/s, {rtt} ms, bucket of {bucket} bytes");
+        dropped.push((run.dropped(s(10.0), s(25.0)), name.clone()));
+        used.push((run.utilisation(s(10.0), s(25.0)) * mbps / limit, name));
+    }
+    dropped.sort_by(|a, b| b.0.total_cmp(&a.0));
+    used.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mean = dropped.iter().map(|(share, _)| share).sum::<f64>() / dropped.len() as f64;
+    assert!(dropped[0].0 < 0.5 && mean < 0.1, "mean {mean:.3}; the most: {:#?}", &dropped[..4]);
+    assert!(used[0].0 > 0.9, "the least used: {:#?}", &used[..4]);
 }
 
 /// A capacity that was learnt while almost nothing passed is corrected within seconds.

@@ -66,6 +66,15 @@ impl BaselineLoss {
         }
     }
 
+    /// Replaces all that was learnt by the losses of a rate that is below the limit.
+    ///
+    /// A policer confirms each wrong value: a sender that allows for a loss causes as much of it.
+    pub fn measured_anew(&mut self, now: Instant, delivered: u64, lost: u64) {
+        (self.baseline, self.usual) = (LossRate::over_packets(MEMORY_PACKETS), LossRate::over_packets(MEMORY_PACKETS));
+        self.on_own_losses(now, delivered, lost);
+        self.usual.on_fates(now, delivered, lost);
+    }
+
     /// Adds losses that are known to be the path's own.
     pub fn on_own_losses(&mut self, now: Instant, delivered: u64, lost: u64) {
         self.baseline.on_fates(now, delivered, lost);

@@ -58,7 +58,7 @@ use phase::State;
 use plateau::PlateauHistory;
 use rate_meter::RateMeter;
 use recall::Recall;
-use round::Round;
+use round::{FruitlessGrowth, Round};
 use startup::FullPath;
 use trial::Trial;
 use weft_units::{Duration, Instant, Rate};
@@ -100,6 +100,7 @@ pub struct PathRate {
     rate_bps: f64,
     packet_bits: f64,
     round: Round,
+    fruitless: FruitlessGrowth,
     /// Longest standing queue of the round before.
     longest_queue_before: Duration,
     full_path: FullPath,
@@ -142,6 +143,7 @@ impl PathRate {
             rate_bps: initial,
             packet_bits: 12_000.0,
             round: Round::new(Instant::ZERO, initial),
+            fruitless: FruitlessGrowth::default(),
             longest_queue_before: Duration::ZERO,
             full_path: FullPath::default(),
             plateaus: PlateauHistory::default(),

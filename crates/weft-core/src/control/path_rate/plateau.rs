@@ -1,6 +1,7 @@
 use super::PathRate;
 use super::phase::State;
 use super::round::Round;
+use core::mem;
 use weft_units::{Duration, Instant};
 
 /// Maximum time after which a plateau is tested again, however often it was found.
@@ -15,6 +16,10 @@ const FIRST_HOLD: u32 = 3;
 ///
 /// Derived: six rounds of growth double the rate, and each may wait for a round of reports and for its losses.
 const ROUNDS_TO_LOSS: u32 = 20;
+/// Number of packets on a plateau after which the path's own loss is known.
+///
+/// Tuned.
+const MEASURED_PACKETS: f64 = 64.0;
 /// Rate on a plateau, as a fraction of the capacity.
 ///
 /// Tuned: the buffer of the limit must not fill again.
@@ -32,6 +37,8 @@ pub struct Plateau {
     before_bps: f64,
     delivered: u64,
     lost: u64,
+    /// True once the path's own loss is known from this plateau.
+    is_measured: bool,
 }
 
 /// Start and capacity of the last plateau, and the time for which it is held.
@@ -74,12 +81,13 @@ impl PathRate {
     pub fn enter_plateau(&mut self, now: Instant, loss: f64) {
         let before_bps = self.capacity_bps;
         // One round's losses cannot prove a rate below the part that they left.
-        self.capacity_bps = (self.meter.delivered_bps() * self.loss.fill()).max(before_bps * (1.0 - loss));
+        // Without an allowance for the path's own loss, the rate is below the limit, and that loss can be measured.
+        self.capacity_bps = self.meter.delivered_bps().max(before_bps * (1.0 - loss));
         self.plateaus.begin(now, self.rtt.min(), self.capacity_bps);
         self.confirmed = true;
         self.not_shown_for = Duration::ZERO;
         self.growth = 0;
-        self.state = State::Plateau(Plateau { loss, before_bps, delivered: 0, lost: 0 });
+        self.state = State::Plateau(Plateau { loss, before_bps, delivered: 0, lost: 0, is_measured: false });
     }
 
     /// Ends the plateau if the losses continue at the delivery rate.
@@ -93,12 +101,15 @@ impl PathRate {
         plateau.delivered += round.delivered;
         plateau.lost += round.lost;
         let settled = (plateau.delivered + plateau.lost) as f64;
-        let Plateau { loss, before_bps, delivered, lost } = *plateau;
+        let Plateau { loss, before_bps, delivered, lost, .. } = *plateau;
         if settled * loss >= 5.0 && lost as f64 > settled * loss / 2.0 {
             self.loss.on_own_losses(now, delivered, lost);
             self.capacity_bps = before_bps;
             self.plateaus = PlateauHistory::default();
             self.state = State::Steady;
+        } else if !mem::replace(&mut plateau.is_measured, settled >= MEASURED_PACKETS) && settled >= MEASURED_PACKETS {
+            self.loss.measured_anew(now, delivered, lost);
+            self.capacity_bps *= self.loss.fill();
         }
     }
 }

@@ -12,6 +12,44 @@ const ROUND_PACKETS: u64 = 20;
 /// At the lowest rates [`ROUND_PACKETS`] take seconds, and growth would take minutes. Tuned.
 const LONGEST_ROUND: Duration = Duration::from_millis(250);
 
+/// Number of successive rounds in which a higher rate brought only losses that end growth.
+///
+/// Derived: the first may lie before the reports on the higher rate.
+const FRUITLESS_ROUNDS: u32 = 2;
+/// Fraction lost, above the path's own loss, that a higher rate may have caused.
+///
+/// Tuned.
+const EXTRA_LOSS: f64 = 0.02;
+
+/// Losses of successive rounds in which a higher rate brought nothing else.
+///
+/// A single round of a slow path has too few packets to tell its losses from chance.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FruitlessGrowth {
+    rounds: u32,
+    delivered: u64,
+    lost: u64,
+}
+
+impl FruitlessGrowth {
+    /// Adds a round. Returns the number of successive rounds that were `fruitless`.
+    fn on_round(&mut self, round: &Round, fruitless: bool) -> u32 {
+        if !fruitless {
+            *self = FruitlessGrowth::default();
+            return 0;
+        }
+        self.rounds += 1;
+        self.delivered += round.delivered;
+        self.lost += round.lost;
+        self.rounds
+    }
+
+    /// Fraction of the packets that was lost.
+    fn loss(&self) -> f64 {
+        self.lost as f64 / (self.delivered + self.lost) as f64
+    }
+}
+
 /// Events of the current round, which lasts about one RTT.
 #[derive(Clone, Copy, Debug)]
 pub struct Round {
@@ -80,11 +118,14 @@ impl PathRate {
         let longest = round.longest_queue.max(core::mem::replace(&mut self.longest_queue_before, round.longest_queue));
         let overflows = longest > self.queue_target() * 2;
         self.judge_startup(&round, grew);
+        let loses = round.loss() > self.loss.fraction() + EXTRA_LOSS;
+        let fruitless = self.fruitless.on_round(&round, empty && !ebbs && self.growth > 0 && !grew && loses);
         match &mut self.state {
             State::Compete(share) => share.on_round(too_many),
             State::Plateau(_) => self.judge_plateau(now, round),
             State::Startup => {}
             _ if too_many && !grew && round.backlogged && !ebbs && !overflows => self.enter_plateau(now, round.loss()),
+            _ if fruitless >= FRUITLESS_ROUNDS => self.enter_plateau(now, self.fruitless.loss()),
             _ if empty && !ebbs => self.growth = (self.growth + 1).min(GROWTH.len() - 1),
             _ => self.growth = 0,
         }
