@@ -83,13 +83,13 @@ impl PathRate {
     pub fn recall(&mut self, now: Instant, sample: &Sample) {
         self.recall.on_delivered(self.meter.delivered_bps());
         let is_free = matches!(self.state, State::Steady | State::Probe) && !self.trial.is_open();
-        if is_free && sample.backlogged && self.is_drained() && self.best_bps > WORTH * self.capacity_bps {
-            if self.recall.is_filled(sample) && self.recall.begin(now, self.rtt.smoothed(), self.best_bps) {
-                self.capacity_bps = self.bounded(self.best_bps);
-                self.growth = NEXT_GROWTH.min(GROWTH.len() - 1);
-                self.meter = RateMeter::default();
-                self.round = Round::new(now, self.capacity_bps);
-            }
+        let may_have_returned = is_free && sample.backlogged && self.is_drained() && self.recall.is_filled(sample);
+        let is_worth_it = self.best_bps > WORTH * self.capacity_bps;
+        if may_have_returned && is_worth_it && self.recall.begin(now, self.rtt.smoothed(), self.best_bps) {
+            self.capacity_bps = self.bounded(self.best_bps);
+            self.growth = NEXT_GROWTH.min(GROWTH.len() - 1);
+            self.meter = RateMeter::default();
+            self.round = Round::new(now, self.capacity_bps);
         }
     }
 
