@@ -8,7 +8,7 @@
 mod date;
 #[path = "../../crates/weft/src/access/openvpn/pem.rs"]
 mod pem;
-#[path = "../../crates/weft/src/daemon/quota.rs"]
+#[path = "../../crates/weft/src/daemon/quota/mod.rs"]
 mod quota;
 
 use libfuzzer_sys::fuzz_target;

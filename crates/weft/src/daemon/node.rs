@@ -517,12 +517,6 @@ impl DaemonNode {
     }
 
     /// Returns the quota of a link and its use, if it has one.
-    fn link_quota(&self, name: &str) -> Option<status::LinkQuota> {
-        let link = self.config.link.iter().find(|link| link.name.value == name)?;
-        let (quota, used_bytes) = (link.quota?, self.quotas.used(self.clock.unix_s(), link)?);
-        Some(status::LinkQuota { used_bytes, limit_bytes: quota.bytes, is_daily: quota.per == QuotaPeriod::Day })
-    }
-
     fn status(&self) -> Status {
         let now = self.clock.now();
         let snapshot = self.engine.snapshot(now);

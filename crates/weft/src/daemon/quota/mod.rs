@@ -236,5 +236,4 @@ fn counter(line: &str) -> Option<(&str, u64)> {
 }
 
 #[cfg(test)]
-#[path = "quota_tests.rs"]
 mod tests;

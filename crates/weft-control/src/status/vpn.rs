@@ -1,0 +1,84 @@
+use serde::{Deserialize, Serialize};
+
+/// Status of a VPN.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Vpn {
+    /// Id of the VPN.
+    pub id: u32,
+    /// Name in the configuration.
+    pub name: String,
+    /// Present weight.
+    pub weight: u32,
+    /// Service: best-effort, assured or leased.
+    pub service: String,
+    /// Promised rate, in bits per second.
+    pub promised_bps: Option<u64>,
+    /// Name of the TUN device.
+    pub device: String,
+    /// Peers that are members of the VPN.
+    pub members: Vec<VpnMember>,
+    /// Units sent, without retransmissions.
+    pub sent_packets: u64,
+    /// Bytes of the units sent, without retransmissions.
+    pub sent_bytes: u64,
+    /// Packets delivered to the device.
+    pub received_packets: u64,
+    /// IP bytes delivered to the device.
+    pub received_bytes: u64,
+    /// Packets dropped before they were sent.
+    pub dropped_packets: u64,
+    /// Units rejected: source outside the sender's prefixes, or sender not a member.
+    pub strays: u64,
+    /// Packets for which no member has a prefix.
+    pub unroutable_packets: u64,
+}
+
+/// Membership of a peer in a VPN.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct VpnMember {
+    /// Name of the peer.
+    pub peer: String,
+    /// True if packets can be sent to the member now; a VPN opens on first use.
+    pub open: bool,
+    /// Packets in the VPN's queue toward the member.
+    pub queue_packets: usize,
+    /// Bytes in the VPN's queue toward the member.
+    pub queue_bytes: u64,
+    /// Packets that left the queue.
+    pub sent_packets: u64,
+    /// Bytes that left the queue.
+    pub sent_bytes: u64,
+    /// Packets dropped because the queue was full.
+    pub dropped_full: u64,
+    /// Packets dropped by the AQM.
+    pub dropped_aqm: u64,
+    /// Packets marked by the AQM.
+    pub marked: u64,
+    /// The loop toward the member; absent: there is none, or it was never used.
+    #[serde(rename = "loop")]
+    pub control: Option<VpnLoop>,
+}
+
+/// Status of a loop from this edge to another.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct VpnLoop {
+    /// Rate at which the loop may send, in bits per second.
+    pub rate_bps: u64,
+    /// Window, or the bytes that the rate sends in a round trip.
+    pub window_bytes: u64,
+    /// Recent delivery rate, in bits per second.
+    pub delivered_bps: u64,
+    /// Smoothed round-trip time between the edges, in microseconds.
+    pub rtt_us: u64,
+    /// Loss events per packet; absent: none yet, or a law that does not use loss.
+    pub loss_event_rate: Option<f64>,
+    /// Packets lost after recovery, modulo 2^32.
+    pub lost_packets: u32,
+    /// Bytes in flight: sent, and neither received nor lost.
+    pub in_flight_bytes: u32,
+    /// Bytes in queues along the route, for a law that measures them.
+    pub accumulation_bytes: u64,
+}
