@@ -68,6 +68,7 @@ impl Example {
         let words = self.words();
         matches!(words.get(1), Some(&("set" | "unset" | "apply" | "confirm" | "undo")))
             || matches!(words.get(1..4), Some(["qos", "rules", "add" | "move" | "remove" | "test"]))
+            || matches!(words.get(1..4), Some(["qos", "classes", "set" | "reset"]))
     }
 
     /// Returns a command that gives the node the configuration in which this example makes sense.
@@ -100,11 +101,12 @@ impl Example {
     /// Returns true if an example may end with this status.
     ///
     /// `--watch` runs until it is stopped. Some examples rightly end with 1: `doctor` has remarks, a certificate is of
-    /// another root, or no other path leads to the node that is drilled.
+    /// another root, or no other path leads to the node that is drilled. `weft qos` alone needs a terminal.
     pub fn may_end_with(&self, status: &str) -> bool {
         match status {
             "0" => true,
             "124" => self.watches(),
+            "2" => self.text == "weft qos",
             "1" => {
                 let words = self.words();
                 ["doctor", "--root"].iter().any(|word| words.contains(word))
