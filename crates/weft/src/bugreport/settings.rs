@@ -172,14 +172,21 @@ struct Setting<'a> {
 }
 
 impl Setting<'_> {
-    /// Returns true if the list contains the setting's place.
-    fn is_in(&self, list: &[&str]) -> bool {
-        list.iter().any(|pattern| self.matches(pattern))
+    /// Returns the pattern of the list that matches the setting's place.
+    fn pattern_in<'l>(&self, list: &[&'l str]) -> Option<&'l str> {
+        list.iter().copied().find(|pattern| self.matches(pattern))
     }
 
     fn matches(&self, pattern: &str) -> bool {
         let parts: Vec<_> = pattern.split('.').collect();
         parts.len() == self.path.len() && parts.iter().zip(&self.path).all(|(part, key)| *part == "*" || part == key)
+    }
+
+    /// Returns the place as text. Free keys pass through the anonymiser.
+    fn place(&self, pattern: &str, anonymiser: &mut Anonymiser) -> String {
+        let parts = pattern.split('.').zip(&self.path);
+        let parts = parts.map(|(part, key)| if part == "*" { anonymiser.text(key) } else { part.to_owned() });
+        parts.collect::<Vec<_>>().join(".")
     }
 
     fn strings(&self) -> Vec<&str> {
@@ -212,7 +219,9 @@ pub fn learn(table: &Table, anonymiser: &mut Anonymiser) {
         match setting.path[..] {
             ["vpn", "members", peer] => anonymiser.add_name(NameKind::Peer, peer),
             ["users", "weights", user] => anonymiser.add_name(NameKind::User, user),
-            _ if !setting.is_in(SHOWN) => setting.strings().into_iter().for_each(|text| anonymiser.add_secret(text)),
+            _ if setting.pattern_in(SHOWN).is_none() => {
+                setting.strings().into_iter().for_each(|text| anonymiser.add_secret(text))
+            }
             _ => {}
         }
     }
@@ -235,15 +244,13 @@ fn learn_name(anonymiser: &mut Anonymiser, kind: NameKind, text: &str) {
 
 /// Returns one line for each setting.
 pub fn lines(table: &Table, anonymiser: &mut Anonymiser) -> Vec<String> {
-    let mut line = |setting: &Setting<'_>| match () {
-        () if setting.is_in(SHOWN) => {
-            let path = anonymiser.text(&setting.path.join("."));
-            let mut value = serde_json::to_value(setting.value).unwrap_or_default();
-            anonymiser.value(&mut value);
-            format!("{path} = {value}")
-        }
-        () if setting.is_in(NAMED) => format!("{} = {HIDDEN}", setting.path.join(".")),
-        () => format!("{HIDDEN} = {HIDDEN}"),
+    let mut line = |setting: &Setting<'_>| {
+        let Some(pattern) = setting.pattern_in(SHOWN) else {
+            return format!("{} = {HIDDEN}", setting.pattern_in(NAMED).unwrap_or(HIDDEN));
+        };
+        let mut value = serde_json::to_value(setting.value).unwrap_or_default();
+        anonymiser.value(&mut value);
+        format!("{} = {value}", setting.place(pattern, anonymiser))
     };
     settings(table).iter().map(&mut line).collect()
 }
