@@ -4,8 +4,8 @@
 //! again. Equal inputs get equal labels within one report, and different inputs get different labels.
 
 use super::address;
+use crate::cli::Disclosure;
 use base64ct::{Base64, Base64Unpadded, Base64UrlUnpadded, Encoding as _};
-use clap::ValueEnum;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -22,16 +22,6 @@ const LONGEST_WORD: usize = 15;
 /// Ends of file names that look like host names.
 const FILE_SUFFIXES: [&str; 14] =
     ["toml", "key", "psk", "sock", "service", "conf", "pem", "crt", "log", "txt", "json", "new", "socket", "so"];
-
-/// Amount of detail in a report.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, ValueEnum)]
-pub enum Disclosure {
-    /// Labels replace names and addresses
-    #[default]
-    Public,
-    /// Names and addresses stay; secrets are hidden
-    Trusted,
-}
 
 /// Kind of a name, which its label begins with.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -73,7 +63,7 @@ impl NameKind {
 #[derive(Default)]
 pub struct Anonymiser {
     disclosure: Disclosure,
-    /// Known secrets, the longest first.
+    /// Known secrets.
     secrets: Vec<String>,
     /// Known names in lower case, the longest first.
     names: Vec<(String, NameKind)>,
@@ -103,7 +93,7 @@ impl Anonymiser {
             self.secrets.extend([part.to_owned(), Base64UrlUnpadded::encode_string(bytes), hex.to_uppercase(), hex]);
             self.secrets.extend(forms);
         }
-        self.secrets.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
+        self.secrets.sort_unstable();
         self.secrets.dedup();
     }
 
@@ -121,11 +111,30 @@ impl Anonymiser {
 
     /// Returns the text with labels instead of all that the level does not show.
     pub fn text(&mut self, text: &str) -> String {
-        let (mut out, mut rest, mut before) = (String::with_capacity(text.len()), text, None);
+        let (mut out, mut rest) = (String::with_capacity(text.len()), text);
+        // Secrets come first: a secret that begins inside an address or a name must not pass with it.
+        while let Some((at, length)) = self.next_secret(rest) {
+            self.scan(&rest[..at], &mut out);
+            out += HIDDEN;
+            rest = &rest[at + length..];
+        }
+        self.scan(rest, &mut out);
+        out
+    }
+
+    /// Returns the place and the length of the first known secret; the longest counts where several begin.
+    fn next_secret(&self, text: &str) -> Option<(usize, usize)> {
+        let found = self.secrets.iter().filter_map(|secret| Some((text.find(secret.as_str())?, secret.len())));
+        found.min_by_key(|(at, length)| (*at, std::cmp::Reverse(*length)))
+    }
+
+    /// Appends a text without known secrets to `out`.
+    fn scan(&mut self, text: &str, out: &mut String) {
+        let (mut rest, mut before) = (text, None);
         while let Some(first) = rest.chars().next() {
             let length = match self.replacement(before, rest) {
                 Some((length, label)) => {
-                    out += &label;
+                    *out += &label;
                     before = None;
                     length
                 }
@@ -137,7 +146,6 @@ impl Anonymiser {
             };
             rest = &rest[length..];
         }
-        out
     }
 
     /// Replaces every string in a value. Keys of objects are fields of weft's own types and stay.
@@ -153,9 +161,6 @@ impl Anonymiser {
 
     /// Returns the number of bytes at the start of `rest` to replace, and their label.
     fn replacement(&mut self, before: Option<char>, rest: &str) -> Option<(usize, String)> {
-        if let Some(secret) = self.secrets.iter().find(|secret| rest.starts_with(secret.as_str())) {
-            return Some((secret.len(), HIDDEN.to_owned()));
-        }
         let starts_word = !before.is_some_and(char::is_alphanumeric);
         if starts_word && let Some((scheme, length)) = credentials(rest) {
             return Some((length, format!("{scheme}://{HIDDEN}@")));

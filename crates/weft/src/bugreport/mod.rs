@@ -11,8 +11,7 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
-pub use anonymiser::Disclosure;
-
+use crate::cli::Disclosure;
 use crate::commands::{Check, diagnose};
 use crate::config;
 use crate::control::ask;

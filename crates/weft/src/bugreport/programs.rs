@@ -86,5 +86,5 @@ fn run(name: &str, arguments: &[&str]) -> Result<Vec<String>, String> {
     if output.is_empty() && !status.success() {
         return Err(format!("{name} failed: run this as root"));
     }
-    Ok(String::from_utf8_lossy(&output).lines().map(str::to_owned).collect())
+    Ok(String::from_utf8_lossy(&output).lines().map(|line| line.replace('\t', "    ")).collect())
 }

@@ -1,9 +1,18 @@
 //! Arguments of `weft bugreport`.
 
 use super::Control;
-use crate::bugreport::Disclosure;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use std::path::PathBuf;
+
+/// Amount of detail in a report.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, ValueEnum)]
+pub enum Disclosure {
+    /// Labels replace names and addresses
+    #[default]
+    Public,
+    /// Names and addresses stay; secrets are hidden
+    Trusted,
+}
 
 /// Arguments of `weft bugreport`.
 #[derive(Args)]

@@ -12,7 +12,7 @@ mod live;
 mod qos;
 
 pub use access::{AccessCommand, AddOptions};
-pub use bugreport::BugReportArguments;
+pub use bugreport::{BugReportArguments, Disclosure};
 pub use ca::{CaCommand, SignOptions};
 pub use change::{
     ApplyArguments, ChangeOptions, ClassesCommand, ConfirmArguments, NewRule, RulesCommand, SetArguments, TestedPacket,
