@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod bugreport;
 mod cli;
 mod commands;
 mod control;

@@ -4,6 +4,7 @@
 //! executes what this module parses. This module reads and changes nothing on the machine.
 
 mod access;
+mod bugreport;
 mod ca;
 mod change;
 mod join;
@@ -11,6 +12,7 @@ mod live;
 mod qos;
 
 pub use access::{AccessCommand, AddOptions};
+pub use bugreport::{BugReportArguments, Disclosure};
 pub use ca::{CaCommand, SignOptions};
 pub use change::{
     ApplyArguments, ChangeOptions, ClassesCommand, ConfirmArguments, NewRule, RulesCommand, SetArguments, TestedPacket,
@@ -174,6 +176,14 @@ Exit status 3 if a node cannot run on this machine, or if the peer has no sessio
         #[arg(long)]
         json: bool,
     },
+    /// Collect what an issue needs: status, configuration, log, rules; without secrets, and by default without names
+    #[command(after_help = "\
+Examples:
+  weft bugreport --output report.txt                  labels such as peer-1 and addr-3 replace names and addresses
+  weft bugreport --level trusted --json | jq .version
+
+It shows no key, password or code. Read the report before you publish it.")]
+    Bugreport(BugReportArguments),
     /// Run the node in the foreground until SIGTERM or `weft down`; SIGHUP reloads the configuration
     #[command(after_help = "\
 Examples:

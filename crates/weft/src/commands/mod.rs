@@ -5,6 +5,7 @@
 
 mod access;
 mod act;
+mod bugreport;
 mod ca;
 mod change;
 mod check;
@@ -20,12 +21,14 @@ mod keys;
 mod prefixes;
 mod proxy;
 mod qos;
-mod show;
+pub mod show;
 mod signal;
 mod tcp_er;
 mod up;
 mod watch;
 mod why;
+
+pub use doctor::{Check, diagnose};
 
 use crate::cli::{Cli, Command, DEFAULT_CONFIG, PeerCommand, VpnsCommand, WeightsCommand};
 use crate::daemon::Level;
@@ -53,6 +56,7 @@ pub fn run(cli: Cli) -> Result<Outcome, Failure> {
         Command::Check { file, json } => check::check(&file, json),
         Command::Doctor { peer: Some(peer), control, json, .. } => doctor::peer(&control.control, &peer, json),
         Command::Doctor { config, json, .. } => doctor::doctor(config.as_deref(), Path::new(DEFAULT_CONFIG), json),
+        Command::Bugreport(arguments) => bugreport::bugreport(&arguments),
         Command::Up { config, verbose, quiet } => up::up(&config, Level::of(verbose, quiet)),
         Command::TcpEr { grants } => tcp_er::hold(&grants),
         Command::Signal { config, check: true, .. } => signal::check(&config),

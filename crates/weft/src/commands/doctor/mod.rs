@@ -19,7 +19,8 @@ use crate::outcome::{Failure, Outcome};
 use crate::table::Table;
 pub use peer::peer;
 
-use checks::{Check, Machine, Verdict};
+pub use checks::Check;
+use checks::{Machine, Verdict};
 use isolation::QueueCommands;
 use serde::Serialize;
 use std::path::Path;
@@ -33,6 +34,11 @@ struct Diagnosis {
     isolation: Vec<QueueCommands>,
 }
 
+/// Checks this machine, and a configuration with its file if there is one.
+pub fn diagnose(file: Option<&Path>, config: Option<&config::Config>) -> Vec<Check> {
+    checks::all(&Machine::default(), file, config)
+}
+
 /// Checks this machine, and the configuration in `file` or, if it exists, in `default`.
 pub fn doctor(file: Option<&Path>, default: &Path, as_json: bool) -> Result<Outcome, Failure> {
     let config = match file.or_else(|| default.exists().then_some(default)) {
@@ -40,7 +46,7 @@ pub fn doctor(file: Option<&Path>, default: &Path, as_json: bool) -> Result<Outc
         None => None,
     };
     let file = file.or_else(|| default.exists().then_some(default));
-    let checks = checks::all(&Machine::default(), file, config.as_ref());
+    let checks = diagnose(file, config.as_ref());
     let peers = config.iter().flat_map(|config| &config.peers);
     let mut code_points: Vec<u8> = peers
         .filter_map(|peer| if let Dscp::Fixed(code_point) = peer.policy.dscp { Some(code_point) } else { None })
