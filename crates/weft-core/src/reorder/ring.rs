@@ -14,6 +14,11 @@ use weft_units::{FlowSeq, Instant};
 /// Number of sequence numbers in a page, and in the smallest ring.
 pub const PAGE: u32 = 16;
 
+/// Missing ranges that a ring can record without more memory, where it has so many numbers.
+///
+/// Tuned: more than a path that loses each tenth packet has open at once. A peer that opens more costs some memory.
+const RANGES: u32 = 256;
+
 /// Units of [`PAGE`] consecutive places of a ring.
 #[derive(Debug)]
 pub struct Page<T> {
@@ -57,7 +62,9 @@ impl<T> Ring<T> {
     /// Returns a ring for `capacity` numbers, a power of two and at least [`PAGE`].
     pub fn with_capacity(capacity: u32) -> Ring<T> {
         let known = vec![0; capacity.div_ceil(64) as usize];
-        Ring { capacity, known, pages: Vec::new(), units: 0, opened: VecDeque::new() }
+        // A range takes two numbers: one that is missing, and a later one that arrived.
+        let ranges = RANGES.min(capacity / 2) as usize;
+        Ring { capacity, known, pages: Vec::new(), units: 0, opened: VecDeque::with_capacity(ranges) }
     }
 
     pub fn capacity(&self) -> u32 {
@@ -176,7 +183,7 @@ impl<T> Ring<T> {
             }
         }
         old.mark(from, count, false);
-        core::mem::swap(&mut self.opened, &mut old.opened);
+        self.opened.append(&mut old.opened);
     }
 
     fn at(&self, seq: FlowSeq) -> u32 {
