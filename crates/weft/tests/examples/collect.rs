@@ -90,6 +90,9 @@ impl Example {
         if self.text.starts_with("weft unset link") {
             text += "; printf '[[link]]\\nname = \"lte\"\\nmax-rate-up = \"20 Mbit/s\"\\n' >>/etc/weft/weft.toml";
         }
+        if self.text.starts_with("weft qos classes reset voice") {
+            text += "; printf '[[class]]\\nname = \"voice\"\\nguaranteed = \"90 kbit/s\"\\n' >>/etc/weft/weft.toml";
+        }
         // A reload also ends what an earlier example left on trial.
         text += "; ip netns exec laptop weft reload 2>/dev/null";
         if matches!(self.words().get(1), Some(&("confirm" | "undo"))) {
