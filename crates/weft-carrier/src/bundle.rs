@@ -29,7 +29,9 @@ const LEAST_UNSENT: f64 = 16_384.0;
 const WINDOW: Duration = Duration::from_millis(50);
 /// Long datagrams in flight that a bundle may always have, in bytes.
 const LEAST_IN_FLIGHT: f64 = 65_536.0;
-/// Time beyond the round trip for whose data a bundle may have in flight. The network's queue holds no more of it.
+/// Data that a bundle may have in flight beyond that of a round trip, as the time in which it leaves.
+///
+/// The queue in the network is not longer than this.
 ///
 /// *Tuned*: with less, data that waits behind a lost segment would count as too much.
 const QUEUE: Duration = Duration::from_millis(20);
@@ -143,7 +145,7 @@ pub struct Bundle {
     /// Time of the last look at the connections, and what they had acknowledged.
     delivered: (Instant, u64),
     least_rtt: Duration,
-    /// Bytes received by each lane in a window: at most lately, and in the present one.
+    /// Bytes that each lane received: in the fullest of the last windows, and in the present window.
     received: [[u64; 2]; 2],
     received_since: Instant,
     /// True if TCP sends noticeably many segments again, so that a copy of a short datagram is worth its bytes.

@@ -27,7 +27,7 @@ impl fmt::Display for BadFrame {
     }
 }
 
-/// Appends a datagram and its length. Longer datagrams than [`MAX_DATAGRAM`] are left out.
+/// Appends a datagram and its length. It leaves out a datagram that is longer than [`MAX_DATAGRAM`].
 pub fn append(out: &mut Vec<u8>, datagram: &[u8]) {
     if let Ok(len) = u16::try_from(datagram.len())
         && (1..=MAX_DATAGRAM).contains(&datagram.len())

@@ -68,7 +68,7 @@ impl BaselineLoss {
 
     /// Replaces all that was learnt by the losses of a rate that is below the limit.
     ///
-    /// A policer confirms each wrong value: a sender that allows for a loss causes as much of it.
+    /// A policer confirms each wrong value: a sender that sends 5 % more to make up for losses loses these 5 %.
     pub fn measured_anew(&mut self, now: Instant, delivered: u64, lost: u64) {
         (self.baseline, self.usual) = (LossRate::over_packets(MEMORY_PACKETS), LossRate::over_packets(MEMORY_PACKETS));
         self.on_own_losses(now, delivered, lost);

@@ -1,7 +1,6 @@
 use super::PathRate;
 use super::phase::State;
 use super::round::Round;
-use core::mem;
 use weft_units::{Duration, Instant};
 
 /// Maximum time after which a plateau is tested again, however often it was found.
@@ -107,7 +106,8 @@ impl PathRate {
             self.capacity_bps = before_bps;
             self.plateaus = PlateauHistory::default();
             self.state = State::Steady;
-        } else if !mem::replace(&mut plateau.is_measured, settled >= MEASURED_PACKETS) && settled >= MEASURED_PACKETS {
+        } else if settled >= MEASURED_PACKETS && !plateau.is_measured {
+            plateau.is_measured = true;
             self.loss.measured_anew(now, delivered, lost);
             self.capacity_bps *= self.loss.fill();
         }

@@ -1,4 +1,3 @@
-use super::constants::GROWTH;
 use super::phase::State;
 use super::rate_meter::RateMeter;
 use super::round::Round;
@@ -17,7 +16,7 @@ const FILLED: f64 = 0.9;
 ///
 /// Tuned.
 const FOUND: f64 = 0.85;
-/// Round of growth at which a rate above the remembered one is searched.
+/// Step of growth with which the rate then goes on, an index into the table of growth factors.
 ///
 /// Tuned: the path changed by much, so it may carry more than before its fall.
 const NEXT_GROWTH: usize = 3;
@@ -26,7 +25,7 @@ const NEXT_GROWTH: usize = 3;
 /// Derived: the first is the time until the reports on an attempt are known. Tuned: the last.
 const WAIT: [u32; 2] = [2, 64];
 
-/// Return to a rate that the path carried a short time ago.
+/// Finds the time to return to a rate that the path carried a short time ago.
 ///
 /// Where the rate of a path falls and rises again within seconds, growth from the low rate takes many round trips each
 /// time. The queue that the fall left shows the end of the fall: it vanishes although the sender fills the path.
@@ -87,7 +86,7 @@ impl PathRate {
         let is_worth_it = self.best_bps > WORTH * self.capacity_bps;
         if may_have_returned && is_worth_it && self.recall.begin(now, self.rtt.smoothed(), self.best_bps) {
             self.capacity_bps = self.bounded(self.best_bps);
-            self.growth = NEXT_GROWTH.min(GROWTH.len() - 1);
+            self.growth = NEXT_GROWTH;
             self.meter = RateMeter::default();
             self.round = Round::new(now, self.capacity_bps);
         }
