@@ -171,7 +171,7 @@ fn a_path_that_swings_is_filled_soon_after_each_rise() {
     }
     used.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mean = used.iter().map(|(share, _)| share).sum::<f64>() / used.len() as f64;
-    assert!(used[0].0 > 0.75 && mean > 0.9, "mean {mean:.3}; the least: {:#?}", &used[..4]);
+    assert!(used[0].0 > 0.75 && mean > 0.93, "mean {mean:.3}; the least: {:#?}", &used[..4]);
 }
 
 /// What a burst has shown does not outlive the losses that follow.
@@ -195,7 +195,7 @@ fn a_policer_is_found_and_drops_little_then() {
     dropped.sort_by(|a, b| b.0.total_cmp(&a.0));
     used.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mean = dropped.iter().map(|(share, _)| share).sum::<f64>() / dropped.len() as f64;
-    assert!(dropped[0].0 < 0.5 && mean < 0.1, "mean {mean:.3}; the most: {:#?}", &dropped[..4]);
+    assert!(dropped[0].0 < 0.35 && mean < 0.07, "mean {mean:.3}; the most: {:#?}", &dropped[..4]);
     assert!(used[0].0 > 0.9, "the least used: {:#?}", &used[..4]);
 }
 

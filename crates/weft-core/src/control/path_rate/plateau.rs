@@ -1,17 +1,17 @@
 use super::PathRate;
 use super::phase::State;
-use super::round::Round;
+use super::round::{LONGEST_ROUND, ROUND_PACKETS, Round};
 use weft_units::{Duration, Instant};
 
 /// Maximum time after which a plateau is tested again, however often it was found.
 ///
 /// Standard: the spacing of BBR's probes of the minimum RTT.
 const LONGEST_PLATEAU: Duration = Duration::from_secs(10);
-/// Round trips for which a plateau is held that is not known yet.
+/// Rounds for which a plateau is held that is not known yet.
 ///
 /// Tuned: the losses of a path whose rate swings look like a limit too.
 const FIRST_HOLD: u32 = 3;
-/// Round trips within which growth from a plateau meets the same limit again, if there is one.
+/// Maximum number of rounds in which growth from a plateau meets the same limit again.
 ///
 /// Derived: six rounds of growth double the rate, and each may wait for a round of reports and for its losses.
 const ROUNDS_TO_LOSS: u32 = 20;
@@ -82,7 +82,8 @@ impl PathRate {
         // One round's losses cannot prove a rate below the part that they left.
         // Without an allowance for the path's own loss, the rate is below the limit, and that loss can be measured.
         self.capacity_bps = self.meter.delivered_bps().max(before_bps * (1.0 - loss));
-        self.plateaus.begin(now, self.rtt.min(), self.capacity_bps);
+        let round = self.rtt.min().max(self.packets_time(ROUND_PACKETS as f64).min(LONGEST_ROUND));
+        self.plateaus.begin(now, round, self.capacity_bps);
         self.confirmed = true;
         self.not_shown_for = Duration::ZERO;
         self.growth = 0;

@@ -6,11 +6,11 @@ use weft_units::{Duration, Instant};
 /// Number of packets whose outcome a round must know before it is judged.
 ///
 /// Tuned.
-const ROUND_PACKETS: u64 = 20;
+pub const ROUND_PACKETS: u64 = 20;
 /// Time after which a round is judged with fewer packets.
 ///
 /// At the lowest rates [`ROUND_PACKETS`] take seconds, and growth would take minutes. Tuned.
-const LONGEST_ROUND: Duration = Duration::from_millis(250);
+pub const LONGEST_ROUND: Duration = Duration::from_millis(250);
 
 /// Number of successive rounds in which a higher rate brought only losses that end growth.
 ///
