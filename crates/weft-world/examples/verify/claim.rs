@@ -35,7 +35,7 @@ pub fn run(context: &Context, claims: &[Claim]) -> Vec<Check> {
         context.progress.tell(claim.what, number, claims.len());
         let name = format!("{} ({})", claim.what, claim.package);
         let bound = Bound::AtMost(0.0);
-        match failures(claim) {
+        match failures(claim, context.full) {
             Ok(failures) => Check::new(name, Some(failures), bound, "failures"),
             Err(why) => Check::skipped(name, bound, "failures", why),
         }
@@ -43,14 +43,18 @@ pub fn run(context: &Context, claims: &[Claim]) -> Vec<Check> {
     claims.iter().enumerate().map(check).collect()
 }
 
-/// Runs a claim's tests and returns the number of failures.
+/// Runs a claim's tests and returns the number of failures. `full` sets `WEFT_CHECK=1`, with which tests draw and
+/// measure more.
 ///
 /// # Errors
 /// Returns an error if the tests cannot be built or run, or if there are none.
-fn failures(claim: &Claim) -> Result<f64, String> {
+fn failures(claim: &Claim, full: bool) -> Result<f64, String> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["test", "--locked", "--quiet", "--no-fail-fast", "-p", claim.package]).args(claim.target);
     cargo.args(["--", claim.filter]).stdin(Stdio::null()).stderr(Stdio::piped());
+    if full {
+        cargo.env("WEFT_CHECK", "1");
+    }
     let output = cargo.output().map_err(|why| format!("cargo: {why}"))?;
     let said = String::from_utf8_lossy(&output.stdout);
     let (mut passed, mut failed) = (0, 0);
