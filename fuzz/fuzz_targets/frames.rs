@@ -26,4 +26,17 @@ fuzz_target!(|plaintext: &[u8]| {
         }
     }
     assert!(again.next().is_none());
+    frames.iter().for_each(delays);
 });
+
+/// The delays of a train can be written again.
+fn delays(frame: &Frame) {
+    let Frame::Chirped(chirped) = frame else { return };
+    let delays: Vec<Option<u32>> = chirped.delays_us().collect();
+    let mut out = [0; 2048];
+    let mut writer = FrameWriter::new(&mut out);
+    writer.write_chirped(chirped.path, chirped.train, &delays).expect("a datagram has room for it");
+    let len = writer.len();
+    let Some(Ok(Frame::Chirped(again))) = Frames::new(&out[..len]).next() else { panic!("no train") };
+    assert!(again.delays_us().eq(delays));
+}
