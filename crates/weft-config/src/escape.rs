@@ -25,7 +25,7 @@ pub fn columns(text: &str) -> String {
 ///
 /// These are controls (C0, DEL, C1), characters without width, and characters that change the direction of text
 /// (Unicode Standard Annex 9, Unicode Technical Report 36).
-fn is_active(c: char) -> bool {
+pub fn is_active(c: char) -> bool {
     c.is_control()
         || matches!(c,
             '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
@@ -104,6 +104,12 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_name_with_a_character_that_acts_is_refused(name in hostile::name()) {
+            let acts = hostile::acting(&name).is_some() || name.contains(char::is_whitespace);
+            prop_assert!(!acts || crate::config::peer_name(&name).is_err(), "{name:?}");
+        }
+
         #[test]
         fn nothing_that_acts_comes_out(name in hostile::name()) {
             let escaped = line(&name);

@@ -6,6 +6,7 @@ use super::{
     Config, Link, LinkChoice, Mtu, Node, Peer, Tun, access, exit, flows, host_name, metrics, network, out, policy,
     prefix, proxy, quota, route, routing, signal, tcp, tcp_er, vpn,
 };
+use crate::escape::is_active;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -255,7 +256,7 @@ pub(super) fn interface_name(text: &str) -> Result<String, &'static str> {
 /// Returns the expected form.
 pub fn peer_name(text: &str) -> Result<String, &'static str> {
     match text.len() {
-        1..=63 if !text.contains(char::is_whitespace) => Ok(text.to_owned()),
-        _ => Err("a name has 1 to 63 characters and no space"),
+        1..=63 if !text.contains(|c: char| c.is_whitespace() || is_active(c)) => Ok(text.to_owned()),
+        _ => Err("a name has 1 to 63 characters, none of them a space or invisible"),
     }
 }
