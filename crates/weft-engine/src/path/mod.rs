@@ -107,8 +107,8 @@ pub struct Pending {
     pub pongs: Vec<(u32, PathId)>,
     pub policy: bool,
     pub hold: bool,
-    /// List of this node's paths that were given up.
-    pub gone: bool,
+    /// Set of this node's paths of which the peer must learn that they were given up, one bit each.
+    pub gone: u64,
     pub close: bool,
     /// The link's name. It waits for another frame and causes no datagram of its own.
     pub link: bool,
@@ -133,7 +133,7 @@ impl Pending {
             && self.pongs.is_empty()
             && !self.policy
             && !self.hold
-            && !self.gone
+            && self.gone == 0
             && !self.close
             && !self.skips
             && !self.vpns
@@ -146,13 +146,13 @@ impl Pending {
 
     /// Returns the pending frames to resend if this datagram is lost.
     pub fn to_resend(&self) -> Resend {
-        Resend { policy: self.policy, hold: self.hold, gone: self.gone, link: false, revocations: 0 }
+        Resend { policy: self.policy, hold: self.hold, gone: self.gone != 0, link: false, revocations: 0 }
     }
 
     pub fn resend(&mut self, resend: Resend) {
         self.policy |= resend.policy;
         self.hold |= resend.hold;
-        self.gone |= resend.gone;
+        self.gone |= if resend.gone { u64::MAX } else { 0 };
         self.link |= resend.link;
     }
 }

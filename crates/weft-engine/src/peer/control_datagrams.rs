@@ -172,16 +172,19 @@ impl Peer {
 
     /// Writes the ids of this node's paths that were given up. Returns true if there was one.
     ///
-    /// These frames come late in the datagram: a peer that does not know this frame type skips the rest.
+    /// These frames come late in the datagram: a peer that does not know this frame type skips the rest. Those that do
+    /// not fit leave with the next datagram.
     fn write_gone(&mut self, index: usize, writer: &mut FrameWriter<'_>) -> bool {
-        let Some(path) = self.paths.get_mut(index).filter(|path| path.pending.gone) else { return false };
-        path.pending.gone = false;
         let before = writer.len();
-        for path in self.paths.iter().filter(|path| path.ours && path.is_gone()) {
-            if writer.write(&Frame::Gone { path: path.id }).is_err() {
-                break;
-            }
-        }
+        let waiting = self.paths[index].pending.gone;
+        let is_due = |(at, path): &(usize, &Path)| waiting >> at & 1 == 1 && path.ours && path.is_gone();
+        let refused = self
+            .paths
+            .iter()
+            .enumerate()
+            .filter(is_due)
+            .find(|(_, path)| writer.write(&Frame::Gone { path: path.id }).is_err());
+        self.paths[index].pending.gone = refused.map_or(0, |(at, _)| waiting & u64::MAX << at);
         writer.len() > before
     }
 

@@ -93,7 +93,7 @@ impl Peer {
         if self.paths.iter().any(|path| path.ours && path.is_gone())
             && let Some(fastest) = self.fastest_path()
         {
-            self.paths[fastest].pending.gone = true;
+            self.paths[fastest].pending.gone = u64::MAX;
         }
     }
 

@@ -33,6 +33,11 @@ thread_local! {
     static IN_ENGINE: Cell<bool> = const { Cell::new(false) };
 }
 
+/// Returns how many of `all` draws, or seconds, a test takes: a quarter, or all of them with `WEFT_CHECK=1`.
+pub fn draws(all: u64) -> u64 {
+    if std::env::var_os("WEFT_CHECK").is_some() { all } else { all.div_ceil(4) }
+}
+
 /// True if this thread executes engine code, and not the emulated network.
 pub fn is_in_engine() -> bool {
     IN_ENGINE.get()

@@ -3,6 +3,7 @@
 //!
 //! Every link that reaches an address of the peer must carry data.
 
+use crate::net::draws;
 use crate::pairs::{Draw, PairWorld};
 use std::collections::BTreeSet;
 use weft_engine::Event;
@@ -32,7 +33,7 @@ fn unused_links_now(world: &mut PairWorld) -> Vec<String> {
 
 #[test]
 fn every_link_that_reaches_an_address_carries() {
-    for seed in 0..300 {
+    for seed in 0..draws(300) {
         let draw = Draw::of_class(&mut Rng::new(seed));
         let unused = unused_links(draw.clone());
         assert!(unused.is_empty(), "seed {seed}: {unused:?} unused with {draw:#?}");
@@ -42,7 +43,7 @@ fn every_link_that_reaches_an_address_carries() {
 /// Checks that links move to other addresses when the reachable ones stop working.
 #[test]
 fn links_follow_when_other_addresses_are_reached() {
-    for seed in 0..100 {
+    for seed in 0..draws(100) {
         let mut rng = Rng::new(1_000 + seed);
         let mut world = PairWorld::new(Draw::of_class(&mut rng));
         world.run_for(Duration::from_secs(5));

@@ -1,7 +1,7 @@
 //! Random silent failures of links and their return: the time until links carry data again, the data that they carry,
 //! and its age.
 
-use crate::net::{Direction, World, direction, inner, story, udp};
+use crate::net::{Direction, World, direction, draws, inner, story, udp};
 use weft_engine::Policy;
 use weft_units::{Duration, Instant, Rng};
 
@@ -127,7 +127,7 @@ fn draw_outage(seed: u64) -> (Run, Silence) {
 
 #[test]
 fn the_first_link_back_carries_a_call_at_once_and_nothing_old() {
-    for seed in 0..120 {
+    for seed in 0..draws(120) {
         let (run, first) = draw_outage(seed);
         let outcome = run.play();
         let back = outcome.at(first.to);
@@ -167,7 +167,7 @@ fn draw_flapping(seed: u64) -> Run {
 
 #[test]
 fn bulk_uses_a_flapping_link_while_it_works_and_a_call_does_not_suffer() {
-    for seed in 100..106 {
+    for seed in 100..100 + draws(6) {
         let run = draw_flapping(seed);
         let outcome = run.play();
         let [fast, slow] = [0, 1].map(|link| run.links[link].rate.bps() as f64);

@@ -1,6 +1,6 @@
 //! The restart of a node has no lasting effect: a silent link must be detected as soon as before.
 
-use crate::net::{Direction, World, direction, story};
+use crate::net::{Direction, World, direction, draws, story};
 use weft_engine::Policy;
 use weft_units::{Duration, Instant, Rng};
 
@@ -84,7 +84,7 @@ fn median_and_worst(gaps: &mut [Duration]) -> [Duration; 2] {
 #[test]
 fn a_silent_cut_after_a_restart_is_bridged_as_soon_as_before_it() {
     let (mut before, mut after) = (Vec::new(), Vec::new());
-    for seed in 0..RUNS {
+    for seed in 0..draws(RUNS) {
         let mut rng = Rng::new(seed);
         let links = draw_links(&mut rng);
         let mut call = Call::new(&links);
@@ -103,7 +103,7 @@ fn a_silent_cut_after_a_restart_is_bridged_as_soon_as_before_it() {
 
 #[test]
 fn no_path_shows_jitter_that_a_restart_made() {
-    for seed in 0..RUNS {
+    for seed in 0..draws(RUNS) {
         let mut rng = Rng::new(seed);
         let links = draw_links(&mut rng);
         let mut call = Call::new(&links);

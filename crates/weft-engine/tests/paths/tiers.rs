@@ -1,7 +1,7 @@
 //! Links of a higher tier. They carry nothing but probes while a path of a lower tier answers, and are used at once when
 //! none does.
 
-use crate::net::{World, config, direction, story};
+use crate::net::{World, config, direction, draws, story};
 use weft_engine::{LinkConfig, Policy, Schedule};
 use weft_units::{Duration, PathTier, PathUse, Rng};
 
@@ -81,7 +81,7 @@ impl Tiers {
 /// probes over the others.
 #[test]
 fn the_lowest_tier_that_answers_carries_everything() {
-    for seed in 0..24 {
+    for seed in 0..draws(24) {
         let mut rng = Rng::new(seed);
         let mut net = Tiers::draw(&mut rng);
         let mut is_cut = vec![false; net.tiers.len()];
@@ -115,7 +115,7 @@ fn the_lowest_tier_that_answers_carries_everything() {
 
 #[test]
 fn a_backup_link_costs_little_beside_a_busy_one_and_is_warm() {
-    for seed in 0..4 {
+    for seed in 0..draws(8) {
         let mut rng = Rng::new(seed);
         let mut configs = [0, 1].map(|node| config(node, 2, &Policy::default(), 1));
         let tiers = vec![PathTier::Primary, TIERS[1 + rng.below(2) as usize]];
