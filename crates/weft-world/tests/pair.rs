@@ -312,7 +312,8 @@ fn who_goes_as_fast_as_told_fills_a_path_that_loses() {
             "name = \"t\"\nduration = \"5 s\"\nwarmup = \"3 s\"\n[[link]]\nname = \"a\"\nrate = \"100 Mbit/s\"\ndelay = \"{delay_ms} ms\"\n\
              loss = \"{loss} %\"\nqueue = \"1 BDP\"\n[[flow]]\napp = \"iperf3\"\ncongestion = \"weft_er\"\n[[variant]]\nname = \"weft\"\n"
         );
-        for seed in 1..=12 {
+        let seeds = if std::env::var_os("WEFT_CHECK").is_some() { 12 } else { 4 };
+        for seed in 1..=seeds {
             let result = simulate(&text, &PairOptions { seed: Some(seed), ..PairOptions::default() });
             let mbps = variant(&result, "weft").goodput_bps / 1e6;
             assert!(mbps > least_mbps, "{delay_ms} ms, {loss} %, seed {seed}: {mbps} Mbit/s");
