@@ -217,7 +217,11 @@ impl CertificateClaims<'_> {
         }
         let has_groups = self.groups.count > 0;
         let mut w = Writer::new(out);
-        w.put(&[if has_groups { WITH_GROUPS } else { VERSION }, CERTIFICATE, if self.may_relay { MAY_RELAY } else { 0 }])?;
+        w.put(&[
+            if has_groups { WITH_GROUPS } else { VERSION },
+            CERTIFICATE,
+            if self.may_relay { MAY_RELAY } else { 0 },
+        ])?;
         w.put(&self.public_key)?;
         w.put(&self.not_before_unix_s.to_be_bytes())?;
         w.put(&self.not_after_unix_s.to_be_bytes())?;
@@ -301,19 +305,11 @@ impl<'a> CertificateView<'a> {
         if !is_name(name) || not_before_unix_s > not_after_unix_s {
             return Err(WireError::Malformed);
         }
-        let claims = CertificateClaims {
-            public_key,
-            name,
-            not_before_unix_s,
-            not_after_unix_s,
-            may_relay,
-            prefixes,
-            groups,
-        };
+        let claims =
+            CertificateClaims { public_key, name, not_before_unix_s, not_after_unix_s, may_relay, prefixes, groups };
         Ok(CertificateView { claims, signed: Signed::split(bytes)? })
     }
 }
-
 
 /// A signed statement that invalidates every certificate of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
