@@ -3,8 +3,8 @@
 use super::diagnose::{Report, Severity};
 use super::read::{At, Choice, Section};
 use super::{
-    Config, Link, LinkChoice, Mtu, Node, Peer, Tun, access, exit, flows, host_name, metrics, network, out, policy,
-    prefix, proxy, quota, route, routing, signal, tcp, tcp_er, vpn,
+    Config, Link, LinkChoice, Mtu, Node, Peer, Tun, access, allow, exit, flows, host_name, metrics, network, out,
+    policy, prefix, proxy, quota, route, routing, signal, tcp, tcp_er, vpn,
 };
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -72,6 +72,7 @@ pub fn parse_table(report: &Report, root: &DeTable<'_>, directory: &Path) -> Opt
     let mut proxies = root.section("proxies", "[proxies]").map(proxy::read_all).unwrap_or_default();
     proxies.each = root.sections("proxy", "[[proxy]]").into_iter().map(proxy::read).collect();
     let flows = flows::read(&mut root, report);
+    let allow = allow::read(&mut root, report);
     root.finish();
     Some(Config {
         node: node?,
@@ -91,6 +92,7 @@ pub fn parse_table(report: &Report, root: &DeTable<'_>, directory: &Path) -> Opt
         peers,
         vpns,
         flows,
+        allow,
         proxies,
         weighted_links,
     })
@@ -195,6 +197,7 @@ fn peer(
     let endpoints = section.list("endpoints", "[\"192.0.2.1:51900\"]", host_name::endpoint);
     let via = section.list("via", "[\"hub\"], or over two relays [\"hub > far\"]", route::parse).unwrap_or_default();
     let prefixes = section.list("prefixes", "[\"10.9.0.2/32\"]", prefix::parse).unwrap_or_default();
+    let groups = section.list("groups", "[\"staff\"]", allow::group_name).unwrap_or_default();
     let tcp = tcp::read_peer(&mut section, endpoints.as_ref().is_some_and(|endpoints| !endpoints.is_empty()));
     let policy = match section.section("policy", "[peer.policy]") {
         Some(overrides) => policy::read(overrides, base, weighted_links, report),
@@ -218,6 +221,7 @@ fn peer(
         endpoints,
         names,
         via,
+        groups: groups.into_iter().map(|at| at.value).collect(),
         prefixes,
         policy,
         tcp,
