@@ -6,6 +6,7 @@
 
 pub mod access;
 pub mod allow;
+mod cap_hours;
 mod check;
 mod check_access;
 mod check_proxies;
@@ -36,6 +37,7 @@ mod vpn;
 
 pub use access::{Access, Openvpn, Pool};
 pub use allow::{AllowAnswer, AllowQuestion, AllowSettings};
+pub use cap_hours::CapHours;
 pub use diagnose::{Diagnostic, Report, Severity, did_you_mean};
 pub use engine::tcp_link_name;
 pub use exit::Exit;
@@ -156,6 +158,8 @@ pub struct Link {
     pub name: At<String>,
     /// Maximum rate at which the node sends on this link.
     pub max_rate_up: Option<Rate>,
+    /// Maximum rates by the time of day. The lowest one that counts is in force.
+    pub max_rate_up_at: Vec<CapHours>,
     /// True if the node may send on this link.
     pub up: bool,
     /// Tier of the link; `None` if the link is never used.

@@ -3,8 +3,8 @@
 use super::diagnose::{Report, Severity};
 use super::read::{At, Choice, Section};
 use super::{
-    Config, Link, LinkChoice, Mtu, Node, Peer, Tun, access, allow, exit, flows, host_name, metrics, network, out,
-    policy, prefix, proxy, quota, route, routing, signal, tcp, tcp_er, vpn,
+    Config, Link, LinkChoice, Mtu, Node, Peer, Tun, access, allow, cap_hours, exit, flows, host_name, metrics, network,
+    out, policy, prefix, proxy, quota, route, routing, signal, tcp, tcp_er, vpn,
 };
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -162,6 +162,8 @@ fn link(mut section: Section<'_, '_>) -> Option<(Link, Option<(String, u32)>)> {
         section.missing("name", "the interface these settings are for");
     }
     let max_rate_up = section.parsed("max-rate-up", "\"30 Mbit/s\"", parse_rate).map(|at| at.value);
+    let max_rate_up_at = section.one_or_list("max-rate-up-at", "[\"08:00-18:00 5 Mbit/s\"]", cap_hours::parse);
+    let max_rate_up_at = max_rate_up_at.unwrap_or_default().into_iter().map(|at| at.value).collect();
     let weight = section.integer("weight", 0..policy::MAX_WEIGHT + 1).map(|at| at.value as u32);
     let up = section.flag("up").unwrap_or(true);
     let tier = section.choice("tier").unwrap_or(Some(PathTier::Primary));
@@ -170,7 +172,7 @@ fn link(mut section: Section<'_, '_>) -> Option<(Link, Option<(String, u32)>)> {
     section.finish();
     let name = name?;
     let weight = weight.map(|weight| (name.value.clone(), weight));
-    Some((Link { name, max_rate_up, up, tier, quota, tcp }, weight))
+    Some((Link { name, max_rate_up, max_rate_up_at, up, tier, quota, tcp }, weight))
 }
 
 /// The tier of a link; `None` is a link that is never used.

@@ -4,6 +4,7 @@
 //! executes what this module parses. This module reads and changes nothing on the machine.
 
 mod access;
+mod acl;
 mod bugreport;
 mod ca;
 mod change;
@@ -12,6 +13,7 @@ mod live;
 mod qos;
 
 pub use access::{AccessCommand, AddOptions};
+pub use acl::{AclCommand, TestedFlow};
 pub use bugreport::{BugReportArguments, Disclosure};
 pub use ca::{CaCommand, SignOptions};
 pub use change::{
@@ -273,6 +275,22 @@ Examples:
 
 Rules and classes are in the configuration: [[rule]] and [[class]].")]
     Qos(QosArguments),
+    /// Show what the rules of access dropped, or test whether a flow may enter
+    #[command(
+        args_conflicts_with_subcommands = true,
+        after_help = "\
+Examples:
+  weft acl                              rules, flows, dropped packets, the last of them
+  weft acl test laptop 10.9.0.1 tcp 22  may it enter, and by which [[allow]] table"
+    )]
+    Acl {
+        /// Test; without one, show the counters.
+        #[command(subcommand)]
+        test: Option<AclCommand>,
+        /// Options for showing.
+        #[command(flatten)]
+        reading: Reading,
+    },
     /// Show the weights of the links, or set them for the weighted schedules
     #[command(
         args_conflicts_with_subcommands = true,

@@ -4,6 +4,7 @@
 //! prints its result. It returns the exit status, or a failure with its message.
 
 mod access;
+mod acl;
 mod act;
 mod bugreport;
 mod ca;
@@ -30,7 +31,7 @@ mod why;
 
 pub use doctor::{Check, diagnose};
 
-use crate::cli::{Cli, Command, DEFAULT_CONFIG, PeerCommand, VpnsCommand, WeightsCommand};
+use crate::cli::{AclCommand, Cli, Command, DEFAULT_CONFIG, PeerCommand, VpnsCommand, WeightsCommand};
 use crate::daemon::Level;
 use crate::outcome::{Failure, Outcome};
 use std::path::Path;
@@ -77,6 +78,8 @@ pub fn run(cli: Cli) -> Result<Outcome, Failure> {
         Command::Prefixes(arguments) => prefixes::prefixes(&arguments),
         Command::Qos(arguments) => qos::qos(&arguments),
         Command::Flows(reading) => show::show(&reading, show::flows),
+        Command::Acl { test: Some(AclCommand::Test(tested)), .. } => acl::test(&tested),
+        Command::Acl { test: None, reading } => show::show(&reading, acl::text),
         Command::Weights { set: Some(WeightsCommand::Set { weights, control }), .. } => {
             act::set_weights(&weights, &control)
         }

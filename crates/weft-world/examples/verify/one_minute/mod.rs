@@ -16,6 +16,7 @@ pub const TOPIC: Topic = Topic {
         Part { name: "links", run: links },
         Part { name: "out", run: out },
         Part { name: "tcp", run: tcp },
+        Part { name: "allow", run: allow },
         Part { name: "packages", run: packages },
     ],
 };
@@ -95,6 +96,21 @@ fn tcp(context: &Context) -> Vec<Check> {
             claim("any bytes are frames and greetings, or an error", "weft-carrier", LIB, ""),
             claim("when a link calls by TCP and returns to UDP", "weft", &["--bin", "weft"], "fallback::"),
             claim("bad input for each key of TCP has a place", "weft", &["--test", "config"], "tcp::"),
+        ],
+    )
+}
+
+/// The model judges 15,000 packets, or more than 100,000 with `FULL=1`.
+fn allow(context: &Context) -> Vec<Check> {
+    run(
+        context,
+        &[
+            claim("random packets are judged as by the model", "weft-flows", &["--test", "allow_model"], ""),
+            claim("what enters at a node and at a hub", "weft-engine", &["--test", "access"], ""),
+            claim("judging costs no allocation", "weft-engine", &["--test", "allocations"], "no_judged"),
+            claim("connections on a kernel, the log, groups", "weft", &["--test", "membership"], "allow::"),
+            claim("bad input for each key has a place, tests must pass", "weft", &["--test", "config"], "allow::"),
+            claim("certificates with groups have one encoding", "weft-wire", &["--test", "certificate"], ""),
         ],
     )
 }
