@@ -21,7 +21,7 @@ pub use change::{
     UnsetArguments,
 };
 pub use join::{InitOptions, InviteOptions, JoinOptions};
-pub use live::{DrillCommand, DrillOptions, ExplainArguments, PeerCommand, PrefixArguments};
+pub use live::{DrillCommand, DrillOptions, ExplainArguments, PeerCommand, PrefixArguments, TopArguments};
 pub use qos::{QosArguments, QosView};
 
 use crate::screen::Color;
@@ -239,6 +239,15 @@ CAP_NET_RAW and nftables; if the kernel has no queue expression for nftables, it
         #[arg(short, long, conflicts_with = "verbose")]
         quiet: bool,
     },
+    /// Set the kill switch of a configuration without a node, as weft-guard.service does while the machine boots
+    #[command(after_help = "\
+Example:
+  systemctl enable weft-guard           from the next boot on, nothing leaves before weft runs")]
+    Guard {
+        /// Configuration file
+        #[arg(short, long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
+        config: PathBuf,
+    },
     /// Stop the running node; it notifies its peers
     Down(Control),
     /// Make the running node read its configuration again; exit status 1, and no change, when it refuses the file
@@ -262,6 +271,12 @@ Examples:
     Prefixes(PrefixArguments),
     /// Show the flows that the node sent recently
     Flows(Reading),
+    /// Show links, paths, peers and the fastest flows live on the whole screen
+    #[command(after_help = "\
+Examples:
+  weft top                            by key: a all, p paths, f flows, n node, q end
+  weft top --once                     one page, without a terminal too")]
+    Top(TopArguments),
     /// Show what each flow, user and way out gets, and why: classes, guarantees, shares
     #[command(after_help = "\
 Examples:

@@ -436,7 +436,7 @@ mod tests {
             let mut value = told(&name);
             escape::strings(&mut value);
             let escaped: Status = serde_json::from_value(value).unwrap();
-            for view in [status, paths, flows, vpns, sense, weights] {
+            for view in [status, paths, flows, vpns, sense, weights, crate::commands::top::all] {
                 let text = view(&escaped);
                 prop_assert!(hostile::acting(&text).is_none(), "{text:?}");
                 prop_assert_eq!(text.lines().count(), view(&plain).lines().count(), "{:?}", text);
