@@ -3,7 +3,7 @@
 //! An ordinary run draws about 15,000 packets. `WEFT_CHECK=1` draws more than 100,000.
 
 use proptest::prelude::*;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use weft_flows::allow::{AccessFilter, AccessVerdict, AllowRule, AllowRules, Beyond, NodeGroups, Party};
 use weft_flows::rules::FlowPrefix;
@@ -75,7 +75,7 @@ fn ip(src: IpAddr, dst: IpAddr, protocol: u8, piece: Piece, payload: &[u8]) -> V
     let is_fragment = piece != Piece::Whole;
     match (src, dst) {
         (IpAddr::V4(src), IpAddr::V4(dst)) => {
-            let flags = u16::from(more) << 13 | offset / 8;
+            let flags = (u16::from(more) << 13) | (offset / 8);
             let mut packet = vec![0x45, 0];
             packet.extend(((20 + payload.len()) as u16).to_be_bytes());
             packet.extend([0, id]);
@@ -179,8 +179,8 @@ struct Model {
     rules: Vec<AllowRule>,
     own: NodeGroups,
     peers: Vec<NodeGroups>,
-    flows: HashMap<Pair, Begun>,
-    admitted: HashSet<Divided>,
+    flows: BTreeMap<Pair, Begun>,
+    admitted: BTreeSet<Divided>,
 }
 
 impl Model {
@@ -375,7 +375,7 @@ proptest! {
         let own = NodeGroups { name: format!("n{PEERS}"), groups: vec![GROUPS[1].to_owned()] };
         let mut filter = AccessFilter::new(AllowRules::compile(rules.clone()).unwrap(), &own, seed);
         let peers: Vec<NodeGroups> = (0..PEERS).map(|peer| node(peer, &[usize::from(peer)])).collect();
-        let mut model = Model { rules, own: own.clone(), peers, flows: HashMap::new(), admitted: HashSet::new() };
+        let mut model = Model { rules, own: own.clone(), peers, flows: BTreeMap::new(), admitted: BTreeSet::new() };
         let set_peers = |filter: &mut AccessFilter, peers: &[NodeGroups]| {
             (0..).zip(peers).for_each(|(peer, node)| filter.set_peer(PeerId(peer), Some(node)));
         };
