@@ -23,10 +23,13 @@ build: ## build the programs weft and weft-lab, each with a file of debug inform
 	@packaging/split-debug $(TARGET)/release/weft-lab
 
 packages: TARGET := $(or $(CARGO_TARGET_DIR),target)
-packages: build ## Debian packages of weft and weft-lab in out/packages; TRY=1 installs and purges them in a clean root
+packages: build ## packages in out/packages: .deb, .rpm, OCI image; STATIC=1 adds a static tarball, TRY=1 installs, purges and starts them
 	cargo build --release --locked -p weft --example pages -p weft-experiments --example lab_pages
 	@packaging/deb $(TARGET)/release out/packages
-	if [ -n "$(TRY)" ]; then packaging/try-deb out/packages; fi
+	@packaging/oci $(TARGET)/release out/packages
+	if command -v rpmbuild >/dev/null; then packaging/rpm $(TARGET)/release out/packages; else echo 'no .rpm: it takes rpmbuild, from the package rpm'; fi
+	if [ -n "$(STATIC)" ]; then packaging/static $(TARGET) out/packages; else echo 'no static tarball: STATIC=1 builds it, which takes as long as make build'; fi
+	if [ -n "$(TRY)" ]; then packaging/try-images out/packages; packaging/try-deb out/packages; fi
 
 test: ## check formatting, lints, all tests, and licences (if cargo-deny is installed)
 	@packaging/setup test

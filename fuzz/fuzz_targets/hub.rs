@@ -41,6 +41,7 @@ fn certificate(node: usize, third: u8, length: u8, days: u8) -> Option<Certifica
         not_after_unix_s: UNIX_S + 86_400 * u64::from(days),
         may_relay: true,
         prefixes: vec![(IpAddr::V4(Ipv4Addr::new(10, 9, third, 0)), length)],
+        groups: vec![],
     };
     root().sign(&claims).ok()
 }

@@ -4,6 +4,7 @@
 //!
 //! A change of a field changes the JSON output, which other programs read.
 
+mod allow;
 mod drill;
 mod explain;
 mod links;
@@ -14,6 +15,7 @@ mod signal;
 mod vpn;
 mod why;
 
+pub use allow::AllowStatus;
 pub use drill::{Drill, DrillPath, DrillPeer};
 pub use explain::{Explanation, FlowQuestion, Granted, PathReason, PrefixMatch, SeenFlow};
 pub use links::{TcpBundle, UnusedLink};
@@ -80,6 +82,9 @@ pub struct Status {
     /// Export of flow records; absent: none is configured.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub flow_export: Option<FlowExport>,
+    /// Rules of access; absent: every flow of every peer may enter.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub allow: Option<AllowStatus>,
     /// Prefixes that are refused because they would take addresses from this machine.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub refused_prefixes: Vec<RefusedPrefix>,
@@ -178,6 +183,9 @@ pub struct Link {
     pub mtu: u16,
     /// Local addresses in use.
     pub addresses: Vec<String>,
+    /// Maximum rate at which the node sends on the link now, in bits per second; absent: there is no limit.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub max_rate_up_bps: Option<u64>,
     /// Quota of the link and its use; absent: the link has none.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub quota: Option<LinkQuota>,

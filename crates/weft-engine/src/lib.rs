@@ -9,6 +9,7 @@
 
 extern crate alloc;
 
+mod access;
 mod api;
 mod flows;
 mod links;
@@ -30,6 +31,7 @@ pub use weft_core::ingress::VpnStatus;
 pub use weft_core::route::calls;
 pub use weft_core::route::overlay::{NodeStanding, Quality as LinkQuality};
 pub use weft_core::route::ownership::Conflict;
+pub use weft_flows::allow;
 pub use weft_wire::er_sig::{KEY_LEN as SIGNAL_KEY_LEN, SignalKey};
 pub use weft_wire::ip::FlowKey;
 pub use weft_wire::ownership::ClaimVerdict;

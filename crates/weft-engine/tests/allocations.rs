@@ -14,9 +14,10 @@ use weft_core::control_loop::LoopConfig;
 use weft_core::control_loop::aimd_window::AimdConfig;
 use weft_core::queue;
 use weft_core::service::Service;
+use weft_engine::allow::{AllowRule, AllowRules, NodeGroups, Party};
 use weft_engine::{
-    AckPolicy, Engine, EngineConfig, Entry, LinkConfig, MemberConfig, Policy, Prefix, QueueKind, Recovery, Reorder,
-    Schedule, VpnConfig,
+    AccessConfig, AckPolicy, Engine, EngineConfig, Entry, LinkConfig, MemberConfig, Policy, Prefix, QueueKind,
+    Recovery, Reorder, Schedule, VpnConfig,
 };
 use weft_units::{Duration, PathTier, Rate, VpnId};
 use weft_wire::virtio::{GsoType, NEEDS_CSUM, VNET_HEADER_LEN, VnetHeader};
@@ -228,6 +229,32 @@ fn the_counter_counts_what_engines_do_and_nothing_else() {
 #[test]
 fn no_packet_costs_an_allocation() {
     in_steady_state(0.0, &Policy::default());
+}
+
+#[test]
+fn no_judged_packet_costs_an_allocation() {
+    let links = [direction(30, 8, 0.01), direction(20, 30, 0.01)];
+    let mut world = World::new(&links, &Policy::default());
+    for (at, node) in world.nodes.iter_mut().enumerate() {
+        let any = || vec![Party::Any];
+        // At one node a rule lets bulk in, at the other one it answers what left.
+        let protocol = if at == 0 { 17 } else { 6 };
+        let rules = [Some(17), Some(protocol)].map(|protocol| AllowRule {
+            name: "r".into(),
+            from: any(),
+            to: any(),
+            protocol,
+            ports: Vec::new(),
+            vpn: None,
+        });
+        node.set_access(Some(AccessConfig {
+            rules: AllowRules::compile(rules.to_vec()).unwrap(),
+            own: NodeGroups::default(),
+            groups: Vec::new(),
+            local: Vec::new(),
+        }));
+    }
+    watch(world, links, Traffic::default());
 }
 
 /// Checks that the traffic of a VPN with this entry causes no allocation in the steady state.

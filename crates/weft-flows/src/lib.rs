@@ -8,6 +8,7 @@
 extern crate alloc;
 
 pub mod admission;
+pub mod allow;
 pub mod alternates;
 pub mod class;
 pub mod ipfix;

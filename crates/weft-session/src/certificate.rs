@@ -49,6 +49,8 @@ pub struct Claims {
     pub may_relay: bool,
     /// Prefixes of the hosts behind the node: addresses and prefix lengths, at most 16.
     pub prefixes: Vec<(IpAddr, u8)>,
+    /// Groups of the node, which rules of access name: at most 8, rising, each of 1 to 31 bytes without white space.
+    pub groups: Vec<String>,
 }
 
 /// A certificate as received. Its claims are not trusted before [`RootPublicKey::check`] accepts it. Its text form is
@@ -86,7 +88,8 @@ impl RootKey {
     /// Signs a certificate with these claims.
     ///
     /// # Errors
-    /// [`CertificateError::Claims`] for an invalid name, validity period or list of prefixes.
+    /// [`CertificateError::Claims`] for an invalid name, validity period or list of prefixes or groups, or if all of it
+    /// is too long.
     pub fn sign(&self, claims: &Claims) -> Result<Certificate, CertificateError> {
         let of_wire = wire::CertificateClaims {
             public_key: claims.public_key.0,
@@ -95,6 +98,8 @@ impl RootKey {
             not_after_unix_s: claims.not_after_unix_s,
             may_relay: claims.may_relay,
             prefixes: wire::EncodedPrefixes::new(&claims.prefixes).map_err(|_| CertificateError::Claims)?,
+            groups: wire::EncodedGroups::new(claims.groups.iter().map(String::as_str))
+                .map_err(|_| CertificateError::Claims)?,
         };
         let mut out = [0; MAX_CERTIFICATE_LEN];
         let len = of_wire
@@ -164,15 +169,16 @@ impl Certificate {
     /// # Errors
     /// [`WireError`] for every input that is not the canonical encoding of a certificate.
     pub fn decode(bytes: &[u8]) -> Result<Certificate, WireError> {
-        let wire::CertificateClaims { public_key, name, not_before_unix_s, not_after_unix_s, may_relay, prefixes } =
-            wire::CertificateView::parse(bytes)?.claims;
+        let claims = wire::CertificateView::parse(bytes)?.claims;
+        let wire::CertificateClaims { public_key, name, not_before_unix_s, not_after_unix_s, may_relay, .. } = claims;
         let claims = Claims {
             public_key: PublicKey(public_key),
             name: name.to_owned(),
             not_before_unix_s,
             not_after_unix_s,
             may_relay,
-            prefixes: prefixes.as_slice().to_vec(),
+            prefixes: claims.prefixes.as_slice().to_vec(),
+            groups: claims.groups.as_slice().iter().map(|group| (*group).to_owned()).collect(),
         };
         Ok(Certificate { claims, encoded: bytes.to_vec() })
     }
@@ -302,6 +308,7 @@ mod tests {
             not_after_unix_s: 200,
             may_relay: false,
             prefixes: vec![("10.9.0.5".parse().unwrap(), 32)],
+            groups: vec![],
         }
     }
 
@@ -342,6 +349,10 @@ mod tests {
 
     #[test]
     fn texts_survive_and_bad_text_is_refused() {
+        let groups = vec!["admins".to_owned(), "staff".to_owned()];
+        let with_groups = root().sign(&Claims { groups, ..claims() }).unwrap();
+        assert_eq!(with_groups.to_string().parse(), Ok(with_groups.clone()));
+        assert_eq!(root().public_key().check(&with_groups, 150), Ok(()));
         let (certificate, revocation) = (root().sign(&claims()).unwrap(), root().revoke(&PublicKey([7; 32]), 1));
         assert_eq!(certificate.to_string().parse(), Ok(certificate.clone()));
         assert_eq!(Certificate::decode(certificate.encoded()), Ok(certificate.clone()));
@@ -363,6 +374,9 @@ mod tests {
             Claims { not_after_unix_s: 99, ..claims() },
             Claims { prefixes: vec![("10.9.0.5".parse().unwrap(), 24)], ..claims() },
             Claims { prefixes: vec![("10.9.0.5".parse().unwrap(), 32); 17], ..claims() },
+            Claims { groups: vec!["two words".to_owned()], ..claims() },
+            Claims { groups: vec!["b".to_owned(), "a".to_owned()], ..claims() },
+            Claims { groups: (b'a'..=b'i').map(|letter| char::from(letter).to_string()).collect(), ..claims() },
         ];
         for claims in bad {
             assert_eq!(root().sign(&claims), Err(CertificateError::Claims), "{claims:?}");

@@ -4,13 +4,14 @@
 //!
 //! ```text
 //! certificate  version | 1 | flags | public key 32 | not before u64 | not after u64 | name length | name
-//!              | prefix count | prefixes | signature 64
+//!              | prefix count | prefixes | in version 2: group count, groups | signature 64
 //! prefix       4 or 6 | length | address, 4 or 16 bytes
+//! group        length | name
 //! revocation   version | 2 | public key 32 | revoked at u64 | signature 64
 //! ```
 //!
 //! Each statement has exactly one encoding: the bits of an address behind its prefix length are zero, and so are
-//! unknown flags.
+//! unknown flags. A certificate without groups has version 1. One with groups has version 2, and its groups rise.
 //! The signature is Ed25519 (RFC 8032). The session crate defines the context string that it covers in addition to the
 //! bytes before it.
 
@@ -18,8 +19,10 @@ use crate::WireError;
 use crate::bytes::{ByteReader, Writer};
 use core::net::IpAddr;
 
-/// Format version, in the first byte.
+/// Format version of revocations and of certificates without groups, in the first byte.
 const VERSION: u8 = 1;
+/// Format version of certificates with groups.
+const WITH_GROUPS: u8 = 2;
 /// Kind byte of a certificate.
 const CERTIFICATE: u8 = 1;
 /// Kind byte of a revocation.
@@ -39,7 +42,13 @@ pub const SIGNATURE_LEN: usize = 64;
 pub const MAX_NAME_LEN: usize = 63;
 /// Maximum number of prefixes in a certificate.
 pub const MAX_PREFIXES: usize = 16;
-/// Length of the longest certificate, in bytes. Derived from the limits above.
+/// Maximum number of groups in a certificate.
+pub const MAX_GROUPS: usize = 8;
+/// Maximum length of a group's name, in bytes.
+pub const MAX_GROUP_LEN: usize = 31;
+/// Length of the longest certificate, in bytes. Derived from the limits of the name and the prefixes.
+///
+/// Groups take the space that the name and the prefixes leave, so that every certificate fits into an initiation.
 pub const MAX_CERTIFICATE_LEN: usize =
     3 + KEY_LEN + 16 + (1 + MAX_NAME_LEN) + (1 + MAX_PREFIXES * (2 + 16)) + SIGNATURE_LEN;
 /// Length of a revocation, in bytes.
@@ -113,6 +122,71 @@ fn is_canonical(&(address, length): &WirePrefix) -> bool {
     length <= width && bits & u128::MAX.checked_shr(length.into()).unwrap_or(0) == 0
 }
 
+/// The groups of a certificate: rising, without duplicates.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct EncodedGroups<'a> {
+    names: [&'a str; MAX_GROUPS],
+    count: usize,
+}
+
+impl<'a> EncodedGroups<'a> {
+    /// Checks and stores `groups`.
+    ///
+    /// # Errors
+    /// [`WireError::TooLong`] for more than [`MAX_GROUPS`] groups. [`WireError::Malformed`] if they do not rise, or if a
+    /// name has white space or not 1 to [`MAX_GROUP_LEN`] bytes.
+    pub fn new(groups: impl Iterator<Item = &'a str>) -> Result<EncodedGroups<'a>, WireError> {
+        let mut encoded = EncodedGroups::default();
+        for group in groups {
+            encoded.push(group)?;
+        }
+        Ok(encoded)
+    }
+
+    /// Returns the groups.
+    pub fn as_slice(&self) -> &[&'a str] {
+        self.names.get(..self.count).unwrap_or_default()
+    }
+
+    fn push(&mut self, group: &'a str) -> Result<(), WireError> {
+        let place = self.names.get_mut(self.count).ok_or(WireError::TooLong)?;
+        *place = group;
+        let rises = self.count.checked_sub(1).is_none_or(|last| self.names.get(last).is_some_and(|last| *last < group));
+        if !rises || !is_group(group) {
+            return Err(WireError::Malformed);
+        }
+        self.count += 1;
+        Ok(())
+    }
+
+    fn parse(r: &mut ByteReader<'a>) -> Result<EncodedGroups<'a>, WireError> {
+        let count = r.u8()?;
+        if count == 0 {
+            return Err(WireError::Malformed);
+        }
+        let mut encoded = EncodedGroups::default();
+        for _ in 0..count {
+            let len = usize::from(r.u8()?);
+            encoded.push(core::str::from_utf8(r.slice(len)?).map_err(|_| WireError::Malformed)?)?;
+        }
+        Ok(encoded)
+    }
+
+    fn write(&self, w: &mut Writer<'_>) -> Result<(), WireError> {
+        w.u8(self.count as u8)?;
+        for group in self.as_slice() {
+            w.u8(group.len() as u8)?;
+            w.put(group.as_bytes())?;
+        }
+        Ok(())
+    }
+}
+
+/// True if `group` is a valid name of a group.
+fn is_group(group: &str) -> bool {
+    (1..=MAX_GROUP_LEN).contains(&group.len()) && !group.contains(char::is_whitespace)
+}
+
 /// The statements that a certificate makes about a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CertificateClaims<'a> {
@@ -128,6 +202,8 @@ pub struct CertificateClaims<'a> {
     pub may_relay: bool,
     /// Prefixes of the hosts behind the node.
     pub prefixes: EncodedPrefixes,
+    /// Groups of the node, which rules of access name.
+    pub groups: EncodedGroups<'a>,
 }
 
 impl CertificateClaims<'_> {
@@ -139,8 +215,13 @@ impl CertificateClaims<'_> {
         if !is_name(self.name) || self.not_before_unix_s > self.not_after_unix_s {
             return Err(WireError::Malformed);
         }
+        let has_groups = self.groups.count > 0;
         let mut w = Writer::new(out);
-        w.put(&[VERSION, CERTIFICATE, if self.may_relay { MAY_RELAY } else { 0 }])?;
+        w.put(&[
+            if has_groups { WITH_GROUPS } else { VERSION },
+            CERTIFICATE,
+            if self.may_relay { MAY_RELAY } else { 0 },
+        ])?;
         w.put(&self.public_key)?;
         w.put(&self.not_before_unix_s.to_be_bytes())?;
         w.put(&self.not_after_unix_s.to_be_bytes())?;
@@ -148,6 +229,9 @@ impl CertificateClaims<'_> {
         w.put(self.name.as_bytes())?;
         w.u8(self.prefixes.count as u8)?;
         self.prefixes.as_slice().iter().try_for_each(|prefix| write_prefix(&mut w, *prefix))?;
+        if has_groups {
+            self.groups.write(&mut w)?;
+        }
         finish(w, sign)
     }
 }
@@ -195,8 +279,17 @@ impl<'a> CertificateView<'a> {
     /// # Errors
     /// [`WireError`] for every input that is not the canonical encoding of a certificate.
     pub fn parse(bytes: &'a [u8]) -> Result<CertificateView<'a>, WireError> {
+        if bytes.len() > MAX_CERTIFICATE_LEN {
+            return Err(WireError::TooLong);
+        }
         let mut r = ByteReader::new(bytes);
-        parse_kind(&mut r, CERTIFICATE)?;
+        let version = r.u8()?;
+        if !matches!(version, VERSION | WITH_GROUPS) {
+            return Err(WireError::Version);
+        }
+        if r.u8()? != CERTIFICATE {
+            return Err(WireError::UnknownType);
+        }
         let may_relay = match r.u8()? {
             0 => false,
             MAY_RELAY => true,
@@ -206,21 +299,16 @@ impl<'a> CertificateView<'a> {
         let len = usize::from(r.u8()?);
         let name = core::str::from_utf8(r.slice(len)?).map_err(|_| WireError::Malformed)?;
         let prefixes = EncodedPrefixes::parse(&mut r)?;
+        let groups = if version == WITH_GROUPS { EncodedGroups::parse(&mut r)? } else { EncodedGroups::default() };
         r.array::<SIGNATURE_LEN>()?;
         r.end()?;
         if !is_name(name) || not_before_unix_s > not_after_unix_s {
             return Err(WireError::Malformed);
         }
-        let claims = CertificateClaims { public_key, name, not_before_unix_s, not_after_unix_s, may_relay, prefixes };
+        let claims =
+            CertificateClaims { public_key, name, not_before_unix_s, not_after_unix_s, may_relay, prefixes, groups };
         Ok(CertificateView { claims, signed: Signed::split(bytes)? })
     }
-}
-
-fn parse_kind(r: &mut ByteReader<'_>, expected: u8) -> Result<(), WireError> {
-    if r.u8()? != VERSION {
-        return Err(WireError::Version);
-    }
-    if r.u8()? == expected { Ok(()) } else { Err(WireError::UnknownType) }
 }
 
 /// A signed statement that invalidates every certificate of a node.
@@ -258,7 +346,12 @@ impl RevocationView {
     }
 
     pub(crate) fn read(r: &mut ByteReader<'_>) -> Result<RevocationView, WireError> {
-        parse_kind(r, REVOCATION)?;
+        if r.u8()? != VERSION {
+            return Err(WireError::Version);
+        }
+        if r.u8()? != REVOCATION {
+            return Err(WireError::UnknownType);
+        }
         Ok(RevocationView { public_key: *r.array()?, revoked_at_unix_s: r.u64()?, signature: *r.array()? })
     }
 

@@ -7,8 +7,8 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use proptest::prelude::*;
 use weft_wire::WireError;
 use weft_wire::certificate::{
-    CertificateClaims, CertificateView, EncodedPrefixes, MAX_CERTIFICATE_LEN, MAX_PREFIXES, REVOCATION_LEN,
-    RevocationView, SIGNATURE_LEN, WirePrefix,
+    CertificateClaims, CertificateView, EncodedGroups, EncodedPrefixes, MAX_CERTIFICATE_LEN, MAX_GROUP_LEN, MAX_GROUPS,
+    MAX_PREFIXES, REVOCATION_LEN, RevocationView, SIGNATURE_LEN, WirePrefix,
 };
 use weft_wire::frame::{Frame, FrameWriter, Frames, REVOCATION_FRAME_LEN};
 
@@ -32,7 +32,53 @@ fn some_claims() -> CertificateClaims<'static> {
         not_after_unix_s: 0x0304,
         may_relay: true,
         prefixes: EncodedPrefixes::new(&prefixes).unwrap(),
+        groups: EncodedGroups::default(),
     }
+}
+
+fn groups<'a>(names: &[&'a str]) -> Result<EncodedGroups<'a>, WireError> {
+    EncodedGroups::new(names.iter().copied())
+}
+
+#[test]
+fn a_certificate_with_groups_has_version_2_and_is_these_bytes() {
+    let claims = CertificateClaims { groups: groups(&["admins", "größe"]).unwrap(), ..some_claims() };
+    let bytes = write(&claims);
+    let without = write(&some_claims());
+    let before = without.len() - SIGNATURE_LEN;
+    assert_eq!(bytes[0], 2);
+    assert_eq!(bytes[1..before], without[1..before]);
+    let signature = hex(&sum(&bytes[..bytes.len() - SIGNATURE_LEN]));
+    let text = format!("02 06 61646d696e73 07 6772c3b6c39f65 {signature}");
+    assert_eq!(hex(&bytes[before..]), hex(&unhex(&text)));
+    assert_eq!(CertificateView::parse(&bytes).unwrap().claims, claims);
+}
+
+#[test]
+fn groups_have_one_order_and_take_only_what_space_is_left() {
+    let long = "g".repeat(MAX_GROUP_LEN + 1);
+    for bad in [&["b", "a"][..], &["a", "a"], &[""], &["two words"], &[long.as_str()]] {
+        assert_eq!(groups(bad), Err(WireError::Malformed), "{bad:?}");
+    }
+    let names: Vec<String> = (0..=MAX_GROUPS).map(|n| format!("{n}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    assert_eq!(groups(&names), Err(WireError::TooLong));
+    assert_eq!(groups(&names[1..]).unwrap().as_slice(), &names[1..]);
+    let prefixes: Vec<WirePrefix> = (0..16u8).map(|n| (IpAddr::from([n; 16]), 128)).collect();
+    let full = CertificateClaims {
+        name: &"n".repeat(63),
+        prefixes: EncodedPrefixes::new(&prefixes).unwrap(),
+        groups: groups(&["a"]).unwrap(),
+        ..some_claims()
+    };
+    assert_eq!(full.emit(&mut [0; MAX_CERTIFICATE_LEN], sum), Err(WireError::NoRoom));
+    let mut longer = [0; MAX_CERTIFICATE_LEN + 10];
+    let len = full.emit(&mut longer, sum).unwrap();
+    assert_eq!(CertificateView::parse(&longer[..len]).err(), Some(WireError::TooLong));
+    let mut none = write(&some_claims());
+    none[0] = 2;
+    none.insert(none.len() - SIGNATURE_LEN, 0);
+    assert_eq!(CertificateView::parse(&none).err(), Some(WireError::Malformed), "version 2 has groups");
 }
 
 #[test]
@@ -88,7 +134,8 @@ fn what_makes_no_sense_is_neither_written_nor_read() {
     };
     // Offsets: version, kind, flags, not before, name, prefix count, family, length, host bits.
     for (at, byte, why) in [
-        (0, 2, WireError::Version),
+        (0, 0, WireError::Version),
+        (0, 3, WireError::Version),
         (1, 2, WireError::UnknownType),
         (1, 0, WireError::UnknownType),
         (2, 3, WireError::Malformed),
@@ -136,19 +183,31 @@ proptest! {
     #[test]
     fn certificates_round_trip(
         public_key in any::<[u8; 32]>(), name in "[^\\s]{1,15}", period in any::<[u64; 2]>(), may_relay in any::<bool>(),
-        prefixes in prefixes(),
+        prefixes in prefixes(), names in prop::collection::btree_set("[^\\s]{1,7}", 0..=4),
     ) {
         let [a, b] = period;
         let prefixes = EncodedPrefixes::new(&prefixes).unwrap();
         let (not_before_unix_s, not_after_unix_s) = (a.min(b), a.max(b));
-        let claims = CertificateClaims { public_key, name: &name, not_before_unix_s, not_after_unix_s, may_relay, prefixes };
-        let bytes = write(&claims);
+        let groups = EncodedGroups::new(names.iter().map(String::as_str)).unwrap();
+        let name = name.as_str();
+        let claims =
+            CertificateClaims { public_key, name, not_before_unix_s, not_after_unix_s, may_relay, prefixes, groups };
+        let mut out = [0; MAX_CERTIFICATE_LEN + 256];
+        let len = claims.emit(&mut out, sum).unwrap();
+        let bytes = out[..len].to_vec();
+        if len > MAX_CERTIFICATE_LEN {
+            prop_assert_eq!(CertificateView::parse(&bytes).err(), Some(WireError::TooLong));
+            return Ok(());
+        }
         prop_assert_eq!(CertificateView::parse(&bytes).map(|certificate| certificate.claims), Ok(claims));
     }
 
     #[test]
-    fn what_is_read_has_one_encoding(changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4)) {
-        let mut bytes = write(&some_claims());
+    fn what_is_read_has_one_encoding(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4), has_groups in any::<bool>(),
+    ) {
+        let names: &[&str] = if has_groups { &["a", "staff"] } else { &[] };
+        let mut bytes = write(&CertificateClaims { groups: groups(names).unwrap(), ..some_claims() });
         for (at, byte) in changes {
             let at = at.index(bytes.len());
             bytes[at] = byte;
@@ -161,8 +220,8 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_make_a_decoder_panic(bytes in prop::collection::vec(any::<u8>(), 0..600), kind in 0u8..4) {
-        let bytes = [&[1, kind][..], &bytes].concat();
+    fn no_bytes_make_a_decoder_panic(bytes in prop::collection::vec(any::<u8>(), 0..600), kind in 0u8..4, version in 1u8..3) {
+        let bytes = [&[version, kind][..], &bytes].concat();
         let _ = CertificateView::parse(&bytes);
         if let Ok(revocation) = RevocationView::parse(&bytes) {
             prop_assert_eq!(&revocation.emit()[..], &bytes[..]);

@@ -5,6 +5,8 @@
 //! is a mistake. A node starts only without errors.
 
 pub mod access;
+pub mod allow;
+mod cap_hours;
 mod check;
 mod check_access;
 mod check_proxies;
@@ -34,6 +36,8 @@ mod tcp_er;
 mod vpn;
 
 pub use access::{Access, Openvpn, Pool};
+pub use allow::{AllowAnswer, AllowQuestion, AllowSettings};
+pub use cap_hours::CapHours;
 pub use diagnose::{Diagnostic, Report, Severity, did_you_mean};
 pub use engine::tcp_link_name;
 pub use exit::Exit;
@@ -154,6 +158,8 @@ pub struct Link {
     pub name: At<String>,
     /// Maximum rate at which the node sends on this link.
     pub max_rate_up: Option<Rate>,
+    /// Maximum rates by the time of day. The lowest one that counts is in force.
+    pub max_rate_up_at: Vec<CapHours>,
     /// True if the node may send on this link.
     pub up: bool,
     /// Tier of the link; `None` if the link is never used.
@@ -181,6 +187,8 @@ pub struct Peer {
     pub names: Vec<HostName>,
     /// Configured routes to the peer over relays.
     pub via: Vec<At<Route>>,
+    /// Groups of the peer, which rules of access name.
+    pub groups: Vec<String>,
     /// Inner prefixes behind the peer in the default VPN.
     pub prefixes: Vec<At<Prefix>>,
     /// `[policy]` with the overrides of `[peer.policy]`.
@@ -226,6 +234,8 @@ pub struct Config {
     pub vpns: Vec<Vpn>,
     /// `[[class]]`, `[[rule]]`, `[users]`, `[export]` and `[router]`: the flow-state router.
     pub flows: FlowSettings,
+    /// `[[allow]]` and `[[allow-test]]`: which flows may enter; without a rule, all may.
+    pub allow: AllowSettings,
     /// `[[proxy]]` and `[proxies]`: the TCP proxies.
     pub proxies: Proxies,
     /// Links that have a weight.
@@ -284,6 +294,7 @@ pub fn read_and_check(file: &Path) -> Result<Checked, String> {
         .and_then(|(config, identity)| network::check(config, &identity.public_key(), unix_s(), &report));
     if let Some(config) = &config {
         check_access::check(config, certificate.as_ref(), &report);
+        allow::check(config, certificate.as_ref(), &report);
     }
     if let Some(config) = &mut config {
         check_signal::check(config, &report);

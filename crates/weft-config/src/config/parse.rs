@@ -3,8 +3,8 @@
 use super::diagnose::{Report, Severity};
 use super::read::{At, Choice, Section};
 use super::{
-    Config, Link, LinkChoice, Mtu, Node, Peer, Tun, access, exit, flows, host_name, metrics, network, out, policy,
-    prefix, proxy, quota, route, routing, signal, tcp, tcp_er, vpn,
+    Config, Link, LinkChoice, Mtu, Node, Peer, Tun, access, allow, cap_hours, exit, flows, host_name, metrics, network,
+    out, policy, prefix, proxy, quota, route, routing, signal, tcp, tcp_er, vpn,
 };
 use crate::escape::is_active;
 use std::convert::Infallible;
@@ -73,6 +73,7 @@ pub fn parse_table(report: &Report, root: &DeTable<'_>, directory: &Path) -> Opt
     let mut proxies = root.section("proxies", "[proxies]").map(proxy::read_all).unwrap_or_default();
     proxies.each = root.sections("proxy", "[[proxy]]").into_iter().map(proxy::read).collect();
     let flows = flows::read(&mut root, report);
+    let allow = allow::read(&mut root, report);
     root.finish();
     Some(Config {
         node: node?,
@@ -92,6 +93,7 @@ pub fn parse_table(report: &Report, root: &DeTable<'_>, directory: &Path) -> Opt
         peers,
         vpns,
         flows,
+        allow,
         proxies,
         weighted_links,
     })
@@ -161,6 +163,8 @@ fn link(mut section: Section<'_, '_>) -> Option<(Link, Option<(String, u32)>)> {
         section.missing("name", "the interface these settings are for");
     }
     let max_rate_up = section.parsed("max-rate-up", "\"30 Mbit/s\"", parse_rate).map(|at| at.value);
+    let max_rate_up_at = section.one_or_list("max-rate-up-at", "[\"08:00-18:00 5 Mbit/s\"]", cap_hours::parse);
+    let max_rate_up_at = max_rate_up_at.unwrap_or_default().into_iter().map(|at| at.value).collect();
     let weight = section.integer("weight", 0..policy::MAX_WEIGHT + 1).map(|at| at.value as u32);
     let up = section.flag("up").unwrap_or(true);
     let tier = section.choice("tier").unwrap_or(Some(PathTier::Primary));
@@ -169,7 +173,7 @@ fn link(mut section: Section<'_, '_>) -> Option<(Link, Option<(String, u32)>)> {
     section.finish();
     let name = name?;
     let weight = weight.map(|weight| (name.value.clone(), weight));
-    Some((Link { name, max_rate_up, up, tier, quota, tcp }, weight))
+    Some((Link { name, max_rate_up, max_rate_up_at, up, tier, quota, tcp }, weight))
 }
 
 /// The tier of a link; `None` is a link that is never used.
@@ -196,6 +200,7 @@ fn peer(
     let endpoints = section.list("endpoints", "[\"192.0.2.1:51900\"]", host_name::endpoint);
     let via = section.list("via", "[\"hub\"], or over two relays [\"hub > far\"]", route::parse).unwrap_or_default();
     let prefixes = section.list("prefixes", "[\"10.9.0.2/32\"]", prefix::parse).unwrap_or_default();
+    let groups = section.list("groups", "[\"staff\"]", allow::group_name).unwrap_or_default();
     let tcp = tcp::read_peer(&mut section, endpoints.as_ref().is_some_and(|endpoints| !endpoints.is_empty()));
     let policy = match section.section("policy", "[peer.policy]") {
         Some(overrides) => policy::read(overrides, base, weighted_links, report),
@@ -219,6 +224,7 @@ fn peer(
         endpoints,
         names,
         via,
+        groups: groups.into_iter().map(|at| at.value).collect(),
         prefixes,
         policy,
         tcp,

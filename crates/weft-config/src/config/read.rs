@@ -152,6 +152,23 @@ impl<'a, 'i> Section<'a, 'i> {
         self.strings(key, value, example, parse)
     }
 
+    /// Parses the string at `key`, or each string of the array at it, with `parse`.
+    pub fn one_or_list<T, E: Display>(
+        &mut self,
+        key: &'static str,
+        example: &str,
+        parse: impl Fn(&str) -> Result<T, E>,
+    ) -> Option<Vec<At<T>>> {
+        let value = self.value(key)?;
+        match value.get_ref().as_str() {
+            Some(text) => {
+                let text = At { value: text, span: value.span() };
+                Some(parse_at(self.report, key, text, example, &parse).into_iter().collect())
+            }
+            None => self.strings(key, value, example, parse),
+        }
+    }
+
     fn strings<T, E: Display>(
         &self,
         key: &str,

@@ -1,5 +1,6 @@
 //! Events from the engine to the program, and commands from the program to the engine.
 
+use super::access::DeniedPacket;
 use super::address_pairs::AddressPairs;
 use super::drill::{DrillError, DrillTarget};
 use super::facts::Stranger;
@@ -83,6 +84,13 @@ pub enum Event {
         peer: PeerId,
         /// The peer that keeps the label.
         owner: PeerId,
+    },
+    /// Rules of access dropped packets. Reported at most once a second.
+    Denied {
+        /// The last of them.
+        packet: DeniedPacket,
+        /// Number of others since the last report.
+        more: u64,
     },
     /// A peer joined by certificate, or showed a new certificate. Its prefixes are now known.
     Joined {

@@ -3,6 +3,7 @@
 //! Configuration and commands enter the engine. Events, snapshots, reports and the reasons of a refusal leave it. This
 //! folder imports nothing from the rest of the engine.
 
+mod access;
 mod address_pairs;
 pub(crate) mod config;
 mod drill;
@@ -21,6 +22,7 @@ mod snapshot;
 mod transit;
 mod trust;
 
+pub use access::{AccessConfig, AccessTotals, DeniedPacket};
 pub use address_pairs::AddressPairs;
 pub use config::{
     AckPolicy, Bundle, Dscp, EngineConfig, Entry, LinkConfig, MemberConfig, PeerConfig, Policy, Prefix, QueueKind,

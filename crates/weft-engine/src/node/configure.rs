@@ -104,6 +104,7 @@ impl Engine {
         if let Some(reservable) = self.hosts.reservable {
             self.with_peer(now, id.0.into(), |p, cx| p.set_port(cx, Some(reservable)));
         }
+        self.refresh_access(id);
     }
 
     /// Removes a peer. It leaves an empty slot, so that the other peers keep their numbers.
@@ -115,6 +116,7 @@ impl Engine {
         self.hosts.flows.forget_member(id);
         self.diagnosis.facts.forget(id);
         self.sessions.remove_peer(id);
+        self.refresh_access(id);
     }
 
     /// True if a slot holds a peer. False if the peer was removed and only its slot remains.
@@ -153,6 +155,7 @@ impl Engine {
         self.vpns.set_default(self.peers.iter().map(|peer| (peer.id, &peer.config)));
         self.give_entries(now, peer);
         self.set_routes(now);
+        self.refresh_access(peer);
     }
 
     pub(super) fn set_weights(&mut self, weights: Option<Vec<(String, u32)>>) -> Result<(), CommandError> {

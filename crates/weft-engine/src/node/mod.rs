@@ -4,6 +4,7 @@
 //! A datagram is opened and handed to the peer that sealed it. Outputs are polled from the peers in turn. The node
 //! itself never decides which path a unit takes; the peer does.
 
+mod access;
 mod certified;
 mod configure;
 mod detours;
@@ -34,6 +35,7 @@ mod transit;
 mod tun;
 mod wrap;
 
+use crate::access::Access;
 use crate::api::{
     Command, CommandError, ConfigError, EngineConfig, Event, LinkConfig, LinkEvent, PeerConfig, Received, SignalConfig,
     Transmit, VpnChange, VpnConfig, VpnError, Weights,
@@ -118,6 +120,7 @@ pub struct Engine {
     signal: Signalling,
     relaying: Relaying,
     trust: Trust,
+    access: Access,
     overlay: Overlaying,
     handshakes: Handshakes,
     rng: Rng,
@@ -157,6 +160,7 @@ impl Engine {
             signal: Signalling::default(),
             relaying: Relaying::default(),
             trust: Trust::new(&config.accepted_stamps),
+            access: Access::default(),
             overlay: Overlaying::default(),
             handshakes: Handshakes::new(now, Stamps::new(config.stamp_base)),
             events: Events::default(),
@@ -241,6 +245,7 @@ impl Engine {
             signal: &mut self.signal,
             flows: &mut self.hosts.flows,
             trust: &mut self.trust,
+            access: &mut self.access,
             links: &self.links,
             bulletin: &self.relaying.bulletin,
         };
@@ -339,6 +344,7 @@ impl Engine {
             signal: &mut self.signal,
             flows: &mut self.hosts.flows,
             trust: &mut self.trust,
+            access: &mut self.access,
             links: &self.links,
             bulletin: &self.relaying.bulletin,
         };

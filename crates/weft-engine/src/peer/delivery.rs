@@ -5,6 +5,7 @@
 use super::inbound::egress::{Arrived, Output};
 use super::signalling::{may_carry, signal_in};
 use super::{Context, PeerCounters};
+use crate::access::Access;
 use crate::api::Event;
 use crate::flows::{Flowing, Seen};
 use crate::signal::{Offer, Place, Room};
@@ -26,6 +27,7 @@ pub(super) struct Egress<'a> {
     pool: &'a mut Pool,
     vpns: &'a mut Vpns,
     flows: &'a mut Flowing,
+    access: &'a mut Access,
     peer: PeerId,
     now: Instant,
     signals: Option<(&'a mut Room, &'a mut Offer)>,
@@ -36,11 +38,15 @@ impl<'a> Egress<'a> {
     pub(super) fn of(peer: PeerId, ends: EgressEnds<'a>, cx: &'a mut Context<'_>) -> Egress<'a> {
         let (output, totals, offer) = ends;
         let signals = cx.signal.room_mut().zip(offer.as_deref_mut());
-        let Context { now, pool, vpns, flows, events, .. } = cx;
-        Egress { totals, output, pool, vpns, flows, peer, now: *now, signals, events }
+        let Context { now, pool, vpns, flows, access, events, .. } = cx;
+        Egress { totals, output, pool, vpns, flows, access, peer, now: *now, signals, events }
     }
 
     pub(super) fn deliver(&mut self, flow: FlowId, seq: FlowSeq, mut item: Arrived) {
+        if !self.may_enter(flow, &item) {
+            self.pool.release(item.buf);
+            return;
+        }
         if let Some((room, offer)) = &mut self.signals
             && may_carry(self.pool, &item)
         {
@@ -67,6 +73,19 @@ impl<'a> Egress<'a> {
 }
 
 impl Egress<'_> {
+    /// True if rules of access let a unit in. A tail slice follows its head slice.
+    fn may_enter(&mut self, flow: FlowId, item: &Arrived) -> bool {
+        let Some(gate) = &mut self.access.0 else { return true };
+        if item.inner.kind == UnitKind::TailSlice {
+            return !self.output.is_refused(flow);
+        }
+        let packet = IpView::parse(item.bytes(self.pool));
+        let ends = (self.peer, item.vpn);
+        let enters = packet.is_ok_and(|packet| gate.admits(self.now, (self.vpns, self.events), ends, &packet));
+        self.output.set_refused(flow, !enters);
+        enters
+    }
+
     /// Counts a unit in its flow, unless it goes on to another peer and is counted when it leaves.
     fn count_flow(&mut self, flow: FlowId, item: &Arrived) {
         if item.inner.kind == UnitKind::TailSlice {

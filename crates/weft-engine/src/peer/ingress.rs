@@ -62,6 +62,9 @@ impl Peer {
         let described = packet_mut(cx.pool, buf, &shape).and_then(|packet| {
             let view = IpView::parse(packet).ok()?;
             let key = view.flow_key();
+            if origin == Origin::Host {
+                cx.access.on_leaving(now, self.id, vpn, &view);
+            }
             let signals = vpn == VpnId::DEFAULT && cx.signal.room().is_some_and(|room| room.concerns(&view, &key));
             Some((VpnFlow { vpn, key }, view.tos, signals))
         });

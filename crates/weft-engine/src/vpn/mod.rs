@@ -169,8 +169,15 @@ impl Vpns {
     /// by a default route, because it may have a better one.
     pub fn onward(&self, id: VpnId, from: PeerId, destination: IpAddr) -> Option<PeerId> {
         let transit = self.transit.as_ref()?;
+        self.beyond(id, from, destination, transit.local_length(destination))
+    }
+
+    /// Returns the other peer behind which the destination of a packet from the peer `from` lies.
+    ///
+    /// `local` is the length of the longest local prefix of the destination. A default route does not count.
+    pub fn beyond(&self, id: VpnId, from: PeerId, destination: IpAddr, local: Option<u8>) -> Option<PeerId> {
         let (length, next) = self.get(id)?.longest(destination)?;
-        let is_local = transit.local_length(destination).is_some_and(|local| local >= length);
+        let is_local = local.is_some_and(|local| local >= length);
         (next != from && length > 0 && !is_local).then_some(next)
     }
 

@@ -62,6 +62,7 @@ pub fn claims(node: usize) -> Claims {
         not_after_unix_s: NOW_UNIX_S + 10_000,
         may_relay: true,
         prefixes: vec![(inner(node).into(), 32)],
+        groups: vec![],
     }
 }
 

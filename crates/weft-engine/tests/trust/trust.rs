@@ -27,6 +27,7 @@ fn claims(node: usize) -> Claims {
         not_after_unix_s: NOW_UNIX_S + 10_000,
         may_relay: false,
         prefixes: vec![(inner(node).into(), 32)],
+        groups: vec![],
     }
 }
 

@@ -1,15 +1,12 @@
 //! The compiled form of a list of rules.
 
-use super::interval_rows::{BLOCK_WORDS, IntervalRows, RuleValue, WORD_BITS};
+use super::interval_rows::{BLOCK_WORDS, IntervalRows, RowSet, RuleValue, WORD_BITS};
 use super::matching::{FirstPacket, MAX_DSCP, RuleKey, RuleNames};
 use super::overrides::FlowRequest;
 use super::{FlowRule, FlowRules};
 use crate::class::Classes;
 use alloc::vec::Vec;
 use core::net::IpAddr;
-
-/// Number of properties that a packet is looked up by.
-const DIMENSIONS: usize = RuleKey::ALL.len();
 
 /// What the rules say about a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -151,46 +148,5 @@ impl RowBuilder<'_> {
     /// Returns the rows of a property that both IP versions have, or `None` if every value has the same row.
     fn if_named<K: RuleValue>(&self, key: RuleKey) -> Option<IntervalRows<K>> {
         Some(self.rows(key, false)).filter(|rows| !rows.is_uniform())
-    }
-}
-
-/// Rows of the properties of one packet.
-#[derive(Default)]
-struct RowSet<'a> {
-    rows: [&'a [u64]; DIMENSIONS],
-    len: usize,
-}
-
-impl<'a> RowSet<'a> {
-    #[inline]
-    fn add(&mut self, row: &'a [u64]) {
-        if let Some(place) = self.rows.get_mut(self.len) {
-            *place = row;
-            self.len += 1;
-        }
-    }
-
-    #[inline]
-    fn add_of<K: RuleValue>(&mut self, rows: &'a Option<IntervalRows<K>>, value: K) {
-        if let Some(rows) = rows {
-            self.add(rows.row(value));
-        }
-    }
-
-    /// Returns the number of the first bit that is set in all rows.
-    #[inline]
-    fn first_common(&self, words: usize) -> Option<usize> {
-        let rows = self.rows.get(..self.len)?;
-        (0..words).step_by(BLOCK_WORDS).find_map(|start| {
-            let mut common = [u64::MAX; BLOCK_WORDS];
-            for row in rows {
-                let block: &[u64; BLOCK_WORDS] = row.get(start..)?.first_chunk()?;
-                for (bits, of_row) in common.iter_mut().zip(block) {
-                    *bits &= of_row;
-                }
-            }
-            let (at, bits) = common.iter().enumerate().find(|(_, bits)| **bits != 0)?;
-            Some((start + at) * WORD_BITS + bits.trailing_zeros() as usize)
-        })
     }
 }

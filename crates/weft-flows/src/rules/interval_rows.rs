@@ -15,6 +15,11 @@ pub const WORD_BITS: usize = 64;
 /// *Derived*: a cache line of 64 bytes.
 pub const BLOCK_WORDS: usize = 8;
 
+/// Maximum number of properties that a packet is looked up by.
+///
+/// *Derived*: one for each [`super::RuleKey`]. Rules of access have fewer.
+const MAX_ROWS: usize = super::RuleKey::ALL.len();
+
 /// A value of a property: an unsigned integer with a top byte.
 pub trait RuleValue: Copy + Ord + TryFrom<u128> {
     /// Returns the value's highest eight bits.
@@ -102,5 +107,48 @@ impl<K: RuleValue> IntervalRows<K> {
     /// Returns the bytes that the rows and intervals take.
     pub fn bytes(&self) -> usize {
         self.starts.len() * (size_of::<K>() + 4) + self.by_top_byte.len() * 4 + self.rows.len() * 8
+    }
+}
+
+/// Rows of the properties of one packet.
+#[derive(Default)]
+pub struct RowSet<'a> {
+    rows: [&'a [u64]; MAX_ROWS],
+    len: usize,
+}
+
+impl<'a> RowSet<'a> {
+    /// Adds a row.
+    #[inline]
+    pub fn add(&mut self, row: &'a [u64]) {
+        if let Some(place) = self.rows.get_mut(self.len) {
+            *place = row;
+            self.len += 1;
+        }
+    }
+
+    /// Adds the row of a property's value, if rules name the property.
+    #[inline]
+    pub fn add_of<K: RuleValue>(&mut self, rows: &'a Option<IntervalRows<K>>, value: K) {
+        if let Some(rows) = rows {
+            self.add(rows.row(value));
+        }
+    }
+
+    /// Returns the number of the first bit that is set in all rows.
+    #[inline]
+    pub fn first_common(&self, words: usize) -> Option<usize> {
+        let rows = self.rows.get(..self.len)?;
+        (0..words).step_by(BLOCK_WORDS).find_map(|start| {
+            let mut common = [u64::MAX; BLOCK_WORDS];
+            for row in rows {
+                let block: &[u64; BLOCK_WORDS] = row.get(start..)?.first_chunk()?;
+                for (bits, of_row) in common.iter_mut().zip(block) {
+                    *bits &= of_row;
+                }
+            }
+            let (at, bits) = common.iter().enumerate().find(|(_, bits)| **bits != 0)?;
+            Some((start + at) * WORD_BITS + bits.trailing_zeros() as usize)
+        })
     }
 }

@@ -3,14 +3,17 @@
 //! Every view is checked against the length of the packet. Functions that change a packet also correct its checksums.
 
 mod flow_key;
+mod fragment;
 mod hop_limit;
 mod icmp_error;
 pub(crate) mod options;
 mod pure_ack;
+mod quoted;
 mod tcp;
 mod tos;
 
 pub use flow_key::FlowKey;
+pub use fragment::FragmentPlace;
 pub use hop_limit::lower_hop_limit;
 pub use icmp_error::{IcmpError, icmp_error};
 pub use options::has_options;

@@ -53,6 +53,7 @@ impl Registry {
             not_after_unix_s: not_before_unix_s + VALID_S,
             may_relay: true,
             prefixes: prefixes.to_vec(),
+            groups: vec![],
         };
         self.key.sign(&claims).expect("prefixes of the world are prefixes").encoded().to_vec()
     }

@@ -172,6 +172,7 @@ impl Plan {
             },
             may_relay: false,
             prefixes: vec![(Ipv4Addr::new(a, b, c, 0).into(), 24)],
+            groups: vec![],
         };
         let signer = if papers == Papers::OtherRoot { RootKey::from_seed([0x53; 32]) } else { root() };
         signer.sign(&claims).ok()

@@ -20,6 +20,7 @@ const SHOWN: &[&str] = &[
     "links.ignore",
     "link.name",
     "link.max-rate-up",
+    "link.max-rate-up-at",
     "link.weight",
     "link.up",
     "link.tier",

@@ -109,6 +109,9 @@ pub struct SignOptions {
     /// Prefix behind the node in the default VPN; no other node may claim it; can be given 16 times
     #[arg(long = "prefix", value_name = "PREFIX")]
     pub prefixes: Vec<String>,
+    /// Group of the node, which [[allow]] tables name; can be given 8 times
+    #[arg(long = "group", value_name = "GROUP")]
+    pub groups: Vec<String>,
     /// Allow the node to relay datagrams between other nodes
     #[arg(long)]
     pub relay: bool,

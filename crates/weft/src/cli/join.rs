@@ -44,6 +44,9 @@ pub struct InviteOptions {
     /// Address of the new node in the network; can be given once for each family. Without it: the next free one
     #[arg(long = "address", value_name = "ADDRESS")]
     pub addresses: Vec<IpAddr>,
+    /// Group of the new node, which [[allow]] tables name; can be given 8 times
+    #[arg(long = "group", value_name = "GROUP")]
+    pub groups: Vec<String>,
     /// Let the new node forward datagrams for others
     #[arg(long)]
     pub relay: bool,

@@ -94,3 +94,14 @@ session follows from that.")]
         control: Control,
     },
 }
+
+/// Arguments of `weft top`.
+#[derive(Args)]
+pub struct TopArguments {
+    /// Print the first page once, and end
+    #[arg(long)]
+    pub once: bool,
+    /// Control socket of the node.
+    #[command(flatten)]
+    pub control: Control,
+}

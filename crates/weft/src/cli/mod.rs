@@ -4,6 +4,7 @@
 //! executes what this module parses. This module reads and changes nothing on the machine.
 
 mod access;
+mod acl;
 mod bugreport;
 mod ca;
 mod change;
@@ -12,6 +13,7 @@ mod live;
 mod qos;
 
 pub use access::{AccessCommand, AddOptions};
+pub use acl::{AclCommand, TestedFlow};
 pub use bugreport::{BugReportArguments, Disclosure};
 pub use ca::{CaCommand, SignOptions};
 pub use change::{
@@ -19,7 +21,7 @@ pub use change::{
     UnsetArguments,
 };
 pub use join::{InitOptions, InviteOptions, JoinOptions};
-pub use live::{DrillCommand, DrillOptions, ExplainArguments, PeerCommand, PrefixArguments};
+pub use live::{DrillCommand, DrillOptions, ExplainArguments, PeerCommand, PrefixArguments, TopArguments};
 pub use qos::{QosArguments, QosView};
 
 use crate::screen::Color;
@@ -237,6 +239,15 @@ CAP_NET_RAW and nftables; if the kernel has no queue expression for nftables, it
         #[arg(short, long, conflicts_with = "verbose")]
         quiet: bool,
     },
+    /// Set the kill switch of a configuration without a node, as weft-guard.service does while the machine boots
+    #[command(after_help = "\
+Example:
+  systemctl enable weft-guard           from the next boot on, nothing leaves before weft runs")]
+    Guard {
+        /// Configuration file
+        #[arg(short, long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
+        config: PathBuf,
+    },
     /// Stop the running node; it notifies its peers
     Down(Control),
     /// Make the running node read its configuration again; exit status 1, and no change, when it refuses the file
@@ -260,6 +271,12 @@ Examples:
     Prefixes(PrefixArguments),
     /// Show the flows that the node sent recently
     Flows(Reading),
+    /// Show links, paths, peers and the fastest flows live on the whole screen
+    #[command(after_help = "\
+Examples:
+  weft top                            by key: a all, p paths, f flows, n node, q end
+  weft top --once                     one page, without a terminal too")]
+    Top(TopArguments),
     /// Show what each flow, user and way out gets, and why: classes, guarantees, shares
     #[command(after_help = "\
 Examples:
@@ -273,6 +290,22 @@ Examples:
 
 Rules and classes are in the configuration: [[rule]] and [[class]].")]
     Qos(QosArguments),
+    /// Show what the rules of access dropped, or test whether a flow may enter
+    #[command(
+        args_conflicts_with_subcommands = true,
+        after_help = "\
+Examples:
+  weft acl                              rules, flows, dropped packets, the last of them
+  weft acl test laptop 10.9.0.1 tcp 22  may it enter, and by which [[allow]] table"
+    )]
+    Acl {
+        /// Test; without one, show the counters.
+        #[command(subcommand)]
+        test: Option<AclCommand>,
+        /// Options for showing.
+        #[command(flatten)]
+        reading: Reading,
+    },
     /// Show the weights of the links, or set them for the weighted schedules
     #[command(
         args_conflicts_with_subcommands = true,

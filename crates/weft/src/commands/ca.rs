@@ -6,6 +6,7 @@
 mod issued;
 
 use crate::cli::{CaCommand, SignOptions};
+use crate::config::allow::group_name;
 use crate::config::{peer_name, prefix};
 use crate::date::rfc_3339;
 use crate::files::{Directory, Owner};
@@ -14,6 +15,7 @@ use crate::outcome::json;
 use crate::outcome::{Failure, Outcome};
 use crate::{entropy, escape, files, keys};
 use serde_json::json;
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::io;
 use std::net::IpAddr;
@@ -89,11 +91,19 @@ fn sign(options: &SignOptions) -> Result<Outcome, Failure> {
         not_after_unix_s: now.saturating_add(options.days * DAY_S),
         may_relay: options.relay,
         prefixes: options.prefixes.iter().map(|text| network(text)).collect::<Result<_, _>>()?,
+        groups: group_names(&options.groups)?,
     };
     let certificate = root(&options.ca)?.sign(&claims).map_err(|why| Failure::with(Outcome::Usage, why.to_string()))?;
     others_keep_theirs(&options.ca, &claims, now)?;
     write_out(&certificate, options.out.as_deref())?;
     append(&options.ca, ISSUED_FILE, &certificate)
+}
+
+/// Parses groups, and sorts them as a certificate states them.
+pub(super) fn group_names(texts: &[String]) -> Result<Vec<String>, Failure> {
+    let parsed = texts.iter().map(|text| group_name(text).map_err(|why| wrong(text, why)));
+    let groups: BTreeSet<String> = parsed.collect::<Result<_, _>>()?;
+    Ok(groups.into_iter().collect())
 }
 
 /// Refuses a name or prefix that another valid certificate claims.
@@ -171,12 +181,14 @@ fn show_root(file: &Path, as_json: bool) -> Result<Outcome, Failure> {
 fn certificate_text(certificate: &Certificate) -> String {
     let Claims { public_key, name, not_before_unix_s, not_after_unix_s, may_relay, .. } = certificate.claims();
     let prefixes = prefixes(certificate).join(" ");
+    let groups = &certificate.claims().groups;
     format!(
-        "certificate of {}\npublic key {public_key}\nfrom {} to {}\nprefixes {}\n{}",
+        "certificate of {}\npublic key {public_key}\nfrom {} to {}\nprefixes {}\n{}{}",
         escape::line(name),
         rfc_3339(*not_before_unix_s),
         rfc_3339(*not_after_unix_s),
         if prefixes.is_empty() { "none" } else { &prefixes },
+        if groups.is_empty() { String::new() } else { format!("groups {}\n", escape::line(&groups.join(" "))) },
         if *may_relay { "may relay\n" } else { "" },
     )
 }
@@ -191,6 +203,7 @@ fn certificate_json(certificate: &Certificate) -> serde_json::Value {
         "not_after_unix_s": not_after_unix_s,
         "may_relay": may_relay,
         "prefixes": prefixes(certificate),
+        "groups": certificate.claims().groups,
     })
 }
 

@@ -35,6 +35,7 @@ pub fn init(options: &InitOptions) -> Result<Outcome, Failure> {
         not_after_unix_s: now.saturating_add(HUB_DAYS * ca::DAY_S),
         may_relay: true,
         prefixes: [address, address6].map(|address| (address, host_length(address))).to_vec(),
+        groups: Vec::new(),
     };
     let certificate = ca::issue(&directory, &claims)?;
     let list: Vec<String> = endpoints.iter().map(|endpoint| format!("\"{endpoint}\"")).collect();

@@ -111,6 +111,7 @@ fn invitation(
         not_after_unix_s: ca::unix_s().saturating_add(options.days * ca::DAY_S),
         may_relay: options.relay,
         prefixes,
+        groups: ca::group_names(&options.groups)?,
     };
     let welcome = Welcome { version: 1, name, certificate: String::new(), root, addresses, host };
     let secret = PresharedKey::new(secret);

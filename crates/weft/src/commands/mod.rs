@@ -4,6 +4,7 @@
 //! prints its result. It returns the exit status, or a failure with its message.
 
 mod access;
+mod acl;
 mod act;
 mod bugreport;
 mod ca;
@@ -13,24 +14,27 @@ mod doctor;
 mod drill;
 mod experiments;
 mod explain;
+mod guard;
 mod history;
 mod init;
 mod invite;
 mod join;
 mod keys;
+mod pages;
 mod prefixes;
 mod proxy;
 mod qos;
 pub mod show;
 mod signal;
 mod tcp_er;
+mod top;
 mod up;
 mod watch;
 mod why;
 
 pub use doctor::{Check, diagnose};
 
-use crate::cli::{Cli, Command, DEFAULT_CONFIG, PeerCommand, VpnsCommand, WeightsCommand};
+use crate::cli::{AclCommand, Cli, Command, DEFAULT_CONFIG, PeerCommand, VpnsCommand, WeightsCommand};
 use crate::daemon::Level;
 use crate::outcome::{Failure, Outcome};
 use std::path::Path;
@@ -58,6 +62,7 @@ pub fn run(cli: Cli) -> Result<Outcome, Failure> {
         Command::Doctor { config, json, .. } => doctor::doctor(config.as_deref(), Path::new(DEFAULT_CONFIG), json),
         Command::Bugreport(arguments) => bugreport::bugreport(&arguments),
         Command::Up { config, verbose, quiet } => up::up(&config, Level::of(verbose, quiet)),
+        Command::Guard { config } => guard::guard(&config),
         Command::TcpEr { grants } => tcp_er::hold(&grants),
         Command::Signal { config, check: true, .. } => signal::check(&config),
         Command::Signal { config, verbose, quiet, .. } => signal::run(&config, Level::of(verbose, quiet)),
@@ -75,8 +80,11 @@ pub fn run(cli: Cli) -> Result<Outcome, Failure> {
         Command::Sense { history: None, reading } => show::show(&reading, show::sense),
         Command::Peer(PeerCommand::Reset { name, control }) => act::reset_peer(&name, &control),
         Command::Prefixes(arguments) => prefixes::prefixes(&arguments),
+        Command::Top(arguments) => top::top(&arguments),
         Command::Qos(arguments) => qos::qos(&arguments),
         Command::Flows(reading) => show::show(&reading, show::flows),
+        Command::Acl { test: Some(AclCommand::Test(tested)), .. } => acl::test(&tested),
+        Command::Acl { test: None, reading } => show::show(&reading, acl::text),
         Command::Weights { set: Some(WeightsCommand::Set { weights, control }), .. } => {
             act::set_weights(&weights, &control)
         }

@@ -1,8 +1,7 @@
 //! `weft qos`: what each flow, user and port gets, and why.
 
-mod screen;
-
 use super::change::{change_classes, change_rules};
+use super::pages::{self, Page};
 use super::watch::watch;
 use crate::cli::{QosArguments, QosView};
 use crate::control::ask;
@@ -10,7 +9,6 @@ use crate::outcome::json;
 use crate::outcome::{Failure, Outcome};
 use crate::status::{Qos, QosLoad};
 use crate::table::{Table, bytes, dash, rate as rate_or_none};
-use screen::Page;
 use std::path::Path;
 use weft_control::{Request, Response};
 
@@ -30,7 +28,7 @@ const PAGES: [Page<Qos>; 5] = [
 /// Prints one view of the flow state, or all of them on the whole screen, or changes it.
 pub fn qos(arguments: &QosArguments) -> Result<Outcome, Failure> {
     match &arguments.view {
-        None => screen::show(&PAGES, || read(&arguments.control.control, ON_SCREEN)),
+        None => pages::show(&PAGES, "weft qos flows", || read(&arguments.control.control, ON_SCREEN)),
         Some(QosView::Rules { change: Some(change), .. }) => change_rules(change),
         Some(QosView::Classes { change: Some(change), .. }) => change_classes(change),
         Some(view) => print_view(view),

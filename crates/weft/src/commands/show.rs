@@ -94,9 +94,10 @@ pub fn status(status: &Status) -> String {
     }
     text += &status.overlay.as_ref().map_or_else(String::new, overlay);
     text += &status.proxy.as_ref().map_or_else(String::new, proxy);
-    let mut links = Table::new(&["LINK", ">MTU", "ADDRESSES"]).give_way(&["MTU"], &["LINK", "ADDRESSES"]);
+    let mut links =
+        Table::new(&["LINK", ">MTU", ">LIMIT", "ADDRESSES"]).give_way(&["MTU", "LIMIT"], &["LINK", "ADDRESSES"]);
     for link in &status.links {
-        links.row([link.name.clone(), format!("{} B", link.mtu), link.addresses.join(" ")]);
+        links.row([link.name.clone(), format!("{} B", link.mtu), rate(link.max_rate_up_bps), link.addresses.join(" ")]);
     }
     let quotas: String = status.links.iter().filter_map(|link| Some(quota(&link.name, link.quota.as_ref()?))).collect();
     text += "\n";
@@ -435,7 +436,7 @@ mod tests {
             let mut value = told(&name);
             escape::strings(&mut value);
             let escaped: Status = serde_json::from_value(value).unwrap();
-            for view in [status, paths, flows, vpns, sense, weights] {
+            for view in [status, paths, flows, vpns, sense, weights, crate::commands::top::all] {
                 let text = view(&escaped);
                 prop_assert!(hostile::acting(&text).is_none(), "{text:?}");
                 prop_assert_eq!(text.lines().count(), view(&plain).lines().count(), "{:?}", text);

@@ -4,6 +4,7 @@
 //! upkeep.
 
 mod answer;
+mod caps;
 mod carriers;
 mod events;
 mod links;
@@ -29,6 +30,7 @@ use super::ping::Pings;
 use super::platform::{self, Platform};
 use super::service;
 use super::services::access;
+use super::services::allow;
 use super::services::export::ExportHandle;
 use super::services::flows;
 use super::services::names::Names;
@@ -64,7 +66,7 @@ use weft_engine::{Command, CommandError, Engine, EngineConfig, Event, FlowListin
 use weft_io::netlink;
 use weft_session::{Certificate, Identity, PublicKey};
 use weft_tcp_er::proxy::PeerTotals;
-use weft_units::{Instant, PeerId, VpnId};
+use weft_units::{Instant, PeerId, Rate, VpnId};
 
 /// Interval of the periodic upkeep, such as that of stamps.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(10);
@@ -196,6 +198,7 @@ impl DaemonNode {
         let mut engine = engine(&config, &identity, &accepted, clock)?;
         engine.set_used_stamp(base);
         flows::set(&mut engine, clock.now(), &config, certificate.as_ref()).map_err(Failure::new)?;
+        allow::set(&mut engine, &config, certificate.as_ref()).map_err(Failure::new)?;
         trust::set(&mut engine, clock, &config, certificate, revocations);
         engine.set_overlay(clock.now(), config.engine_overlay());
         engine.set_signalling(clock.now(), config.engine_signal());
@@ -478,6 +481,7 @@ impl DaemonNode {
             self.next_history = now + history::INTERVAL;
             self.histories.note(now, self.engine.path_snapshots(now));
             self.rates.note(now, &self.engine);
+            self.watch_caps(now);
             self.watch_quotas(now);
         }
         self.recheck_links();
@@ -516,7 +520,6 @@ impl DaemonNode {
         }
     }
 
-    /// Returns the quota of a link and its use, if it has one.
     fn status(&self) -> Status {
         let now = self.clock.now();
         let snapshot = self.engine.snapshot(now);
@@ -525,6 +528,7 @@ impl DaemonNode {
             index: active.id.0,
             mtu: active.mtu,
             addresses: active.addresses.iter().map(ToString::to_string).collect(),
+            max_rate_up_bps: self.cap_of(&active.name).map(Rate::bps),
             quota: self.link_quota(&active.name),
         };
         let keys: BTreeSet<_> = self.config.peers.iter().map(|peer| peer.public_key.value.to_string()).collect();
@@ -552,6 +556,7 @@ impl DaemonNode {
             proxy: self.proxy.as_ref().map(|(proxy, _)| proxy.shown()),
             relay: self.config.node.relay.then(|| view::relay(self.engine.relay_totals(), self.engine.label_clashes())),
             overlay: self.engine.overlay_status().as_ref().map(overlay::status),
+            allow: allow::shown(&self.engine, self.clock.now()),
             flow_export: self.export.as_ref().map(ExportHandle::shown),
             refused_prefixes: self.refused.all(now),
             rejected_datagrams: snapshot.rejected_datagrams,

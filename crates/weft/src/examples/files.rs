@@ -133,6 +133,7 @@ fn every_configuration_of_every_document_is_read() {
         not_after_unix_s: u64::MAX / 4,
         may_relay: false,
         prefixes: vec![],
+        groups: vec![],
     };
     fs::write(place.0.join("home.cert"), root.sign(&claims).unwrap().to_string()).unwrap();
     let (mut faults, mut count) = (Vec::new(), 0);

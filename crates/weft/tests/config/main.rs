@@ -1,7 +1,9 @@
 //! `keygen`, `pubkey` and `check` as users run them: exit status and message.
 
+mod allow;
 #[path = "../common/mod.rs"]
 mod common;
+mod hours;
 mod out;
 mod proxies;
 mod signal;

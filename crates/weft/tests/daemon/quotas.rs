@@ -52,3 +52,22 @@ fn a_quota_counts_on_over_restarts_and_ends_the_link_s_use() {
     assert!(text.contains("links: link1\n"), "{}", show());
     assert!(text.contains("the quota is nearly used up") || text.contains("the quota is used up"), "{}", show());
 }
+
+/// A limit that counts now is shown and in force; a reload without it lifts it.
+#[test]
+fn a_limit_by_the_time_of_day_is_in_force() {
+    let commands = r#"
+        printf '[[link]]\nname = "link1"\nmax-rate-up-at = ["00:00-24:00 2 Mbit/s", "00:00-24:00 7 Mbit/s"]\n' >>home.toml
+        up hub; up home; logged home "session established"; settled; logged home "link link1: at most 2"
+        limit() { run home status --json | python3 -c 'import json,sys; print(*(l.get("max_rate_up_bps") for l in json.load(sys.stdin)["links"]))'; }
+        echo "limits: $(limit)"; run home status | grep "link1 .*2.0 Mbit/s"
+        ip -n home link set link2 down; sleep 0.3; a=$(carried link1)
+        ip netns exec home timeout 3 ping -q -f -s 1400 10.9.0.2 >/dev/null; b=$(carried link1)
+        echo "slow: $((b - a < 2 * 3 * 2000000 / 8 * 3 / 2))"
+        sed -i '/max-rate-up-at/d' home.toml; run home reload; echo "limits: $(limit)""#;
+    let Some((_, out)) = on_two_nodes(&[SHELL, commands].concat()) else { return };
+    let text = stdout(&out);
+    for line in ["limits: 2000000 None", "slow: 1", "limits: None"] {
+        assert!(text.lines().any(|of| of == line), "no {line}\n{text}\n{}", stderr(&out));
+    }
+}

@@ -5,6 +5,8 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod dns;
+mod doctor;
+mod guard;
 mod kill_switch;
 mod traffic;
 

@@ -1,5 +1,6 @@
 //! How a node becomes a member of a network: keys, certificates, codes and contacts.
 
+mod allow;
 mod certificates;
 #[path = "../common/mod.rs"]
 mod common;

@@ -44,6 +44,7 @@ fn links_rates_and_prefixes_are_shown() {
             wait $ping
             run hub prefixes --json >prefixes.json; run hub prefixes; run hub prefixes --peer nobody
             run home explain hub --json >explain.json; echo "explain hub: $?"
+            run home top --once >top; run home top 2>&1
             run home explain hbu; echo "explain hbu: $?""#,
     ) else {
         return;
@@ -68,6 +69,12 @@ fn links_rates_and_prefixes_are_shown() {
     let flow = json(&dir, "home.json")["peers"][0]["flows"][0]["rate_bps"].as_u64().unwrap();
     assert!((200_000..1_200_000).contains(&flow), "{flow}: {}", read(&dir, "home.flows"));
     assert!(read(&dir, "home.flows").contains("kbit/s"), "{}", read(&dir, "home.flows"));
+    let top = read(&dir, "top");
+    assert!(top.starts_with("weft0 up ") && top.contains("1 of 1 peers, 2 of 2 paths; sending "), "{top}");
+    for words in ["link1    1/1", "hub   link2  good", "icmp"] {
+        assert!(top.contains(words), "no {words}: {top}");
+    }
+    assert!(text.contains("needs a terminal; without one: weft top --once"), "{text}{errors}");
     let prefixes = json(&dir, "prefixes.json");
     let shown: Vec<_> =
         prefixes["prefixes"].as_array().unwrap().iter().map(|of| (&of["prefix"], &of["peer"])).collect();

@@ -15,7 +15,7 @@ pub use check::check;
 pub use class::ClassSetting;
 pub use export::{ExportFormat, ExportProtocol, ExportSettings};
 pub use router::RouterSettings;
-pub use rule::{RuleSetting, protocol_number};
+pub use rule::{RuleSetting, protocol_in, protocol_number};
 pub use users::{UserKind, UserSettings};
 
 use super::Vpn;

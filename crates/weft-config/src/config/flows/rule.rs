@@ -106,7 +106,7 @@ pub fn read(mut section: Section<'_, '_>, report: &Report) -> Option<RuleSetting
     let to = section.parsed("to", "\"10.9.2.0/24\"", prefix::parse);
     let from_ports = section.parsed("from-ports", "\"5060\"", ports).map(|at| at.value);
     let to_ports = section.parsed("ports", "\"443\" or \"5000-5010\"", ports).map(|at| at.value);
-    let protocol = protocol(&mut section, report);
+    let protocol = protocol_in(&mut section, report);
     let dscp = section.value("dscp").and_then(|value| dscp::read_code_point(value, report));
     let vpn = section.parsed("vpn", "\"blue\"", peer_name);
     let user = section.parsed("user", "\"10.9.1.7\"", peer_name);
@@ -136,8 +136,8 @@ pub fn read(mut section: Section<'_, '_>, report: &Report) -> Option<RuleSetting
     })
 }
 
-/// Parses the name or the number of a protocol.
-fn protocol(section: &mut Section<'_, '_>, report: &Report) -> Option<u8> {
+/// Parses the name or the number of a protocol at `protocol`.
+pub fn protocol_in(section: &mut Section<'_, '_>, report: &Report) -> Option<u8> {
     let value = section.value("protocol")?;
     let Some(text) = value.get_ref().as_str() else {
         return section.integer("protocol", 0..256).map(|at| at.value as u8);

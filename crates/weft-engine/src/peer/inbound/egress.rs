@@ -145,12 +145,22 @@ pub struct Output {
     pub orphans: u64,
     /// State of the flow that last had each number at the peer, for tails, which have no header.
     states: Vec<Option<FlowState>>,
+    /// True for a flow whose last packet rules of access dropped, by flow number.
+    refused: Vec<bool>,
 }
 
 impl Output {
     pub fn new(seed: u64) -> Output {
         let heads = Heads { by_flow: HashMap::with_hasher(SeededState::new(seed)) };
-        Output { heads, open: None, writes: VecDeque::new(), pieces: VecDeque::new(), orphans: 0, states: Vec::new() }
+        Output {
+            heads,
+            open: None,
+            writes: VecDeque::new(),
+            pieces: VecDeque::new(),
+            orphans: 0,
+            states: Vec::new(),
+            refused: Vec::new(),
+        }
     }
 
     /// Forgets all heads, because the peer restarted. Delivered units are still written.
@@ -176,6 +186,22 @@ impl Output {
             self.states.resize(at + 1, None);
         }
         self.states[at] = state;
+    }
+
+    /// True if rules of access dropped the flow's last packet.
+    pub fn is_refused(&self, flow: FlowId) -> bool {
+        self.refused.get(usize::from(flow.0)).copied().unwrap_or(false)
+    }
+
+    /// Notes whether rules of access dropped the flow's last packet.
+    pub fn set_refused(&mut self, flow: FlowId, is_refused: bool) {
+        let at = usize::from(flow.0);
+        if self.refused.len() <= at && is_refused {
+            self.refused.resize(at + 1, false);
+        }
+        if let Some(place) = self.refused.get_mut(at) {
+            *place = is_refused;
+        }
     }
 
     /// Returns the number of buffers that wait to be written.

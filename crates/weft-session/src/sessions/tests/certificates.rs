@@ -11,6 +11,7 @@ fn certificate(of: &Identity) -> Certificate {
         not_after_unix_s: u64::MAX,
         may_relay: false,
         prefixes: vec![("10.9.0.5".parse().unwrap(), 32); 3],
+        groups: vec![],
     };
     RootKey::from_seed([9; 32]).sign(&claims).unwrap()
 }

@@ -16,6 +16,8 @@ pub const TOPIC: Topic = Topic {
         Part { name: "links", run: links },
         Part { name: "out", run: out },
         Part { name: "tcp", run: tcp },
+        Part { name: "allow", run: allow },
+        Part { name: "doctor", run: doctor },
         Part { name: "packages", run: packages },
     ],
 };
@@ -60,7 +62,9 @@ fn links(context: &Context) -> Vec<Check> {
                 "tiers",
             ),
             claim("quotas count over restarts, boots and wrong clocks", "weft", &["--bin", "weft"], "quota"),
-            claim("tiers and quotas on a kernel, within 1 %", "weft", &["--test", "daemon"], "quotas"),
+            claim("limits by the time of day, over changes of the clocks", "weft-config", LIB, "cap_hours"),
+            claim("local time over changes of the clocks", "weft-io", LIB, "local_time"),
+            claim("tiers, quotas and limits on a kernel, within 1 %", "weft", &["--test", "daemon"], "quotas"),
         ],
     )
 }
@@ -95,6 +99,34 @@ fn tcp(context: &Context) -> Vec<Check> {
             claim("any bytes are frames and greetings, or an error", "weft-carrier", LIB, ""),
             claim("when a link calls by TCP and returns to UDP", "weft", &["--bin", "weft"], "fallback::"),
             claim("bad input for each key of TCP has a place", "weft", &["--test", "config"], "tcp::"),
+        ],
+    )
+}
+
+/// Each fault is planted, named, and mended by the words that were printed.
+fn doctor(context: &Context) -> Vec<Check> {
+    let what = "15 faults of a machine are planted, named and mended";
+    let peers = "what keeps a peer away is named: firewalls, clocks, MTU, keys, NATs";
+    run(
+        context,
+        &[
+            claim(what, "weft", &["--test", "machine"], "doctor::"),
+            claim(peers, "weft", &["--test", "views"], "connecting::"),
+        ],
+    )
+}
+
+/// The model judges 15,000 packets, or more than 100,000 with `FULL=1`.
+fn allow(context: &Context) -> Vec<Check> {
+    run(
+        context,
+        &[
+            claim("random packets are judged as by the model", "weft-flows", &["--test", "allow_model"], ""),
+            claim("what enters at a node and at a hub", "weft-engine", &["--test", "access"], ""),
+            claim("judging costs no allocation", "weft-engine", &["--test", "allocations"], "no_judged"),
+            claim("connections on a kernel, the log, groups", "weft", &["--test", "membership"], "allow::"),
+            claim("bad input for each key has a place, tests must pass", "weft", &["--test", "config"], "allow::"),
+            claim("certificates with groups have one encoding", "weft-wire", &["--test", "certificate"], ""),
         ],
     )
 }

@@ -90,7 +90,7 @@ impl Machine {
         Some(fs::read_to_string(self.proc.join(name)).ok()?.trim().to_owned())
     }
 
-    fn sys(&self, name: &str) -> Option<String> {
+    pub fn sys(&self, name: &str) -> Option<String> {
         Some(fs::read_to_string(self.sys.join(name)).ok()?.trim().to_owned())
     }
 
@@ -116,6 +116,10 @@ pub fn all(machine: &Machine, file: Option<&Path>, config: Option<&Config>) -> V
     checks.push(explicit_rates(machine));
     if let Some(config) = config {
         checks.extend(links(machine, config));
+        let names = chosen(machine, config);
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        checks.extend(super::links::links(machine, config, &names));
+        checks.extend(super::node::node(machine, config));
         checks.extend(super::proxies::proxies(machine, config));
         checks.extend(super::forwarding::forwarding(machine, config));
         checks.extend(super::kill_switch::kill_switch(config));
@@ -234,12 +238,16 @@ fn socket_buffer(machine: &Machine, limit: &str) -> Check {
     Check::new(format!("net.core.{limit}"), verdict, found, format!("sysctl -w net.core.{limit}={SOCKET_BUFFER}"))
 }
 
+/// Returns the interfaces that the configuration allows as links.
+fn chosen(machine: &Machine, config: &Config) -> Vec<String> {
+    let own = |name: &str| name == config.tun.name || config.vpns.iter().any(|vpn| vpn.device.value == name);
+    machine.interfaces().into_iter().filter(|name| config.links.allows(name) && !own(name)).collect()
+}
+
 /// Checks the links that the configuration allows, and those that it names.
 fn links(machine: &Machine, config: &Config) -> Vec<Check> {
-    let here = machine.interfaces();
-    let own = |name: &str| name == config.tun.name || config.vpns.iter().any(|vpn| vpn.device.value == name);
-    let mut names: Vec<&str> =
-        here.iter().map(String::as_str).filter(|name| config.links.allows(name) && !own(name)).collect();
+    let here = chosen(machine, config);
+    let mut names: Vec<&str> = here.iter().map(String::as_str).collect();
     let named = config.link.iter().map(|link| &link.name).chain(&config.weighted_links).chain(&config.links.only);
     names.extend(named.map(|at| at.value.as_str()).filter(|name| !name.contains('*')));
     names.sort_unstable();

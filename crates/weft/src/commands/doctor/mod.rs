@@ -8,6 +8,8 @@ mod checks;
 mod forwarding;
 mod isolation;
 mod kill_switch;
+mod links;
+mod node;
 mod peer;
 mod proxies;
 mod service;

@@ -42,6 +42,26 @@ pub fn change(config: &Config) -> Option<Change> {
     config.out.kill_switch.as_ref().map(|_| Change::KillSwitch { tun: config.tun.name.clone() })
 }
 
+/// Sets the switch of a configuration once, for the time until a node runs. Returns false if it has none.
+///
+/// The record of changes names it, so that `weft down` lifts it, and the node keeps it.
+///
+/// # Errors
+/// Returns the reason why it cannot be set, as text for a reader.
+pub fn set_once(config: &Config, log: Log) -> Result<bool, String> {
+    let Some(change) = change(config) else { return Ok(false) };
+    let failed = |why: io::Error| format!("[out] kill-switch: {why}");
+    let protected = Protected::of(config);
+    // A running node follows the addresses of the links. Its table is better than one of now.
+    if nft::has_table(&protected.table).map_err(failed)? {
+        return Ok(true);
+    }
+    let changes = Changes::begin(&config.node.control, Some(&change), log);
+    changes.note(&change);
+    Table { protected: Some(protected), written: String::new() }.refresh(false).map_err(failed)?;
+    Ok(true)
+}
+
 /// The table as it was written last.
 #[derive(Default)]
 struct Table {

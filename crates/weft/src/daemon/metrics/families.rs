@@ -86,6 +86,11 @@ const NODE: &[Family<Status>] = &[
         "Connections that the proxy refused because a rule denies them.",
         |n| number(n.proxy.as_ref()?.refused),
     ),
+    counter(
+        "weft_allow_denied_packets_total",
+        "Packets of peers dropped because no [[allow]] table lets them in, with fragments.",
+        |n| n.allow.as_ref().and_then(|of| number(of.denied_packets + of.denied_fragments + of.hidden_ports)),
+    ),
     gauge("weft_flow_export_reachable", "Whether the collector of flow records takes messages.", |n| {
         flag(n.flow_export.as_ref()?.is_reachable)
     }),
@@ -390,6 +395,7 @@ mod tests {
             buffers_peak: 0,
             relay: None,
             overlay: None,
+            allow: None,
             flow_export: None,
             no_buffer_drops: 0,
             socket_full_drops: 0,

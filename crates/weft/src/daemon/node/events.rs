@@ -48,6 +48,10 @@ impl DaemonNode {
                 self.route_update.want();
                 self.refresh_routing();
             }
+            Event::Denied { packet, more } => {
+                let others = if more > 0 { format!(" ({more} others)") } else { String::new() };
+                self.log_of(packet.peer, format_args!("{}{others}", allow::denied(&packet)));
+            }
             Event::Left { name, cause } => {
                 self.log.info(format_args!("peer {name} removed: {cause}"));
                 self.route_update.want();

@@ -1,5 +1,6 @@
 //! Links with a quota: their counts are looked at each second, and the engine learns what follows.
 
+use super::caps::CapsInForce;
 use super::*;
 use crate::config::QuotaReached;
 use crate::daemon::quota::{self, QuotaChange, Quotas, Standing};
@@ -17,6 +18,8 @@ pub struct QuotaKeeper {
     /// Identifies this boot of the machine.
     boot: String,
     next_store: Instant,
+    /// Limits of the links by the time of day.
+    pub caps: CapsInForce,
 }
 
 impl QuotaKeeper {
@@ -24,7 +27,7 @@ impl QuotaKeeper {
     pub fn new(stored: &[String]) -> QuotaKeeper {
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         let boot = boot.split_whitespace().next().unwrap_or("unknown").to_owned();
-        QuotaKeeper { quotas: Quotas::parse(stored), boot, next_store: Instant::ZERO }
+        QuotaKeeper { quotas: Quotas::parse(stored), boot, next_store: Instant::ZERO, caps: CapsInForce::default() }
     }
 
     /// Returns the bytes that a link has carried in the present period of its quota.
@@ -88,11 +91,12 @@ impl DaemonNode {
         self.check_links();
     }
 
-    /// Returns the settings of the links for the engine. A quota that is used up limits them.
+    /// Returns the settings of the links for the engine. The time of day and a quota that is used up limit them.
     pub(super) fn links_within_quotas(&self) -> Vec<LinkConfig> {
         let mut links = self.config.engine_links();
         // Each link has two entries: one for UDP, one for TCP.
         for (link, config) in links.iter_mut().zip(self.config.link.iter().flat_map(|link| [link, link])) {
+            link.cap = self.cap_now(config);
             match self.quotas.quotas.consequence(config) {
                 Some(QuotaReached::Sparse) => link.allowed.is_sparse_only = true,
                 Some(QuotaReached::Backup) => link.allowed.tier = link.allowed.tier.max(PathTier::Backup),

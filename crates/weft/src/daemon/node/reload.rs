@@ -90,6 +90,7 @@ impl DaemonNode {
         self.engine.set_signalling(self.clock.now(), config.engine_signal());
         self.engine.set_relaying(config.node.relay);
         flows::set(&mut self.engine, self.clock.now(), config, loaded.certificate.as_ref())?;
+        allow::set(&mut self.engine, config, loaded.certificate.as_ref())?;
         trust::set(&mut self.engine, self.clock, config, loaded.certificate, Vec::new());
         self.engine.set_overlay(self.clock.now(), config.engine_overlay());
         self.devices.change(&loaded.config, opened);

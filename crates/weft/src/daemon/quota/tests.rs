@@ -5,7 +5,7 @@ use weft_units::Rng;
 fn link(name: &str, quota: Quota) -> Link {
     let name = At { value: name.to_owned(), span: 0..0 };
     let (tier, tcp) = (Some(weft_units::PathTier::Primary), Default::default());
-    Link { name, max_rate_up: None, up: true, tier, quota: Some(quota), tcp }
+    Link { name, max_rate_up: None, max_rate_up_at: Vec::new(), up: true, tier, quota: Some(quota), tcp }
 }
 
 fn quota(bytes: u64, per: QuotaPeriod, first_day: u8) -> Quota {

@@ -1,6 +1,6 @@
-//! `weft qos` without a view: flows, users, ports, classes and rules on the whole screen, chosen by key.
+//! Views on the whole screen, chosen by key and read again each second: `weft qos` without a view, and `weft top`.
 
-use super::super::watch::{Keys, Pressed};
+use super::watch::{Keys, Pressed};
 use crate::outcome::{Failure, Outcome};
 use crate::screen::Screen;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -54,11 +54,13 @@ impl Place {
 
 /// Shows the pages until a key or a signal ends it. A node that no longer answers is told on the screen.
 ///
+/// `instead` is the command that prints a view without a terminal.
+///
 /// # Errors
 /// Fails without a terminal, and if the first reading fails.
-pub fn show<T>(pages: &[Page<T>], read: impl Fn() -> Result<T, Failure>) -> Result<Outcome, Failure> {
+pub fn show<T>(pages: &[Page<T>], instead: &str, read: impl Fn() -> Result<T, Failure>) -> Result<Outcome, Failure> {
     if !(io::stdout().is_terminal() && io::stdin().is_terminal()) {
-        let why = "the view of the whole screen needs a terminal: name a view, such as weft qos flows";
+        let why = format!("the view of the whole screen needs a terminal; without one: {instead}");
         return Err(Failure::with(Outcome::Usage, why));
     }
     let mut state = read().map(Some)?;

@@ -1,0 +1,143 @@
+//! Whether a flow may enter: the question of `[[allow-test]]` and of `weft acl test`.
+
+use super::own_groups;
+use crate::config::{Config, Peer, host_bits, vpn_number};
+use std::net::IpAddr;
+use weft_engine::FlowKey;
+use weft_engine::allow::{AllowRules, NodeGroups, Party};
+use weft_flows::rules::FlowPrefix;
+use weft_session::Certificate;
+use weft_units::VpnId;
+
+/// A flow of which somebody asks whether it may enter.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AllowQuestion {
+    /// The sender: its node, its groups, its address. What is left out comes from `[[peer]]`.
+    pub from: Vec<Party>,
+    /// The destination, in the same way.
+    pub to: Vec<Party>,
+    /// Protocol number.
+    pub protocol: u8,
+    /// Destination port; zero for protocols without ports.
+    pub port: u16,
+    /// Name of the VPN; `None` for the default one.
+    pub vpn: Option<String>,
+}
+
+/// What the rules decide about a flow.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum AllowAnswer {
+    /// There are no rules, so every flow enters.
+    NoRules,
+    /// The rule at this position lets the flow in.
+    Enters(usize),
+    /// No rule lets the flow in.
+    Denied,
+}
+
+impl AllowAnswer {
+    /// True if the flow may enter.
+    pub fn enters(&self) -> bool {
+        *self != AllowAnswer::Denied
+    }
+}
+
+/// One end of the flow: its node and its address.
+struct End {
+    node: NodeGroups,
+    address: Option<IpAddr>,
+}
+
+impl AllowQuestion {
+    /// Returns what the rules of a configuration decide.
+    ///
+    /// # Errors
+    /// Returns what the question lacks, or why the rules are not valid.
+    pub fn answer(&self, config: &Config, own: Option<&Certificate>) -> Result<AllowAnswer, String> {
+        if config.allow.rules.is_empty() {
+            return Ok(AllowAnswer::NoRules);
+        }
+        let rules = config.allow.compile(&config.vpns).map_err(|why| why.to_string())?;
+        self.answer_by(&rules, config, own)
+    }
+
+    /// Returns what these compiled rules decide.
+    pub(super) fn answer_by(
+        &self,
+        rules: &AllowRules,
+        config: &Config,
+        own: Option<&Certificate>,
+    ) -> Result<AllowAnswer, String> {
+        let own = own_groups(own);
+        let (from, to) = (end(&self.from, config, &own, "from")?, end(&self.to, config, &own, "to")?);
+        let is_ipv4 = from.address.or(to.address).is_none_or(|address| address.is_ipv4());
+        let (src, dst) = (place(&from, config, &own, is_ipv4), place(&to, config, &own, is_ipv4));
+        if src.is_ipv4() != dst.is_ipv4() {
+            return Err(format!("{src} and {dst} are of two IP versions"));
+        }
+        let vpn = match &self.vpn {
+            Some(name) => vpn_number(name, &config.vpns).ok_or_else(|| format!("there is no VPN `{name}`"))?,
+            None => VpnId::DEFAULT,
+        };
+        let key = FlowKey { src, dst, protocol: self.protocol, src_port: 0, dst_port: self.port, flow_label: 0 };
+        let found = rules.decide(&rules.rows_of(&from.node), &rules.rows_of(&to.node), vpn, &key);
+        Ok(found.map_or(AllowAnswer::Denied, AllowAnswer::Enters))
+    }
+}
+
+/// Returns the node and the address that parties describe together.
+fn end(parties: &[Party], config: &Config, own: &NodeGroups, key: &str) -> Result<End, String> {
+    let mut end = End { node: NodeGroups::default(), address: None };
+    for party in parties {
+        match party {
+            Party::Any => return Err(format!("`{key}` needs a node, a group or an address, not `any`")),
+            Party::Node(name) if end.node.name.is_empty() => end.node.name.clone_from(name),
+            Party::Node(_) => return Err(format!("`{key}` names two nodes: one flow has one")),
+            Party::Group(group) => end.node.groups.push(group.clone()),
+            Party::Prefix(FlowPrefix { address, length }) => {
+                if *length != host_bits(*address) {
+                    return Err(format!("`{key}` needs one address, not the prefix {address}/{length}"));
+                }
+                if end.address.replace(*address).is_some() {
+                    return Err(format!("`{key}` names two addresses: one flow has one"));
+                }
+            }
+        }
+    }
+    if end.node == NodeGroups::default() {
+        end.node.name = owner(end.address, config, own);
+    }
+    if !own.name.is_empty() && end.node.name == own.name {
+        end.node.groups.extend(own.groups.iter().cloned());
+    }
+    let known = config.peers.iter().find(|peer| peer.name.value == end.node.name);
+    end.node.groups.extend(known.iter().flat_map(|peer| peer.groups.iter().cloned()));
+    Ok(end)
+}
+
+/// Returns the name of the node behind which an address lies, or an empty name.
+fn owner(address: Option<IpAddr>, config: &Config, own: &NodeGroups) -> String {
+    let Some(address) = address else { return String::new() };
+    if config.tun.addresses.iter().any(|tun| tun.address == address) {
+        return own.name.clone();
+    }
+    let holds = |peer: &&Peer| peer.prefixes.iter().any(|at| at.value.length > 0 && at.value.contains(address));
+    config.peers.iter().find(holds).map_or_else(String::new, |peer| peer.name.value.clone())
+}
+
+/// Returns the address of an end. An address that is not given is that of the node, or one that no prefix but a default
+/// route contains.
+fn place(end: &End, config: &Config, own: &NodeGroups, is_ipv4: bool) -> IpAddr {
+    if let Some(address) = end.address {
+        return address;
+    }
+    let mut of_peer = config.peers.iter().filter(|peer| peer.name.value == end.node.name);
+    let of_peer = of_peer.find_map(|peer| {
+        let addresses = peer.prefixes.iter().map(|prefix| prefix.value);
+        addresses.filter(|prefix| prefix.length > 0).map(|prefix| prefix.address).find(|at| at.is_ipv4() == is_ipv4)
+    });
+    let is_own = !own.name.is_empty() && end.node.name == own.name;
+    let own = config.tun.addresses.iter().map(|tun| tun.address).find(|at| is_own && at.is_ipv4() == is_ipv4);
+    let unknown: IpAddr = if is_ipv4 { IpAddr::from([0; 4]) } else { IpAddr::from([0; 16]) };
+    of_peer.or(own).unwrap_or(unknown)
+}

@@ -1,0 +1,22 @@
+//! Status of the rules of access.
+
+use serde::{Deserialize, Serialize};
+
+/// Rules of access, and what they dropped.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct AllowStatus {
+    /// Number of rules.
+    pub rules: usize,
+    /// Number of flows that may go on.
+    pub flows: usize,
+    /// Packets dropped because no rule allows them and they answer no flow.
+    pub denied_packets: u64,
+    /// Later fragments dropped because the first fragment of their packet was not let in.
+    pub denied_fragments: u64,
+    /// Fragments dropped because they hide their ports.
+    pub hidden_ports: u64,
+    /// The last packet that was dropped, as text; absent: there was none.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub last_denied: Option<String>,
+}

@@ -1,0 +1,100 @@
+//! Access: which packets of peers may enter, and the reports about those that may not.
+//!
+//! A leaving packet of a host here is noted, an arriving packet is judged when it is in order ([`crate::peer`]). Without
+//! rules, nothing is judged.
+
+use crate::api::{AccessConfig, DeniedPacket, Event};
+use crate::vpn::Vpns;
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::string::String;
+use alloc::vec::Vec;
+use weft_core::route::prefix_map::PrefixMap;
+use weft_flows::allow::{AccessFilter, AccessVerdict, Beyond};
+use weft_session::PublicKey;
+use weft_units::{Duration, Instant, PeerId, VpnId};
+use weft_wire::ip::IpView;
+
+/// Least time between two reports of dropped packets. A flood of them must not fill the log.
+const REPORT_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The filter with what the engine knows about nodes.
+pub struct AccessGate {
+    pub filter: AccessFilter,
+    /// Groups of configured peers.
+    pub groups: Vec<(PublicKey, Vec<String>)>,
+    local: PrefixMap<()>,
+    pub last: Option<DeniedPacket>,
+    next_report: Instant,
+    unreported: u64,
+}
+
+/// Access at this node: `None` if there are no rules.
+#[derive(Default)]
+pub struct Access(pub Option<Box<AccessGate>>);
+
+impl Access {
+    /// Applies rules, or removes them. The flows that the filter knows stay, if the rules let them in.
+    ///
+    /// The caller then sets the peers.
+    pub fn set(&mut self, config: Option<AccessConfig>, seed: u64) {
+        let Some(AccessConfig { rules, own, groups, local: prefixes }) = config else {
+            self.0 = None;
+            return;
+        };
+        let mut local = PrefixMap::default();
+        for prefix in prefixes {
+            // A prefix that is listed twice is local all the same.
+            let _ = local.insert(prefix.address, prefix.length, ());
+        }
+        match &mut self.0 {
+            Some(gate) => {
+                gate.filter.set_rules(rules, &own);
+                (gate.groups, gate.local) = (groups, local);
+            }
+            None => {
+                let filter = AccessFilter::new(rules, &own, seed);
+                let (next_report, unreported) = (Instant::ZERO, 0);
+                let gate = AccessGate { filter, groups, local, last: None, next_report, unreported };
+                self.0 = Some(Box::new(gate));
+            }
+        }
+    }
+
+    /// Notes a packet of a host here that leaves for a peer.
+    #[inline]
+    pub fn on_leaving(&mut self, now: Instant, peer: PeerId, vpn: VpnId, packet: &IpView<'_>) {
+        if let Some(gate) = &mut self.0 {
+            gate.filter.on_leaving(now, peer, vpn, packet);
+        }
+    }
+}
+
+impl AccessGate {
+    /// Returns the ends of a packet from a peer: where its destination lies.
+    pub fn beyond(&self, vpns: &Vpns, from: PeerId, vpn: VpnId, packet: &IpView<'_>) -> Beyond {
+        let local = if vpn == VpnId::DEFAULT { self.local.longest(packet.dst) } else { None };
+        Beyond { from, toward: vpns.beyond(vpn, from, packet.dst, local.map(|(length, ())| length)) }
+    }
+
+    /// True if a packet from a peer may enter. Otherwise it is counted, and reported now and then.
+    pub fn admits(
+        &mut self,
+        now: Instant,
+        (vpns, events): (&Vpns, &mut VecDeque<Event>),
+        (peer, vpn): (PeerId, VpnId),
+        packet: &IpView<'_>,
+    ) -> bool {
+        let beyond = self.beyond(vpns, peer, vpn, packet);
+        let AccessVerdict::Drop(why) = self.filter.on_arriving(now, beyond, vpn, packet) else { return true };
+        let denied = DeniedPacket { peer, vpn, key: packet.flow_key(), why };
+        self.last = Some(denied);
+        self.unreported += 1;
+        if now >= self.next_report {
+            let more = core::mem::take(&mut self.unreported) - 1;
+            self.next_report = now + REPORT_INTERVAL;
+            events.push_back(Event::Denied { packet: denied, more });
+        }
+        false
+    }
+}

@@ -1,0 +1,48 @@
+//! Rules of access: their settings, and the packets that they dropped.
+
+use super::config::Prefix;
+use alloc::string::String;
+use alloc::vec::Vec;
+use weft_flows::allow::{AccessDrop, AccessDrops, AllowRules, NodeGroups};
+use weft_session::PublicKey;
+use weft_units::{PeerId, VpnId};
+use weft_wire::ip::FlowKey;
+
+/// Rules of access at this node. Packets that no rule allows and that answer no flow are dropped.
+#[derive(Clone, Debug)]
+pub struct AccessConfig {
+    /// The rules.
+    pub rules: AllowRules,
+    /// Name and groups of this node.
+    pub own: NodeGroups,
+    /// Groups of configured peers, by key. A peer that joined by certificate has the groups of its certificate.
+    pub groups: Vec<(PublicKey, Vec<String>)>,
+    /// Prefixes behind this node in the default VPN. They are not behind a peer, even if a peer has a wider prefix.
+    pub local: Vec<Prefix>,
+}
+
+/// A packet that rules of access dropped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DeniedPacket {
+    /// The peer that sent it.
+    pub peer: PeerId,
+    /// Its VPN.
+    pub vpn: VpnId,
+    /// Its flow.
+    pub key: FlowKey,
+    /// The reason.
+    pub why: AccessDrop,
+}
+
+/// Counters of the rules of access.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AccessTotals {
+    /// Number of rules.
+    pub rules: usize,
+    /// Number of flows that may go on.
+    pub flows: usize,
+    /// Dropped packets by reason.
+    pub drops: AccessDrops,
+    /// The last packet that was dropped.
+    pub last: Option<DeniedPacket>,
+}

@@ -1,0 +1,203 @@
+//! The compiled form of rules of access.
+//!
+//! A rule is expanded into terms: one sender, one destination and one range of ports each. A property of a packet
+//! selects a row of bits, one bit for each term. The first bit that is set in all rows is the term that lets it in.
+
+use super::rule::{AllowRule, MAX_TERMS, NodeGroups, Party};
+use crate::rules::{BLOCK_WORDS, IntervalRows, RowSet, RuleValue, WORD_BITS};
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::fmt;
+use core::net::IpAddr;
+use weft_units::VpnId;
+use weft_wire::ip::FlowKey;
+
+/// A fault of the rules.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum AllowFault {
+    /// The rules have more than [`MAX_TERMS`] terms.
+    TooMany,
+    /// A rule names no sender or no destination, so it lets nothing in.
+    Empty {
+        /// Position of the rule.
+        rule: usize,
+    },
+}
+
+impl fmt::Display for AllowFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AllowFault::TooMany => {
+                write!(f, "the rules have more than {MAX_TERMS} combinations of sender, destination and ports")
+            }
+            AllowFault::Empty { .. } => f.write_str("the rule names no sender or no destination"),
+        }
+    }
+}
+
+/// One sender, one destination and one range of ports of a rule.
+struct Term<'a> {
+    rule: u32,
+    from: &'a Party,
+    to: &'a Party,
+    ports: (u16, u16),
+}
+
+/// The rows of a node: terms that it may be the sender of, and terms that it may be the destination of.
+#[derive(Clone, Debug, Default)]
+pub struct PartyRows {
+    from: Vec<u64>,
+    to: Vec<u64>,
+}
+
+/// Address rows of one IP version.
+#[derive(Clone, Debug)]
+struct EndRows<K> {
+    from: IntervalRows<K>,
+    to: IntervalRows<K>,
+}
+
+/// Rules of access, compiled.
+#[derive(Clone, Debug)]
+pub struct AllowRules {
+    rules: Vec<AllowRule>,
+    words: usize,
+    v4: EndRows<u32>,
+    v6: EndRows<u128>,
+    ports: IntervalRows<u16>,
+    protocol: IntervalRows<u8>,
+    vpn: IntervalRows<u32>,
+    /// Rule of each term.
+    rule_of: Vec<u32>,
+}
+
+impl AllowRules {
+    /// Compiles rules.
+    ///
+    /// # Errors
+    /// Returns the first fault.
+    pub fn compile(rules: Vec<AllowRule>) -> Result<AllowRules, AllowFault> {
+        if let Some(rule) = rules.iter().position(|rule| rule.from.is_empty() || rule.to.is_empty()) {
+            return Err(AllowFault::Empty { rule });
+        }
+        let terms = terms(&rules);
+        if terms.len() > MAX_TERMS {
+            return Err(AllowFault::TooMany);
+        }
+        let words = terms.len().div_ceil(WORD_BITS).next_multiple_of(BLOCK_WORDS);
+        let rule = |term: &Term<'_>| rules.get(term.rule as usize);
+        let ranges = |range: &dyn Fn(&Term<'_>) -> Option<(u128, u128)>| terms.iter().map(range).collect::<Vec<_>>();
+        let ports = ranges(&|term| Some((term.ports.0.into(), term.ports.1.into())));
+        let protocol = ranges(&|term| one(rule(term)?.protocol.map(u32::from), u8::MAX.into()));
+        let vpn = ranges(&|term| one(rule(term)?.vpn.map(|vpn| vpn.0), u32::MAX));
+        Ok(AllowRules {
+            words,
+            v4: EndRows { from: ends(&terms, words, false, from), to: ends(&terms, words, false, to) },
+            v6: EndRows { from: ends(&terms, words, true, from), to: ends(&terms, words, true, to) },
+            ports: IntervalRows::new(ports.into_iter(), words),
+            protocol: IntervalRows::new(protocol.into_iter(), words),
+            vpn: IntervalRows::new(vpn.into_iter(), words),
+            rule_of: terms.iter().map(|term| term.rule).collect(),
+            rules,
+        })
+    }
+
+    /// Returns the rules.
+    pub fn rules(&self) -> &[AllowRule] {
+        &self.rules
+    }
+
+    /// Returns the rows of a node.
+    pub fn rows_of(&self, member: &NodeGroups) -> PartyRows {
+        let terms = terms(&self.rules);
+        let row = |party: &dyn Fn(&Term<'_>) -> bool| {
+            let mut row = vec![0u64; self.words];
+            for (at, _) in terms.iter().enumerate().filter(|(_, term)| party(term)) {
+                if let Some(word) = row.get_mut(at / WORD_BITS) {
+                    *word |= 1 << (at % WORD_BITS);
+                }
+            }
+            row
+        };
+        PartyRows { from: row(&|term| member.may_be(term.from)), to: row(&|term| member.may_be(term.to)) }
+    }
+
+    /// Returns the position of the first rule that lets in a packet with this key from one node to another.
+    #[inline]
+    pub fn decide(&self, from: &PartyRows, to: &PartyRows, vpn: VpnId, key: &FlowKey) -> Option<usize> {
+        let mut rows = RowSet::default();
+        match (key.src, key.dst) {
+            (IpAddr::V4(src), IpAddr::V4(dst)) => {
+                rows.add(self.v4.from.row(src.to_bits()));
+                rows.add(self.v4.to.row(dst.to_bits()));
+            }
+            (IpAddr::V6(src), IpAddr::V6(dst)) => {
+                rows.add(self.v6.from.row(src.to_bits()));
+                rows.add(self.v6.to.row(dst.to_bits()));
+            }
+            // No packet has addresses of two versions.
+            _ => return None,
+        }
+        rows.add(&from.from);
+        rows.add(&to.to);
+        rows.add(self.ports.row(key.dst_port));
+        rows.add(self.protocol.row(key.protocol));
+        rows.add(self.vpn.row(vpn.0));
+        let term = rows.first_common(self.words)?;
+        self.rule_of.get(term).map(|rule| *rule as usize)
+    }
+
+    /// Returns the name of a rule.
+    pub fn name(&self, rule: usize) -> Option<&String> {
+        self.rules.get(rule).map(|rule| &rule.name)
+    }
+}
+
+fn terms(rules: &[AllowRule]) -> Vec<Term<'_>> {
+    let mut terms = Vec::new();
+    for (number, rule) in (0..).zip(rules) {
+        for from in &rule.from {
+            for to in &rule.to {
+                let mut add = |ports| terms.push(Term { rule: number, from, to, ports });
+                rule.ports.iter().for_each(|range| add((*range.start(), *range.end())));
+                if rule.ports.is_empty() {
+                    add((0, u16::MAX));
+                }
+            }
+            if terms.len() > MAX_TERMS {
+                return terms;
+            }
+        }
+    }
+    terms
+}
+
+fn from<'a>(term: &Term<'a>) -> &'a Party {
+    term.from
+}
+
+fn to<'a>(term: &Term<'a>) -> &'a Party {
+    term.to
+}
+
+/// Returns the address rows of one end.
+fn ends<K: RuleValue>(
+    terms: &[Term<'_>],
+    words: usize,
+    is_ipv6: bool,
+    end: for<'a> fn(&Term<'a>) -> &'a Party,
+) -> IntervalRows<K> {
+    let range = |term: &Term<'_>| match end(term) {
+        Party::Prefix(prefix) if prefix.address.is_ipv6() != is_ipv6 => None,
+        Party::Prefix(prefix) => Some(prefix.range()),
+        _ if is_ipv6 => Some((0, u128::MAX)),
+        _ => Some((0, u32::MAX.into())),
+    };
+    IntervalRows::new(terms.iter().map(range), words)
+}
+
+/// Returns the range of one value, or of all values up to `last`.
+fn one(value: Option<u32>, last: u32) -> Option<(u128, u128)> {
+    Some(value.map_or((0, last.into()), |value| (value.into(), value.into())))
+}

@@ -1,0 +1,168 @@
+//! Flows that the filter knows: who began each, and whether it may go on.
+//!
+//! The table is set-associative and has a fixed size. A full set gives up an entry of the owner that has most entries in
+//! it, so that one node cannot displace the flows of the others. Times without packets end an entry (RFC 5382 §5, RFC
+//! 4787 §4.3, RFC 5508 §3.2).
+
+use alloc::vec;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+use weft_core::flow::hash::SeededState;
+use weft_units::{Duration, Instant, PeerId, VpnId};
+use weft_wire::ip::{FlowKey, TcpFlags, protocol};
+
+/// Number of sets, a power of two. *Tuned*: 65,536 flows in about 6 MB.
+const SETS: usize = 8_192;
+/// Entries of a set.
+const WAYS: usize = 8;
+/// Time without packets after which a flow without an answer is forgotten. *Standard*: Linux's timeout of UDP.
+const UNANSWERED: Duration = Duration::from_secs(30);
+/// Time without packets after which a TCP connection without an answer is forgotten. *Standard*: RFC 5382 §5, 4 min.
+const TCP_UNANSWERED: Duration = Duration::from_secs(240);
+/// Time without packets after which an answered TCP connection is forgotten. *Standard*: RFC 5382 §5, 2 h 4 min.
+const TCP_ANSWERED: Duration = Duration::from_secs(7_440);
+/// Time without packets after which an answered flow of UDP is forgotten. *Standard*: RFC 4787 §4.3, 5 min.
+const ANSWERED: Duration = Duration::from_secs(300);
+/// Time without packets after which an ICMP query is forgotten. *Standard*: RFC 5508 §3.2, 60 s.
+const ICMP: Duration = Duration::from_secs(60);
+
+/// A flow without direction: its ends in a fixed order.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) struct FlowEnds {
+    vpn: VpnId,
+    protocol: u8,
+    low: (IpAddr, u16),
+    high: (IpAddr, u16),
+}
+
+impl FlowEnds {
+    /// Returns the ends of a packet's flow, and true if its sender is the low one.
+    pub fn of(vpn: VpnId, key: &FlowKey) -> (FlowEnds, bool) {
+        let (src, dst) = ((key.src, key.src_port), (key.dst, key.dst_port));
+        let is_low = src <= dst;
+        let (low, high) = if is_low { (src, dst) } else { (dst, src) };
+        (FlowEnds { vpn, protocol: key.protocol, low, high }, is_low)
+    }
+}
+
+/// Node behind which a flow began: a peer, or `None` for hosts here.
+pub(super) type Owner = Option<PeerId>;
+
+/// A flow that the filter knows.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TrackedFlow {
+    ends: FlowEnds,
+    used_at: Instant,
+    pub owner: Owner,
+    /// Peer behind which the flow's destination lies; `None` for hosts here.
+    pub toward: Option<PeerId>,
+    /// Number of the rules by which the flow was let in last.
+    pub generation: u32,
+    /// True if the low end began.
+    pub low_began: bool,
+    /// True if the other end has answered.
+    is_answered: bool,
+    /// True if TCP has ended it.
+    is_closing: bool,
+    /// True if the present rules do not let the flow in.
+    pub is_refused: bool,
+}
+
+impl TrackedFlow {
+    /// Returns a flow whose first packet is known now.
+    pub fn new(now: Instant, ends: FlowEnds, low_began: bool, owner: Owner, toward: Option<PeerId>) -> TrackedFlow {
+        TrackedFlow {
+            ends,
+            used_at: now,
+            owner,
+            toward,
+            generation: 0,
+            low_began,
+            is_answered: false,
+            is_closing: false,
+            is_refused: false,
+        }
+    }
+
+    /// Notes a packet of the flow. `is_low` tells whether its sender is the low end.
+    pub fn on_packet(&mut self, now: Instant, is_low: bool, flags: Option<TcpFlags>) {
+        self.used_at = now;
+        self.is_answered |= is_low != self.low_began;
+        if let Some(flags) = flags {
+            let begins = flags.any(TcpFlags::SYN);
+            self.is_closing = !begins && (self.is_closing || flags.any(TcpFlags::FIN | TcpFlags::RST));
+        }
+    }
+
+    fn has_expired(&self, now: Instant) -> bool {
+        let lives = match (self.ends.protocol, self.is_answered) {
+            (protocol::TCP, true) if !self.is_closing => TCP_ANSWERED,
+            (protocol::TCP, _) => TCP_UNANSWERED,
+            (protocol::ICMP | protocol::ICMPV6, _) => ICMP,
+            (_, true) => ANSWERED,
+            (_, false) => UNANSWERED,
+        };
+        now.since(self.used_at) >= lives
+    }
+}
+
+/// The flows that the filter knows.
+#[derive(Debug)]
+pub(super) struct TrackedFlows {
+    hash: SeededState,
+    /// High bits of the hash of each entry, so that a search reads one cache line.
+    tags: Vec<u32>,
+    slots: Vec<Option<TrackedFlow>>,
+}
+
+impl TrackedFlows {
+    pub fn new(seed: u64) -> TrackedFlows {
+        let places = SETS * WAYS;
+        TrackedFlows { hash: SeededState::new(seed), tags: vec![0; places], slots: vec![None; places] }
+    }
+
+    /// Returns the first place of the set of these ends, and their tag.
+    fn set_of(&self, ends: &FlowEnds) -> (usize, u32) {
+        let hash = self.hash.hash64(ends);
+        (hash as usize % SETS * WAYS, (hash >> 32) as u32)
+    }
+
+    /// Returns the flow with these ends.
+    pub fn get(&mut self, now: Instant, ends: &FlowEnds) -> Option<&mut TrackedFlow> {
+        let (start, tag) = self.set_of(ends);
+        let place = (start..start + WAYS).find(|place| {
+            self.tags.get(*place) == Some(&tag)
+                && self.slots.get(*place).is_some_and(|slot| slot.is_some_and(|flow| flow.ends == *ends))
+        })?;
+        self.slots.get_mut(place)?.as_mut().filter(|flow| !flow.has_expired(now))
+    }
+
+    /// Adds a flow, which may displace another one.
+    pub fn insert(&mut self, now: Instant, flow: TrackedFlow) {
+        let (start, tag) = self.set_of(&flow.ends);
+        let Some(set) = self.slots.get(start..start + WAYS) else { return };
+        let is_free =
+            |slot: &Option<TrackedFlow>| slot.is_none_or(|other| other.ends == flow.ends || other.has_expired(now));
+        // An expired entry with the same ends must go first: otherwise it would hide the new one.
+        let same = set.iter().position(|slot| slot.is_some_and(|other| other.ends == flow.ends));
+        let at = same.or_else(|| set.iter().position(is_free)).unwrap_or_else(|| displaced(set, flow.owner));
+        if let (Some(slot), Some(own)) = (self.slots.get_mut(start + at), self.tags.get_mut(start + at)) {
+            (*slot, *own) = (Some(flow), tag);
+        }
+    }
+
+    /// Returns the number of flows that have not expired.
+    pub fn count(&self, now: Instant) -> usize {
+        self.slots.iter().flatten().filter(|flow| !flow.has_expired(now)).count()
+    }
+}
+
+/// Returns the place in a full set that a new flow of `owner` takes: the oldest of the owner with most places.
+///
+/// The new flow counts for its owner, so that a node with as many places as another displaces its own.
+fn displaced(set: &[Option<TrackedFlow>], owner: Owner) -> usize {
+    let owned = |by: Owner| set.iter().flatten().filter(|flow| flow.owner == by).count() + usize::from(by == owner);
+    let flows = set.iter().enumerate().filter_map(|(at, slot)| Some((at, slot.as_ref()?)));
+    let heaviest = flows.max_by_key(|(_, flow)| (owned(flow.owner), core::cmp::Reverse(flow.used_at)));
+    heaviest.map_or(0, |(at, _)| at)
+}

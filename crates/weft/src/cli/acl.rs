@@ -1,0 +1,39 @@
+//! Arguments of `weft acl`.
+
+use super::DEFAULT_CONFIG;
+use clap::{Args, Subcommand};
+use std::path::PathBuf;
+
+/// Subcommands of `weft acl`.
+#[derive(Subcommand)]
+pub enum AclCommand {
+    /// Say whether a flow may enter, by the [[allow]] tables of a configuration; exit status 1 if it may not
+    #[command(after_help = "\
+Examples:
+  weft acl test laptop 10.9.0.1 tcp 22                  the node laptop, with its groups in [[peer]]
+  weft acl test node:laptop,group:staff hub tcp 443     a node that joins by certificate: name its groups
+  weft acl test 10.9.0.7 10.9.0.1 icmp")]
+    Test(TestedFlow),
+}
+
+/// A flow to test the rules with.
+#[derive(Args)]
+pub struct TestedFlow {
+    /// Sender: a node's name, node:NAME, group:NAME, an address, or several of them with commas
+    #[arg(value_name = "SRC")]
+    pub from: String,
+    /// Destination, in the same form
+    #[arg(value_name = "DST")]
+    pub to: String,
+    /// tcp, udp, icmp, or a number
+    #[arg(value_name = "PROTO")]
+    pub protocol: String,
+    /// Destination port
+    pub port: Option<u16>,
+    /// VPN of the flow
+    #[arg(long, value_name = "NAME")]
+    pub vpn: Option<String>,
+    /// Configuration file
+    #[arg(short, long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
+    pub config: PathBuf,
+}

@@ -1,0 +1,16 @@
+//! `weft guard`: sets the kill switch of a configuration without a node, while the machine boots.
+
+use crate::config;
+use crate::daemon::machine::kill_switch;
+use crate::daemon::{Level, Log};
+use crate::outcome::{Failure, Outcome};
+use std::path::Path;
+
+/// Sets the kill switch if the configuration has it. The node takes it over when it starts.
+pub fn guard(file: &Path) -> Result<Outcome, Failure> {
+    let config = config::load(file).map_err(Failure::new)?.config;
+    let log = Log::new(Level::Error);
+    let is_set = kill_switch::set_once(&config, log).map_err(Failure::new)?;
+    println!("{}", if is_set { "kill switch set; weft down lifts it" } else { "no kill switch is configured" });
+    Ok(Outcome::Well)
+}
