@@ -3,7 +3,7 @@
 //! The lying peer is authentic, and sends a running hub 100 Mbit/s of arbitrary frames.
 //!
 //! The test runs itself again in namespaces of its own. This process is the lying peer there; it has a true session
-//! key. It sends each kind of lie for eight seconds, or for sixty with `WEFT_CHECK=1`.
+//! key. It sends each kind of lie for four seconds, or for sixty with `WEFT_CHECK=1`.
 
 mod common;
 #[path = "../../weft-engine/tests/lies/mod.rs"]
@@ -158,7 +158,7 @@ fn cpu_of(process: &str) -> f64 {
 
 fn beside_a_liar() {
     let long = std::env::var_os("WEFT_CHECK").is_some();
-    let time = Duration::from_secs(if long { 60 } else { 8 });
+    let time = Duration::from_secs(if long { 60 } else { 4 });
     let segment = Segment::start();
     let Segment { hub, home, .. } = &segment;
     let flow = TcpFlow::start("home", "hub", address(CENTRE));
