@@ -293,6 +293,7 @@ impl EngineSite {
             | Event::StampRefused { .. }
             | Event::TurnedAway(_)
             | Event::KeyShared { .. }
+            | Event::Denied { .. }
             | Event::LabelClash { .. }
             | Event::Pong { .. } => {}
         }
