@@ -233,6 +233,7 @@ impl AimdWindow {
             lost_packets: self.ledger.lost_packets(),
             in_flight_bytes: self.ledger.in_flight(),
             accumulation_bytes: 0,
+            epochs: 0,
             backlogged: self.backlogged,
         }
     }

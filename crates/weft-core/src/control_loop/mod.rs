@@ -120,6 +120,8 @@ pub struct LoopStatus {
     pub in_flight_bytes: u32,
     /// Bytes in queues on the route, if the law measures them.
     pub accumulation_bytes: u64,
+    /// Number of congestion epochs since the start, modulo 2^32. Zero if the law has none.
+    pub epochs: u32,
     /// True if the last packet left other packets waiting.
     pub backlogged: bool,
 }

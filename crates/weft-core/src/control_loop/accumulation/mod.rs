@@ -95,6 +95,8 @@ pub struct Accumulation {
     emptied: bool,
     backlogged: bool,
     silences: u8,
+    /// Number of congestion epochs since the start, modulo 2^32.
+    epochs: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -135,6 +137,7 @@ impl Accumulation {
             emptied: false,
             backlogged: false,
             silences: 0,
+            epochs: 0,
             config,
         };
         this.bound();
@@ -269,6 +272,7 @@ impl Accumulation {
             lost_packets: self.ledger.lost_packets(),
             in_flight_bytes: self.ledger.in_flight(),
             accumulation_bytes: self.accumulation as u64,
+            epochs: self.epochs,
             backlogged: self.backlogged,
         }
     }
@@ -309,6 +313,7 @@ impl Accumulation {
             AccumulationPhase::Test => self.phase = AccumulationPhase::Open,
             AccumulationPhase::Open if self.accumulation > high => {
                 self.phase = AccumulationPhase::Epoch(CongestionEpoch::begin(now, self.accumulation));
+                self.epochs = self.epochs.wrapping_add(1);
                 self.back_off(arriving_bps);
             }
             AccumulationPhase::Open if self.accumulation < empty => self.increase(elapsed),

@@ -5,7 +5,7 @@ use super::super::case::{LINEAR, THREE_BOTTLENECKS, whole_case};
 use super::super::checks::Checks;
 use super::super::fairness::{index_curve, mean_index, of_link, rate_mbps, settling};
 use super::super::laboratory::{Case, Laboratory, Outcomes};
-use super::super::row::{Measured, Picture, Row, RowChart, RowCurve, RowFinding};
+use super::super::row::{Measured, Picture, Row, RowChart, RowCurve, RowFinding, RowVerdict};
 use crate::network::NetworkRun;
 use weft_scenario::{NetworkScenario, NetworkVpn};
 use weft_units::{Duration, Rate};
@@ -116,7 +116,7 @@ fn sixteen_round_trips(lab: &mut Laboratory) -> Result<RowFinding, String> {
     measured.add("settled (F ≥ 0.95), s", "", settled);
     measured.add("longest round trip of a loop, s", "", round_trip);
     measured.add("in round trips", "", Estimate::exact(settled.mean / round_trip.mean.max(1e-9)));
-    Ok(RowFinding { measured, pass: true, ..RowFinding::default() })
+    Ok(RowFinding { measured, verdict: RowVerdict::Reported, ..RowFinding::default() })
 }
 
 const MOST: usize = 6;
@@ -189,14 +189,7 @@ fn long_loop(lab: &mut Laboratory) -> Result<RowFinding, String> {
     measured.add("M = 4, the long loop's H and L a third, Mbit/s", "", long_rate(&sees_early[0]));
     let title = "Paper 004, Figure 6a: between proportional and minimum-potential-delay fairness";
     let picture = Picture { row: "E1", file: "paper-004-figure-6.svg", title, charts: vec![chart] };
-    let mut finding = RowFinding { picture: Some(picture), ..checks.finding(measured) };
-    finding.remarks.push(
-        "Proportional fairness follows where a loop sees a queue whatever its own rate. With H in packets the long loop, which has a \
-         smaller part of each queue, sees it later than those that cross; with H and L a third for it alone it falls below its \
-         proportional share."
-            .into(),
-    );
-    Ok(finding)
+    Ok(RowFinding { picture: Some(picture), ..checks.finding(measured) })
 }
 
 /// Runs the other laws over two and four bottlenecks.

@@ -49,6 +49,12 @@ pub(super) fn all() -> Vec<Row> {
     rows
 }
 
+/// True if a row is not of the checklist: its name is not a letter and a number.
+pub(super) fn is_own(id: &str) -> bool {
+    let number = id.strip_prefix(|c: char| ('A'..='E').contains(&c));
+    number.is_none_or(|number| number.is_empty() || !number.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
 /// Returns the key that sorts rows: the paper's letter, then the number.
 ///
 /// Rows without a number come last in their paper.
