@@ -43,14 +43,16 @@ pub mod accumulation;
 pub mod aimd_window;
 mod egress;
 pub mod explicit_rate;
+mod intervals;
 mod ledger;
 mod loss_intervals;
 mod marker;
 mod round_trip;
+mod show;
 mod token_bucket;
 
 pub use egress::LoopEgress;
-pub use marker::{LoopReport, Marker};
+pub use marker::{Counting, IntervalCount, LoopReport, Marker};
 
 use crate::service::Share;
 use accumulation::{Accumulation, AccumulationConfig};

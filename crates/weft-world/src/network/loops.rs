@@ -8,14 +8,14 @@ use super::events::EdgeShare;
 use super::node::NetworkNode;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use weft_core::control_loop::accumulation::AccumulationConfig;
+use weft_core::control_loop::accumulation::{AccumulationConfig, AccumulationMeasure};
 use weft_core::control_loop::aimd_window::{AimdConfig, AimdWindow};
 use weft_core::control_loop::explicit_rate::ExplicitRateConfig;
 use weft_core::control_loop::{ControlLoop, LoopConfig};
 use weft_core::fair::aimd::Knob;
 use weft_core::fair::controller::{self, ControllerConfig, WindowController};
 use weft_core::service::{DEFAULT_GAMMA, Service, Share};
-use weft_scenario::{ControlLaw, IngressSpec, Markers, NetworkScenario, NetworkVariant, NetworkVpn};
+use weft_scenario::{AccumulationBy, ControlLaw, IngressSpec, Markers, NetworkScenario, NetworkVariant, NetworkVpn};
 use weft_scenario::{Steering as SteeringWord, VpnResult, VpnService, WeightBy};
 use weft_sim::edge::{LoopMeter, Membership, TunnelEdge, VpnMembership, VpnPlan};
 use weft_sim::record::LoopSnapshot;
@@ -170,7 +170,12 @@ fn window(spec: &IngressSpec, (increase, decrease): (f64, f64)) -> AimdConfig {
 }
 
 fn accumulation(spec: &IngressSpec) -> AccumulationConfig {
+    let measure = match spec.accumulation {
+        AccumulationBy::Delay => AccumulationMeasure::Delay,
+        AccumulationBy::Counted => AccumulationMeasure::Counted,
+    };
     AccumulationConfig {
+        measure,
         beta: spec.beta as f32,
         increase_packets: spec.increase.unwrap_or(RATE_INCREASE) as f32,
         packet_bytes: spec.packet_bytes,

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use weft_scenario::{NetworkScenario, NetworkVariant, RunSeries, Scenario, Traces};
+use weft_scenario::{AccumulationBy, NetworkScenario, NetworkVariant, RunSeries, Scenario, Traces};
 use weft_units::Duration;
 
 /// The number of seeds and threads, and the length of runs.
@@ -64,6 +64,8 @@ pub(super) struct Laboratory<'a> {
     progress: &'a dyn Progress,
     row: &'static str,
     seeds_used: u64,
+    /// True if loops under the accumulation law count it instead of measuring a delay.
+    is_counted: bool,
     known: BTreeMap<String, Outcomes>,
     /// Number of runs so far.
     pub runs: usize,
@@ -78,6 +80,7 @@ impl<'a> Laboratory<'a> {
             progress,
             row: "",
             seeds_used: 0,
+            is_counted: false,
             known: BTreeMap::new(),
             runs: 0,
             simulated: Duration::ZERO,
@@ -115,8 +118,23 @@ impl<'a> Laboratory<'a> {
         self.measure_over(cases, 2 * self.effort.seeds)
     }
 
+    /// Selects how the accumulation law measures in all cases that follow.
+    pub fn count_accumulation(&mut self, is_counted: bool) {
+        self.is_counted = is_counted;
+    }
+
+    /// Returns the case with the selected measure of the accumulation.
+    fn with_measure(&self, mut case: Case) -> Case {
+        if self.is_counted {
+            case.variant.ingress.accumulation = Some(AccumulationBy::Counted);
+            case.name.push_str(", counted");
+        }
+        case
+    }
+
     fn measure_over(&mut self, cases: &[Case], seeds: u64) -> Result<Vec<Outcomes>, String> {
         self.ran_with(seeds);
+        let cases: Vec<Case> = cases.iter().cloned().map(|case| self.with_measure(case)).collect();
         let mut fresh: BTreeMap<&str, &Case> = cases.iter().map(|case| (case.name.as_str(), case)).collect();
         fresh.retain(|name, _| self.known_seeds(name) < seeds);
         let fresh: Vec<Case> = fresh.into_values().map(|case| self.of_run_length(case)).collect();
