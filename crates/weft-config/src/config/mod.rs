@@ -32,6 +32,7 @@ mod signal;
 mod tcp;
 mod tcp_er;
 mod vpn;
+mod vpn_loop;
 
 pub use access::{Access, Openvpn, Pool};
 pub use diagnose::{Diagnostic, Report, Severity, did_you_mean};
