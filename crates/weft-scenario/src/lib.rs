@@ -49,10 +49,11 @@ pub use grid::Grid;
 pub use link::{Capacity, DirectionSpec, Directions, Link, PACKET_BYTES, PAYLOAD_BYTES, QueueSize};
 pub use load_traces::Traces;
 pub use network::{
-    CongestionControl, ControlLaw, CostMetric, DelayedAck, DupThresh, ExplicitPath, Forwarding, GrantLaw, HashKey,
-    IngressChange, IngressSpec, LinkEnd, Markers, NetworkEdge, NetworkFlow, NetworkScenario, NetworkVariant,
-    NetworkVpn, OverlayNode, OverlaySchedule, OverlaySpec, OverlayUse, RouteSet, Routing, SignallingSpec, Steering,
-    SubPath, TcpChange, TcpRecovery, TcpSpec, Traffic, TunnelSpec, Underlay, VpnService, WeightBy,
+    AccumulationBy, CongestionControl, ControlLaw, CostMetric, DelayedAck, DupThresh, ExplicitPath, Forwarding,
+    GrantLaw, HashKey, IngressChange, IngressSpec, LinkEnd, Markers, NetworkEdge, NetworkFlow, NetworkScenario,
+    NetworkVariant, NetworkVpn, OverlayNode, OverlaySchedule, OverlaySpec, OverlayUse, RouteSet, Routing,
+    SignallingSpec, Steering, SubPath, TcpChange, TcpRecovery, TcpSpec, Traffic, TunnelSpec, Underlay, VpnService,
+    WeightBy,
 };
 pub use queue::{Discipline, RandomEarly};
 pub use result::{

@@ -48,8 +48,13 @@ pub const MAX_FRAMES: usize = 24;
 pub const REVOCATION_FRAME_LEN: usize = 1 + REVOCATION_LEN;
 /// Length of a [`Frame::Overlay`] without its message, in bytes.
 pub const OVERLAY_FRAME_OVERHEAD: usize = 1 + 2;
-/// Length of a [`Frame::LoopMarker`], in bytes.
+/// Length of a [`Frame::LoopMarker`] whose marker asks for no counts, in bytes.
 pub const LOOP_MARKER_LEN: usize = 1 + 4 + MARKER_LEN;
+
+/// Returns the length of a [`Frame::LoopMarker`] with this marker, in bytes.
+pub fn loop_marker_len(marker: &Marker) -> usize {
+    1 + 4 + marker.encoded_len()
+}
 
 /// One frame of a control datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

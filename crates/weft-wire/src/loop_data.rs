@@ -6,11 +6,19 @@
 use crate::WireError;
 use crate::bytes::{ByteReader, Writer};
 
-/// Number of bytes that a marker adds to a unit.
+/// Number of bytes that a marker without [`Marker::counting`] adds to a unit.
 pub const MARKER_LEN: usize = 22;
+/// Number of bytes that [`Marker::counting`] adds to a marker.
+const COUNTING_LEN: usize = 4;
 
 /// Flag bit of [`Marker::is_pressing`].
 const IS_PRESSING: u8 = 1;
+/// Flag bit of a marker with [`Marker::counting`].
+const IS_COUNTED: u8 = 2;
+/// Flag bit of [`Counting::restarts`].
+const RESTARTS: u8 = 4;
+/// Flag bit of a report with [`LoopReport::count`]. The echoed marker always has [`IS_COUNTED`] then.
+const HAS_COUNT: u8 = 8;
 
 /// Counts that the ingress edge attaches to a packet of the loop, or sends alone if no packet is due. All wrap at 2^32.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -29,6 +37,35 @@ pub struct Marker {
     pub explained_us: u32,
     /// True if the loop holds packets back. The marker and its report are then sent without delay.
     pub is_pressing: bool,
+    /// If set, the egress edge also counts bytes over fixed intervals (paper 004 §6.1).
+    pub counting: Option<Counting>,
+}
+
+/// Fixed intervals over which the egress edge counts arriving bytes (paper 004 §6.1).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Counting {
+    /// Length T of an interval in microseconds; above zero.
+    pub interval_us: u32,
+    /// True if the intervals start anew when this marker arrives.
+    pub restarts: bool,
+}
+
+/// Bytes that had arrived at the end of the last complete interval. All wrap at 2^32.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct IntervalCount {
+    /// Number of the marker that started the intervals.
+    pub restarted_by: u32,
+    /// Number of complete intervals since then.
+    pub intervals: u32,
+    /// Total bytes received on the loop when the last of them ended.
+    pub bytes: u32,
+}
+
+impl Marker {
+    /// Returns the number of bytes that the marker adds to a unit.
+    pub fn encoded_len(&self) -> usize {
+        MARKER_LEN + if self.counting.is_some() { COUNTING_LEN } else { 0 }
+    }
 }
 
 /// The egress edge's answer to a marker. It repeats the marker, so the ingress edge need not store it. All counts wrap
@@ -47,6 +84,8 @@ pub struct LoopReport {
     pub bytes: u32,
     /// Number of packets received on the loop with a CE mark (RFC 3168).
     pub ce_packets: u32,
+    /// Count over fixed intervals, if the marker asks for it and the intervals have started.
+    pub count: Option<IntervalCount>,
 }
 
 /// A marker or report with the number of its run. When a loop restarts, its run number rises and its counts restart.
@@ -68,7 +107,7 @@ impl OfRun<Marker> {
         Ok((read_marker(&mut r)?, r.rest()))
     }
 
-    /// Writes the marker at the start of `out` and returns its length, [`MARKER_LEN`].
+    /// Writes the marker at the start of `out` and returns its length, [`Marker::encoded_len`].
     ///
     /// # Errors
     /// [`WireError::NoRoom`].
@@ -80,43 +119,77 @@ impl OfRun<Marker> {
 }
 
 pub(crate) fn read_marker(r: &mut ByteReader<'_>) -> Result<OfRun<Marker>, WireError> {
+    let (marker, flags) = read_flagged(r)?;
+    if flags & HAS_COUNT != 0 { Err(WireError::Malformed) } else { Ok(marker) }
+}
+
+/// Reads a marker and returns its flags. They may include [`HAS_COUNT`] of the report that repeats it.
+fn read_flagged(r: &mut ByteReader<'_>) -> Result<(OfRun<Marker>, u8), WireError> {
     let flags = r.u8()?;
-    if flags & !IS_PRESSING != 0 {
+    let is_counted = flags & IS_COUNTED != 0;
+    let only_counted = RESTARTS | HAS_COUNT;
+    if flags & !(IS_PRESSING | IS_COUNTED | only_counted) != 0 || (flags & only_counted != 0 && !is_counted) {
         return Err(WireError::Malformed);
     }
     let run = r.u8()?;
-    let marker = Marker {
+    let mut marker = Marker {
         sequence: r.u32()?,
         sent_at_us: r.u32()?,
         packets: r.u32()?,
         bytes: r.u32()?,
         explained_us: r.u32()?,
         is_pressing: flags & IS_PRESSING != 0,
+        counting: None,
     };
-    Ok(OfRun { run, what: marker })
+    if is_counted {
+        let interval_us = r.u32()?;
+        if interval_us == 0 {
+            return Err(WireError::Malformed);
+        }
+        marker.counting = Some(Counting { interval_us, restarts: flags & RESTARTS != 0 });
+    }
+    Ok((OfRun { run, what: marker }, flags))
 }
 
 pub(crate) fn write_marker(w: &mut Writer<'_>, run: u8, marker: &Marker) -> Result<(), WireError> {
-    w.u8(if marker.is_pressing { IS_PRESSING } else { 0 })?;
+    write_flagged(w, run, marker, 0)
+}
+
+fn write_flagged(w: &mut Writer<'_>, run: u8, marker: &Marker, more_flags: u8) -> Result<(), WireError> {
+    let counting = match marker.counting {
+        Some(Counting { interval_us: 0, .. }) => return Err(WireError::Malformed),
+        Some(Counting { restarts: true, .. }) => IS_COUNTED | RESTARTS,
+        Some(_) => IS_COUNTED,
+        None => 0,
+    };
+    w.u8(if marker.is_pressing { IS_PRESSING } else { 0 } | counting | more_flags)?;
     w.u8(run)?;
     w.u32(marker.sequence)?;
     w.u32(marker.sent_at_us)?;
     w.u32(marker.packets)?;
     w.u32(marker.bytes)?;
-    w.u32(marker.explained_us)
+    w.u32(marker.explained_us)?;
+    marker.counting.map_or(Ok(()), |counting| w.u32(counting.interval_us))
 }
 
 pub(crate) fn read_report(r: &mut ByteReader<'_>) -> Result<OfRun<LoopReport>, WireError> {
-    let OfRun { run, what: marker } = read_marker(r)?;
+    let (OfRun { run, what: marker }, flags) = read_flagged(r)?;
     let (received_at_us, held_us) = (r.u32()?, r.u32()?);
     let (packets, bytes, ce_packets) = (r.u32()?, r.u32()?, r.u32()?);
-    Ok(OfRun { run, what: LoopReport { marker, received_at_us, held_us, packets, bytes, ce_packets } })
+    let count = match flags & HAS_COUNT {
+        0 => None,
+        _ => Some(IntervalCount { restarted_by: r.u32()?, intervals: r.u32()?, bytes: r.u32()? }),
+    };
+    Ok(OfRun { run, what: LoopReport { marker, received_at_us, held_us, packets, bytes, ce_packets, count } })
 }
 
 pub(crate) fn write_report(w: &mut Writer<'_>, run: u8, report: &LoopReport) -> Result<(), WireError> {
-    write_marker(w, run, &report.marker)?;
+    // A count without intervals in the marker would be malformed.
+    let count = report.count.filter(|_| report.marker.counting.is_some());
+    write_flagged(w, run, &report.marker, if count.is_some() { HAS_COUNT } else { 0 })?;
     for field in [report.received_at_us, report.held_us, report.packets, report.bytes, report.ce_packets] {
         w.u32(field)?;
     }
-    Ok(())
+    let Some(count) = count else { return Ok(()) };
+    [count.restarted_by, count.intervals, count.bytes].into_iter().try_for_each(|field| w.u32(field))
 }

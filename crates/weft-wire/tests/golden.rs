@@ -12,7 +12,7 @@ use weft_wire::handshake::{
 };
 use weft_wire::hop::{HopHeader, PacketType};
 use weft_wire::inner::{GRANULE, HeaderForm, InnerHeader, PartHeader, UnitKind, emit_reference, parse_reference};
-use weft_wire::loop_data::{LoopReport, MARKER_LEN, Marker, OfRun};
+use weft_wire::loop_data::{Counting, IntervalCount, LoopReport, MARKER_LEN, Marker, OfRun};
 use weft_wire::relay::{Label, Way, overhead};
 use weft_wire::train::{Chirp, MAX_TRAIN};
 use weft_wire::virtio::{GsoType, VnetHeader};
@@ -182,6 +182,7 @@ const MARKER: Marker = Marker {
     bytes: 0x0d0e_0f10,
     explained_us: 0x2526_2728,
     is_pressing: true,
+    counting: None,
 };
 const REPORT: LoopReport = LoopReport {
     marker: MARKER,
@@ -190,6 +191,7 @@ const REPORT: LoopReport = LoopReport {
     packets: 0x191a_1b1c,
     bytes: 0x1d1e_1f20,
     ce_packets: 0x2122_2324,
+    count: None,
 };
 
 const MARKER_TEXT: &str = "01 aa 01020304 05060708 090a0b0c 0d0e0f10 25262728";
@@ -208,9 +210,33 @@ fn marker_before_a_unit() {
     }
     bytes.push(0x20);
     assert_eq!(OfRun::<Marker>::parse(&bytes), Ok((marker, &[0x20][..])), "a unit follows");
-    for flags in [2, 3, 0x80] {
+    for flags in [4, 5, 8, 10, 0x10, 0x80] {
         assert_eq!(OfRun::<Marker>::parse(&[flags; 40]), Err(WireError::Malformed));
     }
+}
+
+#[test]
+fn marker_and_report_that_count() {
+    let counting = Some(Counting { interval_us: 0x0000_d2f0, restarts: true });
+    let marker = Marker { counting, ..MARKER };
+    let mut out = [0; 64];
+    let bytes = unhex(&format!("07{} 0000d2f0", &MARKER_TEXT[2..]));
+    assert_eq!(OfRun { run: 0xaa, what: marker }.emit(&mut out), Ok(bytes.len()));
+    assert_eq!((hex(&out[..bytes.len()]), bytes.len()), (hex(&bytes), marker.encoded_len()));
+    assert_eq!(OfRun::<Marker>::parse(&bytes), Ok((OfRun { run: 0xaa, what: marker }, &[][..])));
+    let zero = unhex(&format!("03{} 00000000", &MARKER_TEXT[2..]));
+    assert_eq!(OfRun::<Marker>::parse(&zero), Err(WireError::Malformed), "an interval without length");
+
+    let count = Some(IntervalCount { restarted_by: 3, intervals: 4, bytes: 0x0a0b_0c0d });
+    let report = LoopReport { marker, count, ..REPORT };
+    let frame = Frame::LoopReport { vpn: VpnId(7), report: OfRun { run: 0xaa, what: report } };
+    let mut writer = FrameWriter::new(&mut out);
+    writer.write(&frame).unwrap();
+    let len = writer.len();
+    let text = format!("0a 00000007 0f{} 0000d2f0 {COUNTS_TEXT} 00000003 00000004 0a0b0c0d", &MARKER_TEXT[2..]);
+    assert_eq!(hex(&out[..len]), hex(&unhex(&text)));
+    assert_eq!(Frames::new(&out[..len]).collect::<Vec<_>>(), [Ok(frame)]);
+    assert_eq!(Frames::new(&out[..len - 1]).collect::<Vec<_>>(), [Err(WireError::Truncated)]);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use weft_wire::handshake::{CookieReply, HandshakeResponse, Initiation, Initiatio
 use weft_wire::hop::{HopHeader, MAX_PACKET_NUMBER, PacketType, reconstruct_packet_number};
 use weft_wire::inner::{InnerHeader, PartHeader, UnitKind};
 use weft_wire::ip::{self, Ecn, FlowKey, IpView, L4Checksum, TcpOption, clamp_mss};
-use weft_wire::loop_data::{LoopReport, MARKER_LEN, Marker, OfRun};
+use weft_wire::loop_data::{Counting, IntervalCount, LoopReport, MARKER_LEN, Marker, OfRun};
 use weft_wire::relay::Label;
 use weft_wire::super_packet::{Run, SegmentRole, SuperPacket, partial_l4_checksum};
 use weft_wire::train::{Chirp, MAX_TRAIN};
@@ -56,9 +56,12 @@ fn plain_frames() -> impl Strategy<Value = Frame<'static>> {
             wants_index
         }),
         (1u32.., markers()).prop_map(|(vpn, marker)| Frame::LoopMarker { vpn: VpnId(vpn), marker }),
-        (1u32.., markers(), any::<[u32; 5]>()).prop_map(|(vpn, OfRun { run, what: marker }, counts)| {
+        (1u32.., markers(), any::<[u32; 5]>(), any::<Option<[u32; 3]>>()).prop_map(|(vpn, of_run, counts, count)| {
+            let OfRun { run, what: marker } = of_run;
             let [received_at_us, held_us, packets, bytes, ce_packets] = counts;
-            let report = LoopReport { marker, received_at_us, held_us, packets, bytes, ce_packets };
+            let count = count.filter(|_| marker.counting.is_some());
+            let count = count.map(|[restarted_by, intervals, bytes]| IntervalCount { restarted_by, intervals, bytes });
+            let report = LoopReport { marker, received_at_us, held_us, packets, bytes, ce_packets, count };
             Frame::LoopReport { vpn: VpnId(vpn), report: OfRun { run, what: report } }
         }),
         (any::<[u8; 32]>(), any::<u64>(), any::<u8>())
@@ -67,9 +70,11 @@ fn plain_frames() -> impl Strategy<Value = Frame<'static>> {
 }
 
 fn markers() -> impl Strategy<Value = OfRun<Marker>> {
-    (any::<u8>(), any::<[u32; 5]>(), any::<bool>()).prop_map(|(run, counts, is_pressing)| {
+    let counting = proptest::option::of((1u32.., any::<bool>()));
+    (any::<u8>(), any::<[u32; 5]>(), any::<bool>(), counting).prop_map(|(run, counts, is_pressing, counting)| {
         let [sequence, sent_at_us, packets, bytes, explained_us] = counts;
-        OfRun { run, what: Marker { sequence, sent_at_us, packets, bytes, explained_us, is_pressing } }
+        let counting = counting.map(|(interval_us, restarts)| Counting { interval_us, restarts });
+        OfRun { run, what: Marker { sequence, sent_at_us, packets, bytes, explained_us, is_pressing, counting } }
     })
 }
 
@@ -160,13 +165,13 @@ proptest! {
     }
 
     #[test]
-    fn markers_are_emitted_as_they_were_parsed(bytes in prop::collection::vec(any::<u8>(), 0..80), flags in 0u8..4) {
+    fn markers_are_emitted_as_they_were_parsed(bytes in prop::collection::vec(any::<u8>(), 0..80), flags in 0u8..8) {
         let mut bytes = bytes;
         if let Some(first) = bytes.first_mut() {
             *first = flags;
         }
         if let Ok((marker, rest)) = OfRun::<Marker>::parse(&bytes) {
-            let mut out = [0; MARKER_LEN];
+            let mut out = [0; MARKER_LEN + 4];
             let len = marker.emit(&mut out).unwrap();
             prop_assert_eq!(len + rest.len(), bytes.len());
             prop_assert_eq!(&out[..len], &bytes[..len]);

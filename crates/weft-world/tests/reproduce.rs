@@ -3,7 +3,7 @@
 //! It runs, judges its rows and writes its document, and depends only on its seeds.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use weft_world::reproduce::{Effort, Progress, Reproduction, document, ids, reproduce};
+use weft_world::reproduce::{Effort, Progress, Reproduction, RowCounts, RowVerdict, document, ids, reproduce};
 
 #[derive(Default)]
 struct Count {
@@ -56,10 +56,32 @@ fn results_do_not_depend_on_threads_and_hold_what_results_promise() {
             .iter()
             .all(|part| text.contains(part))
     );
-    let anew = Reproduction { rows: one.rows[..1].to_vec(), seeds: 7, ..one.clone() };
+    assert_eq!(one.rows.iter().map(|row| row.seeds).collect::<Vec<_>>(), [0, 2, 2, 2, 2, 2], "A1 draws nothing");
+    let mut anew = Reproduction { rows: one.rows[..1].to_vec(), ..one.clone() };
+    anew.rows[0].seeds = 7;
     let merged = document(&anew, "figures", &text);
-    assert_eq!(merged, text.replacen("seeds 1 to 2", "seeds 1 to 7", 1), "the first row is new, the others stay");
+    assert_eq!(merged, text.replacen("nothing is drawn", "seeds 1 to 7", 1), "the first row is new, the others stay");
     assert_eq!(document(&one, "figures", &merged), text);
+}
+
+/// The sentence with the numbers of accepted rows comes from the rows themselves.
+#[test]
+fn documents_tell_the_numbers_of_the_rows() {
+    let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/");
+    let read = |name: &str| std::fs::read_to_string(format!("{docs}{name}")).unwrap();
+    let rows = read("reproduction.md");
+    let counts = RowCounts::of(&rows).to_string();
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words(&rows).contains(&words(&counts)), "{counts}");
+    assert!(words(&read("performance.md")).contains(&words(&counts)), "{counts}");
+}
+
+#[test]
+fn a_row_that_only_reports_says_so() {
+    let (result, _) = quick(&["C4", "D5", "D-voip"], 2);
+    assert!(result.rows.iter().all(|row| row.verdict == RowVerdict::Reported));
+    let counts = RowCounts::of(&document(&result, "figures", ""));
+    assert_eq!((counts.accepted, counts.missed, counts.reported, counts.own), (0, 0, 2, [0, 0, 1]));
 }
 
 #[test]

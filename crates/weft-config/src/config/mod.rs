@@ -34,6 +34,7 @@ mod signal;
 mod tcp;
 mod tcp_er;
 mod vpn;
+mod vpn_loop;
 
 pub use access::{Access, Openvpn, Pool};
 pub use allow::{AllowAnswer, AllowQuestion, AllowSettings};

@@ -128,6 +128,26 @@ impl<'a, 'i> Section<'a, 'i> {
         integer_at(self.report, key, value, range)
     }
 
+    /// Returns true if the value of `key` is a table.
+    pub fn is_table(&self, key: &str) -> bool {
+        self.table.iter().any(|(k, value)| k.get_ref() == key && value.get_ref().as_table().is_some())
+    }
+
+    /// Returns the number at `key`, if it is above the start of `within` and at most its end. A message shows `example`.
+    pub fn number(&mut self, key: &'static str, within: Range<f64>, example: f32) -> Option<f64> {
+        let value = self.value(key)?;
+        let of = value.get_ref();
+        let float = of.as_float().and_then(|float| float.as_str().replace('_', "").parse::<f64>().ok());
+        let integer = || of.as_integer().and_then(|n| i64::from_str_radix(n.as_str(), n.radix()).ok());
+        let number = float.or_else(|| integer().map(|n| n as f64));
+        let found = number.filter(|number| *number > within.start && *number <= within.end);
+        if found.is_none() {
+            let message = format!("`{key}` must be a number above {} and at most {}", within.start, within.end);
+            self.report.error(value.span(), message, Some(format!("for example {key} = {example}")));
+        }
+        found
+    }
+
     /// Returns the value at `key`, one of the names of `T`.
     pub fn choice<T: Choice>(&mut self, key: &'static str) -> Option<T> {
         let text = self.text(key)?;

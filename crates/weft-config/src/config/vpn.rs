@@ -3,12 +3,7 @@
 use super::parse::{interface_name, peer_name, table};
 use super::policy::MAX_WEIGHT;
 use super::read::{At, Section, names};
-use super::{Tun, prefix};
-use std::sync::Arc;
-use weft_core::control_loop::LoopConfig;
-use weft_core::control_loop::accumulation::AccumulationConfig;
-use weft_core::control_loop::aimd_window::AimdConfig;
-use weft_core::control_loop::explicit_rate::ExplicitRateConfig;
+use super::{Tun, prefix, vpn_loop};
 use weft_core::queue::QueueKind;
 use weft_core::service::{DEFAULT_GAMMA, Service};
 use weft_engine::{Entry, Prefix};
@@ -24,6 +19,8 @@ pub enum LoopLaw {
     AimdWindow,
     /// Rate by accumulation of paper 004.
     Accumulation,
+    /// Paper 003's own choice of the AIMD window.
+    I2vfc,
     /// Explicit rate: the capacity that was measured on the paths toward the member.
     ExplicitRate,
 }
@@ -33,6 +30,7 @@ names!(LoopLaw {
     AimdWindow = "aimd-window",
     Accumulation = "accumulation",
     ExplicitRate = "explicit-rate",
+    I2vfc = "i2vfc",
 });
 names!(QueueKind {
     FqCodel = "fq-codel",
@@ -182,7 +180,7 @@ fn entry(section: &mut Section<'_, '_>) -> Entry {
     let queue = section.choice("queue");
     let packets = section.integer("queue-packets", 2..MAX_QUEUE).map(|at| at.value as usize);
     let bytes = section.integer("queue-bytes", 3_000..1 << 40).map(|at| at.value as u64);
-    ingress_entry(queue, section.choice("loop").unwrap_or(LoopLaw::None), packets, bytes)
+    Entry { control: vpn_loop::read(section), ..ingress_entry(queue, LoopLaw::None, packets, bytes) }
 }
 
 /// Returns the queue and loop of a VPN; `None` chooses the daemon's default.
@@ -196,11 +194,5 @@ pub fn ingress_entry(queue: Option<QueueKind>, law: LoopLaw, packets: Option<usi
     };
     let limit_packets = packets.unwrap_or(most_packets);
     let limit_bytes = bytes.unwrap_or(default.limit_bytes);
-    let control = match law {
-        LoopLaw::None => None,
-        LoopLaw::AimdWindow => Some(LoopConfig::AimdWindow(AimdConfig::default())),
-        LoopLaw::Accumulation => Some(LoopConfig::Accumulation(Arc::new(AccumulationConfig::default()))),
-        LoopLaw::ExplicitRate => Some(LoopConfig::ExplicitRate(Arc::new(ExplicitRateConfig::default()))),
-    };
-    Entry { queue, limit_packets, limit_bytes, control }
+    Entry { queue, limit_packets, limit_bytes, control: vpn_loop::plain(law) }
 }

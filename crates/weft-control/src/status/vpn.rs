@@ -14,6 +14,9 @@ pub struct Vpn {
     pub service: String,
     /// Promised rate, in bits per second.
     pub promised_bps: Option<u64>,
+    /// Control law of the VPN's loops, with its parameters; absent: no loops.
+    #[serde(rename = "loop")]
+    pub control: Option<String>,
     /// Name of the TUN device.
     pub device: String,
     /// Peers that are members of the VPN.

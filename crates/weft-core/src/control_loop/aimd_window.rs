@@ -7,7 +7,8 @@ use super::ledger::Ledger;
 use super::loss_intervals::LossIntervals;
 use super::marker::{LoopReport, Marker, is_after};
 use super::{Credit, LoopStatus, Losses};
-use crate::fair::aimd::{LEAST_DECREASE, MOST_DECREASE};
+use crate::fair::aimd::{Knob, LEAST_DECREASE, MOST_DECREASE, MOST_FIXED_DECREASE};
+use crate::fair::controller::SteeringMethod;
 use crate::service::Share;
 use weft_units::{Instant, Rate};
 
@@ -21,7 +22,7 @@ const MOST_WINDOW: f64 = (1u64 << 28) as f64;
 pub struct AimdConfig {
     /// a: packets by which the window grows in a round trip.
     pub increase_packets: f32,
-    /// b: fraction by which the window shrinks at a loss event; 0 < b ≤ 0.5.
+    /// b: fraction by which the window shrinks at a loss event; 0 < b ≤ 0.9. Rules derive at most 0.5.
     pub decrease: f32,
     /// Size of one packet in bytes.
     ///
@@ -37,6 +38,36 @@ pub struct AimdConfig {
     pub slow_start: bool,
     /// How the loop learns of losses.
     pub losses: Losses,
+    /// How weights and fairness set `a` and `b`.
+    pub fairness: WindowFairness,
+}
+
+/// How the windows of an edge pair become fair. All windows of the pair have the same.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct WindowFairness {
+    /// The parameter that carries a VPN's weight.
+    pub weight_by: Knob,
+    /// The method that corrects the parameters.
+    pub steering: SteeringMethod,
+    /// True if a loss event of one window is one of all.
+    pub shared_events: bool,
+}
+
+impl WindowFairness {
+    /// The paper's choice: b carries the weight by the rule from measured loss and RTTs; each window has its own loss
+    /// events.
+    pub const PAPER: WindowFairness =
+        WindowFairness { weight_by: Knob::Decrease, steering: SteeringMethod::Rule, shared_events: false };
+    /// The choice for edge pairs whose windows share their bottlenecks.
+    pub const EDGE_PAIR: WindowFairness =
+        WindowFairness { weight_by: Knob::Increase, steering: SteeringMethod::ClosedLoop, shared_events: true };
+}
+
+impl AimdConfig {
+    /// Returns paper 003's own law: table V, without slow start.
+    pub fn paper() -> AimdConfig {
+        AimdConfig { slow_start: false, fairness: WindowFairness::PAPER, ..AimdConfig::default() }
+    }
 }
 
 impl Default for AimdConfig {
@@ -49,6 +80,7 @@ impl Default for AimdConfig {
             initial_packets: 4,
             slow_start: true,
             losses: Losses::Counted,
+            fairness: WindowFairness::EDGE_PAIR,
         }
     }
 }
@@ -233,6 +265,7 @@ impl AimdWindow {
             lost_packets: self.ledger.lost_packets(),
             in_flight_bytes: self.ledger.in_flight(),
             accumulation_bytes: 0,
+            epochs: 0,
             backlogged: self.backlogged,
         }
     }
@@ -259,7 +292,7 @@ impl AimdWindow {
     /// Otherwise the window would rise despite losses in every round trip.
     fn decrease(&self) -> f64 {
         let added = f64::from(self.config.increase_packets) * f64::from(self.config.packet_bytes) / self.window;
-        f64::from(self.config.decrease).max(LEAST_DECREASE).max(added).min(MOST_DECREASE)
+        f64::from(self.config.decrease).max(LEAST_DECREASE).max(added.min(MOST_DECREASE)).min(MOST_FIXED_DECREASE)
     }
 
     fn grow(&mut self, settled: f64) {

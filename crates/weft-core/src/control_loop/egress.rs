@@ -1,15 +1,21 @@
+use super::intervals::EgressIntervals;
 use super::marker::{LoopReport, Marker, is_after};
+use alloc::boxed::Box;
+use core::num::NonZeroU32;
 use weft_units::Instant;
 
 /// The egress's half of a loop. It counts packets and answers markers.
 ///
 /// It is the same under every control law, decides nothing and has no timer.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct LoopEgress {
     packets: u32,
     bytes: u32,
     ce_packets: u32,
-    newest: Option<u32>,
+    /// Number of the newest marker, or one for the number zero, which exists only after a wrap.
+    newest: Option<NonZeroU32>,
+    /// Counts over fixed intervals, from the first marker on that asks for them.
+    intervals: Option<Box<EgressIntervals>>,
 }
 
 impl LoopEgress {
@@ -18,6 +24,13 @@ impl LoopEgress {
     /// All of them count as received, because the egress knows nothing of them.
     pub fn counted(packets: u32, bytes: u32) -> LoopEgress {
         LoopEgress { packets, bytes, ..LoopEgress::default() }
+    }
+
+    /// Ends the intervals of counted loops that are over. Call this before a packet that arrives at `now` is counted.
+    pub fn on_time(&mut self, now: Instant) {
+        if let Some(intervals) = &mut self.intervals {
+            intervals.on_time(now, self.bytes);
+        }
     }
 
     /// Counts a packet that arrived for the first time. `ce` is true if it arrived with a CE mark.
@@ -34,10 +47,18 @@ impl LoopEgress {
     /// Call this after the packet that carried the marker was counted. The caller adds the time until the report
     /// leaves to [`LoopReport::held_us`].
     pub fn on_marker(&mut self, now: Instant, marker: Marker) -> Option<LoopReport> {
-        if self.newest.is_some_and(|newest| !is_after(marker.sequence, newest)) {
+        if self.newest.is_some_and(|newest| !is_after(marker.sequence, newest.get())) {
             return None;
         }
-        self.newest = Some(marker.sequence);
+        self.newest = NonZeroU32::new(marker.sequence.max(1));
+        self.on_time(now);
+        if let Some(counting) = marker.counting.filter(|counting| counting.restarts) {
+            let begun = EgressIntervals::begin(now, counting, marker.sequence, self.bytes);
+            match &mut self.intervals {
+                Some(intervals) => **intervals = begun,
+                None => self.intervals = Some(Box::new(begun)),
+            }
+        }
         Some(LoopReport {
             marker,
             received_at_us: now.as_micros() as u32,
@@ -45,6 +66,7 @@ impl LoopEgress {
             packets: self.packets,
             bytes: self.bytes,
             ce_packets: self.ce_packets,
+            count: self.intervals.as_ref().filter(|_| marker.counting.is_some()).map(|intervals| intervals.count()),
         })
     }
 }
@@ -60,7 +82,8 @@ mod tests {
         egress.on_packet(500, true);
         let marker = Marker { sequence: 1, sent_at_us: 70, packets: 3, bytes: 2_500, ..Marker::default() };
         let report = egress.on_marker(Instant::from_micros((1 << 32) + 5), marker);
-        let counts = LoopReport { marker, received_at_us: 5, held_us: 0, packets: 2, bytes: 1_500, ce_packets: 1 };
+        let counts =
+            LoopReport { marker, received_at_us: 5, held_us: 0, packets: 2, bytes: 1_500, ce_packets: 1, count: None };
         assert_eq!(report, Some(counts));
         assert_eq!(egress.on_marker(Instant::ZERO, marker), None, "the same marker again");
     }

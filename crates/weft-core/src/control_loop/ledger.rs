@@ -92,6 +92,11 @@ impl Ledger {
         self.sent_packets
     }
 
+    /// Bytes sent since the start, modulo 2^32.
+    pub fn sent_bytes(&self) -> u32 {
+        self.sent_bytes
+    }
+
     pub fn marked_at(&self) -> Instant {
         self.marked_at
     }
@@ -127,6 +132,7 @@ impl Ledger {
             bytes: self.sent_bytes,
             explained_us: 0,
             is_pressing,
+            counting: None,
         }
     }
 

@@ -43,14 +43,16 @@ pub mod accumulation;
 pub mod aimd_window;
 mod egress;
 pub mod explicit_rate;
+mod intervals;
 mod ledger;
 mod loss_intervals;
 mod marker;
 mod round_trip;
+mod show;
 mod token_bucket;
 
 pub use egress::LoopEgress;
-pub use marker::{LoopReport, Marker};
+pub use marker::{Counting, IntervalCount, LoopReport, Marker};
 
 use crate::service::Share;
 use accumulation::{Accumulation, AccumulationConfig};
@@ -120,6 +122,8 @@ pub struct LoopStatus {
     pub in_flight_bytes: u32,
     /// Bytes in queues on the route, if the law measures them.
     pub accumulation_bytes: u64,
+    /// Number of congestion epochs since the start, modulo 2^32. Zero if the law has none.
+    pub epochs: u32,
     /// True if the last packet left other packets waiting.
     pub backlogged: bool,
 }

@@ -8,8 +8,10 @@
 
 /// Minimum of the decrease `b`. A window must back off.
 pub const LEAST_DECREASE: f64 = 1e-4;
-/// Maximum of the decrease `b` (paper 003: b < 0.5). κ is thus at least 3.
+/// Maximum of a decrease `b` that a rule derives (paper 003: b < 0.5). κ is thus at least 3.
 pub const MOST_DECREASE: f64 = 0.5;
+/// Maximum of a decrease `b` that a configuration fixes: paper 003, Figures 5 and 6, goes to 0.75.
+pub const MOST_FIXED_DECREASE: f64 = 0.9;
 /// Minimum of the increase `a` under [`Knob::Increase`], as a fraction of the nominal `a`.
 pub const LEAST_INCREASE: f64 = 1e-3;
 /// Gain g of the damped formula, applied every 100 round trips.

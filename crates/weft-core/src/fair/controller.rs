@@ -80,6 +80,9 @@ impl WindowController {
     pub fn initial(&self, weight: f64, nominal_weight: f64) -> (f64, f64) {
         let ControllerConfig { knob, increase, decrease, shared_events, .. } = self.config;
         let ratio = weight / nominal_weight;
+        if ratio == 1.0 {
+            return (increase, decrease);
+        }
         let kappa = kappa_of(decrease) * if shared_events { ratio } else { ratio * ratio };
         knob.parameters(increase, decrease, kappa)
     }
@@ -238,7 +241,7 @@ mod tests {
         weights: [f64; 2],
         until: u64,
     ) {
-        let mut egresses = [LoopEgress::default(); 2];
+        let mut egresses: [LoopEgress; 2] = core::array::from_fn(|_| LoopEgress::default());
         let mut back: alloc::collections::VecDeque<(u64, usize, crate::control_loop::LoopReport)> = Default::default();
         let mut sent = [0; 2];
         for ms in 0..until {

@@ -325,6 +325,11 @@ impl<T> Ingress<T> {
         }
     }
 
+    /// Selects whether all loops react to a loss event of one of them.
+    pub fn share_events(&mut self, shared_events: bool) {
+        self.config.shared_events = shared_events;
+    }
+
     /// Returns the time at which to call [`Ingress::next_marker`] and [`Ingress::head`] again.
     ///
     /// A packet or a report that arrives may make an earlier call necessary.

@@ -178,7 +178,7 @@ fn what_one_loses_all_of_the_pair_hear_of_if_they_shall() {
             vpns.iter().for_each(|vpn| ingress.enqueue(ms(0), *vpn, arrival(1_500), n, &mut |_| ()));
         }
         let gone = drain(&mut ingress, ms(0), 100);
-        let mut egresses = [LoopEgress::default(); 2];
+        let mut egresses = [LoopEgress::default(), LoopEgress::default()];
         let lost = gone.iter().position(|gone| gone.vpn == vpns[0]);
         for (n, gone) in gone.iter().enumerate() {
             let egress = &mut egresses[gone.vpn.0 as usize];
@@ -266,7 +266,7 @@ proptest! {
             laws.iter().map(|law| law.clone().map(|law| ControlLoop::new(law, weight(1.0)))).collect();
         let mut waiting: Vec<VecDeque<(u32, u32)>> = vec![VecDeque::new(); 4];
         let mut on_the_way: VecDeque<(usize, u32, Option<Marker>)> = VecDeque::new();
-        let mut egresses = [LoopEgress::default(); 4];
+        let mut egresses: [LoopEgress; 4] = core::array::from_fn(|_| LoopEgress::default());
         let (mut now, mut number) = (Instant::ZERO, 0u32);
         for deed in deeds {
             match deed {

@@ -4,7 +4,7 @@ use crate::network::{Flow, Link, Network};
 use crate::{at, figure, ms};
 use std::sync::Arc;
 use weft_core::control_loop::LoopConfig;
-use weft_core::control_loop::accumulation::AccumulationConfig;
+use weft_core::control_loop::accumulation::{AccumulationConfig, AccumulationMeasure};
 use weft_core::service::{Service, Share};
 use weft_units::{Duration, Instant, Rate};
 
@@ -62,6 +62,46 @@ fn e1_the_long_flow_lies_between_proportional_and_min_potential_delay() {
         assert!(least > 0.97 && peak < 40, "utilisation {least}, {peak} packets");
         assert!(network.links.iter().all(|l| l.dropped == 0));
     }
+}
+
+/// Returns the paper's parameters with the paper's measure.
+fn counted(tau: Duration) -> AccumulationConfig {
+    AccumulationConfig { measure: AccumulationMeasure::Counted, ..paper(tau) }
+}
+
+#[test]
+fn counted_loops_fill_a_bottleneck_and_keep_its_queue_short() {
+    let tau = ms(40);
+    for loops in [1usize, 2, 5] {
+        let flows = vec![Flow::greedy(law(counted(tau)), &[0], ms(20)); loops];
+        let mut network = Network::new(vec![Link::new(20.0, ms(10), 10_000)], flows, 7);
+        network.run_until(at(20.0));
+        network.reset();
+        network.run_until(at(60.0));
+        let (link, rates) = (&network.links[0], network.rates());
+        let used = link.utilisation(network.now);
+        let [least, most] = [f64::min, f64::max].map(|of| rates.iter().copied().reduce(of).unwrap_or(0.0));
+        figure!("counted, {loops} loops: utilisation {used:.3}, peak {} packets, {rates:.0?}", link.peak_packets);
+        assert!(used > 0.93 && link.dropped == 0, "{loops} loops: utilisation {used:.3}");
+        assert!(link.peak_packets < 12 * loops + 8, "{loops} loops: {} packets", link.peak_packets);
+        assert!(most < 1.3 * least, "{rates:?}");
+    }
+}
+
+#[test]
+fn a_counted_loop_that_starts_into_a_queue_finds_its_base() {
+    let tau = ms(40);
+    let first = Flow::greedy(law(AccumulationConfig { initial: Rate::from_mbps(22), ..counted(tau) }), &[0], ms(20));
+    let mut late = Flow::greedy(law(AccumulationConfig { initial: Rate::from_mbps(2), ..counted(tau) }), &[0], ms(20));
+    late.busy = vec![(at(1.0), Instant::FAR_FUTURE)];
+    let mut network = Network::new(vec![Link::new(20.0, ms(10), 10_000)], vec![first, late], 5);
+    network.run_until(at(40.0));
+    network.reset();
+    network.run_until(at(80.0));
+    let rates = network.rates();
+    figure!("counted, started into a queue: {rates:.0?}, peak {} packets", network.links[0].peak_packets);
+    assert!(rates.iter().all(|rate| *rate > 7.5e6), "{rates:?}");
+    assert!(network.links[0].peak_packets < 40, "{}", network.links[0].peak_packets);
 }
 
 #[test]

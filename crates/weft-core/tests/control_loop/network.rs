@@ -379,15 +379,16 @@ impl Network {
             }
             return;
         }
+        let faults = self.flows[flow].faults;
+        let nanos = self.now.as_nanos() as i64;
+        let egress_clock = Instant::from_nanos((nanos + nanos / 1_000_000 * faults.drift_ppm + 77_000_000_000) as u64);
         let end = &mut self.ends[flow];
         if bytes > 0 {
+            end.egress.on_time(egress_clock);
             end.egress.on_packet(bytes, false);
             end.received += 1;
             end.received_bytes += u64::from(bytes);
         }
-        let faults = self.flows[flow].faults;
-        let nanos = self.now.as_nanos() as i64;
-        let egress_clock = Instant::from_nanos((nanos + nanos / 1_000_000 * faults.drift_ppm + 77_000_000_000) as u64);
         let Some((marker, ask)) = marker else { return };
         if let Some(report) = self.ends[flow].egress.on_marker(egress_clock, marker)
             && !self.unlucky(flow, faults.report_loss)

@@ -5,16 +5,18 @@ use crate::network::{Faults, Flow, Link, Network};
 use crate::{at, figure, ms};
 use proptest::prelude::*;
 use std::sync::Arc;
-use weft_core::control_loop::accumulation::AccumulationConfig;
+use weft_core::control_loop::accumulation::{AccumulationConfig, AccumulationMeasure};
 use weft_core::control_loop::aimd_window::AimdConfig;
-use weft_core::control_loop::{ControlLoop, Credit, LoopConfig, LoopEgress, LoopReport};
+use weft_core::control_loop::{ControlLoop, Credit, IntervalCount, LoopConfig, LoopEgress, LoopReport};
 use weft_core::service::{Service, Share};
 use weft_units::{Duration, Instant, Rate};
 
-fn laws() -> [LoopConfig; 3] {
+fn laws() -> [LoopConfig; 4] {
+    let counted = AccumulationConfig { measure: AccumulationMeasure::Counted, ..paper(ms(40)) };
     [
         LoopConfig::AimdWindow(AimdConfig { packet_bytes: 1_000, ..AimdConfig::default() }),
         law(AccumulationConfig { startup: true, cap: Rate::from_mbps(1_000), ..paper(ms(40)) }),
+        law(AccumulationConfig { startup: true, cap: Rate::from_mbps(1_000), ..counted }),
         LoopConfig::ExplicitRate(Arc::default()),
     ]
 }
@@ -30,6 +32,12 @@ fn books_balance(network: &Network) -> Result<(), TestCaseError> {
         prop_assert!(status.rate >= Rate::from_bps(8_000) && status.rate <= Rate::from_mbps(10_000), "{status:?}");
     }
     Ok(())
+}
+
+/// Returns a forged count, which often names the marker that started the intervals.
+fn count(word: &[u32; 8]) -> Option<IntervalCount> {
+    let intervals = if word[2] % 2 == 0 { word[6] % 64 } else { word[6] };
+    (word[0] % 4 > 0).then_some(IntervalCount { restarted_by: word[3] % 4, intervals, bytes: word[1] })
 }
 
 proptest! {
@@ -81,10 +89,10 @@ proptest! {
                     }
                 }
                 let marker = if *plausible { last.unwrap_or_default() } else {
-                    weft_core::control_loop::Marker { sequence: word[0], sent_at_us: word[1], packets: word[2], bytes: word[3], explained_us: word[1], is_pressing: *plausible }
+                    weft_core::control_loop::Marker { sequence: word[0], sent_at_us: word[1], packets: word[2], bytes: word[3], explained_us: word[1], is_pressing: *plausible, counting: None }
                 };
                 let [.., received_at_us, held_us, packets, bytes] = *word;
-                this.on_report(now, &LoopReport { marker, received_at_us, held_us, packets, bytes, ce_packets: word[1] });
+                this.on_report(now, &LoopReport { marker, received_at_us, held_us, packets, bytes, ce_packets: word[1], count: count(word) });
                 if this.deadline().is_some_and(|deadline| deadline <= now) {
                     last = this.on_deadline(now).or(last);
                 }

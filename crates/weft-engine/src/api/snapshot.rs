@@ -8,6 +8,7 @@ use super::event::PathState;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
+use weft_core::control_loop::LoopConfig;
 use weft_core::ingress::VpnStatus;
 use weft_core::service::Service;
 use weft_session::PublicKey;
@@ -214,6 +215,8 @@ pub struct VpnSnapshot {
     pub weight: u32,
     /// Service that the VPN is promised now.
     pub service: Service,
+    /// Control law of the VPN's loops, with its parameters. `None` without loops.
+    pub control: Option<LoopConfig>,
     /// The VPN's members.
     pub members: Vec<MemberSnapshot>,
     /// Counters of carried and refused packets.

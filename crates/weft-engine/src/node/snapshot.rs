@@ -80,6 +80,7 @@ impl Engine {
             name: vpn.name.clone(),
             weight: vpn.weight,
             service: vpn.service,
+            control: vpn.control().cloned(),
             members: vpn.members.iter().filter_map(|peer| self.member(id, *peer)).collect(),
             totals: vpn.totals,
         };

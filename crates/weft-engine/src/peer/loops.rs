@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 use weft_core::control_loop::aimd_window::AimdWindow;
 use weft_core::control_loop::{ControlLoop, LoopReport, Marker};
 use weft_units::{Instant, VpnId};
-use weft_wire::frame::{Frame, FrameWriter, LOOP_MARKER_LEN};
+use weft_wire::frame::{Frame, FrameWriter, loop_marker_len};
 use weft_wire::hop::{HOP_HEADER_LEN, TAG_LEN};
 use weft_wire::inner::{INNER_LEN, InnerHeader, UnitKind};
 use weft_wire::loop_data::OfRun;
@@ -54,8 +54,9 @@ impl Peer {
     }
 
     /// Counts a unit's first arrival in its loop. A unit that arrived by retransmission is not a loss.
-    pub(super) fn count_in_loop(&mut self, vpn: VpnId, inner: &InnerHeader, len: usize, ce: bool) {
+    pub(super) fn count_in_loop(&mut self, now: Instant, vpn: VpnId, inner: &InnerHeader, len: usize, ce: bool) {
         let Some(egress) = self.loops.egress_mut(vpn) else { return };
+        egress.on_time(now);
         let header = match inner.kind {
             UnitKind::TailSlice => self.output.header_len(vpn, inner.flow).unwrap_or(USUAL_HEADER),
             _ => 0,
@@ -153,9 +154,15 @@ impl Peer {
     fn write_markers(&mut self, now: Instant, index: usize, writer: &mut FrameWriter<'_>) -> Option<u8> {
         let path = self.paths.get(index)?;
         let tos = path.markers.front()?.tos;
-        let count =
-            path.markers.iter().take_while(|marker| marker.tos == tos).count().min(writer.room() / LOOP_MARKER_LEN);
-        let ip_bytes = path.outer_header_len() + HOP_HEADER_LEN + count * LOOP_MARKER_LEN + TAG_LEN;
+        let (room, mut written) = (writer.room(), 0);
+        let fits = |marker: &&LoneMarker| {
+            let len = loop_marker_len(&marker.marker.what);
+            let fits = marker.tos == tos && written + len <= room;
+            written += if fits { len } else { 0 };
+            fits
+        };
+        let count = path.markers.iter().take_while(fits).count();
+        let ip_bytes = path.outer_header_len() + HOP_HEADER_LEN + written + TAG_LEN;
         for _ in 0..count {
             let LoneMarker { vpn, mut marker, since, .. } = self.paths.get_mut(index)?.markers.pop_front()?;
             marker.what.sent_at_us = marker.what.sent_at_us.wrapping_add((now - since).as_micros() as u32);

@@ -308,6 +308,7 @@ impl Peer {
         if begun {
             self.loops.next_run();
         }
+        self.ingress.queue.share_events(cx.vpns.shares_events());
         self.loops.set_controller(controller);
         self.loops.retain(|vpn| cx.vpns.has_member(vpn, self.id));
         if vpns.is_empty() {

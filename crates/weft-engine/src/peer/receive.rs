@@ -471,7 +471,7 @@ impl Peer {
             Arrivals::AsTheyCome(d) => d.insert(now, inner.flow, inner.seq, item, &mut out),
         };
         let Inserted::Duplicate(item) = inserted else {
-            return self.count_in_loop(vpn, &inner, len, ce);
+            return self.count_in_loop(now, vpn, &inner, len, ce);
         };
         self.totals.duplicate_units += 1;
         if !planted::is(Fault::DuplicateKeepsBuffer) {
@@ -492,7 +492,7 @@ impl Peer {
     /// The unit still counts in its loop, because it arrived.
     fn refuse(&mut self, cx: &mut Context<'_>, vpn: VpnId, inner: &InnerHeader, len: usize, ce: bool) {
         cx.vpns.count_stray(vpn);
-        self.count_in_loop(vpn, inner, len, ce);
+        self.count_in_loop(cx.now, vpn, inner, len, ce);
         if vpn != VpnId::DEFAULT && !cx.vpns.has_member(vpn, self.id) {
             self.ingress.openings.queue_frame(News::Refuse(vpn));
             self.announce_vpns(None);

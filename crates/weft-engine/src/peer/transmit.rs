@@ -17,7 +17,7 @@ use weft_units::{Duration, Instant, PathId, VpnId};
 use weft_wire::hop::{HOP_HEADER_LEN, PART_OVERHEAD, PacketType, TAG_LEN};
 use weft_wire::inner::{self, GRANULE, HeaderForm, INNER_LEN, InnerHeader, MAX_GRANULES, PartHeader, UnitKind};
 use weft_wire::ip::{self, Ecn};
-use weft_wire::loop_data::{MARKER_LEN, Marker, OfRun};
+use weft_wire::loop_data::{Marker, OfRun};
 use weft_wire::super_packet::{MAX_HEADER_LEN, SegmentRole};
 
 /// Longest GSO batch, as time at its path's rate; a batch holds at least one datagram.
@@ -120,10 +120,11 @@ impl Peer {
             let unit = *self.recovery.units.get(id)?;
             let compressed = self.compress(cx, &unit);
             let mut datagram = HOP_HEADER_LEN + INNER_LEN + compressed.unit_len(unit.len()) + TAG_LEN;
-            let has_room = datagram + MARKER_LEN <= self.paths[index].datagram_limit();
+            let marker_len = unit.marker.map_or(0, |marker| marker.what.encoded_len());
+            let has_room = datagram + marker_len <= self.paths[index].datagram_limit();
             let carried = unit.marker.filter(|_| has_room);
             if carried.is_some() {
-                datagram += MARKER_LEN;
+                datagram += marker_len;
             }
             if datagram > self.paths[index].datagram_limit() {
                 if batch.count > 0 {

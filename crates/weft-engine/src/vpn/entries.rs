@@ -7,11 +7,11 @@ use crate::vpn::{Vpn, Vpns};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use weft_core::control_loop::accumulation::AccumulationConfig;
-use weft_core::control_loop::aimd_window::AimdConfig;
+use weft_core::control_loop::aimd_window::{AimdConfig, WindowFairness};
 use weft_core::control_loop::explicit_rate::ExplicitRateConfig;
 use weft_core::control_loop::{LoopConfig, Losses};
 use weft_core::fair::aimd::Knob;
-use weft_core::fair::controller::{ControllerConfig, SteeringMethod, WindowController};
+use weft_core::fair::controller::{ControllerConfig, WindowController};
 use weft_core::ingress::Profile;
 use weft_core::queue::{QueueConfig, QueueKind, RedConfig};
 use weft_core::service::{Service, Share};
@@ -34,7 +34,9 @@ pub struct Admitted {
 #[derive(Clone, Debug)]
 pub struct Weights {
     mean: f64,
-    /// Weight of the heaviest VPN with a window law, which uses the nominal `a` and `b`.
+    /// Weight of the VPN with a window law that uses the nominal `a` and `b`.
+    ///
+    /// It is the heaviest where `a` carries the weight, and the lightest where `b` does.
     nominal: f64,
     /// The nominal `a` and `b`, or `None` without window laws.
     window: Option<AimdConfig>,
@@ -51,8 +53,13 @@ impl Weights {
         let sum: f64 = vpns.iter().map(|vpn| f64::from(vpn.weight)).sum();
         let mean = if vpns.is_empty() { 1.0 } else { sum / vpns.len() as f64 };
         let windows = || vpns.iter().filter_map(|vpn| Some((vpn.weight, window(vpn)?)));
-        let heaviest = windows().map(|(weight, _)| weight).max().unwrap_or(1);
-        Weights { mean, nominal: f64::from(heaviest) / mean, window: windows().map(|(_, law)| law).next() }
+        let window = windows().map(|(_, law)| law).next();
+        let weights = windows().map(|(weight, _)| weight);
+        let nominal = match window.map(|law| law.fairness.weight_by) {
+            Some(Knob::Decrease) => weights.min(),
+            _ => weights.max(),
+        };
+        Weights { mean, nominal: f64::from(nominal.unwrap_or(1)) / mean, window }
     }
 
     /// Returns a VPN's share. The weight is relative to the mean, because H, L and α scale with it.
@@ -62,10 +69,10 @@ impl Weights {
 
     /// Returns the controller that adjusts the windows toward one peer.
     fn controller(&self, now: Instant) -> Option<WindowController> {
-        let AimdConfig { increase_packets, decrease, .. } = self.window?;
+        let AimdConfig { increase_packets, decrease, fairness, .. } = self.window?;
+        let WindowFairness { weight_by: knob, steering, shared_events } = fairness;
         let (increase, decrease) = (increase_packets.into(), decrease.into());
-        let (steering, knob) = (SteeringMethod::ClosedLoop, Knob::Increase);
-        Some(WindowController::new(ControllerConfig { steering, knob, increase, decrease, shared_events: true }, now))
+        Some(WindowController::new(ControllerConfig { steering, knob, increase, decrease, shared_events }, now))
     }
 }
 
@@ -128,6 +135,11 @@ impl Vpns {
         let mut entries: Vec<Admitted> = self.others.iter().filter_map(admitted).collect();
         entries.sort_unstable_by_key(|entry| entry.vpn);
         (self.share(&self.default), entries)
+    }
+
+    /// True if a loss event of one window toward a peer is one of all windows toward it.
+    pub fn shares_events(&self) -> bool {
+        self.weights.window.is_none_or(|law| law.fairness.shared_events)
     }
 
     /// Returns the controller that adjusts the windows toward one peer, if there are any.

@@ -24,6 +24,7 @@ use alloc::vec::Vec;
 use core::hash::{Hash, Hasher};
 use core::net::IpAddr;
 use hashbrown::HashMap;
+use weft_core::control_loop::LoopConfig;
 use weft_core::flow::hash::SeededState;
 use weft_core::ingress::Profile;
 use weft_core::route::prefix_map::PrefixMap;
@@ -69,6 +70,11 @@ pub struct Vpn {
 }
 
 impl Vpn {
+    /// Returns the control law of the VPN's loops, with its parameters.
+    pub fn control(&self) -> Option<&LoopConfig> {
+        self.profile.as_ref()?.control.as_ref()
+    }
+
     fn add(&mut self, peer: PeerId, prefixes: &[Prefix]) {
         self.members.push(peer);
         for prefix in prefixes {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use std::{fs, io, thread};
 use weft_config::outcome::{Failure, Outcome, json};
 use weft_report::{Chart, Curve, HeatMap, charts_picture, heat_maps_picture};
-use weft_world::reproduce::{self, Effort, Progress, Reproduction, Surface, document, reproduce};
+use weft_world::reproduce::{self, Effort, Progress, Reproduction, RowVerdict, Surface, document, reproduce};
 
 /// Default number of seeds.
 const SEEDS: u64 = 5;
@@ -33,7 +33,7 @@ pub fn run(options: &ReproduceOptions) -> Result<Outcome, Failure> {
     };
     let result = reproduce(&rows, effort, &Bar::new(shown), keep).map_err(Failure::new)?;
     print!("{}", if options.json { json(&result)? } else { table(&result) });
-    Ok(if result.rows.iter().all(|row| row.pass) { Outcome::Well } else { Outcome::Failed })
+    Ok(if result.rows.iter().all(|row| row.verdict != RowVerdict::Missed) { Outcome::Well } else { Outcome::Failed })
 }
 
 /// Writes the results; rows of an earlier document that were not run remain in it.
@@ -88,7 +88,7 @@ fn heat_map(surface: &Surface, [x_label, y_label]: [&str; 2]) -> HeatMap {
 fn table(result: &Reproduction) -> String {
     let mut text = String::new();
     for row in &result.rows {
-        let _ = writeln!(text, "{:<11} {:<4} {}", row.id, if row.pass { "yes" } else { "NO" }, row.figure);
+        let _ = writeln!(text, "{:<11} {:<8} {}", row.id, row.verdict.word(), row.figure);
         for remark in &row.remarks {
             let _ = writeln!(text, "{:<16} {remark}", "");
         }

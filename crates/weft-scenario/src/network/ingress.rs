@@ -23,6 +23,17 @@ pub enum ControlLaw {
     ExplicitRate,
 }
 
+/// The way in which the accumulation law measures the bytes in queues.
+#[derive(Deserialize, Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[serde(rename_all = "kebab-case")]
+pub enum AccumulationBy {
+    /// The delay of markers times the arriving rate.
+    #[default]
+    Delay,
+    /// Counts over fixed intervals at both edges, as in paper 004.
+    Counted,
+}
+
 /// The way in which a loop's markers travel.
 #[derive(Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
 #[serde(rename_all = "kebab-case")]
@@ -60,6 +71,8 @@ pub enum WeightBy {
 pub struct IngressSpec {
     /// Control law of the loop.
     pub law: ControlLaw,
+    /// Measure of the accumulation law.
+    pub accumulation: AccumulationBy,
     /// Maximum length of the queue.
     pub queue: QueueSize,
     /// Discipline of the queue.
@@ -108,6 +121,7 @@ impl Default for IngressSpec {
     fn default() -> IngressSpec {
         IngressSpec {
             law: ControlLaw::AimdWindow,
+            accumulation: AccumulationBy::Delay,
             queue: QueueSize::Packets(128),
             discipline: Discipline::DropTail,
             markers: Markers::Carried,
@@ -138,6 +152,8 @@ impl Default for IngressSpec {
 pub struct IngressChange {
     /// Control law of the loop.
     pub law: Option<ControlLaw>,
+    /// Measure of the accumulation law.
+    pub accumulation: Option<AccumulationBy>,
     /// Length and discipline of the queue.
     pub queue: Option<(QueueSize, Discipline)>,
     /// The way in which markers travel.
@@ -182,6 +198,7 @@ impl IngressChange {
         let (queue, discipline) = self.queue.unwrap_or((spec.queue, spec.discipline));
         IngressSpec {
             law: self.law.unwrap_or(spec.law),
+            accumulation: self.accumulation.unwrap_or(spec.accumulation),
             queue,
             discipline,
             markers: self.markers.unwrap_or(spec.markers),
@@ -211,6 +228,7 @@ impl IngressChange {
 pub(super) struct IngressFile {
     #[serde(rename = "loop")]
     law: Option<ControlLaw>,
+    accumulation: Option<AccumulationBy>,
     queue: Option<Spanned<QueueFile>>,
     markers: Option<Markers>,
     packet_size: Option<Spanned<Quantity<Bytes>>>,
@@ -244,6 +262,7 @@ impl IngressFile {
         }
         Ok(IngressChange {
             law: self.law,
+            accumulation: self.accumulation,
             queue: self.queue(source)?,
             markers: self.markers,
             packet_bytes: self.packet_bytes(source)?,

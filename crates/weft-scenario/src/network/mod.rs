@@ -17,7 +17,7 @@ mod variant;
 mod vpn;
 
 pub use flow::{NetworkFlow, Traffic};
-pub use ingress::{ControlLaw, IngressChange, IngressSpec, Markers, Steering, WeightBy};
+pub use ingress::{AccumulationBy, ControlLaw, IngressChange, IngressSpec, Markers, Steering, WeightBy};
 pub use overlay::{OverlayNode, OverlaySchedule, OverlaySpec, OverlayUse, TunnelSpec};
 pub use path::ExplicitPath;
 pub use routing::{CostMetric, Forwarding, HashKey, RouteSet, Routing};

@@ -29,6 +29,10 @@ const CARRIED_BYTES: u32 = 20;
 const ASK_BYTES: u32 = 14;
 /// Bytes that the granted rate adds to a report.
 const GRANT_BYTES: u32 = 9;
+/// Bytes that the length of its intervals adds to a marker of a counted loop.
+const COUNTING_BYTES: u32 = 4;
+/// Bytes that the count adds to the report on such a marker, with the marker's own.
+const COUNT_BYTES: u32 = 16;
 /// Size of a separate marker packet in IP bytes, with IP and UDP headers, hop header and tag.
 const MARKER_BYTES: u32 = 74;
 /// Size of a report packet in IP bytes.
@@ -44,8 +48,10 @@ pub struct Tag {
 }
 
 impl Tag {
-    fn ask_bytes(&self) -> u32 {
-        if self.ask.is_some() { ASK_BYTES } else { 0 }
+    /// Returns the bytes beyond those of a plain marker.
+    fn more_bytes(&self) -> u32 {
+        let counting = if self.marker.counting.is_some() { COUNTING_BYTES } else { 0 };
+        counting + if self.ask.is_some() { ASK_BYTES } else { 0 }
     }
 }
 
@@ -304,6 +310,7 @@ impl TunnelEdge {
         // Only marks that the route set count, not those of the edge's own queue or of the sender.
         let ce = packet.ecn == PacketEcn::Ce && inner_ecn != PacketEcn::Ce;
         let TunnelState { arriving, meters, .. } = &mut self.tunnels[tunnel as usize];
+        arriving[from.vpn as usize].on_time(now);
         arriving[from.vpn as usize].on_packet(packet.bytes, ce);
         meters[from.vpn as usize].arrived(now, packet.bytes);
         if let Some(tag) = tag {
@@ -316,7 +323,8 @@ impl TunnelEdge {
         let TunnelState { edge, arriving, .. } = &mut self.tunnels[tunnel];
         if let Some(report) = arriving[vpn as usize].on_marker(now, tag.marker) {
             let granted = tag.ask.map(|ask| ask.granted);
-            let bytes = REPORT_BYTES + if granted.is_some() { GRANT_BYTES } else { 0 };
+            let count = if report.count.is_some() { COUNT_BYTES } else { 0 };
+            let bytes = REPORT_BYTES + count + if granted.is_some() { GRANT_BYTES } else { 0 };
             out.send(own(self.here, *edge, bytes, EdgeBody::Report(vpn, report, granted)));
         }
     }
@@ -330,11 +338,11 @@ fn own(source: NodeId, destination: NodeId, bytes: u32, body: EdgeBody) -> Box<P
 
 /// Returns a separate marker packet.
 fn lone(source: NodeId, destination: NodeId, vpn: u32, tag: Tag) -> Box<Packet> {
-    own(source, destination, MARKER_BYTES + tag.ask_bytes(), EdgeBody::Marker(vpn, tag))
+    own(source, destination, MARKER_BYTES + tag.more_bytes(), EdgeBody::Marker(vpn, tag))
 }
 
 fn carried_bytes(tag: &Option<Tag>) -> u32 {
-    tag.as_ref().map_or(0, |tag| CARRIED_BYTES + tag.ask_bytes())
+    tag.as_ref().map_or(0, |tag| CARRIED_BYTES + tag.more_bytes())
 }
 
 /// Returns a host's packet with the data that it carries for the edge, or unchanged if there is none.

@@ -8,14 +8,14 @@ use super::events::EdgeShare;
 use super::node::NetworkNode;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use weft_core::control_loop::accumulation::AccumulationConfig;
+use weft_core::control_loop::accumulation::{AccumulationConfig, AccumulationMeasure};
 use weft_core::control_loop::aimd_window::{AimdConfig, AimdWindow};
 use weft_core::control_loop::explicit_rate::ExplicitRateConfig;
 use weft_core::control_loop::{ControlLoop, LoopConfig};
 use weft_core::fair::aimd::Knob;
 use weft_core::fair::controller::{self, ControllerConfig, WindowController};
 use weft_core::service::{DEFAULT_GAMMA, Service, Share};
-use weft_scenario::{ControlLaw, IngressSpec, Markers, NetworkScenario, NetworkVariant, NetworkVpn};
+use weft_scenario::{AccumulationBy, ControlLaw, IngressSpec, Markers, NetworkScenario, NetworkVariant, NetworkVpn};
 use weft_scenario::{Steering as SteeringWord, VpnResult, VpnService, WeightBy};
 use weft_sim::edge::{LoopMeter, Membership, TunnelEdge, VpnMembership, VpnPlan};
 use weft_sim::record::LoopSnapshot;
@@ -51,6 +51,8 @@ pub struct LoopRun {
     pub which: BuiltLoop,
     /// IP bytes that left at the egress edge in each [`weft_sim::edge::TICK`] of the run.
     pub by_tick: Vec<u32>,
+    /// Number of congestion epochs that the rate law began after the warm-up.
+    pub epochs: u32,
     /// The figures of the loop, in the format of all results.
     pub result: VpnResult,
 }
@@ -168,7 +170,12 @@ fn window(spec: &IngressSpec, (increase, decrease): (f64, f64)) -> AimdConfig {
 }
 
 fn accumulation(spec: &IngressSpec) -> AccumulationConfig {
+    let measure = match spec.accumulation {
+        AccumulationBy::Delay => AccumulationMeasure::Delay,
+        AccumulationBy::Counted => AccumulationMeasure::Counted,
+    };
     AccumulationConfig {
+        measure,
         beta: spec.beta as f32,
         increase_packets: spec.increase.unwrap_or(RATE_INCREASE) as f32,
         packet_bytes: spec.packet_bytes,
@@ -286,19 +293,36 @@ impl NetworkSteering {
 
 /// Clears the statistics of all edges.
 ///
-/// Returns the packets that each loop had lost and dropped until now.
-pub(super) fn start_counting(built: &mut Built) -> Vec<(f64, f64)> {
-    let before = built.loops.iter().map(|this| losses(&built.simulator, this)).collect();
+/// Returns the counters of each loop until now.
+pub(super) fn start_counting(built: &mut Built) -> Vec<LoopCounters> {
+    let before = built.loops.iter().map(|this| LoopCounters::of(&built.simulator, this)).collect();
     built.simulator.nodes_mut().iter_mut().filter_map(NetworkNode::edge_mut).for_each(TunnelEdge::clear_stats);
     before
 }
 
-/// Returns the packets lost on the way and the packets dropped by the VPN's queue so far.
-fn losses(simulator: &Simulator<NetworkNode>, this: &BuiltLoop) -> (f64, f64) {
-    let edge = simulator.nodes().get(this.from.index()).and_then(NetworkNode::edge);
-    let Some((status, _)) = edge.and_then(|edge| edge.departures(this.vpn, this.to)) else { return (0.0, 0.0) };
-    let lost = status.control.map_or(0, |control| control.lost_packets);
-    (f64::from(lost), (status.counters.dropped_full + status.counters.dropped_aqm) as f64)
+/// Counters of a loop since the start of the run.
+#[derive(Clone, Copy, Default)]
+pub(super) struct LoopCounters {
+    /// Packets lost on the way.
+    lost: f64,
+    /// Packets dropped by the VPN's queue.
+    dropped: f64,
+    /// Congestion epochs of the rate law.
+    epochs: u32,
+}
+
+impl LoopCounters {
+    fn of(simulator: &Simulator<NetworkNode>, this: &BuiltLoop) -> LoopCounters {
+        let edge = simulator.nodes().get(this.from.index()).and_then(NetworkNode::edge);
+        let Some((status, _)) = edge.and_then(|edge| edge.departures(this.vpn, this.to)) else {
+            return LoopCounters::default();
+        };
+        LoopCounters {
+            lost: status.control.map_or(0.0, |control| f64::from(control.lost_packets)),
+            dropped: (status.counters.dropped_full + status.counters.dropped_aqm) as f64,
+            epochs: status.control.map_or(0, |control| control.epochs),
+        }
+    }
 }
 
 fn arrivals<'a>(simulator: &'a Simulator<NetworkNode>, this: &BuiltLoop) -> Option<&'a LoopMeter> {
@@ -320,7 +344,7 @@ pub(super) fn snapshot(simulator: &Simulator<NetworkNode>, this: &BuiltLoop) -> 
 pub(super) fn results(
     network: &NetworkScenario,
     built: &Built,
-    before: &[(f64, f64)],
+    before: &[LoopCounters],
     shares: &[EdgeShare],
     counted: Duration,
 ) -> Vec<LoopRun> {
@@ -332,7 +356,7 @@ pub(super) fn results(
         if status.sent_packets == 0 {
             continue;
         }
-        let (lost, dropped) = losses(&built.simulator, this);
+        let now = LoopCounters::of(&built.simulator, this);
         let ms = |q| Some(waits.waits().quantile(q).map_or(0.0, |time| time.as_secs_f64() * 1e3));
         let (vpn, share) = (&network.vpns[this.vpn as usize], shares[this.vpn as usize]);
         let [from, to] = [this.from, this.to].map(|node| network.nodes[node.index()].clone());
@@ -348,12 +372,17 @@ pub(super) fn results(
             window_bytes: status.control.map(|control| control.window_bytes as f64),
             rtt_ms: status.control.map(|control| control.rtt.as_secs_f64() * 1e3),
             accumulation_bytes: status.control.map(|control| control.accumulation_bytes as f64),
-            lost: lost - before.0,
-            dropped: dropped - before.1,
+            lost: now.lost - before.lost,
+            dropped: now.dropped - before.dropped,
             queue_ms_p50: ms(0.5),
             queue_ms_p95: ms(0.95),
         };
-        runs.push(LoopRun { which: this.clone(), by_tick: arrived.by_tick().to_vec(), result });
+        runs.push(LoopRun {
+            which: this.clone(),
+            by_tick: arrived.by_tick().to_vec(),
+            epochs: now.epochs.wrapping_sub(before.epochs),
+            result,
+        });
     }
     for is_up in [true, false] {
         let sum: f64 = runs.iter().filter(|run| run.which.is_up == is_up).map(|run| run.result.goodput_bps).sum();

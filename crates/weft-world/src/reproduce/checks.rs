@@ -1,6 +1,6 @@
 //! The conditions of a row, and a list of those that were not met.
 
-use super::row::{Measured, RowFinding};
+use super::row::{Measured, RowFinding, RowVerdict};
 
 /// The conditions of a row. Only the missed ones are stored.
 #[derive(Default)]
@@ -28,12 +28,12 @@ impl Checks {
 
     /// Returns a finding with these measurements. It passes if all conditions were met.
     pub fn finding(self, measured: Measured) -> RowFinding {
-        RowFinding { measured, pass: self.pass(), remarks: self.into_remarks(), ..RowFinding::default() }
+        RowFinding { measured, verdict: self.verdict(), remarks: self.into_remarks(), ..RowFinding::default() }
     }
 
-    /// True if all conditions were met.
-    pub fn pass(&self) -> bool {
-        self.missed.is_empty()
+    /// Returns whether all conditions were met.
+    pub fn verdict(&self) -> RowVerdict {
+        RowVerdict::of(self.missed.is_empty())
     }
 
     /// Returns a sentence that lists the missed conditions, or nothing if there are none.

@@ -1,7 +1,8 @@
 //! Writes the reproduction as a Markdown document for readers.
 
+use super::counts::RowCounts;
 use super::earlier::{Earlier, HEADING};
-use super::row::{Figure, Measured};
+use super::row::{Figure, Measured, RowVerdict};
 use super::{Estimate, Reproduction, RowResult, ids};
 use std::fmt::Write;
 
@@ -54,7 +55,7 @@ pub fn document(reproduction: &Reproduction, pictures: &str, earlier: &str) -> S
     for id in ids() {
         if let Some(row) = reproduction.rows.iter().find(|row| row.id == id) {
             let _ = writeln!(lines, "| [{id}](#{}) | {} | {} | {} |", anchor(row), row.figure, row.claim, verdict(row));
-            section(&mut sections, row, reproduction.seeds);
+            section(&mut sections, row);
             for picture in reproduction.pictures.iter().filter(|picture| picture.row == row.id) {
                 image(&mut sections, picture.title, pictures, picture.file);
             }
@@ -66,7 +67,9 @@ pub fn document(reproduction: &Reproduction, pictures: &str, earlier: &str) -> S
             let _ = write!(sections, "{HEADING}{section}");
         }
     }
-    let mut text = format!("{HEAD}\n| row | what | claim | accepted |\n|---|---|---|---|\n{lines}{sections}");
+    let counts = RowCounts::of(&lines);
+    let mut text =
+        format!("{HEAD}\n{counts}\n\n| row | what | claim | accepted |\n|---|---|---|---|\n{lines}{sections}");
     text.push_str("\n## The papers' own inconsistencies\n\n| where | what |\n|---|---|\n");
     for (place, what) in INCONSISTENCIES {
         let _ = writeln!(text, "| {place} | {what} |");
@@ -81,7 +84,8 @@ Written by `weft sim reproduce`, row by row; do not edit. A row stays as it is u
 Rows A, B and C are runs of 30 simulated seconds, the first 10 of them not counted; rows B12, C7, C8, D and E as long as their scenarios say. A figure is \
 the mean over the seeds ± half its 95 % confidence interval (Student's t). Ratios are taken seed by seed. The setups are the files \
 `scenarios/paper-000-*.toml`, `paper-001-figure-6.toml`, `naval-fleet.toml`, `paper-002-*-sim.toml`, `paper-003-*.toml`, `paper-004-*.toml`, `clean-links.toml` and `fair-vpns.toml`, which also say what \
-they assume. Rows D7 to D10 are of processor and memory: `make bench` measures them ([scale.md](scale.md)).
+they assume. Rows D7 to D10 are of processor and memory: `make bench` measures them ([scale.md](scale.md)). \
+Rows that only report figures say so. Explanations by hand, with the figures of their day, stand in [reproduction-notes.md](reproduction-notes.md).
 ";
 
 /// Returns the anchor that GitHub gives a heading: lower case, with hyphens for spaces.
@@ -96,13 +100,14 @@ fn heading(row: &RowResult) -> String {
 }
 
 fn verdict(row: &RowResult) -> &'static str {
-    if row.pass { "yes" } else { "**no**" }
+    if row.verdict == RowVerdict::Missed { "**no**" } else { row.verdict.word() }
 }
 
-fn section(text: &mut String, row: &RowResult, seeds: u64) {
+fn section(text: &mut String, row: &RowResult) {
     let _ = writeln!(text, "{HEADING}{}\n", heading(row));
     let _ = writeln!(text, "- **Claim**: {}.", row.claim);
-    let _ = writeln!(text, "- **Run**: {}; seeds 1 to {seeds}.", row.setup);
+    let seeds = if row.seeds == 0 { "nothing is drawn".to_owned() } else { format!("seeds 1 to {}", row.seeds) };
+    let _ = writeln!(text, "- **Run**: {}; {seeds}.", row.setup);
     let _ = writeln!(text, "- **Asked for**: {}.", row.accept);
     let _ = writeln!(text, "- **Accepted**: {}.\n", verdict(row));
     for table in tables(&row.measured) {

@@ -117,6 +117,7 @@ mod tests {
         let this = |vpn, by_tick: Vec<u32>| LoopRun {
             which: BuiltLoop { vpn, from: NodeId(0), to: NodeId(1), name: String::new(), is_up: true },
             by_tick,
+            epochs: 0,
             result: VpnResult::default(),
         };
         NetworkRun { loops: vec![this(0, vec![1_250; 20]), this(1, vec![2_500; 10])], ..NetworkRun::default() }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use weft_scenario::{NetworkScenario, NetworkVariant, RunSeries, Scenario, Traces};
+use weft_scenario::{AccumulationBy, NetworkScenario, NetworkVariant, RunSeries, Scenario, Traces};
 use weft_units::Duration;
 
 /// The number of seeds and threads, and the length of runs.
@@ -63,6 +63,9 @@ pub(super) struct Laboratory<'a> {
     effort: Effort,
     progress: &'a dyn Progress,
     row: &'static str,
+    seeds_used: u64,
+    /// True if loops under the accumulation law count it instead of measuring a delay.
+    is_counted: bool,
     known: BTreeMap<String, Outcomes>,
     /// Number of runs so far.
     pub runs: usize,
@@ -72,12 +75,31 @@ pub(super) struct Laboratory<'a> {
 
 impl<'a> Laboratory<'a> {
     pub fn new(effort: Effort, progress: &'a dyn Progress) -> Laboratory<'a> {
-        Laboratory { effort, progress, row: "", known: BTreeMap::new(), runs: 0, simulated: Duration::ZERO }
+        Laboratory {
+            effort,
+            progress,
+            row: "",
+            seeds_used: 0,
+            is_counted: false,
+            known: BTreeMap::new(),
+            runs: 0,
+            simulated: Duration::ZERO,
+        }
     }
 
     /// Sets the row for which the next cases run.
     pub fn turn_to(&mut self, row: &'static str) {
-        self.row = row;
+        (self.row, self.seeds_used) = (row, 0);
+    }
+
+    /// Returns the largest number of seeds with which the row's cases ran.
+    pub fn seeds_used(&self) -> u64 {
+        self.seeds_used
+    }
+
+    /// Counts seeds of runs that the row makes by itself.
+    pub fn ran_with(&mut self, seeds: u64) {
+        self.seeds_used = self.seeds_used.max(seeds);
     }
 
     /// Runs the cases that have not run yet. Returns the results in the order of `cases`.
@@ -85,20 +107,57 @@ impl<'a> Laboratory<'a> {
     /// # Errors
     /// Returns an error if a case cannot be built.
     pub fn measure(&mut self, cases: &[Case]) -> Result<Vec<Outcomes>, String> {
+        self.measure_over(cases, self.effort.seeds)
+    }
+
+    /// Does as [`Laboratory::measure`], with twice as many seeds as other rows have.
+    ///
+    /// # Errors
+    /// Returns an error if a case cannot be built.
+    pub fn measure_twice(&mut self, cases: &[Case]) -> Result<Vec<Outcomes>, String> {
+        self.measure_over(cases, 2 * self.effort.seeds)
+    }
+
+    /// Selects how the accumulation law measures in all cases that follow.
+    pub fn count_accumulation(&mut self, is_counted: bool) {
+        self.is_counted = is_counted;
+    }
+
+    /// Returns the case with the selected measure of the accumulation.
+    fn with_measure(&self, mut case: Case) -> Case {
+        if self.is_counted {
+            case.variant.ingress.accumulation = Some(AccumulationBy::Counted);
+            case.name.push_str(", counted");
+        }
+        case
+    }
+
+    fn measure_over(&mut self, cases: &[Case], seeds: u64) -> Result<Vec<Outcomes>, String> {
+        self.ran_with(seeds);
+        let cases: Vec<Case> = cases.iter().cloned().map(|case| self.with_measure(case)).collect();
         let mut fresh: BTreeMap<&str, &Case> = cases.iter().map(|case| (case.name.as_str(), case)).collect();
-        fresh.retain(|name, _| !self.known.contains_key(*name));
+        fresh.retain(|name, _| self.known_seeds(name) < seeds);
         let fresh: Vec<Case> = fresh.into_values().map(|case| self.of_run_length(case)).collect();
-        if !fresh.is_empty() {
-            self.progress.begin(self.row, fresh.len() * self.effort.seeds as usize);
+        let jobs: Vec<(&Case, u64)> = fresh
+            .iter()
+            .flat_map(|case| (self.known_seeds(&case.name) + 1..=seeds).map(move |seed| (case, seed)))
+            .collect();
+        if !jobs.is_empty() {
+            self.progress.begin(self.row, jobs.len());
         }
-        let mut results = self.run_all(&fresh)?.into_iter();
-        for case in fresh {
-            let outcomes: Outcomes = results.by_ref().take(self.effort.seeds as usize).collect();
-            self.runs += outcomes.len();
-            self.simulated += case.network.duration * outcomes.len() as u32;
-            self.known.insert(case.name, outcomes);
+        let results = self.run_all(&jobs)?;
+        for ((case, _), outcome) in jobs.iter().zip(results) {
+            self.runs += 1;
+            self.simulated += case.network.duration;
+            self.known.entry(case.name.clone()).or_default().push(outcome);
         }
-        Ok(cases.iter().map(|case| self.known.get(&case.name).cloned().unwrap_or_default()).collect())
+        let first = |known: &Outcomes| known.iter().take(seeds as usize).cloned().collect();
+        Ok(cases.iter().map(|case| self.known.get(&case.name).map(first).unwrap_or_default()).collect())
+    }
+
+    /// Returns the number of seeds with which a case has run.
+    fn known_seeds(&self, name: &str) -> u64 {
+        self.known.get(name).map_or(0, |known| known.len() as u64)
     }
 
     /// Runs a scenario of two nodes over all seeds, with the length that the scenario gives.
@@ -112,6 +171,7 @@ impl<'a> Laboratory<'a> {
         scenario: &Scenario,
         settings: &EngineSettings,
     ) -> Result<BTreeMap<String, Vec<RunSeries>>, String> {
+        self.ran_with(self.effort.seeds);
         let options = PairOptions {
             repeat: Some(self.effort.seeds as u32),
             seed: Some(1),
@@ -143,16 +203,14 @@ impl<'a> Laboratory<'a> {
         case
     }
 
-    /// Runs every case with every seed. Results are ordered by case, then by seed.
-    fn run_all(&self, cases: &[Case]) -> Result<Vec<NetworkRun>, String> {
-        let jobs: Vec<(&Case, u64)> =
-            cases.iter().flat_map(|case| (1..=self.effort.seeds).map(move |seed| (case, seed))).collect();
+    /// Runs every case with its seed. Results have the order of `jobs`.
+    fn run_all(&self, jobs: &[(&Case, u64)]) -> Result<Vec<NetworkRun>, String> {
         let next = AtomicUsize::new(0);
         let results = Mutex::new(BTreeMap::new());
         thread::scope(|scope| {
             for _ in 0..self.effort.threads.clamp(1, jobs.len().max(1)) {
                 scope.spawn(|| {
-                    while let Some((number, (case, seed))) = take(&next, &jobs) {
+                    while let Some((number, (case, seed))) = take(&next, jobs) {
                         let result = run(&case.network, &case.variant, *seed, &Traces::new())
                             .map_err(|error| format!("{}: {error}", case.name));
                         results.lock().unwrap_or_else(|poison| poison.into_inner()).insert(number, result);

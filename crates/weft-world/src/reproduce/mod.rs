@@ -6,6 +6,7 @@
 
 mod case;
 mod checks;
+mod counts;
 mod document;
 mod earlier;
 mod estimate;
@@ -15,12 +16,13 @@ mod row;
 mod rows;
 mod sweep;
 
+pub use counts::RowCounts;
 pub use document::document;
 pub use estimate::Estimate;
 use estimate::r_squared;
 use laboratory::Laboratory;
 pub use laboratory::{Effort, Progress, RUN_LENGTH, WARMUP};
-pub use row::{Figure, Measured, Picture, RowChart, RowCurve, RowResult, Surface, Surfaces};
+pub use row::{Figure, Measured, Picture, RowChart, RowCurve, RowResult, RowVerdict, Surface, Surfaces};
 use serde::Serialize;
 
 /// The results of a reproduction.
@@ -85,7 +87,7 @@ pub fn reproduce(
         let finding = (row.examine)(&mut lab)?;
         so_far.pictures.extend(finding.picture.clone());
         so_far.surfaces.extend(finding.surfaces.clone());
-        so_far.rows.push(row.result(finding));
+        so_far.rows.push(row.result(finding, lab.seeds_used()));
         (so_far.runs, so_far.simulated_s) = (lab.runs, lab.simulated.as_secs_f64());
         keep(&so_far)?;
     }

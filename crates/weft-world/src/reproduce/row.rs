@@ -4,6 +4,39 @@ use super::Estimate;
 use super::laboratory::Laboratory;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
+/// The judgement of a row by the words of its condition.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum RowVerdict {
+    /// The condition was met.
+    Met,
+    /// The condition was not met.
+    #[default]
+    Missed,
+    /// The checklist asks for the figures only, or also accepts a miss that is reported.
+    Reported,
+}
+
+impl RowVerdict {
+    /// Returns the verdict on a condition.
+    pub(super) fn of(is_met: bool) -> RowVerdict {
+        if is_met { RowVerdict::Met } else { RowVerdict::Missed }
+    }
+
+    /// Returns the verdict of a row that also accepts a miss that is reported with its reason.
+    pub(super) fn or_reported(self) -> RowVerdict {
+        if self == RowVerdict::Missed { RowVerdict::Reported } else { self }
+    }
+
+    /// Returns the word for it in results.
+    pub fn word(self) -> &'static str {
+        match self {
+            RowVerdict::Met => "yes",
+            RowVerdict::Missed => "no",
+            RowVerdict::Reported => "reported",
+        }
+    }
+}
+
 /// A row of the checklist.
 pub(super) struct Row {
     /// The row's name in the checklist.
@@ -21,16 +54,17 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// Returns the row with its result.
-    pub fn result(&self, finding: RowFinding) -> RowResult {
+    /// Returns the row with its result. `seeds` is the number of seeds that it used.
+    pub fn result(&self, finding: RowFinding, seeds: u64) -> RowResult {
         RowResult {
             id: self.id,
             figure: self.figure,
             claim: self.claim,
             setup: self.setup,
+            seeds,
             measured: finding.measured,
             accept: self.accept,
-            pass: finding.pass,
+            verdict: finding.verdict,
             remarks: finding.remarks,
         }
     }
@@ -40,8 +74,10 @@ impl Row {
 #[derive(Default)]
 pub(super) struct RowFinding {
     pub measured: Measured,
-    pub pass: bool,
-    /// Remarks with numbers: the reason why a row fails, or the results of other assumptions.
+    pub verdict: RowVerdict,
+    /// Remarks that the row computes: missed conditions, or the results of other assumptions.
+    ///
+    /// Explanations by hand stand in `docs/reproduction-notes.md`.
     pub remarks: Vec<String>,
     pub picture: Option<Picture>,
     pub surfaces: Option<Surfaces>,
@@ -159,12 +195,14 @@ pub struct RowResult {
     pub claim: &'static str,
     /// The cases that run, and the assumptions where the paper leaves something open.
     pub setup: &'static str,
+    /// Number of seeds of the row's runs, from 1 on. Zero if nothing is drawn.
+    pub seeds: u64,
     /// The row's measured figures.
     pub measured: Measured,
     /// The condition for acceptance. Empty if the row only records a figure.
     pub accept: &'static str,
-    /// True if the condition was met.
-    pub pass: bool,
+    /// The judgement by the condition.
+    pub verdict: RowVerdict,
     /// Further remarks on the row.
     pub remarks: Vec<String>,
 }
@@ -178,7 +216,9 @@ impl Serialize for RowResult {
         map.serialize_entry("measured", &Named(&self.measured, |estimate| rounded(estimate.mean)))?;
         map.serialize_entry("ci95", &Named(&self.measured, |estimate| estimate.interval().map(rounded)))?;
         map.serialize_entry("accept", self.accept)?;
-        map.serialize_entry("pass", &self.pass)?;
+        map.serialize_entry("seeds", &self.seeds)?;
+        map.serialize_entry("verdict", self.verdict.word())?;
+        map.serialize_entry("pass", &(self.verdict != RowVerdict::Missed))?;
         map.serialize_entry("remarks", &self.remarks)?;
         map.end()
     }

@@ -298,10 +298,12 @@ pub fn vpns(status: &Status) -> String {
             control.map_or_else(dash, |control| bytes(control.accumulation_bytes)),
         ]);
     }
+    let laws: String =
+        status.vpns.iter().filter_map(|vpn| Some(format!("{}: {}\n", vpn.name, vpn.control.as_ref()?))).collect();
     let loops = if loops.is_empty() {
         String::new()
     } else {
-        format!("\n{loops}\nSHARE: of all bytes that VPNs sent to this peer.\n")
+        format!("\n{loops}\nSHARE: of all bytes that VPNs sent to this peer.\n{laws}")
     };
     format!(
         "{table}\n*: open. STRAYS: refused, source outside the sender's prefixes. NO ROUTE: no member has a \

@@ -31,7 +31,7 @@ fn every_queue_loop_and_promise_has_its_key() {
     let keys = "queue-packets = 2\nqueue-bytes = 3000\nweight = 1000000";
     let mut all = Vec::new();
     for queue in ["fq-codel", "fifo", "codel", "red", "fred"] {
-        for law in ["none", "aimd-window", "accumulation", "explicit-rate"] {
+        for law in ["none", "aimd-window", "i2vfc", "accumulation", "explicit-rate"] {
             for promise in ["", "assured = \"4 Mbit/s\"", "leased = \"1 Mbit/s\""] {
                 let (id, device) = (100 + all.len(), all.len());
                 all.push(format!(
@@ -44,6 +44,88 @@ fn every_queue_loop_and_promise_has_its_key() {
     // The sum of the leased lines is exactly the leasable 20 Mbit/s.
     let (status, message) = check(&with_peer(&format!("[policy]\nleasable = \"20 Mbit/s\"\n{}", all.join("\n"))));
     assert_eq!((status, message.as_str()), (0, ""));
+}
+
+/// Returns a `[[vpn]]` whose loop has these keys.
+fn with_loop(keys: &str) -> String {
+    with_vpn(&format!("members = {{ hub = [] }}\n[vpn.loop]\n{keys}"))
+}
+
+#[test]
+fn a_loop_has_parameters_of_its_law() {
+    for keys in [
+        "law = \"accumulation\"",
+        "law = \"accumulation\"\naccumulation = \"counted\"\nincrease = 1\nbeta = 0.9\ntau = \"54 ms\"\n\
+         interval = \"27 ms\"\nhigh = 3\nlow = 1.5\nhold = 0.2\nburst = 1000\nstartup = false",
+        "law = \"aimd-window\"\nincrease = 0.5\ndecrease = 0.9\nmarker-every = 8\nstartup = false",
+        "law = \"i2vfc\"",
+        "law = \"i2vfc\"\nweight-by = \"increase\"\nsteering = \"off\"\nloss-events = \"shared\"",
+        "law = \"explicit-rate\"",
+        "law = \"none\"",
+    ] {
+        let (status, message) = check(&with_loop(keys));
+        assert_eq!((status, message.as_str()), (0, ""), "{keys}");
+    }
+}
+
+#[test]
+fn loop_parameters_out_of_bounds_are_refused_with_their_place() {
+    // The table stands in line 10, its law in line 11.
+    for (law, line, expected) in [
+        (
+            "accumulation",
+            "accumulation = \"count\"",
+            ["12:16: error: `accumulation` cannot be `count`", "did you mean `counted`?"],
+        ),
+        (
+            "accumulation",
+            "increase = 0",
+            ["12:12: error: `increase` must be a number above 0 and at most 100", "increase = 1"],
+        ),
+        (
+            "accumulation",
+            "beta = 1.0",
+            ["12:8: error: `beta` must be a number above 0 and at most 0.999", "beta = 0.95"],
+        ),
+        ("accumulation", "beta = \"x\"", ["12:8: error: `beta` must be a number", "for example beta = 0.95"]),
+        (
+            "accumulation",
+            "tau = \"0 ms\"",
+            ["12:7: error: `tau` cannot be `0 ms`: it must be from 1 ms to 60 s", "\"54 ms\""],
+        ),
+        ("accumulation", "interval = \"61 s\"", ["12:12: error: `interval` cannot be `61 s`", "\"54 ms\""]),
+        ("accumulation", "high = -2.0", ["12:8: error: `high` must be a number above 0", "for example high = 2"]),
+        ("accumulation", "low = 2.5", ["12:1: error: an epoch ends at `low` = 2.5", "high = 2.0 and low = 1.5"]),
+        ("accumulation", "hold = 1.5", ["12:1: error: `hold` = 1.5 must be below `increase` = 1", "hold = 0.2"]),
+        ("accumulation", "burst = 39", ["12:9: error: `burst` must be a whole number from 40 to 65535", ""]),
+        ("accumulation", "decrease = 0.1", ["12:1: error: unknown key `decrease` in [vpn.loop]", "known here"]),
+        (
+            "aimd-window",
+            "decrease = 0.91",
+            ["12:12: error: `decrease` must be a number above 0 and at most 0.9", "decrease = 0.1"],
+        ),
+        ("aimd-window", "marker-every = 0", ["12:16: error: `marker-every` must be a whole number from 1 to 255", ""]),
+        (
+            "i2vfc",
+            "loss-events = \"all\"",
+            ["12:15: error: `loss-events` cannot be `all`; it is one of own, shared", ""],
+        ),
+        (
+            "i2vfc",
+            "weight-by = \"c\"",
+            ["12:13: error: `weight-by` cannot be `c`; it is one of increase, decrease", ""],
+        ),
+        (
+            "i2vfc",
+            "steering = \"on\"",
+            ["12:12: error: `steering` cannot be `on`; it is one of off, rule, closed-loop", ""],
+        ),
+        ("aimd-window", "bta = 0.9", ["12:1: error: unknown key `bta` in [vpn.loop]", "known here"]),
+        ("acumulation", "beta = 0.9", ["11:7: error: `law` cannot be `acumulation`", "did you mean `accumulation`?"]),
+    ] {
+        refused(&with_loop(&format!("law = \"{law}\"\n{line}")), &expected);
+    }
+    refused(&with_loop("beta = 0.9"), &["10:", "[vpn.loop] needs `law`"]);
 }
 
 #[test]

@@ -1,11 +1,23 @@
 use crate::control_loop::Losses;
 use weft_units::{Duration, Rate};
 
+/// The way in which the law measures how many bytes stand in queues.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum AccumulationMeasure {
+    /// By the delay of markers: a = μ q.
+    #[default]
+    Delay,
+    /// By counts over fixed intervals, as paper 004 §6.1: a(k) = a(k − 1) + (λ(k) − μ(k)) T.
+    Counted,
+}
+
 /// Parameters of [`Accumulation`](super::Accumulation). The defaults are the paper's (§7).
 ///
 /// τ and T are derived from measured delay unless set.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct AccumulationConfig {
+    /// The way in which the accumulation is measured.
+    pub measure: AccumulationMeasure,
     /// β: fraction of the arriving rate that the loop sends during an epoch; below one.
     pub beta: f32,
     /// α: packets per τ by which the rate of a loop of weight one grows in each τ.
@@ -55,6 +67,7 @@ pub struct AccumulationConfig {
 impl Default for AccumulationConfig {
     fn default() -> AccumulationConfig {
         AccumulationConfig {
+            measure: AccumulationMeasure::Delay,
             beta: 0.95,
             increase_packets: 1.0,
             packet_bytes: 1_500,

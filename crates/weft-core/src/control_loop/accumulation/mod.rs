@@ -8,13 +8,15 @@ mod config;
 mod epoch;
 mod synchronisation;
 
-pub use config::AccumulationConfig;
+pub use config::{AccumulationConfig, AccumulationMeasure};
 
+use super::intervals::{CountedSample, SentIntervals};
 use super::ledger::{Ledger, ReportDelta};
 use super::marker::{LoopReport, Marker, is_after};
 use super::token_bucket::TokenBucket;
 use super::{Credit, LoopStatus, Losses};
 use crate::service::Share;
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use epoch::{CongestionEpoch, Course};
 use synchronisation::{MarkerDelay, Synchronisation};
@@ -31,8 +33,12 @@ const CLIMB: f64 = 0.5;
 
 /// Accumulation-based rate control between edges (paper 004), in bytes.
 ///
-/// It detects congestion by its own bytes in queues, not by loss. Every T, the report on a marker yields three
-/// values. μ is the rate that arrived since the last report. q is the time that the marker spent in queues. The
+/// It detects congestion by its own bytes in queues, not by loss. The configuration selects one of two measures
+/// ([`AccumulationMeasure`]). By counts, a(k) = a(k − 1) + (λ(k) − μ(k)) T over fixed intervals at both ends, as in the
+/// paper; the loop then grows whenever it is in no epoch. A count below −σ shows that the intervals were started while
+/// a queue stood: both ends start them anew. The rest of this text is of the other measure, by delay, unless it says so.
+///
+/// Every T, the report on a marker yields three values. μ is the rate that arrived since the last report. q is the time that the marker spent in queues. The
 /// accumulation a = μ q is the number of bytes that arrived later than in an empty network.
 ///
 /// - *Open*: λ ← λ + α, prorated to the time since the last report in units of τ, while the network is empty: a <
@@ -75,7 +81,7 @@ pub struct Accumulation {
     config: Arc<AccumulationConfig>,
     share: Share,
     bucket: TokenBucket,
-    sync: Synchronisation,
+    base: AccumulationBase,
     phase: AccumulationPhase,
     /// λ in bits per second.
     rate_bps: f64,
@@ -86,6 +92,8 @@ pub struct Accumulation {
     /// The paper's a_global: bytes that a resynchronisation may have hidden.
     unpaid: f32,
     last: AccumulationSample,
+    /// True once `last` holds a measurement.
+    has_last: bool,
     /// Number of settled packets at which the last congestion event ends.
     ///
     /// Losses belong to that event until all packets sent before it are settled.
@@ -95,6 +103,26 @@ pub struct Accumulation {
     emptied: bool,
     backlogged: bool,
     silences: u8,
+    /// Number of congestion epochs since the start, modulo 2^32.
+    epochs: u32,
+}
+
+/// What the accumulation is measured against. One of the two keeps the loop small.
+#[derive(Clone, Debug)]
+enum AccumulationBase {
+    /// The delay of an empty network.
+    Delay(Synchronisation),
+    /// Intervals that both ends started together.
+    Counted(Box<SentIntervals>),
+}
+
+impl AccumulationBase {
+    fn of(measure: AccumulationMeasure) -> AccumulationBase {
+        match measure {
+            AccumulationMeasure::Delay => AccumulationBase::Delay(Synchronisation::default()),
+            AccumulationMeasure::Counted => AccumulationBase::Counted(Box::default()),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -111,7 +139,6 @@ struct AccumulationSample {
     at_us: u32,
     bytes: u32,
     received_at_us: u32,
-    started: bool,
 }
 
 impl Accumulation {
@@ -123,18 +150,20 @@ impl Accumulation {
             ledger: Ledger::default(),
             share,
             bucket: TokenBucket::new(config.burst_bytes, config.late),
-            sync: Synchronisation::default(),
+            base: AccumulationBase::of(config.measure),
             phase: AccumulationPhase::Test,
             rate_bps: config.initial.bps() as f64,
             climb_to_bps: if config.startup { f64::INFINITY } else { 0.0 },
             accumulation: 0.0,
             unpaid: 0.0,
             last: AccumulationSample::default(),
+            has_last: false,
             recover: 0,
             sent_bytes: 0,
             emptied: false,
             backlogged: false,
             silences: 0,
+            epochs: 0,
             config,
         };
         this.bound();
@@ -154,6 +183,9 @@ impl Accumulation {
     /// Counts a packet that leaves. `more` is true if other packets wait behind it.
     pub fn on_sent(&mut self, now: Instant, bytes: u32, more: bool) -> Option<Marker> {
         self.shrink_after_idling(now);
+        if let AccumulationBase::Counted(counted) = &mut self.base {
+            counted.on_time(now, self.ledger.sent_bytes());
+        }
         self.bucket.take(now, bytes, self.sending_bps(), more);
         self.ledger.on_sent(now, bytes);
         self.sent_bytes = self.sent_bytes.wrapping_add(bytes);
@@ -163,7 +195,18 @@ impl Accumulation {
         // α is prorated to at most two intervals, so markers must not be further apart.
         let every = self.interval() * if self.config.losses.hurries(more) { 1 } else { 2 };
         let due = now - self.ledger.marked_at() >= every || first;
-        due.then(|| self.ledger.mark(now, first || more))
+        due.then(|| {
+            let marker = self.ledger.mark(now, first || more);
+            self.with_counting(now, marker)
+        })
+    }
+
+    /// Adds to a marker what the egress edge must count, if the accumulation is counted.
+    fn with_counting(&mut self, now: Instant, marker: Marker) -> Marker {
+        let (interval, round_trip) = (self.interval(), self.ledger.rtt.smoothed());
+        let AccumulationBase::Counted(counted) = &mut self.base else { return marker };
+        counted.on_time(now, marker.bytes);
+        Marker { counting: Some(counted.on_marker(now, &marker, interval, round_trip)), ..marker }
     }
 
     /// Applies a report of the egress to the loop.
@@ -173,28 +216,29 @@ impl Accumulation {
         let is_lossy = has_recovered && (news.lost_packets > 0 || news.ce_packets > 0);
         self.silences = 0;
         self.bucket.fill(now, self.sending_bps());
-        let mut delay = self.sync.on_delay(now, news.one_way_delay_us);
+        let AccumulationBase::Delay(sync) = &mut self.base else {
+            self.on_count(now, report, &news);
+            self.congested_by_loss(is_lossy);
+            return self.bound();
+        };
+        let mut delay = sync.on_delay(now, news.one_way_delay_us);
         if let MarkerDelay::Queued(queued_us) = &mut delay {
             let longer = news.round_trip.saturating_sub(self.ledger.rtt.min());
             let queued = (*queued_us).min(longer.as_micros() as u32);
             *queued_us = queued.saturating_sub(self.config.resolution.as_micros() as u32);
         }
         let span_us = report.received_at_us.wrapping_sub(self.last.received_at_us);
-        if self.last.started && u128::from(span_us) * 2 < self.interval().as_micros() {
+        if self.has_last && u128::from(span_us) * 2 < self.interval().as_micros() {
             return self.congested_by_loss(is_lossy);
         }
         let arriving_bps = f64::from(report.bytes.wrapping_sub(self.last.bytes)) * 8e6 / f64::from(span_us.max(1));
         let now_us = now.as_micros() as u32;
         let elapsed = Duration::from_micros(now_us.wrapping_sub(self.last.at_us).into());
-        if self.last.started {
+        if self.has_last {
             self.measured(now, arriving_bps, delay, &news, elapsed);
         }
-        self.last = AccumulationSample {
-            at_us: now_us,
-            bytes: report.bytes,
-            received_at_us: report.received_at_us,
-            started: true,
-        };
+        self.last = AccumulationSample { at_us: now_us, bytes: report.bytes, received_at_us: report.received_at_us };
+        self.has_last = true;
         (self.sent_bytes, self.emptied) = (0, false);
         self.congested_by_loss(is_lossy);
         self.bound();
@@ -234,6 +278,7 @@ impl Accumulation {
             return None;
         }
         let (marker, unanswered) = self.ledger.on_deadline(now, self.patience(), self.backlogged)?;
+        let marker = self.with_counting(now, marker);
         if unanswered {
             if self.config.losses == Losses::Counted {
                 self.bucket.fill(now, self.sending_bps());
@@ -242,7 +287,10 @@ impl Accumulation {
             self.silences = self.silences.saturating_add(1);
         }
         if self.silences == 2 {
-            self.sync.forget();
+            match &mut self.base {
+                AccumulationBase::Delay(sync) => sync.forget(),
+                AccumulationBase::Counted(counted) => counted.restart(),
+            }
             self.phase = AccumulationPhase::Test;
         }
         Some(marker)
@@ -269,6 +317,7 @@ impl Accumulation {
             lost_packets: self.ledger.lost_packets(),
             in_flight_bytes: self.ledger.in_flight(),
             accumulation_bytes: self.accumulation as u64,
+            epochs: self.epochs,
             backlogged: self.backlogged,
         }
     }
@@ -290,35 +339,69 @@ impl Accumulation {
 
     fn measured(&mut self, now: Instant, arriving_bps: f64, delay: MarkerDelay, news: &ReportDelta, elapsed: Duration) {
         self.pay_back();
-        let MarkerDelay::Queued(queued_us) = delay else {
-            self.accumulation = 0.0;
-            if !matches!(self.phase, AccumulationPhase::Test) {
-                self.phase = AccumulationPhase::Open;
-            }
+        let MarkerDelay::Queued(queued_us) = delay else { return self.base_was_wrong() };
+        self.accumulation = (arriving_bps * f64::from(queued_us) / 8e6) as f32;
+        self.judge(now, arriving_bps, news.one_way_delay_us, elapsed);
+    }
+
+    /// Applies a report to a loop whose accumulation is counted (§6.1).
+    fn on_count(&mut self, now: Instant, report: &LoopReport, news: &ReportDelta) {
+        let AccumulationBase::Counted(counted) = &mut self.base else { return };
+        counted.on_time(now, self.ledger.sent_bytes());
+        let Some(CountedSample { accumulation, arriving_bps, elapsed, explained_us }) = counted.measure(report) else {
             return;
         };
-        self.accumulation = (arriving_bps * f64::from(queued_us) / 8e6) as f32;
+        let unqueued_us = explained_us + self.config.resolution.as_micros() as i64;
+        let bytes = accumulation as f32 - (arriving_bps * unqueued_us as f64 / 8e6) as f32;
+        let is_base_wrong = match self.phase {
+            AccumulationPhase::Test => accumulation < 0,
+            _ => bytes < -(self.config.burst_bytes as f32),
+        };
+        if is_base_wrong {
+            counted.restart();
+            self.pay_back();
+            return self.base_was_wrong();
+        }
+        self.pay_back();
+        self.accumulation = bytes.max(0.0);
+        self.judge(now, arriving_bps, news.one_way_delay_us, elapsed);
+        (self.sent_bytes, self.emptied) = (0, false);
+    }
+
+    /// Discards the accumulation: a queue stood when its base was set.
+    fn base_was_wrong(&mut self) {
+        self.accumulation = 0.0;
+        if !matches!(self.phase, AccumulationPhase::Test) {
+            self.phase = AccumulationPhase::Open;
+        }
+    }
+
+    /// Changes phase and rate by the present accumulation.
+    fn judge(&mut self, now: Instant, arriving_bps: f64, one_way_delay_us: u32, elapsed: Duration) {
         let scale = self.threshold_scale(arriving_bps);
         let (high, low) = ((self.config.high_bytes() * scale) as f32, (self.config.low_bytes() * scale) as f32);
-        let empty = low * EMPTY;
+        // A count is wrong by up to a packet, so the counted law grows outside epochs, as the paper's does.
+        let is_counted = matches!(self.base, AccumulationBase::Counted(_));
+        let still = if is_counted { high } else { low * EMPTY };
         let interval = self.interval();
-        if self.accumulation > empty {
+        if self.accumulation > still.min(low) {
             self.climb_to_bps = 0.0;
         }
         match &mut self.phase {
             AccumulationPhase::Test => self.phase = AccumulationPhase::Open,
             AccumulationPhase::Open if self.accumulation > high => {
                 self.phase = AccumulationPhase::Epoch(CongestionEpoch::begin(now, self.accumulation));
+                self.epochs = self.epochs.wrapping_add(1);
                 self.back_off(arriving_bps);
             }
-            AccumulationPhase::Open if self.accumulation < empty => self.increase(elapsed),
+            AccumulationPhase::Open if self.accumulation < still => self.increase(elapsed),
             AccumulationPhase::Open => {}
             AccumulationPhase::Epoch(epoch) => {
                 let drained = ((arriving_bps - self.rate_bps) * elapsed.as_secs_f64() / 8.0) as f32;
                 match epoch.on_accumulation(now, self.accumulation, drained, low, interval) {
                     Course::Goes => self.back_off(arriving_bps),
                     Course::Ends => self.phase = AccumulationPhase::Open,
-                    Course::DelayChanged => self.resynchronise(now, news.one_way_delay_us),
+                    Course::DelayChanged => self.resynchronise(now, one_way_delay_us),
                 }
             }
         }
@@ -339,7 +422,10 @@ impl Accumulation {
     fn resynchronise(&mut self, now: Instant, one_way_delay_us: u32) {
         self.unpaid += self.accumulation;
         self.accumulation = 0.0;
-        self.sync.restart(now, one_way_delay_us);
+        match &mut self.base {
+            AccumulationBase::Delay(sync) => sync.restart(now, one_way_delay_us),
+            AccumulationBase::Counted(counted) => counted.restart(),
+        }
         self.phase = AccumulationPhase::Open;
     }
 

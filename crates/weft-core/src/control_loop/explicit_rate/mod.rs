@@ -221,6 +221,7 @@ impl ExplicitRateLoop {
             lost_packets: self.ledger.lost_packets(),
             in_flight_bytes: self.ledger.in_flight(),
             accumulation_bytes: 0,
+            epochs: 0,
             backlogged: self.backlogged,
         }
     }

@@ -398,6 +398,13 @@ impl IngressQueue {
         });
     }
 
+    /// Selects whether a loss event of one VPN's window is one of all.
+    pub fn share_events(&mut self, shared_events: bool) {
+        if let IngressQueue::Shared(shared) = self {
+            shared.ingress.share_events(shared_events);
+        }
+    }
+
     /// Removes all segments. A segment that the queue's AQM drops meanwhile is passed on without its arrival.
     pub fn empty(&mut self, now: Instant, taken: &mut impl FnMut(Option<Arrival>, Segment)) {
         match self {
@@ -426,6 +433,7 @@ impl IngressQueue {
 impl Shared {
     fn new(kind: QueueKind, rng: &Rng) -> Shared {
         // All loops of one pair of edges share every bottleneck. The first bottleneck is often the paths themselves.
+        // A configuration may select otherwise afterwards.
         let config = IngressConfig { shared_events: true, promises: true, ..IngressConfig::default() };
         let mut rng = rng.clone();
         let mut ingress = Ingress::new(config, rng.split(1));

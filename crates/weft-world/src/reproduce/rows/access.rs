@@ -4,7 +4,7 @@ use super::super::Estimate;
 use super::super::case::{ACCESS, HETEROGENEOUS, case, weighted};
 use super::super::checks::Checks;
 use super::super::laboratory::{Case, Laboratory};
-use super::super::row::{Measured, Row, RowFinding, Surface, Surfaces};
+use super::super::row::{Measured, Row, RowFinding, RowVerdict, Surface, Surfaces};
 use super::super::sweep::goodput_mbps;
 use super::weights::bound;
 use weft_scenario::{CongestionControl, NetworkScenario, TcpRecovery};
@@ -157,7 +157,7 @@ fn both_losses(lab: &mut Laboratory) -> Result<RowFinding, String> {
             );
         }
     }
-    Ok(RowFinding { measured, pass: true, ..RowFinding::default() })
+    Ok(RowFinding { measured, verdict: RowVerdict::Reported, ..RowFinding::default() })
 }
 
 fn lossy(loss: f64, weights: [u32; 3]) -> Result<Case, String> {

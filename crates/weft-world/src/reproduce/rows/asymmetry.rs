@@ -5,7 +5,7 @@
 use super::super::Estimate;
 use super::super::case::{ASYMMETRIC as SCENARIO, case};
 use super::super::laboratory::{Laboratory, Outcomes};
-use super::super::row::{Measured, Row, RowFinding};
+use super::super::row::{Measured, Row, RowFinding, RowVerdict};
 use super::super::sweep::goodput_mbps;
 
 pub(super) const ASYMMETRIC: Row = Row {
@@ -34,7 +34,11 @@ fn examine(lab: &mut Laboratory) -> Result<RowFinding, String> {
         "",
         Estimate::exact((1.0 - each[2] / each[0]) * 100.0),
     );
-    Ok(RowFinding { measured, pass: each[2] < each[1] && each[1] < each[0], ..RowFinding::default() })
+    Ok(RowFinding {
+        measured,
+        verdict: RowVerdict::of(each[2] < each[1] && each[1] < each[0]),
+        ..RowFinding::default()
+    })
 }
 
 /// Returns the number of acknowledgments for each transmitted segment, retransmissions included.

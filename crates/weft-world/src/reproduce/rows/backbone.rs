@@ -165,7 +165,7 @@ fn gains(lab: &mut Laboratory) -> Result<RowFinding, String> {
     }
     readings.iter().for_each(|gains| gains.record(&mut measured));
     let checks = judged.judge();
-    let pass = checks.pass();
+    let verdict = checks.verdict();
     let mut remarks = checks.into_remarks();
     remarks.push(why(judged, third, equal)?);
     let picture = Picture {
@@ -174,7 +174,7 @@ fn gains(lab: &mut Laboratory) -> Result<RowFinding, String> {
         title: "Paper 000, Figure 8: a backbone under three loads",
         charts: (0..GAINS.len()).map(|variant| chart(variant, &readings)).collect(),
     };
-    Ok(RowFinding { measured, pass, remarks, picture: Some(picture), ..RowFinding::default() })
+    Ok(RowFinding { measured, verdict, remarks, picture: Some(picture), ..RowFinding::default() })
 }
 
 /// Returns the explanation of the gains, with numbers.

@@ -5,7 +5,7 @@ use super::super::case::{LINEAR, THREE_BOTTLENECKS, whole_case};
 use super::super::checks::Checks;
 use super::super::fairness::{index_curve, mean_index, of_link, rate_mbps, settling};
 use super::super::laboratory::{Case, Laboratory, Outcomes};
-use super::super::row::{Measured, Picture, Row, RowChart, RowCurve, RowFinding};
+use super::super::row::{Measured, Picture, Row, RowChart, RowCurve, RowFinding, RowVerdict};
 use crate::network::NetworkRun;
 use weft_scenario::{NetworkScenario, NetworkVpn};
 use weft_units::{Duration, Rate};
@@ -16,7 +16,7 @@ pub(super) const ROWS: [Row; 5] = [
         figure: "Paper 003, Figure 8",
         claim: "over links of 20, 10 and B₃ Mbit/s F > 0.95 for B₃ = 10, 20, 30, settled after about 10 s",
         accept: "F ≥ 0.95 after 15 s; each VPN within 10 % of its max-min rate",
-        setup: "VPN 1 over all three, 2 to 4 over one each, 30 TCP each; weights of table III; a = 0.5, b₁ = 0.01, 200 packets",
+        setup: "VPN 1 over all three, 2 to 4 over one each, 30 TCP each; weights of table III; a = 0.5, b₁ = 0.01, 200 packets; B₃ = 30 Mbit/s also for 200 s",
         examine: max_min,
     },
     Row {
@@ -97,9 +97,30 @@ fn max_min(lab: &mut Laboratory) -> Result<RowFinding, String> {
         let title = format!("F of each second, B₃ = {mbps} Mbit/s");
         charts.push(RowChart { title, x_label: "time, s".into(), categories: Vec::new(), curves });
     }
+    after_long(lab, &mut measured)?;
     let title = "Paper 003, Figure 8: max-min fairness over three bottlenecks";
     let picture = Picture { row: "D4", file: "paper-003-figure-8.svg", title, charts };
     Ok(RowFinding { picture: Some(picture), ..checks.finding(measured) })
+}
+
+/// Length of the runs that show where the shares lead, in seconds.
+const LONG_S: u64 = 200;
+
+/// Runs the third link of 30 Mbit/s four times as long as the paper.
+fn after_long(lab: &mut Laboratory, measured: &mut Measured) -> Result<(), String> {
+    let (mbps, weights, _) = THIRD_LINKS[2];
+    for variant in ["windows", "windows-by-increase"] {
+        let mut case = three_bottlenecks(mbps, &weights, variant)?;
+        let length = Duration::from_secs(LONG_S);
+        case.network.flows.iter_mut().for_each(|flow| flow.stop = length);
+        (case.length, case.name) = (Some([length, case.network.warmup]), format!("{}, {LONG_S} s", case.name));
+        let outcomes = lab.measure(&[case])?;
+        for from_s in [25.0, 75.0, 125.0, 175.0] {
+            let rate = rate_mbps(&outcomes[0], 4, 0, from_s, from_s + 25.0);
+            measured.add(format!("B₃ = {mbps}, {variant}: VPN 1, Mbit/s"), format!("from {from_s} s"), rate);
+        }
+    }
+    Ok(())
 }
 
 fn sixteen_round_trips(lab: &mut Laboratory) -> Result<RowFinding, String> {
@@ -116,7 +137,7 @@ fn sixteen_round_trips(lab: &mut Laboratory) -> Result<RowFinding, String> {
     measured.add("settled (F ≥ 0.95), s", "", settled);
     measured.add("longest round trip of a loop, s", "", round_trip);
     measured.add("in round trips", "", Estimate::exact(settled.mean / round_trip.mean.max(1e-9)));
-    Ok(RowFinding { measured, pass: true, ..RowFinding::default() })
+    Ok(RowFinding { measured, verdict: RowVerdict::Reported, ..RowFinding::default() })
 }
 
 const MOST: usize = 6;
@@ -189,14 +210,7 @@ fn long_loop(lab: &mut Laboratory) -> Result<RowFinding, String> {
     measured.add("M = 4, the long loop's H and L a third, Mbit/s", "", long_rate(&sees_early[0]));
     let title = "Paper 004, Figure 6a: between proportional and minimum-potential-delay fairness";
     let picture = Picture { row: "E1", file: "paper-004-figure-6.svg", title, charts: vec![chart] };
-    let mut finding = RowFinding { picture: Some(picture), ..checks.finding(measured) };
-    finding.remarks.push(
-        "Proportional fairness follows where a loop sees a queue whatever its own rate. With H in packets the long loop, which has a \
-         smaller part of each queue, sees it later than those that cross; with H and L a third for it alone it falls below its \
-         proportional share."
-            .into(),
-    );
-    Ok(finding)
+    Ok(RowFinding { picture: Some(picture), ..checks.finding(measured) })
 }
 
 /// Runs the other laws over two and four bottlenecks.

@@ -24,7 +24,7 @@ const CUTS: [(SilentCut, &str); 3] = [
 ];
 
 fn examine(lab: &mut Laboratory) -> Result<RowFinding, String> {
-    lab.turn_to(B8.id);
+    lab.ran_with(SEEDS);
     let (mut measured, mut checks) = (Measured::default(), Checks::default());
     for (cut, name) in CUTS {
         let outcomes: Vec<Option<CutMeasurement>> = (1..=SEEDS).map(|seed| fail_over(cut, seed)).collect();

@@ -22,9 +22,6 @@ const TIMES: f64 = 10.0;
 ///
 /// It keeps the quotient finite when plain TCP delivers nothing.
 const LEAST_BPS: f64 = 1e3;
-/// The reason why most impairments leave a factor below ten.
-const WHY: &str = "Ten times needs that the static route carries next to nothing. It does where it is cut. Where it has a loss or less of its rate, all that weft can \
-     have is what the links carry, 7.5 Mbit/s in all for the three ships, and plain TCP has more than a tenth of that.";
 
 fn examine(lab: &mut Laboratory) -> Result<RowFinding, String> {
     let network = FLEET.read()?;
@@ -49,8 +46,7 @@ fn examine(lab: &mut Laboratory) -> Result<RowFinding, String> {
     }
     checks.check(!measured.0.is_empty(), || "the run was over before the first impairment".to_owned());
     let finding = checks.finding(measured);
-    let remarks = [finding.remarks, vec![WHY.to_owned()]].concat();
-    Ok(RowFinding { remarks, ..finding })
+    Ok(RowFinding { verdict: finding.verdict.or_reported(), ..finding })
 }
 
 fn title(disturbance: &DisturbanceResult) -> &str {

@@ -26,7 +26,7 @@ fn examine(lab: &mut Laboratory) -> Result<RowFinding, String> {
             checks.at_least(&what, flows.ratio(paths, *difference).mean, 0.85 * equal);
         }
     }
-    let (pass, mut remarks) = (checks.pass(), checks.into_remarks());
+    let (verdict, mut remarks) = (checks.verdict(), checks.into_remarks());
     remarks.push(why(&flows));
     let mut measured = flows.ratios("");
     measured.add("R² over N at 0 %", "", Estimate::exact(flows.straightness(0)));
@@ -40,7 +40,7 @@ fn examine(lab: &mut Laboratory) -> Result<RowFinding, String> {
         title: "Paper 000, Figure 5: forwarding by flow",
         charts: vec![flows.chart("hash of addresses and ports"), sources.chart("hash of the source address")],
     };
-    Ok(RowFinding { measured, pass, remarks, picture: Some(picture), ..RowFinding::default() })
+    Ok(RowFinding { measured, verdict, remarks, picture: Some(picture), ..RowFinding::default() })
 }
 
 /// Returns the explanation of the ratios.

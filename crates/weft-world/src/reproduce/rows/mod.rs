@@ -5,11 +5,13 @@ mod asymmetry;
 mod backbone;
 mod bottlenecks;
 mod bounds;
+mod calls;
 mod edges;
 mod explicit;
 mod failover;
 mod fleet;
 mod hashing;
+mod laws;
 mod overlay;
 mod prototype;
 mod receivers;
@@ -35,6 +37,7 @@ pub(super) fn all() -> Vec<Row> {
     rows.extend(overlay::ROWS);
     rows.extend(signalled::ROWS);
     rows.push(failover::B8);
+    rows.push(calls::B10);
     rows.push(fleet::B12);
     rows.extend(weights::ROWS);
     rows.extend(access::ROWS);
@@ -45,8 +48,15 @@ pub(super) fn all() -> Vec<Row> {
     rows.extend(edges::ROWS);
     rows.extend(services::ROWS);
     rows.extend(bounds::ROWS);
+    rows.push(laws::E_LAWS);
     rows.sort_by_key(|row| place(row.id));
     rows
+}
+
+/// True if a row is not of the checklist: its name is not a letter and a number.
+pub(super) fn is_own(id: &str) -> bool {
+    let number = id.strip_prefix(|c: char| ('A'..='E').contains(&c));
+    number.is_none_or(|number| number.is_empty() || !number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// Returns the key that sorts rows: the paper's letter, then the number.

@@ -7,7 +7,7 @@ use super::super::case::{FAIR_VPNS, PROTOTYPE, whole_case};
 use super::super::checks::Checks;
 use super::super::fairness::{goodputs, index_between, index_curve, of_link, of_queue, rate_mbps, rates};
 use super::super::laboratory::{Case, Laboratory, Outcomes};
-use super::super::row::{Measured, Picture, Row, RowChart, RowCurve, RowFinding};
+use super::super::row::{Measured, Picture, Row, RowChart, RowCurve, RowFinding, RowVerdict};
 use weft_core::fair::index;
 use weft_scenario::{Discipline, NetworkFlow, QueueSize, Traffic};
 use weft_units::Duration;
@@ -161,14 +161,7 @@ fn eight_weights(lab: &mut Laboratory) -> Result<RowFinding, String> {
     };
     let title = "Eight VPNs of weights 1 to 8; 50 → 20 Mbit/s at 25 s";
     let picture = Picture { row: "D-weights", file: "fair-vpns.svg", title, charts: vec![chart] };
-    let mut finding = RowFinding { picture: Some(picture), ..checks.finding(measured) };
-    finding.remarks.push(
-        "The window law finds the capacity by loss, so it fills a drop-tail queue whatever its length; what it can do is share it by \
-         weight. Where the core marks it keeps the queue short as well: it answers marks as it does losses. The accumulation law sees a \
-         queue before it is full, and asks nothing of the core."
-            .into(),
-    );
-    Ok(finding)
+    Ok(RowFinding { picture: Some(picture), ..checks.finding(measured) })
 }
 
 /// Returns `fair-vpns` until the bottleneck's rate falls, with a call in VPN 5.
@@ -214,5 +207,5 @@ fn call(lab: &mut Laboratory) -> Result<RowFinding, String> {
         measured.add(&name, "p99, ms", of(|flow| flow.one_way_ms_p99));
         measured.add(&name, "lost, %", lost);
     }
-    Ok(RowFinding { measured, pass: true, ..RowFinding::default() })
+    Ok(RowFinding { measured, verdict: RowVerdict::Reported, ..RowFinding::default() })
 }

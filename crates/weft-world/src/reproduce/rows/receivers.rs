@@ -63,7 +63,7 @@ fn modified_receiver(lab: &mut Laboratory) -> Result<RowFinding, String> {
     };
     Ok(RowFinding {
         measured: sweep.ratios(""),
-        pass: checks.pass(),
+        verdict: checks.verdict(),
         remarks: checks.into_remarks(),
         picture: Some(picture),
         ..RowFinding::default()

@@ -3,7 +3,7 @@
 use super::super::Estimate;
 use super::super::case::figure_2;
 use super::super::laboratory::{Case, Laboratory};
-use super::super::row::{Measured, Row, RowFinding};
+use super::super::row::{Measured, Row, RowFinding, RowVerdict};
 use super::super::sweep::PATHS;
 use crate::network::build;
 use weft_scenario::Traces;
@@ -26,7 +26,7 @@ fn examine(_: &mut Laboratory) -> Result<RowFinding, String> {
     for (paths, threshold) in (1..).zip(&thresholds) {
         measured.add("T(N)", format!("N = {paths}"), Estimate::exact(f64::from(*threshold)));
     }
-    Ok(RowFinding { measured, pass: thresholds == EXPECTED, ..RowFinding::default() })
+    Ok(RowFinding { measured, verdict: RowVerdict::of(thresholds == EXPECTED), ..RowFinding::default() })
 }
 
 fn threshold(paths: u32) -> Result<u32, String> {

@@ -4,7 +4,7 @@ use super::super::Estimate;
 use super::super::case::{TABLE_1, case, weighted};
 use super::super::checks::Checks;
 use super::super::laboratory::{Laboratory, Outcomes};
-use super::super::row::{Measured, Row, RowFinding};
+use super::super::row::{Measured, Row, RowFinding, RowVerdict};
 use super::super::sweep::goodput_mbps;
 
 pub(super) const ROWS: [Row; 2] = [
@@ -70,15 +70,8 @@ fn table(lab: &mut Laboratory) -> Result<RowFinding, String> {
         let off = (found.mean / bound - 1.0) * 100.0;
         checks.check(off.abs() <= 3.0, || format!("{row} is {off:+.1} % off the bound"));
     }
-    let (pass, mut remarks) = (checks.pass(), checks.into_remarks());
-    remarks.push(QUEUES.into());
-    Ok(RowFinding { measured, pass, remarks, ..RowFinding::default() })
+    Ok(checks.finding(measured))
 }
-
-/// The reason for the length of the queues.
-const QUEUES: &str = "The queues matter: with 100 packets instead of Linux's 1000 a full link drops, and some weights are held at 60 to 84 \
-     Mbit/s by a timeout every quarter of a second. The full link puts its packets 12 ms behind the others, DupThresh rises to some 300 \
-     segments, BIC overshoots before so many are counted, and what is sent again is lost in its turn, which RFC 6675 cannot see.";
 
 fn timeouts(outcomes: &Outcomes) -> Estimate {
     Estimate::of(outcomes.iter().map(|outcome| outcome.sum(|sender| sender.timeouts) as f64))
@@ -91,7 +84,11 @@ fn one_third(lab: &mut Laboratory) -> Result<RowFinding, String> {
     let share = super::super::sweep::ratio(&outcomes[0], &outcomes[1]);
     let mut measured = Measured::default();
     measured.add("T(2, 2, 4) / T(2, 2, 2)", "", share);
-    Ok(RowFinding { measured, pass: (share.mean - 2.0 / 3.0).abs() <= 0.03, ..RowFinding::default() })
+    Ok(RowFinding {
+        measured,
+        verdict: RowVerdict::of((share.mean - 2.0 / 3.0).abs() <= 0.03),
+        ..RowFinding::default()
+    })
 }
 
 #[cfg(test)]

@@ -359,6 +359,7 @@ mod tests {
             weight: 1,
             service: "best-effort".to_owned(),
             promised_bps: None,
+            control: None,
             device: String::new(),
             members,
             sent_packets: 0,

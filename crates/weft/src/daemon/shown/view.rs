@@ -6,6 +6,7 @@ use crate::daemon::shown::live;
 use crate::status::{Flow, NotTried, Path, Peer, Reach, Relay, Sensed, TcpEr, Vpn, VpnLoop, VpnMember};
 use std::net::SocketAddr;
 use std::time::Duration;
+use weft_core::control_loop::LoopConfig;
 use weft_core::service::Service;
 use weft_engine::{
     AddressPairs, FlowSnapshot, MemberSnapshot, PathSnapshot, PeerSnapshot, ReachSnapshot, RelayTotals, VpnSnapshot,
@@ -107,6 +108,7 @@ pub fn vpn(vpn: &VpnSnapshot, device: Option<&Device>) -> Vpn {
         device: device.map_or_else(String::new, |device| device.tun().name().to_owned()),
         service: service_name(vpn.service).to_owned(),
         promised_bps: Some(vpn.service.rate().bps()).filter(|bps| *bps > 0),
+        control: vpn.control.as_ref().map(LoopConfig::to_string),
         members: members.map(vpn_member).collect(),
         sent_packets,
         sent_bytes,

@@ -1,0 +1,270 @@
+//! Counts of bytes over fixed intervals at both ends of a loop (paper 004 §6.1).
+//!
+//! Both ends cut time into intervals of the length T. The ingress edge starts its intervals when a marker leaves, the
+//! egress edge when that marker arrives. The bytes that left by the end of interval k, minus the bytes that arrived by
+//! the end of interval k, stand in queues: a(k) = a(k − 1) + (λ(k) − μ(k)) T. No end needs a timer. The first packet
+//! after the end of an interval closes it.
+
+use super::marker::{Counting, IntervalCount, LoopReport, Marker};
+use weft_units::{Duration, Instant};
+
+/// Number of past intervals whose sent bytes the ingress edge keeps. Tuned: a queue of this many T is no usual one.
+const KEPT: usize = 16;
+
+/// Drift of two clocks, in millionths. Derived: each crystal is wrong by up to 100.
+const DRIFT_PPM: i64 = 200;
+
+/// The intervals of the egress edge.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct EgressIntervals {
+    started_at: Instant,
+    ends_at: Instant,
+    interval: Duration,
+    count: IntervalCount,
+}
+
+impl EgressIntervals {
+    /// Starts the intervals at the arrival of the marker `sequence`.
+    pub fn begin(now: Instant, counting: Counting, sequence: u32, bytes: u32) -> EgressIntervals {
+        let interval = Duration::from_micros(u64::from(counting.interval_us.max(1)));
+        let count = IntervalCount { restarted_by: sequence, intervals: 0, bytes };
+        EgressIntervals { started_at: now, ends_at: now + interval, interval, count }
+    }
+
+    /// Closes the intervals that have ended. `bytes` had arrived before `now`.
+    pub fn on_time(&mut self, now: Instant, bytes: u32) {
+        if now < self.ends_at {
+            return;
+        }
+        self.count.intervals = complete(now - self.started_at, self.interval);
+        self.count.bytes = bytes;
+        self.ends_at = self.started_at + self.interval * self.count.intervals + self.interval;
+    }
+
+    /// Returns the count at the end of the last complete interval.
+    pub fn count(&self) -> IntervalCount {
+        self.count
+    }
+}
+
+/// Returns the number of whole intervals in a time.
+fn complete(time: Duration, interval: Duration) -> u32 {
+    (time.as_nanos() / interval.as_nanos().max(1)).min(u128::from(u32::MAX - 1)) as u32
+}
+
+/// What a report says about the intervals since the report before.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct CountedSample {
+    /// Bytes in queues. Below zero, the intervals were started while a queue stood.
+    pub accumulation: i32,
+    /// Rate at which bytes arrived, in bit/s.
+    pub arriving_bps: f64,
+    /// Time over which they arrived: a whole number of intervals.
+    pub elapsed: Duration,
+    /// Part of the accumulation that is no queue, as a time: the marker's explained delay beyond that of the marker
+    /// that started the intervals, and the drift of two clocks since then.
+    pub explained_us: i64,
+}
+
+/// The intervals of the ingress edge.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct SentIntervals {
+    started_at: Instant,
+    ends_at: Instant,
+    /// T; zero before the first marker.
+    interval: Duration,
+    /// Number of the marker that started the intervals.
+    restarted_by: u32,
+    /// Number of complete intervals.
+    intervals: u32,
+    /// Bytes that had left at the end of interval k, at place k modulo [`KEPT`].
+    sent: [u32; KEPT],
+    /// The last count of the egress edge; `None` until it has started its intervals, too.
+    last: Option<IntervalCount>,
+    wants_restart: bool,
+    /// Explained delay of the marker that started the intervals, in microseconds.
+    explained_us: u32,
+}
+
+impl SentIntervals {
+    /// Asks for new intervals. Until they have started at both ends, reports give no sample.
+    pub fn restart(&mut self) {
+        self.wants_restart = true;
+    }
+
+    /// Closes the intervals that have ended. `bytes` had left before `now`.
+    pub fn on_time(&mut self, now: Instant, bytes: u32) {
+        if self.interval.is_zero() || now < self.ends_at {
+            return;
+        }
+        let complete = complete(now - self.started_at, self.interval);
+        let first = (self.intervals + 1).max((complete + 1).saturating_sub(KEPT as u32));
+        (first..=complete).for_each(|k| self.sent[k as usize % KEPT] = bytes);
+        self.intervals = complete;
+        self.ends_at = self.started_at + self.interval * complete + self.interval;
+    }
+
+    /// Returns what a marker asks of the egress edge. Its report is expected after `round_trip`.
+    pub fn on_marker(&mut self, now: Instant, marker: &Marker, interval: Duration, round_trip: Duration) -> Counting {
+        let interval = Duration::from_micros((interval.as_micros() as u64).clamp(1, u64::from(u32::MAX)));
+        let unlike = interval.abs_diff(self.interval) * 4 > self.interval;
+        // The marker or its report may be lost.
+        let unanswered = self.last.is_none() && now - self.started_at > round_trip * 2 + self.interval * 4;
+        let restarts = self.wants_restart || unlike || unanswered;
+        if restarts {
+            let ends_at = now + interval;
+            *self = SentIntervals {
+                started_at: now,
+                ends_at,
+                interval,
+                restarted_by: marker.sequence,
+                ..SentIntervals::default()
+            };
+            self.sent[0] = marker.bytes;
+        }
+        Counting { interval_us: self.interval.as_micros() as u32, restarts }
+    }
+
+    /// Returns what a report says about the intervals that ended since the report before.
+    pub fn measure(&mut self, report: &LoopReport) -> Option<CountedSample> {
+        // A count of intervals that are not over here is false.
+        let is_ours =
+            |count: &IntervalCount| count.restarted_by == self.restarted_by && count.intervals <= self.intervals;
+        let count = report.count.filter(|count| is_ours(count) && !self.wants_restart)?;
+        if report.marker.sequence == self.restarted_by {
+            self.explained_us = report.marker.explained_us;
+        }
+        let previous = self.last.replace(count)?;
+        let periods = count.intervals.checked_sub(previous.intervals).filter(|periods| *periods > 0)?;
+        let kept = count.intervals.max((self.intervals + 1).saturating_sub(KEPT as u32));
+        let sent = self.sent[kept as usize % KEPT];
+        let elapsed = self.interval * periods;
+        let arrived = count.bytes.wrapping_sub(previous.bytes);
+        let drift_us = (self.interval.as_micros() as i64) * i64::from(count.intervals) * DRIFT_PPM / 1_000_000;
+        // What arrived after the interval, minus what left after it. Bytes that were lost before cancel.
+        let late = report.bytes.wrapping_sub(count.bytes);
+        let left = report.marker.bytes.wrapping_sub(sent);
+        Some(CountedSample {
+            accumulation: late.wrapping_sub(left) as i32,
+            arriving_bps: f64::from(arrived) * 8.0 / elapsed.as_secs_f64().max(1e-9),
+            elapsed,
+            explained_us: i64::from(report.marker.explained_us.wrapping_sub(self.explained_us) as i32) + drift_us,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control_loop::LoopEgress;
+    use alloc::vec;
+    use alloc::vec::Vec;
+    use weft_units::Rng;
+
+    const T: Duration = Duration::from_millis(20);
+
+    /// A packet of a random flow: departure and arrival in microseconds, and bytes. It is lost if it has no arrival.
+    struct Crossing {
+        left_us: u64,
+        arrived_us: Option<u64>,
+        bytes: u32,
+    }
+
+    /// Draws a flow over a path of 7 ms with a queue that keeps order, and with loss.
+    fn crossings(rng: &mut Rng) -> Vec<Crossing> {
+        let (mut left_us, mut last_us) = (0, 0);
+        let burst_us = 1 + rng.below(8_000);
+        (0..600)
+            .map(|_| {
+                left_us += rng.below(burst_us);
+                let arrival = (left_us + 7_000 + rng.below(12_000)).max(last_us + 1);
+                let is_lost = rng.below(20) == 0;
+                last_us = if is_lost { last_us } else { arrival };
+                Crossing { left_us, arrived_us: (!is_lost).then_some(arrival), bytes: 40 + rng.below(1_460) as u32 }
+            })
+            .collect()
+    }
+
+    /// Passes the flow through both ends. Every 25th packet carries a marker, the first one restarts the intervals.
+    ///
+    /// Returns the samples with the number of the marker's packet.
+    fn samples(flow: &[Crossing]) -> Vec<(usize, u32, CountedSample)> {
+        let (mut sent, mut egress, mut at_egress) = (SentIntervals::default(), LoopEgress::default(), 0);
+        let (mut bytes, mut found) = (0u32, Vec::new());
+        let mut markers: Vec<Option<Marker>> = vec![None; flow.len()];
+        let departures = flow.iter().enumerate().map(|(number, packet)| (packet.left_us, false, number));
+        let arrivals = flow.iter().enumerate().filter_map(|(number, packet)| Some((packet.arrived_us?, true, number)));
+        let mut events: Vec<(u64, bool, usize)> = departures.chain(arrivals).collect();
+        events.sort_unstable();
+        for (at_us, is_arrival, number) in events {
+            let (now, packet) = (Instant::from_micros(at_us), &flow[number]);
+            sent.on_time(now, bytes);
+            if !is_arrival {
+                bytes = bytes.wrapping_add(packet.bytes);
+                markers[number] = (number % 25 == 0).then(|| {
+                    let plain = Marker { sequence: number as u32 + 1, bytes, ..Marker::default() };
+                    Marker { counting: Some(sent.on_marker(now, &plain, T, Duration::from_secs(9))), ..plain }
+                });
+                continue;
+            }
+            egress.on_time(now);
+            egress.on_packet(packet.bytes, false);
+            at_egress += 1;
+            if let Some(report) = markers[number].and_then(|marker| egress.on_marker(now, marker))
+                && let Some(sample) = sent.measure(&report)
+            {
+                found.push((number, report.count.map_or(0, |count| count.intervals), sample));
+            }
+        }
+        assert!(at_egress > 400);
+        found
+    }
+
+    #[test]
+    fn a_count_is_what_left_and_has_not_arrived() {
+        let mut rng = Rng::new(4);
+        let mut compared = 0;
+        for _ in 0..300 {
+            let mut flow = crossings(&mut rng);
+            // The marker that starts the intervals must arrive, and before everything else.
+            flow[0].arrived_us = Some(7_000);
+            let (started_us, arrived_us) = (flow[0].left_us, 7_000);
+            for (number, intervals, sample) in samples(&flow) {
+                let end_us = u64::from(intervals) * T.as_micros() as u64;
+                let left: u32 = flow.iter().filter(|p| p.left_us < started_us + end_us).map(|p| p.bytes).sum();
+                let arrived = flow.iter().filter(|p| p.arrived_us.is_some_and(|at| at < arrived_us + end_us));
+                let arrived: u32 = arrived.map(|p| p.bytes).sum();
+                // The marker shows the losses before it.
+                let lost = flow[..=number].iter().filter(|p| p.arrived_us.is_none()).map(|p| p.bytes).sum::<u32>();
+                let expected = left as i32 - arrived as i32 - lost as i32;
+                assert_eq!(sample.accumulation, expected, "packet {number}, interval {intervals}");
+                compared += 1;
+            }
+        }
+        assert!(compared > 1_000, "{compared}");
+    }
+
+    #[test]
+    fn intervals_start_anew_on_request_and_when_nothing_answers() {
+        let mut sent = SentIntervals::default();
+        let at = Instant::from_millis;
+        let marker = |sequence| Marker { sequence, ..Marker::default() };
+        let rtt = Duration::from_millis(50);
+        assert!(sent.on_marker(at(0), &marker(1), T, rtt).restarts);
+        assert!(!sent.on_marker(at(20), &marker(2), T, rtt).restarts);
+        assert!(sent.on_marker(at(181), &marker(3), T, rtt).restarts, "no report for two round trips and four T");
+        let report = |sequence, restarted_by, intervals, bytes| LoopReport {
+            marker: marker(sequence),
+            count: Some(IntervalCount { restarted_by, intervals, bytes }),
+            ..LoopReport::default()
+        };
+        sent.on_time(at(300), 0);
+        assert_eq!(sent.measure(&report(2, 1, 5, 0)), None, "of earlier intervals");
+        assert_eq!(sent.measure(&report(3, 3, 0, 0)), None, "the first count has none before it");
+        assert_eq!(sent.measure(&report(4, 3, 9, 500)), None, "of intervals that are not over here");
+        assert!(!sent.on_marker(at(300), &marker(5), T, rtt).restarts);
+        sent.restart();
+        assert!(sent.on_marker(at(310), &marker(6), T, rtt).restarts);
+        assert!(sent.on_marker(at(320), &marker(7), T * 2, rtt).restarts, "another T");
+    }
+}
