@@ -1,4 +1,4 @@
-//! Access: which packets of peers may enter, and the reports about those that may not.
+//! Access to hosts: which packets of peers may enter, and the reports about those that may not.
 //!
 //! A leaving packet of a host here is noted, an arriving packet is judged when it is in order ([`crate::peer`]). Without
 //! rules, nothing is judged.
@@ -29,11 +29,11 @@ pub struct AccessGate {
     unreported: u64,
 }
 
-/// Access at this node: `None` if there are no rules.
+/// Access to the hosts of this node: `None` if there are no rules.
 #[derive(Default)]
-pub struct Access(pub Option<Box<AccessGate>>);
+pub struct HostAccess(pub Option<Box<AccessGate>>);
 
-impl Access {
+impl HostAccess {
     /// Applies rules, or removes them. The flows that the filter knows stay, if the rules let them in.
     ///
     /// The caller then sets the peers.

@@ -1,10 +1,11 @@
 //! Parsing of TOML into a [`Config`]: the tables and their keys.
 
 use super::diagnose::{Report, Severity};
+use super::limits::{cap_hours, quota};
 use super::read::{At, Choice, Section};
 use super::{
-    Config, Link, LinkChoice, Mtu, Node, Peer, Tun, access, allow, cap_hours, exit, flows, host_name, metrics, network,
-    out, policy, prefix, proxy, quota, route, routing, signal, tcp, tcp_er, vpn,
+    Config, Link, LinkChoice, Mtu, Node, Peer, Tun, access, allow, exit, flows, host_name, metrics, network, out,
+    policy, prefix, proxy, route, routing, signal, tcp, tcp_er, vpn,
 };
 use crate::escape::is_active;
 use std::convert::Infallible;

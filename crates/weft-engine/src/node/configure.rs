@@ -1,9 +1,11 @@
-//! Configuration of peers and VPNs: applied at the start and changed by reloads.
+//! Configuration of peers, VPNs and rules of access: applied at the start and changed by reloads.
 //!
 //! A reload is checked as a whole before anything changes. Peers are matched by key and VPNs by id, so that unchanged
 //! ones keep their sessions, paths and queues.
 
 use super::*;
+use crate::api::AccessConfig;
+use weft_flows::allow::NodeGroups;
 use weft_units::planted::{self, Fault};
 
 impl Engine {
@@ -156,6 +158,39 @@ impl Engine {
         self.give_entries(now, peer);
         self.set_routes(now);
         self.refresh_access(peer);
+    }
+
+    /// Sets the rules of access, or removes them.
+    ///
+    /// Without rules every packet of a peer may enter. Call it after the peers and the trust were set.
+    pub fn set_access(&mut self, config: Option<AccessConfig>) {
+        self.hosts.access.set(config, self.rng.next_u64());
+        for index in 0..self.peers.len() {
+            self.refresh_access(PeerId(index as u16));
+        }
+    }
+
+    /// Tells the rules of access the name and the groups of a peer.
+    pub(super) fn refresh_access(&mut self, id: PeerId) {
+        if self.hosts.access.0.is_none() {
+            return;
+        }
+        let present = self.peers.get(usize::from(id.0)).filter(|peer| self.is_present(peer));
+        let member = present.map(|peer| {
+            let groups = match self.trust.certificate_of(id) {
+                Some(certificate) => certificate.claims().groups.clone(),
+                None => self.configured_groups(&peer.config.public_key),
+            };
+            NodeGroups { name: peer.config.name.clone(), groups }
+        });
+        if let Some(gate) = &mut self.hosts.access.0 {
+            gate.filter.set_peer(id, member.as_ref());
+        }
+    }
+
+    fn configured_groups(&self, key: &PublicKey) -> Vec<String> {
+        let groups = self.hosts.access.0.iter().flat_map(|gate| &gate.groups);
+        groups.filter(|(of, _)| of == key).flat_map(|(_, groups)| groups.iter().cloned()).collect()
     }
 
     pub(super) fn set_weights(&mut self, weights: Option<Vec<(String, u32)>>) -> Result<(), CommandError> {

@@ -4,7 +4,6 @@
 //! A datagram is opened and handed to the peer that sealed it. Outputs are polled from the peers in turn. The node
 //! itself never decides which path a unit takes; the peer does.
 
-mod access;
 mod certified;
 mod configure;
 mod detours;
@@ -35,7 +34,7 @@ mod transit;
 mod tun;
 mod wrap;
 
-use crate::access::Access;
+use crate::access::HostAccess;
 use crate::api::{
     Command, CommandError, ConfigError, EngineConfig, Event, LinkConfig, LinkEvent, PeerConfig, Received, SignalConfig,
     Transmit, VpnChange, VpnConfig, VpnError, Weights,
@@ -90,6 +89,8 @@ struct HostSide {
     unroutable_packets: u64,
     no_buffer_packets: u64,
     flows: Flowing,
+    /// Rules of access to the hosts.
+    access: HostAccess,
     /// Part of the paths' rate that may be guaranteed, if flow state is kept.
     reservable: Option<f64>,
 }
@@ -120,7 +121,6 @@ pub struct Engine {
     signal: Signalling,
     relaying: Relaying,
     trust: Trust,
-    access: Access,
     overlay: Overlaying,
     handshakes: Handshakes,
     rng: Rng,
@@ -160,7 +160,6 @@ impl Engine {
             signal: Signalling::default(),
             relaying: Relaying::default(),
             trust: Trust::new(&config.accepted_stamps),
-            access: Access::default(),
             overlay: Overlaying::default(),
             handshakes: Handshakes::new(now, Stamps::new(config.stamp_base)),
             events: Events::default(),
@@ -172,6 +171,7 @@ impl Engine {
                 written: 0,
                 unroutable_packets: 0,
                 no_buffer_packets: 0,
+                access: HostAccess::default(),
                 flows: Flowing::new(rng.split(u64::from(u32::MAX) + 1).next_u64()),
                 reservable: None,
             },
@@ -245,7 +245,7 @@ impl Engine {
             signal: &mut self.signal,
             flows: &mut self.hosts.flows,
             trust: &mut self.trust,
-            access: &mut self.access,
+            access: &mut self.hosts.access,
             links: &self.links,
             bulletin: &self.relaying.bulletin,
         };
@@ -344,7 +344,7 @@ impl Engine {
             signal: &mut self.signal,
             flows: &mut self.hosts.flows,
             trust: &mut self.trust,
-            access: &mut self.access,
+            access: &mut self.hosts.access,
             links: &self.links,
             bulletin: &self.relaying.bulletin,
         };

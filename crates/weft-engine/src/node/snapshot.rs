@@ -1,7 +1,9 @@
 //! Copies the node's state, for status output and metrics.
 
 use super::Engine;
-use crate::api::{MemberSnapshot, PathSnapshot, PayloadRate, PeerSnapshot, ReachSnapshot, Snapshot, VpnSnapshot};
+use crate::api::{
+    AccessTotals, MemberSnapshot, PathSnapshot, PayloadRate, PeerSnapshot, ReachSnapshot, Snapshot, VpnSnapshot,
+};
 use crate::peer::{FLOWS_SHOWN, Peer};
 use crate::vpn::Vpn;
 use alloc::string::ToString;
@@ -72,6 +74,17 @@ impl Engine {
 }
 
 impl Engine {
+    /// Returns the counters of the rules of access, or `None` if there are no rules.
+    pub fn access_totals(&self, now: Instant) -> Option<AccessTotals> {
+        let gate = self.hosts.access.0.as_ref()?;
+        Some(AccessTotals {
+            rules: gate.filter.rules().rules().len(),
+            flows: gate.filter.flows(now),
+            drops: gate.filter.drops(),
+            last: gate.last,
+        })
+    }
+
     /// Returns all VPNs by id, the default one first. [`Snapshot`] omits them because there may be very many.
     pub fn vpns(&self) -> Vec<VpnSnapshot> {
         let default = self.vpns.get(VpnId::DEFAULT).map(|vpn| (VpnId::DEFAULT, vpn));

@@ -5,7 +5,7 @@
 use super::inbound::egress::{Arrived, Output};
 use super::signalling::{may_carry, signal_in};
 use super::{Context, PeerCounters};
-use crate::access::Access;
+use crate::access::HostAccess;
 use crate::api::Event;
 use crate::flows::{Flowing, Seen};
 use crate::signal::{Offer, Place, Room};
@@ -27,7 +27,7 @@ pub(super) struct Egress<'a> {
     pool: &'a mut Pool,
     vpns: &'a mut Vpns,
     flows: &'a mut Flowing,
-    access: &'a mut Access,
+    access: &'a mut HostAccess,
     peer: PeerId,
     now: Instant,
     signals: Option<(&'a mut Room, &'a mut Offer)>,

@@ -40,7 +40,7 @@ pub use ports::PortSide;
 pub use receive::Datagram;
 pub use snapshot::FLOWS_SHOWN;
 
-use crate::access::Access;
+use crate::access::HostAccess;
 use crate::api::{Event, PeerConfig, QueueKind, Schedule, WrrOrder};
 use crate::flows::Flowing;
 use crate::links::Links;
@@ -88,7 +88,7 @@ pub struct Context<'a> {
     pub signal: &'a mut Signalling,
     pub flows: &'a mut Flowing,
     pub trust: &'a mut Trust,
-    pub access: &'a mut Access,
+    pub access: &'a mut HostAccess,
     pub links: &'a Links,
     pub bulletin: &'a Bulletin,
 }

@@ -7,7 +7,7 @@
 use super::compiled::{AllowRules, PartyRows};
 use super::fragments::{AdmittedPackets, DividedPacket};
 use super::rule::NodeGroups;
-use super::tracked::{FlowEnds, TrackedFlow, TrackedFlows};
+use super::tracked::{FlowPair, TrackedFlow, TrackedFlows};
 use alloc::vec::Vec;
 use weft_units::{Instant, PeerId, VpnId};
 use weft_wire::ip::{FlowKey, IpView, TcpFlags, protocol};
@@ -55,7 +55,7 @@ impl AccessDrops {
     }
 }
 
-/// Whether a packet may enter.
+/// Decision about a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AccessVerdict {
     /// It may enter.
@@ -151,7 +151,7 @@ impl AccessFilter {
     /// Notes a packet of a host here that leaves for `peer`, so that its answers may enter.
     pub fn on_leaving(&mut self, now: Instant, peer: PeerId, vpn: VpnId, packet: &IpView<'_>) {
         let Some(key) = key_of(packet) else { return };
-        let (ends, is_low) = FlowEnds::of(vpn, &key);
+        let (ends, is_low) = FlowPair::of(vpn, &key);
         if let Some(flow) = self.flows.get(now, &ends) {
             return flow.on_packet(now, is_low, flags(packet));
         }
@@ -204,7 +204,7 @@ impl AccessFilter {
         if let Some(about) = packet.quoted_flow() {
             return self.is_about_known(now, beyond, vpn, packet, &about) || self.begin(now, beyond, vpn, packet, key);
         }
-        let (ends, is_low) = FlowEnds::of(vpn, key);
+        let (ends, is_low) = FlowPair::of(vpn, key);
         let Some(flow) = self.flows.get(now, &ends).map(|flow| *flow) else {
             return self.begin(now, beyond, vpn, packet, key);
         };
@@ -240,7 +240,7 @@ impl AccessFilter {
             return false;
         }
         if begins(packet) {
-            let (ends, is_low) = FlowEnds::of(vpn, key);
+            let (ends, is_low) = FlowPair::of(vpn, key);
             let mut flow = TrackedFlow::new(now, ends, is_low, Some(beyond.from), beyond.toward);
             flow.generation = self.generation;
             flow.on_packet(now, is_low, flags(packet));
@@ -258,7 +258,7 @@ impl AccessFilter {
         packet: &IpView<'_>,
         about: &FlowKey,
     ) -> bool {
-        let (ends, is_low) = FlowEnds::of(vpn, about);
+        let (ends, is_low) = FlowPair::of(vpn, about);
         let Some(flow) = self.flows.get(now, &ends).map(|flow| *flow) else { return false };
         // The quoted packet went from the receiver of the error, over the node that sends the error.
         let is_first = is_low == flow.low_began;

@@ -1,4 +1,4 @@
-//! What a rule of access names.
+//! The parts of a rule of access.
 
 use crate::rules::FlowPrefix;
 use alloc::string::String;

@@ -28,32 +28,32 @@ const ICMP: Duration = Duration::from_secs(60);
 
 /// A flow without direction: its ends in a fixed order.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) struct FlowEnds {
+pub(super) struct FlowPair {
     vpn: VpnId,
     protocol: u8,
     low: (IpAddr, u16),
     high: (IpAddr, u16),
 }
 
-impl FlowEnds {
+impl FlowPair {
     /// Returns the ends of a packet's flow, and true if its sender is the low one.
-    pub fn of(vpn: VpnId, key: &FlowKey) -> (FlowEnds, bool) {
+    pub fn of(vpn: VpnId, key: &FlowKey) -> (FlowPair, bool) {
         let (src, dst) = ((key.src, key.src_port), (key.dst, key.dst_port));
         let is_low = src <= dst;
         let (low, high) = if is_low { (src, dst) } else { (dst, src) };
-        (FlowEnds { vpn, protocol: key.protocol, low, high }, is_low)
+        (FlowPair { vpn, protocol: key.protocol, low, high }, is_low)
     }
 }
 
 /// Node behind which a flow began: a peer, or `None` for hosts here.
-pub(super) type Owner = Option<PeerId>;
+pub(super) type FlowOwner = Option<PeerId>;
 
 /// A flow that the filter knows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TrackedFlow {
-    ends: FlowEnds,
+    ends: FlowPair,
     used_at: Instant,
-    pub owner: Owner,
+    pub owner: FlowOwner,
     /// Peer behind which the flow's destination lies; `None` for hosts here.
     pub toward: Option<PeerId>,
     /// Number of the rules by which the flow was let in last.
@@ -70,7 +70,7 @@ pub(super) struct TrackedFlow {
 
 impl TrackedFlow {
     /// Returns a flow whose first packet is known now.
-    pub fn new(now: Instant, ends: FlowEnds, low_began: bool, owner: Owner, toward: Option<PeerId>) -> TrackedFlow {
+    pub fn new(now: Instant, ends: FlowPair, low_began: bool, owner: FlowOwner, toward: Option<PeerId>) -> TrackedFlow {
         TrackedFlow {
             ends,
             used_at: now,
@@ -122,13 +122,13 @@ impl TrackedFlows {
     }
 
     /// Returns the first place of the set of these ends, and their tag.
-    fn set_of(&self, ends: &FlowEnds) -> (usize, u32) {
+    fn set_of(&self, ends: &FlowPair) -> (usize, u32) {
         let hash = self.hash.hash64(ends);
         (hash as usize % SETS * WAYS, (hash >> 32) as u32)
     }
 
     /// Returns the flow with these ends.
-    pub fn get(&mut self, now: Instant, ends: &FlowEnds) -> Option<&mut TrackedFlow> {
+    pub fn get(&mut self, now: Instant, ends: &FlowPair) -> Option<&mut TrackedFlow> {
         let (start, tag) = self.set_of(ends);
         let place = (start..start + WAYS).find(|place| {
             self.tags.get(*place) == Some(&tag)
@@ -160,8 +160,8 @@ impl TrackedFlows {
 /// Returns the place in a full set that a new flow of `owner` takes: the oldest of the owner with most places.
 ///
 /// The new flow counts for its owner, so that a node with as many places as another displaces its own.
-fn displaced(set: &[Option<TrackedFlow>], owner: Owner) -> usize {
-    let owned = |by: Owner| set.iter().flatten().filter(|flow| flow.owner == by).count() + usize::from(by == owner);
+fn displaced(set: &[Option<TrackedFlow>], owner: FlowOwner) -> usize {
+    let owned = |by: FlowOwner| set.iter().flatten().filter(|flow| flow.owner == by).count() + usize::from(by == owner);
     let flows = set.iter().enumerate().filter_map(|(at, slot)| Some((at, slot.as_ref()?)));
     let heaviest = flows.max_by_key(|(_, flow)| (owned(flow.owner), core::cmp::Reverse(flow.used_at)));
     heaviest.map_or(0, |(at, _)| at)

@@ -280,6 +280,7 @@ impl EngineSite {
             | Event::NotTried { .. }
             | Event::Joined { .. }
             | Event::Left { .. }
+            | Event::Denied { .. }
             | Event::Refused { .. }
             | Event::Unmet { .. }
             | Event::ClaimRefused { .. }

@@ -14,7 +14,6 @@ mod doctor;
 mod drill;
 mod experiments;
 mod explain;
-mod guard;
 mod history;
 mod init;
 mod invite;
@@ -62,7 +61,7 @@ pub fn run(cli: Cli) -> Result<Outcome, Failure> {
         Command::Doctor { config, json, .. } => doctor::doctor(config.as_deref(), Path::new(DEFAULT_CONFIG), json),
         Command::Bugreport(arguments) => bugreport::bugreport(&arguments),
         Command::Up { config, verbose, quiet } => up::up(&config, Level::of(verbose, quiet)),
-        Command::Guard { config } => guard::guard(&config),
+        Command::Guard { config } => up::guard(&config),
         Command::TcpEr { grants } => tcp_er::hold(&grants),
         Command::Signal { config, check: true, .. } => signal::check(&config),
         Command::Signal { config, verbose, quiet, .. } => signal::run(&config, Level::of(verbose, quiet)),

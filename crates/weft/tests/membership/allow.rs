@@ -12,7 +12,7 @@ while True:
     client, _ = listener.accept()
     client.sendall(b'port ' + sys.argv[2].encode() + b'\n')
     client.close()" 10.9.0.2 $1 & servers="$servers $!"; }
-    reach() { ip netns exec home timeout 2 python3 -c "
+    reach() { ip netns exec home timeout 20 python3 -c "
 import socket, sys
 try:
     print(socket.create_connection(('10.9.0.2', int(sys.argv[1])), 1).recv(100).decode().strip())

@@ -1,4 +1,4 @@
-//! Whether a flow may enter: the question of `[[allow-test]]` and of `weft acl test`.
+//! Questions about whether a flow may enter: those of `[[allow-test]]` and of `weft acl test`.
 
 use super::own_groups;
 use crate::config::{Config, Peer, host_bits, vpn_number};
@@ -43,7 +43,7 @@ impl AllowAnswer {
 }
 
 /// One end of the flow: its node and its address.
-struct End {
+struct AskedEnd {
     node: NodeGroups,
     address: Option<IpAddr>,
 }
@@ -86,8 +86,8 @@ impl AllowQuestion {
 }
 
 /// Returns the node and the address that parties describe together.
-fn end(parties: &[Party], config: &Config, own: &NodeGroups, key: &str) -> Result<End, String> {
-    let mut end = End { node: NodeGroups::default(), address: None };
+fn end(parties: &[Party], config: &Config, own: &NodeGroups, key: &str) -> Result<AskedEnd, String> {
+    let mut end = AskedEnd { node: NodeGroups::default(), address: None };
     for party in parties {
         match party {
             Party::Any => return Err(format!("`{key}` needs a node, a group or an address, not `any`")),
@@ -127,7 +127,7 @@ fn owner(address: Option<IpAddr>, config: &Config, own: &NodeGroups) -> String {
 
 /// Returns the address of an end. An address that is not given is that of the node, or one that no prefix but a default
 /// route contains.
-fn place(end: &End, config: &Config, own: &NodeGroups, is_ipv4: bool) -> IpAddr {
+fn place(end: &AskedEnd, config: &Config, own: &NodeGroups, is_ipv4: bool) -> IpAddr {
     if let Some(address) = end.address {
         return address;
     }

@@ -104,10 +104,10 @@ fn one_subnet(addresses: &LinkAddresses, arp_is_strict: bool) -> Vec<Check> {
 }
 
 /// A neighbour in the kernel's table: its address, its hardware address, and the link.
-type Neighbour = (Ipv4Addr, String, String);
+type KnownNeighbour = (Ipv4Addr, String, String);
 
 /// Reads `/proc/net/arp`. Entries without a hardware address are left out.
-fn neighbours(text: &str) -> Vec<Neighbour> {
+fn neighbours(text: &str) -> Vec<KnownNeighbour> {
     let line = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
         let [address, _, flags, hardware, _, link] = words[..] else { return None };
@@ -129,7 +129,7 @@ fn routers(text: &str) -> BTreeSet<(String, Ipv4Addr)> {
 }
 
 /// Checks for two links whose router is one machine: both fail with it.
-fn one_router(neighbours: &[Neighbour], routers: &BTreeSet<(String, Ipv4Addr)>, names: &[&str]) -> Vec<Check> {
+fn one_router(neighbours: &[KnownNeighbour], routers: &BTreeSet<(String, Ipv4Addr)>, names: &[&str]) -> Vec<Check> {
     let mut links_of: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for (_, hardware, link) in neighbours.iter().filter(|(_, _, link)| names.contains(&link.as_str())) {
         links_of.entry(hardware).or_default().insert(link);

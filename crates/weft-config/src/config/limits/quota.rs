@@ -1,7 +1,7 @@
 //! `[[link]] quota`: how much data a link may carry in a day or a month, and what happens when that is used up.
 
-use super::names;
-use super::read::{At, Section};
+use crate::config::names;
+use crate::config::read::{At, Section};
 
 /// Data that a link may carry in each period.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
