@@ -24,7 +24,7 @@ fn rows(context: &Context) -> Vec<Check> {
             claim("counts over intervals are what stands in queues", "weft-core", LIB, "intervals"),
             claim("both measures of paper 004's law", "weft-core", &["--test", "control_loop"], "accumulation::"),
             claim("markers that ask for counts, and their reports", "weft-wire", &["--test", "golden"], "marker"),
-            claim("a loop's parameters, or line, column and fix", "weft", &["--test", "config"], "loop"),
+            claim("a loop's parameters, or line, column and fix", "weft-config", &["--test", "vpn_loop"], ""),
             claim("no ACK loses what it said, with SACK or without", "weft-core", &["--test", "ack_condition"], ""),
             claim("documents tell the rows' numbers", "weft-world", &["--test", "reproduce"], "documents"),
         ],
