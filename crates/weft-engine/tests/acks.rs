@@ -3,12 +3,14 @@
 
 mod net;
 
-use net::{World, direction, inner};
+use net::{Direction, World, direction, inner};
 use weft_engine::{AckPolicy, Policy};
-use weft_units::{Duration, Rng};
+use weft_units::{Duration, Rate, Rng};
 
 const ACK: u8 = 0x10;
 const PSH: u8 = 0x08;
+/// Time that a flow's acknowledgements, except the first, may occupy a slow path ahead of bulk.
+const ACK_TIME: Duration = Duration::from_millis(6);
 /// Bytes of the header that a TUN device writes before a packet.
 const VNET: usize = 10;
 
@@ -137,6 +139,40 @@ fn whatever_is_news_arrives_once_and_in_order() {
             }
             assert_eq!(next, None, "seed {seed}: flow {flow}: something came twice or out of order");
         }
+    }
+}
+
+/// A sparse flow does not wait behind the acknowledgements of other flows that fill a slow link.
+#[test]
+fn acknowledgments_on_a_slow_way_leave_room_for_a_sparse_flow() {
+    let mut rng = Rng::new(7);
+    for _ in 0..12 {
+        let (bps, delay, flows) = (120_000 + rng.below(330_000), 1 + rng.below(40), 1 + rng.below(3) as u16);
+        let (rate, queue) = (Rate::from_bps(bps), Duration::from_millis(400));
+        let slow = Direction { rate, queue, ..direction(1, delay, 0.0) };
+        let mut world = World::new(&[slow], &Policy::default());
+        world.run_for(Duration::from_secs(1));
+        // A burst of bulk shows the link's rate.
+        (0..40).for_each(|n| world.send_raw(0, &segment(6_000, n, ACK | PSH, false, 1_300)));
+        world.run_for(Duration::from_secs(9));
+        let (mut waits, mut asked) = (Vec::new(), 0);
+        for n in 0..8_000_u32 {
+            for port in 0..flows {
+                world.send_raw(0, &segment(4_000 + port, n * 1_000, ACK, false, 0));
+            }
+            if n % 200 == 0 {
+                world.send_raw(0, &segment(5_000, n, ACK | PSH, false, 20));
+                asked += u32::from(n >= 4_000);
+            }
+            world.run_for(Duration::from_millis(1));
+            let sparse = arrived(&mut world).into_iter().filter(|(_, port, sent)| *port == 5_000 && *sent >= 4_000);
+            waits.extend(sparse.map(|(at, _, sent)| at - Duration::from_millis(10_000 + u64::from(sent) + delay)));
+        }
+        waits.sort_unstable();
+        assert!(waits.len() as u32 + 2 >= asked, "{} of {asked} arrived", waits.len());
+        let packet = Rate::from_bps(bps).time_for(130);
+        let (typical, allowed) = (waits[waits.len() / 2], ACK_TIME + packet * 4);
+        assert!(typical <= allowed, "{bps} bit/s, {delay} ms, {flows} flows: {typical:?}, allowed {allowed:?}");
     }
 }
 

@@ -2,7 +2,8 @@
 #![allow(missing_docs)]
 
 use proptest::prelude::*;
-use weft_wire::ip::pure_ack;
+use std::collections::{BTreeMap, BTreeSet};
+use weft_wire::ip::{PureAck, pure_ack};
 
 fn packet(ack: u32, byte_12: u8, flags: u8, options: &[u8], data: usize) -> Vec<u8> {
     let total = 40 + options.len() + data;
@@ -50,16 +51,106 @@ fn only_what_acknowledges_and_nothing_else_is_one() {
     assert_eq!(pure_ack(&with_ip_option), None, "options of the IP header");
 }
 
+/// An acknowledgment of the modelled receiver, and what it says.
+struct Said {
+    ack: PureAck,
+    /// Numbers of the segments that it acknowledges.
+    acknowledged: BTreeSet<u32>,
+    has_sack: bool,
+    /// True if it reports that a segment arrived twice.
+    is_duplicate: bool,
+    /// True if the segment had no room for all SACK blocks.
+    is_cut: bool,
+}
+
+/// A receiver with SACK and D-SACK (RFC 2018, RFC 2883) that acknowledges each segment.
+#[derive(Default)]
+struct Receiver {
+    /// Arrival order of the segments received, by their numbers.
+    at: BTreeMap<u32, usize>,
+}
+
+/// Bytes of a modelled segment.
+const SEGMENT: u32 = 1_000;
+
+impl Receiver {
+    /// Receives a segment. `base` is the sequence number of segment 0.
+    fn receive(&mut self, segment: u32, base: u32) -> Said {
+        let is_duplicate = self.at.contains_key(&segment);
+        let order = self.at.len();
+        self.at.entry(segment).or_insert(order);
+        let next = (0..).find(|n| !self.at.contains_key(n)).unwrap();
+        let mut runs: Vec<(u32, u32)> = Vec::new();
+        for n in self.at.keys().filter(|n| **n > next) {
+            match runs.last_mut() {
+                Some(run) if run.1 == *n => run.1 += 1,
+                _ => runs.push((*n, n + 1)),
+            }
+        }
+        // The block with the newest segment comes first.
+        runs.sort_by_key(|run| core::cmp::Reverse((run.0..run.1).map(|n| self.at[&n]).max()));
+        let mut blocks = runs.clone();
+        if is_duplicate {
+            blocks.retain(|run| !(run.0..run.1).contains(&segment));
+            blocks.splice(0..0, [(segment, segment + 1)]);
+            blocks.splice(1..1, runs.iter().copied().filter(|run| (run.0..run.1).contains(&segment)));
+        }
+        let is_cut = blocks.len() > 4;
+        blocks.truncate(4);
+        let seq = |n: u32| base.wrapping_add(n * SEGMENT);
+        let mut options = if blocks.is_empty() { vec![] } else { vec![1, 1, 5, 2 + 8 * blocks.len() as u8] };
+        options.extend(blocks.iter().flat_map(|run| [seq(run.0), seq(run.1)]).flat_map(u32::to_be_bytes));
+        let acknowledged = (0..next).chain(blocks.iter().flat_map(|run| run.0..run.1)).collect();
+        let ack = pure_ack(&packet(seq(next), 0, 0x10, &options, 0)).unwrap();
+        Said { ack, acknowledged, has_sack: !runs.is_empty(), is_duplicate, is_cut }
+    }
+}
+
 proptest! {
-    /// A later acknowledgment replaces an earlier one and never the reverse.
+    /// A later acknowledgment without SACK replaces an earlier one and never the reverse.
     ///
     /// This holds even where sequence numbers wrap.
     #[test]
-    fn the_later_replaces_the_earlier(ack: u32, ahead in 1..1_u32 << 31, sacks: [bool; 2]) {
-        let [older, newer] = [(ack, sacks[0]), (ack.wrapping_add(ahead), sacks[1])]
-            .map(|(ack, has_sack)| pure_ack(&packet(ack, 0, 0x10, if has_sack { SACK } else { TIMESTAMPS }, 0)).unwrap());
-        prop_assert_eq!(newer.replaces(&older), !sacks[0]);
-        prop_assert!(!older.replaces(&newer) && !older.replaces(&older));
+    fn the_later_replaces_the_earlier(ack: u32, ahead in 1..1_u32 << 31) {
+        let [older, newer] =
+            [ack, ack.wrapping_add(ahead)].map(|ack| pure_ack(&packet(ack, 0, 0x10, TIMESTAMPS, 0)).unwrap());
+        prop_assert!(newer.replaces(&older) && !older.replaces(&newer) && !older.replaces(&older));
+    }
+
+    /// An acknowledgment is replaced only by one that says all of it and more. While SACK has room, the next one does.
+    ///
+    /// The segments arrive with losses, retransmissions and duplicates.
+    #[test]
+    fn what_sack_says_is_replaced_only_where_it_is_said_again(
+        base: u32, fates in prop::collection::vec((0..8_u8, 0..12_u32), 2..40)
+    ) {
+        let mut arrivals = Vec::new();
+        for (n, (fate, late)) in (0..).zip(&fates) {
+            let lost = *fate == 0;
+            arrivals.push((if lost { n + 6 + late } else { n }, n));
+            if *fate == 1 {
+                arrivals.push((n + late, n));
+            }
+        }
+        arrivals.sort_unstable();
+        let mut receiver = Receiver::default();
+        let said: Vec<Said> = arrivals.iter().map(|(_, n)| receiver.receive(*n, base)).collect();
+        for (at, older) in said.iter().enumerate() {
+            for newer in &said[at + 1..] {
+                let says_all = newer.acknowledged.is_superset(&older.acknowledged);
+                if newer.ack.replaces(&older.ack) {
+                    let says_more = newer.acknowledged.len() > older.acknowledged.len() || newer.is_duplicate;
+                    prop_assert!(says_all && says_more);
+                    prop_assert!(!older.is_duplicate);
+                }
+                prop_assert!(!older.ack.replaces(&newer.ack));
+            }
+            let Some(newer) = said.get(at + 1) else { continue };
+            let is_plain_repeat = older.acknowledged.len() as u32 > 0 && !older.has_sack && newer.has_sack;
+            if !older.is_duplicate && !newer.is_duplicate && !older.is_cut && !newer.is_cut && !is_plain_repeat {
+                prop_assert!(newer.ack.replaces(&older.ack), "{:?} {:?}", older.ack, newer.ack);
+            }
+        }
     }
 
     /// Both IP versions yield the same result. An IPv6 packet with extension headers is never a pure acknowledgment.

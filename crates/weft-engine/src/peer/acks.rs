@@ -8,6 +8,7 @@ use super::{Context, Peer};
 use crate::api::AckPolicy;
 use crate::units::Segment;
 use weft_core::flow::ack_condition::{AckView, DELAYED_ACK};
+use weft_core::pool::Pool;
 use weft_core::queue::Arrival;
 use weft_units::{Duration, FlowId};
 use weft_wire::ip::{IpView, TcpOption, pure_ack};
@@ -15,6 +16,11 @@ use weft_wire::virtio::VNET_HEADER_LEN;
 
 /// Maximum number of SACK blocks in one segment. Standard: as many as fit into the TCP options (RFC 2018 §3).
 const MAX_SACK_BLOCKS: usize = 4;
+
+/// True if a segment is one packet that only acknowledges.
+pub(super) fn is_pure_ack(pool: &Pool, segment: &Segment) -> bool {
+    segment.is_tcp && segment.shape.segments() == 1 && pure_ack(segment.packet(pool)).is_some()
+}
 
 impl Peer {
     /// Replaces the flow's last queued packet if a newer acknowledgement makes it superfluous.

@@ -4,6 +4,7 @@
 //! it is committed to a path. A held unit therefore stays in the flow queue, where the AQM can drop it without a gap
 //! in the sequence.
 
+use super::acks::is_pure_ack;
 use super::outbound::LastSlice;
 use super::outbound::age::is_useless;
 use super::{Context, Peer};
@@ -24,6 +25,11 @@ use weft_wire::loop_data::{Marker, OfRun};
 /// Maximum number of bytes that a sparse flow may have queued on paths: one full packet. Standard: the quantum of RFC
 /// 8290.
 const SPARSE_BYTES: u32 = 1_514;
+/// Maximum time that a flow's acknowledgements, except the first, may take on the fastest path ahead of bulk.
+///
+/// On a path a newer acknowledgement cannot replace them, and other sparse flows wait for them. Derived: the slack with
+/// which the scheduler commits bulk. It matters below 2 Mbit/s.
+const ACK_TIME: Duration = Duration::from_millis(6);
 /// Least time until a unit expires, for bulk. A later unit is useless, because the receiver no longer waits for it.
 const DEADLINE_MIN: Duration = Duration::from_millis(100);
 /// Least time until a unit of a sparse flow expires.
@@ -70,7 +76,7 @@ impl Peer {
             return true;
         }
         let fixed = !matches!(self.dispatch.scheduler, Scheduler::EarliestDelivery(_));
-        let sparse = head.sparse && self.committed_bytes(flow) + head.bytes <= SPARSE_BYTES;
+        let sparse = head.sparse && self.may_overtake(cx.pool, flow, head.bytes);
         let urgent = sparse && !fixed && !self.is_crowded();
         let late_after = self.recovery.hold_announced.max(if sparse { DEADLINE_SPARSE } else { DEADLINE_MIN });
         let bytes = head.bytes + (DATA_OVERHEAD + 28) as u32;
@@ -194,6 +200,17 @@ impl Peer {
         self.dispatch.views.iter().zip(&self.paths).filter(|(view, _)| view.usable).all(|(view, path)| {
             path.queues.bytes_before(Lane::Urgent) > view.rate.bytes_in(CROWD_TIME).max(CROWD_BYTES)
         })
+    }
+
+    /// True if the head, `bytes` bytes of a sparse flow, may overtake bulk on the paths.
+    fn may_overtake(&mut self, pool: &Pool, flow: FlowId, bytes: u32) -> bool {
+        let committed = self.committed_bytes(flow);
+        if committed == 0 || committed + bytes > SPARSE_BYTES {
+            return committed + bytes <= SPARSE_BYTES;
+        }
+        let fastest = self.dispatch.views.iter().filter(|view| view.usable).map(|view| view.rate).max();
+        let is_soon = fastest.is_some_and(|rate| u64::from(committed + bytes) <= rate.bytes_in(ACK_TIME));
+        is_soon || !self.ingress.queue.head_item().is_some_and(|segment| is_pure_ack(pool, segment))
     }
 
     /// Returns the bytes that a flow has queued on paths.

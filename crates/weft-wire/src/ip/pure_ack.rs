@@ -3,6 +3,9 @@
 use super::tcp::OPTION_TIMESTAMPS;
 use super::{IpView, TcpFlags, TcpOption};
 
+/// Maximum number of SACK blocks in one segment. Standard: as many as fit into the TCP options (RFC 2018 §3).
+const MAX_SACK_BLOCKS: usize = 4;
+
 /// The acknowledgment of a TCP segment that carries nothing else.
 ///
 /// The segment has no data, no flag other than ACK, and no option other than timestamps and SACK.
@@ -10,17 +13,49 @@ use super::{IpView, TcpFlags, TcpOption};
 pub struct PureAck {
     /// Acknowledgement number of the segment.
     ack: u32,
-    /// True if the segment has SACK blocks.
-    has_sack: bool,
+    sack: [(u32, u32); MAX_SACK_BLOCKS],
+    /// Number of SACK blocks.
+    blocks: usize,
 }
 
 impl PureAck {
     /// True if this acknowledgment, sent later on the same connection, makes `older` redundant.
     ///
-    /// A sender counts duplicate acknowledgments and learns from SACK blocks, so neither is ever redundant.
+    /// It must acknowledge everything that `older` acknowledges, cumulatively or by SACK, and more. A sender without
+    /// SACK counts duplicate acknowledgments, so these stay. A D-SACK block (RFC 2883) is sent once, so it stays too.
     pub fn replaces(&self, older: &PureAck) -> bool {
-        !older.has_sack && self.ack.wrapping_sub(older.ack) as i32 > 0
+        if is_before(self.ack, older.ack) || older.has_duplicate_sack() {
+            return false;
+        }
+        let is_more = self.ack != older.ack || older.blocks > 0 && self.sack() != older.sack();
+        is_more && older.sack().iter().all(|block| self.acknowledges(*block))
     }
+
+    fn sack(&self) -> &[(u32, u32)] {
+        &self.sack[..self.blocks]
+    }
+
+    /// True if the segment reports that data arrived twice.
+    ///
+    /// The first block then lies below the acknowledgement number or within the second block.
+    fn has_duplicate_sack(&self) -> bool {
+        let Some(first) = self.sack().first() else { return false };
+        is_before(first.0, self.ack) || self.sack().get(1).is_some_and(|second| contains(*second, *first))
+    }
+
+    /// True if all of a block's data is acknowledged, cumulatively or by SACK.
+    fn acknowledges(&self, block: (u32, u32)) -> bool {
+        !is_before(self.ack, block.1) || self.sack().iter().any(|own| contains(*own, block))
+    }
+}
+
+/// True if sequence number `a` comes before `b`.
+fn is_before(a: u32, b: u32) -> bool {
+    (a.wrapping_sub(b) as i32) < 0
+}
+
+fn contains(outer: (u32, u32), inner: (u32, u32)) -> bool {
+    !is_before(inner.0, outer.0) && !is_before(outer.1, inner.1)
 }
 
 /// Returns the acknowledgment of a pure ACK packet, or `None` for any other packet.
@@ -36,13 +71,18 @@ pub fn pure_ack(packet: &[u8]) -> Option<PureAck> {
     if *ip.payload().get(12)? & 0x0f != 0 {
         return None;
     }
-    let mut has_sack = false;
+    let (mut sack, mut blocks) = ([(0, 0); MAX_SACK_BLOCKS], 0);
     for option in tcp.options() {
         match option {
-            TcpOption::Sack(_) => has_sack = true,
+            TcpOption::Sack(reported) => {
+                for (place, block) in sack.get_mut(blocks..)?.iter_mut().zip(reported) {
+                    *place = block;
+                    blocks += 1;
+                }
+            }
             TcpOption::Other { kind: OPTION_TIMESTAMPS, .. } => {}
             _ => return None,
         }
     }
-    Some(PureAck { ack: tcp.ack, has_sack })
+    Some(PureAck { ack: tcp.ack, sack, blocks })
 }
