@@ -6,6 +6,7 @@
 
 mod drill;
 mod explain;
+mod link_map;
 mod links;
 mod overlay;
 mod prefixes;
@@ -16,6 +17,7 @@ mod why;
 
 pub use drill::{Drill, DrillPath, DrillPeer};
 pub use explain::{Explanation, FlowQuestion, Granted, PathReason, PrefixMatch, SeenFlow};
+pub use link_map::{LinkMap, MapLink, MapMember, MapRoute};
 pub use links::{TcpBundle, UnusedLink};
 pub use overlay::{Overlay, OverlayContact, OverlayMember};
 pub use prefixes::{Prefix, Prefixes};

@@ -18,6 +18,7 @@ mod init;
 mod invite;
 mod join;
 mod keys;
+mod matrix;
 mod prefixes;
 mod proxy;
 mod qos;
@@ -71,8 +72,9 @@ pub fn run(cli: Cli) -> Result<Outcome, Failure> {
         Command::Reload(control) => act::reload(&control),
         Command::Status(reading) => show::show(&reading, show::status),
         Command::Paths(reading) => show::show(&reading, show::paths),
-        Command::Sense { history: Some(peer), reading } => history::history(&reading, &peer),
-        Command::Sense { history: None, reading } => show::show(&reading, show::sense),
+        Command::Sense { matrix: true, from, reading, .. } => matrix::matrix(&reading, from.as_deref()),
+        Command::Sense { history: Some(peer), reading, .. } => history::history(&reading, &peer),
+        Command::Sense { history: None, reading, .. } => show::show(&reading, show::sense),
         Command::Peer(PeerCommand::Reset { name, control }) => act::reset_peer(&name, &control),
         Command::Prefixes(arguments) => prefixes::prefixes(&arguments),
         Command::Qos(arguments) => qos::qos(&arguments),
