@@ -14,6 +14,7 @@ mod house;
 mod judge;
 mod links;
 mod one_minute;
+mod papers;
 mod play;
 mod progress;
 mod safe;
@@ -26,8 +27,8 @@ use std::process::ExitCode;
 use topic::{Context, Part, Topic};
 
 /// The topics that can be verified.
-const TOPICS: [Topic; 6] =
-    [links::TOPIC, safe::TOPIC, first_hour::TOPIC, house::TOPIC, flow_state::TOPIC, one_minute::TOPIC];
+const TOPICS: [Topic; 7] =
+    [links::TOPIC, safe::TOPIC, first_hour::TOPIC, house::TOPIC, flow_state::TOPIC, one_minute::TOPIC, papers::TOPIC];
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
