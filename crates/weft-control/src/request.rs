@@ -47,6 +47,11 @@ pub enum Request {
         /// Only the prefixes of this VPN.
         vpn: Option<String>,
     },
+    /// Returns the links between all members of the overlay, and the routes found on them.
+    LinkMap {
+        /// Only the links of this member.
+        from: Option<String>,
+    },
     /// Returns the state of flows, users and ports.
     Qos {
         /// Number of flows to return.

@@ -2,7 +2,7 @@
 
 #[cfg(doc)]
 use crate::Request;
-use crate::status::{Drill, Explanation, PathHistory, Prefixes, Qos, Status};
+use crate::status::{Drill, Explanation, LinkMap, PathHistory, Prefixes, Qos, Status};
 use crate::{AccessClient, ClientRefusals};
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +24,8 @@ pub enum Response {
     Explanation(Box<Explanation>),
     /// Response to [`Request::Prefixes`].
     Prefixes(Prefixes),
+    /// Response to [`Request::LinkMap`].
+    LinkMap(Box<LinkMap>),
     /// Response to [`Request::DrillReport`].
     Drill(Box<Drill>),
     /// Response to [`Request::Call`].

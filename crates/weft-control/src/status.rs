@@ -7,6 +7,7 @@
 mod allow;
 mod drill;
 mod explain;
+mod link_map;
 mod links;
 mod overlay;
 mod prefixes;
@@ -18,6 +19,7 @@ mod why;
 pub use allow::AllowStatus;
 pub use drill::{Drill, DrillPath, DrillPeer};
 pub use explain::{Explanation, FlowQuestion, Granted, PathReason, PrefixMatch, SeenFlow};
+pub use link_map::{LinkMap, MapLink, MapMember, MapRoute};
 pub use links::{TcpBundle, UnusedLink};
 pub use overlay::{Overlay, OverlayContact, OverlayMember};
 pub use prefixes::{Prefix, Prefixes};

@@ -25,6 +25,7 @@ mod replay;
 mod resolver;
 mod sessions;
 mod shared;
+mod signing;
 mod stack;
 mod stamps;
 mod timers;

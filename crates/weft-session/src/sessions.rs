@@ -20,6 +20,7 @@ use crate::stamps::{StampClock, StampRefusal};
 use std::collections::BTreeMap;
 use weft_units::planted::{self, Fault};
 use weft_units::{Instant, PeerId, Tournament};
+use weft_wire::certificate::SIGNATURE_LEN;
 use weft_wire::handshake::{HandshakeResponse, MAC_LEN};
 
 pub use exchange::Outcome;
@@ -220,6 +221,11 @@ impl Sessions {
     /// Returns this node's own public key.
     pub fn public_key(&self) -> PublicKey {
         self.identity.public_key()
+    }
+
+    /// Signs a message with this node's static key ([`Identity::sign`]).
+    pub fn sign(&self, label: &[u8], message: &[u8]) -> [u8; SIGNATURE_LEN] {
+        self.identity.sign(label, message)
     }
 
     /// Returns the number of the peer with this key.

@@ -19,6 +19,7 @@ pub mod header_compression;
 pub mod hop;
 pub mod inner;
 pub mod ip;
+pub mod link_map;
 pub mod loop_data;
 pub mod overlay;
 pub mod ownership;

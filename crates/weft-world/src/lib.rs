@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod diamond;
+pub mod found_routes;
 pub mod network;
 mod observers;
 pub mod overlay;

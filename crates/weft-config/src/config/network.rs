@@ -12,7 +12,7 @@ use crate::keys;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use weft_engine::{Contact, OverlayConfig, Prefix};
+use weft_engine::{Contact, MAX_FOUND_ROUTES, OverlayConfig, Prefix};
 use weft_session::{Certificate, CertificateError, PublicKey, RootPublicKey};
 
 /// Remaining validity of a certificate below which the check warns, in seconds.
@@ -31,6 +31,8 @@ pub struct Network {
     pub overlay: Option<At<bool>>,
     /// Addresses at which other nodes can call this node.
     pub endpoints: Vec<At<SocketAddr>>,
+    /// Number of routes over relays to each node that are found and kept ready.
+    pub routes: usize,
     /// First contacts in the overlay: a key and an address of each.
     pub contacts: Vec<At<(PublicKey, SocketAddr)>>,
     /// Contacts by name, whose addresses the daemon adds to `contacts`.
@@ -54,7 +56,8 @@ impl Network {
                 None => contacts.push(Contact { public_key, endpoints: vec![endpoint] }),
             }
         }
-        OverlayConfig { endpoints: self.endpoints.iter().map(|at| at.value).collect(), contacts }
+        let endpoints = self.endpoints.iter().map(|at| at.value).collect();
+        OverlayConfig { endpoints, contacts, routes: self.routes }
     }
 }
 
@@ -63,6 +66,8 @@ pub fn read(mut section: Section<'_, '_>, directory: &Path) -> Option<Network> {
     let root = section.parsed("root", "the key that `weft ca init` prints", root_key);
     let certificate = section.parsed("certificate", "\"node.cert\"", |text| Ok::<_, Infallible>(directory.join(text)));
     let overlay = section.flag("overlay").map(|value| At { value, span: section.key_span("overlay") });
+    let routes = section.integer("routes", 0..MAX_FOUND_ROUTES as i64 + 1);
+    let routes = routes.and_then(|at| usize::try_from(at.value).ok()).unwrap_or(MAX_FOUND_ROUTES);
     let endpoints = section.list("endpoints", "[\"198.51.100.7:51900\"]", parse::endpoint).unwrap_or_default();
     let (mut contacts, mut named_contacts) = (Vec::new(), Vec::new());
     for At { value: (key, place), span } in
@@ -78,7 +83,7 @@ pub fn read(mut section: Section<'_, '_>, directory: &Path) -> Option<Network> {
         section.missing("root", "the key that `weft ca init` printed");
     }
     section.finish();
-    Some(Network { root: root?, certificate, overlay, endpoints, contacts, named_contacts, prefixes })
+    Some(Network { root: root?, certificate, overlay, routes, endpoints, contacts, named_contacts, prefixes })
 }
 
 fn root_key(text: &str) -> Result<RootPublicKey, &'static str> {

@@ -35,7 +35,10 @@ pub use facts::{SessionFacts, Shown, Stranger, Tried};
 pub use flows::{FlowTotals, FlowView, FlowsConfig, PortView, UserView};
 pub use interface::{LinkEvent, Received, Transmit, Unreachable};
 pub use outside::{Clash, Outside};
-pub use overlay::{Contact, ContactStatus, MAX_ENDPOINTS, OverlayConfig, OverlayMember, OverlayStatus, Unmet};
+pub use overlay::{
+    Contact, ContactStatus, LinkMapStatus, MAX_ENDPOINTS, MAX_FOUND_ROUTES, MapMember, OverlayConfig, OverlayMember,
+    OverlayStatus, ReportedLink, RouteStatus, Unmet,
+};
 pub use refusal::{ConfigError, Refusal, VpnError};
 pub use relay::{Departing, Forward, RelayTotals, RouteError};
 pub use routing::{LearntChange, LearntRefusal};

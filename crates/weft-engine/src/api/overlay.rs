@@ -7,7 +7,7 @@ use core::fmt;
 use core::net::SocketAddr;
 use weft_core::route::overlay::{NodeStanding, Quality};
 use weft_session::PublicKey;
-use weft_units::{Duration, NodeId};
+use weft_units::{Duration, NodeId, Rate};
 
 /// Maximum number of endpoints of a contact.
 pub const MAX_ENDPOINTS: usize = 4;
@@ -26,13 +26,25 @@ pub struct Contact {
     pub endpoints: Vec<SocketAddr>,
 }
 
+/// Maximum number of routes to a node that are found and kept ready.
+pub const MAX_FOUND_ROUTES: usize = 3;
+
 /// Configuration of the overlay.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OverlayConfig {
     /// Addresses at which this node can be called. Other nodes add the addresses at which they see it.
     pub endpoints: Vec<SocketAddr>,
     /// First contacts, in addition to the configured peers.
     pub contacts: Vec<Contact>,
+    /// Number of routes over relays that are found and kept ready for each peer, at most [`MAX_FOUND_ROUTES`].
+    pub routes: usize,
+}
+
+impl Default for OverlayConfig {
+    /// Returns a node without addresses and contacts, which finds routes.
+    fn default() -> OverlayConfig {
+        OverlayConfig { endpoints: Vec::new(), contacts: Vec::new(), routes: MAX_FOUND_ROUTES }
+    }
 }
 
 /// The reason for which a node was not met.
@@ -126,4 +138,64 @@ pub struct ContactStatus {
     pub name: Option<String>,
     /// The reason for which the last call failed.
     pub why_not: Option<Unmet>,
+}
+
+/// The links between all members of the overlay, as both ends of each claim.
+#[derive(Clone, Debug, Default)]
+pub struct LinkMapStatus {
+    /// The members whose certificates are known.
+    pub members: Vec<MapMember>,
+    /// The links that both ends claim to be up.
+    pub links: Vec<ReportedLink>,
+    /// Forged claims and certificates that were refused since the start.
+    pub forged_claims: u64,
+    /// Bytes that this node has sent for the map, with 60 bytes of headers for each message.
+    pub sent_bytes: u64,
+}
+
+/// A member of the overlay in the link map.
+#[derive(Clone, Debug)]
+pub struct MapMember {
+    /// The first 32 bits of the member's id.
+    pub label: u32,
+    /// The member's name in its certificate.
+    pub name: String,
+    /// True if it forwards datagrams between other nodes, and its certificate allows it.
+    pub is_relay: bool,
+}
+
+/// A link between two members. Each figure is the worse one of both ends' claims.
+#[derive(Clone, Copy, Debug)]
+pub struct ReportedLink {
+    /// The first 32 bits of one end's id.
+    pub from: u32,
+    /// The first 32 bits of the other end's id.
+    pub to: u32,
+    /// Round-trip time.
+    pub rtt: Duration,
+    /// Mean deviation of the round-trip time.
+    pub jitter: Duration,
+    /// Share of datagrams lost, 0…1.
+    pub loss: f64,
+    /// Available bandwidth, or else the capacity. `None` if both are unknown.
+    pub rate: Option<Rate>,
+}
+
+/// A route over relays to a peer, as the link map yields it.
+#[derive(Clone, Debug)]
+pub struct RouteStatus {
+    /// Name of the peer.
+    pub to: String,
+    /// Names of the relays, in order.
+    pub relays: Vec<String>,
+    /// Round-trip time by the map.
+    pub rtt: Duration,
+    /// Share of datagrams lost by the map, 0…1.
+    pub loss: f64,
+    /// Rate of the narrowest link, if the rates of all links are known.
+    pub rate: Option<Rate>,
+    /// True if the peer answers over the route.
+    pub answers: bool,
+    /// True if the route carries no data, because a better path answers.
+    pub is_standby: bool,
 }

@@ -1,4 +1,7 @@
-//! Detours: routes over one relay that were not configured. They stand by for when nothing else reaches a peer.
+//! Detours: routes over relays that were not configured. They stand by for when nothing else reaches a peer.
+//!
+//! The link map yields routes over several relays ([`Engine::found_routes`]). Routes over one relay also follow from the
+//! relays' own reports, with which nodes without a certificate find them.
 
 use super::Engine;
 use crate::peer::Peer;
@@ -12,6 +15,8 @@ use weft_wire::relay::{Label, Way};
 const DETOURS: usize = 2;
 /// Interval of the search for better detours.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Time before searches that were put off are made.
+const FIND_MORE_AFTER: Duration = Duration::from_millis(20);
 /// Largest ratio of a new detour's cost to the present one's at which it replaces it.
 const BETTER: f64 = 0.8;
 
@@ -27,11 +32,13 @@ impl Engine {
     /// Selects detours by the relays' reports.
     pub(super) fn refresh_detours(&mut self, now: Instant) {
         let is_needed =
-            self.peers.iter().any(|peer| !peer.control.reach.is_empty() || !peer.addresses.detours.is_empty());
+            self.peers.iter().any(|peer| !peer.control.reach.is_empty() || !peer.addresses.detours.is_empty())
+                || self.has_found_routes();
         self.relaying.look_at = is_needed.then_some(now + LOOK_EVERY);
         if !is_needed {
             return;
         }
+        self.begin_finding(now);
         let mut relays = core::mem::take(&mut self.relaying.speakers);
         relays.clear();
         relays.extend(self.peers.iter().filter(|peer| !peer.control.reach.is_empty()).map(|peer| peer.id));
@@ -40,11 +47,20 @@ impl Engine {
             // node selects.
             let Some(peer) = self.peers.get(index) else { continue };
             let is_called = self.overlay.meetings.has(peer.id) && !peer.is_established();
-            if (self.sessions.public_key() > peer.config.public_key || is_called) && self.is_present(peer) {
+            if !self.is_present(peer) {
+                continue;
+            }
+            if self.sessions.public_key() > peer.config.public_key || is_called {
                 self.choose_detours(now, index, &relays);
+            } else {
+                // The other end opens the routes. This node only knows them.
+                self.find_routes(now, index);
             }
         }
         self.relaying.speakers = relays;
+        if self.is_finding() {
+            self.relaying.look_at = Some(now + FIND_MORE_AFTER);
+        }
     }
 
     fn choose_detours(&mut self, now: Instant, to: usize, relays: &[PeerId]) {
@@ -58,7 +74,13 @@ impl Engine {
             found.extend(cost.map(|cost| (if is_used { cost * BETTER } else { cost }, relay.id)));
         }
         found.sort_by(|(one, _), (other, _)| one.total_cmp(other));
-        let chosen = found.iter().take(DETOURS).filter_map(|(_, relay)| self.detour(now, *relay, label)).collect();
+        let mut chosen = self.found_routes(now, to);
+        for (_, relay) in found {
+            let is_used = self.relaying.routes.leads_over(relay, &chosen);
+            if chosen.len() < DETOURS && !is_used {
+                chosen.extend(self.detour(now, relay, label));
+            }
+        }
         self.set_detours(now, to, chosen);
     }
 

@@ -15,6 +15,7 @@ use core::net::SocketAddr;
 use weft_core::route::overlay::{OverlayState, OverlayTiming, OverlayTransmit};
 use weft_core::route::ownership::OwnershipDirectory;
 use weft_units::{Duration, Instant, NodeId, PeerId};
+use weft_wire::link_map::is_link_map;
 use weft_wire::overlay::OverlayMessage;
 use weft_wire::ownership;
 
@@ -30,6 +31,12 @@ impl Engine {
         if self.overlay.config == config {
             return;
         }
+        if let (Some(own), Some(new)) = (&mut self.overlay.config, &config)
+            && (OverlayConfig { routes: new.routes, ..own.clone() }) == *new
+        {
+            own.routes = new.routes;
+            return self.overlay.mapping.iter_mut().for_each(|mapping| mapping.most_routes = new.routes);
+        }
         self.give_up_all(now);
         self.overlay.meetings.begin_with(config.as_ref().map_or(&[], |config| &config.contacts));
         self.overlay.state = config.as_ref().map(|config| Box::new(self.new_overlay(now, config)));
@@ -37,6 +44,7 @@ impl Engine {
         self.overlay.config = config;
         self.overlay.look_at = Some(now + LOOK_INTERVAL);
         self.overlay.members.clear();
+        self.restart_mapping(now);
         let in_session: Vec<PeerId> =
             self.peers.iter().filter(|peer| peer.is_established()).map(|peer| peer.id).collect();
         for peer in in_session {
@@ -82,6 +90,7 @@ impl Engine {
         }
         state.handle_reachable(now, of.node);
         self.drive_overlay(now);
+        self.map_member(now, peer);
     }
 
     /// Informs the overlay that a peer has ended its session.
@@ -104,6 +113,9 @@ impl Engine {
     fn on_overlay_message(&mut self, now: Instant, peer: PeerId, bytes: &[u8]) {
         let is_of_network = self.trust.is_certified(peer) || self.overlay.members.contains(&peer);
         let Some(of) = self.peers.get(usize::from(peer.0)).filter(|_| is_of_network) else { return };
+        if is_link_map(bytes) {
+            return self.on_map_message(now, peer, bytes);
+        }
         let (id, public_key) = (of.node, of.config.public_key);
         let seen: Vec<SocketAddr> = of.direct_remotes().collect();
         if OwnershipDirectory::is_for(bytes) {
@@ -169,6 +181,7 @@ impl Engine {
 
     /// Runs the overlay's timers that are due.
     pub(super) fn refresh_overlay(&mut self, now: Instant) {
+        self.refresh_mapping(now);
         if let Some(state) = self.overlay.state.as_mut().filter(|_| self.overlay.wake.is_some_and(|at| at <= now)) {
             state.handle_timeout(now);
             self.drive_overlay(now);

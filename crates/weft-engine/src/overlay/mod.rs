@@ -3,13 +3,16 @@
 //! The state machine is weft-core's ([`weft_core::route::overlay`]). The node drives it: it carries the messages in the
 //! sessions with peers, and calls nodes without a session.
 
+pub mod chosen_routes;
 pub mod contact;
+pub mod mapping;
 pub mod meetings;
 pub mod owners;
 
 use crate::api::OverlayConfig;
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
+use mapping::LinkMapping;
 use meetings::Meetings;
 use owners::Owners;
 use weft_core::route::overlay::OverlayState;
@@ -21,6 +24,8 @@ pub struct Overlaying {
     pub config: Option<OverlayConfig>,
     pub state: Option<Box<OverlayState>>,
     pub owners: Option<Box<Owners>>,
+    /// What all members tell about their links.
+    pub mapping: Option<Box<LinkMapping>>,
     /// Time at which the state machine next has work.
     pub wake: Option<Instant>,
     pub look_at: Option<Instant>,
@@ -32,7 +37,8 @@ pub struct Overlaying {
 impl Overlaying {
     /// Returns the time at which [`Engine::refresh_overlay`] next has work.
     pub fn next_timeout(&self) -> Option<Instant> {
-        self.wake.into_iter().chain(self.look_at).min()
+        let mapping = self.mapping.as_ref().map(|mapping| mapping.next_timeout());
+        [self.wake, self.look_at, mapping].into_iter().flatten().min()
     }
 
     pub fn is_on(&self) -> bool {
@@ -43,5 +49,8 @@ impl Overlaying {
     pub fn forget_peer(&mut self, peer: PeerId) {
         self.meetings.forget(peer);
         self.members.remove(&peer);
+        if let Some(mapping) = &mut self.mapping {
+            mapping.forget_peer(peer);
+        }
     }
 }

@@ -85,6 +85,11 @@ impl Routes {
         route.address
     }
 
+    /// Returns the address of a known route.
+    pub fn address_of(&self, via: PeerId, way: Way) -> Option<SocketAddr> {
+        self.by_link.get(self.by_way.get(&(via, way))?).map(|route| route.address)
+    }
+
     /// True if one of these addresses belongs to a route over this relay.
     pub fn leads_over(&self, via: PeerId, addresses: &[SocketAddr]) -> bool {
         self.by_link.values().any(|route| route.via == via && addresses.contains(&route.address))

@@ -63,6 +63,15 @@ impl Trust {
         Ok(())
     }
 
+    /// True if the time of an encoded certificate is over, or its key was revoked. The signature is not checked again.
+    pub fn has_lapsed(&self, now: Instant, encoded: &[u8]) -> bool {
+        let certificate = Certificate::decode(encoded);
+        certificate.map_or(true, |certificate| {
+            let claims = certificate.claims();
+            self.unix_s(now) > claims.not_after_unix_s || self.revocations.has(&claims.public_key)
+        })
+    }
+
     /// Returns the number of seconds for which a certificate stays valid, if it is valid now.
     pub fn holds_for_s(&self, now: Instant, certificate: &Certificate) -> Option<u64> {
         self.check(now, self.config.as_ref()?, certificate).ok()?;

@@ -106,6 +106,8 @@ pub struct Cloud {
     pub sent: BTreeMap<(usize, usize), usize>,
     /// Nodes that are cut off from all others.
     pub apart: BTreeSet<usize>,
+    /// Pairs of nodes that reach each other, the lower number first. `None`: all do.
+    joined: Option<BTreeSet<(usize, usize)>>,
     flying: BTreeMap<(Instant, u64), Flight>,
     serial: u64,
 }
@@ -114,7 +116,12 @@ impl Cloud {
     pub fn new() -> Cloud {
         let (events, sent, flying) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
         let (now, apart) = (Instant::from_millis(1), BTreeSet::new());
-        Cloud { now, nodes: Vec::new(), events, sent, apart, flying, serial: 0 }
+        Cloud { now, nodes: Vec::new(), events, sent, apart, joined: None, flying, serial: 0 }
+    }
+
+    /// Lets only these pairs of nodes reach each other.
+    pub fn restrict(&mut self, joined: &[(usize, usize)]) {
+        self.joined = Some(joined.iter().map(|(one, other)| (*one.min(other), *one.max(other))).collect());
     }
 
     /// Adds a node that shows `certificate` and has `contacts` as first contacts.
@@ -168,7 +175,7 @@ impl Cloud {
             revocations: Vec::new(),
         };
         engine.set_trust(now, NOW_UNIX_S + (now - Instant::ZERO).as_secs(), Some(trust));
-        engine.set_overlay(now, Some(OverlayConfig { endpoints: Vec::new(), contacts: contacts.to_vec() }));
+        engine.set_overlay(now, Some(OverlayConfig { contacts: contacts.to_vec(), ..OverlayConfig::default() }));
         let (link, name) = (LinkId(1), "eth0".to_owned());
         engine.handle_link(now, LinkEvent::Up { link, name, mtu: 1500, ipv4: true, ipv6: false });
     }
@@ -205,7 +212,9 @@ impl Cloud {
         let destination = transmit.destination;
         let Some(to) = (0..self.nodes.len()).find(|to| ip(*to) == destination.ip()) else { return };
         let source = self.source(from, to);
-        let is_cut = self.apart.contains(&from) != self.apart.contains(&to);
+        let is_joined = |joined: &BTreeSet<(usize, usize)>| joined.contains(&(from.min(to), from.max(to)));
+        let is_cut =
+            self.apart.contains(&from) != self.apart.contains(&to) || !self.joined.as_ref().is_none_or(is_joined);
         if is_cut || !self.lets_in(to, from, destination.port()) {
             return;
         }

@@ -3,6 +3,7 @@
 
 mod join;
 mod owners;
+mod routes;
 
 #[path = "../cloud/mod.rs"]
 mod cloud;

@@ -14,7 +14,7 @@ mod house;
 mod judge;
 mod links;
 mod one_minute;
-mod papers_rows;
+mod papers;
 mod play;
 mod progress;
 mod safe;
@@ -27,15 +27,8 @@ use std::process::ExitCode;
 use topic::{Context, Part, Topic};
 
 /// The topics that can be verified.
-const TOPICS: [Topic; 7] = [
-    links::TOPIC,
-    safe::TOPIC,
-    first_hour::TOPIC,
-    house::TOPIC,
-    flow_state::TOPIC,
-    one_minute::TOPIC,
-    papers_rows::TOPIC,
-];
+const TOPICS: [Topic; 7] =
+    [links::TOPIC, safe::TOPIC, first_hour::TOPIC, house::TOPIC, flow_state::TOPIC, one_minute::TOPIC, papers::TOPIC];
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();

@@ -42,6 +42,7 @@ const SHOWN: &[&str] = &[
     "network.contacts",
     "network.endpoints",
     "network.overlay",
+    "network.routes",
     "network.prefixes",
     "access.listen",
     "access.pool",

@@ -346,11 +346,19 @@ Examples:
 Examples:
   weft sense --watch
   weft sense --history hub      its paths over the last ten minutes and the last day
+  weft sense --matrix           the links between all nodes of the overlay, and the routes found on them
+  weft sense --matrix --from hub
   weft sense --json | jq '.peers[] | {name, paths, reaches}'")]
     Sense {
         /// Show the history of the paths to this peer
         #[arg(long, value_name = "NODE")]
         history: Option<String>,
+        /// Show the links between all nodes of the overlay, and the routes found on them
+        #[arg(long, conflicts_with = "history")]
+        matrix: bool,
+        /// Show only the links of this node
+        #[arg(long, value_name = "NODE", requires = "matrix")]
+        from: Option<String>,
         /// Options for showing.
         #[command(flatten)]
         reading: Reading,

@@ -19,6 +19,7 @@ mod init;
 mod invite;
 mod join;
 mod keys;
+mod matrix;
 mod pages;
 mod prefixes;
 mod proxy;
@@ -75,8 +76,9 @@ pub fn run(cli: Cli) -> Result<Outcome, Failure> {
         Command::Reload(control) => act::reload(&control),
         Command::Status(reading) => show::show(&reading, show::status),
         Command::Paths(reading) => show::show(&reading, show::paths),
-        Command::Sense { history: Some(peer), reading } => history::history(&reading, &peer),
-        Command::Sense { history: None, reading } => show::show(&reading, show::sense),
+        Command::Sense { matrix: true, from, reading, .. } => matrix::matrix(&reading, from.as_deref()),
+        Command::Sense { history: Some(peer), reading, .. } => history::history(&reading, &peer),
+        Command::Sense { history: None, reading, .. } => show::show(&reading, show::sense),
         Command::Peer(PeerCommand::Reset { name, control }) => act::reset_peer(&name, &control),
         Command::Prefixes(arguments) => prefixes::prefixes(&arguments),
         Command::Top(arguments) => top::top(&arguments),

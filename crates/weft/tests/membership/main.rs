@@ -7,3 +7,4 @@ mod common;
 mod first_steps;
 mod join;
 mod key_kinds;
+mod routes;

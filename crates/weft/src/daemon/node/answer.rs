@@ -53,6 +53,7 @@ impl DaemonNode {
             }
             Request::Ping { peer } => return self.ping(peer, reply),
             Request::Explain { flow } => live::explain(&self.engine, &self.config, self.clock.now(), &flow),
+            Request::LinkMap { from } => live::link_map(&mut self.engine, from.as_deref()),
             Request::Prefixes { peer, vpn } => {
                 live::prefixes(&self.engine, &self.config, &self.routing.report, (peer.as_deref(), vpn.as_deref()))
             }

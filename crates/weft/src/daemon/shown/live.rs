@@ -1,4 +1,4 @@
-//! Answers to requests about flows and prefixes, and about drills.
+//! Answers to requests about flows, prefixes, the link map, and drills.
 
 use crate::config::{self, Config, proxy_prefix};
 use crate::daemon::services::routing::RoutingReport;
@@ -7,14 +7,16 @@ use crate::daemon::shown::{refusal, view};
 use crate::status::{
     self, Drill, DrillPath, DrillPeer, Explanation, FlowQuestion, Granted, PathReason, PrefixMatch, SeenFlow,
 };
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 use weft_control::Response;
 use weft_engine::{
-    DrillPhase, DrillReport, Engine, FlowKey, FlowPattern, MemberSnapshot, OwnedPrefix, PeerDrill, Schedule, WayDrill,
+    DrillPhase, DrillReport, Engine, FlowKey, FlowPattern, MapMember, MemberSnapshot, OwnedPrefix, PeerDrill,
+    ReportedLink, RouteStatus, Schedule, WayDrill,
 };
 use weft_tcp_er::proxy::policy::ProxyRule;
-use weft_units::{Instant, VpnId};
+use weft_units::{Instant, Rate, VpnId};
 
 /// Protocol number of TCP (IANA).
 const TCP: u8 = 6;
@@ -157,6 +159,55 @@ fn proxied(rule: &ProxyRule, pattern: &FlowPattern) -> String {
 
 /// Maximum number of prefixes in an answer, which is one line.
 const PREFIXES_SHOWN: usize = 10_000;
+
+/// Most links in an answer.
+const MOST_LINKS: usize = 2_000;
+
+/// Returns the link map, or only the links of the member `from`.
+pub fn link_map(engine: &mut Engine, from: Option<&str>) -> Response {
+    let Some(map) = engine.link_map() else {
+        return Response::Refused { why: "this node takes no part in an overlay: see [network]".to_owned() };
+    };
+    let names: BTreeMap<u32, &str> = map.members.iter().map(|member| (member.label, &*member.name)).collect();
+    let name = |label: u32| names.get(&label).map_or_else(|| format!("{label:08x}"), |name| (*name).to_owned());
+    let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+    let link = |link: &ReportedLink| status::MapLink {
+        from: name(link.from),
+        to: name(link.to),
+        rtt_us: micros(link.rtt),
+        jitter_us: micros(link.jitter),
+        loss: link.loss,
+        rate_bps: link.rate.map(Rate::bps),
+    };
+    let is_asked = |link: &status::MapLink| from.is_none_or(|from| link.from == from || link.to == from);
+    let mut links: Vec<status::MapLink> = map.links.iter().map(link).filter(is_asked).collect();
+    links.sort_by(|one, other| (&one.from, &one.to).cmp(&(&other.from, &other.to)));
+    let left_out = links.len().saturating_sub(MOST_LINKS);
+    links.truncate(MOST_LINKS);
+    let route = |route: RouteStatus| status::MapRoute {
+        to: route.to,
+        relays: route.relays,
+        rtt_us: micros(route.rtt),
+        loss: route.loss,
+        rate_bps: route.rate.map(Rate::bps),
+        state: match (route.answers, route.is_standby) {
+            (false, _) => "not answering",
+            (true, true) => "standby",
+            (true, false) => "in use",
+        }
+        .to_owned(),
+    };
+    let member = |member: &MapMember| status::MapMember { name: member.name.clone(), relay: member.is_relay };
+    Response::LinkMap(Box::new(status::LinkMap {
+        schema: status::SCHEMA,
+        members: map.members.iter().map(member).collect(),
+        links,
+        left_out,
+        routes: engine.found_route_status().into_iter().map(route).collect(),
+        forged_claims: map.forged_claims,
+        sent_bytes: map.sent_bytes,
+    }))
+}
 
 /// Returns the prefixes and their owners.
 pub fn prefixes(

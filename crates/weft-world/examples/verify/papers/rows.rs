@@ -2,11 +2,9 @@
 
 use crate::check::{Bound, Check};
 use crate::claim::{LIB, claim, run};
-use crate::topic::{Context, Part, Topic};
+use crate::topic::{Context, Part};
 use weft_world::reproduce::{Effort, Progress, Reproduction, RowVerdict, reproduce};
 
-/// The topic `papers` with this part.
-pub const TOPIC: Topic = Topic { name: "papers", parts: &[ROWS] };
 /// The part `rows`.
 pub const ROWS: Part = Part { name: "rows", run: rows };
 
@@ -15,7 +13,7 @@ const SHORT: [&str; 7] = ["A1", "B1", "B2", "C2", "E6", "E13", "E14"];
 /// Number of seeds, as in the document.
 const SEEDS: u64 = 5;
 /// The document with the verdicts.
-const DOCUMENT: &str = include_str!("../../../../docs/reproduction.md");
+const DOCUMENT: &str = include_str!("../../../../../docs/reproduction.md");
 
 fn rows(context: &Context) -> Vec<Check> {
     let mut checks = run(

@@ -1,0 +1,15 @@
+//! The link map: how the links between all members of the overlay are, as both their ends say (paper 001 §IV-B).
+//!
+//! Each member claims its own links in signed messages ([`weft_wire::link_map`]), and all pass them on. [`LinkMap`]
+//! stores the newest claim about each link. [`MemberGraph`] joins the claims of both ends, the worse figure of each, and
+//! finds routes on them. Nothing here opens a path: a route is measured from end to end before anything depends on
+//! it.
+
+mod flow;
+mod graph;
+mod routes;
+mod store;
+
+pub use graph::{MapEdge, MemberGraph};
+pub use routes::{FoundRoute, are_better};
+pub use store::{ClaimReceipt, LIFETIME, LinkMap, MAX_AUTHORS, Missing};

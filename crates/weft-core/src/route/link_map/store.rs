@@ -1,0 +1,288 @@
+//! The newest claims of all members, and the messages that brought them.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use weft_units::{Duration, Instant};
+use weft_wire::link_map::{ClaimedLink, Digest, LinkClaim};
+use weft_wire::relay::Label;
+
+/// Maximum number of members whose claims are stored.
+pub const MAX_AUTHORS: usize = 256;
+/// Time after which a claim that was not repeated is forgotten.
+///
+/// Derived: 2.8 times the interval at which a member of the largest network repeats its claims.
+pub const LIFETIME: Duration = Duration::from_secs(3_600);
+/// Greatest difference of two members' clocks.
+const CLOCK_SKEW: Duration = Duration::from_secs(120);
+/// Maximum number of links of one member.
+const MAX_LINKS: usize = 256;
+/// Maximum number of messages kept of one member. An honest member needs up to five, and repeats everything beyond eight.
+const MAX_MESSAGES: usize = 16;
+/// Claims of one member that are accepted in a burst.
+const BURST: u32 = 12;
+/// Interval at which one more claim of a member is accepted. Members keep twice this interval.
+const CLAIM_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What became of a claim.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ClaimReceipt {
+    /// The claim is stored, and should be passed on.
+    News,
+    /// Nothing in the claim is newer than what is stored.
+    Stale,
+    /// No certificate of the author is known.
+    UnknownAuthor,
+    /// The author has not signed it, or its key does not fit its certificate.
+    Forged,
+    /// The author claims more often than allowed.
+    TooOften,
+    /// The claim is too old, or from the future.
+    OutOfTime,
+}
+
+/// What another node lacks, according to its digest.
+#[derive(Debug, Default)]
+pub struct Missing<'a> {
+    /// Certificates of authors that it does not know.
+    pub certificates: Vec<&'a [u8]>,
+    /// Messages of authors of which it has other claims.
+    pub claims: Vec<&'a [u8]>,
+    /// True if the other node knows claims that are not stored here.
+    pub lacks_here: bool,
+}
+
+/// The newest claim about one link.
+#[derive(Clone, Copy, Debug)]
+struct ToldLink {
+    seq: u64,
+    link: ClaimedLink,
+}
+
+/// One member, and its claims.
+#[derive(Debug)]
+struct Author {
+    public_key: [u8; 32],
+    certificate: Box<[u8]>,
+    /// End of its certificate, in seconds since 1970.
+    until_unix_s: u64,
+    /// True if its certificate allows it to relay.
+    may_relay: bool,
+    /// True if it says that it relays, and the number of the claim that says so.
+    says_relay: (bool, u64),
+    links: BTreeMap<Label, ToldLink>,
+    /// The messages that hold a newest claim, with their numbers.
+    messages: Vec<(u64, Box<[u8]>)>,
+    /// Claims that are accepted at once, as of the time.
+    allowance: (u32, Instant),
+}
+
+impl Author {
+    /// Drops messages without a newest claim.
+    fn drop_superseded(&mut self) {
+        let (links, says) = (&self.links, self.says_relay.1);
+        let is_newest = |seq: u64| seq == says || links.values().any(|told| told.seq == seq);
+        self.messages.retain(|(seq, _)| is_newest(*seq));
+        let beyond = self.messages.len().saturating_sub(MAX_MESSAGES);
+        self.messages.drain(..beyond);
+    }
+
+    /// Returns a value that depends on the numbers of all stored claims, and on nothing else.
+    fn fingerprint(&self) -> u64 {
+        self.links.iter().fold(mix(self.says_relay.1), |sum, (to, told)| sum ^ mix(told.seq ^ u64::from(to.0) << 32))
+    }
+
+    fn takes_another(&mut self, now: Instant) -> bool {
+        let (left, since) = &mut self.allowance;
+        let more = now.since(*since).as_nanos() / CLAIM_INTERVAL.as_nanos();
+        if more > 0 {
+            *left = u32::try_from(more).unwrap_or(BURST).saturating_add(*left).min(BURST);
+            *since = now;
+        }
+        left.checked_sub(1).map(|fewer| *left = fewer).is_some()
+    }
+}
+
+/// Mixes the bits of a number (the finalizer of SplitMix64).
+fn mix(number: u64) -> u64 {
+    let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    number ^ (number >> 31)
+}
+
+/// All members' newest claims about their links.
+#[derive(Debug, Default)]
+pub struct LinkMap {
+    authors: BTreeMap<Label, Author>,
+    version: u64,
+}
+
+impl LinkMap {
+    /// Returns a number that changes with every change of the map.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Returns the number of members with a known certificate.
+    pub fn members(&self) -> usize {
+        self.authors.len()
+    }
+
+    /// Returns the labels of all members with a known certificate, in order.
+    pub fn labels(&self) -> impl Iterator<Item = Label> {
+        self.authors.keys().copied()
+    }
+
+    /// Returns a member's public key and certificate.
+    pub fn member(&self, label: Label) -> Option<(&[u8; 32], &[u8])> {
+        self.authors.get(&label).map(|author| (&author.public_key, &*author.certificate))
+    }
+
+    /// Returns a member's links, each with the number of its claim.
+    pub fn links_of(&self, label: Label) -> impl Iterator<Item = (u64, ClaimedLink)> {
+        self.authors.get(&label).into_iter().flat_map(|author| author.links.values().map(|told| (told.seq, told.link)))
+    }
+
+    /// Returns the number of messages that are kept of a member.
+    pub fn messages_of(&self, label: Label) -> usize {
+        self.authors.get(&label).map_or(0, |author| author.messages.len())
+    }
+
+    /// True if a member relays: its certificate allows it, and it says so.
+    pub fn is_relay(&self, label: Label) -> bool {
+        self.authors.get(&label).is_some_and(|author| author.may_relay && author.says_relay.0)
+    }
+
+    /// Returns one member's claim about its link to another.
+    pub fn claim(&self, of: Label, to: Label) -> Option<&ClaimedLink> {
+        Some(&self.authors.get(&of)?.links.get(&to)?.link)
+    }
+
+    /// Adds a member whose certificate the caller has checked. Returns true if it is new or has a later certificate.
+    ///
+    /// A label has one owner. Another node with the same label is refused while the owner is known.
+    pub fn admit(
+        &mut self,
+        now: Instant,
+        label: Label,
+        key: [u8; 32],
+        certificate: &[u8],
+        may_relay: bool,
+        until_unix_s: u64,
+    ) -> bool {
+        if let Some(author) = self.authors.get_mut(&label) {
+            if author.public_key != key || until_unix_s <= author.until_unix_s {
+                return false;
+            }
+            (author.certificate, author.may_relay, author.until_unix_s) = (certificate.into(), may_relay, until_unix_s);
+            self.version += 1;
+            return true;
+        }
+        if self.authors.len() >= MAX_AUTHORS {
+            return false;
+        }
+        let author = Author {
+            public_key: key,
+            certificate: certificate.into(),
+            may_relay,
+            until_unix_s,
+            says_relay: (false, 0),
+            links: BTreeMap::new(),
+            messages: Vec::new(),
+            allowance: (BURST, now),
+        };
+        self.authors.insert(label, author);
+        self.version += 1;
+        true
+    }
+
+    /// Removes a member whose certificate is no longer valid.
+    pub fn remove(&mut self, label: Label) {
+        self.version += u64::from(self.authors.remove(&label).is_some());
+    }
+
+    /// Stores a claim. `label` is that of the claim's key, `bytes` are the whole message.
+    ///
+    /// `verify` checks the signature. It is called only if something in the claim is new, and not more often than
+    /// the author may claim.
+    pub fn receive(
+        &mut self,
+        (now, unix_ms): (Instant, u64),
+        label: Label,
+        claim: &LinkClaim<'_>,
+        bytes: &[u8],
+        verify: impl FnOnce() -> bool,
+    ) -> ClaimReceipt {
+        let Some(author) = self.authors.get_mut(&label) else { return ClaimReceipt::UnknownAuthor };
+        if author.public_key != *claim.public_key {
+            return ClaimReceipt::Forged;
+        }
+        let (lifetime, skew) = (LIFETIME.as_millis() as u64, CLOCK_SKEW.as_millis() as u64);
+        if claim.seq > unix_ms.saturating_add(skew) || claim.seq.saturating_add(lifetime + skew) < unix_ms {
+            return ClaimReceipt::OutOfTime;
+        }
+        let is_newer = |link: &ClaimedLink| author.links.get(&link.to).is_none_or(|told| told.seq < claim.seq);
+        if claim.seq <= author.says_relay.1 && !claim.links.iter().any(|link| is_newer(&link)) {
+            return ClaimReceipt::Stale;
+        }
+        if !author.takes_another(now) {
+            return ClaimReceipt::TooOften;
+        }
+        if !verify() {
+            return ClaimReceipt::Forged;
+        }
+        if claim.seq > author.says_relay.1 {
+            author.says_relay = (claim.is_relay, claim.seq);
+        }
+        for link in claim.links.iter().filter(|link| link.to != label) {
+            let room = author.links.len() < MAX_LINKS;
+            match author.links.get_mut(&link.to) {
+                Some(told) if told.seq < claim.seq => *told = ToldLink { seq: claim.seq, link },
+                None if room => drop(author.links.insert(link.to, ToldLink { seq: claim.seq, link })),
+                _ => {}
+            }
+        }
+        author.messages.push((claim.seq, bytes.into()));
+        author.drop_superseded();
+        self.version += 1;
+        ClaimReceipt::News
+    }
+
+    /// Forgets claims that were not repeated for [`LIFETIME`].
+    pub fn forget_old(&mut self, unix_ms: u64) {
+        let oldest = unix_ms.saturating_sub(LIFETIME.as_millis() as u64);
+        for author in self.authors.values_mut() {
+            let before = author.links.len();
+            author.links.retain(|_, told| told.seq >= oldest);
+            author.drop_superseded();
+            self.version += u64::from(author.links.len() != before);
+        }
+    }
+
+    /// Returns up to `most` entries of a digest from a label on: the authors, and the fingerprints of their claims.
+    pub fn digest(&self, from: Label, most: usize) -> Vec<(Label, u64)> {
+        let authors = self.authors.range(from..).take(most);
+        authors.map(|(label, author)| (*label, author.fingerprint())).collect()
+    }
+
+    /// Compares a digest of another node with the map.
+    pub fn missing(&self, digest: &Digest<'_>) -> Missing<'_> {
+        let theirs: BTreeMap<Label, u64> = digest.iter().collect();
+        let mut missing =
+            Missing { lacks_here: theirs.keys().any(|label| !self.authors.contains_key(label)), ..Missing::default() };
+        if digest.first > digest.last {
+            return missing;
+        }
+        for (label, author) in self.authors.range(digest.first..=digest.last) {
+            let known = theirs.get(label);
+            if known.is_none() {
+                missing.certificates.push(&author.certificate);
+            }
+            if known.is_none_or(|fingerprint| *fingerprint != author.fingerprint()) {
+                missing.claims.extend(author.messages.iter().map(|(_, message)| &**message));
+                missing.lacks_here |= known.is_some();
+            }
+        }
+        missing
+    }
+}

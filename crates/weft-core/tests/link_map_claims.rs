@@ -1,0 +1,179 @@
+//! Claims of members: what counts, what is passed on, and what a member that lies can change.
+#![allow(missing_docs)]
+
+use std::collections::BTreeMap;
+use weft_core::route::link_map::{ClaimReceipt, LinkMap, MemberGraph};
+use weft_units::{Instant, Rate, Rng};
+use weft_wire::er_sig::Rate16;
+use weft_wire::link_map::{ClaimedLink, LinkMapMessage, MAX_ENTRIES, MAX_LINKS, MAX_MESSAGE, emit_claim, emit_digest};
+use weft_wire::relay::Label;
+
+const NOW_MS: u64 = 1_800_000_000_000;
+
+fn link(to: Label, rtt_us: u32) -> ClaimedLink {
+    ClaimedLink {
+        to,
+        is_down: false,
+        confidence: 0,
+        rtt_us,
+        jitter_10us: 0,
+        loss: 0,
+        capacity: Rate16::floor(Rate::from_mbps(10)),
+        available: Rate16(0),
+        age_s: 0,
+    }
+}
+
+fn key(label: Label) -> [u8; 32] {
+    core::array::from_fn(|at| label.0.to_be_bytes()[at % 4])
+}
+
+fn claim(author: Label, seq: u64, links: &[ClaimedLink]) -> Vec<u8> {
+    let mut out = [0; MAX_MESSAGE];
+    let len = emit_claim(&mut out, (&key(author), seq, true), links, |_| [0; 64]).unwrap();
+    out[..len].to_vec()
+}
+
+fn hear(map: &mut LinkMap, at_ms: u64, author: Label, bytes: &[u8], is_genuine: bool) -> ClaimReceipt {
+    let Ok(LinkMapMessage::Claim(claim)) = LinkMapMessage::parse(bytes) else { panic!("a claim") };
+    map.receive((Instant::from_millis(at_ms - NOW_MS), at_ms), author, &claim, bytes, || is_genuine)
+}
+
+fn map_of(members: impl IntoIterator<Item = Label>) -> LinkMap {
+    let mut map = LinkMap::default();
+    for label in members {
+        map.admit(Instant::ZERO, label, key(label), &[1], true, 1);
+    }
+    map
+}
+
+/// Sends a digest from one map to another, and delivers the answers. Returns their number.
+fn compare(from: &mut LinkMap, to: &LinkMap) -> usize {
+    let mut out = [0; MAX_MESSAGE];
+    let range = (Label(0), Label(u32::MAX));
+    let len = emit_digest(&mut out, true, range, &from.digest(Label(0), MAX_ENTRIES)).unwrap();
+    let Ok(LinkMapMessage::Digest(digest)) = LinkMapMessage::parse(&out[..len]) else { panic!("a digest") };
+    let claims: Vec<Vec<u8>> = to.missing(&digest).claims.into_iter().map(<[u8]>::to_vec).collect();
+    for bytes in &claims {
+        let Ok(LinkMapMessage::Claim(claim)) = LinkMapMessage::parse(bytes) else { panic!("a claim") };
+        let author = Label(u32::from_be_bytes(claim.public_key[..4].try_into().unwrap()));
+        from.receive((Instant::from_millis(60_000), NOW_MS + 60_000), author, &claim, bytes, || true);
+    }
+    claims.len()
+}
+
+#[test]
+fn in_whatever_order_claims_come_the_newest_of_each_link_counts() {
+    for seed in 0..300 {
+        let mut rng = Rng::new(seed);
+        let mut map = map_of([Label(1)]);
+        let mut claims: Vec<(u64, Vec<ClaimedLink>)> = Vec::new();
+        let mut newest: BTreeMap<u32, (u64, u32)> = BTreeMap::new();
+        for number in 0..10 {
+            let seq = NOW_MS + number;
+            let some = (2..8).filter_map(|to| rng.chance(0.4).then(|| link(Label(to), rng.below(90_000) as u32)));
+            let links: Vec<_> = some.collect();
+            newest.extend(links.iter().map(|link| (link.to.0, (seq, link.rtt_us))));
+            claims.push((seq, links));
+        }
+        let mut received = claims.clone();
+        received.extend(claims.iter().filter(|_| rng.chance(0.3)).cloned());
+        for at in (1..received.len()).rev() {
+            received.swap(at, rng.below(at as u64 + 1) as usize);
+        }
+        for (at, (seq, links)) in (0..).zip(&received) {
+            hear(&mut map, NOW_MS + 2_000 * at, Label(1), &claim(Label(1), *seq, links), true);
+        }
+        for (to, (seq, rtt_us)) in &newest {
+            let known = map.links_of(Label(1)).find(|(_, link)| link.to == Label(*to));
+            assert_eq!(known.map(|(seq, link)| (seq, link.rtt_us)), Some((*seq, *rtt_us)), "seed {seed}");
+        }
+        assert!(map.messages_of(Label(1)) <= newest.len() + 1);
+        // A newcomer that compares itself with this member then knows the same.
+        let mut newcomer = map_of([Label(1)]);
+        assert!(compare(&mut newcomer, &map) > 0);
+        assert_eq!(newcomer.digest(Label(0), 9), map.digest(Label(0), 9), "seed {seed}");
+        assert_eq!(compare(&mut newcomer, &map), 0, "nothing is left to tell");
+    }
+}
+
+#[test]
+fn forged_and_repeated_claims_cost_no_signature_check_beyond_the_allowance() {
+    let mut map = map_of([Label(1)]);
+    let first = claim(Label(1), NOW_MS, &[link(Label(2), 5)]);
+    assert_eq!(hear(&mut map, NOW_MS, Label(1), &first, true), ClaimReceipt::News);
+    assert_eq!(hear(&mut map, NOW_MS, Label(1), &first, true), ClaimReceipt::Stale);
+    assert_eq!(hear(&mut map, NOW_MS, Label(9), &first, true), ClaimReceipt::UnknownAuthor);
+    let mut checks = 0;
+    for number in 1..1_000 {
+        let bytes = claim(Label(1), NOW_MS + number, &[link(Label(2), 5)]);
+        let Ok(LinkMapMessage::Claim(claim)) = LinkMapMessage::parse(&bytes) else { panic!("a claim") };
+        let now = (Instant::from_millis(number), NOW_MS + number);
+        map.receive(now, Label(1), &claim, &bytes, || {
+            checks += 1;
+            false
+        });
+    }
+    assert!(checks <= 12, "{checks} checks in a second");
+}
+
+#[test]
+fn claims_are_forgotten_after_an_hour() {
+    let mut map = map_of([Label(1)]);
+    let many: Vec<_> = (0..MAX_LINKS as u32).map(|to| link(Label(10 + to), 5)).collect();
+    hear(&mut map, NOW_MS, Label(1), &claim(Label(1), NOW_MS, &many), true);
+    map.forget_old(NOW_MS + 3_599_000);
+    assert_eq!(map.links_of(Label(1)).count(), MAX_LINKS);
+    map.forget_old(NOW_MS + 3_601_000);
+    assert_eq!(map.links_of(Label(1)).count(), 0);
+}
+
+/// Returns the best route between two members, and whether it crosses the liar.
+fn best(map: &LinkMap, liar: Label) -> Option<(Vec<Label>, bool)> {
+    let route = MemberGraph::of(map).routes(Label(0), Label(1), 1, &[]).into_iter().next()?;
+    let crosses = route.nodes.contains(&liar);
+    Some((route.nodes, crosses))
+}
+
+#[test]
+fn a_liar_draws_no_route_to_itself_and_moves_none_between_others() {
+    let mut moved = 0;
+    for seed in 0..2_000 {
+        let mut rng = Rng::new(seed);
+        let nodes = 5 + rng.below(12) as u32;
+        let mut links: BTreeMap<(u32, u32), u32> = BTreeMap::new();
+        for one in 0..nodes {
+            for other in (0..one).filter(|other| (*other, one) != (0, 1)) {
+                if rng.chance(0.4) {
+                    links.insert((other, one), 2_000 + rng.below(80_000) as u32);
+                }
+            }
+        }
+        let liar = Label(2 + rng.below(u64::from(nodes) - 2) as u32);
+        let told = |of: u32| -> Vec<ClaimedLink> {
+            let ends = links.iter().filter(|((one, other), _)| *one == of || *other == of);
+            ends.map(|((one, other), rtt)| link(Label(if *one == of { *other } else { *one }), *rtt)).collect()
+        };
+        let mut honest = map_of((0..nodes).map(Label));
+        for of in 0..nodes {
+            hear(&mut honest, NOW_MS, Label(of), &claim(Label(of), NOW_MS, &told(of)), true);
+        }
+        let mut deceived = map_of((0..nodes).map(Label));
+        for of in 0..nodes {
+            let mut own = told(of);
+            if Label(of) == liar {
+                // It claims links to all, as fast as it likes, or worse ones than it has.
+                own = (0..nodes).filter(|to| *to != of).map(|to| link(Label(to), rng.below(100_000) as u32)).collect();
+            }
+            hear(&mut deceived, NOW_MS, Label(of), &claim(Label(of), NOW_MS, &own), true);
+        }
+        let (before, after) = (best(&honest, liar), best(&deceived, liar));
+        match (&before, &after) {
+            (Some((route, false)), _) => assert_eq!(after.as_ref().map(|(route, _)| route), Some(route), "seed {seed}"),
+            (None, _) => assert_eq!(after, None, "seed {seed}"),
+            // A member may make its own links look worse, and so loses traffic of others.
+            (Some((_, true)), _) => moved += 1,
+        }
+    }
+    assert!(moved > 50, "the liar was on the way in {moved} cases");
+}

@@ -1,0 +1,466 @@
+//! The link map: tells of this node's links, passes on what others tell, and repairs what was lost.
+//!
+//! Claims travel in the sessions with other members. Each node checks the author's signature before it stores a claim
+//! or passes it on, so a forged claim ends at the first honest node. A claim counts for its author's links only.
+
+use super::Engine;
+use crate::api::{LinkMapStatus, MapMember};
+use crate::overlay::mapping::{
+    ANSWER_INTERVAL, BAR_TIME, DIGEST_DELAY, DIGEST_INTERVAL, HEADER_BYTES, LOOK_INTERVAL, LinkMapping, MAX_ANSWERS,
+};
+use crate::peer::Peer;
+use crate::relay::{label, label_of};
+use alloc::borrow::ToOwned;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use weft_core::route::link_map::{ClaimReceipt, MAX_AUTHORS};
+use weft_session::{Certificate, CertificateError, PublicKey};
+use weft_units::{Duration, Instant, NodeId, PeerId};
+use weft_wire::er_sig::Rate16;
+use weft_wire::link_map::{
+    ClaimedLink, Digest, LinkClaim, LinkMapMessage, MAX_ENTRIES, MAX_MESSAGE, emit_certificate, emit_claim, emit_digest,
+};
+use weft_wire::relay::Label;
+
+/// Label before the signed bytes of a claim.
+const OF_CLAIM: &[u8] = b"weft links";
+/// Time after which a new session is sent a digest. By then the peer counts as a member.
+const FIRST_DIGEST_AFTER: Duration = Duration::from_millis(50);
+/// Number of measurements at which the confidence of a link has its greatest value.
+const MOST_CONFIDENT: u8 = 127;
+
+impl Engine {
+    /// Begins the map, or ends it if this node takes no part in the overlay.
+    pub(super) fn restart_mapping(&mut self, now: Instant) {
+        let most = self.overlay.config.as_ref().map(|config| config.routes);
+        let own = label(&self.sessions.public_key());
+        let rng = self.rng.split(now.as_nanos().rotate_left(48));
+        self.overlay.mapping = most.map(|most| Box::new(LinkMapping::new(now, own, most, rng)));
+        self.admit_own(now);
+    }
+
+    fn admit_own(&mut self, now: Instant) {
+        let Some(certificate) = self.trust.own_certificate().cloned() else { return };
+        if self.admit(now, &certificate) {
+            self.pass_on_certificate(&certificate, None);
+        }
+    }
+
+    fn admit(&mut self, now: Instant, certificate: &Certificate) -> bool {
+        let Some(mapping) = &mut self.overlay.mapping else { return false };
+        let claims = certificate.claims();
+        let (label, key) = (label(&claims.public_key), claims.public_key.0);
+        mapping.map.admit(now, label, key, certificate.encoded(), claims.may_relay, claims.not_after_unix_s)
+    }
+
+    /// Returns the certificate that a member has shown.
+    fn certificate_of_member(&self, peer: PeerId) -> Option<Certificate> {
+        if let Some(certificate) = self.trust.certificate_of(peer) {
+            return Some(certificate.clone());
+        }
+        let is_member = self.overlay.members.contains(&peer);
+        Certificate::decode(self.sessions.shown_certificate(peer)).ok().filter(|_| is_member)
+    }
+
+    fn is_member(&self, peer: PeerId) -> bool {
+        self.trust.is_certified(peer) || self.overlay.members.contains(&peer)
+    }
+
+    /// Notes a new session with a member: its certificate goes to all, and both compare what they know.
+    pub(super) fn map_member(&mut self, now: Instant, peer: PeerId) {
+        if self.overlay.mapping.is_none() {
+            return;
+        }
+        let Some(certificate) = self.certificate_of_member(peer) else { return };
+        if self.admit(now, &certificate) {
+            self.pass_on_certificate(&certificate, Some(peer));
+        }
+        if let Some(mapping) = &mut self.overlay.mapping {
+            mapping.owe_digest(peer, now + FIRST_DIGEST_AFTER);
+        }
+    }
+
+    /// Handles a member's message about the map.
+    pub(super) fn on_map_message(&mut self, now: Instant, from: PeerId, bytes: &[u8]) {
+        let Some(mapping) = &self.overlay.mapping else { return };
+        if mapping.barred.get(&from).is_some_and(|until| *until > now) {
+            return;
+        }
+        match LinkMapMessage::parse(bytes) {
+            Ok(LinkMapMessage::Claim(claim)) => self.on_claim(now, from, &claim, bytes),
+            Ok(LinkMapMessage::Certificate(certificate)) => self.on_map_certificate(now, from, certificate),
+            Ok(LinkMapMessage::Digest(digest)) => self.on_digest(now, from, &digest),
+            Err(_) => {}
+        }
+    }
+
+    fn on_claim(&mut self, now: Instant, from: PeerId, claim: &LinkClaim<'_>, bytes: &[u8]) {
+        let unix_ms = self.unix_ms(now);
+        let Some(mapping) = &mut self.overlay.mapping else { return };
+        let key = PublicKey(*claim.public_key);
+        let author = label(&key);
+        if author == mapping.own {
+            return;
+        }
+        let verify = || key.has_signed(OF_CLAIM, claim.covered, claim.signature);
+        match mapping.map.receive((now, unix_ms), author, claim, bytes, verify) {
+            ClaimReceipt::News => {
+                mapping.on_news(now, from);
+                self.pass_on_map_message(bytes, Some(from));
+            }
+            ClaimReceipt::Forged => self.bar(now, from),
+            ClaimReceipt::UnknownAuthor => mapping.owe_digest(from, now + DIGEST_DELAY),
+            ClaimReceipt::Stale | ClaimReceipt::TooOften | ClaimReceipt::OutOfTime => {}
+        }
+    }
+
+    fn bar(&mut self, now: Instant, from: PeerId) {
+        if let Some(mapping) = &mut self.overlay.mapping {
+            mapping.forged += 1;
+            mapping.barred.insert(from, now + BAR_TIME);
+        }
+    }
+
+    fn on_map_certificate(&mut self, now: Instant, from: PeerId, bytes: &[u8]) {
+        let Ok(certificate) = Certificate::decode(bytes) else { return };
+        let claims = certificate.claims();
+        let (label, key) = (label(&claims.public_key), claims.public_key);
+        let Some(mapping) = &self.overlay.mapping else { return };
+        let known = mapping.map.member(label);
+        let is_full = known.is_none() && mapping.map.members() >= MAX_AUTHORS;
+        if is_full || label == mapping.own || known.is_some_and(|(_, known)| known == bytes) {
+            return;
+        }
+        let Some(config) = &self.trust.config else { return };
+        match self.trust.check(now, config, &certificate) {
+            Ok(()) if self.admit(now, &certificate) => {
+                // It may be reached over a route now.
+                self.overlay.meetings.resting.remove(&key);
+                self.relaying.look_soon(now);
+                self.overlay.mapping.as_mut().map(|mapping| mapping.on_news(now, from));
+                self.pass_on_certificate(&certificate, Some(from));
+            }
+            Err(CertificateError::OtherRoot) => self.bar(now, from),
+            _ => {}
+        }
+    }
+
+    fn on_digest(&mut self, now: Instant, from: PeerId, digest: &Digest<'_>) {
+        let Some(mapping) = &mut self.overlay.mapping else { return };
+        if mapping.answered.get(&from).is_some_and(|at| now - *at < ANSWER_INTERVAL) {
+            return;
+        }
+        mapping.answered.insert(from, now);
+        let missing = mapping.map.missing(digest);
+        let certificates = missing.certificates.into_iter().filter_map(|certificate| {
+            let mut out = [0; MAX_MESSAGE];
+            let len = emit_certificate(&mut out, certificate).ok()?;
+            Some(out.get(..len)?.to_vec())
+        });
+        let claims = missing.claims.into_iter().map(<[u8]>::to_vec);
+        let answers: Vec<Vec<u8>> = certificates.chain(claims).take(MAX_ANSWERS).collect();
+        let lacks_here = missing.lacks_here && digest.wants_answer;
+        for answer in answers {
+            self.send_map_message(from, &answer);
+        }
+        if lacks_here {
+            self.send_digest(now, from, false);
+        }
+    }
+
+    /// Sends a digest of a part of the map, in large maps another part each time.
+    fn send_digest(&mut self, now: Instant, to: PeerId, wants_answer: bool) {
+        let Some(mapping) = &mut self.overlay.mapping else { return };
+        mapping.digests.remove(&to);
+        mapping.news_from.remove(&to);
+        let members = mapping.map.members();
+        let skipped = if members > MAX_ENTRIES { mapping.rng.below((members - 1) as u64) as usize } else { 0 };
+        let first = if skipped == 0 { Label(0) } else { mapping.map.labels().nth(skipped).unwrap_or(Label(0)) };
+        let entries = mapping.map.digest(first, MAX_ENTRIES);
+        let is_end = entries.len() < MAX_ENTRIES;
+        let last = entries.last().filter(|_| !is_end).map_or(Label(u32::MAX), |(label, _)| *label);
+        if members > MAX_ENTRIES && wants_answer {
+            mapping.owe_digest(to, now + DIGEST_INTERVAL);
+        }
+        let mut out = [0; MAX_MESSAGE];
+        if let Ok(len) = emit_digest(&mut out, wants_answer, (first, last), &entries) {
+            self.send_map_message(to, out.get(..len).unwrap_or_default());
+        }
+    }
+
+    fn send_map_message(&mut self, to: PeerId, message: &[u8]) {
+        let is_member = self.is_member(to);
+        if let Some(peer) = self.peers.get_mut(to.0.into()).filter(|peer| is_member && peer.is_established()) {
+            peer.send_overlay(message);
+            if let Some(mapping) = &mut self.overlay.mapping {
+                mapping.sent_bytes += message.len() as u64 + HEADER_BYTES;
+            }
+        }
+    }
+
+    /// Returns the members that this node reaches without relays.
+    fn direct_members(&self) -> Vec<(NodeId, PeerId)> {
+        let is_direct =
+            |peer: &&Peer| peer.is_established() && self.is_member(peer.id) && peer.fastest_direct_path().is_some();
+        self.peers.iter().filter(is_direct).map(|peer| (peer.node, peer.id)).collect()
+    }
+
+    fn pass_on_map_message(&mut self, message: &[u8], except: Option<PeerId>) {
+        let (places, own) = (self.direct_members(), self.sessions.public_key().node_id());
+        let Some(mapping) = &mut self.overlay.mapping else { return };
+        for listener in mapping.listeners(own, &places, except) {
+            self.send_map_message(listener, message);
+        }
+    }
+
+    fn pass_on_certificate(&mut self, certificate: &Certificate, except: Option<PeerId>) {
+        let mut out = [0; MAX_MESSAGE];
+        if let Ok(len) = emit_certificate(&mut out, certificate.encoded()) {
+            self.pass_on_map_message(out.get(..len).unwrap_or_default(), except);
+        }
+    }
+
+    fn unix_ms(&self, now: Instant) -> u64 {
+        let (at, unix_s) = self.trust.clock;
+        unix_s.saturating_mul(1_000).saturating_add((now - at).as_millis() as u64)
+    }
+
+    /// True if this node relays, and its certificate allows it.
+    fn is_certified_relay(&self) -> bool {
+        self.relaying.is_relay && self.trust.own_certificate().is_some_and(|own| own.claims().may_relay)
+    }
+
+    /// Runs the map's timers that are due.
+    pub(super) fn refresh_mapping(&mut self, now: Instant) {
+        let Some(mapping) = self.overlay.mapping.as_ref().filter(|mapping| mapping.next_timeout() <= now) else {
+            return;
+        };
+        let due = mapping.digests.iter().filter(|(_, at)| **at <= now);
+        let due: Vec<PeerId> = due.map(|(peer, _)| *peer).collect();
+        due.into_iter().for_each(|peer| self.send_digest(now, peer, true));
+        if self.overlay.mapping.as_ref().is_some_and(|mapping| mapping.look_at <= now) {
+            self.tell_own_links(now);
+            self.compare_with_one(now);
+        }
+        if let Some(mapping) = self.overlay.mapping.as_mut().filter(|mapping| mapping.look_at <= now) {
+            mapping.look_at = now + LOOK_INTERVAL;
+        }
+    }
+
+    /// Sends a digest to a peer chosen by chance, and forgets old claims and members.
+    fn compare_with_one(&mut self, now: Instant) {
+        let unix_ms = self.unix_ms(now);
+        let members = self.direct_members();
+        let Some(mapping) = self.overlay.mapping.as_mut().filter(|mapping| mapping.digest_at <= now) else { return };
+        mapping.digest_at = now + DIGEST_INTERVAL;
+        mapping.map.forget_old(unix_ms);
+        let at = mapping.rng.below(members.len().max(1) as u64) as usize;
+        let lapsed: Vec<Label> = mapping
+            .map
+            .labels()
+            .filter(|label| mapping.map.member(*label).is_some_and(|(_, bytes)| self.trust.has_lapsed(now, bytes)))
+            .collect();
+        lapsed.into_iter().for_each(|label| mapping.map.remove(label));
+        if let Some((_, peer)) = members.get(at) {
+            self.send_digest(now, *peer, true);
+        }
+        self.admit_own(now);
+    }
+
+    /// Claims this node's links if they have changed, or after some time.
+    fn tell_own_links(&mut self, now: Instant) {
+        let (unix_ms, is_relay) = (self.unix_ms(now), self.is_certified_relay());
+        let Some(mapping) = &self.overlay.mapping else { return };
+        let tells_of = |peer: &&Peer| {
+            let is_useful = is_relay || mapping.map.is_relay(label_of(&peer.node));
+            peer.is_established() && self.is_member(peer.id) && is_useful
+        };
+        let links = self.peers.iter().filter(tells_of).filter_map(|peer| own_link(now, peer)).collect();
+        let Some(mapping) = &mut self.overlay.mapping else { return };
+        let (own, key) = (mapping.own, self.sessions.public_key().0);
+        let Some((seq, links)) = mapping.to_claim(now, unix_ms, is_relay, links) else { return };
+        let mut out = [0; MAX_MESSAGE];
+        let sign = |covered: &[u8]| self.sessions.sign(OF_CLAIM, covered);
+        let Ok(len) = emit_claim(&mut out, (&key, seq, is_relay), &links, sign) else { return };
+        let bytes = out.get(..len).unwrap_or_default();
+        if let Ok(LinkMapMessage::Claim(claim)) = LinkMapMessage::parse(bytes) {
+            mapping.map.receive((now, unix_ms), own, &claim, bytes, || true);
+        }
+        self.pass_on_map_message(bytes, None);
+    }
+
+    /// Returns the link map, or `None` without an overlay.
+    pub fn link_map(&mut self) -> Option<LinkMapStatus> {
+        let mapping = self.overlay.mapping.as_mut()?;
+        let member = |label: Label| {
+            let (_, certificate) = mapping.map.member(label)?;
+            let name = Certificate::decode(certificate).ok()?.claims().name.to_owned();
+            Some(MapMember { label: label.0, name, is_relay: mapping.map.is_relay(label) })
+        };
+        let members = mapping.map.labels().filter_map(member).collect();
+        let (forged_claims, sent_bytes) = (mapping.forged, mapping.sent_bytes);
+        Some(LinkMapStatus { members, links: mapping.links(), forged_claims, sent_bytes })
+    }
+}
+
+/// Returns what this node claims of its link to a peer. A peer that only relays reach has none.
+fn own_link(now: Instant, peer: &Peer) -> Option<ClaimedLink> {
+    let path = peer.fastest_direct_path().filter(|path| path.health.answers() && path.rtt().is_known())?;
+    let sensed = path.sensing.known();
+    let rate = |rate: Option<weft_units::Rate>| rate.map_or(Rate16::ZERO, Rate16::floor);
+    let age = sensed.map_or(Duration::ZERO, |(at, _)| now - *at);
+    Some(ClaimedLink {
+        to: label_of(&peer.node),
+        is_down: false,
+        confidence: u8::try_from(path.totals.received_datagrams).unwrap_or(MOST_CONFIDENT).min(MOST_CONFIDENT),
+        rtt_us: u32::try_from(path.rtt().smoothed().as_micros()).unwrap_or(u32::MAX),
+        jitter_10us: u16::try_from(path.rtt().variation().as_micros() / 10).unwrap_or(u16::MAX),
+        loss: (path.loss().fraction() * 256.0) as u8,
+        capacity: rate(path.rate.capacity().or_else(|| sensed.and_then(|(_, estimate)| estimate.capacity))),
+        available: rate(sensed.and_then(|(_, estimate)| estimate.available)),
+        age_s: u8::try_from(age.as_secs()).unwrap_or(u8::MAX),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::{EngineConfig, OverlayConfig, Policy, TrustConfig};
+    use alloc::format;
+    use weft_session::{Cipher, Claims, Identity, RootKey};
+
+    const NOW: Instant = Instant::from_millis(5_000);
+    const NOW_UNIX_S: u64 = 1_800_000_000;
+    const LIAR: PeerId = PeerId(3);
+    const HONEST: PeerId = PeerId(4);
+
+    fn identity(node: u8) -> Identity {
+        Identity::from_secret([node + 1; 32])
+    }
+
+    fn certificate(root: u8, node: u8) -> Certificate {
+        let claims = Claims {
+            public_key: identity(node).public_key(),
+            name: format!("n{node}"),
+            not_before_unix_s: NOW_UNIX_S - 100,
+            not_after_unix_s: NOW_UNIX_S + 10_000,
+            may_relay: true,
+            prefixes: Vec::new(),
+        };
+        RootKey::from_seed([root; 32]).sign(&claims).unwrap()
+    }
+
+    /// Returns a member of a network. It knows no other node.
+    fn member() -> Engine {
+        let config = EngineConfig {
+            identity: identity(0),
+            cipher: Cipher::Aes256Gcm,
+            peers: Vec::new(),
+            vpns: Vec::new(),
+            links: Vec::new(),
+            accepted_stamps: Vec::new(),
+            stamp_base: 1,
+            inner_mtu: None,
+        };
+        let mut engine = Engine::new(config, NOW, [9; 32]).unwrap();
+        let trust = TrustConfig {
+            root: RootKey::from_seed([1; 32]).public_key(),
+            certificate: Some(certificate(1, 0)),
+            own: Vec::new(),
+            policy: Policy::default(),
+            revocations: Vec::new(),
+        };
+        engine.set_trust(NOW, NOW_UNIX_S, Some(trust));
+        engine.set_overlay(NOW, Some(OverlayConfig::default()));
+        engine
+    }
+
+    fn hear_certificate(engine: &mut Engine, from: PeerId, certificate: &Certificate) {
+        let mut out = [0; MAX_MESSAGE];
+        let len = emit_certificate(&mut out, certificate.encoded()).unwrap();
+        engine.on_map_message(NOW, from, &out[..len]);
+    }
+
+    /// Returns a claim in the name of `author` about its link to node 9, signed by `signer`.
+    fn claim(author: u8, signer: u8, seq: u64, rtt_us: u32) -> Vec<u8> {
+        let link = ClaimedLink {
+            to: label(&identity(9).public_key()),
+            is_down: false,
+            confidence: 0,
+            rtt_us,
+            jitter_10us: 0,
+            loss: 0,
+            capacity: Rate16(0),
+            available: Rate16(0),
+            age_s: 0,
+        };
+        let mut out = [0; MAX_MESSAGE];
+        let sign = |covered: &[u8]| identity(signer).sign(OF_CLAIM, covered);
+        let len = emit_claim(&mut out, (&identity(author).public_key().0, seq, true), &[link], sign).unwrap();
+        out[..len].to_vec()
+    }
+
+    fn told_rtt(engine: &Engine, author: u8) -> Option<u32> {
+        let (of, to) = (label(&identity(author).public_key()), label(&identity(9).public_key()));
+        engine.overlay.mapping.as_ref().unwrap().map.claim(of, to).map(|link| link.rtt_us)
+    }
+
+    #[test]
+    fn a_claim_counts_only_with_its_author_s_certificate_and_signature() {
+        let mut engine = member();
+        let now_ms = NOW_UNIX_S * 1_000;
+        engine.on_map_message(NOW, HONEST, &claim(2, 2, now_ms, 7_000));
+        assert_eq!(told_rtt(&engine, 2), None, "nobody knows the author");
+        hear_certificate(&mut engine, HONEST, &certificate(1, 2));
+        engine.on_map_message(NOW, LIAR, &claim(2, 3, now_ms, 1_000));
+        assert_eq!(told_rtt(&engine, 2), None, "the liar signed for another");
+        engine.on_map_message(NOW, HONEST, &claim(2, 2, now_ms, 7_000));
+        assert_eq!(told_rtt(&engine, 2), Some(7_000));
+        assert_eq!(engine.link_map().unwrap().forged_claims, 1);
+    }
+
+    #[test]
+    fn who_passes_on_a_forgery_is_not_heard_for_a_minute() {
+        let mut engine = member();
+        let now_ms = NOW_UNIX_S * 1_000;
+        hear_certificate(&mut engine, HONEST, &certificate(1, 2));
+        engine.on_map_message(NOW, LIAR, &claim(2, 3, now_ms, 1_000));
+        engine.on_map_message(NOW, LIAR, &claim(2, 2, now_ms, 7_000));
+        assert_eq!(told_rtt(&engine, 2), None);
+        engine.on_map_message(NOW + BAR_TIME, LIAR, &claim(2, 2, now_ms, 7_000));
+        assert_eq!(told_rtt(&engine, 2), Some(7_000));
+    }
+
+    #[test]
+    fn certificates_of_another_root_make_no_member() {
+        let mut engine = member();
+        hear_certificate(&mut engine, LIAR, &certificate(2, 5));
+        let map = engine.link_map().unwrap();
+        assert_eq!((map.members.len(), map.forged_claims), (1, 1), "only the node itself");
+    }
+
+    #[test]
+    fn a_replayed_claim_changes_nothing() {
+        let mut engine = member();
+        let now_ms = NOW_UNIX_S * 1_000;
+        hear_certificate(&mut engine, HONEST, &certificate(1, 2));
+        let (older, newer) = (claim(2, 2, now_ms, 7_000), claim(2, 2, now_ms + 500, 9_000));
+        for bytes in [&older, &newer, &older, &newer] {
+            engine.on_map_message(NOW, LIAR, bytes);
+        }
+        assert_eq!(told_rtt(&engine, 2), Some(9_000));
+        let hours_old = claim(2, 2, now_ms - 3 * 3_600_000, 3_000);
+        let mut fresh = member();
+        hear_certificate(&mut fresh, HONEST, &certificate(1, 2));
+        fresh.on_map_message(NOW, LIAR, &hours_old);
+        fresh.on_map_message(NOW, LIAR, &claim(2, 2, now_ms + 3_600_000, 3_000));
+        assert_eq!(told_rtt(&fresh, 2), None, "too old, and from the future");
+    }
+
+    #[test]
+    fn nobody_speaks_in_this_node_s_own_name() {
+        let mut engine = member();
+        engine.on_map_message(NOW, LIAR, &claim(0, 0, NOW_UNIX_S * 1_000, 1_000));
+        assert_eq!(told_rtt(&engine, 0), None);
+    }
+}

@@ -1,0 +1,334 @@
+//! A node's view of the link map: what it has told about its own links, and to whom it owes something.
+//!
+//! [`LinkMap`] stores the claims of all members. [`LinkMapping`] decides when this node tells of its own links, within a
+//! bound of bytes, and chooses the peers to which news is passed on.
+
+use crate::api::ReportedLink;
+use crate::overlay::chosen_routes::ChosenRoutes;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+use weft_core::route::link_map::{LinkMap, MAX_AUTHORS, MemberGraph};
+use weft_units::{Duration, Instant, NodeId, PeerId, Rng};
+use weft_wire::er_sig::Rate16;
+use weft_wire::link_map::{ClaimedLink, MAX_LINKS};
+use weft_wire::relay::Label;
+
+/// Interval at which a node compares its links with what it has told.
+pub const LOOK_INTERVAL: Duration = Duration::from_millis(250);
+/// Interval at which a node sends a digest to some peer.
+pub const DIGEST_INTERVAL: Duration = Duration::from_secs(10);
+/// Time before a digest answers news, so that it covers all of a batch.
+pub const DIGEST_DELAY: Duration = Duration::from_millis(150);
+/// Least interval between two answers to digests of a peer. Derived: honest peers wait for [`DIGEST_DELAY`].
+pub const ANSWER_INTERVAL: Duration = Duration::from_millis(100);
+/// Time for which messages of a peer are ignored that passed on a forged claim. Honest nodes check before they pass on.
+pub const BAR_TIME: Duration = Duration::from_secs(60);
+/// Messages from a peer after which a digest asks it for more.
+pub const BATCH: usize = 8;
+/// Maximum number of messages that answer a digest. Derived: a third of the messages that may wait for a peer.
+pub const MAX_ANSWERS: usize = 12;
+
+/// Bytes a second that each node may send for the map. Standard: 8 kbit/s a node at 50 members (issue 32), less a third
+/// for digests and certificates.
+const NODE_BYTES_PER_S: f64 = 670.0;
+/// Copies of a message that each node sends on average. Derived from [`MOST_TOLD`]: all but the peer from which it came.
+const COPIES: f64 = 2.5;
+/// Maximum number of peers to which a message is passed on, if there are more.
+const MOST_TOLD: usize = 4;
+/// Bytes of headers around a message, if it has a datagram of its own.
+pub const HEADER_BYTES: u64 = 60;
+/// Bytes that a node may tell at once.
+const BURST_BYTES: f64 = 2_400.0;
+/// Bytes around a claim on the wire and in it, besides its links.
+const CLAIM_BYTES: f64 = 190.0;
+/// Bytes of one link in a claim.
+const LINK_BYTES: f64 = 17.0;
+/// Interval at which everything is repeated, for each member of the network.
+const REPEAT_PER_MEMBER: Duration = Duration::from_secs(5);
+/// Least interval at which everything is repeated.
+const REPEAT_LEAST: Duration = Duration::from_secs(60);
+/// Number of own messages from which everything is told anew in one.
+const MANY_MESSAGES: usize = 8;
+/// Smallest change of a round-trip time that is told, in microseconds.
+const RTT_STEP_US: u32 = 3_000;
+/// Smallest change of loss that is told, in 1/256.
+const LOSS_STEP: u8 = 8;
+
+/// A node's part in the link map.
+pub struct LinkMapping {
+    pub map: LinkMap,
+    /// Label of this node.
+    pub own: Label,
+    /// Maximum number of routes to a peer. Zero: none are found.
+    pub most_routes: usize,
+    pub look_at: Instant,
+    pub digest_at: Instant,
+    /// Peers that are sent a digest, and when.
+    pub digests: BTreeMap<PeerId, Instant>,
+    /// News from a peer since the last digest to it.
+    pub news_from: BTreeMap<PeerId, usize>,
+    /// Peers whose digests were answered, and when.
+    pub answered: BTreeMap<PeerId, Instant>,
+    /// Peers whose messages are ignored, and until when.
+    pub barred: BTreeMap<PeerId, Instant>,
+    pub routes: ChosenRoutes,
+    /// Claims refused as forged, since the start.
+    pub forged: u64,
+    /// Bytes sent for the map since the start, with [`HEADER_BYTES`] for each message.
+    pub sent_bytes: u64,
+    told: BTreeMap<Label, ClaimedLink>,
+    told_relay: bool,
+    repeat_at: Instant,
+    /// Links that are told again, changed or not.
+    repeat: BTreeSet<Label>,
+    seq: u64,
+    allowance: (f64, Instant),
+    graph: (u64, MemberGraph),
+    pub rng: Rng,
+}
+
+fn differ(one: Rate16, other: Rate16) -> bool {
+    let bps = |rate: Rate16| rate.rate().map_or(0.0, |rate| rate.bps() as f64);
+    let (one, other) = (bps(one), bps(other));
+    (one - other).abs() > 0.25 * one.min(other)
+}
+
+/// True if a link has changed so much that others should know.
+fn is_news(told: &ClaimedLink, link: &ClaimedLink) -> bool {
+    if told.is_down || link.is_down {
+        return told.is_down != link.is_down;
+    }
+    let rtt_step = RTT_STEP_US.max(told.rtt_us / 4);
+    told.rtt_us.abs_diff(link.rtt_us) > rtt_step
+        || told.loss.abs_diff(link.loss) > LOSS_STEP
+        || differ(told.capacity, link.capacity)
+        || differ(told.available, link.available)
+}
+
+impl LinkMapping {
+    pub fn new(now: Instant, own: Label, most_routes: usize, rng: Rng) -> LinkMapping {
+        LinkMapping {
+            map: LinkMap::default(),
+            own,
+            most_routes,
+            look_at: now + LOOK_INTERVAL,
+            digest_at: now + DIGEST_INTERVAL,
+            digests: BTreeMap::new(),
+            news_from: BTreeMap::new(),
+            answered: BTreeMap::new(),
+            barred: BTreeMap::new(),
+            routes: ChosenRoutes::default(),
+            forged: 0,
+            sent_bytes: 0,
+            told: BTreeMap::new(),
+            told_relay: false,
+            repeat_at: now,
+            repeat: BTreeSet::new(),
+            seq: 0,
+            allowance: (BURST_BYTES, now),
+            graph: (u64::MAX, MemberGraph::default()),
+            rng,
+        }
+    }
+
+    /// Returns the time at which the map next has work.
+    pub fn next_timeout(&self) -> Instant {
+        self.digests.values().copied().chain([self.look_at]).min().unwrap_or(self.look_at)
+    }
+
+    /// Returns the graph of the members, rebuilt if the map has changed.
+    pub fn graph(&mut self) -> &MemberGraph {
+        if self.graph.0 != self.map.version() {
+            self.graph = (self.map.version(), MemberGraph::of(&self.map));
+        }
+        &self.graph.1
+    }
+
+    /// Updates the routes to a peer.
+    pub fn choose_routes(&mut self, now: Instant, ends: (Label, Label), peer: PeerId) {
+        self.graph();
+        let (version, graph) = &self.graph;
+        self.routes.choose(now, (graph, *version), ends, peer, self.most_routes);
+    }
+
+    /// Returns the links to claim now, and the number of the claim. `links` are all of this node's links.
+    ///
+    /// Nothing is claimed if nothing has changed, or if the allowance is used up.
+    pub fn to_claim(
+        &mut self,
+        now: Instant,
+        unix_ms: u64,
+        is_relay: bool,
+        links: Vec<ClaimedLink>,
+    ) -> Option<(u64, Vec<ClaimedLink>)> {
+        let members = self.map.members().clamp(1, MAX_AUTHORS);
+        self.fill_allowance(now, members);
+        let mut current: BTreeMap<Label, ClaimedLink> = links.into_iter().map(|link| (link.to, link)).collect();
+        for (to, told) in &self.told {
+            current.entry(*to).or_insert(ClaimedLink { is_down: true, ..*told });
+        }
+        let is_full = self.repeat.is_empty()
+            && (now >= self.repeat_at || is_relay != self.told_relay || self.map.messages_of(self.own) > MANY_MESSAGES);
+        if is_full {
+            self.repeat = current.keys().copied().collect();
+            self.repeat_at = now + REPEAT_LEAST.max(REPEAT_PER_MEMBER * members as u32);
+        }
+        let is_due = |link: &&ClaimedLink| match self.told.get(&link.to) {
+            _ if self.repeat.contains(&link.to) => true,
+            Some(told) => is_news(told, link),
+            None => !link.is_down,
+        };
+        let claimed: Vec<ClaimedLink> = current.values().filter(is_due).take(MAX_LINKS).copied().collect();
+        let bytes = COPIES * (CLAIM_BYTES + LINK_BYTES * claimed.len() as f64);
+        if claimed.is_empty() || self.allowance.0 < bytes.min(BURST_BYTES) {
+            return None;
+        }
+        self.allowance.0 -= bytes;
+        self.told.extend(claimed.iter().map(|link| (link.to, *link)));
+        self.told_relay = is_relay;
+        for link in &claimed {
+            // A link that stays down needs no further claim once it has been repeated.
+            if self.repeat.remove(&link.to) && link.is_down {
+                self.told.remove(&link.to);
+            }
+        }
+        self.seq = unix_ms.max(self.seq + 1);
+        Some((self.seq, claimed))
+    }
+
+    fn fill_allowance(&mut self, now: Instant, members: usize) {
+        let (bytes, at) = self.allowance;
+        let more = NODE_BYTES_PER_S / members as f64 * now.since(at).as_secs_f64();
+        self.allowance = ((bytes + more).min(BURST_BYTES), now);
+    }
+
+    /// Chooses the peers to which a message is passed on. `places` are the places of all peers that may be told.
+    ///
+    /// With more than a few, they are the next ones on the ring, which join all nodes, and two others by chance.
+    pub fn listeners(&mut self, own: NodeId, places: &[(NodeId, PeerId)], except: Option<PeerId>) -> Vec<PeerId> {
+        let others = places.iter().filter(|(_, peer)| Some(*peer) != except);
+        if places.len() <= MOST_TOLD {
+            return others.map(|(_, peer)| *peer).collect();
+        }
+        let least = places.iter().min().map(|(_, peer)| *peer);
+        let most = places.iter().max().map(|(_, peer)| *peer);
+        let after = places.iter().filter(|(place, _)| *place > own).min().map(|(_, peer)| *peer).or(least);
+        let before = places.iter().filter(|(place, _)| *place < own).max().map(|(_, peer)| *peer).or(most);
+        let mut chosen: Vec<PeerId> = after.into_iter().chain(before).collect();
+        for _ in 0..MOST_TOLD - 2 {
+            let at = self.rng.below(places.len() as u64) as usize;
+            chosen.extend(places.get(at).map(|(_, peer)| *peer));
+        }
+        chosen.sort_unstable();
+        chosen.dedup();
+        chosen.retain(|peer| Some(*peer) != except);
+        chosen
+    }
+
+    /// Schedules a digest to a peer, unless one is due sooner.
+    pub fn owe_digest(&mut self, peer: PeerId, at: Instant) {
+        let due = self.digests.entry(peer).or_insert(at);
+        *due = at.min(*due);
+    }
+
+    /// Notes news from a peer. After a batch of them, a digest asks the peer for the rest.
+    pub fn on_news(&mut self, now: Instant, from: PeerId) {
+        let count = self.news_from.entry(from).or_default();
+        *count += 1;
+        if *count >= BATCH {
+            *count = 0;
+            self.owe_digest(from, now + DIGEST_DELAY);
+        }
+    }
+
+    pub fn forget_peer(&mut self, peer: PeerId) {
+        self.digests.remove(&peer);
+        self.news_from.remove(&peer);
+        self.answered.remove(&peer);
+        self.barred.remove(&peer);
+        self.routes.forget_peer(peer);
+    }
+
+    /// Returns all links on which both ends agree, as the map has them.
+    pub fn links(&mut self) -> Vec<ReportedLink> {
+        let of = |(one, other, edge): (Label, Label, &weft_core::route::link_map::MapEdge)| ReportedLink {
+            from: one.0,
+            to: other.0,
+            rtt: Duration::from_micros(edge.rtt_us.into()),
+            jitter: Duration::from_micros(edge.jitter_us.into()),
+            loss: edge.loss,
+            rate: edge.rate,
+        };
+        self.graph().links().map(of).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    fn link(to: u32, rtt_us: u32) -> ClaimedLink {
+        ClaimedLink {
+            to: Label(to),
+            is_down: false,
+            confidence: 0,
+            rtt_us,
+            jitter_10us: 0,
+            loss: 0,
+            capacity: Rate16(0),
+            available: Rate16(0),
+            age_s: 0,
+        }
+    }
+
+    #[test]
+    fn only_changes_are_told_and_everything_now_and_then() {
+        let mut mapping = LinkMapping::new(Instant::ZERO, Label(1), 3, Rng::new(1));
+        let at = |s: u64| Instant::from_millis(1_000 * s);
+        let two = || vec![link(2, 20_000), link(3, 30_000)];
+        let first = mapping.to_claim(at(0), 5, true, two()).unwrap();
+        assert_eq!((first.0, first.1.len()), (5, 2));
+        assert_eq!(mapping.to_claim(at(5), 5_000, true, two()), None);
+        let slower = mapping.to_claim(at(10), 10_000, true, vec![link(2, 20_000), link(3, 40_000)]).unwrap();
+        assert_eq!(slower, (10_000, vec![link(3, 40_000)]));
+        let (_, down) = mapping.to_claim(at(20), 20_000, true, vec![link(3, 40_000)]).unwrap();
+        assert!(down.len() == 1 && down[0].to == Label(2) && down[0].is_down);
+        let (_, all) = mapping.to_claim(at(61), 61_000, true, vec![link(3, 40_000)]).unwrap();
+        assert_eq!(all.len(), 2);
+        assert_eq!(mapping.to_claim(at(62), 62_000, true, vec![link(3, 40_000)]), None);
+    }
+
+    #[test]
+    fn a_link_that_never_rests_costs_no_more_than_the_allowance() {
+        let mut mapping = LinkMapping::new(Instant::ZERO, Label(1), 3, Rng::new(1));
+        for member in 0..50 {
+            mapping.map.admit(Instant::ZERO, Label(member), [member as u8; 32], &[1], true, 0);
+        }
+        let mut bytes = 0.0;
+        for quarter in 0..4 * 3_600 {
+            let links = (0..40).map(|to| link(100 + to, if quarter % 2 == 0 { 10_000 } else { 90_000 })).collect();
+            let now = Instant::from_millis(250 * quarter);
+            if let Some((_, claimed)) = mapping.to_claim(now, 250 * quarter, true, links) {
+                bytes += COPIES * (CLAIM_BYTES + LINK_BYTES * claimed.len() as f64);
+            }
+        }
+        let allowed = BURST_BYTES + NODE_BYTES_PER_S / 50.0 * 3_600.0;
+        assert!(bytes > 0.5 * allowed && bytes <= allowed + BURST_BYTES, "{bytes} of {allowed}");
+    }
+
+    #[test]
+    fn all_are_told_if_few_and_the_next_on_the_ring_if_many() {
+        let mut mapping = LinkMapping::new(Instant::ZERO, Label(1), 3, Rng::new(1));
+        let place = |byte: u8| NodeId::new([byte; NodeId::LEN]);
+        let places = |count: u8| (0..count).map(|n| (place(10 * n), PeerId(n.into()))).collect::<Vec<_>>();
+        assert_eq!(mapping.listeners(place(15), &places(3), Some(PeerId(1))), [PeerId(0), PeerId(2)]);
+        for _ in 0..100 {
+            let told = mapping.listeners(place(15), &places(20), Some(PeerId(7)));
+            assert!(told.contains(&PeerId(1)) && told.contains(&PeerId(2)) && !told.contains(&PeerId(7)));
+            assert!(told.len() <= MOST_TOLD);
+        }
+        let told = mapping.listeners(place(250), &places(20), None);
+        assert!(told.contains(&PeerId(0)) && told.contains(&PeerId(19)));
+    }
+}
