@@ -2,7 +2,7 @@
 //!
 //! The file holds `[signal]` with its interface and its rules, and `[tcp-er]`.
 
-use super::check_signal::{self, Carried};
+use super::check::signal::{Carried, check_signal};
 use super::diagnose::{Report, Severity};
 use super::parse::interface_name;
 use super::read::{At, Section};
@@ -37,7 +37,7 @@ pub fn load(file: &Path) -> Result<(Host, Report), String> {
     let mut host = parse(&report, file.parent().unwrap_or(Path::new(".")));
     if let Some(host) = &mut host {
         let least = host.rate.min(host.rate_down);
-        check_signal::check_signal(&mut host.signal, Some(Carried::Interface(least)), &report);
+        check_signal(&mut host.signal, Some(Carried::Interface(least)), &report);
     }
     match host {
         Some(host) if report.count(Severity::Error) == 0 => Ok((host, report)),

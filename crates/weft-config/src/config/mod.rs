@@ -7,10 +7,6 @@
 pub mod access;
 pub mod allow;
 mod check;
-mod check_access;
-mod check_proxies;
-mod check_signal;
-mod check_vpns;
 mod diagnose;
 pub mod dscp;
 mod engine;
@@ -293,11 +289,11 @@ pub fn read_and_check(file: &Path) -> Result<Checked, String> {
         .zip(identity.as_ref())
         .and_then(|(config, identity)| network::check(config, &identity.public_key(), unix_s(), &report));
     if let Some(config) = &config {
-        check_access::check(config, certificate.as_ref(), &report);
+        check::access::check(config, certificate.as_ref(), &report);
         allow::check(config, certificate.as_ref(), &report);
     }
     if let Some(config) = &mut config {
-        check_signal::check(config, &report);
+        check::signal::check(config, &report);
         check::preshared_keys(config, &report);
     }
     match (config, identity) {

@@ -159,6 +159,7 @@ impl MemberWorld {
             not_after_unix_s: NOW_UNIX_S + 1_000_000,
             may_relay: true,
             prefixes: vec![(inner(node).into(), 32)],
+            groups: Vec::new(),
         };
         let trust = TrustConfig {
             root: root.public_key(),

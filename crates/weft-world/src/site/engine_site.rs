@@ -280,7 +280,6 @@ impl EngineSite {
             | Event::NotTried { .. }
             | Event::Joined { .. }
             | Event::Left { .. }
-            | Event::Denied { .. }
             | Event::Refused { .. }
             | Event::Unmet { .. }
             | Event::ClaimRefused { .. }

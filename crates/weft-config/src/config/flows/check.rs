@@ -2,7 +2,7 @@
 
 use super::{ClassSetting, DEFAULT_VPN, FlowSettings, RuleSetting, UserKind};
 use crate::config::check::bits_behind_length;
-use crate::config::check_signal::carried;
+use crate::config::check::signal::carried;
 use crate::config::diagnose::{Report, did_you_mean};
 use crate::config::read::At;
 use crate::config::{Config, Severity};

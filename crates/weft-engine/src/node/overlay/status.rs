@@ -1,7 +1,7 @@
 //! The state of the overlay, for status output.
 
-use super::Engine;
 use crate::api::{Contact, ContactStatus, OverlayMember, OverlayStatus, Unmet};
+use crate::node::Engine;
 use alloc::string::String;
 use weft_units::NodeId;
 

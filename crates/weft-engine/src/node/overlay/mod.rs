@@ -5,6 +5,8 @@
 //! certificate. Routes around a failed link belong to relaying, below the session. The overlay's own detours are not
 //! used here.
 
+mod status;
+
 use super::Engine;
 use crate::api::{Contact, OverlayConfig};
 use crate::overlay::contact::{named, without_repeats};

@@ -1,9 +1,9 @@
 //! Checks of `[access]` against the rest of the configuration and the node's certificate.
 
-use super::access::{Access, ClientOffer};
-use super::diagnose::Report;
-use super::read::At;
-use super::{Config, Pool, prefix};
+use crate::config::access::{Access, ClientOffer};
+use crate::config::diagnose::Report;
+use crate::config::read::At;
+use crate::config::{Config, Pool, prefix};
 use weft_engine::Prefix;
 use weft_session::Certificate;
 
@@ -33,7 +33,7 @@ pub fn check(config: &Config, certificate: Option<&Certificate>, report: &Report
         report.error(openvpn.pool.span.clone(), message, Some("give each a pool of its own".to_owned()));
     }
     for at in &access.routes {
-        super::check::bits_behind_length(at, report);
+        super::bits_behind_length(at, report);
     }
     names(config, access, report);
     if std::fs::read_to_string(FORWARDING).is_ok_and(|text| text.trim() == "0") {

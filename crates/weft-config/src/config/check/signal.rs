@@ -1,16 +1,16 @@
 //! Checks of `[signal]`: contradictions between its rules, rates beyond the capacity, and the key file.
 
-use super::check::bits_behind_length;
-use super::diagnose::Report;
-use super::read::At;
-use super::{Config, Signal, SignalledFlows, prefix};
+use super::bits_behind_length;
+use crate::config::diagnose::Report;
+use crate::config::read::At;
+use crate::config::{Config, Signal, SignalledFlows, prefix};
 use crate::keys;
 use weft_engine::Prefix;
 use weft_units::Rate;
 
 /// The configured capacity that signalling can grant from.
 #[derive(Clone, Copy)]
-pub(super) enum Carried {
+pub(in crate::config) enum Carried {
     /// Sum of the capacities of a node's links.
     Links(Rate),
     /// Capacity of a host's interface, in the slower direction.
@@ -42,7 +42,7 @@ pub fn check(config: &mut Config, report: &Report) {
 }
 
 /// Reports the contradictions in the table `[signal]`, and reads its key.
-pub(super) fn check_signal(signal: &mut Signal, most: Option<Carried>, report: &Report) {
+pub(in crate::config) fn check_signal(signal: &mut Signal, most: Option<Carried>, report: &Report) {
     key(signal, report);
     for (at, rule) in signal.rules.iter().enumerate() {
         let (from, to) = (&rule.from, &rule.to);
@@ -68,7 +68,7 @@ fn key(signal: &mut Signal, report: &Report) {
 }
 
 /// Returns the sum of the links' capacities, if all of them are configured.
-pub(super) fn carried(config: &Config) -> Option<Rate> {
+pub(in crate::config) fn carried(config: &Config) -> Option<Rate> {
     let links = config.link.iter().filter(|link| link.up && config.links.allows(&link.name.value));
     let is_known = |name: &str| config.link.iter().any(|link| link.name.value == name);
     if config.links.only.is_empty() || !config.links.only.iter().all(|only| is_known(&only.value)) {

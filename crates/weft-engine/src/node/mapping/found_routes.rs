@@ -1,7 +1,7 @@
 //! Routes over relays that the map yields. They take the place of routes over one relay in common.
 
-use super::Engine;
 use crate::api::RouteStatus;
+use crate::node::Engine;
 use crate::overlay::chosen_routes::ChosenRoute;
 use crate::path::Path;
 use crate::peer::Peer;
@@ -15,24 +15,24 @@ use weft_wire::relay::{Label, Way};
 
 impl Engine {
     /// True if the map can yield routes.
-    pub(super) fn has_found_routes(&self) -> bool {
+    pub(in crate::node) fn has_found_routes(&self) -> bool {
         self.overlay.mapping.as_ref().is_some_and(|mapping| mapping.most_routes > 0 && mapping.map.members() > 2)
     }
 
     /// Begins a round of [`Engine::found_routes`].
-    pub(super) fn begin_finding(&mut self, now: Instant) {
+    pub(in crate::node) fn begin_finding(&mut self, now: Instant) {
         if let Some(mapping) = &mut self.overlay.mapping {
             mapping.routes.begin_round(now);
         }
     }
 
     /// True if the last round has put off some searches.
-    pub(super) fn is_finding(&self) -> bool {
+    pub(in crate::node) fn is_finding(&self) -> bool {
         self.overlay.mapping.as_ref().is_some_and(|mapping| mapping.routes.is_behind())
     }
 
     /// Finds the routes to a peer that the map yields now.
-    pub(super) fn find_routes(&mut self, now: Instant, to: usize) {
+    pub(in crate::node) fn find_routes(&mut self, now: Instant, to: usize) {
         let Some(peer) = self.peers.get(to).filter(|peer| self.is_in_map(peer)) else { return };
         let (id, target) = (peer.id, label_of(&peer.node));
         if let Some(mapping) = self.overlay.mapping.as_mut().filter(|mapping| mapping.most_routes > 0) {
@@ -53,7 +53,7 @@ impl Engine {
     }
 
     /// Returns the addresses of the routes to a peer that the map yields now.
-    pub(super) fn found_routes(&mut self, now: Instant, to: usize) -> Vec<SocketAddr> {
+    pub(in crate::node) fn found_routes(&mut self, now: Instant, to: usize) -> Vec<SocketAddr> {
         self.doubt_silent_routes(now, to);
         self.find_routes(now, to);
         let mapping = self.overlay.mapping.as_ref().filter(|mapping| mapping.most_routes > 0);

@@ -2,11 +2,11 @@
 //!
 //! They find contradictions, and rules that would divert the tunnel's own packets.
 
-use super::check::bits_behind_length;
-use super::diagnose::Report;
-use super::proxy::{Proxy, proxy_prefix};
-use super::read::At;
-use super::{Config, prefix};
+use super::bits_behind_length;
+use crate::config::diagnose::Report;
+use crate::config::proxy::{Proxy, proxy_prefix};
+use crate::config::read::At;
+use crate::config::{Config, prefix};
 use std::net::IpAddr;
 use std::ops::Range;
 use weft_engine::Prefix;

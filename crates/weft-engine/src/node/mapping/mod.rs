@@ -3,6 +3,8 @@
 //! Claims travel in the sessions with other members. Each node checks the author's signature before it stores a claim
 //! or passes it on, so a forged claim ends at the first honest node. A claim counts for its author's links only.
 
+mod found_routes;
+
 use super::Engine;
 use crate::api::{LinkMapStatus, MapMember};
 use crate::overlay::mapping::{

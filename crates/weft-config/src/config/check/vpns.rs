@@ -1,9 +1,9 @@
 //! Checks within and between `[[vpn]]` tables.
 
-use super::check::bits_behind_length;
-use super::diagnose::{Report, did_you_mean};
-use super::read::At;
-use super::{Config, Vpn, prefix};
+use super::bits_behind_length;
+use crate::config::diagnose::{Report, did_you_mean};
+use crate::config::read::At;
+use crate::config::{Config, Vpn, prefix};
 use std::collections::HashMap;
 use std::net::IpAddr;
 use weft_core::route::prefix_map::PrefixMap;

@@ -3,9 +3,14 @@
 //! These checks run after the whole file has been parsed. They report findings and change nothing but the preshared
 //! keys that they read.
 
-use super::diagnose::{Report, did_you_mean};
-use super::read::At;
-use super::{Config, Peer, check_proxies, check_vpns, flows, matches, out, prefix, route};
+pub mod access;
+mod proxies;
+pub mod signal;
+mod vpns;
+
+use crate::config::diagnose::{Report, did_you_mean};
+use crate::config::read::At;
+use crate::config::{Config, Peer, flows, matches, out, prefix, route};
 use crate::keys;
 use nix::net::if_::{Interface, if_nameindex};
 use weft_engine::Prefix;
@@ -18,8 +23,8 @@ pub fn check(config: &Config, report: &Report) -> Option<Identity> {
     peers(config, report);
     prefixes(config, report);
     inner_families(config, report);
-    check_vpns::check(config, report);
-    check_proxies::check(config, report);
+    vpns::check(config, report);
+    proxies::check(config, report);
     out::check(config, report);
     flows::check(config, report);
     let key = key(config, report)?;
