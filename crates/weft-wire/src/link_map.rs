@@ -45,7 +45,7 @@ pub const MAX_ENTRIES: usize = 90;
 pub const MAX_MESSAGE: usize = 11 + MAX_ENTRIES * ENTRY_LEN;
 
 const _: () = assert!(CLAIM_HEAD_LEN + MAX_LINKS * LINK_LEN + SIGNATURE_LEN <= MAX_MESSAGE);
-const _: () = assert!(1 + MAX_CERTIFICATE_LEN <= MAX_MESSAGE);
+const _: () = assert!(MAX_CERTIFICATE_LEN < MAX_MESSAGE);
 
 /// One link of a node to a neighbour, as the node measures it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -154,7 +154,7 @@ impl LinkMapping {
     /// Returns the links to claim now, and the number of the claim. `links` are all of this node's links.
     ///
     /// Nothing is claimed if nothing has changed, or if the allowance is used up.
-    pub fn to_claim(
+    pub fn claim_due(
         &mut self,
         now: Instant,
         unix_ms: u64,
@@ -287,16 +287,16 @@ mod tests {
         let mut mapping = LinkMapping::new(Instant::ZERO, Label(1), 3, Rng::new(1));
         let at = |s: u64| Instant::from_millis(1_000 * s);
         let two = || vec![link(2, 20_000), link(3, 30_000)];
-        let first = mapping.to_claim(at(0), 5, true, two()).unwrap();
+        let first = mapping.claim_due(at(0), 5, true, two()).unwrap();
         assert_eq!((first.0, first.1.len()), (5, 2));
-        assert_eq!(mapping.to_claim(at(5), 5_000, true, two()), None);
-        let slower = mapping.to_claim(at(10), 10_000, true, vec![link(2, 20_000), link(3, 40_000)]).unwrap();
+        assert_eq!(mapping.claim_due(at(5), 5_000, true, two()), None);
+        let slower = mapping.claim_due(at(10), 10_000, true, vec![link(2, 20_000), link(3, 40_000)]).unwrap();
         assert_eq!(slower, (10_000, vec![link(3, 40_000)]));
-        let (_, down) = mapping.to_claim(at(20), 20_000, true, vec![link(3, 40_000)]).unwrap();
+        let (_, down) = mapping.claim_due(at(20), 20_000, true, vec![link(3, 40_000)]).unwrap();
         assert!(down.len() == 1 && down[0].to == Label(2) && down[0].is_down);
-        let (_, all) = mapping.to_claim(at(61), 61_000, true, vec![link(3, 40_000)]).unwrap();
+        let (_, all) = mapping.claim_due(at(61), 61_000, true, vec![link(3, 40_000)]).unwrap();
         assert_eq!(all.len(), 2);
-        assert_eq!(mapping.to_claim(at(62), 62_000, true, vec![link(3, 40_000)]), None);
+        assert_eq!(mapping.claim_due(at(62), 62_000, true, vec![link(3, 40_000)]), None);
     }
 
     #[test]
@@ -309,7 +309,7 @@ mod tests {
         for quarter in 0..4 * 3_600 {
             let links = (0..40).map(|to| link(100 + to, if quarter % 2 == 0 { 10_000 } else { 90_000 })).collect();
             let now = Instant::from_millis(250 * quarter);
-            if let Some((_, claimed)) = mapping.to_claim(now, 250 * quarter, true, links) {
+            if let Some((_, claimed)) = mapping.claim_due(now, 250 * quarter, true, links) {
                 bytes += COPIES * (CLAIM_BYTES + LINK_BYTES * claimed.len() as f64);
             }
         }

@@ -139,7 +139,9 @@ impl Engine {
                 // It may be reached over a route now.
                 self.overlay.meetings.resting.remove(&key);
                 self.relaying.look_soon(now);
-                self.overlay.mapping.as_mut().map(|mapping| mapping.on_news(now, from));
+                if let Some(mapping) = &mut self.overlay.mapping {
+                    mapping.on_news(now, from);
+                }
                 self.pass_on_certificate(&certificate, Some(from));
             }
             Err(CertificateError::OtherRoot) => self.bar(now, from),
@@ -280,7 +282,7 @@ impl Engine {
         let links = self.peers.iter().filter(tells_of).filter_map(|peer| own_link(now, peer)).collect();
         let Some(mapping) = &mut self.overlay.mapping else { return };
         let (own, key) = (mapping.own, self.sessions.public_key().0);
-        let Some((seq, links)) = mapping.to_claim(now, unix_ms, is_relay, links) else { return };
+        let Some((seq, links)) = mapping.claim_due(now, unix_ms, is_relay, links) else { return };
         let mut out = [0; MAX_MESSAGE];
         let sign = |covered: &[u8]| self.sessions.sign(OF_CLAIM, covered);
         let Ok(len) = emit_claim(&mut out, (&key, seq, is_relay), &links, sign) else { return };
