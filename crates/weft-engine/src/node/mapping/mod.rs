@@ -350,6 +350,7 @@ mod tests {
             not_after_unix_s: NOW_UNIX_S + 10_000,
             may_relay: true,
             prefixes: Vec::new(),
+            groups: Vec::new(),
         };
         RootKey::from_seed([root; 32]).sign(&claims).unwrap()
     }
