@@ -71,7 +71,8 @@ fn in_whatever_order_claims_come_the_newest_of_each_link_counts() {
         let mut newest: BTreeMap<u32, (u64, u32)> = BTreeMap::new();
         for number in 0..10 {
             let seq = NOW_MS + number;
-            let some = (2..8).filter_map(|to| rng.chance(0.4).then(|| link(Label(to), rng.below(90_000) as u32)));
+            let some: Vec<u32> = (2..8).filter(|_| rng.chance(0.4)).collect();
+            let some = some.into_iter().map(|to| link(Label(to), rng.below(90_000) as u32));
             let links: Vec<_> = some.collect();
             newest.extend(links.iter().map(|link| (link.to.0, (seq, link.rtt_us))));
             claims.push((seq, links));

@@ -26,12 +26,10 @@ impl RandomMap {
     fn random(rng: &mut Rng, nodes: usize) -> RandomMap {
         let density = 0.12 + 0.5 * rng.unit();
         let mut links = vec![vec![None; nodes]; nodes];
-        for one in 0..nodes {
-            for other in 0..one {
-                if rng.chance(density) {
-                    let edge = edge(rng);
-                    (links[one][other], links[other][one]) = (Some(edge), Some(edge));
-                }
+        for (one, other) in (0..nodes).flat_map(|one| (0..one).map(move |other| (one, other))) {
+            if rng.chance(density) {
+                let edge = edge(rng);
+                (links[one][other], links[other][one]) = (Some(edge), Some(edge));
             }
         }
         RandomMap { relays: (0..nodes).map(|_| rng.chance(0.8)).collect(), links }
