@@ -406,6 +406,11 @@ impl<'a> FrameWriter<'a> {
         self.out.room()
     }
 
+    /// Number of frames that may still be written, if they have space.
+    pub fn frames_left(&self) -> usize {
+        self.left
+    }
+
     /// Writes one frame at the current position.
     ///
     /// # Errors

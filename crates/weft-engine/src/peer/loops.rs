@@ -161,7 +161,7 @@ impl Peer {
             written += if fits { len } else { 0 };
             fits
         };
-        let count = path.markers.iter().take_while(fits).count();
+        let count = path.markers.iter().take(writer.frames_left()).take_while(fits).count();
         let ip_bytes = path.outer_header_len() + HOP_HEADER_LEN + written + TAG_LEN;
         for _ in 0..count {
             let LoneMarker { vpn, mut marker, since, .. } = self.paths.get_mut(index)?.markers.pop_front()?;

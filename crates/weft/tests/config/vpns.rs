@@ -41,8 +41,8 @@ fn every_queue_loop_and_promise_has_its_key() {
             }
         }
     }
-    // The sum of the leased lines is exactly the leasable 20 Mbit/s.
-    let (status, message) = check(&with_peer(&format!("[policy]\nleasable = \"20 Mbit/s\"\n{}", all.join("\n"))));
+    // The sum of the leased lines is exactly the leasable 25 Mbit/s.
+    let (status, message) = check(&with_peer(&format!("[policy]\nleasable = \"25 Mbit/s\"\n{}", all.join("\n"))));
     assert_eq!((status, message.as_str()), (0, ""));
 }
 

@@ -30,7 +30,7 @@ fn a_hub_whose_port_is_taken_on_one_of_its_links_exits_and_names_the_owner() {
             crate::common::TWO_NODES,
             r#"
             ip netns exec hub python3 holder.py >holder.log & holder=$!
-            until grep -q bound holder.log; do sleep 0.05; done
+            until grep -qs bound holder.log; do sleep 0.05; done
             up hub; wait $hub; echo "hub: $?"
             grep -q "UDP port 51900 is in use on link2 by python3 (pid " hub.log; echo "named: $?"
             kill $holder; wait $holder 2>/dev/null
@@ -58,7 +58,7 @@ fn a_port_that_is_taken_later_is_told_and_used_once_it_is_free() {
             up hub; logged hub "up, public key"
             ip -n hub link set link2 up; logged hub "link link2 in use"; ip -n hub link set link2 down; logged hub "link link2 out of use"
             ip netns exec hub python3 holder.py >holder.log & holder=$!
-            until grep -q bound holder.log; do sleep 0.05; done
+            until grep -qs bound holder.log; do sleep 0.05; done
             ip -n hub link set link2 up; logged hub "in use on link2"
             run hub status >shown; grep -c "link link2 not used: UDP port 51900 is in use on link2 by python3" shown || cat shown hub.log
             run hub status >/dev/null; echo "taken: $?"

@@ -91,7 +91,7 @@ fn a_router_uses_its_uplinks_and_says_nothing_elsewhere() {
         for of in br-lan docker0 tun9; do
             on home python3 capture.py $of 203.0.113.1 >$of.seen 2>&1 & captures="${captures:-} $!"
         done
-        for of in br-lan docker0 tun9; do until grep -q ready $of.seen; do sleep 0.05; done; done
+        for of in br-lan docker0 tun9; do until grep -qs ready $of.seen; do sleep 0.05; done; done
         up other home; logged other "up, public key"
         up hub; up home; settled home; eventually paths "up1 up2 up3"
         on home ping -c 3 -i 0.2 -W 2 10.9.0.2 >/dev/null; echo "ping: $?"

@@ -4,6 +4,7 @@
 
 use super::service::Service;
 use crate::config::Config;
+use crate::daemon::machine::device::TUNNEL_ALIAS;
 use serde::Serialize;
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -238,9 +239,11 @@ fn socket_buffer(machine: &Machine, limit: &str) -> Check {
     Check::new(format!("net.core.{limit}"), verdict, found, format!("sysctl -w net.core.{limit}={SOCKET_BUFFER}"))
 }
 
-/// Returns the interfaces that the configuration allows as links.
+/// Returns the interfaces that the configuration allows as links. Tunnels of this and other nodes are none.
 fn chosen(machine: &Machine, config: &Config) -> Vec<String> {
-    let own = |name: &str| name == config.tun.name || config.vpns.iter().any(|vpn| vpn.device.value == name);
+    let is_tunnel = |name: &str| machine.sys(&format!("class/net/{name}/ifalias")).as_deref() == Some(TUNNEL_ALIAS);
+    let is_own = |name: &str| name == config.tun.name || config.vpns.iter().any(|vpn| vpn.device.value == name);
+    let own = |name: &str| is_own(name) || is_tunnel(name);
     machine.interfaces().into_iter().filter(|name| config.links.allows(name) && !own(name)).collect()
 }
 
