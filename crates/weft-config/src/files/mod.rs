@@ -236,20 +236,15 @@ impl Directory {
             }
             created => created.and_then(|file| self.give(&file).map(|()| file))?,
         };
-        let until = Instant::now() + LOCK_PATIENCE;
-        loop {
-            match file.try_lock() {
-                Ok(()) => return Ok(file),
-                Err(TryLockError::WouldBlock) if Instant::now() < until => thread::sleep(LOCK_INTERVAL),
-                Err(TryLockError::WouldBlock) => {
-                    return Err(io::Error::new(
-                        io::ErrorKind::WouldBlock,
-                        "another process keeps it locked: end that process, which `fuser` names",
-                    ));
-                }
-                Err(TryLockError::Error(why)) => return Err(why),
-            }
-        }
+        locked(file, LOCK_PATIENCE)
+    }
+
+    /// Locks the directory itself among the processes that lock it so; dropping the result unlocks it.
+    ///
+    /// Any user who can read the directory can keep it locked, so the result is `None` after `patience`.
+    pub fn lock_whole(&self, patience: Duration) -> Option<File> {
+        let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+        locked(File::from(openat(&self.descriptor, ".", flags, Mode::empty()).ok()?), patience).ok()
     }
 
     /// Returns the names in the directory, except those that are not UTF-8.
@@ -338,6 +333,24 @@ pub fn create(path: &Path, mode: u32, content: &[u8]) -> io::Result<()> {
 fn split(path: &Path) -> io::Result<(&Path, &OsStr)> {
     let name = path.file_name().filter(|_| !path.as_os_str().as_bytes().ends_with(b"/")).ok_or(Errno::EISDIR)?;
     Ok((path.parent().unwrap_or(Path::new("")), name))
+}
+
+/// Waits until a file or directory is locked.
+fn locked(file: File, patience: Duration) -> io::Result<File> {
+    let until = Instant::now() + patience;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) if Instant::now() < until => thread::sleep(LOCK_INTERVAL),
+            Err(TryLockError::WouldBlock) => {
+                return Err(io::Error::new(
+                    io::ErrorKind::WouldBlock,
+                    "another process keeps it locked: end that process, which `fuser` names",
+                ));
+            }
+            Err(TryLockError::Error(why)) => return Err(why),
+        }
+    }
 }
 
 /// Returns an unpredictable temporary name for a file that is then renamed to `name`.

@@ -2,7 +2,8 @@
 //!
 //! The previous file keeps its inode under another name in the same directory. So it comes back with every byte, mode
 //! and owner, and a symbolic link comes back as that link: no link is ever followed or written through. The first line
-//! of weft's file names the node that wrote it. A file without that line belongs to another program and stays.
+//! of weft's file names the node that wrote it. A file without that line belongs to another program and stays. Nodes of one
+//! machine lock the directory while they change it.
 
 use crate::files::Directory;
 use std::fmt::Write as _;
@@ -11,6 +12,7 @@ use std::io;
 use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Name of the file that resolvers read (resolv.conf(5)).
 const FILE: &str = "resolv.conf";
@@ -20,6 +22,8 @@ pub const BEFORE: &str = "resolv.conf.before-weft";
 const NEW: &str = "resolv.conf.new-weft";
 /// Maximum length of a file that weft may have written, in bytes.
 const MAX_OWN: u64 = 1 << 16;
+/// Maximum time that a node waits for another one of this machine to end its change. A change takes milliseconds.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// Address of systemd-resolved for programs that read resolv.conf, systemd-resolved.service(8).
 const STUBS: [&str; 2] = ["127.0.0.53", "127.0.0.54"];
 
@@ -59,6 +63,7 @@ impl ResolvConf {
     /// Fails if the directory or the file cannot be changed; then the present file stays.
     pub fn replace(&self, servers: &[IpAddr], domains: &[String]) -> io::Result<()> {
         let directory = Directory::open(&self.directory)?;
+        let _lock = directory.lock_whole(PATIENCE);
         let text = self.text(servers, domains);
         match self.present(&directory)? {
             Present::Own(present) if present == text.as_bytes() => return Ok(()),
@@ -88,6 +93,7 @@ impl ResolvConf {
             Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(false),
             directory => directory?,
         };
+        let _lock = directory.lock_whole(PATIENCE);
         let has_before = fs::symlink_metadata(directory.held_path().join(BEFORE)).is_ok();
         match (self.present(&directory)?, has_before) {
             (Present::Own(_), true) => directory.rename(BEFORE, FILE)?,

@@ -104,3 +104,27 @@ fn systemd_resolved_is_recognised_by_the_link_or_the_address() {
     assert!(conf.asks_resolved());
     fs::remove_dir_all(at).unwrap();
 }
+
+/// Property: a node without servers of its own, which starts meanwhile, takes nothing from a node that sets servers.
+#[test]
+fn two_nodes_of_a_machine_do_not_disturb_each_other() {
+    let mut rng = Rng::new(34);
+    for number in 0..40 {
+        let at = draw(&mut rng, 1_000 + number);
+        let (etc, file) = (at.join("etc"), at.join("etc").join(FILE));
+        let before = seen(&file);
+        let other = ResolvConf::new(&etc, Path::new("/run/weft/other.sock"));
+        std::thread::scope(|scope| {
+            let starts = scope.spawn(|| (0..300).all(|_| other.restore().is_ok_and(|is_restored| !is_restored)));
+            for _ in 0..5 {
+                let own = ResolvConf::new(&etc, Path::new("/run/weft/control.sock"));
+                own.replace(&[IpAddr::from([10, 9, 0, 2])], &[]).unwrap();
+                assert_eq!(seen(&etc.join(BEFORE)), before, "kept while weft's file is there");
+                assert!(own.restore().unwrap());
+                assert_eq!(seen(&file), before);
+            }
+            assert!(starts.join().unwrap());
+        });
+        fs::remove_dir_all(&at).unwrap();
+    }
+}
