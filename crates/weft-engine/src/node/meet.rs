@@ -90,6 +90,8 @@ impl Engine {
         let is_established = self.peers.get(usize::from(peer.0)).is_some_and(|peer| peer.is_established());
         if !is_established && self.is_dynamic(peer) {
             self.call_at(now, peer, &contact.endpoints);
+        } else {
+            self.call_where_told(now, contact);
         }
     }
 

@@ -110,13 +110,15 @@ pub struct Cloud {
     joined: Option<BTreeSet<(usize, usize)>>,
     flying: BTreeMap<(Instant, u64), Flight>,
     serial: u64,
+    /// One-way delay of the network.
+    pub delay: Duration,
 }
 
 impl Cloud {
     pub fn new() -> Cloud {
         let (events, sent, flying) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
         let (now, apart) = (Instant::from_millis(1), BTreeSet::new());
-        Cloud { now, nodes: Vec::new(), events, sent, apart, joined: None, flying, serial: 0 }
+        Cloud { now, nodes: Vec::new(), events, sent, apart, joined: None, flying, serial: 0, delay: DELAY }
     }
 
     /// Lets only these pairs of nodes reach each other.
@@ -222,7 +224,7 @@ impl Cloud {
         for datagram in bytes.chunks(transmit.segment_size.map_or(transmit.len, usize::from)) {
             assert!(datagram.len() + 28 <= 1500, "a datagram of {} bytes", datagram.len());
             self.serial += 1;
-            self.flying.insert((self.now + DELAY, self.serial), (to, source, datagram.to_vec()));
+            self.flying.insert((self.now + self.delay, self.serial), (to, source, datagram.to_vec()));
         }
     }
 

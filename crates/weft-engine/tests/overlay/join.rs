@@ -3,7 +3,7 @@
 use crate::cloud::{Cloud, NOW_UNIX_S, certificate, claims, contact, key, root};
 use weft_engine::{Contact, Event, NodeStanding, OverlayMember, Rejection, Unmet};
 use weft_session::{CertificateError, Claims};
-use weft_units::Duration;
+use weft_units::{Duration, Rng};
 
 fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
@@ -146,6 +146,28 @@ fn nodes_behind_nats_that_keep_their_port_meet_over_the_relay_and_then_talk_dire
     }
     let arrived = cloud.nodes[right].delivered.iter().filter(|number| **number >= 1_000).count();
     assert!(arrived == 50 && passed_on(&cloud) - before < 10_000, "{arrived}, {} by relay", passed_on(&cloud) - before);
+}
+
+#[test]
+fn homes_that_join_at_any_time_all_talk_directly() {
+    for seed in 0..40 {
+        let mut rng = Rng::new(seed);
+        let mut cloud = Cloud::new();
+        cloud.delay = Duration::from_micros(50 + rng.below(30_000));
+        let relay = cloud.add(certificate(0), &[]);
+        cloud.nodes[relay].engine.set_relaying(true);
+        let homes = 2 + rng.below(3) as usize;
+        for home in 1..=homes {
+            cloud.add_behind_kind_nat(certificate(home), &[contact(0)]);
+            cloud.run_for(Duration::from_micros(rng.below(2_000_000)));
+        }
+        cloud.run_for(ms(10_000));
+        for (one, other) in (1..=homes).flat_map(|one| (1..=homes).map(move |other| (one, other))) {
+            // The relay's answers tell each home the outer addresses of the others, whichever of them called first.
+            let is_direct = one == other || member(&cloud, one, other).is_some_and(|member| !member.is_relayed);
+            assert!(is_direct, "{one} reaches {other} over the relay only: draw {seed}, {homes} homes");
+        }
+    }
 }
 
 #[test]

@@ -145,6 +145,8 @@ pub struct OverlayState {
     duplicates: Duplicates,
     timers: NeighbourTimers,
     outgoing: VecDeque<(NodeId, Option<NodeId>, OutgoingMessage)>,
+    /// Contacts in the last accepted answer to a query.
+    told: Vec<NodeContact>,
 }
 
 impl OverlayState {
@@ -178,6 +180,7 @@ impl OverlayState {
             duplicates: Duplicates::default(),
             timers: NeighbourTimers::default(),
             outgoing: VecDeque::new(),
+            told: Vec::new(),
         };
         overlay.handle_timeout(now);
         overlay
@@ -317,6 +320,13 @@ impl OverlayState {
             neighbour.link.hasten();
             self.review(now, id);
         }
+    }
+
+    /// Takes the contacts that a neighbour named in the last answer that this node had asked for.
+    ///
+    /// The table ignores the details of a node that it has. The lower layer may lack a part of them.
+    pub fn take_told(&mut self) -> Vec<NodeContact> {
+        core::mem::take(&mut self.told)
     }
 
     /// Stores newer details from the lower layer on how to reach a node.

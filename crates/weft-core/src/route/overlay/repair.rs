@@ -3,7 +3,7 @@
 //! A join is the repair of an empty table.
 
 use super::neighbour::{NodeStanding, OverlayNeighbour};
-use super::{CELL, LEAVES, OutgoingMessage, OverlayState};
+use super::{CELL, LEAVES, NodeContact, OutgoingMessage, OverlayState};
 use alloc::vec::Vec;
 use weft_units::{Duration, Instant, NodeId};
 use weft_wire::WireError;
@@ -82,7 +82,9 @@ impl OverlayState {
         }
         let is_gossip = matches!(query, Query::Row { .. }) && self.gossips_with.take_if(|with| *with == from).is_some();
         let mut trials = GOSSIP_TRIALS;
+        self.told.clear();
         for contact in contacts {
+            self.told.push(NodeContact { id: contact.id, details: contact.details.into() });
             let anyway = is_gossip && trials > 0 && self.rng.chance(0.5);
             trials -= usize::from(anyway);
             self.consider(now, contact.id, contact.details, anyway);

@@ -270,12 +270,12 @@ fn an_answer_to_no_question_is_ignored() {
     let mut tell = |node: &mut OverlayState, from| {
         let len = weft_wire::overlay::emit_found(row, 0, contacts(), &mut out).unwrap();
         node.handle_message(now, from, None, &out[..len]).unwrap();
-        node.census().candidates
+        (node.census().candidates, node.take_told().len())
     };
-    assert_eq!(tell(&mut node, id(0x66)), 0, "a stranger");
-    assert_eq!(tell(&mut node, id(0x50)), 1, "asked");
+    assert_eq!(tell(&mut node, id(0x66)), (0, 0), "a stranger");
+    assert_eq!(tell(&mut node, id(0x50)), (1, 1), "asked");
     node.forget(now, id(0x77));
-    assert_eq!(tell(&mut node, id(0x50)), 0, "asked once");
+    assert_eq!(tell(&mut node, id(0x50)), (0, 0), "asked once");
     assert_eq!(node.handle_message(now, id(0x50), None, &[9]), Err(WireError::UnknownType));
 }
 

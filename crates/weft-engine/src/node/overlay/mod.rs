@@ -128,6 +128,11 @@ impl Engine {
         if state.handle_message(now, id, None, bytes).is_err() {
             return;
         }
+        for told in state.take_told() {
+            if let Some(contact) = Contact::decode(&told.details).filter(|contact| contact.id() == told.id) {
+                self.call_where_told(now, &contact);
+            }
+        }
         let said = match OverlayMessage::parse(bytes) {
             Ok(OverlayMessage::Introduction { details, .. }) => Contact::decode(details),
             _ => None,
@@ -135,10 +140,36 @@ impl Engine {
         let Some(said) = said.filter(|said| said.public_key == public_key) else { return };
         let is_seen = !seen.is_empty();
         let endpoints = without_repeats(said.endpoints.into_iter().chain(seen).chain(known));
-        state.set_details(id, &Contact { public_key, endpoints: endpoints.clone() }.encode());
+        self.set_details(&Contact { public_key, endpoints: endpoints.clone() });
         if !is_seen && self.is_dynamic(peer) {
             self.call_at(now, peer, &endpoints);
         }
+    }
+
+    fn set_details(&mut self, contact: &Contact) {
+        if let Some(state) = &mut self.overlay.state {
+            state.set_details(contact.id(), &contact.encode());
+        }
+    }
+
+    /// Calls a peer that only relays reach at the addresses that another node has of it.
+    ///
+    /// A node behind a NAT cannot tell its outer address. A peer that it calls over a relay learns the address only from
+    /// a third node, and the NATs let no datagram in until both ends have sent one.
+    pub(super) fn call_where_told(&mut self, now: Instant, contact: &Contact) {
+        let peer = self.sessions.peer_by_key(&contact.public_key);
+        let Some(peer) = peer.filter(|peer| self.is_dynamic(*peer) && !self.overlay.meetings.is_leaving(*peer)) else {
+            return;
+        };
+        let Some(of) = self.peers.get(usize::from(peer.0)) else { return };
+        let known = &of.config.endpoints;
+        if of.direct_remotes().next().is_some() || contact.endpoints.iter().all(|told| known.contains(told)) {
+            return;
+        }
+        // The new addresses come first, because a full list drops the last ones.
+        let endpoints = without_repeats(contact.endpoints.iter().chain(known).copied());
+        self.set_details(&Contact { public_key: contact.public_key, endpoints: endpoints.clone() });
+        self.call_at(now, peer, &endpoints);
     }
 
     /// Sends the overlay's messages, and updates its wake-up time.
