@@ -104,7 +104,7 @@ impl Example {
     /// Returns true if an example may end with this status.
     ///
     /// `--watch` runs until it is stopped. Some examples rightly end with 1: `doctor` has remarks, a certificate is of
-    /// another root, or no other path leads to the node that is drilled. `weft qos` and `weft top` alone need a terminal.
+    /// another root, the node takes no part in an overlay, or no other path leads to the node that is drilled. `weft qos` and `weft top` alone need a terminal.
     pub fn may_end_with(&self, status: &str) -> bool {
         match status {
             "0" => true,
@@ -112,7 +112,7 @@ impl Example {
             "2" => ["weft qos", "weft top"].contains(&self.text.as_str()),
             "1" => {
                 let words = self.words();
-                ["doctor", "--root"].iter().any(|word| words.contains(word))
+                ["doctor", "--root", "--matrix"].iter().any(|word| words.contains(word))
                     || words.starts_with(&["weft", "drill", "node"])
             }
             _ => false,
