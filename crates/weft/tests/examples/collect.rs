@@ -104,7 +104,8 @@ impl Example {
     /// Returns true if an example may end with this status.
     ///
     /// `--watch` runs until it is stopped. Some examples rightly end with 1: `doctor` has remarks, a certificate is of
-    /// another root, the node takes no part in an overlay, or no other path leads to the node that is drilled. `weft qos` and `weft top` alone need a terminal.
+    /// another root, the node takes no part in an overlay, or no other path leads to the node that is drilled.
+    /// `weft qos` and `weft top` alone need a terminal.
     pub fn may_end_with(&self, status: &str) -> bool {
         match status {
             "0" => true,
