@@ -66,7 +66,7 @@ impl Hub {
             revocations: Vec::new(),
         };
         engine.set_trust(now, UNIX_S, Some(trust));
-        engine.set_overlay(now, Some(OverlayConfig { endpoints: vec![place(0)], contacts: Vec::new() }));
+        engine.set_overlay(now, Some(OverlayConfig { endpoints: vec![place(0)], ..OverlayConfig::default() }));
         let signals = SignalConfig {
             key: Some(SignalKey::new([5; 32])),
             controller: RateController::Pi,

@@ -14,7 +14,7 @@ mod quota;
 use libfuzzer_sys::fuzz_target;
 use quota::Quotas;
 use std::path::Path;
-use weft_config::config::{self, At, Link, Quota, QuotaPeriod, QuotaReached};
+use weft_config::config::{self, At, Link, LinkTcp, Quota, QuotaPeriod, QuotaReached};
 use weft_config::keys;
 
 /// Most periods that are kept of a link.
@@ -33,7 +33,15 @@ fn count(text: &str) {
     let unix_s = text.len() as u64 * 1_000_003;
     let per = if text.len() % 2 == 0 { QuotaPeriod::Day } else { QuotaPeriod::Month };
     let quota = Quota { bytes: 1_000, per, first_day: 2, reached: QuotaReached::Never };
-    let link = Link { name: At { value: name, span: 0..0 }, max_rate_up: None, up: true, tier: None, quota: Some(quota) };
+    let link = Link {
+        name: At { value: name, span: 0..0 },
+        max_rate_up: None,
+        max_rate_up_at: Vec::new(),
+        up: true,
+        tier: None,
+        quota: Some(quota),
+        tcp: LinkTcp::default(),
+    };
     let links = [link];
     quotas.look(unix_s, "boot", &links, |_| Some(100));
     let before = quotas.used(unix_s, &links[0].name.value, &quota);
