@@ -4,12 +4,11 @@
 //! selects a row of bits, one bit for each term. The first bit that is set in all rows is the term that lets it in.
 
 use super::rule::{AllowRule, MAX_TERMS, NodeGroups, Party};
-use crate::rules::{BLOCK_WORDS, IntervalRows, RowSet, RuleValue, WORD_BITS};
+use crate::rules::{AddressRows, BLOCK_WORDS, IntervalRows, RowSet, RuleValue, WORD_BITS};
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
-use core::net::IpAddr;
 use weft_units::VpnId;
 use weft_wire::ip::FlowKey;
 
@@ -51,20 +50,13 @@ pub struct PartyRows {
     to: Vec<u64>,
 }
 
-/// Address rows of one IP version.
-#[derive(Clone, Debug)]
-struct EndRows<K> {
-    from: IntervalRows<K>,
-    to: IntervalRows<K>,
-}
-
 /// Rules of access, compiled.
 #[derive(Clone, Debug)]
 pub struct AllowRules {
     rules: Vec<AllowRule>,
     words: usize,
-    v4: EndRows<u32>,
-    v6: EndRows<u128>,
+    v4: AddressRows<u32>,
+    v6: AddressRows<u128>,
     ports: IntervalRows<u16>,
     protocol: IntervalRows<u8>,
     vpn: IntervalRows<u32>,
@@ -93,8 +85,8 @@ impl AllowRules {
         let vpn = ranges(&|term| one(rule(term)?.vpn.map(|vpn| vpn.0), u32::MAX));
         Ok(AllowRules {
             words,
-            v4: EndRows { from: ends(&terms, words, false, from), to: ends(&terms, words, false, to) },
-            v6: EndRows { from: ends(&terms, words, true, from), to: ends(&terms, words, true, to) },
+            v4: AddressRows { from: ends(&terms, words, false, from), to: ends(&terms, words, false, to) },
+            v6: AddressRows { from: ends(&terms, words, true, from), to: ends(&terms, words, true, to) },
             ports: IntervalRows::new(ports.into_iter(), words),
             protocol: IntervalRows::new(protocol.into_iter(), words),
             vpn: IntervalRows::new(vpn.into_iter(), words),
@@ -127,18 +119,7 @@ impl AllowRules {
     #[inline]
     pub fn decide(&self, from: &PartyRows, to: &PartyRows, vpn: VpnId, key: &FlowKey) -> Option<usize> {
         let mut rows = RowSet::default();
-        match (key.src, key.dst) {
-            (IpAddr::V4(src), IpAddr::V4(dst)) => {
-                rows.add(self.v4.from.row(src.to_bits()));
-                rows.add(self.v4.to.row(dst.to_bits()));
-            }
-            (IpAddr::V6(src), IpAddr::V6(dst)) => {
-                rows.add(self.v6.from.row(src.to_bits()));
-                rows.add(self.v6.to.row(dst.to_bits()));
-            }
-            // No packet has addresses of two versions.
-            _ => return None,
-        }
+        rows.add_addresses(&self.v4, &self.v6, key)?;
         rows.add(&from.from);
         rows.add(&to.to);
         rows.add(self.ports.row(key.dst_port));

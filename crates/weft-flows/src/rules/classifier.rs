@@ -1,12 +1,11 @@
 //! The compiled form of a list of rules.
 
-use super::interval_rows::{BLOCK_WORDS, IntervalRows, RowSet, RuleValue, WORD_BITS};
+use super::interval_rows::{AddressRows, BLOCK_WORDS, IntervalRows, RowSet, RuleValue, WORD_BITS};
 use super::matching::{FirstPacket, MAX_DSCP, RuleKey, RuleNames};
 use super::overrides::FlowRequest;
 use super::{FlowRule, FlowRules};
 use crate::class::Classes;
 use alloc::vec::Vec;
-use core::net::IpAddr;
 
 /// What the rules say about a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -15,13 +14,6 @@ pub struct Decision {
     pub rule: Option<usize>,
     /// What the flow asks for.
     pub request: FlowRequest,
-}
-
-/// Address dimensions of one IP version.
-#[derive(Clone, Debug)]
-struct AddressRows<K> {
-    from: IntervalRows<K>,
-    to: IntervalRows<K>,
 }
 
 /// Finds the first rule that matches, in time that grows with the logarithm of the number of rules and with n/64.
@@ -89,18 +81,7 @@ impl Classifier {
     pub fn first_match(&self, packet: &FirstPacket) -> Option<usize> {
         let key = &packet.key;
         let mut rows = RowSet::default();
-        match (key.src, key.dst) {
-            (IpAddr::V4(src), IpAddr::V4(dst)) => {
-                rows.add(self.v4.from.row(src.to_bits()));
-                rows.add(self.v4.to.row(dst.to_bits()));
-            }
-            (IpAddr::V6(src), IpAddr::V6(dst)) => {
-                rows.add(self.v6.from.row(src.to_bits()));
-                rows.add(self.v6.to.row(dst.to_bits()));
-            }
-            // No packet has addresses of two versions.
-            _ => return None,
-        }
+        rows.add_addresses(&self.v4, &self.v6, key)?;
         rows.add_of(&self.from_ports, key.src_port);
         rows.add_of(&self.to_ports, key.dst_port);
         rows.add_of(&self.protocol, key.protocol);

@@ -7,6 +7,8 @@
 use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::net::IpAddr;
+use weft_wire::ip::FlowKey;
 
 /// Number of rules in a word of a row.
 pub const WORD_BITS: usize = 64;
@@ -110,6 +112,13 @@ impl<K: RuleValue> IntervalRows<K> {
     }
 }
 
+/// Rows of the two addresses of a packet, in one IP version.
+#[derive(Clone, Debug)]
+pub struct AddressRows<K> {
+    pub from: IntervalRows<K>,
+    pub to: IntervalRows<K>,
+}
+
 /// Rows of the properties of one packet.
 #[derive(Default)]
 pub struct RowSet<'a> {
@@ -133,6 +142,23 @@ impl<'a> RowSet<'a> {
         if let Some(rows) = rows {
             self.add(rows.row(value));
         }
+    }
+
+    /// Adds the rows of both addresses. Returns `None` if they are of two versions, which no packet has.
+    #[inline]
+    pub fn add_addresses(&mut self, v4: &'a AddressRows<u32>, v6: &'a AddressRows<u128>, key: &FlowKey) -> Option<()> {
+        match (key.src, key.dst) {
+            (IpAddr::V4(src), IpAddr::V4(dst)) => {
+                self.add(v4.from.row(src.to_bits()));
+                self.add(v4.to.row(dst.to_bits()));
+            }
+            (IpAddr::V6(src), IpAddr::V6(dst)) => {
+                self.add(v6.from.row(src.to_bits()));
+                self.add(v6.to.row(dst.to_bits()));
+            }
+            _ => return None,
+        }
+        Some(())
     }
 
     /// Returns the number of the first bit that is set in all rows.

@@ -16,7 +16,7 @@ mod shadow;
 pub use check::{RuleFault, RuleLimits, RuleProblem, treatment_problems};
 pub use classifier::{Classifier, Decision};
 pub use edit::{EditError, RuleEdit, RuleStep, RuleTrace};
-pub(crate) use interval_rows::{BLOCK_WORDS, IntervalRows, RowSet, RuleValue, WORD_BITS};
+pub(crate) use interval_rows::{AddressRows, BLOCK_WORDS, IntervalRows, RowSet, RuleValue, WORD_BITS};
 pub use matching::{FirstPacket, FlowPrefix, NameId, RuleKey, RuleMatch, RuleNames};
 pub use overrides::{FlowRequest, Overrides};
 
