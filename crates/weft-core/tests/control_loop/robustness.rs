@@ -34,7 +34,7 @@ fn books_balance(network: &Network) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Returns a forged count, which often names the marker that started the intervals.
+/// Returns a forged count. It often names the marker that started the intervals.
 fn count(word: &[u32; 8]) -> Option<IntervalCount> {
     let intervals = if word[2].is_multiple_of(2) { word[6] % 64 } else { word[6] };
     (!word[0].is_multiple_of(4)).then_some(IntervalCount { restarted_by: word[3] % 4, intervals, bytes: word[1] })

@@ -10,7 +10,7 @@ use weft_wire::relay::Label;
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// Time for which the links of a route that did not answer are avoided.
 const DOUBT_TIME: Duration = Duration::from_secs(60);
-/// Interval at which the routes to a peer are compared with all others, if nothing is wrong with them.
+/// Interval at which routes that answer are compared with all others.
 const COMPARE_INTERVAL: Duration = Duration::from_secs(30);
 /// Interval of the searches for a peer with fewer routes than wanted, if the map changes.
 const SHORT_INTERVAL: Duration = Duration::from_secs(5);

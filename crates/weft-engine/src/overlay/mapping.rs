@@ -23,12 +23,12 @@ pub const DIGEST_DELAY: Duration = Duration::from_millis(150);
 pub const ANSWER_INTERVAL: Duration = Duration::from_millis(100);
 /// Time for which messages of a peer are ignored that passed on a forged claim. Honest nodes check before they pass on.
 pub const BAR_TIME: Duration = Duration::from_secs(60);
-/// Messages from a peer after which a digest asks it for more.
+/// Number of messages from a peer after which a digest asks that peer for more.
 pub const BATCH: usize = 8;
 /// Maximum number of messages that answer a digest. Derived: a third of the messages that may wait for a peer.
 pub const MAX_ANSWERS: usize = 12;
 
-/// Bytes a second that each node may send for the map. Standard: 8 kbit/s a node at 50 members (issue 32), less a third
+/// Bytes a second that each node may send for the map. Standard: 8 kbit/s a node at 50 members, less a third
 /// for digests and certificates.
 const NODE_BYTES_PER_S: f64 = 670.0;
 /// Copies of a message that each node sends on average. Derived from [`MOST_TOLD`]: all but the peer from which it came.

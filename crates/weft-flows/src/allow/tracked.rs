@@ -56,7 +56,7 @@ pub(super) struct TrackedFlow {
     pub owner: FlowOwner,
     /// Peer behind which the flow's destination lies; `None` for hosts here.
     pub toward: Option<PeerId>,
-    /// Number of the rules by which the flow was let in last.
+    /// Generation of the rules that last let the flow in.
     pub generation: u32,
     /// True if the low end began.
     pub low_began: bool,

@@ -88,7 +88,7 @@ fn augmenting(
     Some(path)
 }
 
-/// Follows the used arcs from the source.
+/// Returns the paths from the source to the target along the used arcs.
 fn paths(arcs: &[SplitArc], used: &BTreeSet<usize>, source: usize, target: usize) -> Vec<Vec<usize>> {
     let next = |half: usize| used.iter().map(|arc| arcs[*arc]).find(|(from, ..)| *from == half).map(|(_, to, _)| to);
     let begins = used.iter().map(|arc| arcs[*arc]).filter(|(from, ..)| *from == exit(source));
