@@ -13,9 +13,14 @@ pub fn weft_lab(arguments: &[&str]) -> Output {
 }
 
 /// Builds `weft` in the directory of `weft-lab`: cargo builds only the programs of the package under test.
+///
+/// A test run of the whole workspace has built it and sets `WEFT_IS_BUILT`. Another build would compile other features.
 pub fn has_weft() -> bool {
     static BUILT: OnceLock<bool> = OnceLock::new();
     *BUILT.get_or_init(|| {
+        if std::env::var_os("WEFT_IS_BUILT").is_some() {
+            return true;
+        }
         let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         build.args(["build", "--quiet", "--locked", "-p", "weft"]);
         if WEFT_LAB.contains("/release/") {
