@@ -249,7 +249,7 @@ impl Announcer {
         (place.asked_at, place.due) = (Some(at.now), Instant::FAR_FUTURE);
         let body = question(OwnershipQuestion::Holders(place.key));
         for attempt in if self.round.is_multiple_of(2) { [0, 1, 2] } else { [0, 3, 4] } {
-            let key = beside(at.overlay, place.key, attempt);
+            let key = beside(at.overlay.leaves(), place.key, attempt);
             if let Ok(number) = calls.call(at.now, at.overlay, key, DIRECTORY, &body, PATIENCE) {
                 self.asked.insert(number, place.key);
             }

@@ -209,7 +209,7 @@ impl Lookups {
         let (key, attempt) = (*key, *attempts);
         if let Some(wait) = ASK_ELSEWHERE_MS.get(attempt) {
             (*attempts, *due) = (attempt + 1, at.now + Duration::from_millis(*wait));
-            let place = named.take().unwrap_or_else(|| beside(at.overlay, key, (first + attempt) % ATTEMPTS));
+            let place = named.take().unwrap_or_else(|| beside(at.overlay.leaves(), key, (first + attempt) % ATTEMPTS));
             let body = question(OwnershipQuestion::Owner { key, address });
             if let Ok(number) = calls.call(at.now, at.overlay, place, DIRECTORY, &body, PATIENCE) {
                 self.asked.insert(number, (address, level));

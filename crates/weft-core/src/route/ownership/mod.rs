@@ -150,11 +150,12 @@ fn holders(own: NodeId, leaves: &LeafSet, key: NodeId) -> Vec<NodeId> {
 
 /// Returns the place at which to ask about a key.
 ///
-/// The first attempt uses the key itself. Later ones use places at one, two and four mean node distances from it,
-/// on both sides. The roots there are other holders, or nodes that name them.
-fn beside(overlay: &OverlayState, key: NodeId, attempt: usize) -> NodeId {
-    let Some(doublings) = attempt.checked_sub(1) else { return key };
-    let share = overlay.leaves().spacing().wrapping_mul(1 << (doublings / 2));
+/// The first attempt uses the key itself. Later ones use places at 1, 4, 16 and 64 mean node distances from it, on both
+/// sides. The roots there are other holders, or nodes that name them. The mean is that of the nodes around this one.
+/// Around the key the nodes may be so far apart that the nearest places have the same root as the key.
+fn beside(leaves: &LeafSet, key: NodeId, attempt: usize) -> NodeId {
+    let Some(later) = attempt.checked_sub(1) else { return key };
+    let share = leaves.spacing().wrapping_mul(1 << (later & !1));
     if attempt.is_multiple_of(2) { key.turned_by(share.wrapping_neg()) } else { key.turned_by(share) }
 }
 

@@ -214,6 +214,29 @@ proptest! {
     }
 }
 
+/// The places at which a node asks about a key have at least two different roots, however unevenly the nodes lie.
+///
+/// A lookup believes that an address has no owner only if two holders say so.
+#[test]
+fn a_node_that_asks_about_a_key_hears_two_holders() {
+    for seed in 0..150 {
+        let mut rng = Rng::new(seed);
+        let all: Vec<NodeId> = (0..10 + rng.below(190)).map(|_| NodeId::random(&mut rng)).collect();
+        let keys: [NodeId; 4] = core::array::from_fn(|_| NodeId::random(&mut rng));
+        for own in all.iter().copied() {
+            let mut others: Vec<NodeId> = all.iter().copied().filter(|id| *id != own).collect();
+            others.sort_by_key(|id| own.clockwise_to(id));
+            let leaves = LeafSet::new(own, others.iter().copied(), others.iter().rev().copied());
+            for key in keys {
+                let root_of = |place: NodeId| *all.iter().min_by_key(|id| (id.distance_to(&place), **id)).unwrap();
+                let root = root_of(key);
+                let hears_another = (1..8).any(|attempt| root_of(beside(&leaves, key, attempt)) != root);
+                assert!(hears_another, "seed {seed}: {own:?} asks about {key:?}");
+            }
+        }
+    }
+}
+
 /// A single node is the root of every key.
 #[test]
 fn a_node_alone_holds_all_and_answers_itself() {
