@@ -63,7 +63,7 @@ pub fn encode(proof: &[u8; PROOF], greeting: &Greeting) -> [u8; LEN] {
 
 /// Judges the first bytes of a connection, of which more may follow.
 ///
-/// The comparison may tell its duration: the proof of another connection is different.
+/// The duration of the comparison may depend on the bytes, because each connection has another proof.
 pub fn judge(proof: &[u8; PROOF], bytes: &[u8]) -> Verdict {
     if bytes.iter().zip(proof).any(|(byte, wanted)| byte != wanted) {
         return Verdict::Stranger;

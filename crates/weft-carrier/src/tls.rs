@@ -1,4 +1,4 @@
-//! TLS settings of both sides: what an ordinary browser and an ordinary web server say.
+//! TLS settings of both sides: those of an ordinary browser and an ordinary web server.
 //!
 //! The caller accepts every certificate. The datagrams inside are sealed for the node's key, so a false server learns
 //! nothing and can forge nothing.

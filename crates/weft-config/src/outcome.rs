@@ -48,7 +48,7 @@ impl Failure {
         self.outcome
     }
 
-    /// Passes the message to `say` and returns the failure without it, so that no caller prints it again.
+    /// Passes the message to `say` and returns the failure without a message, so that no caller prints it again.
     pub fn say(self, say: impl FnOnce(String)) -> Failure {
         say(self.to_string());
         Failure { text: String::new(), ..self }

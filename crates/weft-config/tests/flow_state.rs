@@ -1,4 +1,4 @@
-//! The flow-state router in the configuration: what it accepts, and what it says about bad input.
+//! The flow-state router in the configuration: accepted input, and the messages about bad input.
 #![allow(missing_docs)]
 
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! The parameters of a VPN's loop in the configuration: what is accepted, and what is said about bad input.
+//! The parameters of a VPN's loop in the configuration: accepted input, and the messages about bad input.
 #![allow(missing_docs)]
 
 use weft_config::config::{Report, Severity, parse};

@@ -97,7 +97,7 @@ pub struct Pong {
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug, Default)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PathChange {
-    /// Number of the change; each change adds one.
+    /// Sequence number of the state change. Each state change of a path adds one.
     pub number: u64,
     /// Name of the peer.
     pub peer: String,

@@ -1,4 +1,4 @@
-//! The ACK conditioner against a model: whatever a receiver tells, the sender learns.
+//! The ACK conditioner against a model: the sender learns all that the receiver acknowledged.
 //!
 //! `ACKS=10000000 cargo test --release -p weft-core --test ack_condition` judges ten million segments.
 
@@ -23,7 +23,7 @@ struct Receiver {
     base: u32,
 }
 
-/// What one ACK says.
+/// Contents of one ACK.
 #[derive(Clone, Debug)]
 struct Said {
     ack: u32,

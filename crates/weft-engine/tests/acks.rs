@@ -221,7 +221,8 @@ fn a_held_duplicate_arrives_soon_or_a_later_one_says_as_much() {
             let of_flow = |port: u16| usize::from(port) == 4_000 + flow;
             let mut got = all.iter().filter(|(_, port, _)| of_flow(*port)).map(|(at, _, ack)| (*at, *ack)).peekable();
             let sent: Vec<_> = sent.iter().filter(|(of, ..)| *of == flow).collect();
-            // The arrivals are a part of what was sent, in order. Segments with equal numbers are told apart by their count.
+            // The arrivals are a part of what was sent, in order. The test distinguishes segments with equal numbers by
+            // their count.
             let runs: Vec<_> = sent.chunk_by(|a, b| a.1 == b.1).collect();
             for (n, run) in runs.iter().enumerate() {
                 let (ack, last) = (run[0].1, run[run.len() - 1]);

@@ -1,4 +1,4 @@
-//! The death of a path: all flows are on the other path at once, however many there are, and reports say so.
+//! After a path fails, all flows use the other path at once, however many they are, and the reports show it.
 #![allow(missing_docs)]
 #![expect(clippy::disallowed_methods, reason = "the time that a death takes is what is measured")]
 

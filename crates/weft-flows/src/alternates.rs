@@ -17,7 +17,7 @@ use weft_units::{Duration, Instant};
 /// Metric up to which a route counts as near-equal to the best, in percent of it. Tuned: a quarter more delay stays
 /// below what a jitter buffer adapts to.
 const NEAR_EQUAL_PERCENT: u128 = 125;
-/// Longest hold-down in units of the detection time. Derived: a gain below a 32nd cannot be told from noise.
+/// Longest hold-down in units of the detection time. Derived: a gain below a 32nd is within the noise.
 const HOLD_MOST: u32 = 32;
 /// Doublings of the hold-down after failures that followed a return. Tuned: 256 times reach minutes.
 const DOUBLINGS_MOST: u8 = 8;
@@ -83,7 +83,7 @@ pub struct GroupView {
 struct RouteEntry {
     facts: RouteFacts,
     withdrawn: bool,
-    /// Number of its components that are dead.
+    /// Number of the route's nodes and links that are dead.
     dead_components: u32,
     standby: Option<RouteId>,
     return_at: Option<Instant>,

@@ -1,8 +1,8 @@
-//! What each port tells about its load, inside the node and to its neighbours.
+//! Reports of each port's load, inside the node and to its neighbours.
 //!
 //! [`LoadMeter`] makes a [`LoadReport`] of a port every 20 ms. [`LoadPacer`] decides which reports are sent to a
-//! neighbour: those that changed enough, and never more than a thousandth of the link's rate. [`HeardLoads`] holds what
-//! neighbours told. An ingress chooses routes by it.
+//! neighbour: those that changed enough, and never more than a thousandth of the link's rate. [`HeardLoads`] stores the
+//! reports of neighbours. An ingress chooses routes by it.
 
 use alloc::collections::BTreeMap;
 use weft_units::{Duration, Instant, PeerId, Rate};
@@ -34,7 +34,8 @@ const RATE_CHANGE: u64 = 16;
 const DELAY_CHANGE: Duration = Duration::from_micros(2_500);
 /// A report is repeated after this time, because the last may be lost.
 const REFRESH: Duration = Duration::from_secs(1);
-/// A heard report is forgotten after this many intervals. Derived: at 20 % loss, three in a row are lost in 1 of 125.
+/// Number of intervals after which a received report expires. Derived: at 20 % loss, three in a row are lost in 1 of
+/// 125.
 const LIFETIME: u32 = 4;
 
 /// Load of a port. Rates count IP bytes.
@@ -44,7 +45,7 @@ pub struct LoadReport {
     pub sequence: u8,
     /// Number of the port within its node.
     pub port: u16,
-    /// Rate of what the port sends.
+    /// Rate at which the port sends.
     pub rate: Rate16,
     /// Number of flows with packets in the last interval, up to 2^24 − 1.
     pub flows: u32,
@@ -126,7 +127,8 @@ impl LoadReport {
         })
     }
 
-    /// True if a neighbour that knows `told` of a port of this `capacity` should hear this report.
+    /// True if this report differs enough from `told`, the neighbour's last report of a port of this `capacity`, to be
+    /// sent.
     pub fn differs(&self, told: &LoadReport, capacity: Rate) -> bool {
         let step = capacity.bps() / RATE_CHANGE;
         let moved = |a: Rate16, b: Rate16| bps(a).abs_diff(bps(b)) > step;
@@ -150,7 +152,7 @@ fn bps(rate: Rate16) -> u64 {
     rate.rate().map_or(u64::MAX, Rate::bps)
 }
 
-/// What a port's counters and queues say at one moment.
+/// A port's counters and queues at one moment.
 #[derive(Clone, Copy, Debug)]
 pub struct PortReading<'a> {
     /// IP bytes that the port has sent since its start.

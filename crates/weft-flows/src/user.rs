@@ -77,7 +77,7 @@ impl Users {
 
     /// Returns the number of a user. A new user gets a number with this weight.
     ///
-    /// `in_use` tells whether a user has flows. A number passes to another user only if it is not in use.
+    /// `in_use` returns true if a user has flows. A number passes to another user only if it is not in use.
     pub fn intern(&mut self, key: UserKey, weight: u16, in_use: impl Fn(UserId) -> bool) -> UserId {
         if let Some(user) = self.find(&key) {
             return user;
@@ -97,7 +97,7 @@ impl Users {
         UserId(at + 1)
     }
 
-    /// Returns what makes the user with this number; `None` for [`UserId::OTHERS`].
+    /// Returns the identity of the user with this number, or `None` for [`UserId::OTHERS`].
     pub fn key(&self, user: UserId) -> Option<UserKey> {
         self.entry(user).map(|entry| entry.key)
     }

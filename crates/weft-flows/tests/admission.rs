@@ -179,7 +179,7 @@ fn play(seed: u64) -> u64 {
                 let routes = random_routes(&mut rng);
                 let outcome = control.request(now, flow, request, routes, &mut |event| events.push(event));
                 assert_eq!(outcome, model.request(now, flow, request, routes), "seed {seed}");
-                // What the flow is told by the outcome needs no event.
+                // The outcome already informs the flow, so no event is needed.
                 match outcome {
                     AdmissionOutcome::Granted(rate) => _ = before.insert(flow, rate.bps()),
                     AdmissionOutcome::Waits => _ = before.insert(flow, 0),

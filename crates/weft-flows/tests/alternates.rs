@@ -26,7 +26,7 @@ fn draw_facts(rng: &mut Rng) -> RouteFacts {
     facts(rng.below(3) as u32, 1_000 + rng.below(4_000), 1 + rng.below(9) as u32, &components)
 }
 
-/// What is true of the routes, as the caller told it.
+/// The state of the routes, as the caller set it.
 #[derive(Default)]
 struct Truth {
     facts: BTreeMap<u16, RouteFacts>,

@@ -196,7 +196,7 @@ proptest! {
             let change = world.rng.chance(0.05);
             match world.is_up {
                 true if change => world.is_up = false,
-                // A collector that restarts faster cannot be told from one that never went.
+                // The exporter cannot detect a faster restart of the collector.
                 false if change && world.refusals.is_empty() && world.now.since(world.last_sent) >= HOLD => {
                     world.restart_collector();
                 }
@@ -212,7 +212,7 @@ proptest! {
             world.send_datagrams(rtt);
         }
         if !world.is_up {
-            // As above: after a pause that can be told.
+            // As above, after a pause that the exporter can detect.
             world.now = world.now.max(world.last_sent + HOLD);
             world.restart_collector();
         }

@@ -1,4 +1,4 @@
-//! What Debian's nfdump adds up is what the flows carried, also after restarts of either side.
+//! The sums of Debian's nfdump equal the bytes of the flows, also after restarts of either side.
 //!
 //! The test needs the package nfdump. Without it, the test says so and passes; with `WEFT_CHECK=1` it fails. Datagrams
 //! stay on the loopback interface.
@@ -80,7 +80,7 @@ impl Drop for Nfcapd {
 /// Counts of records: bytes, packets, records.
 type Sums = (u64, u64, u64);
 
-/// Returns what nfdump adds up over all files in `directory`.
+/// Returns nfdump's sums over all files in `directory`.
 fn sums(directory: &Path) -> Sums {
     let arguments = ["-R", directory.to_str().unwrap(), "-q", "-N", "-o", "fmt:%byt %pkt"];
     let out = Command::new("nfdump").args(arguments).output().unwrap();

@@ -1,4 +1,4 @@
-//! Load reports: the format, the measurement, the pacing, and what is heard.
+//! Load reports: the format, the measurement, the pacing, and the reception.
 #![allow(missing_docs)]
 
 use proptest::prelude::*;
@@ -41,7 +41,7 @@ proptest! {
         }
     }
 
-    /// Bytes are either refused, or are exactly what the report that they hold is written as.
+    /// The decoder either refuses the bytes, or encoding its result gives the same bytes.
     #[test]
     fn any_bytes_are_refused_or_canonical(mut bytes in prop::collection::vec(any::<u8>(), 0..40), fit: bool) {
         if fit && !bytes.is_empty() {

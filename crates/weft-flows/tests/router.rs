@@ -97,7 +97,7 @@ impl World {
         }
     }
 
-    /// Returns the calls that have their guarantee, after a comparison of each flow with what admission says.
+    /// Returns the calls that have their guarantee, after a comparison of each flow with admission's grants.
     fn granted(&mut self) -> u64 {
         let (mut cursor, mut records) = (FlowCursor::default(), Vec::new());
         while self.router.list(self.now, &mut cursor, 100, &mut |_, record| records.push(*record)) {}
@@ -183,8 +183,10 @@ fn signal(message: Message, rate: u64, preemption: u8, nonce: u32) -> Signal {
     }
 }
 
-/// Flows with and without a rule signal as they like. Each has at its next packet what admission says, whether it
-/// asked in band or by its rule, and the route is never over-committed.
+/// Flows with and without a rule send signals at random.
+///
+/// Each next packet of a flow finds the rate that admission granted, whether the flow asked in band or by its rule. The
+/// sum of all guarantees never exceeds the capacity of the route.
 #[test]
 fn a_flow_has_what_it_was_granted_in_band_and_else_what_its_rule_was() {
     for seed in 0..40 {
@@ -277,8 +279,8 @@ impl Lines {
     }
 }
 
-/// Rules, requests in band and leased lines share one capacity. Lines have what the model says. Flows have at most what
-/// the lines leave, and a call that waits would not fit.
+/// Rules, requests in band and leased lines share one capacity. Lines have the rates of the model. Flows have at most
+/// the rest, and a waiting call would not fit.
 #[test]
 fn rules_requests_in_band_and_leased_lines_never_over_commit_the_route() {
     for seed in 0..60 {

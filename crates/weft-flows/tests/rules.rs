@@ -239,7 +239,7 @@ fn small_rule(rng: &mut Rng, named: f64, number: usize) -> FlowRule {
     FlowRule { name: format!("r{number}"), matches, class: "bulk".to_owned(), overrides: Overrides::default() }
 }
 
-/// Returns one packet of each kind that rules of [`small_rule`] tell apart, IPv6 included.
+/// Returns one packet of each kind that rules of [`small_rule`] distinguish, IPv6 included.
 fn every_small_packet() -> impl Iterator<Item = FirstPacket> {
     let address = |number: u8| -> IpAddr {
         if number < 4 { Ipv4Addr::new(number << 6, 1, 2, 3).into() } else { Ipv6Addr::LOCALHOST.into() }

@@ -91,7 +91,7 @@ impl World {
         self.model.values().filter(|flow| flow.user == user).count()
     }
 
-    /// Takes a reported flow out of the model, or notes what was reported of it.
+    /// Removes an ended flow from the model, or records that the counters of a live flow were reported.
     fn on_report(&mut self, record: &FlowRecord) -> Result<ModelFlow, TestCaseError> {
         let identity = identity(record.vpn, &record.key);
         let Some(mut flow) = self.model.remove(&identity) else {

@@ -64,7 +64,7 @@ pub struct CallMessage<'a> {
 /// Distinguishes a call from an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CallKind {
-    /// A request to the root of the key.
+    /// A request to the root of the key: the overlay node whose id is nearest to the key.
     Call {
         /// Application at the root that receives the body.
         application: u16,

@@ -301,8 +301,8 @@ impl<'a> Iterator for Frames<'a> {
 
 /// Returns the bits of a path's use in POLICY.
 ///
-/// Bit 2 is set unless the tier is the primary one, and bits 3 and 4 tell the others apart. A program that knows only bit
-/// 2 uses such a path last. Bit 5 is set if the path carries no bulk.
+/// Bit 2 is set unless the tier is the primary one, and bits 3 and 4 distinguish the other tiers. A program that knows
+/// only bit 2 uses such a path last. Bit 5 is set if the path carries no bulk.
 fn use_bits(path_use: PathUse) -> u8 {
     let tier = match path_use.tier {
         PathTier::Primary => 0,

@@ -1,4 +1,4 @@
-//! Codec of the link map: each member of the overlay tells all others how its own links are (paper 001 §IV-B).
+//! Codec of the link map: each member of the overlay sends the state of its own links to all others (paper 001 §IV-B).
 //!
 //! ```text
 //! claim       13 | key 32 | seq u64 | flags | count | links | signature 64

@@ -51,7 +51,7 @@ fn only_what_acknowledges_and_nothing_else_is_one() {
     assert_eq!(pure_ack(&with_ip_option), None, "options of the IP header");
 }
 
-/// An acknowledgment of the modelled receiver, and what it says.
+/// An acknowledgment of the modelled receiver, and the bytes that it acknowledges.
 struct Said {
     ack: PureAck,
     /// Numbers of the segments that it acknowledges.
@@ -117,7 +117,8 @@ proptest! {
         prop_assert!(newer.replaces(&older) && !older.replaces(&newer) && !older.replaces(&older));
     }
 
-    /// An acknowledgment is replaced only by one that says all of it and more. While SACK has room, the next one does.
+    /// An acknowledgment is replaced only by one that acknowledges the same bytes and more. While SACK has space, the
+    /// next acknowledgment does so.
     ///
     /// The segments arrive with losses, retransmissions and duplicates.
     #[test]

@@ -39,7 +39,7 @@ const OCTETS: u16 = 1;
 const PATH: u16 = 8;
 /// Element `destinationTransportPort`.
 const PORT: u16 = 11;
-/// Element `flowEndReason`. The value 4 says that the exporter stopped.
+/// Element `flowEndReason`. The value 4 means that the exporter stopped.
 const REASON: u16 = 136;
 
 #[test]
@@ -121,7 +121,7 @@ fn send() -> u64 {
     within("home", send).join().unwrap()
 }
 
-/// Asks the node what the flow gets.
+/// Asks the node for the flow's treatment.
 fn ask(dir: &Dir) {
     let qos = |arguments: &[&str]| {
         let out = Command::new(WEFT).arg("qos").args(arguments).arg("--control").arg(dir.path("home.sock")).output();

@@ -7,7 +7,7 @@ use weft_engine::{
 };
 use weft_units::VpnId;
 
-/// Part of what the paths have shown that may be guaranteed, if `[signal] reservable` says nothing.
+/// Default of `[signal] reservable`: the share of the paths' measured capacity that may be guaranteed to flows.
 ///
 /// *Tuned*: calls keep their delay variance of 10 ms down to ports of 4 Mbit/s.
 const DEFAULT_RESERVABLE: f64 = 0.75;

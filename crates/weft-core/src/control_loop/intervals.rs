@@ -52,7 +52,7 @@ fn complete(time: Duration, interval: Duration) -> u32 {
     (time.as_nanos() / interval.as_nanos().max(1)).min(u128::from(u32::MAX - 1)) as u32
 }
 
-/// What a report says about the intervals since the report before.
+/// Measurements of a report about the intervals since the previous report.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct CountedSample {
     /// Bytes in queues. Below zero, the intervals were started while a queue stood.
@@ -104,7 +104,7 @@ impl SentIntervals {
         self.ends_at = self.started_at + self.interval * complete + self.interval;
     }
 
-    /// Returns what a marker asks of the egress edge. Its report is expected after `round_trip`.
+    /// Returns the request that a marker carries to the egress edge. The report is expected after `round_trip`.
     pub fn on_marker(&mut self, now: Instant, marker: &Marker, interval: Duration, round_trip: Duration) -> Counting {
         let interval = Duration::from_micros((interval.as_micros() as u64).clamp(1, u64::from(u32::MAX)));
         let unlike = interval.abs_diff(self.interval) * 4 > self.interval;
@@ -125,7 +125,7 @@ impl SentIntervals {
         Counting { interval_us: self.interval.as_micros() as u32, restarts }
     }
 
-    /// Returns what a report says about the intervals that ended since the report before.
+    /// Returns a report's measurements of the intervals that ended since the previous report.
     pub fn measure(&mut self, report: &LoopReport) -> Option<CountedSample> {
         // A count of intervals that are not over here is false.
         let is_ours =

@@ -110,7 +110,7 @@ pub struct CompetingLoop {
     pub weight: f64,
     /// Arriving rate of the loop, in any unit common to all loops.
     pub rate: f64,
-    /// True if the loop had a backlog. Only then does its rate say anything about its share.
+    /// True if the loop had a backlog. Only then is its rate a measure of its share.
     pub backlogged: bool,
     /// κ, corrected in place. Under [`Knob::Increase`] it is relative to the nominal κ.
     pub kappa: f64,

@@ -33,7 +33,7 @@ pub struct AckView<'a> {
 }
 
 impl AckView<'_> {
-    /// True if this segment carries everything that the earlier, held ACK said.
+    /// True if this segment acknowledges everything that the earlier, held ACK acknowledges.
     fn covers(&self, held: &HeldView) -> bool {
         let is_known = |&(left, right): &(u32, u32)| {
             at_or_before(right, self.ack)
@@ -56,7 +56,7 @@ pub enum AckVerdict {
     PassBoth,
 }
 
-/// What a held ACK says.
+/// Contents of a held ACK.
 #[derive(Clone, Copy, Debug)]
 struct HeldView {
     ack: u32,
@@ -124,7 +124,7 @@ fn at_or_before(a: u32, b: u32) -> bool {
 
 /// True if the first block is a D-SACK (RFC 2883): below the acknowledgment, or inside the second block.
 ///
-/// A D-SACK tells the sender that a retransmission was needless. It never waits.
+/// A D-SACK reports to the sender that a retransmission was needless. An ACK with a D-SACK never waits.
 fn reports_duplicate(ack: u32, sack: &[(u32, u32)]) -> bool {
     match sack {
         [] => false,

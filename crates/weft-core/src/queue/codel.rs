@@ -1,7 +1,7 @@
 //! CoDel (RFC 8289): drops or marks units at the head of a queue.
 //!
-//! CoDel acts once the queueing delay has stayed above the target for one interval. The caller passes each new head
-//! to [`Codel::condemns`] and drops or marks it as told. CoDel never changes the queue itself.
+//! CoDel acts once the queueing delay has stayed above the target for one interval. The caller passes each new head to
+//! [`Codel::condemns`], and drops or marks it if that returns true. CoDel never changes the queue itself.
 
 use weft_units::{Duration, Instant};
 

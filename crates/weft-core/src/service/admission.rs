@@ -24,9 +24,9 @@ pub enum LeaseRefusal {
         segment: SegmentId,
         /// Rate that the refused line requested.
         asked: Rate,
-        /// Rate that may still be leased on the segment.
+        /// Rate that new leased lines may still get on the segment.
         free: Rate,
-        /// Total rate that may be leased on the segment.
+        /// Total rate that leased lines may get on the segment.
         leasable: Rate,
     },
     /// The capacity of the segment is not configured.

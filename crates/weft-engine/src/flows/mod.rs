@@ -256,7 +256,7 @@ impl Flowing {
         [flows, self.admission.next_timeout()].into_iter().flatten().min()
     }
 
-    /// Lets admission decide, and tells the router what it decided about other flows.
+    /// Lets admission decide, and passes its decisions about other flows to the router.
     fn decide<R>(
         &mut self,
         decision: impl FnOnce(&mut AdmissionControl<GrantHolder>, &mut dyn FnMut(AdmissionEvent<GrantHolder>)) -> R,

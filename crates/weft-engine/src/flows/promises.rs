@@ -32,7 +32,7 @@ pub struct VpnPromises {
 impl VpnPromises {
     /// Adds or replaces a promise. Returns true if the service is new.
     ///
-    /// `is_given` tells that the VPN's queue has just got its whole service.
+    /// `is_given` is true if the caller has just given the VPN's queue its full service.
     pub fn insert(&mut self, peer: PeerId, (vpn, service): (VpnId, Service), is_given: bool) -> bool {
         let old = self.by_peer.get(&(peer, vpn)).copied();
         let is_kept = is_given || old.is_none_or(|old| old.is_kept);
@@ -50,9 +50,9 @@ impl VpnPromises {
         self.by_peer.range(of_peer(peer)).map(|((_, vpn), _)| *vpn)
     }
 
-    /// Returns the VPNs toward a peer whose queues have another service than they should have, with that service.
+    /// Returns the VPNs toward a peer whose queues must change their service, each with its new service.
     ///
-    /// `is_granted` tells whether a VPN's rate is guaranteed.
+    /// `is_granted` returns true if a VPN's rate is guaranteed.
     pub fn changes(&mut self, peer: PeerId, is_granted: impl Fn(VpnId) -> bool) -> Vec<(VpnId, Service)> {
         let changed = |((_, vpn), promise): (&(PeerId, VpnId), &mut VpnPromise)| {
             let is_granted = is_granted(*vpn);
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
     use weft_units::Rng;
 
-    /// After each call the queues have the services that follow from the grants, and no change is told twice.
+    /// After each call the queues have the services that follow from the grants, and no change is returned twice.
     #[test]
     fn queues_have_what_was_granted() {
         let (mut rng, mut promises) = (Rng::new(3), VpnPromises::default());

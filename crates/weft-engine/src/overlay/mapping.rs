@@ -1,7 +1,7 @@
-//! A node's view of the link map: what it has told about its own links, and to whom it owes something.
+//! A node's view of the link map: its claims about its own links, and the peers that still need an answer.
 //!
-//! [`LinkMap`] stores the claims of all members. [`LinkMapping`] decides when this node tells of its own links, within a
-//! bound of bytes, and chooses the peers to which news is passed on.
+//! [`LinkMap`] stores the claims of all members. [`LinkMapping`] decides when this node claims its own links, within a
+//! limit of bytes. It chooses the peers to which new claims are forwarded.
 
 use crate::api::ReportedLink;
 use crate::overlay::chosen_routes::ChosenRoutes;
@@ -13,11 +13,11 @@ use weft_wire::er_sig::Rate16;
 use weft_wire::link_map::{ClaimedLink, MAX_LINKS};
 use weft_wire::relay::Label;
 
-/// Interval at which a node compares its links with what it has told.
+/// Interval at which a node compares its links with its last claims.
 pub const LOOK_INTERVAL: Duration = Duration::from_millis(250);
 /// Interval at which a node sends a digest to some peer.
 pub const DIGEST_INTERVAL: Duration = Duration::from_secs(10);
-/// Time before a digest answers news, so that it covers all of a batch.
+/// Delay of the digest that answers a new claim, so that one digest covers a batch of claims.
 pub const DIGEST_DELAY: Duration = Duration::from_millis(150);
 /// Least interval between two answers to digests of a peer. Derived: honest peers wait for [`DIGEST_DELAY`].
 pub const ANSWER_INTERVAL: Duration = Duration::from_millis(100);
@@ -37,7 +37,7 @@ const COPIES: f64 = 2.5;
 const MOST_TOLD: usize = 4;
 /// Bytes of headers around a message, if it has a datagram of its own.
 pub const HEADER_BYTES: u64 = 60;
-/// Bytes that a node may tell at once.
+/// Bytes of claims that a node may send in one burst.
 const BURST_BYTES: f64 = 2_400.0;
 /// Bytes around a claim on the wire and in it, besides its links.
 const CLAIM_BYTES: f64 = 190.0;
@@ -47,11 +47,11 @@ const LINK_BYTES: f64 = 17.0;
 const REPEAT_PER_MEMBER: Duration = Duration::from_secs(5);
 /// Least interval at which everything is repeated.
 const REPEAT_LEAST: Duration = Duration::from_secs(60);
-/// Number of own messages from which everything is told anew in one.
+/// Number of own messages from which the node replaces them by one message with all of its links.
 const MANY_MESSAGES: usize = 8;
-/// Smallest change of a round-trip time that is told, in microseconds.
+/// Smallest change of a round-trip time that causes a new claim, in microseconds.
 const RTT_STEP_US: u32 = 3_000;
-/// Smallest change of loss that is told, in 1/256.
+/// Smallest change of loss that causes a new claim, in 1/256.
 const LOSS_STEP: u8 = 8;
 
 /// A node's part in the link map.
@@ -79,7 +79,7 @@ pub struct LinkMapping {
     told: BTreeMap<Label, ClaimedLink>,
     told_relay: bool,
     repeat_at: Instant,
-    /// Links that are told again, changed or not.
+    /// Links that are claimed again, changed or not.
     repeat: BTreeSet<Label>,
     seq: u64,
     allowance: (f64, Instant),
@@ -93,7 +93,7 @@ fn differ(one: Rate16, other: Rate16) -> bool {
     (one - other).abs() > 0.25 * one.min(other)
 }
 
-/// True if a link has changed so much that others should know.
+/// True if a link has changed enough for a new claim.
 fn is_news(told: &ClaimedLink, link: &ClaimedLink) -> bool {
     if told.is_down || link.is_down {
         return told.is_down != link.is_down;
@@ -202,9 +202,9 @@ impl LinkMapping {
         self.allowance = ((bytes + more).min(BURST_BYTES), now);
     }
 
-    /// Chooses the peers to which a message is passed on. `places` are the places of all peers that may be told.
+    /// Chooses the peers to which a message is forwarded. `places` are the ring positions of all candidates.
     ///
-    /// With more than a few, they are the next ones on the ring, which join all nodes, and two others by chance.
+    /// Among many candidates it chooses the next ones on the ring, which connect all nodes, and two random ones.
     pub fn listeners(&mut self, own: NodeId, places: &[(NodeId, PeerId)], except: Option<PeerId>) -> Vec<PeerId> {
         let others = places.iter().filter(|(_, peer)| Some(*peer) != except);
         if places.len() <= MOST_TOLD {
@@ -231,7 +231,7 @@ impl LinkMapping {
         *due = at.min(*due);
     }
 
-    /// Notes news from a peer. After a batch of them, a digest asks the peer for the rest.
+    /// Records a new claim from a peer. After a batch of claims, a digest asks the peer for the missing ones.
     pub fn on_news(&mut self, now: Instant, from: PeerId) {
         let count = self.news_from.entry(from).or_default();
         *count += 1;

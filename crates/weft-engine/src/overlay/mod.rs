@@ -24,7 +24,7 @@ pub struct Overlaying {
     pub config: Option<OverlayConfig>,
     pub state: Option<Box<OverlayState>>,
     pub owners: Option<Box<Owners>>,
-    /// What all members tell about their links.
+    /// The claims of all members about their links.
     pub mapping: Option<Box<LinkMapping>>,
     /// Time at which the state machine next has work.
     pub wake: Option<Instant>,

@@ -181,7 +181,7 @@ pub struct Path {
     pub barred: bool,
     /// True if the peer has given up the path. It is not shown until a datagram arrives on it.
     pub left: bool,
-    /// Use of the path that this node allows, which the peer is told.
+    /// Use of the path that this node allows. The node sends it to the peer.
     pub own_use: PathUse,
     /// Use of the path that the peer allows.
     pub told_use: PathUse,
@@ -375,8 +375,8 @@ impl Path {
         if self.ours { self.barred } else { self.left }
     }
 
-    /// True if this node tells the peer its settings of the path with each probe: it opened the path, or they are not the
-    /// usual ones.
+    /// True if each probe carries this node's settings of the path. They do if this node opened the path, or if a
+    /// setting differs from the default.
     pub fn states_policy(&self) -> bool {
         self.ours || self.own_use != PathUse::default()
     }

@@ -282,8 +282,8 @@ impl Peer {
         let Some(path) = self.paths.get_mut(index) else { return };
         path.log.on_report_sent(now);
         let told = core::mem::take(&mut path.unreported_bytes);
-        // Use the own path even if it is down here: it was just heard, so it may be back, and the fastest path
-        // may have failed unnoticed.
+        // Use the own path even if it is down here. A datagram just arrived on it, so it may be back, and the fastest
+        // path may have failed unnoticed.
         let own = (path.link_up && !path.is_gone()).then_some(index);
         for by in own.into_iter().chain(fastest.filter(|fastest| Some(*fastest) != own)) {
             self.paths[by].pending.reports |= 1 << index;

@@ -1,4 +1,4 @@
-//! The port to the peer: what each flow was granted, and what the paths can guarantee.
+//! The port to the peer: the grant of each flow, and the rate that the paths can guarantee.
 
 use super::{Context, Peer};
 use crate::flows::{Seen, route_of};
@@ -28,7 +28,7 @@ struct Told {
     note_at: Instant,
 }
 
-/// What the port was told of each flow, and the capacity that was seen.
+/// The grants that the port has for each flow, and the measured capacity.
 pub struct PortSide {
     told: Vec<Told>,
     shown: CapacityQuantile,
@@ -54,7 +54,7 @@ impl PortSide {
 }
 
 impl Peer {
-    /// Counts a leaving packet in its flow, and tells the port what the flow was granted if that is news.
+    /// Counts a leaving packet in its flow, and passes a changed grant of the flow to the port.
     pub(super) fn follow_flow(
         &mut self,
         cx: &mut Context<'_>,

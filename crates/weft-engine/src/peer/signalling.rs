@@ -101,7 +101,7 @@ impl Peer {
         self.follow_promises(cx);
     }
 
-    /// Tells admission what the bundle can guarantee, unless the port does.
+    /// Passes the rate that the bundle can guarantee to admission, unless the port does.
     fn tell_reservable(&self, flows: &mut Flowing) {
         if let (Some(offer), None) = (&self.offer, &self.ingress.port) {
             flows.set_reservable(offer.route(), offer.reservable());
@@ -213,7 +213,7 @@ pub(super) fn may_carry(pool: &Pool, unit: &Arrived) -> bool {
 
 /// Processes the signals in a unit that is delivered, and removes those that end here.
 ///
-/// `goes_on` tells whether a packet to an address goes on to another peer.
+/// `goes_on` returns true if this node forwards packets for an address to another peer.
 pub(super) fn signal_in(
     (room, place): (&mut Room, &mut Place<'_>),
     pool: &mut Pool,

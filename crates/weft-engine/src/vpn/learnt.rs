@@ -1,7 +1,7 @@
-//! Prefixes that a routing protocol assigns to members: taken, withdrawn, and forgotten with their members.
+//! Prefixes that a routing protocol assigns to members: learnt, withdrawn, and removed with their members.
 //!
-//! A route's next hop names the member. Only an assigned prefix, from the configuration or a certificate, can tell
-//! behind which member a next hop lies. A learnt prefix must never decide that: the route would depend on itself.
+//! A route's next hop names the member. Only a prefix from the configuration or a certificate decides behind which
+//! member a next hop lies. A learnt prefix must never decide that: the route would depend on itself.
 
 use crate::api::{LearntRefusal, Prefix};
 use crate::vpn::{Vpn, Vpns};

@@ -163,7 +163,7 @@ fn homes_that_join_at_any_time_all_talk_directly() {
         }
         cloud.run_for(ms(10_000));
         for (one, other) in (1..=homes).flat_map(|one| (1..=homes).map(move |other| (one, other))) {
-            // The relay's answers tell each home the outer addresses of the others, whichever of them called first.
+            // The relay's answers give each home the outer addresses of the others, whichever of them called first.
             let is_direct = one == other || member(&cloud, one, other).is_some_and(|member| !member.is_relayed);
             assert!(is_direct, "{one} reaches {other} over the relay only: draw {seed}, {homes} homes");
         }

@@ -178,8 +178,8 @@ fn mixed(net: &mut Tiers) -> (Duration, Vec<u64>) {
     (gap, net.sent().iter().zip(before).map(|(after, before)| after - before).collect())
 }
 
-/// Whatever the schedule and whichever end says so, a link for sparse flows only carries no bulk, even if it is the only
-/// one left.
+/// A link that either end configures for sparse flows only carries no bulk. This holds with each schedule, and if it is
+/// the only link left.
 #[test]
 fn a_link_for_sparse_flows_carries_no_bulk() {
     let schedules = [
@@ -207,7 +207,7 @@ fn a_link_for_sparse_flows_carries_no_bulk() {
         mixed(&mut net);
         let (gap, bytes) = mixed(&mut net);
         assert!(bytes[1] < 300_000, "{schedule:?}, alone: {bytes:?}");
-        // The papers' schedules do not tell small packets from bulk.
+        // The papers' schedules do not distinguish small packets from bulk.
         assert!(gap <= GAP || schedule != Schedule::EarliestDelivery, "{schedule:?}, alone: {gap:?}");
     }
 }

@@ -95,7 +95,7 @@ pub enum LoweredBy {
     CapacityLoss(RouteNo),
 }
 
-/// A change that the caller tells the flow in band.
+/// A change that the caller signals to the flow in band.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AdmissionEvent<K> {
     /// The flow was lowered from its guarantee to an available rate. It waits for capacity.

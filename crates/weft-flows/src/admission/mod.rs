@@ -157,7 +157,7 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
 
     /// Decides about a request. A flow that has a grant asks for another one, and keeps its age.
     ///
-    /// The rate must be available on all of `routes`. Events tell what happened after the decision, mostly to other
+    /// The rate must be available on all of `routes`. Events report the consequences of the decision, mostly for other
     /// flows. A flow that gives up capacity may itself be lowered, if a waiting grant of higher precedence now fits.
     pub fn request(
         &mut self,

@@ -1,7 +1,7 @@
 //! Grants that flows request in band (paper 001, Figure 2).
 //!
 //! A request makes a tentative grant. A confirmation makes it firm. A release, or silence, ends it. The number of a
-//! request (nonce) tells its signals from those of others.
+//! request (nonce) distinguishes its signals from those of other requests.
 
 use super::{
     AdmissionControl, AdmissionEvent, FlowRoutes, GrantRequest, PassingSignal, RouteNo, Shortfall, SignalVerdict,

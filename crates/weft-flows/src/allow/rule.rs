@@ -63,7 +63,7 @@ pub struct NodeGroups {
 }
 
 impl NodeGroups {
-    /// Returns true if the node is this party, or if the party says nothing about nodes.
+    /// Returns true if the node is this party, or if the party does not name nodes.
     pub fn may_be(&self, party: &Party) -> bool {
         match party {
             Party::Any | Party::Prefix(_) => true,

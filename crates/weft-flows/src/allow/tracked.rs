@@ -84,7 +84,7 @@ impl TrackedFlow {
         }
     }
 
-    /// Notes a packet of the flow. `is_low` tells whether its sender is the low end.
+    /// Records a packet of the flow. `is_low` is true if the packet's sender is the low end.
     pub fn on_packet(&mut self, now: Instant, is_low: bool, flags: Option<TcpFlags>) {
         self.used_at = now;
         self.is_answered |= is_low != self.low_began;

@@ -17,7 +17,7 @@ pub struct ExporterConfig {
     pub dialect: Dialect,
     /// True if the messages go over a stream (TCP), false over datagrams (UDP).
     pub is_stream: bool,
-    /// Observation domain: tells the exporters of one machine apart.
+    /// Observation domain: distinguishes the exporters of one machine.
     pub domain: u32,
     /// Longest message, in bytes. Values outside [`MESSAGE_BYTES_MIN`]..=65,535 count as the nearer of the two.
     pub message_bytes: usize,
@@ -71,7 +71,7 @@ enum Collector {
 /// Makes messages of records, and keeps the records until they are sent.
 ///
 /// Over UDP the caller reports refusals with [`Exporter::on_refused`]. A message that was not refused within [`HOLD`]
-/// counts as received. Over TCP the caller reports what the collector's machine acknowledged. Neither protocol tells
+/// counts as received. Over TCP the caller reports what the collector's machine acknowledged. Neither protocol reports
 /// whether the collector's program read a record (RFC 7011 §10). A collector that is silently gone loses what UDP
 /// carries meanwhile; `octetTotalCount` in the flow's next record then shows the gap.
 #[derive(Debug)]

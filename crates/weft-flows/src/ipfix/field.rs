@@ -13,13 +13,13 @@ pub const ASKED_RATE: u16 = 1;
 pub const GRANTED_RATE: u16 = 2;
 /// Element of weft: rate that the flow had during the record's time, in bit/s, 64 bits.
 pub const ACHIEVED_RATE: u16 = 3;
-/// Element of weft: number of the flow's class, 16 bits. [`CLASS_NAME`] tells its name.
+/// Element of weft: number of the flow's class, 16 bits. [`CLASS_NAME`] carries its name.
 pub const CLASS: u16 = 4;
 /// Element of weft: precedence, 0 to 15, 8 bits.
 pub const PRECEDENCE: u16 = 5;
 /// Element of weft: 1 if the flow is on its alternate route, 0 if it is on the primary, 8 bits.
 pub const ALTERNATE: u16 = 6;
-/// Element of weft: what admission decided, 8 bits. The values are those of [`super::FlowVerdict`].
+/// Element of weft: the decision of admission, 8 bits. The values are those of [`super::FlowVerdict`].
 pub const VERDICT: u16 = 7;
 /// Element of weft: number of the path that carried the flow's last packet, 32 bits.
 pub const PATH: u16 = 8;

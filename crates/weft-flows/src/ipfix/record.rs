@@ -10,7 +10,7 @@ use weft_wire::ip::FlowKey;
 pub enum EndReason {
     /// No packet came for the idle time-out.
     Idle = 1,
-    /// The flow goes on; the active time-out passed.
+    /// The flow continues, and the active time-out passed.
     Active = 2,
     /// The flow ended, for example by a FIN.
     Ended = 3,

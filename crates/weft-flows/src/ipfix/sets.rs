@@ -37,7 +37,7 @@ const NAME_BYTES: usize = 254;
 /// Scope of an option that concerns the whole exporter (RFC 3954 §6.1).
 const SCOPE_SYSTEM: u16 = 1;
 
-/// What the header of a message says.
+/// Fields of a message header.
 #[derive(Clone, Copy, Debug)]
 pub struct MessageHeader {
     /// Seconds since 1970.
@@ -101,7 +101,7 @@ impl Dialect {
         }
     }
 
-    /// Returns true if the dialect tells the names of classes.
+    /// Returns true if the dialect carries the names of classes.
     pub const fn has_class_names(self) -> bool {
         matches!(self, Dialect::Ipfix)
     }

@@ -18,7 +18,7 @@ pub(super) enum FlowPlace {
     Old,
 }
 
-/// One flow: its packets, its place in its lane, and what it was granted.
+/// One flow: its packets, its place in its lane, and its grant.
 #[derive(Clone, Debug)]
 pub(super) struct FlowState {
     pub(super) fifo: PacketFifo,

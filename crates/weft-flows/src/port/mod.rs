@@ -1,8 +1,8 @@
-//! The queue of one way out: a bundle of links toward a peer, or the way to the hosts.
+//! The queue of one egress: the bundle toward a peer, or the TUN device toward the hosts.
 //!
-//! [`Port`] offers the operations of [`weft_core::queue::FlowQueue`] with the same meaning. The caller tells it what
-//! each flow was granted by [`Port::set_flow`], and then enqueues packets by flow number. The port serves packets in
-//! this order:
+//! [`Port`] offers the operations of [`weft_core::queue::FlowQueue`] with the same meaning. The caller sets the grant
+//! of each flow with [`Port::set_flow`], and then enqueues packets by flow number. The port serves packets in this
+//! order:
 //!
 //! 1. Packets within a guarantee, by the earliest virtual deadline.
 //! 2. All others by user, in deficit round robin with weights. Within a round, flows of a higher delay priority come
@@ -71,7 +71,7 @@ pub struct PolicingCounters {
     pub dropped: u64,
 }
 
-/// The queue of one way out. See the module.
+/// The queue of one egress. See the module.
 #[derive(Debug)]
 pub struct Port<T> {
     config: QueueConfig,

@@ -1,4 +1,4 @@
-//! Which user a flow belongs to, and what it was granted.
+//! The user and the grant of each flow.
 
 use super::Port;
 use super::contract::FlowContract;
@@ -8,7 +8,7 @@ use alloc::boxed::Box;
 use weft_units::FlowId;
 
 impl<T> Port<T> {
-    /// Names the user of a flow and what the flow was granted. It replaces what was said before.
+    /// Sets the user and the grant of a flow, in place of the previous ones.
     ///
     /// `user` is the caller's number of the user. All its flows share one `weight` (1 to 256), that of the last call.
     /// Packets that wait move to the new user and class. A repeated call gives the flow no new burst.

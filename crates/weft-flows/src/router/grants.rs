@@ -1,4 +1,4 @@
-//! The guarantees of flows: what each asked for, and what admission decided.
+//! The guarantees of flows: the request of each, and the decision of admission.
 
 use super::FlowRouter;
 use crate::admission::{
@@ -47,7 +47,7 @@ pub enum FlowVerdict {
     NothingAsked,
     /// The guarantee was granted in full.
     Granted,
-    /// There was not enough capacity. The flow has a share of what is available and waits.
+    /// There was not enough capacity. The flow waits, and meanwhile has a share of the available rate.
     Waits,
     /// The flow lost its guarantee to a flow of a higher precedence. It waits.
     Preempted,
@@ -76,7 +76,7 @@ pub(super) struct Signalled {
 #[derive(Debug)]
 pub(super) struct Grants {
     asked: HashMap<GrantKey, Asked, SeededState>,
-    /// What flows requested in band, and what admission decided. It counts more than their rules.
+    /// Requests of flows in band, with the decisions of admission. They take precedence over the flows' rules.
     signalled: HashMap<GrantKey, Signalled, SeededState>,
 }
 
@@ -86,7 +86,7 @@ impl Grants {
         Grants { asked: HashMap::with_hasher(map), signalled: HashMap::with_hasher(SeededState::new(!seed)) }
     }
 
-    /// Returns what a flow requested in band.
+    /// Returns the request of a flow in band.
     pub(super) fn signalled(&self, key: &GrantKey) -> Option<Signalled> {
         self.signalled.get(key).copied()
     }
@@ -129,10 +129,10 @@ impl FlowRouter {
         events.iter().for_each(|event| self.on_admission(event));
     }
 
-    /// Enters what admission decided about one direction of a flow at its signal.
+    /// Applies the decision of admission about a signal for one direction of a flow.
     ///
-    /// A flow without a grant for which it signalled has what its rule says. A flow that waits is told by
-    /// [`FlowRouter::on_admission`] when it gets its rate again.
+    /// A flow whose signal got no grant has the treatment of its rule. [`FlowRouter::on_admission`] gives a waiting
+    /// flow its rate later.
     pub fn on_signalled(
         &mut self,
         key: &GrantKey,
@@ -142,7 +142,7 @@ impl FlowRouter {
         let before = self.grants.signalled(key);
         let now = admission.signalled(&GrantHolder::Flow(*key)).map(|(rate, is_in_force)| Signalled {
             treatment: match before {
-                // What a confirmation repeats is not what the flow requests.
+                // A confirmation repeats the granted rate, not the requested one.
                 Some(before) if signal.message == Message::Confirm => {
                     Treatment { guaranteed: rate, ..before.treatment }
                 }
@@ -163,7 +163,7 @@ impl FlowRouter {
         }
     }
 
-    /// Gives a flow what it requested in band, if it was granted. It keeps the `class` of its rule.
+    /// Applies the granted in-band request of a flow. The flow keeps the `class` of its rule.
     pub(super) fn follow_signal(&mut self, flow: FlowRef, key: GrantKey, signalled: Signalled, class: ClassId) {
         let Signalled { treatment, verdict } = signalled;
         if self.grants.asked.get(&key).is_none_or(|known| known.flow != flow) {
@@ -183,7 +183,7 @@ impl FlowRouter {
         }
     }
 
-    /// Carries out what admission decided about a flow that asked by its rule. Guarantees of VPNs are left out.
+    /// Applies the decision of admission about a flow that asked by its rule. It ignores guarantees of VPNs.
     pub fn on_admission(&mut self, event: &AdmissionEvent<GrantHolder>) {
         let (holder, verdict) = match event {
             AdmissionEvent::Lowered { flow, why: LoweredBy::Precedence(_), .. } => (flow, Some(FlowVerdict::Preempted)),
@@ -207,7 +207,7 @@ impl FlowRouter {
         }
     }
 
-    /// Takes back what a flow was granted. Its next packet asks again.
+    /// Removes the grant of a flow. The flow's next packet asks again.
     fn ask_anew(&mut self, key: &GrantKey) {
         if let Some(asked) = self.grants.asked.remove(key) {
             self.states.set_treatment(asked.flow, &without_guarantee(&asked.treatment));
@@ -229,10 +229,10 @@ impl FlowRouter {
     }
 }
 
-/// Returns what a signal requests in this direction, with the rate that admission decided about.
+/// Returns the request of a signal in this direction, with the rate that admission granted.
 ///
-/// A flow that may send more than its guarantee is not policed at its guarantee. Its burst is at most what its rate and
-/// its delay variance explain.
+/// A flow that may send more than its guarantee is not policed at its guarantee. Its burst is at most the product of
+/// its rate and its delay variance.
 fn signalled_treatment(signal: &Signal, direction: Direction, rate: Rate) -> Treatment {
     let rates = if direction == Direction::Forward { signal.forward } else { signal.reverse };
     let has_more = signal.service == SignalService::Variable || rates.available > Rate16::ZERO;
@@ -253,7 +253,7 @@ fn signalled_treatment(signal: &Signal, direction: Direction, rate: Rate) -> Tre
     Treatment { burst_bytes, ..asked }
 }
 
-/// Returns what a flow gets without its guarantee: a share of what is available, and its ceiling.
+/// Returns a flow's treatment without its guarantee: a share of the available rate, and its ceiling.
 pub(super) fn without_guarantee(asked: &Treatment) -> Treatment {
     if asked.guaranteed == Rate::ZERO {
         return *asked;

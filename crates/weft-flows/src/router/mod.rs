@@ -1,7 +1,8 @@
 //! The flow-state router: it classifies a flow's first packet, asks admission for its guarantee, and counts its packets.
 //!
-//! The caller passes each packet to [`FlowRouter::on_packet`] and tells its port what [`FlowRouter::standing`] says. A
-//! known flow costs one lookup. The rules are asked only for a flow's first packet, whichever side sends it.
+//! The caller passes each packet to [`FlowRouter::on_packet`], and the result of [`FlowRouter::standing`] to the
+//! packet's port. A known flow costs one lookup. The rules are asked only for a flow's first packet, whichever side
+//! sends it.
 
 mod grants;
 mod user_rule;
@@ -72,7 +73,8 @@ pub struct Passage {
     pub flow: Option<FlowRef>,
     /// Direction of the packet in the flow.
     pub direction: Direction,
-    /// Number of the last change to what any flow was granted. What the caller knows from before it may be out of date.
+    /// Number of the last change of any flow's grant. Results that the caller got before this change may be out of
+    /// date.
     pub changes: u32,
 }
 
@@ -102,7 +104,7 @@ pub struct FlowRouter {
     states: FlowStates,
     users: Users,
     grants: Grants,
-    /// Flows with a guarantee that have ended, until admission is told.
+    /// Ended flows whose guarantee admission has not released yet.
     ended: Vec<GrantKey>,
     changes: u32,
     /// Place in the review of all flows after a change of the rules.
@@ -180,7 +182,7 @@ impl FlowRouter {
         if is_marked { self.states.count_mark(flow) } else { self.states.count_drop(flow) }
     }
 
-    /// Returns what the port that a packet leaves by needs to know of its flow, or `None` if the flow has ended.
+    /// Returns the data about a packet's flow that its egress port needs, or `None` if the flow has ended.
     ///
     /// What the flow was granted in band counts. If there is nothing, the flow asks `admission` on that port for the
     /// guarantee of its rule, unless it has asked before.
@@ -268,7 +270,7 @@ impl FlowRouter {
         self.states.list(now, cursor, records, each)
     }
 
-    /// Returns what admission decided about a flow: the worse of its two directions.
+    /// Returns the decision of admission about a flow: the worse of its two directions.
     pub fn verdict(&self, record: &FlowRecord) -> FlowVerdict {
         let key = GrantKey::of(record.vpn, &record.key);
         let back = GrantKey { flow: key.flow.reversed(), ..key };
@@ -291,7 +293,7 @@ impl FlowRouter {
         rule.map(|rule| rule.name.as_str())
     }
 
-    /// Returns what makes a user, its weight, and the number of its flows.
+    /// Returns the kind of unit that counts as a user, the user's weight, and the number of its flows.
     pub fn user(&self, user: crate::UserId) -> (Option<UserKey>, u16, u32) {
         (self.users.key(user), self.users.weight(user), self.states.flows_of(user))
     }

@@ -7,7 +7,7 @@ use super::{FlowRule, FlowRules};
 use crate::class::Classes;
 use alloc::vec::Vec;
 
-/// What the rules say about a flow.
+/// Result of the rules for a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Decision {
     /// Position of the rule that matched; `None` if the flow gets the default class.

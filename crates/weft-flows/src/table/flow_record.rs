@@ -1,4 +1,4 @@
-//! What the table tells about a flow: for reports, for listings and for the console.
+//! Snapshot of a flow in the table, for reports, listings and the console.
 
 use super::record::{PathSeen, Tally, side};
 use super::{FlowRef, FlowStates, NO_GROUP};
@@ -14,7 +14,7 @@ use weft_wire::ip::FlowKey;
 pub enum FlowEnd {
     /// The flow was idle for its time-out.
     Idle = 1,
-    /// The flow goes on. It is reported because its active time-out passed.
+    /// The flow continues. It is reported because its active time-out passed.
     Active = 2,
     /// The end of the flow was seen: FIN, RST or RELEASE.
     Seen = 3,
@@ -70,7 +70,7 @@ pub struct FlowRecord {
 pub struct FlowCursor(u32);
 
 impl FlowStates {
-    /// Returns what the table knows of a flow, or `None` if it has ended.
+    /// Returns a snapshot of a flow, or `None` if it has ended.
     pub fn get(&self, now: Instant, flow: FlowRef) -> Option<FlowRecord> {
         self.hot_at(flow).map(|_| self.record(now, flow.record, None))
     }

@@ -1,6 +1,6 @@
 //! The identity of a flow: VPN and 5-tuple, with the two ends in a canonical order.
 //!
-//! Both directions of a flow have the same identity, so one hash finds both. The order of the ends tells the direction.
+//! Both directions of a flow have the same identity, so one hash finds both. The order of the ends gives the direction.
 //! A flow label is part of the identity only where the packets show no ports (RFC 6437). Elsewhere hosts change labels
 //! during a connection, and each end chooses its own.
 

@@ -195,12 +195,12 @@ impl FlowStates {
         FlowIdentity::of(vpn, key).0.hash(&self.state)
     }
 
-    /// Returns what a flow was granted, or `None` if it has ended.
+    /// Returns the treatment of a flow, or `None` if it has ended.
     pub fn treatment(&self, flow: FlowRef) -> Option<Treatment> {
         self.hot_at(flow).map(|hot| self.treatments.get(hot.treatment))
     }
 
-    /// Changes what a flow was granted. Returns false if the flow has ended or the set of treatments is full.
+    /// Changes the treatment of a flow. Returns false if the flow has ended or the set of treatments is full.
     ///
     /// A flow that loses its guarantee can be evicted from now on.
     pub fn set_treatment(&mut self, flow: FlowRef, treatment: &Treatment) -> bool {

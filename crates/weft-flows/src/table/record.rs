@@ -190,13 +190,13 @@ impl HotRecord {
         self.flags & GUARANTEED != 0
     }
 
-    /// Notes what the policer allows, and whether the flow has a guarantee.
+    /// Records the rate that the policer allows, and whether the flow has a guarantee.
     pub fn set_limit(&mut self, limit: PoliceLimit, guaranteed: bool) {
         (self.cost, self.burst) = (limit.cost, limit.burst);
         self.flags = self.flags & !GUARANTEED | if guaranteed { GUARANTEED } else { 0 };
     }
 
-    /// Returns what the policer allows.
+    /// Returns the rate that the policer allows.
     #[inline]
     pub fn limit(&self) -> PoliceLimit {
         PoliceLimit { cost: self.cost, burst: self.burst }
@@ -280,7 +280,7 @@ impl ColdRecord {
         self.byte_carries[side] += u32::from(bytes);
     }
 
-    /// Returns what was not reported yet of one direction.
+    /// Returns the counts of one direction since its last report.
     pub fn unreported(&self, hot: &HotRecord, side: usize) -> Tally {
         Tally {
             packets: u64::from(self.packet_carries[side]) << 32 | u64::from(hot.packets[side]),

@@ -57,7 +57,7 @@ impl Treatments {
         Some(self.last)
     }
 
-    /// Gives back what one flow took.
+    /// Releases one flow's reference to a treatment.
     pub fn give_back(&mut self, at: u16) {
         let entry = &mut self.entries[usize::from(at)];
         entry.flows -= 1;
@@ -76,7 +76,7 @@ impl Treatments {
         self.entries.get(usize::from(at)).map_or(Treatment::default(), |entry| entry.treatment)
     }
 
-    /// Returns what the policer allows a flow with the treatment `at`.
+    /// Returns the rate that the policer allows a flow with the treatment `at`.
     pub fn limit(&self, at: u16) -> PoliceLimit {
         self.entries.get(usize::from(at)).map_or(PoliceLimit::default(), |entry| entry.limit)
     }

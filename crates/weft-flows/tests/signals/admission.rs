@@ -169,7 +169,7 @@ fn a_response_asks_for_the_reverse_direction() {
     assert_eq!(send(&mut confirm, Direction::Reverse), mbps(5.0).rate().unwrap());
 }
 
-/// Signals may be lost, repeated, forged and reordered: what is granted is never too much, and ends in silence.
+/// Signals may be lost, repeated, forged and reordered. Grants never exceed the capacity, and they end after silence.
 #[test]
 fn random_signals_never_over_commit_and_leave_nothing_behind() {
     for seed in 0..3_000 {

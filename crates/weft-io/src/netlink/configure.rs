@@ -35,7 +35,7 @@ const PROHIBIT_PRIORITY: u32 = 1;
 const MOST_PROHIBITIONS: usize = 256;
 /// Value of `rtm_protocol` that marks weft's own rules, and its routes for marks.
 const OWN_PROTOCOL: RouteProtocol = RouteProtocol::Other(119);
-/// Value of `rtm_protocol` that marks the routes of devices, so that a routing daemon can tell them from others.
+/// Value of `rtm_protocol` that marks the routes of devices, so that a routing daemon can distinguish them.
 const PREFIX_PROTOCOL: RouteProtocol = RouteProtocol::Other(120);
 /// Interface index of `lo`, which is the same in every network namespace.
 const LOOPBACK: u32 = 1;

@@ -12,11 +12,11 @@ use weft_scenario::measure::longest_gap;
 
 const PORT: u16 = 5_201;
 const POLL: Duration = Duration::from_millis(10);
-/// Interval between two checks that the network is whole. Each check starts programs.
+/// Interval between two checks that all nodes reach each other. Each check starts programs.
 const ASK_EVERY: Duration = Duration::from_millis(250);
 /// Time in which a network settles after a change.
 const SETTLE: Duration = Duration::from_secs(1);
-/// Longest time that a network may take to become whole or to move traffic.
+/// Longest time that a network may take to connect all nodes or to move traffic.
 ///
 /// It exceeds the longest dead interval.
 const PATIENCE: Duration = Duration::from_secs(100);

@@ -42,7 +42,7 @@ impl WeftControl {
         }
     }
 
-    /// Returns the control of the daemon that listens on `socket`.
+    /// Returns a client of the control socket `socket`, at which a daemon listens.
     pub fn at(socket: PathBuf) -> WeftControl {
         WeftControl { socket }
     }

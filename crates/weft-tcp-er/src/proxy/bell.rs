@@ -26,7 +26,7 @@ impl Bell {
 
     /// Wakes the thread that waits for this bell.
     pub fn ring(&self) {
-        // The write fails only if the bell was rung and not heard yet.
+        // The write fails only if a previous wake-up is still unread.
         let _ = (&self.0).write(&1_u64.to_ne_bytes());
     }
 

@@ -130,7 +130,7 @@ pub fn owner(world: &OverlayWorld, finding: &LookupResult) -> Option<u32> {
     }
 }
 
-/// The measurements of one estate.
+/// The measurements of one overlay of sites.
 #[derive(Clone, Debug, Default)]
 pub struct OwnershipOutcome {
     /// Number of sites in the overlay.
@@ -152,7 +152,7 @@ pub struct OwnershipOutcome {
 /// Time over which the cost of refreshing is measured.
 const MEASURE: Duration = Duration::from_secs(120);
 
-/// Measures an estate of `nodes` sites.
+/// Measures an overlay of `nodes` sites.
 ///
 /// Each node looks up a prefix of each of `others` other sites.
 pub fn run(seed: u64, nodes: u32, others: u32) -> OwnershipOutcome {

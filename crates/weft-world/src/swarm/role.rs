@@ -239,7 +239,7 @@ impl Plan {
         self.faults.push(fault);
     }
 
-    /// Lets a node without its peer's addresses call that peer, hear no answer, and crash.
+    /// Lets a node without its peer's addresses call that peer, receive no answer, and crash.
     ///
     /// It sleeps, so that the peer calls it, and calls its peers when it wakes up. The peer has the lower key and yields.
     /// After the crash only the peer knows an address to call.

@@ -85,7 +85,7 @@ pub(super) struct SwarmSite {
     /// True while the process is stopped.
     pub(super) paused: bool,
     pub(super) inbox: Vec<SocketDatagram>,
-    /// Longest packet that its TUN device hands over, in bytes.
+    /// Longest packet that the node's TUN device delivers, in bytes.
     pub(super) inner_mtu: u16,
     pub(super) rng: Rng,
     is_unplugged: Vec<bool>,

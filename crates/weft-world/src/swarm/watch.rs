@@ -66,7 +66,7 @@ fn u32_at(datagram: &[u8], at: usize) -> u32 {
     datagram.get(at..at + 4).and_then(|b| b.try_into().ok()).map_or(0, u32::from_be_bytes)
 }
 
-/// A datagram that a node took in.
+/// A datagram that a node accepted.
 #[derive(Clone, Debug)]
 pub(super) struct Taken {
     pub(super) at: Instant,
@@ -80,11 +80,11 @@ pub(super) struct Observer {
     numbers: BTreeMap<(usize, u32, u8), u32>,
     /// Time at which a sender first used a key, on that sender's clock.
     keys: BTreeMap<(usize, u32), Instant>,
-    /// Sealed datagrams that each node took in.
+    /// Sealed datagrams that each node accepted.
     taken: BTreeMap<usize, Vec<Taken>>,
     /// Initiations that each node answered.
     initiations: BTreeMap<usize, Vec<Taken>>,
-    /// Initiations that each node took in and has not answered.
+    /// Initiations that each node received and has not answered.
     unanswered: BTreeMap<usize, Vec<Taken>>,
     /// Source of the newest datagram of a path, by receiver, sender and path.
     sources: BTreeMap<(usize, usize, u8), (u32, SocketAddr)>,
@@ -126,7 +126,7 @@ impl Observer {
         Ok(())
     }
 
-    /// Records a datagram that a node took in unchanged.
+    /// Records an unchanged datagram that a node accepted.
     pub(super) fn on_taken(&mut self, rng: &mut Rng, node: usize, taken: &Taken) {
         let kind = type_of(&taken.bytes);
         if kind == INITIATION {
@@ -187,7 +187,7 @@ impl Observer {
         }
     }
 
-    /// Returns a random sealed datagram that `node` took in before.
+    /// Returns a random sealed datagram that `node` accepted before.
     pub(super) fn old_datagram(&self, rng: &mut Rng, node: usize) -> Option<&Taken> {
         let list = self.taken.get(&node)?;
         // Prefer the newest datagram, because it is at the edge of the replay window.

@@ -19,7 +19,7 @@ fn lan(n: u32) -> IpAddr {
     address_in(prefixes(n)[1])
 }
 
-/// Returns an estate without the default route, so that some addresses have no owner.
+/// Returns an overlay in which no site owns the default route, so that some addresses have no owner.
 fn estate(seed: u64) -> Estate {
     let mut estate = Estate::new(seed, NODES);
     estate.world.own(0, &prefixes(0)[..2]);

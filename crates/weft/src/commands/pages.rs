@@ -52,7 +52,7 @@ impl Place {
     }
 }
 
-/// Shows the pages until a key or a signal ends it. A node that no longer answers is told on the screen.
+/// Shows the pages until a key or a signal ends it. The screen shows if the node no longer answers.
 ///
 /// `instead` is the command that prints a view without a terminal.
 ///

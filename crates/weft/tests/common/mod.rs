@@ -65,7 +65,7 @@ pub fn stderr(out: &Output) -> String {
     String::from_utf8(out.stderr.clone()).unwrap()
 }
 
-/// Returns the part of a script's output behind the line `== name`.
+/// Returns the part of a script's output between the line `== name` and the next line with `==`.
 pub fn part<'a>(text: &'a str, name: &str) -> &'a str {
     text.split("== ").find_map(|part| part.strip_prefix(name)).unwrap_or_default().trim()
 }

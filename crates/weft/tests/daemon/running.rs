@@ -410,9 +410,9 @@ fn the_service_manager_is_told() {
     assert!(order.contains(&"WATCHDOG=1"), "{told:?}");
 }
 
-/// Property: a real TCP connection is signalled, granted a rate within `max-rate-up`, and shown.
+/// Property: the node requests a rate for a real TCP connection, gets at most `max-rate-up`, and shows it.
 ///
-/// Its hosts see no option.
+/// The two hosts receive no packet with the IP option of the request.
 #[test]
 fn a_signalled_connection_is_granted_and_shown() {
     let has_iperf = Command::new("iperf3").arg("--version").output().is_ok();

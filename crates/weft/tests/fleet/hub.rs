@@ -93,7 +93,8 @@ impl Hub {
         self.scraper.seen.lock().unwrap().up
     }
 
-    /// Returns the number of peers that the hub heard within the last `time`, from a scrape in that time.
+    /// Returns the number of peers from which the hub received a datagram within the last `time`, by a scrape in that
+    /// time.
     pub fn heard_within(&self, time: Duration) -> usize {
         let seen = self.scraper.seen.lock().unwrap();
         let ago = seen.at.map_or(Duration::MAX, |at| at.elapsed());

@@ -141,7 +141,8 @@ fn ospf_learns_prefixes_and_a_silent_cut_ends_its_neighbour_within_50_ms() {
         let _daemons = ospfds(&lab, "ip ospf bfd\n ip ospf bfd profile fast");
         let with_frr = cuts(&lab, count);
         eprintln!("OSPF over FRR's BFD 3 x 50 ms: down after {}", shown(&with_frr));
-        // Of 50 ms, 30 are silence, and four processes pass the news on: a busy machine adds what it likes to that.
+        // Of the 50 ms, 30 ms are silence. Then four processes pass the change on, and a busy machine delays each of
+        // them.
         match is_busy() {
             false => assert!(with_weft.last().unwrap() <= &MOST, "{with_weft:?}"),
             true => {

@@ -3,7 +3,7 @@
 use crate::common::{Dir, TWO_NODES, has_tun, is_root, script, stderr, stdout};
 use serde_json::Value;
 
-/// A fault: how it comes about, what the doctor says, and how the reader mends it.
+/// A fault: its cause, the doctor's message, and its repair.
 struct Planted {
     what: &'static str,
     /// Shell commands that plant the fault.
@@ -174,7 +174,7 @@ fn text<'a>(check: &'a Value, key: &str) -> &'a str {
     check[key].as_str().unwrap_or_default()
 }
 
-/// Plants a fault and asks the doctor. Mends it as the doctor said, and asks again.
+/// Causes a fault and runs the doctor. Repairs it as the doctor advises, and runs the doctor again.
 fn treat(fault: &Planted) {
     let dir = Dir::new();
     crate::common::two_nodes(&dir, None);

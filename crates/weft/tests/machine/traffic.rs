@@ -78,7 +78,7 @@ fn judge(packet: &[u8]) -> Kind {
     match protocol {
         Some(&UDP) if port == TUNNEL => Kind::Tunnel,
         Some(&ICMPV6) if (130..=137).contains(&kind) || kind == 143 => Kind::Link,
-        // The kernel tells a neighbour that an address is gone. Such an error quotes no program's packet.
+        // The kernel reports to a neighbour that an address is gone. Such an error quotes no program's packet.
         Some(&ICMPV6) if is_link_local(to) && !has_inner_address(packet) => Kind::Link,
         // A hop-by-hop header carries reports of multicast listeners.
         Some(0) if to.is_some_and(|to| to.is_multicast()) => Kind::Link,

@@ -76,7 +76,7 @@ fn peers_and_web_clients_share_the_port_and_strangers_get_the_page() {
         nodes.wait_for_path("link1/tcp", "good");
         assert_eq!(fetch(), PAGE);
         assert!(answers());
-        // A scanner that speaks TLS and then anything gets what the web server says.
+        // A scanner that sends any data over TLS gets the web server's answer.
         for bytes in [&b"HELP\r\n\r\n"[..], b"\0\x10weft\r\n\r\n", b"SSH-2.0-scan\r\n\r\n"] {
             let answer = send_in_tls(bytes);
             assert!(answer.starts_with(b"HTTP/1.1 400 Bad Request"), "{}", answer.escape_ascii());

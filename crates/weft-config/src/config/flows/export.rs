@@ -56,7 +56,7 @@ pub struct ExportSettings {
     pub interval: Duration,
     /// Time after which the templates are repeated over UDP.
     pub template_interval: Duration,
-    /// Observation domain, which tells this node from others at the collector.
+    /// Observation domain: the id by which a collector distinguishes this node from others.
     pub domain: u32,
 }
 

@@ -34,7 +34,7 @@ pub enum QuotaReached {
     Backup,
     /// It is not used.
     Never,
-    /// It is used as before. The log and `weft links` tell of it.
+    /// The link is used as before. The log and `weft links` show that its quota is used up.
     GoOn,
 }
 

@@ -65,12 +65,12 @@ impl PathRate {
         self.capacity_bps = self.bounded(self.capacity_bps);
     }
 
-    /// True if a queue stands that can be told from none.
+    /// True if the measured queueing delay exceeds the noise, so that a queue stands.
     pub fn is_queued(&self) -> bool {
         self.delay.standing_queue() > self.least_queue()
     }
 
-    /// Returns the smallest queueing delay that can be told from none.
+    /// Returns the smallest queueing delay that exceeds the noise.
     pub fn least_queue(&self) -> Duration {
         (self.queue_target() / 4).max(self.noise())
     }

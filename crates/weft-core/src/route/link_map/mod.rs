@@ -1,4 +1,5 @@
-//! The link map: how the links between all members of the overlay are, as both their ends say (paper 001 §IV-B).
+//! The link map: the state of the links between all members of the overlay, by the claims of both ends (paper 001
+//! §IV-B).
 //!
 //! Each member claims its own links in signed messages ([`weft_wire::link_map`]), and all pass them on. [`LinkMap`]
 //! stores the newest claim about each link. [`MemberGraph`] joins the claims of both ends, the worse figure of each, and

@@ -183,7 +183,7 @@ impl MemberGraph {
         near.min_by_key(|path| self.penalised(path, avoided))
     }
 
-    /// Returns the rates by which links are told apart, in order: three in an octave, each with a link of that rate.
+    /// Returns the rate classes that contain a link, in rising order. Each doubling of the rate has three classes.
     fn rate_classes(&self) -> Vec<Rate> {
         let mut classes: Vec<Rate> = Vec::new();
         for (_, edge) in self.edges.iter().flatten() {

@@ -29,7 +29,7 @@ const CLAIM_INTERVAL: Duration = Duration::from_secs(1);
 pub enum ClaimReceipt {
     /// The claim is stored, and should be passed on.
     News,
-    /// Nothing in the claim is newer than what is stored.
+    /// Nothing in the claim is newer than the stored claims.
     Stale,
     /// No certificate of the author is known.
     UnknownAuthor,
@@ -68,7 +68,7 @@ struct Author {
     until_unix_s: u64,
     /// True if its certificate allows it to relay.
     may_relay: bool,
-    /// True if it says that it relays, and the number of the claim that says so.
+    /// True if the member claims that it relays, with the number of that claim.
     says_relay: (bool, u64),
     links: BTreeMap<Label, ToldLink>,
     /// The messages that hold a newest claim, with their numbers.
@@ -148,7 +148,7 @@ impl LinkMap {
         self.authors.get(&label).map_or(0, |author| author.messages.len())
     }
 
-    /// True if a member relays: its certificate allows it, and it says so.
+    /// True if a member relays: its certificate allows it, and its claim states it.
     pub fn is_relay(&self, label: Label) -> bool {
         self.authors.get(&label).is_some_and(|author| author.may_relay && author.says_relay.0)
     }

@@ -29,7 +29,7 @@ pub struct NeighbourQuery {
 }
 
 impl NeighbourQuery {
-    /// True if the query is worth sending. `news` is the neighbour's present counter of changes.
+    /// True if the query is worth sending. `news` is the present value of the neighbour's counter of changes.
     pub fn is_worth_asking(&self, now: Instant, news: u8) -> bool {
         self.answered != Some(news) && self.may_ask(now)
     }

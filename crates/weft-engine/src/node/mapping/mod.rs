@@ -1,4 +1,4 @@
-//! The link map: tells of this node's links, passes on what others tell, and repairs what was lost.
+//! The link map: sends claims about this node's links, forwards the claims of others, and requests missing claims.
 //!
 //! Claims travel in the sessions with other members. Each node checks the author's signature before it stores a claim
 //! or passes it on, so a forged claim ends at the first honest node. A claim counts for its author's links only.
@@ -68,7 +68,7 @@ impl Engine {
         self.trust.is_certified(peer) || self.overlay.members.contains(&peer)
     }
 
-    /// Notes a new session with a member: its certificate goes to all, and both compare what they know.
+    /// Handles a new session with a member: sends its certificate to all, and compares the claims of both ends.
     pub(super) fn map_member(&mut self, now: Instant, peer: PeerId) {
         if self.overlay.mapping.is_none() {
             return;
@@ -307,7 +307,7 @@ impl Engine {
     }
 }
 
-/// Returns what this node claims of its link to a peer. A peer that only relays reach has none.
+/// Returns this node's claim about its link to a peer. A peer that only relays reach has none.
 fn own_link(now: Instant, peer: &Peer) -> Option<ClaimedLink> {
     let path = peer.fastest_direct_path().filter(|path| path.health.answers() && path.rtt().is_known())?;
     let sensed = path.sensing.known();

@@ -154,8 +154,8 @@ impl Engine {
 
     /// Calls a peer that only relays reach at the addresses that another node has of it.
     ///
-    /// A node behind a NAT cannot tell its outer address. A peer that it calls over a relay learns the address only from
-    /// a third node, and the NATs let no datagram in until both ends have sent one.
+    /// A node behind a NAT does not know its outer address. A peer that it calls over a relay learns the address only
+    /// from a third node, and the NATs let no datagram in until both ends have sent one.
     pub(super) fn call_where_told(&mut self, now: Instant, contact: &Contact) {
         let peer = self.sessions.peer_by_key(&contact.public_key);
         let Some(peer) = peer.filter(|peer| self.is_dynamic(*peer) && !self.overlay.meetings.is_leaving(*peer)) else {

@@ -135,9 +135,9 @@ impl IngressQueue {
         }
     }
 
-    /// Notes that the segment that [`IngressQueue::head`] selected cannot leave now.
+    /// Records that no path can take the segment that [`IngressQueue::head`] selected.
     ///
-    /// A segment of a sparse flow could leave. Returns true if another segment can be selected instead.
+    /// A path may still take a segment of a sparse flow. Returns true if the queue can select such a segment instead.
     pub fn on_hold(&mut self, now: Instant) -> bool {
         match self {
             IngressQueue::Alone(queue) => queue.on_hold(now),

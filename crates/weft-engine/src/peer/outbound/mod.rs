@@ -101,7 +101,7 @@ pub struct Retransmission {
     ///
     /// The entries wait until the VPNs' loops are informed.
     pub lost_data: Vec<VpnId>,
-    /// Units that were given up, until the peer is told.
+    /// Units that were given up and are not yet reported to the peer.
     pub skips: VecDeque<(FlowId, FlowSeq)>,
     pub sent_headers: SentHeaders,
     /// Time for which the peer was asked to wait for a missing unit.

@@ -115,8 +115,7 @@ pub fn set_class(doc: &mut DocumentMut, name: &str, settings: &[(String, String)
 
 /// Removes the table of a class.
 ///
-/// # Errors
-/// Returns a message if the file says nothing about the class.
+/// # Errors Returns a message if the file has no table for the class.
 pub fn reset_class(doc: &mut DocumentMut, name: &str) -> Result<(), String> {
     unset_at(doc, &["class", name].map(str::to_owned)).map_err(|_| format!("the file does not change a class `{name}`"))
 }
@@ -166,7 +165,7 @@ fn path(key: &str) -> Result<Vec<String>, String> {
     Ok(keys.into_iter().map(|key| key.get().to_owned()).collect())
 }
 
-/// Reads a value as the file would have it; what is no value of TOML is text.
+/// Reads a value in TOML syntax. Any other text is a string.
 fn value_of(text: &str) -> Value {
     text.trim().parse().unwrap_or_else(|_| text.into())
 }

@@ -67,7 +67,7 @@ fn test(tested: &TestedPacket) -> Result<Outcome, Failure> {
         far: tested.far.as_deref().unwrap_or_default(),
     };
     let router = config.flows.router(&config.vpns);
-    // The check of the file has already told all faults of the rules.
+    // The check of the file has already reported all mistakes in the rules.
     let classifier = router.rules.compile(&router.classes, &router.limits);
     let classifier = classifier.map_err(|_| Failure::new("the rules contradict each other: run weft check"))?;
     let decision = classifier.classify(&first_packet(&router.rules, &router.users, &facts));

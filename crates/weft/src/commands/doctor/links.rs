@@ -83,7 +83,7 @@ fn arp_is_strict(machine: &Machine) -> bool {
 
 /// Checks for two links with addresses in one subnet.
 ///
-/// Linux then answers ARP for the address of one link on the other, unless it is told not to.
+/// By default, Linux then answers ARP for the address of one link on the other.
 fn one_subnet(addresses: &LinkAddresses, arp_is_strict: bool) -> Vec<Check> {
     let all: Vec<(&String, Prefix)> =
         addresses.iter().flat_map(|(name, prefixes)| prefixes.iter().map(move |prefix| (name, *prefix))).collect();

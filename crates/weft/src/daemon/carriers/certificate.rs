@@ -14,7 +14,7 @@ use weft_carrier::tls::Answerer;
 
 /// File of the certificate that the node makes.
 const CERTIFICATE: &str = "tcp.crt";
-/// Name of the node in it. It tells a stranger nothing.
+/// Name of the node in the certificate. It reveals nothing about the node.
 const NAME: &str = "localhost";
 /// File of that certificate's key.
 const KEY: &str = "tcp.key";
@@ -55,7 +55,7 @@ fn own(state: &Path) -> Result<Answerer, String> {
     Answerer::new(certificate.as_bytes(), key.as_bytes())
 }
 
-/// Makes a certificate and its key, both PEM. It says nothing about this node.
+/// Makes a certificate and its key, both PEM. The certificate reveals nothing about this node.
 fn make() -> Result<(String, String), Unspecified> {
     let key = SigningKey::generate()?;
     let certificate = of_holder(NAME, Role::Server, &key, NAME, &key)?;

@@ -7,7 +7,7 @@ use crate::daemon::trial;
 impl DaemonNode {
     /// Reads the configuration again; a refused one changes nothing.
     pub(super) fn reload(&mut self) -> Result<(), String> {
-        // What was on trial no longer counts.
+        // The reload replaces a change that still waits for `weft confirm`.
         let _ = self.trial.end();
         self.reload_from(&self.file.clone())
     }

@@ -1,4 +1,4 @@
-//! A routing daemon beside this node: applies learnt prefixes, and tells the states of watched peers.
+//! A routing daemon beside this node: applies learnt prefixes, and reports the states of watched peers.
 
 use super::*;
 use crate::daemon::services::routing::bfd::{BfdLink, PROBE_PACE, SensedAddress};
@@ -18,7 +18,7 @@ pub struct RoutingSide {
     learner: Option<RouteLearner>,
     bfd: Option<BfdLink>,
     watched: Vec<WatchedAddress>,
-    /// True if a state could not be told yet.
+    /// True if a state is not reported to `bfdd` yet, because the queue to its thread is full.
     is_behind: bool,
     /// Numbers and refusals of learnt routes.
     pub report: RoutingReport,
@@ -67,7 +67,7 @@ impl DaemonNode {
         let _ = reply.try_send(slice);
     }
 
-    /// Sets the addresses that `bfdd` wants sensed. Each state is told again.
+    /// Sets the addresses that `bfdd` watches, and reports each state again.
     pub(super) fn sense(&mut self, addresses: Vec<SensedAddress>) {
         let new = addresses.into_iter().map(|sensed| WatchedAddress { sensed, peer: None, told: None }).collect();
         let before = std::mem::replace(&mut self.routing.watched, new);

@@ -259,7 +259,7 @@ impl ExportThread {
         due.since(now).clamp(SHORTEST_WAIT, longest)
     }
 
-    /// Takes what the packet loop sent. Returns true if nothing more will come.
+    /// Takes the records that the packet loop sent. Returns true if the packet loop has ended.
     fn take_work(&mut self) -> bool {
         loop {
             match self.inbox.try_recv() {
@@ -276,7 +276,7 @@ impl ExportThread {
         }
     }
 
-    /// Tells the exporter what became of earlier messages, and sends new ones.
+    /// Reports the fate of earlier messages to the exporter, and sends new ones.
     fn exchange(&mut self, buffer: &mut [u8]) -> io::Result<()> {
         let now = self.clock.now();
         self.socket.look(now, &mut self.exporter, &self.poller, SOCKET)?;

@@ -56,7 +56,7 @@ impl Drop for RateKeeper {
 }
 
 impl RateKeeper {
-    /// Loads the congestion control; if that fails, logs the reason once, and what sockets use instead.
+    /// Loads the congestion control. After a failure, logs the reason and the replacement once.
     ///
     /// # Errors
     /// Returns an error if no thread can be started.

@@ -1,4 +1,4 @@
-//! The socket to the collector. It tells the exporter what was refused, acknowledged or lost.
+//! The socket to the collector. It reports to the exporter which messages were refused, acknowledged or lost.
 
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, SockaddrStorage, recv, recvmsg, setsockopt, sockopt};
@@ -31,7 +31,7 @@ fn sequence_of(message: &[u8]) -> Option<u32> {
     message.get(at..)?.first_chunk().map(|sequence| u32::from_be_bytes(*sequence))
 }
 
-/// The way to a collector.
+/// The transport to a collector.
 pub enum CollectorSocket {
     /// Datagrams.
     Udp(UdpCollector),
@@ -50,7 +50,7 @@ impl CollectorSocket {
         }
     }
 
-    /// Opens the socket if it is due, and tells the exporter what became of earlier messages.
+    /// Opens the socket if it is due, and reports the fate of earlier messages to the exporter.
     pub fn look(&mut self, now: Instant, exporter: &mut Exporter, poller: &Poller, token: u64) -> io::Result<()> {
         match self {
             CollectorSocket::Udp(of) => of.look(now, exporter, poller, token),
@@ -234,7 +234,7 @@ fn connect(collector: SocketAddr) -> io::Result<TcpStream> {
 }
 
 impl CollectorStream {
-    /// Tells the exporter what was acknowledged. Returns false if the stream has ended.
+    /// Reports acknowledged messages to the exporter. Returns false if the stream has ended.
     fn look(&mut self, exporter: &mut Exporter) -> bool {
         if let Ok(waiting) = unacknowledged_bytes(self.stream.as_fd()) {
             let received = self.written.saturating_sub(waiting);

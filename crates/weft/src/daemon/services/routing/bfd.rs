@@ -1,8 +1,8 @@
 //! Senses for FRR's `bfdd` (distributed BFD): its sessions to peers follow the states of our paths.
 //!
-//! A thread connects to the socket at which `bfdd --dplaneaddr` listens. It tells the packet loop which addresses `bfdd`
-//! wants sensed, and passes changes of their states on at once. All queues are bounded. A `bfdd` that reads or writes
-//! anything else than the protocol is disconnected; it then senses by itself.
+//! A thread connects to the socket at which `bfdd --dplaneaddr` listens. It passes the addresses that `bfdd` watches to
+//! the packet loop, and changes of their states to `bfdd` at once. All queues are bounded. A `bfdd` that reads or
+//! writes anything else than the protocol is disconnected; it then senses by itself.
 
 use crate::config::BfdAddress;
 use crate::daemon::control::{Task, TaskSender};
@@ -94,7 +94,7 @@ struct BfdClient {
     waker: Arc<Waker>,
     /// Sessions of `bfdd` by their discriminators.
     sessions: BTreeMap<u32, DataplaneSession>,
-    /// States that the packet loop has told.
+    /// States that the packet loop has reported.
     known: BTreeMap<SensedAddress, bool>,
     log: Log,
 }
@@ -257,7 +257,7 @@ impl BfdClient {
                     return Err(refused(format_args!("bfdd has more than {MOST_SESSIONS} sessions")));
                 }
                 let before = self.sessions.insert(session.id, session);
-                // A known state is told at once; the packet loop tells that of a new address.
+                // This thread reports a known state at once. The packet loop reports the state of a new address.
                 if let Some(is_up) = self.known.get(&sensed(&session)).copied() {
                     tell(connection, &session, is_up)?;
                 }

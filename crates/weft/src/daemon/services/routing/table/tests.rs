@@ -24,7 +24,7 @@ fn route(net: u8, hop: u8, protocol: u8) -> GatewayRoute {
     }
 }
 
-/// The packet loop: its prefixes with their next hops. It refuses next hops above 10.9.0.3.
+/// A model of the packet loop: a map from prefix to next hop. It refuses next hops above 10.9.0.3.
 #[derive(Default)]
 struct Loop(BTreeMap<IpAddr, IpAddr>);
 
