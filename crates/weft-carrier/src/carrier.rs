@@ -39,7 +39,7 @@ const UPKEEP: Duration = Duration::from_millis(250);
 
 const WAKER: u64 = 0;
 const FIRST_MEMBER: u64 = 16;
-/// Token of the first port; the link's number is added.
+/// Token of the first port. The link's number is added.
 const FIRST_PORT: u64 = 1 << 40;
 
 /// An order to the carrier thread.
@@ -141,7 +141,7 @@ pub struct CarrierLoop {
 }
 
 impl CarrierLoop {
-    /// Returns the loop and a handle to it. `random` returns fresh random bytes; `report` must not block for long.
+    /// Returns the loop and a handle to it. `random` returns fresh random bytes. `report` must not block for long.
     ///
     /// # Errors
     /// Returns the kernel's error.

@@ -1,7 +1,8 @@
 //! The door thread's loop: it accepts connections, judges their first bytes, and serves strangers.
 //!
-//! A connection whose greeting is valid goes to the carrier thread. Every other one is a web client's. Strangers are few at
-//! a time, and none may stay silent for long; a full door first drops the oldest stranger of the address with most.
+//! A connection whose greeting is valid goes to the carrier thread. Every other one is a web client's. Strangers are
+//! few at a time, and none may stay silent for long. A full door first drops the oldest stranger of the address with
+//! most.
 
 use crate::carrier::{Accepted, Handle, Order};
 use crate::greeting::{self, Verdict};
@@ -31,7 +32,7 @@ const ACCEPTS_PER_TURN: usize = 32;
 const AFTER_FAILURE: Duration = Duration::from_millis(50);
 
 const LISTENER: u64 = 0;
-/// Token of the first guest; each has two, the second for the web server's socket.
+/// Token of the first guest. Each has two, the second for the web server's socket.
 const FIRST: u64 = 16;
 
 /// What the door needs to know.

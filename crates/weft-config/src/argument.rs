@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Reads a time such as `5s` or `2m`; it is not nothing.
+/// Reads a time such as `5s` or `2m`. It must be above zero.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let time = weft_units::parse_duration(text).map_err(|why| format!("{why}, for example 5s or 2m"))?;
     if time.is_zero() { Err("it must be greater than zero".to_owned()) } else { Ok(time) }

@@ -48,7 +48,7 @@ fn escape(text: &str, is_active: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
-/// Writes active characters in the text of a JSON value as JSON escapes; the value keeps its meaning.
+/// Writes active characters in the text of a JSON value as JSON escapes. The value keeps its meaning.
 pub fn json(text: &str) -> Cow<'_, str> {
     if !text.contains(is_active) {
         return Cow::Borrowed(text);

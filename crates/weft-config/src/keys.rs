@@ -68,7 +68,7 @@ impl fmt::Display for KeyKind {
 pub enum KeyError {
     /// The file could not be opened, read or created.
     Io(PathBuf, io::Error),
-    /// Users other than the owner can read the file; contains the mode bits.
+    /// Users other than the owner can read the file. The field has the mode bits.
     Exposed(PathBuf, u32),
     /// The file does not contain a key.
     Malformed(PathBuf),
@@ -147,7 +147,7 @@ fn base64_of<'a>(text: &'a str, wanted: KeyKind, path: &Path) -> Result<&'a str,
     }
 }
 
-/// Reads the key of a signalling domain; any key from `weft keygen` or `weft genpsk` will do.
+/// Reads the key of a signalling domain. Any key from `weft keygen` or `weft genpsk` will do.
 ///
 /// # Errors
 /// Fails as [`load`] does.

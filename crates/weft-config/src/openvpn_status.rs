@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 pub struct Session {
     /// Common name of the client's certificate, under which it was admitted.
     pub common_name: String,
-    /// Address and port of the client; `None` where the server prints anything else.
+    /// Address and port of the client, or `None` where the server prints anything else.
     pub remote: Option<SocketAddr>,
     /// Bytes received from the client.
     pub received_bytes: u64,
@@ -20,7 +20,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// Parses a line of `status 2`; returns `None` for a line that is not about a client.
+    /// Parses a line of `status 2`. Returns `None` for a line that is not about a client.
     pub fn parse(line: &str) -> Option<Session> {
         let words: Vec<&str> = line.strip_prefix("CLIENT_LIST,")?.split(',').collect();
         let [common_name, remote, _, _, received, sent, _, since, ..] = words.as_slice() else { return None };

@@ -9,7 +9,7 @@ use weft_session::PublicKey;
 /// A damaged stamp above this limit would leave no higher stamp for the next handshake.
 pub const MAX_STAMP: u64 = i64::MAX as u64;
 
-/// Parses a stamp; returns `None` above [`MAX_STAMP`].
+/// Parses a stamp. Returns `None` above [`MAX_STAMP`].
 pub fn parse_stamp(text: &str) -> Option<u64> {
     text.trim().parse().ok().filter(|stamp| *stamp <= MAX_STAMP)
 }

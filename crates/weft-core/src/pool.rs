@@ -1,7 +1,7 @@
 //! Packet buffers with reference counts.
 //!
 //! The node takes a buffer when a packet enters, and releases it when the packet's last datagram is built. The pool
-//! grows to fixed limits and then refuses; it never shrinks.
+//! grows to fixed limits and then refuses. It never shrinks.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -100,8 +100,8 @@ impl Class {
 
 /// A pool of reference-counted buffers of two sizes.
 ///
-/// It grows on demand up to its limits, never shrinks, and reuses the last freed buffer first. One thread owns it.
-/// Use of an id after its last release is a defect of the caller; debug builds panic on it.
+/// It grows on demand up to its limits, never shrinks, and reuses the last freed buffer first. One thread owns it. Use
+/// of an id after its last release is a defect of the caller. Debug builds panic on it.
 #[derive(Debug)]
 pub struct Pool {
     small: Class,
@@ -114,17 +114,17 @@ impl Pool {
         Pool { small: Class::new(SMALL_BYTES, limits.small), large: Class::new(LARGE_BYTES, limits.large) }
     }
 
-    /// Returns a buffer of [`SMALL_BYTES`] with one reference and old contents; `None` at the limit.
+    /// Returns a buffer of [`SMALL_BYTES`] with one reference and old contents, or `None` at the limit.
     pub fn alloc_small(&mut self) -> Option<BufId> {
         self.small.alloc().map(BufId)
     }
 
-    /// Returns a buffer of [`LARGE_BYTES`] with one reference and old contents; `None` at the limit.
+    /// Returns a buffer of [`LARGE_BYTES`] with one reference and old contents, or `None` at the limit.
     pub fn alloc_large(&mut self) -> Option<BufId> {
         self.large.alloc().map(|index| BufId(index | LARGE_BIT))
     }
 
-    /// Returns the smallest buffer that holds `bytes`; `None` at the limit or above [`LARGE_BYTES`].
+    /// Returns the smallest buffer that holds `bytes`, or `None` at the limit or above [`LARGE_BYTES`].
     pub fn alloc(&mut self, bytes: usize) -> Option<BufId> {
         if bytes <= SMALL_BYTES {
             self.alloc_small()

@@ -1,6 +1,6 @@
 //! An admission never over-commits, pre-empts exactly by precedence, and gives back all that it regains.
 //!
-//! Random sequences run beside a model that examines all grants at each step. `WEFT_SEQUENCES` sets their number; the
+//! Random sequences run beside a model that examines all grants at each step. `WEFT_SEQUENCES` sets their number. The
 //! full test has 1,000,000.
 #![allow(missing_docs)]
 

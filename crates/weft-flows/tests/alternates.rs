@@ -146,7 +146,7 @@ proptest! {
         }
     }
 
-    /// New flows spread over near-equal routes by weight; a route that is far slower gets none.
+    /// New flows spread over near-equal routes by weight. A route that is far slower gets none.
     #[test]
     fn new_flows_spread_by_weight(seed: u64, routes in 1u16..6) {
         let (mut rng, mut groups) = (Rng::new(seed), AlternateGroups::new());

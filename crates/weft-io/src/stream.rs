@@ -67,7 +67,7 @@ pub fn info(stream: BorrowedFd<'_>) -> io::Result<StreamInfo> {
 
 /// Begins a connection to `remote` without waiting for it.
 ///
-/// The stream is bound to `device` if one is given. The mark is for rules of nftables and of routing; it stays unset
+/// The stream is bound to `device` if one is given. The mark is for rules of nftables and of routing. It stays unset
 /// where the process may not set it.
 ///
 /// # Errors

@@ -32,7 +32,7 @@ pub struct TunConfig {
     pub mtu: u16,
     /// Addresses with their prefix lengths.
     pub addresses: Vec<(IpAddr, u8)>,
-    /// Descriptive text of the device (`ifalias`); empty for none.
+    /// Descriptive text of the device (`ifalias`), or empty for none.
     pub alias: String,
 }
 
@@ -143,7 +143,7 @@ impl TunDevice {
 
     /// Reads one virtio-net header and packet into `buffer` and returns their length.
     ///
-    /// `buffer` should hold [`MAX_READ_LEN`] bytes; longer packets are truncated. Returns `None` if no packet is
+    /// `buffer` should hold [`MAX_READ_LEN`] bytes. Longer packets are truncated. Returns `None` if no packet is
     /// waiting.
     pub fn read(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         unless_blocked(retry(|| self.device.recv(buffer)))

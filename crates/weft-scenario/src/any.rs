@@ -16,7 +16,7 @@ pub enum AnyScenario {
 }
 
 impl AnyScenario {
-    /// Reads and checks a scenario; `file` is the name that error messages give to the text.
+    /// Reads and checks a scenario. `file` is the name that error messages give to the text.
     ///
     /// # Errors
     /// The same as those of [`Scenario::parse`] and [`NetworkScenario::parse`].

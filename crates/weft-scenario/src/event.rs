@@ -189,7 +189,7 @@ impl EventFile {
         Ok(Some(ShareChange { vpn: vpn::position(source, name, vpns)?, weight, service }))
     }
 
-    /// Returns the targets of the event; a pattern matches several.
+    /// Returns the targets of the event. A pattern matches several.
     ///
     /// `links` has the names of the links.
     fn targets(

@@ -162,7 +162,7 @@ impl LinkFile {
         }
     }
 
-    /// Returns the link without its name and ends; `name` names it in messages.
+    /// Returns the link without its name and ends. `name` names it in messages.
     fn link(&self, source: &Source<'_>, name: &Spanned<String>) -> Checked<Link> {
         let common = self.common();
         Ok(Link {

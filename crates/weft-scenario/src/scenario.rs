@@ -62,7 +62,7 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// Reads and checks a scenario; `file` is the name that error messages give to the text.
+    /// Reads and checks a scenario. `file` is the name that error messages give to the text.
     ///
     /// # Errors
     /// Fails if the text is not TOML, a key or unit is unknown, or a reference names a missing item. It also fails if

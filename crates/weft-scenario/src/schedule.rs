@@ -96,7 +96,7 @@ pub struct LinkStates<S> {
 }
 
 impl<S: ChangeableLink> LinkStates<S> {
-    /// Creates the state without events; `described` has both directions of each link, up first.
+    /// Creates the state without events. `described` has both directions of each link, up first.
     pub fn new(described: Vec<[S; 2]>) -> LinkStates<S> {
         LinkStates { described, in_force: BTreeMap::new() }
     }

@@ -37,7 +37,7 @@ impl Trace {
         Trace::parse(&text, &file)
     }
 
-    /// Parses the text of a file in Mahimahi's format; `file` is its name in error messages.
+    /// Parses the text of a file in Mahimahi's format. `file` is its name in error messages.
     ///
     /// Blank lines are skipped.
     ///

@@ -265,7 +265,7 @@ const SLOTS: usize = 4;
 /// Amount by which a key may end earlier at the peer, where the key is older.
 const ENDS_EARLIER: Duration = Duration::from_secs(10);
 
-/// The active keys of one peer, oldest first. All of them open packets; the newest confirmed one seals.
+/// The active keys of one peer, oldest first. All of them open packets. The newest confirmed one seals.
 #[derive(Default)]
 pub(crate) struct KeyRing {
     /// The keys by slot. They are boxed so that an ended key's memory is freed, because the allocator wipes freed

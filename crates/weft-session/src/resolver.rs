@@ -190,7 +190,7 @@ mod tests {
     use snow::resolvers::{DefaultResolver, FallbackResolver};
     use snow::{Builder, HandshakeState};
 
-    /// Resolves only the random number generator of this crate; the library supplies everything else.
+    /// Resolves only the random number generator of this crate. The library supplies everything else.
     struct OnlyRandom(u8);
 
     impl CryptoResolver for OnlyRandom {

@@ -135,7 +135,7 @@ impl Sessions {
         Ok(id)
     }
 
-    /// Sets the pre-shared key for later handshakes with a peer; `None` for no key.
+    /// Sets the pre-shared key for later handshakes with a peer, or `None` for no key.
     pub fn set_preshared_key(&mut self, id: PeerId, preshared_key: Option<PresharedKey>) {
         if let Some(peer) = self.peer_mut(id) {
             peer.psk = preshared_key.unwrap_or_else(PresharedKey::none);
@@ -204,7 +204,7 @@ impl Sessions {
         self.refresh_timeout(id);
     }
 
-    /// Sets the certificate that this node presents; `None` for none.
+    /// Sets the certificate that this node presents, or `None` for none.
     ///
     /// It is part of every later initiation, and of responses to initiators that present one.
     pub fn set_certificate(&mut self, certificate: Option<&Certificate>) {

@@ -57,7 +57,7 @@ impl fmt::Display for StampFault {
 pub struct RefusedStamp {
     /// The stamp. It is a time in nanoseconds since 1970 if the initiator follows its clock.
     pub stamp: u64,
-    /// The highest stamp accepted before; 0 if none.
+    /// The highest stamp accepted before, or 0 if none.
     pub accepted: u64,
     /// Reason for the refusal.
     pub fault: StampFault,

@@ -21,7 +21,7 @@ impl Rate {
         Rate(mbps * 1_000_000)
     }
 
-    /// Returns the rate at which `bytes` pass in `time`; zero if `time` is zero.
+    /// Returns the rate at which `bytes` pass in `time`, or zero if `time` is zero.
     pub fn from_bytes_over(bytes: u64, time: Duration) -> Rate {
         let nanos = time.as_nanos();
         if nanos == 0 {

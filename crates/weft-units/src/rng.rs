@@ -44,7 +44,7 @@ impl Rng {
         result
     }
 
-    /// Returns a number in `0..n`; zero for `n` = 0.
+    /// Returns a number in `0..n`, or zero for `n` = 0.
     ///
     /// It uses Lemire's multiply-shift, with a bias below 2^-32 for small `n`.
     pub fn below(&mut self, n: u64) -> u64 {

@@ -39,7 +39,7 @@ impl Instant {
         self.0 / 1_000
     }
 
-    /// Returns the time since `earlier`; zero if `earlier` is later.
+    /// Returns the time since `earlier`, or zero if `earlier` is later.
     pub const fn since(self, earlier: Instant) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }

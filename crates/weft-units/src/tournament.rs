@@ -50,7 +50,7 @@ impl<T: Join> Tournament<T> {
         self.nodes.get(1).copied().unwrap_or(T::NOTHING)
     }
 
-    /// Returns the value of a player; initially [`Join::NOTHING`].
+    /// Returns the value of a player, initially [`Join::NOTHING`].
     pub fn get(&self, player: usize) -> T {
         self.nodes.get(self.players() + player).copied().unwrap_or(T::NOTHING)
     }

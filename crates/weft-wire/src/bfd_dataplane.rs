@@ -1,7 +1,7 @@
 //! Messages between FRR's `bfdd` and a data plane that senses for it (distributed BFD).
 //!
 //! The format is that of FRR's `bfdd/bfddp_packet.h`, version 1: a header of eight bytes and a payload, both in network
-//! byte order and with the padding of the C structures. `bfdd` sends sessions and questions; the data plane sends
+//! byte order and with the padding of the C structures. `bfdd` sends sessions and questions. The data plane sends
 //! states and counters. A decoder accepts only what `bfdd` may send.
 
 use crate::WireError;

@@ -316,7 +316,7 @@ impl<'a> CertificateView<'a> {
 pub struct RevocationView {
     /// X25519 public key of the revoked node.
     pub public_key: [u8; KEY_LEN],
-    /// Time of the revocation, in seconds since 1970. Programs do not act on it; it is information for people.
+    /// Time of the revocation, in seconds since 1970. Programs do not act on it. It is information for people.
     pub revoked_at_unix_s: u64,
     /// The root key's signature over [`RevocationView::covered`].
     pub signature: [u8; SIGNATURE_LEN],

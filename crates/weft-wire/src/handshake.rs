@@ -62,7 +62,7 @@ fn parse_type(r: &mut ByteReader<'_>, expected: PacketType) -> Result<(), WireEr
 pub struct Macs<'a> {
     /// MAC over all bytes before it, keyed by the receiver's public key.
     pub mac1: &'a [u8; MAC_LEN],
-    /// MAC over all bytes before it, keyed by a cookie; zeros if the sender has no cookie.
+    /// MAC over all bytes before it, keyed by a cookie, or zeros if the sender has no cookie.
     pub mac2: &'a [u8; MAC_LEN],
     /// The bytes that `mac1` covers.
     pub mac1_covers: &'a [u8],

@@ -29,15 +29,15 @@ pub enum PacketType {
     HandshakeResponse = 2,
     /// A cookie from a responder under load. The initiator uses it for `mac2` of its next initiation.
     CookieReply = 3,
-    /// Sealed; carries one unit of a flow.
+    /// Sealed. Carries one unit of a flow.
     Data = 4,
-    /// Sealed; carries control frames.
+    /// Sealed. Carries control frames.
     Control = 5,
-    /// Authenticated for a relay; carries another datagram and its route.
+    /// Authenticated for a relay. Carries another datagram and its route.
     Relayed = 6,
-    /// Sealed; carries a marker of a VPN's loop and a unit.
+    /// Sealed. Carries a marker of a VPN's loop and a unit.
     LoopData = 7,
-    /// Sealed; carries a part of a unit that is too long for its path.
+    /// Sealed. Carries a part of a unit that is too long for its path.
     DataPart = 8,
 }
 

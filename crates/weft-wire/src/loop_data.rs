@@ -44,7 +44,7 @@ pub struct Marker {
 /// Fixed intervals over which the egress edge counts arriving bytes (paper 004 §6.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Counting {
-    /// Length T of an interval in microseconds; above zero.
+    /// Length T of an interval in microseconds, above zero.
     pub interval_us: u32,
     /// True if the intervals start anew when this marker arrives.
     pub restarts: bool,

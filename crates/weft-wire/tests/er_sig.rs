@@ -112,7 +112,7 @@ fn nodes_lower_and_never_raise() {
 
 #[test]
 fn packets_carry_it() {
-    // A router alert and an end of the option list; a PadN of six bytes.
+    // A router alert and an end of the option list, then a PadN of six bytes.
     let (router_alert, pad) = ([0x94, 4, 0, 0, 0, 0, 0, 0], [17, 0, 1, 4, 0, 0, 0, 0]);
     for (is_ipv6, options) in [(false, &[][..]), (false, &router_alert), (true, &[]), (true, &pad)] {
         let plain = packet(is_ipv6, options);

@@ -49,7 +49,7 @@ fn silence(why: &io::Error, node: Option<i32>, waited: Duration) -> String {
 fn exchange(stream: UnixStream, request: &Request) -> io::Result<Response> {
     let mut response = socket::exchange(stream, request)?;
     // Certificates and peers chose names in the response, and the response is printed to a terminal or a script. A
-    // refusal may contain line ends; the failure that prints it escapes the rest.
+    // refusal may contain line ends. The failure that prints it escapes the rest.
     if response.get("answer").and_then(serde_json::Value::as_str) != Some("refused") {
         escape::strings(&mut response);
     }

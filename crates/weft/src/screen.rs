@@ -49,7 +49,7 @@ impl Tint {
 /// Properties of standard output.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Screen {
-    /// Columns and rows of the terminal; `None` if standard output is not a terminal.
+    /// Columns and rows of the terminal, or `None` if standard output is not a terminal.
     pub size: Option<(usize, usize)>,
     /// True if output is coloured.
     pub has_color: bool,

@@ -27,7 +27,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// Creates an empty table; a heading that begins with `>` belongs to a column of numbers.
+    /// Creates an empty table. A heading that begins with `>` belongs to a column of numbers.
     pub fn new(headings: &[&'static str]) -> Table {
         let column = |heading: &&'static str| match heading.strip_prefix('>') {
             Some(heading) => (heading, Align::Right),

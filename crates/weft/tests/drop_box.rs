@@ -20,7 +20,7 @@ fn a_program() {
     }
 }
 
-/// Writes a node's key, certificate and configuration; returns its public key.
+/// Writes a node's key, certificate and configuration. Returns its public key.
 fn node(dir: &Dir, root: &str, host: u8, contacts: &str) -> String {
     let (name, key) = (format!("n{host}"), dir.key(&format!("n{host}.key")));
     let (ca, cert) = (dir.path("ca"), dir.path(&format!("{name}.cert")));

@@ -2,7 +2,7 @@
 //!
 //! The lying peer is authentic, and sends a running hub 100 Mbit/s of arbitrary frames.
 //!
-//! The test runs itself again in namespaces of its own. This process is the lying peer there; it has a true session
+//! The test runs itself again in namespaces of its own. This process is the lying peer there. It has a true session
 //! key. It sends each kind of lie for four seconds, or for sixty with `WEFT_CHECK=1`.
 
 mod common;

@@ -3,7 +3,7 @@
 //! They send 10,000 datagrams a second each to a hub and to a site.
 //!
 //! The datagrams are of all kinds that need no key. The test runs itself again in namespaces of its own. This process
-//! is the strangers there, for ten seconds, or for ten minutes with `WEFT_CHECK=1`; only then it judges the goodput.
+//! is the strangers there, for ten seconds, or for ten minutes with `WEFT_CHECK=1`. Only then it judges the goodput.
 
 mod common;
 
@@ -66,7 +66,7 @@ fn written(dir: &Path) -> u64 {
         .sum()
 }
 
-/// Returns the address at which the site receives; its port is any.
+/// Returns the address at which the site receives. Its port is any.
 fn port_of(home: &Daemon) -> SocketAddr {
     let table = |name: &str| fs::read_to_string(format!("/proc/{}/net/{name}", home.id())).unwrap();
     let table = ["udp", "udp6"].map(table).join("\n");
@@ -128,7 +128,7 @@ impl Strangers {
     }
 }
 
-/// Sends at the rate for some time; returns the number of datagrams to each node.
+/// Sends at the rate for some time. Returns the number of datagrams to each node.
 fn send_for(time: Duration, strangers: &mut [Strangers; 2]) -> u64 {
     let (start, mut sent) = (Instant::now(), 0);
     while start.elapsed() < time {

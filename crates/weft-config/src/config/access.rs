@@ -65,7 +65,7 @@ struct Common {
     device: String,
 }
 
-/// IPv4 addresses for clients; the first one is the edge's own.
+/// IPv4 addresses for clients. The first one is the edge's own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pool {
     network: Ipv4Addr,

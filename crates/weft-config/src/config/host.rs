@@ -26,7 +26,7 @@ pub struct Host {
     pub tcp_er: TcpEr,
 }
 
-/// Reads and checks the configuration in `file`; the report holds warnings only.
+/// Reads and checks the configuration in `file`. The report holds warnings only.
 ///
 /// # Errors
 /// Returns the mistakes as text for a reader.
@@ -45,7 +45,7 @@ pub fn load(file: &Path) -> Result<(Host, Report), String> {
     }
 }
 
-/// Parses the report's text; a relative path of the key is relative to `directory`.
+/// Parses the report's text. A relative path of the key is relative to `directory`.
 pub fn parse(report: &Report, directory: &Path) -> Option<Host> {
     let root = match DeTable::parse(report.text()) {
         Ok(root) => root,

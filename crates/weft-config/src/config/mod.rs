@@ -1,7 +1,7 @@
 //! The configuration: one strict TOML file.
 //!
 //! `parse` turns the TOML into a [`Config`] through the typed readers of [`read`]. The `check` modules then find
-//! contradictions between settings. Every mistake goes to a report with its line, column and likely fix; an unknown key
+//! contradictions between settings. Every mistake goes to a report with its line, column and likely fix. An unknown key
 //! is a mistake. A node starts only without errors.
 
 pub mod access;
@@ -158,7 +158,7 @@ pub struct Link {
     pub max_rate_up_at: Vec<CapHours>,
     /// True if the node may send on this link.
     pub up: bool,
-    /// Tier of the link; `None` if the link is never used.
+    /// Tier of the link, or `None` if the link is never used.
     pub tier: Option<PathTier>,
     /// Data that the link may carry in each period, if that is limited.
     pub quota: Option<Quota>,
@@ -254,7 +254,7 @@ pub struct Loaded {
     pub identity: Identity,
     /// Certificate of the node, if it has one.
     pub certificate: Option<Certificate>,
-    /// Findings; all are warnings.
+    /// Findings. All are warnings.
     pub report: Report,
 }
 

@@ -16,7 +16,7 @@ use weft_engine::{Policy, Weights};
 use weft_session::{Cipher, PublicKey};
 use weft_units::{PathTier, parse_rate};
 
-/// Parses the report's text; file names in it are relative to `directory`.
+/// Parses the report's text. File names in it are relative to `directory`.
 ///
 /// Returns `None` if a required table is missing.
 pub fn parse(report: &Report, directory: &Path) -> Option<Config> {
@@ -30,7 +30,7 @@ pub fn parse(report: &Report, directory: &Path) -> Option<Config> {
     parse_table(report, root.get_ref(), directory)
 }
 
-/// Reads a [`Config`] from a table of the report's text; file names in it are relative to `directory`.
+/// Reads a [`Config`] from a table of the report's text. File names in it are relative to `directory`.
 ///
 /// Returns `None` if a required table is missing.
 pub fn parse_table(report: &Report, root: &DeTable<'_>, directory: &Path) -> Option<Config> {
@@ -157,7 +157,7 @@ fn links(mut section: Section<'_, '_>) -> LinkChoice {
     LinkChoice { only, ignore }
 }
 
-/// Parses a `[[link]]` table; returns the link's settings, and its weight if it has one.
+/// Parses a `[[link]]` table. Returns the link's settings, and its weight if it has one.
 fn link(mut section: Section<'_, '_>) -> Option<(Link, Option<(String, u32)>)> {
     let name = section.parsed("name", "\"wwan0\"", interface_name);
     if name.is_none() && !section.has("name") {
@@ -232,7 +232,7 @@ fn peer(
     })
 }
 
-/// Parses the number of a routing table for weft; the kernel owns tables 253 to 255.
+/// Parses the number of a routing table for weft. The kernel owns tables 253 to 255.
 pub(super) fn table(section: &mut Section<'_, '_>) -> Option<u32> {
     let At { value, span } = section.integer("table", 1..1 << 32)?;
     if (253..256).contains(&value) {

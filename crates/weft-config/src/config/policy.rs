@@ -26,7 +26,7 @@ names!(QueueKind { FqCodel = "fq-codel", DropTail = "drop-tail" });
 /// Maximum weight of a link or a VPN.
 pub const MAX_WEIGHT: i64 = 1_000_000;
 
-/// Parses a policy table; a missing key has its value from `base`.
+/// Parses a policy table. A missing key has its value from `base`.
 ///
 /// Adds the names of weighted links to `links`.
 pub fn read(mut section: Section<'_, '_>, base: &Policy, links: &mut Vec<At<String>>, report: &Report) -> Policy {

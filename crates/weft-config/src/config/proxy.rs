@@ -73,7 +73,7 @@ impl Default for Proxies {
 }
 
 impl Config {
-    /// Returns the policy of the proxy; `None` if no proxy is configured.
+    /// Returns the policy of the proxy, or `None` if no proxy is configured.
     pub fn proxy_policy(&self) -> Option<ProxyPolicy> {
         let Proxies { capacity, congestion, rules: _, each } = &self.proxies;
         let rules: Vec<ProxyRule> = each.iter().map(|at| self.proxy_rule(&at.value)).collect();

@@ -101,7 +101,7 @@ impl<'a, 'i> Section<'a, 'i> {
         Some(At { value: text, span: value.span() })
     }
 
-    /// Parses the string at `key` with `parse`; an error message shows `example`.
+    /// Parses the string at `key` with `parse`. An error message shows `example`.
     pub fn parsed<T, E: Display>(
         &mut self,
         key: &'static str,
@@ -251,7 +251,7 @@ impl<'a, 'i> Section<'a, 'i> {
         Some(table.iter().filter_map(read).collect())
     }
 
-    /// Returns the lists of a table whose keys are arbitrary names; `parse` parses each string.
+    /// Returns the lists of a table whose keys are arbitrary names. `parse` parses each string.
     pub fn lists<T, E: Display>(
         &mut self,
         key: &'static str,

@@ -23,7 +23,7 @@ pub fn parse(text: &str) -> Result<Route, String> {
 }
 
 impl Route {
-    /// Returns the relays' keys; `None` if one of the names is unknown.
+    /// Returns the relays' keys, or `None` if one of the names is unknown.
     pub fn keys(&self, peers: &[Peer]) -> Option<Vec<PublicKey>> {
         self.0.iter().map(|relay| key(relay, peers)).collect()
     }

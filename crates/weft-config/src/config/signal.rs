@@ -79,7 +79,7 @@ pub struct SignalledFlows {
 }
 
 impl Signal {
-    /// Returns the engine's settings; `own_addresses` are this node's addresses.
+    /// Returns the engine's settings. `own_addresses` are this node's addresses.
     pub fn engine(&self, own_addresses: Vec<IpAddr>) -> SignalConfig {
         SignalConfig {
             key: self.secret.clone(),
@@ -111,7 +111,7 @@ impl SignalledFlows {
     }
 }
 
-/// Parses the table; a relative path of the key is relative to `directory`.
+/// Parses the table. A relative path of the key is relative to `directory`.
 pub fn read(mut section: Section<'_, '_>, directory: &Path, report: &Report) -> Signal {
     let key = section.parsed("key", "\"signal.key\"", |text| Ok::<_, Infallible>(directory.join(text)));
     let controller = section.choice("controller").unwrap_or(RateController::Pi);

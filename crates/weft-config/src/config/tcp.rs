@@ -53,7 +53,7 @@ pub struct TcpDoor {
     pub certificate: Option<(PathBuf, PathBuf)>,
 }
 
-/// Parses `[tcp]`; file names are relative to `directory`.
+/// Parses `[tcp]`. File names are relative to `directory`.
 pub fn read(mut section: Section<'_, '_>, directory: &Path) -> Option<TcpDoor> {
     let path = |text: &str| Ok::<_, Infallible>(directory.join(text));
     let port = section.integer("listen", PORTS).map(|port| port.value as u16);

@@ -17,7 +17,7 @@ pub struct Grant {
 /// `[tcp-er]`: explicit rates for this machine's own sockets.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct TcpEr {
-    /// Rates by destination; the longest matching prefix applies.
+    /// Rates by destination. The longest matching prefix applies.
     pub grants: Vec<Grant>,
 }
 

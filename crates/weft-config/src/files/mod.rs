@@ -38,12 +38,12 @@ const LOCK_INTERVAL: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub struct Directory {
     descriptor: OwnedFd,
-    /// The path by which it was opened; only messages use it.
+    /// The path by which it was opened. Only messages use it.
     path: PathBuf,
 }
 
 impl Directory {
-    /// Opens the directory at `path`; an empty path is the current directory.
+    /// Opens the directory at `path`. An empty path is the current directory.
     ///
     /// # Errors
     /// Fails if it is missing, is not a directory, or is behind a link that another user may have planted.
@@ -169,7 +169,7 @@ impl Directory {
         self.sync()
     }
 
-    /// Gives the file `name` the further name `to`; a symbolic link is linked itself.
+    /// Gives the file `name` the further name `to`. A symbolic link is linked itself.
     ///
     /// # Errors
     /// Fails if `name` does not exist, or if `to` exists.
@@ -193,10 +193,9 @@ impl Directory {
         Ok(file)
     }
 
-    /// Creates the file `name` with `content`, owned by this process's user; never replaces anything.
+    /// Creates the file `name` with `content`, owned by this process's user. Never replaces anything.
     ///
-    /// # Errors
-    /// Fails if the name exists, or if the file cannot be written; then no file remains.
+    /// # Errors Fails if the name exists, or if the file cannot be written. Then no file remains.
     pub fn create(&self, name: &OsStr, mode: u32, content: &[u8]) -> io::Result<File> {
         let flags = CAREFULLY | OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_EXCL;
         let mut file = File::from(openat(&self.descriptor, name, flags, Mode::from_bits_truncate(mode))?);
@@ -225,7 +224,7 @@ impl Directory {
         file.sync_all()
     }
 
-    /// Locks the file `name`, and creates it if it is missing; dropping the result unlocks it.
+    /// Locks the file `name`, and creates it if it is missing. Dropping the result unlocks it.
     ///
     /// # Errors
     /// Fails as [`Directory::read`] does, and if another process keeps it locked.
@@ -239,7 +238,7 @@ impl Directory {
         locked(file, LOCK_PATIENCE)
     }
 
-    /// Locks the directory itself among the processes that lock it so; dropping the result unlocks it.
+    /// Locks the directory itself among the processes that lock it so. Dropping the result unlocks it.
     ///
     /// Any user who can read the directory can keep it locked, so the result is `None` after `patience`.
     pub fn lock_whole(&self, patience: Duration) -> Option<File> {
@@ -260,7 +259,7 @@ impl Directory {
         Ok(names)
     }
 
-    /// Removes the name of a file; it never removes a directory.
+    /// Removes the name of a file. It never removes a directory.
     ///
     /// # Errors
     /// Fails if the name does not exist, or cannot be removed.
@@ -294,7 +293,7 @@ impl Directory {
         walk::give(made, &self.descriptor)
     }
 
-    /// Writes the directory's names to disk; a file system without such an operation does not cause an error.
+    /// Writes the directory's names to disk. A file system without such an operation does not cause an error.
     fn sync(&self) -> io::Result<()> {
         match fsync(&self.descriptor) {
             Err(Errno::EINVAL) => Ok(()),

@@ -1,4 +1,4 @@
-//! Unix sockets at a path; their names are resolved by the same rules as those of files.
+//! Unix sockets at a path. Their names are resolved by the same rules as those of files.
 
 use super::walk::{self, Owner};
 use super::{CAREFULLY, Directory, held, refuse_links, refuse_unless, split};
@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 
-/// Name of a listening socket; dropping it removes the name.
+/// Name of a listening socket. Dropping it removes the name.
 #[derive(Debug)]
 pub struct SocketFile {
     directory: Directory,

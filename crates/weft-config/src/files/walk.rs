@@ -14,7 +14,7 @@ use std::path::{Component, Path, PathBuf};
 
 /// Maximum number of symbolic links in one path. Standard: Linux allows as many (path_resolution(7)).
 const MAX_LINKS: usize = 40;
-/// Open flags to resolve names in a directory; they need no right to list it.
+/// Open flags to resolve names in a directory. They need no right to list it.
 const ON_THE_WAY: OFlag = OFlag::O_PATH.union(OFlag::O_DIRECTORY).union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
 
 /// Owner of a directory that is created.
@@ -77,7 +77,7 @@ fn components(path: &Path) -> impl Iterator<Item = OsString> {
     path.components().rev().map(|component: Component<'_>| component.as_os_str().to_owned())
 }
 
-/// Opens the directory `name` in `at`; a symbolic link is an error.
+/// Opens the directory `name` in `at`. A symbolic link is an error.
 pub(super) fn enter(at: impl AsFd, name: &OsStr) -> nix::Result<OwnedFd> {
     openat(at, name, ON_THE_WAY, Mode::empty())
 }

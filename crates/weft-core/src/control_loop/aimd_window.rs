@@ -1,7 +1,7 @@
 //! The control law of paper 003: an AIMD window.
 //!
 //! Reports open the window, and losses or CE marks shrink it. The law decides only when a packet may leave its VPN
-//! queue; it neither stores nor sends packets.
+//! queue. It neither stores nor sends packets.
 
 use super::ledger::Ledger;
 use super::loss_intervals::LossIntervals;
@@ -54,7 +54,7 @@ pub struct WindowFairness {
 }
 
 impl WindowFairness {
-    /// The paper's choice: b carries the weight by the rule from measured loss and RTTs; each window has its own loss
+    /// The paper's choice: b carries the weight by the rule from measured loss and RTTs. Each window has its own loss
     /// events.
     pub const PAPER: WindowFairness =
         WindowFairness { weight_by: Knob::Decrease, steering: SteeringMethod::Rule, shared_events: false };

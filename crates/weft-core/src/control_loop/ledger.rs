@@ -106,7 +106,7 @@ impl Ledger {
         self.delivered_bps
     }
 
-    /// Time for which nothing was sent while nothing is in flight; zero if something is.
+    /// Time for which nothing was sent while nothing is in flight, or zero if something is.
     pub fn idle(&self, now: Instant) -> Duration {
         if self.in_flight() > 0 || self.sent_packets == 0 { Duration::ZERO } else { now - self.sent_at }
     }

@@ -4,7 +4,7 @@ use weft_units::{Duration, Instant};
 const BUCKET: Duration = Duration::from_secs(10);
 /// Upper limit of an RTT sample, in microseconds.
 const LONGEST_US: u128 = 60_000_000;
-/// Largest sample that counts in full, as a multiple of the smoothed RTT and in microseconds; the greater one holds.
+/// Largest sample that counts in full, as a multiple of the smoothed RTT and in microseconds. The greater one holds.
 ///
 /// A machine that slept, or a clock that jumped, makes one sample of any length. *Derived*: a sample then at most doubles
 /// the smoothed RTT. The time is the initial time-out of RFC 6298. A path that did become slower is followed in few

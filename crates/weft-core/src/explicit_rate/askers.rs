@@ -36,7 +36,7 @@ impl<K: Copy + Eq + Hash> Askers<K> {
 
     /// Records a request of a flow that has sent `sent_bytes` in total.
     ///
-    /// Returns its rate since its last request; zero for the first request.
+    /// Returns its rate since its last request, or zero for the first request.
     pub fn ask(&mut self, now: Instant, flow: K, sent_bytes: u64) -> Rate {
         if self.flows.len() >= self.most && !self.flows.contains_key(&flow) {
             return Rate::ZERO;

@@ -1,8 +1,8 @@
 //! TCP-ER's control law: a TCP sender with a granted rate (paper 001 §IV-A).
 //!
-//! All arithmetic uses integers, so that tests can compare it bit by bit with the kernel's implementation. With a
-//! grant there is no slow start. The grant is the pacing rate from the first packet on, and the window is its
-//! bandwidth-delay product. Loss does not lower the rate; only a lower grant does.
+//! All arithmetic uses integers, so that tests can compare it bit by bit with the kernel's implementation. With a grant
+//! there is no slow start. The grant is the pacing rate from the first packet on, and the window is its bandwidth-delay
+//! product. Loss does not lower the rate. Only a lower grant does.
 //!
 //! The paper does not define when to distrust a grant. Here a grant ends if it is not renewed for four round trips
 //! and 200 ms. It also ends if more than 30 % of a round trip's packets are lost. The window then follows AIMD (RFC

@@ -38,8 +38,8 @@ pub struct RedConfig {
     pub gentle: bool,
     /// Size of a typical unit, in bytes.
     ///
-    /// If RED measures in bytes, it drops a unit of this size with the plain probability. ns-2 does the same; the
-    /// paper uses the largest size. FRED also uses this size for its limits in units.
+    /// If RED measures in bytes, it drops a unit of this size with the plain probability. ns-2 does the same. The paper
+    /// uses the largest size. FRED also uses this size for its limits in units.
     pub mean_unit_bytes: u32,
     /// Time that the link takes to transmit a typical unit.
     ///

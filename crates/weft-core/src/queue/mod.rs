@@ -261,14 +261,14 @@ impl<T> FlowQueue<T> {
 
     /// Moves the flow of the selected unit behind all other flows, see [`FqCodel::pass_over`].
     ///
-    /// Only disciplines with one queue per flow can do this; the others return false.
+    /// Only disciplines with one queue per flow can do this. The others return false.
     pub fn pass_over(&mut self) -> bool {
         if let FlowQueue::FqCodel(q) = self { q.pass_over() } else { false }
     }
 
     /// Records that the selected unit cannot leave now, see [`FqCodel::on_hold`].
     ///
-    /// Only disciplines with one queue per flow can do this; the others return false.
+    /// Only disciplines with one queue per flow can do this. The others return false.
     pub fn on_hold(&mut self, now: Instant) -> bool {
         if let FlowQueue::FqCodel(q) = self { q.on_hold(now) } else { false }
     }

@@ -71,7 +71,7 @@ impl Sample {
         self.receive_interval.max(self.send_interval)
     }
 
-    /// Returns the delivery rate over the window; `None` if the window has no length.
+    /// Returns the delivery rate over the window, or `None` if the window has no length.
     pub fn delivery_rate(&self) -> Option<Rate> {
         (!self.interval().is_zero()).then(|| Rate::from_bytes_over(self.received_bytes, self.interval()))
     }

@@ -187,7 +187,7 @@ fn eight_weights_within_ten_seconds_and_after_a_capacity_step() {
 
 #[test]
 fn max_min_over_several_bottlenecks() {
-    // D4: links of 20, 10 and 20 Mbit/s; the solver computes the weights.
+    // D4: links of 20, 10 and 20 Mbit/s. The solver computes the weights.
     let capacities = [20.0, 10.0, 20.0];
     let routes: [&[usize]; 4] = [&[0, 1, 2], &[0], &[1], &[2]];
     let weights = Criterion::MaxMin.weights(&[1.0; 4], &capacities, &routes);

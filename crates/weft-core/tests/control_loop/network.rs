@@ -49,7 +49,7 @@ impl Link {
         }
     }
 
-    /// Returns the time at which a packet that arrives now reaches the far end; `None` if it is dropped.
+    /// Returns the time at which a packet that arrives now reaches the far end, or `None` if it is dropped.
     fn pass(&mut self, now: Instant, bytes: u32) -> Option<Instant> {
         while self.departures.front().is_some_and(|t| *t <= now) {
             self.departures.pop_front();

@@ -75,7 +75,7 @@ pub struct VpnConfig {
     pub id: VpnId,
     /// The VPN's name in the configuration.
     pub name: String,
-    /// Weight of the VPN against other VPNs; above zero.
+    /// Weight of the VPN against other VPNs, above zero.
     pub weight: u32,
     /// Service that the VPN is promised.
     ///

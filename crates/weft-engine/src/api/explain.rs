@@ -107,7 +107,7 @@ pub struct Explanation {
     pub next_bulk: Vec<PathId>,
     /// Bytes in the ingress queue that wait for any path.
     pub queued_bytes: u64,
-    /// The VPN's own queue and loop toward the peer; `None` if it has none.
+    /// The VPN's own queue and loop toward the peer, or `None` if it has none.
     pub entry: Option<VpnStatus>,
     /// Largest packet that every path carries, possibly in parts, in bytes.
     pub inner_limit: usize,

@@ -23,7 +23,7 @@ pub struct FlowsConfig {
 pub struct FlowView {
     /// What the flow table knows.
     pub record: FlowRecord,
-    /// Name of the rule that decided; `None` for the default class.
+    /// Name of the rule that decided, or `None` for the default class.
     pub rule: Option<String>,
     /// Name of the flow's class.
     pub class: String,
@@ -31,7 +31,7 @@ pub struct FlowView {
     pub user: String,
     /// What admission decided.
     pub verdict: FlowVerdict,
-    /// Name of the peer to which the flow's packets last left; `None` if none left.
+    /// Name of the peer to which the flow's packets last left, or `None` if none left.
     pub peer: Option<String>,
 }
 

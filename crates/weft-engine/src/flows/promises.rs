@@ -68,7 +68,7 @@ fn of_peer(peer: PeerId) -> RangeInclusive<(PeerId, VpnId)> {
     (peer, VpnId(0))..=(peer, VpnId(u32::MAX))
 }
 
-/// Returns the request of a service to admission; `None` if it promises no rate.
+/// Returns the request of a service to admission, or `None` if it promises no rate.
 pub fn request_of(service: Service) -> Option<GrantRequest> {
     let precedence = match service {
         Service::BestEffort => return None,

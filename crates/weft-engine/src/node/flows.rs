@@ -75,7 +75,7 @@ impl Engine {
         self.hosts.flows.end_some(now)
     }
 
-    /// Returns the peers behind which the initiator and the responder of a flow lie; `None` for hosts here.
+    /// Returns the peers behind which the initiator and the responder of a flow lie, or `None` for hosts here.
     pub fn flow_peers(&self, record: &FlowRecord) -> [Option<PeerId>; 2] {
         let vpn = self.vpns.get(record.vpn);
         [record.key.src, record.key.dst].map(|end| vpn?.route(end))

@@ -1,8 +1,8 @@
 //! The node: dispatches inputs to the peers and collects their outputs.
 //!
-//! It owns the sessions, peers, buffers, links and VPNs. A TUN packet is routed by VPN and prefix to a peer's queue.
-//! A datagram is opened and handed to the peer that sealed it. Outputs are polled from the peers in turn. The node
-//! itself never decides which path a unit takes; the peer does.
+//! It owns the sessions, peers, buffers, links and VPNs. A TUN packet is routed by VPN and prefix to a peer's queue. A
+//! datagram is opened and handed to the peer that sealed it. Outputs are polled from the peers in turn. The node itself
+//! never decides which path a unit takes. The peer does.
 
 mod certified;
 mod configure;
@@ -380,7 +380,7 @@ impl Engine {
         was_established
     }
 
-    /// Runs all timers that are due. Call it whenever [`Engine::next_timeout`] has passed; extra calls are harmless.
+    /// Runs all timers that are due. Call it whenever [`Engine::next_timeout`] has passed. Extra calls are harmless.
     pub fn handle_timeout(&mut self, now: Instant) {
         for action in self.sessions.handle_timeout(now) {
             match action {

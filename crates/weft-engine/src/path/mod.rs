@@ -2,7 +2,7 @@
 //!
 //! Units wait in three lanes, and the pacer releases them. The record of sent packets records each datagram until a
 //! report states its fate. The receive log records arrivals for this node's own reports. A path never chooses which
-//! units it gets; the peer's scheduler does.
+//! units it gets. The peer's scheduler does.
 
 pub mod choice;
 mod copies;
@@ -86,7 +86,7 @@ pub struct Resend {
     pub gone: bool,
     /// The link's name.
     pub link: bool,
-    /// Number of revocations that the peer has once it gets this datagram; 0 if it carries none.
+    /// Number of revocations that the peer has once it gets this datagram, or 0 if it carries none.
     pub revocations: u16,
 }
 
@@ -196,7 +196,7 @@ pub struct Path {
     pub pending: Pending,
     /// Loop markers that leave without a unit.
     pub markers: VecDeque<LoneMarker>,
-    /// Time at which the first marker is due; in the far future if there are none.
+    /// Time at which the first marker is due, in the far future if there are none.
     pub markers_due: Instant,
     pub sent_packets: SentPackets<Sent>,
     pub waiting: Waiting,
@@ -310,7 +310,7 @@ impl Path {
         self.rate.loss()
     }
 
-    /// Returns the rate to offer to senders; zero if nothing is known.
+    /// Returns the rate to offer to senders, or zero if nothing is known.
     ///
     /// It is the learnt capacity, else the available rate that trains found, else the configured cap. A higher rate
     /// that the path was seen to carry replaces it. Now and then more is offered, to discover unused capacity.

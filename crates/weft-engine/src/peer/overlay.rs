@@ -1,6 +1,6 @@
 //! Messages of the overlay to and from the peer.
 //!
-//! They may be lost; the overlay's requests are repeated by their sender.
+//! They may be lost. The overlay's requests are repeated by their sender.
 
 use super::Peer;
 use alloc::boxed::Box;

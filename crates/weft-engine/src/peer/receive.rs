@@ -521,8 +521,7 @@ impl Peer {
 
 /// Returns a unit's source address, and true if the network set its CE mark.
 ///
-/// A mark of the sender or of the ingress queue does not count. A tail slice has neither here; its head provides
-/// both.
+/// A mark of the sender or of the ingress queue does not count. A tail slice has neither here. Its head provides both.
 fn seen(inner: &InnerHeader, packet: &[u8], outer_tos: u8) -> (Option<IpAddr>, bool) {
     let view = if inner.kind == UnitKind::TailSlice { None } else { IpView::parse(packet).ok() };
     let ce = view.as_ref().is_some_and(|ip| Ecn::of(outer_tos) == Ecn::Ce && Ecn::of(ip.tos) != Ecn::Ce);

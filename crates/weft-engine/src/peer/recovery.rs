@@ -62,7 +62,7 @@ impl Peer {
 
     /// Queues one lost unit.
     ///
-    /// Returns true if it waits for a path; otherwise this call releases the caller's reference.
+    /// Returns true if it waits for a path. Otherwise this call releases the caller's reference.
     fn repeat(&mut self, now: Instant, pool: &mut Pool, id: UnitId, copies: fn(&Path, u8) -> usize) -> bool {
         let Some(unit) = self.recovery.units.get(id).filter(|u| !u.settled).copied() else {
             self.recovery.units.release(id, pool);

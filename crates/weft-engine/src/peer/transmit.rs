@@ -20,7 +20,7 @@ use weft_wire::ip::{self, Ecn};
 use weft_wire::loop_data::{Marker, OfRun};
 use weft_wire::super_packet::{MAX_HEADER_LEN, SegmentRole};
 
-/// Longest GSO batch, as time at its path's rate; a batch holds at least one datagram.
+/// Longest GSO batch, as time at its path's rate. A batch holds at least one datagram.
 const BATCH_TIME: Duration = Duration::from_millis(1);
 const BATCH_DATAGRAMS: usize = 64;
 const BATCH_BYTES: usize = 65_000;

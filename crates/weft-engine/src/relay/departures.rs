@@ -20,7 +20,7 @@ const MAX_QUEUE: Duration = Duration::from_millis(50);
 const LEAST_QUEUE_BYTES: u64 = 30_000;
 /// Longest wait of a batch. Afterwards it is dropped, because its sender has retransmitted its content long ago.
 const MAX_AGE: Duration = Duration::from_millis(200);
-/// Longest batch, as time at the link's limit; a batch holds at least one datagram.
+/// Longest batch, as time at the link's limit. A batch holds at least one datagram.
 const BATCH_TIME: Duration = Duration::from_millis(1);
 /// Longest time for which this node's own datagrams may delay relayed ones.
 const MAX_DEBT: Duration = Duration::from_millis(50);

@@ -161,7 +161,7 @@ impl SignalHost {
 
     /// Handles a whole packet that arrives.
     ///
-    /// Returns true if it may have changed; its length stays, because the kernel has parsed its headers.
+    /// Returns true if it may have changed. Its length stays, because the kernel has parsed its headers.
     pub fn arrives(&mut self, now: Instant, packet: &mut [u8]) -> bool {
         let SignalHost { signalling, up, down, flows, events, .. } = self;
         let (Some(room), Ok(view)) = (signalling.room_mut(), IpView::parse(packet)) else { return false };

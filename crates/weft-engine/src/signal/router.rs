@@ -100,7 +100,7 @@ impl Room {
 
     /// Handles a peer's Quick-Start request.
     ///
-    /// It ends here if this node answers for the receiver; otherwise its TTL is lowered like the packet's.
+    /// It ends here if this node answers for the receiver. Otherwise its TTL is lowered like the packet's.
     fn quick_start_in(&mut self, place: &mut Place<'_>, packet: &mut [u8]) -> usize {
         let Ok(Some((at, option))) = quick_start::parse(packet) else { return 0 };
         if !self.config.quick_start || option.function != Function::Request || option.rate == QuickRate::ZERO {

@@ -58,7 +58,7 @@ pub struct Vpn {
     pub name: String,
     pub weight: u32,
     pub service: Service,
-    /// Queue and loop of the VPN; `None` for the default VPN.
+    /// Queue and loop of the VPN, or `None` for the default VPN.
     profile: Option<Arc<Profile>>,
     /// Member peers, sorted.
     pub members: Vec<PeerId>,

@@ -26,7 +26,7 @@ pub struct Direction {
 
 /// Interferes with a datagram of a node.
 ///
-/// Returns the additional delay of each copy that arrives; an empty list drops it.
+/// Returns the additional delay of each copy that arrives. An empty list drops it.
 pub type Meddler = Box<dyn FnMut(usize, &[u8]) -> Vec<Duration>>;
 
 thread_local! {

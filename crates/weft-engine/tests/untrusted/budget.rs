@@ -208,7 +208,7 @@ fn what_a_peer_saved_up_holds_up_nobody() {
 
 /// Checks that buffers are taken from the peer that holds most.
 ///
-/// One peer fills buffers in every possible way while the daemon writes little; the other peer's packets must still
+/// One peer fills buffers in every possible way while the daemon writes little. The other peer's packets must still
 /// pass in turn.
 #[test]
 fn buffers_are_taken_back_from_whoever_holds_most() {

@@ -17,7 +17,7 @@ const SEEDS: u64 = 5;
 /// Default number of seeds with `--quick`.
 const QUICK_SEEDS: u64 = 2;
 
-/// Runs rows; the document and its pictures in `--out` grow with every finished row.
+/// Runs rows. The document and its pictures in `--out` grow with every finished row.
 pub fn run(options: &ReproduceOptions) -> Result<Outcome, Failure> {
     let is_all = options.rows.iter().any(|row| row == "all");
     let rows = if is_all { Vec::new() } else { options.rows.clone() };

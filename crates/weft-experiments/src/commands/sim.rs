@@ -47,7 +47,7 @@ fn run_cells(scenario: &Scenario, file: &str, text: &str, options: &SimOptions) 
     })
 }
 
-/// Runs a scenario of two nodes; `text` is its text, and `file` names it in errors.
+/// Runs a scenario of two nodes. `text` is its text, and `file` names it in errors.
 pub(super) fn run_pair(
     scenario: &Scenario,
     file: &str,

@@ -9,7 +9,7 @@ use weft_report::{AboutSweep, Shard, SweepFile, sweep_table};
 use weft_scenario::{MixResult, SCHEMA, Sweep, SweepResult};
 use weft_world::pair::run_sweep;
 
-/// Runs the sweep in `file`; it fails when one of its mixes does.
+/// Runs the sweep in `file`. It fails when one of its mixes does.
 pub fn sweep(file: &Path, options: &SweepOptions) -> Result<Outcome, Failure> {
     if let Some(option) = options.misplaced() {
         let world = if options.world == World::Lab { "--world lab" } else { "--world sim, the default" };

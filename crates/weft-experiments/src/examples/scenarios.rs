@@ -24,7 +24,7 @@ fn merged(whole: &toml::Table, part: &toml::Table) -> toml::Table {
     merged
 }
 
-/// Returns a scenario of two nodes for parts of one; `link` has the settings of the links.
+/// Returns a scenario of two nodes for parts of one. `link` has the settings of the links.
 fn pair(link: &str) -> String {
     format!(
         "name = \"example\"\nduration = \"60 s\"\n[[link]]\nname = \"a\"\ndelay = \"5 ms\"\n{link}\n[[flow]]\napp = \"iperf3\"\n"

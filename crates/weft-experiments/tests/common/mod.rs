@@ -30,7 +30,7 @@ pub fn has_weft() -> bool {
     })
 }
 
-/// Returns true if this machine can run the lab; otherwise prints the missing requirement.
+/// Returns true if this machine can run the lab. Otherwise prints the missing requirement.
 pub fn has_lab() -> bool {
     let tun = std::fs::OpenOptions::new().read(true).write(true).open("/dev/net/tun");
     let is_root = std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);

@@ -52,7 +52,7 @@ impl RouteBook {
 /// The grant of one flow.
 #[derive(Clone, Debug)]
 pub(super) struct GrantSlot<K> {
-    /// The flow; `None` if the slot is free.
+    /// The flow, or `None` if the slot is free.
     pub(super) flow: Option<K>,
     pub(super) asked_bps: u64,
     /// Rate that is guaranteed; zero while the flow waits.
@@ -60,7 +60,7 @@ pub(super) struct GrantSlot<K> {
     pub(super) precedence: u8,
     /// Number of the grant in order of age.
     age: u64,
-    /// Number of the request that the flow signalled in band; `None` if it did not.
+    /// Number of the request that the flow signalled in band, or `None` if it did not.
     pub(super) nonce: Option<u32>,
     pub(super) routes: FlowRoutes,
     pub(super) lifetime: Option<Duration>,
@@ -264,7 +264,7 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
         old
     }
 
-    /// Sets when a grant ends; `None` if nothing ends it.
+    /// Sets when a grant ends, or `None` if nothing ends it.
     pub(super) fn set_expiry(&mut self, slot: u32, at: Option<Instant>) {
         let old = core::mem::replace(&mut self.slots[slot as usize].expires_at, at);
         if let Some(old) = old {

@@ -53,7 +53,7 @@ impl CapacityQuantile {
         self.balance();
     }
 
-    /// Returns the quantile; `None` if the window holds no sample.
+    /// Returns the quantile, or `None` if the window holds no sample.
     pub fn value(&mut self, now: Instant) -> Option<Rate> {
         self.forget(now);
         self.low.last().map(|(bps, _)| Rate::from_bps(*bps))

@@ -18,7 +18,7 @@ pub struct FlowRoutes {
 }
 
 impl FlowRoutes {
-    /// Returns these routes without repetitions; `None` if there are none or more than four.
+    /// Returns these routes without repetitions, or `None` if there are none or more than four.
     pub fn new(routes: &[RouteNo]) -> Option<FlowRoutes> {
         let mut own = FlowRoutes { routes: [RouteNo::default(); MAX_ROUTES], len: 0 };
         for route in routes {
@@ -71,7 +71,7 @@ pub struct GrantRequest {
     pub precedence: u8,
     /// What happens if the rate is not available.
     pub shortfall: Shortfall,
-    /// Time without renewal after which the grant ends; `None` if it lasts until its release.
+    /// Time without renewal after which the grant ends, or `None` if it lasts until its release.
     pub lifetime: Option<Duration>,
 }
 

@@ -69,7 +69,7 @@ pub enum AccessVerdict {
 pub struct Beyond {
     /// Peer that sent the packet.
     pub from: PeerId,
-    /// Peer behind which the destination lies; `None` for hosts here.
+    /// Peer behind which the destination lies, or `None` for hosts here.
     pub toward: Option<PeerId>,
 }
 
@@ -108,7 +108,7 @@ impl AccessFilter {
         self.generation += 1;
     }
 
-    /// Sets the name and the groups of a peer; `None` for a peer that has left.
+    /// Sets the name and the groups of a peer, or `None` for a peer that has left.
     pub fn set_peer(&mut self, peer: PeerId, member: Option<&NodeGroups>) {
         let at = usize::from(peer.0);
         if self.peers.len() <= at {

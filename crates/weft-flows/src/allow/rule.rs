@@ -41,13 +41,13 @@ impl fmt::Display for Party {
 pub struct AllowRule {
     /// Name of the rule, for readers of output.
     pub name: String,
-    /// Senders; one of them must match.
+    /// Senders. One of them must match.
     pub from: Vec<Party>,
-    /// Destinations; one of them must match.
+    /// Destinations. One of them must match.
     pub to: Vec<Party>,
     /// Protocol number (IANA); `None` matches each.
     pub protocol: Option<u8>,
-    /// Destination ports; one of the ranges must match. Empty for every port.
+    /// Destination ports. One of the ranges must match. Empty for every port.
     pub ports: Vec<RangeInclusive<u16>>,
     /// VPN; `None` matches each.
     pub vpn: Option<VpnId>,
@@ -56,7 +56,7 @@ pub struct AllowRule {
 /// A node with the groups that it belongs to.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct NodeGroups {
-    /// Name of the node; empty for a node without a name.
+    /// Name of the node, or empty for a node without a name.
     pub name: String,
     /// Groups of the node.
     pub groups: Vec<String>,

@@ -54,7 +54,7 @@ pub(super) struct TrackedFlow {
     ends: FlowPair,
     used_at: Instant,
     pub owner: FlowOwner,
-    /// Peer behind which the flow's destination lies; `None` for hosts here.
+    /// Peer behind which the flow's destination lies, or `None` for hosts here.
     pub toward: Option<PeerId>,
     /// Generation of the rules that last let the flow in.
     pub generation: u32,

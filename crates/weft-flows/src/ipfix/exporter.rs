@@ -32,7 +32,7 @@ impl Default for ExporterConfig {
     ///
     /// The queue keeps 65,536 records, *derived*: 200,000 records/s are kept for [`HOLD`], and as long a burst beside
     /// them. Templates are repeated each 30 s, *tuned*: a collector that restarts within [`HOLD`], while messages come
-    /// without a pause, loses at most the records of that time. RFC 7011 §8.4 allows up to 10 minutes; the templates
+    /// without a pause, loses at most the records of that time. RFC 7011 §8.4 allows up to 10 minutes. The templates
     /// cost 12 bytes/s.
     fn default() -> ExporterConfig {
         ExporterConfig {
@@ -137,8 +137,8 @@ impl Exporter {
 
     /// Writes the next message to `buffer`, or returns `None` if there is nothing to send now.
     ///
-    /// `unix_s` is the time in seconds since 1970. A buffer shorter than the longest message makes shorter messages;
-    /// one below [`MESSAGE_BYTES_MIN`] gets none. The caller sends the message before it polls again.
+    /// `unix_s` is the time in seconds since 1970. A buffer shorter than the longest message makes shorter messages.
+    /// One below [`MESSAGE_BYTES_MIN`] gets none. The caller sends the message before it polls again.
     pub fn poll_message(&mut self, now: Instant, unix_s: u32, buffer: &mut [u8]) -> Option<ExportMessage> {
         if !self.config.is_stream {
             self.queue.release_older(now, HOLD);

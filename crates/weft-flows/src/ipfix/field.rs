@@ -2,7 +2,7 @@
 
 /// Private enterprise number of weft's own elements.
 ///
-/// It is not registered. IANA assigns these numbers upward from 1 and has no range for experiments; the assigned ones
+/// It is not registered. IANA assigns these numbers upward from 1 and has no range for experiments. The assigned ones
 /// are below 2^17. A number of the last 2^16 cannot meet an assigned one for decades. 4,294,967,295 itself is reserved.
 /// Whoever registers a number for weft changes this constant only.
 pub const PRIVATE_ENTERPRISE: u32 = 0xffff_7766;

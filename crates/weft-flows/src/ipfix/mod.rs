@@ -1,7 +1,7 @@
 //! Export of flow records as IPFIX (RFC 7011, RFC 7012) or NetFlow version 9 (RFC 3954).
 //!
 //! A caller takes a flow's counters once, as an [`ExportRecord`], and gives it to the [`Exporter`]. The exporter keeps
-//! it until it was sent and was not refused, and yields messages; the caller sends them. Records wait in a bounded
+//! it until it was sent and was not refused, and yields messages. The caller sends them. Records wait in a bounded
 //! queue. A record that finds no place is counted, and the collector gets the counts as `notSentOctetTotalCount` and
 //! its companions (RFC 7011 §4.3). The sum of all records and of these counts is therefore exactly what the flows
 //! carried.

@@ -54,7 +54,7 @@ pub enum FlowVerdict {
 pub struct ExportRecord {
     /// Addresses, protocol, ports and flow label.
     pub key: FlowKey,
-    /// DSCP of the flow's first packet; zero if it is not known.
+    /// DSCP of the flow's first packet, or zero if it is not known.
     pub dscp: u8,
     /// VPN of the flow.
     pub vpn: VpnId,

@@ -13,9 +13,9 @@ pub struct NotSent {
     pub packets: u64,
     /// Bytes that they counted.
     pub bytes: u64,
-    /// Earliest start of a dropped record, in milliseconds since 1970; zero if none was dropped.
+    /// Earliest start of a dropped record, in milliseconds since 1970, or zero if none was dropped.
     pub first_ms: u64,
-    /// Latest end of a dropped record, in milliseconds since 1970; zero if none was dropped.
+    /// Latest end of a dropped record, in milliseconds since 1970, or zero if none was dropped.
     pub last_ms: u64,
 }
 
@@ -89,7 +89,7 @@ impl Retained {
         self.capacity - self.records.len()
     }
 
-    /// Adds a record. Returns false if there is no room; the record is then counted.
+    /// Adds a record. Returns false if there is no room. The record is then counted.
     pub fn push(&mut self, record: ExportRecord) -> bool {
         let fits = self.room() > 0;
         if fits {

@@ -61,7 +61,7 @@ impl Dialect {
         }
     }
 
-    /// Writes the header. `len` is the message's length; `w` is at its start.
+    /// Writes the header. `len` is the message's length. `w` is at its start.
     pub fn header(self, w: &mut ExportWriter<'_>, header: &MessageHeader, len: usize) {
         match self {
             Dialect::Ipfix => {

@@ -121,7 +121,7 @@ pub(super) struct FlowContract {
 }
 
 impl FlowContract {
-    /// Returns the contract that a treatment makes; `None` if it neither guarantees nor limits a rate.
+    /// Returns the contract that a treatment makes, or `None` if it neither guarantees nor limits a rate.
     pub(super) fn new(treatment: &Treatment) -> Option<FlowContract> {
         let Treatment { service, guaranteed, maximum, burst_bytes, delay_variance, .. } = *treatment;
         let is_reserved = matches!(service, Service::Guaranteed | Service::Variable) && guaranteed > Rate::ZERO;

@@ -29,7 +29,7 @@ pub struct PortLoad {
     pub active_flows: u32,
     /// Queueing delay that 95 % of the packets that left did not exceed, rounded up by at most 25 %.
     pub queue_delay: Duration,
-    /// Rate by which the port is below its target use; the same for all classes.
+    /// Rate by which the port is below its target use. The same for all classes.
     pub headroom: Rate,
 }
 

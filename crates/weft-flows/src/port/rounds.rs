@@ -22,7 +22,7 @@ const MAX_WEIGHT: u32 = 256;
 /// A user: its share of a round, and its lanes.
 #[derive(Clone, Debug)]
 pub(super) struct PortUser {
-    /// Number by which the caller knows the user; `None` for the anonymous user.
+    /// Number by which the caller knows the user, or `None` for the anonymous user.
     number: Option<u32>,
     weight: u32,
     deficit: i64,

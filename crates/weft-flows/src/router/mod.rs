@@ -69,7 +69,7 @@ pub struct PacketFacts<'a> {
 /// The flow of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Passage {
-    /// The flow; `None` if it got no state.
+    /// The flow, or `None` if it got no state.
     pub flow: Option<FlowRef>,
     /// Direction of the packet in the flow.
     pub direction: Direction,
@@ -287,7 +287,7 @@ impl FlowRouter {
         &self.rules
     }
 
-    /// Returns the rule that decided about a flow; `None` for the default class.
+    /// Returns the rule that decided about a flow, or `None` for the default class.
     pub fn rule_name(&self, record: &FlowRecord) -> Option<&str> {
         let rule = self.rules.rules().get(usize::from(record.rule)).filter(|_| record.rule != NO_RULE);
         rule.map(|rule| rule.name.as_str())

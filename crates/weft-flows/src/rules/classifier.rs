@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 /// Result of the rules for a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Decision {
-    /// Position of the rule that matched; `None` if the flow gets the default class.
+    /// Position of the rule that matched, or `None` if the flow gets the default class.
     pub rule: Option<usize>,
     /// What the flow asks for.
     pub request: FlowRequest,
@@ -18,7 +18,7 @@ pub struct Decision {
 
 /// Finds the first rule that matches, in time that grows with the logarithm of the number of rules and with n/64.
 ///
-/// Each property selects a row of bits; the first bit that is set in all rows is the rule. Properties that no rule
+/// Each property selects a row of bits. The first bit that is set in all rows is the rule. Properties that no rule
 /// names are left out. A lookup allocates nothing.
 #[derive(Clone, Debug)]
 pub struct Classifier {

@@ -80,7 +80,7 @@ pub struct RuleStep {
 pub struct RuleTrace {
     /// Rules before the one that matched, in their order.
     pub earlier: Vec<RuleStep>,
-    /// Position of the rule that matched; `None` if the flow gets the default class.
+    /// Position of the rule that matched, or `None` if the flow gets the default class.
     pub matched: Option<usize>,
 }
 

@@ -69,7 +69,7 @@ pub struct RuleNames {
 }
 
 impl RuleNames {
-    /// Returns the number of `name`; zero if no rule contains it.
+    /// Returns the number of `name`, or zero if no rule contains it.
     pub fn id(&self, name: &str) -> NameId {
         self.ids.get(name).copied().unwrap_or_default()
     }

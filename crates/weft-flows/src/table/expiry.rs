@@ -30,7 +30,7 @@ impl FlowStates {
         }
     }
 
-    /// Returns the time at which [`FlowStates::expire`] has work to do; `None` if there is no flow.
+    /// Returns the time at which [`FlowStates::expire`] has work to do, or `None` if there is no flow.
     pub fn next_timeout(&self) -> Option<Instant> {
         self.wheel.next_work().map(|tick| Instant::from_millis(u64::from(tick) << TICK_BITS))
     }

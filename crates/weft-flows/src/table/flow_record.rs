@@ -31,7 +31,7 @@ pub struct FlowRecord {
     pub vpn: VpnId,
     /// Key of the packets that the initiator sends.
     pub key: FlowKey,
-    /// Last flow label in the other direction; zero in IPv4.
+    /// Last flow label in the other direction, or zero in IPv4.
     pub reverse_label: u32,
     /// User that holds the flow.
     pub user: UserId,

@@ -15,7 +15,7 @@ const NONE: u32 = u32::MAX;
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 struct Bucket {
-    /// Tags of the entries; zero for no entry.
+    /// Tags of the entries, or zero for no entry.
     tags: [u16; WAYS],
     /// Number of entries that found this bucket full.
     passed: u32,

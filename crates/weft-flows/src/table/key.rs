@@ -30,7 +30,7 @@ pub struct FlowIdentity {
     pub protocol: u8,
     /// VPN that the flow belongs to.
     pub vpn: u32,
-    /// Flow label; zero where it is no part of the identity.
+    /// Flow label, or zero where it is no part of the identity.
     pub label: u32,
 }
 

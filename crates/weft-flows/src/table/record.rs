@@ -149,7 +149,7 @@ impl HotRecord {
         }
     }
 
-    /// True if this record may hold the flow. In IPv4 without a label it does; otherwise the cold record decides.
+    /// True if this record may hold the flow. In IPv4 without a label it does. Otherwise the cold record decides.
     #[inline]
     pub fn may_hold(&self, identity: &FlowIdentity, hash: u64) -> bool {
         let (check, v6) = check(identity, hash);
@@ -345,7 +345,7 @@ pub fn millis(now: Instant) -> u32 {
     (now.as_nanos() / 1_000_000) as u32
 }
 
-/// Returns the time since `then_ms`; zero if it lies ahead by less than 2^31 ms.
+/// Returns the time since `then_ms`, or zero if it lies ahead by less than 2^31 ms.
 pub fn elapsed(now: Instant, then_ms: u32) -> Duration {
     let ms = millis(now).wrapping_sub(then_ms) as i32;
     Duration::from_millis(ms.max(0) as u64)

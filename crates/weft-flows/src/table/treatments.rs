@@ -45,7 +45,7 @@ impl Treatments {
         }
     }
 
-    /// Returns the number of `treatment` for one more flow; `None` if the set is full.
+    /// Returns the number of `treatment` for one more flow, or `None` if the set is full.
     pub fn take(&mut self, treatment: &Treatment) -> Option<u16> {
         let same = |entry: &&Entry| entry.flows > 0 && entry.treatment == *treatment;
         if self.entries.get(usize::from(self.last)).filter(same).is_none() {

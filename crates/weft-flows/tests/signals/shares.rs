@@ -114,7 +114,7 @@ impl Net {
 
     /// Sends a signal along its route.
     ///
-    /// Returns the TTL on arrival; `None` if it is lost, or if its tag is wrong so that no node takes part.
+    /// Returns the TTL on arrival, or `None` if it is lost, or if its tag is wrong so that no node takes part.
     fn pass(&mut self, number: usize, signal: &mut Signal, rate: f64) -> Option<u8> {
         let mut ttl = 64;
         for at in ROUTES[number] {

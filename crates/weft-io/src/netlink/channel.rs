@@ -158,8 +158,8 @@ impl NetlinkSocket {
 
     /// Requests all routes and passes the bytes of each message to `handle`.
     ///
-    /// Parsing a message costs several times as much as reading it, so a caller that needs few routes parses only those.
-    /// Changes during the dump may be missing from it; they arrive as events.
+    /// Parsing a message costs several times as much as reading it, so a caller that needs few routes parses only
+    /// those. Changes during the dump may be missing from it. They arrive as events.
     pub(crate) fn dump_routes(&mut self, mut handle: impl FnMut(&[u8])) -> io::Result<()> {
         self.send(RouteNetlinkMessage::GetRoute(RouteMessage::default()), NLM_F_REQUEST | NLM_F_DUMP)?;
         let sequence = self.sequence.to_ne_bytes();

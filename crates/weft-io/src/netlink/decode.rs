@@ -54,7 +54,7 @@ fn oper_state(state: State) -> OperState {
     }
 }
 
-/// Decodes an address; `None` if the message contains none.
+/// Decodes an address, or `None` if the message contains none.
 pub(super) fn address(message: &AddressMessage) -> Option<Address> {
     let mut local = None;
     let mut other = None;

@@ -1,13 +1,13 @@
 //! Reads the kernel's messages about routes by their bytes.
 //!
-//! A routing protocol changes very many routes at once. The general parser builds every attribute of each; this one
+//! A routing protocol changes very many routes at once. The general parser builds every attribute of each. This one
 //! reads the few fields that matter and allocates nothing. All offsets are checked, so no message can cause a panic.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Length of the netlink header and the route's fixed fields, in bytes (`struct nlmsghdr`, `struct rtmsg`).
 const FIXED_LEN: usize = 28;
-/// Most devices whose routes a filter discards. Each takes one instruction; a jump reaches 255 of them.
+/// Most devices whose routes a filter discards. Each takes one instruction. A jump reaches 255 of them.
 pub(super) const MOST_FILTERED: usize = 32;
 /// Offset of the extension that finds an attribute (`SKF_AD_OFF + SKF_AD_NLATTR`, `linux/filter.h`).
 const FIND_ATTRIBUTE: u32 = (-0x1000_i32 + 12) as u32;

@@ -51,7 +51,7 @@ pub struct Link {
     pub is_loopback: bool,
     /// True for a TUN or TAP device: weft's own, or another VPN's.
     pub is_tun: bool,
-    /// Descriptive text of the device (`ifalias`); empty if there is none.
+    /// Descriptive text of the device (`ifalias`), or empty if there is none.
     pub alias: String,
     /// True if the administrator has set the device up (`IFF_UP`).
     pub is_up: bool,

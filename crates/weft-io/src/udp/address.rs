@@ -59,7 +59,7 @@ impl RawAddress {
         raw
     }
 
-    /// Decodes the address that the kernel wrote; `None` for another family. IPv4-mapped addresses become IPv4.
+    /// Decodes the address that the kernel wrote, or `None` for another family. IPv4-mapped addresses become IPv4.
     pub(super) fn decode(&self) -> Option<SocketAddr> {
         let bytes = &self.bytes;
         let port = u16::from_be_bytes([bytes[2], bytes[3]]);

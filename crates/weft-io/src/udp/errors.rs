@@ -62,7 +62,7 @@ impl UdpLink {
         }
     }
 
-    /// Returns and removes the oldest entry of the error queue; `None` if it is not an ICMP error.
+    /// Returns and removes the oldest entry of the error queue, or `None` if it is not an ICMP error.
     fn next_error(&self) -> io::Result<Option<Bounce>> {
         let (mut address, mut control) = (RawAddress::EMPTY, ControlBuffer::EMPTY);
         // SAFETY: all-zero bytes are a valid, empty msghdr, without a buffer for the returned datagram.

@@ -306,7 +306,7 @@ const LOW_ABOVE_HIGH: &str = "`low`, where an epoch ends, must be below `high`, 
 /// Checks the settings of one VPN in one variant, after all tables were applied.
 ///
 /// `low` and `high` may come from different tables, or one of them from the defaults, so that no table alone shows the
-/// conflict. `tables` holds the tables that were applied, the last one first; the error names a key of that one.
+/// conflict. `tables` holds the tables that were applied, the last one first. The error names a key of that one.
 pub(super) fn check<'a>(
     source: &Source<'_>,
     mut tables: impl Iterator<Item = &'a IngressFile>,

@@ -74,7 +74,7 @@ pub struct NetworkScenario {
 }
 
 impl NetworkScenario {
-    /// Reads and checks a network; `file` is the name that error messages give to the text.
+    /// Reads and checks a network. `file` is the name that error messages give to the text.
     ///
     /// # Errors
     /// Fails if the text is not TOML, a key or unit is unknown, or a reference names a missing item. It also fails if a

@@ -82,7 +82,7 @@ pub struct Least {
 }
 
 impl Sweep {
-    /// Reads and checks a sweep; `file` is the name that error messages give to the text.
+    /// Reads and checks a sweep. `file` is the name that error messages give to the text.
     ///
     /// # Errors
     /// Fails if the text is not TOML, a key or unit is unknown, or a range is empty.

@@ -222,7 +222,7 @@ impl TunnelEdge {
 
     /// Changes the share of a VPN in the tunnels to all other edges, and the parameters of its windows.
     ///
-    /// `window` has the increase and the decrease; other laws do not use it. Wake the edge's node afterwards.
+    /// `window` has the increase and the decrease. Other laws do not use it. Wake the edge's node afterwards.
     pub fn set_share(&mut self, now: Instant, vpn: u32, share: Share, window: (f64, f64)) {
         for TunnelState { ingress, places, .. } in &mut self.tunnels {
             if let Some(place) = places.get(vpn as usize).copied().flatten() {

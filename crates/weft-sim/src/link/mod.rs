@@ -42,7 +42,7 @@ pub struct LinkSpec {
     pub loss: f64,
     /// The queue in front of the transmitter.
     pub queue: QueueSpec,
-    /// Maximum size of an IP packet in bytes; the link drops longer ones.
+    /// Maximum size of an IP packet in bytes. The link drops longer ones.
     pub mtu: u32,
     /// True if the link drops every packet, without a signal to the nodes.
     pub cut: bool,
@@ -467,7 +467,7 @@ impl LinkDirectionState {
         }
     }
 
-    /// Computes new departures for the queued packets; the first one has `head_left` bytes left to send.
+    /// Computes new departures for the queued packets. The first one has `head_left` bytes left to send.
     fn replan(&mut self, now: Instant, head_left: u32) {
         for (n, waiting) in self.waiting.iter_mut().enumerate() {
             let bytes = if n == 0 { head_left } else { waiting.bytes };

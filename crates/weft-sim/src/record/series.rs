@@ -28,7 +28,7 @@ pub struct LinkSnapshot {
 }
 
 impl LinkSnapshot {
-    /// Returns the state of a link at `now`; `before` is the time of the previous snapshot.
+    /// Returns the state of a link at `now`. `before` is the time of the previous snapshot.
     pub fn of(link: &mut LinkDirectionState, before: Instant, now: Instant) -> LinkSnapshot {
         let (_, queue_bytes) = link.backlog(now);
         let capacity_bytes = link.capacity_bytes(before, now);

@@ -47,7 +47,7 @@ impl DeliveryRate {
         }
     }
 
-    /// Records that a new segment is sent; `idle` is true if nothing was in flight (§3.2).
+    /// Records that a new segment is sent. `idle` is true if nothing was in flight (§3.2).
     pub fn sent(&mut self, now: Instant, idle: bool) {
         let snapshot = self.snapshot(now, idle);
         self.snapshots.push_back(snapshot);

@@ -13,7 +13,7 @@ pub(super) struct Undo {
 }
 
 impl Undo {
-    /// Starts to count when the window is reduced; `una` is the first unacknowledged byte.
+    /// Starts to count when the window is reduced. `una` is the first unacknowledged byte.
     pub fn begin(&mut self, una: u64) {
         *self = Undo { began_at: una, copies: 0, armed: true };
     }

@@ -51,7 +51,7 @@ pub fn aimd(alpha: f64, beta: f64, p: f64) -> f64 {
 
 /// Returns CUBIC's mean window at evenly spaced losses outside its Reno-friendly region.
 ///
-/// It is RFC 9438 equation 5 with C = 0.4 and β = 0.7; `rtt` is in seconds.
+/// It is RFC 9438 equation 5 with C = 0.4 and β = 0.7. `rtt` is in seconds.
 pub fn cubic(p: f64, rtt: f64) -> f64 {
     1.054 * (rtt / p).powf(0.75)
 }

@@ -22,7 +22,7 @@ pub enum Available {
 pub struct CongestionChoice {
     /// The chosen congestion control.
     pub available: Available,
-    /// Reason why each better choice is not available; empty for `weft_er`.
+    /// Reason why each better choice is not available, or empty for `weft_er`.
     pub because: String,
 }
 

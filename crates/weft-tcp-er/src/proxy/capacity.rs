@@ -15,7 +15,7 @@ const LISTENING: usize = 9;
 ///
 /// The reserve is for connections that arrive while the diversion is being closed.
 const SPARE: usize = 64;
-/// Maximum number of pipes in use; connections without a pipe are copied.
+/// Maximum number of pipes in use. Connections without a pipe are copied.
 ///
 /// The kernel gives an unprivileged user this many pipes of full size.
 const PIPES: usize = 256;

@@ -84,7 +84,7 @@ impl Granting {
     }
 }
 
-/// Returns the use of a leg since the last measurement; `None` if it has nothing more to send.
+/// Returns the use of a leg since the last measurement, or `None` if it has nothing more to send.
 fn used(connection: &mut Connection, elapsed: Duration) -> Option<Use> {
     let leg = connection.peer_leg()?;
     let (waiting, unsent) = (leg.unacknowledged(), leg.unsent());

@@ -56,7 +56,7 @@ impl Listeners {
 
     /// Sets the first available of these congestion controls on legs from peers.
     ///
-    /// Returns its name; empty if none is available.
+    /// Returns its name, or empty if none is available.
     pub fn choose_congestion(&self, names: &[String]) -> String {
         let from_peers = || self.0.iter().flatten().filter(|listener| listener.role.is_egress());
         let is_there = |name: &&String| from_peers().all(|listener| listener.socket.set_congestion(name).is_ok());

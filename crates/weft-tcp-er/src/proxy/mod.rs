@@ -49,7 +49,7 @@ use std::io;
 use std::thread;
 use worker::Worker;
 
-/// Returns the first of these congestion controls that a socket can use here; `None` if there is none.
+/// Returns the first of these congestion controls that a socket can use here, or `None` if there is none.
 ///
 /// # Errors
 /// Fails if the kernel refuses a socket.

@@ -70,7 +70,7 @@ impl OrderReader {
         Ok(OrderReader { stdin, read: Vec::new() })
     }
 
-    /// Returns the next order; `None` if no complete one has arrived.
+    /// Returns the next order, or `None` if no complete one has arrived.
     ///
     /// # Errors
     /// Fails on an invalid order.

@@ -23,11 +23,11 @@ pub enum RuleVerdict {
 pub struct Permit {
     /// Decision of the rule.
     pub verdict: RuleVerdict,
-    /// Prefixes of the clients; an empty list matches all.
+    /// Prefixes of the clients. An empty list matches all.
     pub from: Vec<PolicyPrefix>,
-    /// Prefixes of the servers; an empty list matches none.
+    /// Prefixes of the servers. An empty list matches none.
     pub to: Vec<PolicyPrefix>,
-    /// Ports of the servers; an empty list matches all.
+    /// Ports of the servers. An empty list matches all.
     pub ports: Vec<PortRange>,
 }
 
@@ -86,7 +86,7 @@ const fn v6([a, b, c, d, e, f, g, h]: [u16; 8], length: u8) -> PolicyPrefix {
     PolicyPrefix { address: IpAddr::V6(Ipv6Addr::new(a, b, c, d, e, f, g, h)), length }
 }
 
-/// Returns the kind of an address that no rule opens; `None` for other addresses.
+/// Returns the kind of an address that no rule opens, or `None` for other addresses.
 pub fn closed(address: IpAddr) -> Option<&'static str> {
     CLOSED.iter().find(|(prefix, _)| prefix.contains(address)).map(|(_, kind)| *kind)
 }

@@ -80,7 +80,7 @@ fn model_holds(prefix: &PolicyPrefix, address: IpAddr) -> bool {
     a.len() == b.len() && a.iter().zip(&b).take(prefix.length.into()).all(|(a, b)| a == b)
 }
 
-/// Returns the index of the deciding rule and whether it allows; `None` if no rule matches.
+/// Returns the index of the deciding rule and whether it allows, or `None` if no rule matches.
 fn model(rules: &[Permit], from: IpAddr, to: SocketAddr) -> Option<(usize, bool)> {
     for (index, rule) in rules.iter().enumerate() {
         let is_from = rule.from.is_empty() || rule.from.iter().any(|prefix| model_holds(prefix, from));

@@ -120,7 +120,7 @@ pub struct ProxyRule {
     /// Prefixes behind the peers: of servers at the ingress edge, of clients at the egress edge. An empty list matches
     /// none.
     pub to: Vec<PolicyPrefix>,
-    /// Ports of the servers; an empty list matches all.
+    /// Ports of the servers. An empty list matches all.
     pub ports: Vec<PortRange>,
 }
 

@@ -10,7 +10,7 @@ use weft_core::route::prefix_map::PrefixMap;
 /// Rate of all paths to one peer together.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Total {
-    /// Payload rate in bytes per second; `None` if unknown, which means no limit.
+    /// Payload rate in bytes per second, or `None` if unknown, which means no limit.
     pub bytes_per_s: Option<u64>,
     /// Prefixes behind the peer.
     pub prefixes: Vec<PolicyPrefix>,
@@ -53,7 +53,7 @@ impl FromStr for PeerTotals {
 pub struct Use {
     /// Address of the flow's end behind the peer.
     pub address: IpAddr,
-    /// Rate in bytes per second; `u64::MAX` if the flow would have sent more.
+    /// Rate in bytes per second, or `u64::MAX` if the flow would have sent more.
     pub demand: u64,
 }
 
@@ -124,7 +124,7 @@ impl PeerRates {
         self.levels = levels.map(|(total, demands)| Some(level((*total)?, demands))).collect();
     }
 
-    /// Returns the rate of a flow to this address behind a peer, in bytes per second; `None` if unknown.
+    /// Returns the rate of a flow to this address behind a peer, in bytes per second, or `None` if unknown.
     pub fn granted(&self, address: IpAddr) -> Option<u64> {
         self.levels.get(self.by_prefix.longest_match(address)?).copied().flatten()
     }

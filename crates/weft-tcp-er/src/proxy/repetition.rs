@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 /// Time after which no repetition arrives any more.
 ///
-/// *Derived*: with the kernel's default of six repetitions the last one is sent 63 s after the first SYN; a packet
+/// *Derived*: with the kernel's default of six repetitions the last one is sent 63 s after the first SYN. A packet
 /// lives for at most 60 s more in the network (Linux's `TCP_TIMEWAIT_LEN`).
 const REPEATED_FOR: Duration = Duration::from_secs(123);
 /// Most SYNs that are kept. The oldest is forgotten first.

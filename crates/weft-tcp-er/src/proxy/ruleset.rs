@@ -61,7 +61,7 @@ impl DiversionNames {
 /// Ports of the listening sockets of each role, IPv4 on 127.0.0.1 and IPv6 on ::1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Listening {
-    /// Ports by role in the order of [`DiversionRole::ALL`], then IPv4 and IPv6; `None` if a family is missing.
+    /// Ports by role in the order of [`DiversionRole::ALL`], then IPv4 and IPv6, or `None` if a family is missing.
     pub ports: [[Option<u16>; 2]; 4],
 }
 

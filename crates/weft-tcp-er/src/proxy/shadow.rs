@@ -33,7 +33,7 @@ struct Volume {
 }
 
 impl Volume {
-    /// Returns the parts of this box outside `other`; `None` if the two do not overlap.
+    /// Returns the parts of this box outside `other`, or `None` if the two do not overlap.
     fn without(self, other: &Volume) -> Option<Vec<Volume>> {
         let meets = |(a, b): (&Range, &Range)| a.0 <= b.1 && b.0 <= a.1;
         if self.is_ipv6 != other.is_ipv6 || !self.sides.iter().zip(&other.sides).all(meets) {
@@ -94,7 +94,7 @@ fn volumes(rule: &Permit) -> Vec<Volume> {
     all
 }
 
-/// Returns the reasons why the last of `rules` never decides; empty if it can decide.
+/// Returns the reasons why the last of `rules` never decides, or empty if it can decide.
 pub fn shades(rules: &[Permit]) -> Vec<Shade> {
     let Some((last, earlier)) = rules.split_last() else { return Vec::new() };
     let mut left = volumes(last);

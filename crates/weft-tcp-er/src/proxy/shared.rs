@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub struct ProxySettings {
     /// Capacity of the proxy.
     pub capacity: ProxyCapacity,
-    /// Congestion control of legs between proxies; empty for the system's default.
+    /// Congestion control of legs between proxies, or empty for the system's default.
     pub congestion: String,
     /// Access rules.
     pub access: AccessCheck,

@@ -147,7 +147,7 @@ pub struct Signal {
     ///
     /// If a router on the route does not take part, the difference of the two values changes.
     pub qttl: u8,
-    /// BNODE: hash of the node that last lowered an available rate; 0 if none did.
+    /// BNODE: hash of the node that last lowered an available rate, or 0 if none did.
     pub lowered_by: u16,
     /// True if a node must reject the request rather than lower it.
     pub must_be_met: bool,

@@ -13,11 +13,11 @@ pub struct FlowKey {
     pub dst: IpAddr,
     /// Upper-layer protocol number of the flow.
     pub protocol: u8,
-    /// Source port, or the identifier of an ICMP echo; zero if there is neither.
+    /// Source port, or the identifier of an ICMP echo, or zero if there is neither.
     pub src_port: u16,
-    /// Destination port, or the identifier of an ICMP echo; zero if there is neither.
+    /// Destination port, or the identifier of an ICMP echo, or zero if there is neither.
     pub dst_port: u16,
-    /// IPv6 flow label; zero in IPv4.
+    /// IPv6 flow label, or zero in IPv4.
     pub flow_label: u32,
 }
 

@@ -79,7 +79,7 @@ pub struct IpView<'a> {
     pub protocol: u8,
     /// True if the packet is a fragment. This includes the first fragment.
     pub is_fragment: bool,
-    /// IPv6 flow label; zero in IPv4.
+    /// IPv6 flow label, or zero in IPv4.
     pub flow_label: u32,
     /// DSCP and ECN: the TOS byte (IPv4) or the traffic class byte (IPv6).
     pub tos: u8,

@@ -133,7 +133,7 @@ pub(crate) fn service(of: VpnService) -> Service {
     }
 }
 
-/// Returns a VPN's share at the edges; its weight is relative to the mean of all weights at the start.
+/// Returns a VPN's share at the edges. Its weight is relative to the mean of all weights at the start.
 pub(super) fn share(network: &NetworkScenario, of: EdgeShare) -> Result<Share, String> {
     Share::new(of.weight / mean_weight(network), service(of.service)).map_err(|error| error.to_string())
 }

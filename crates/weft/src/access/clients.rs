@@ -28,7 +28,7 @@ const MAX_BYTES: u64 = 8 << 20;
 pub struct Client {
     /// Name of the client, for readers of output.
     pub name: String,
-    /// Address of the client in the pool; the client may send from no other address.
+    /// Address of the client in the pool. The client may send from no other address.
     pub address: Ipv4Addr,
     /// WireGuard public key of the client.
     pub public_key: PublicKey,
@@ -41,7 +41,7 @@ impl Client {
     }
 }
 
-/// Reads the clients in the state directory `state`; returns none if there is no table yet.
+/// Reads the clients in the state directory `state`. Returns none if there is no table yet.
 ///
 /// # Errors
 /// Returns the reason why the table cannot be read, as text for a reader.
@@ -106,7 +106,7 @@ pub fn add(clients: &mut Vec<Client>, name: &str, public_key: PublicKey, pool: &
     Ok(client)
 }
 
-/// Returns the key of this edge for WireGuard clients; creates it on first use.
+/// Returns the key of this edge for WireGuard clients. Creates it on first use.
 ///
 /// # Errors
 /// Returns the reason why the key cannot be read or created, as text for a reader.

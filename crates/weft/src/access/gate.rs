@@ -104,7 +104,7 @@ impl Gate {
         }
     }
 
-    /// Admits exactly these clients; the tunnels of clients that stay admitted continue.
+    /// Admits exactly these clients. The tunnels of clients that stay admitted continue.
     pub fn set(&mut self, clients: &[Client]) {
         self.tunnels.retain(|_, tunnel| clients.contains(&tunnel.client));
         let tunnels = &self.tunnels;
@@ -168,8 +168,8 @@ impl Gate {
                 self.refused.strays += 1;
                 true
             }
-            // A client that sends all traffic to the edge sends IPv6 as well, so that IPv6 cannot bypass the tunnel;
-            // the edge drops it.
+            // A client that sends all traffic to the edge sends IPv6 as well, so that IPv6 cannot bypass the tunnel.
+            // The edge drops it.
             TunnResult::WriteToTunnelV6(..) => true,
             TunnResult::Done => true,
             TunnResult::Err(_) => false,
@@ -226,7 +226,7 @@ impl Gate {
     }
 }
 
-/// Returns the secret of the identity; its text is always the base64 of 32 bytes.
+/// Returns the secret of the identity. Its text is always the base64 of 32 bytes.
 fn secret_bytes(identity: &Identity) -> [u8; 32] {
     let mut bytes = [0; 32];
     let _ = Base64::decode(identity.secret_to_base64(), &mut bytes);

@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 
 /// Text that stands for a hidden value.
 pub const HIDDEN: &str = "(hidden)";
-/// Minimum length of a known secret, in bytes; shorter ones would match ordinary words (*tuned* on the examples).
+/// Minimum length of a known secret, in bytes. Shorter ones would match ordinary words (*tuned* on the examples).
 const LEAST_SECRET: usize = 4;
 /// Minimum length of a token that may be a secret, in characters (*derived*: 16 characters of hex are 64 bits).
 const LEAST_TOKEN: usize = 16;
@@ -122,7 +122,7 @@ impl Anonymiser {
         out
     }
 
-    /// Returns the place and the length of the first known secret; the longest counts where several begin.
+    /// Returns the place and the length of the first known secret. The longest counts where several begin.
     fn next_secret(&self, text: &str) -> Option<(usize, usize)> {
         let found = self.secrets.iter().filter_map(|secret| Some((text.find(secret.as_str())?, secret.len())));
         found.min_by_key(|(at, length)| (*at, std::cmp::Reverse(*length)))

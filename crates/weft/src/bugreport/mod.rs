@@ -188,7 +188,7 @@ fn status(socket: &Path) -> Result<Status, String> {
     }
 }
 
-/// Replaces the texts of a status; its numbers stay.
+/// Replaces the texts of a status. Its numbers stay.
 fn anonymous_status(status: &Status, anonymiser: &mut Anonymiser) -> Result<Status, String> {
     let mut value = serde_json::to_value(status).map_err(|why| why.to_string())?;
     anonymiser.value(&mut value);

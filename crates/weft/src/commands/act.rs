@@ -36,7 +36,7 @@ pub fn down(control: &Control) -> Result<Outcome, Failure> {
     Err(Failure::new("the node is still running: it does not end"))
 }
 
-/// Lifts the kill switch that an ended node has left; returns `None` if there is none.
+/// Lifts the kill switch that an ended node has left. Returns `None` if there is none.
 fn lift_left(control: &Path) -> Option<Result<Outcome, Failure>> {
     match lift_kill_switch(control) {
         Ok(false) => None,

@@ -146,7 +146,7 @@ fn show(file: &Path, root: Option<&str>, as_json: bool) -> Result<Outcome, Failu
     let root: Option<RootPublicKey> = root.map(|text| text.parse().map_err(|why| wrong(text, why))).transpose()?;
     let (is_signed, text) = match keys::load_certificate(file) {
         Ok(certificate) => {
-            // The signature is checked at a time at which the certificate is valid; the printed dates show if it is
+            // The signature is checked at a time at which the certificate is valid. The printed dates show if it is
             // valid now.
             let at = certificate.claims().not_before_unix_s;
             let is_signed = root.map(|root| root.check(&certificate, at).is_ok());
@@ -271,7 +271,7 @@ fn append(directory: &Path, name: &str, text: &impl Display) -> Result<Outcome, 
     Ok(Outcome::Well)
 }
 
-/// Parses all lines of a file; returns none if the file does not exist.
+/// Parses all lines of a file. Returns none if the file does not exist.
 fn lines<T: FromStr<Err: Display>>(directory: &Path, name: &str) -> Result<Vec<T>, Failure> {
     let path = directory.join(name);
     let text = match Directory::open(directory).and_then(|kept| kept.read_text(name, MAX_BYTES)) {

@@ -19,7 +19,7 @@ struct CheckReport {
     findings: Vec<config::Diagnostic>,
 }
 
-/// Checks the configuration in `file`; warnings do not cause a failure.
+/// Checks the configuration in `file`. Warnings do not cause a failure.
 pub fn check(file: &Path, as_json: bool) -> Result<Outcome, Failure> {
     if as_json {
         return check_json(file);

@@ -26,7 +26,7 @@ use weft_session::{Certificate, Claims, Identity, PresharedKey, PublicKey};
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Interval at which the listener looks for connections.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// Maximum number of connections at the same time; a further one is closed.
+/// Maximum number of connections at the same time. A further one is closed.
 const MAX_CONNECTIONS: usize = 16;
 
 /// An invitation that waits for its node.

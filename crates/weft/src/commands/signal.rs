@@ -6,7 +6,7 @@ use crate::host;
 use crate::outcome::{Failure, Outcome};
 use std::path::Path;
 
-/// Checks the configuration in `file`; warnings do not cause a failure.
+/// Checks the configuration in `file`. Warnings do not cause a failure.
 pub fn check(file: &Path) -> Result<Outcome, Failure> {
     let (host, report) = config::host::load(file).map_err(Failure::new)?;
     eprint!("{report}");

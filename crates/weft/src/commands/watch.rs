@@ -97,7 +97,7 @@ impl Keys {
         self.before.is_some()
     }
 
-    /// Waits for the given time; returns true if a key or a signal ends the view earlier.
+    /// Waits for the given time. Returns true if a key or a signal ends the view earlier.
     fn is_ended(&self, wait: Duration) -> bool {
         let until = Instant::now() + wait;
         loop {

@@ -4,7 +4,7 @@ use nix::time::{ClockId, clock_gettime};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weft_units::Instant;
 
-/// Maximum age of a receive timestamp, in nanoseconds; an older one means that the wall clock was set.
+/// Maximum age of a receive timestamp, in nanoseconds. An older one means that the wall clock was set.
 const LONGEST_AGO_NS: u64 = 1_000_000_000;
 /// Minimum sleep after which sessions start anew, in nanoseconds. Tuned: a shorter one ages no key.
 const SHORTEST_SLEEP_NS: i128 = 1_000_000_000;

@@ -23,7 +23,7 @@ use weft_io::wait::Waker;
 
 /// Maximum number of tasks that wait for the packet loop.
 const MAX_TASKS: usize = 64;
-/// Maximum number of clients at the same time; a further one is disconnected.
+/// Maximum number of clients at the same time. A further one is disconnected.
 const MAX_CLIENTS: usize = 16;
 /// Pause after a failure to accept a client.
 const AFTER_FAILURE: Duration = Duration::from_millis(100);
@@ -84,7 +84,7 @@ impl TaskSender {
     }
 }
 
-/// The listening socket; dropping it removes its file.
+/// The listening socket. Dropping it removes its file.
 pub struct ControlServer {
     _file: SocketFile,
 }
@@ -112,7 +112,7 @@ impl ControlServer {
     }
 }
 
-/// Listens at `path`; waits a moment if a killed run still seems to listen there.
+/// Listens at `path`. Waits a moment if a killed run still seems to listen there.
 ///
 /// A program that the run was starting has its descriptors until it executes.
 fn bind(path: &Path) -> io::Result<(UnixListener, SocketFile)> {

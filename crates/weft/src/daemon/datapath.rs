@@ -63,9 +63,9 @@ const WAKER: u64 = 1;
 const NETLINK: u64 = 2;
 /// Poller token of the events that announce a restored or copied machine.
 const GENERATION: u64 = 3;
-/// Poller token of the first socket; the link id is added.
+/// Poller token of the first socket. The link id is added.
 const FIRST_LINK: u64 = 16;
-/// Poller token of the other devices, above every link; the VPN id is added.
+/// Poller token of the other devices, above every link. The VPN id is added.
 const FIRST_DEVICE: u64 = 1 << 40;
 
 /// Everything that the packet loop uses besides the node.
@@ -320,7 +320,7 @@ impl Datapath {
         filled
     }
 
-    /// Processes all outputs of the engine; returns true if more datagrams may be ready to send at once.
+    /// Processes all outputs of the engine. Returns true if more datagrams may be ready to send at once.
     fn send_pending(&mut self, node: &mut DaemonNode) -> bool {
         let now = self.clock.now();
         if node.engine.next_timeout(now).is_some_and(|due| due <= now) {
@@ -376,7 +376,7 @@ impl Datapath {
         Ok(failures)
     }
 
-    /// Adds new devices to the poller; closing a device removes it from the poller.
+    /// Adds new devices to the poller. Closing a device removes it from the poller.
     fn watch_devices(&mut self, node: &mut DaemonNode) -> io::Result<()> {
         for vpn in node.devices.take_opened() {
             if let Some(device) = node.devices.get(vpn) {
@@ -397,7 +397,7 @@ impl Datapath {
         }
     }
 
-    /// Adds new sockets to the poller; closing a socket removes it from the poller.
+    /// Adds new sockets to the poller. Closing a socket removes it from the poller.
     fn watch_sockets(&mut self, node: &mut DaemonNode) -> io::Result<()> {
         self.watch_carriers(node)?;
         let active = node.links.active();

@@ -34,7 +34,7 @@ pub struct Active {
     pub addresses: Vec<IpAddr>,
     /// Endpoints to which no route leads by this link.
     pub unreachable: Vec<IpAddr>,
-    /// Socket bound to the interface; it serves both address families if the kernel has both.
+    /// Socket bound to the interface. It serves both address families if the kernel has both.
     pub socket: UdpLink,
 }
 
@@ -111,7 +111,7 @@ pub struct Links {
 impl Links {
     /// Creates the set without interfaces.
     ///
-    /// Sockets are bound to `port` (0: any); the interfaces `own` are never used.
+    /// Sockets are bound to `port` (0: any). The interfaces `own` are never used.
     pub fn new(wanted: WantedLinks, port: u16, own: Vec<u32>) -> Links {
         let (known, active, remembered) = (BTreeMap::new(), Vec::new(), BTreeSet::new());
         let (failed, demand, route_cache) = (BTreeMap::new(), Demand::default(), RouteCache::default());

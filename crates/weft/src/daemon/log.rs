@@ -63,7 +63,7 @@ impl Log {
         self.write(Level::Debug, "", &line);
     }
 
-    /// Logs text unchanged at any level; the text contains its own line ends.
+    /// Logs text unchanged at any level. The text contains its own line ends.
     pub fn plain(&self, text: String) {
         if !text.is_empty() {
             self.lines.push(text);
@@ -75,7 +75,7 @@ impl Log {
         self.lines.dropped()
     }
 
-    /// Waits at most `most` until all lines are written; returns true if they are.
+    /// Waits at most `most` until all lines are written. Returns true if they are.
     pub fn flush(&self, most: Duration) -> bool {
         self.lines.flush(most)
     }
@@ -105,7 +105,7 @@ fn head() -> String {
     timestamp(now.as_secs(), now.subsec_millis()) + " "
 }
 
-/// Returns one line; names in it cannot add further lines.
+/// Returns one line. Names in it cannot add further lines.
 fn entry(now: Duration, kind: &str, line: &dyn fmt::Display) -> String {
     let (stamp, line) = (timestamp(now.as_secs(), now.subsec_millis()), line.to_string());
     format!("{stamp} {kind}{}\n", escape::line(&line))

@@ -378,7 +378,7 @@ impl DaemonNode {
         self.is_stopping
     }
 
-    /// Processes netlink events; returns messages about links that could not be used.
+    /// Processes netlink events. Returns messages about links that could not be used.
     pub fn on_netlink(&mut self, events: &[netlink::NetlinkEvent]) -> Vec<String> {
         let mut changes = Vec::new();
         self.links.apply(events, &mut changes);

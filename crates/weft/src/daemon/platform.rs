@@ -16,9 +16,9 @@ use weft_units::{Duration, Instant, NodeId};
 const WAIT: Duration = Duration::from_secs(3);
 /// Time without a request after which a program is dropped.
 const GONE: Duration = Duration::from_secs(10);
-/// Maximum number of calls that wait for a program; a further one drops the oldest.
+/// Maximum number of calls that wait for a program. A further one drops the oldest.
 const MAX_QUEUED: usize = 64;
-/// Maximum number of calls that may still be answered; a further one drops the oldest.
+/// Maximum number of calls that may still be answered. A further one drops the oldest.
 const MAX_UNANSWERED: usize = 256;
 /// Number of path changes that are kept.
 const MAX_CHANGES: usize = 1_024;

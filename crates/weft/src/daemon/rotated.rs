@@ -4,9 +4,9 @@ use crate::files::Directory;
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read, Write as _};
 
-/// Maximum length of a file, in bytes; it is then renamed, and a new file starts.
+/// Maximum length of a file, in bytes. It is then renamed, and a new file starts.
 const MAX_BYTES: u64 = 1 << 20;
-/// Maximum length of a line, in bytes; the rest becomes a line of its own.
+/// Maximum length of a line, in bytes. The rest becomes a line of its own.
 const MAX_LINE: u64 = 8 << 10;
 
 /// Copies the lines of `from`, edited by `put`, to the file `name` until `from` ends.

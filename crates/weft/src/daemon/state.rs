@@ -111,17 +111,17 @@ impl StateWriter {
         let _ = self.send(StateChange::Accepted(stamps));
     }
 
-    /// Stores all revocations; returns false if the queue is full and the caller must try again.
+    /// Stores all revocations. Returns false if the queue is full and the caller must try again.
     pub fn revoked(&self, revocations: Vec<Revocation>) -> bool {
         self.send(StateChange::Revoked(revocations))
     }
 
-    /// Stores the usage of links with a quota; returns false if the queue is full and the caller must try again.
+    /// Stores the usage of links with a quota. Returns false if the queue is full and the caller must try again.
     pub fn quotas(&self, text: String) -> bool {
         self.send(StateChange::Quotas(text))
     }
 
-    /// Reserves more stamps if needed; `used` is this node's last stamp, and `unix_ns` the wall clock.
+    /// Reserves more stamps if needed. `used` is this node's last stamp, and `unix_ns` the wall clock.
     pub fn reached(&mut self, unix_ns: u64, used: u64) {
         if used.saturating_add(nanos(REFILL)) > self.reserved {
             let reserved = reserve(unix_ns, used);
@@ -148,7 +148,7 @@ impl StateWriter {
         let _ = ended.recv_timeout(LAST_WORDS);
     }
 
-    /// Returns false if the queue is full; a change after the end of the thread is dropped.
+    /// Returns false if the queue is full. A change after the end of the thread is dropped.
     fn send(&self, change: StateChange) -> bool {
         !matches!(self.changes.try_send(change), Err(TrySendError::Full(_)))
     }
@@ -177,7 +177,7 @@ impl Files {
         Files { directory: directory.to_owned(), reserved: 0, accepted: BTreeMap::new() }
     }
 
-    /// Reads everything readable and returns revocations and usage; adds messages about the rest to `troubles`.
+    /// Reads everything readable and returns revocations and usage. Adds messages about the rest to `troubles`.
     fn read(&mut self, troubles: &mut Vec<String>) -> (Vec<Revocation>, Vec<String>) {
         let directory = match Directory::make(&self.directory, 0o700, Owner::Parent) {
             Ok(directory) => directory,

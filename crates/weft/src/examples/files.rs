@@ -40,7 +40,7 @@ impl ExampleDirectory {
         fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
     }
 
-    /// Checks the text as the node would; returns the mistakes.
+    /// Checks the text as the node would. Returns the mistakes.
     fn refusal(&self, text: &str) -> Option<String> {
         let file = self.0.join("weft.toml");
         fs::write(&file, text).unwrap();
@@ -77,7 +77,7 @@ fn with_keys(text: &str, root: &str) -> String {
     ["HUB'S KEY", "KEY"].iter().fold(text, |text, word| text.replace(&format!("\"{word}@"), &format!("\"{contact}@")))
 }
 
-/// Returns prefixes for a peer that is added; the first peer's contain the destinations of proxies.
+/// Returns prefixes for a peer that is added. The first peer's contain the destinations of proxies.
 fn prefixes(number: u8, is_proxied: bool) -> String {
     let proxied = if is_proxied && number == 40 { ", \"10.9.0.0/24\", \"10.5.0.0/16\", \"10.6.0.0/16\"" } else { "" };
     format!("\"10.9.200.{number}/32\"{proxied}")

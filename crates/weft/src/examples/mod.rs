@@ -16,7 +16,7 @@ use std::fs;
 const PROGRAMS: [&str; 11] =
     ["weft", "weft-lab", "make", "cargo", "curl", "sudo", "systemctl", "install", "drop_box", "kubectl", "iperf3"];
 
-/// Returns the mistake in a command; `None` if it is right, or belongs to another program.
+/// Returns the mistake in a command, or `None` if it is right, or belongs to another program.
 fn fault(words: &[String]) -> Option<String> {
     // Skips environment settings, and programs that start another.
     let start = words.iter().position(|word| !word.contains('=') && word != "sudo")?;
@@ -52,7 +52,7 @@ fn unknown_target(words: &[String]) -> Option<String> {
         .map(|word| format!("there is no target {word}"))
 }
 
-/// Returns jq's error about a `jq` filter; `None` if it has none, or if jq is not installed.
+/// Returns jq's error about a `jq` filter, or `None` if it has none, or if jq is not installed.
 fn bad_filter(words: &[String]) -> Option<String> {
     let filter = words.iter().skip(1).find(|word| !word.starts_with('-')).filter(|_| words[0] == "jq")?;
     let output = std::process::Command::new("jq").arg("-n").arg(format!("def example: {filter}; 1")).output().ok()?;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use weft_tcp_er::nft::find_program;
 
-/// Installed iptables rules; dropping it removes them.
+/// Installed iptables rules. Dropping it removes them.
 pub struct Redirection {
     rules: Vec<(PathBuf, String)>,
 }

@@ -33,7 +33,7 @@ pub fn name(interface: &str) -> String {
     format!("weft_signal_{}", interface.chars().map(plain).collect::<String>())
 }
 
-/// Returns the table as text; `number` is the number of both queue and group.
+/// Returns the table as text. `number` is the number of both queue and group.
 pub fn table(interface: &str, number: u16, handover: Handover, rules: &[SignalledFlows]) -> String {
     let hand_over = match handover {
         Handover::Queue => format!("queue flags bypass to {number}"),

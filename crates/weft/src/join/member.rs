@@ -23,7 +23,7 @@ pub struct Member {
 }
 
 impl Member {
-    /// Prepares a directory. Its key is used if there is one; otherwise a key is made and stored by [`Member::store`].
+    /// Prepares a directory. Its key is used if there is one. Otherwise a key is made and stored by [`Member::store`].
     ///
     /// # Errors
     /// The directory has a configuration already, or its key cannot be read.

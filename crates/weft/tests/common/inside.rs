@@ -41,7 +41,7 @@ fn in_namespaces(name: &str) {
     assert!(status.success(), "inside the namespace: {status}");
 }
 
-/// A running node; dropping it kills the node.
+/// A running node. Dropping it kills the node.
 pub struct Daemon(Child);
 
 impl Drop for Daemon {

@@ -134,7 +134,7 @@ pub const TWO_NODES: &str = r#"
     logged() { for _ in $(seq 100); do grep -q "$2" $1.log && return; sleep 0.1; done; echo "not logged: $2"; cat $1.log; }
 "#;
 
-/// Runs commands with the configured [`TWO_NODES`]; returns `None` if there are no TUN devices.
+/// Runs commands with the configured [`TWO_NODES`]. Returns `None` if there are no TUN devices.
 pub fn on_two_nodes(commands: &str) -> Option<(Dir, Output)> {
     if !has_tun() {
         return None;

@@ -46,7 +46,7 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// Creates the segment and starts the nodes; returns when the tunnel carries packets.
+    /// Creates the segment and starts the nodes. Returns when the tunnel carries packets.
     pub fn start() -> Segment {
         assert!(run(Command::new("bash").args(["-c", TOPOLOGY])), "no namespaces");
         let dir = Dir::new();

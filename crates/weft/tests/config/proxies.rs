@@ -2,7 +2,7 @@
 
 use crate::{check, refused, with_peer};
 
-/// Returns a configuration with proxies; the peer's endpoint is 192.0.2.9.
+/// Returns a configuration with proxies. The peer's endpoint is 192.0.2.9.
 fn with_proxies(proxies: &str) -> String {
     with_peer("") + "endpoints = [\"192.0.2.9:51900\"]\n" + proxies
 }

@@ -53,7 +53,7 @@ fn a_quota_counts_on_over_restarts_and_ends_the_link_s_use() {
     assert!(text.contains("the quota is nearly used up") || text.contains("the quota is used up"), "{}", show());
 }
 
-/// A limit that counts now is shown and in force; a reload without it lifts it.
+/// A limit that counts now is shown and in force. A reload without it lifts it.
 #[test]
 fn a_limit_by_the_time_of_day_is_in_force() {
     let commands = r#"

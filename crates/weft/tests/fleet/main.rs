@@ -2,7 +2,7 @@
 //!
 //! All sites join, the hub's uplink flaps, and the hub is killed and restarted, while its metrics are scraped every
 //! second. The sites are engines in this process, each with its own address and socket. One more peer is a real node
-//! with a TCP flow. There are 64 sites, or 4,095 with `WEFT_CHECK=1`; only then the test judges times.
+//! with a TCP flow. There are 64 sites, or 4,095 with `WEFT_CHECK=1`. Only then the test judges times.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -50,7 +50,7 @@ pub fn is_long() -> bool {
     std::env::var_os("WEFT_CHECK").is_some()
 }
 
-/// A running daemon of FRR; dropping it kills the daemon without a farewell.
+/// A running daemon of FRR. Dropping it kills the daemon without a farewell.
 pub struct Program(Child);
 
 impl Drop for Program {

@@ -42,7 +42,7 @@ fn sign(dir: &Dir, name: &str, key: &str, rest: &[&str], file: &str) {
     done(ca(dir, &[&args, rest].concat()));
 }
 
-/// Writes keys, certificates and configurations of the three nodes; returns the homes' public keys.
+/// Writes keys, certificates and configurations of the three nodes. Returns the homes' public keys.
 fn star(dir: &Dir) -> [String; 2] {
     let root = done(ca(dir, &["init", "--out", "@ca"]));
     let hub = dir.key("h.key");

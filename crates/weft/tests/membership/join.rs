@@ -28,7 +28,7 @@ fn done(args: &[&str]) -> String {
     stdout(&out).trim().to_owned()
 }
 
-/// Writes a node's key, certificate and configuration; returns its public key.
+/// Writes a node's key, certificate and configuration. Returns its public key.
 fn node(dir: &Dir, root: &str, name: &str, host: u8, rest: &str) -> String {
     let key = dir.key(&format!("{name}.key"));
     let (ca, cert) = (dir.path("ca"), dir.path(&format!("{name}.cert")));
@@ -44,7 +44,7 @@ fn node(dir: &Dir, root: &str, name: &str, host: u8, rest: &str) -> String {
     key
 }
 
-/// Writes the network's files; returns b's public key.
+/// Writes the network's files. Returns b's public key.
 fn network(dir: &Dir) -> String {
     let root = done(&["ca", "init", "--out", dir.path("ca").to_str().unwrap()]);
     let b = node(dir, &root, "b", 2, "");

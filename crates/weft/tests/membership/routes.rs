@@ -25,7 +25,7 @@ fn done(args: &[&str]) -> String {
     stdout(&out).trim().to_owned()
 }
 
-/// Writes a relay's key, certificate and configuration; returns its public key.
+/// Writes a relay's key, certificate and configuration. Returns its public key.
 fn node(dir: &Dir, root: &str, (name, host): (&str, u8), contacts: &[String]) -> String {
     let key = dir.key(&format!("{name}.key"));
     let (ca, cert) = (dir.path("ca"), dir.path(&format!("{name}.cert")));

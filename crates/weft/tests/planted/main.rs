@@ -102,7 +102,7 @@ impl Outside {
     }
 }
 
-/// Returns the path of `name` in `directory`; the directory itself if the name is empty.
+/// Returns the path of `name` in `directory`. The directory itself if the name is empty.
 fn below(directory: &Path, name: &str) -> PathBuf {
     if name.is_empty() { directory.to_owned() } else { directory.join(name) }
 }

@@ -17,7 +17,7 @@ const REST: Duration = Duration::from_millis(250);
 /// Size of the buffer for sending and reception, in bytes.
 const CHUNK: usize = 16 << 10;
 
-/// Runs the end that the environment names; returns false if there is none.
+/// Runs the end that the environment names. Returns false if there is none.
 pub fn run() -> bool {
     let Ok(role) = env::var(ROLE) else { return false };
     let words: Vec<&str> = role.split_whitespace().collect();
@@ -53,13 +53,13 @@ fn play(stream: &TcpStream, plan: &Plan, me: End) -> Result<(), String> {
         ((sent, receiver.join().unwrap()), "both")
     });
     if resets.is_some() {
-        // This end did its part; the other end judges.
+        // This end did its part. The other end judges.
         return Ok(());
     }
     match (is_reset, &sent, &received) {
         (false, Ok(()), Ok(())) => Ok(()),
         (true, _, Err(Trouble::Reset)) => Ok(()),
-        // The kernel reports the reset to the first call alone; later calls see the end of the stream.
+        // The kernel reports the reset to the first call alone. Later calls see the end of the stream.
         (true, Err(Trouble::Reset), Ok(()) | Err(Trouble::Eof)) => Ok(()),
         _ => Err(format!("{me:?}: sent {sent:?}, received {received:?} ({first}), {plan:?}")),
     }

@@ -58,7 +58,7 @@ fn script(dir: &Dir, text: &str) -> Output {
     command.args(["bash", "-c", &text]).output().unwrap()
 }
 
-/// Writes both configurations; `proxies` is the text about proxies in both.
+/// Writes both configurations. `proxies` is the text about proxies in both.
 fn nodes(dir: &Dir, proxies: &str) {
     let keys = [dir.key("home.key"), dir.key("hub.key")];
     for (name, host, peer, theirs, behind, key) in

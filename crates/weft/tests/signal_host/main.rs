@@ -64,7 +64,7 @@ fn script(dir: &Dir, text: &str) -> Output {
     command.args(["bash", "-c", &text]).output().unwrap()
 }
 
-/// Writes both hosts' configurations; `more` is in both, and the first host requests rates.
+/// Writes both hosts' configurations. `more` is in both, and the first host requests rates.
 fn hosts(dir: &Dir, more: &str) {
     let out = weft(&["keygen", "--out", dir.path("signal.key").to_str().unwrap()]);
     assert!(out.status.success(), "{}", stderr(&out));
@@ -93,7 +93,7 @@ fn goodputs(dir: &Dir) -> Vec<f64> {
     said(&text, "received").iter().map(|line| line[2].parse().unwrap()).collect()
 }
 
-/// Asserts that every sent byte was received; returns the connection times in ms.
+/// Asserts that every sent byte was received. Returns the connection times in ms.
 fn connects(dir: &Dir, out: &Output) -> Vec<u64> {
     let received = said(&fs::read_to_string(dir.path("sink")).unwrap(), "received");
     let sent = said(&stdout(out), "sent");

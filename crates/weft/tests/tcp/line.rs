@@ -24,7 +24,7 @@ pub struct LineSpec {
     pub queue: Duration,
 }
 
-/// A running link; dropping it removes both ends.
+/// A running link. Dropping it removes both ends.
 pub struct Line {
     is_over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,

@@ -50,7 +50,7 @@ impl Said {
     }
 }
 
-/// Runs commands with configured `home` and `hub`; `change` may change their files first.
+/// Runs commands with configured `home` and `hub`. `change` may change their files first.
 fn case(change: impl FnOnce(&Dir), commands: &str) -> Option<Said> {
     if !has_tun() {
         return None;

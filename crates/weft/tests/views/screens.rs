@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::fs;
 use std::process::Output;
 
-/// The two nodes, running and settled; the hub's links have other names than home's.
+/// The two nodes, running and settled. The hub's links have other names than home's.
 const UP: &str = r#"
     for i in 1 2; do
         ip -n hub link set link$i down; ip -n hub link set link$i name wan$i; ip -n hub link set wan$i up

@@ -24,9 +24,9 @@ use weft_units::VpnId;
 pub struct AllowSetting {
     /// Name of the rule, for readers of output.
     pub name: At<String>,
-    /// Senders; one of them must match.
+    /// Senders. One of them must match.
     pub from: Vec<At<Party>>,
-    /// Destinations; one of them must match.
+    /// Destinations. One of them must match.
     pub to: Vec<At<Party>>,
     /// Protocol number; absent: each.
     pub protocol: Option<u8>,
@@ -64,7 +64,7 @@ impl AllowSettings {
     /// # Errors
     /// Returns the first fault. The checks of the configuration report it with its place.
     pub fn compile(&self, vpns: &[Vpn]) -> Result<AllowRules, AllowFault> {
-        // A VPN that does not exist matches no flow; the checks refuse it.
+        // A VPN that does not exist matches no flow. The checks refuse it.
         let number = |name: &str| vpn_number(name, vpns).unwrap_or(VpnId(u32::MAX));
         let rule = |setting: &AllowSetting| AllowRule {
             name: setting.name.value.clone(),

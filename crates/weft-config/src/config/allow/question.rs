@@ -18,9 +18,9 @@ pub struct AllowQuestion {
     pub to: Vec<Party>,
     /// Protocol number.
     pub protocol: u8,
-    /// Destination port; zero for protocols without ports.
+    /// Destination port, or zero for protocols without ports.
     pub port: u16,
-    /// Name of the VPN; `None` for the default one.
+    /// Name of the VPN, or `None` for the default one.
     pub vpn: Option<String>,
 }
 

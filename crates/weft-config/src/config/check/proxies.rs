@@ -62,7 +62,7 @@ fn rules(config: &Config, report: &Report) {
     }
 }
 
-/// Returns a description of the rules that apply instead of this one; `None` if this rule can apply.
+/// Returns a description of the rules that apply instead of this one, or `None` if this rule can apply.
 fn shadow(shades: &[Shade]) -> Option<String> {
     let numbers = shades.iter().filter_map(|shade| if let Shade::Rule(index) = shade { Some(index + 1) } else { None });
     let numbers: Vec<String> = numbers.map(|number| number.to_string()).collect();

@@ -76,7 +76,7 @@ fn members(config: &Config, vpn: &Vpn, report: &Report) {
     }
 }
 
-/// Reports prefixes of a VPN that overlap; a default route may contain all others.
+/// Reports prefixes of a VPN that overlap. A default route may contain all others.
 fn overlaps(vpn: &Vpn, report: &Report) {
     let own = vpn.prefixes.iter().map(|at| ("this node", at));
     let members = vpn.members.iter();

@@ -80,7 +80,7 @@ impl FlowSettings {
 
     /// Returns the rules in their order.
     ///
-    /// A VPN that is not in `vpns` matches no flow; the checks refuse it.
+    /// A VPN that is not in `vpns` matches no flow. The checks refuse it.
     pub fn rules(&self, vpns: &[Vpn]) -> FlowRules {
         let number = |name: &str| vpn_number(name, vpns).unwrap_or(VpnId(u32::MAX));
         FlowRules::new(self.rules.iter().map(|rule| rule.flow_rule(number)).collect())

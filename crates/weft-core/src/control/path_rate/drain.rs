@@ -21,7 +21,7 @@ const LEAST_WAIT: Duration = Duration::from_millis(100);
 
 /// Drains the queue for a moment from time to time, and reports whether it emptied.
 ///
-/// A queue empties; the delay of a longer path stays.
+/// A queue empties. The delay of a longer path stays.
 #[derive(Clone, Copy, Debug)]
 pub struct Drain {
     started: Instant,

@@ -18,7 +18,7 @@ pub enum AccumulationMeasure {
 pub struct AccumulationConfig {
     /// The way in which the accumulation is measured.
     pub measure: AccumulationMeasure,
-    /// β: fraction of the arriving rate that the loop sends during an epoch; below one.
+    /// β: fraction of the arriving rate that the loop sends during an epoch, below one.
     pub beta: f32,
     /// α: packets per τ by which the rate of a loop of weight one grows in each τ.
     ///

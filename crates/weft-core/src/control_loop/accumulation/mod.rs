@@ -1,8 +1,8 @@
 //! The control law of paper 004: a rate controlled by accumulation.
 //!
 //! The loop's markers and reports measure how many of its own bytes stand in queues on the route. [`Accumulation`]
-//! lowers its rate when that number rises above a threshold. It decides only when a packet may leave its VPN queue;
-//! it neither stores nor sends packets.
+//! lowers its rate when that number rises above a threshold. It decides only when a packet may leave its VPN queue. It
+//! neither stores nor sends packets.
 
 mod config;
 mod epoch;
@@ -35,8 +35,9 @@ const CLIMB: f64 = 0.5;
 ///
 /// It detects congestion by its own bytes in queues, not by loss. The configuration selects one of two measures
 /// ([`AccumulationMeasure`]). By counts, a(k) = a(k − 1) + (λ(k) − μ(k)) T over fixed intervals at both ends, as in the
-/// paper; the loop then grows whenever it is in no epoch. A count below −σ shows that the intervals were started while
-/// a queue stood: both ends start them anew. The rest of this text is of the other measure, by delay, unless it says so.
+/// paper. The loop then grows whenever it is in no epoch. A count below −σ shows that the intervals were started while
+/// a queue stood: both ends start them anew. The rest of this text is of the other measure, by delay, unless it says
+/// so.
 ///
 /// Every T, the report on a marker yields three values. μ is the rate that arrived since the last report. q is the time that the marker spent in queues. The
 /// accumulation a = μ q is the number of bytes that arrived later than in an empty network.

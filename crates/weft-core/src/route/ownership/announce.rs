@@ -48,7 +48,7 @@ struct ClaimHolder {
     seq: u64,
     /// Number of times that this claim was sent.
     tries: u32,
-    /// Time at which the claim is sent again; far in the future once the holder has answered.
+    /// Time at which the claim is sent again, far in the future once the holder has answered.
     due: Instant,
     named_in: u64,
 }

@@ -39,7 +39,7 @@ enum LookupProgress {
         passed: Vec<NodeId>,
         /// Named holder to ask next.
         named: Option<NodeId>,
-        /// Time at which the query is repeated elsewhere; far in the future before the first query.
+        /// Time at which the query is repeated elsewhere, far in the future before the first query.
         due: Instant,
     },
     Decided(Option<AddressOwner>),

@@ -96,7 +96,7 @@ impl Engine {
                 let nodes = &route.found.nodes;
                 let address = way(nodes)
                     .and_then(|(first, way)| self.relaying.routes.address_of(self.relaying.labels.peer(first)?, way));
-                // Both ends may have opened a path over the route; one of the two is then given up.
+                // Both ends may have opened a path over the route. One of the two is then given up.
                 let is_there = |path: &&Path| Some(path.remote) == address && path.health.answers();
                 let path = peer.paths.iter().find(is_there);
                 RouteStatus {

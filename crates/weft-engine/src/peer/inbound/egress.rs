@@ -23,7 +23,7 @@ use weft_wire::virtio::VNET_HEADER_LEN;
 const MAX_PIECES: usize = 64;
 /// Capacity that an empty output keeps, in writes.
 ///
-/// Derived: one turn usually delivers this number; more came from a release of held units.
+/// Derived: one turn usually delivers this number. More came from a release of held units.
 const USUAL_WRITES: usize = 1_024;
 /// Capacity that an empty output keeps, in pieces.
 const USUAL_PIECES: usize = 8_192;

@@ -1,8 +1,8 @@
 //! The ingress queue: where packets wait for the paths to a peer.
 //!
-//! Without VPNs it is one flow queue, or a port if flow state is kept. With VPNs, each VPN has a queue of its own and a loop that paces it, if
-//! configured. A segment enters by `enqueue`; `head` selects the next one, and `pop` or `discard` takes it out. The
-//! queue never chooses a path and numbers no units.
+//! Without VPNs it is one flow queue, or a port if flow state is kept. With VPNs, each VPN has a queue of its own and a
+//! loop that paces it, if configured. A segment enters by `enqueue`. `head` selects the next one, and `pop` or
+//! `discard` takes it out. The queue never chooses a path and numbers no units.
 
 use crate::units::Segment;
 use crate::vpn::Admitted;

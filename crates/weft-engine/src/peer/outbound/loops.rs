@@ -38,7 +38,7 @@ pub struct Loops {
     pub arriving: HashMap<VpnId, Arriving, SeededState>,
     /// VPNs whose report is due to be sent.
     pub answers: VecDeque<VpnId>,
-    /// Time by which the oldest of those reports leaves; in the far future if there is none.
+    /// Time by which the oldest of those reports leaves, in the far future if there is none.
     pub answer_by: Instant,
     pub controller: Option<WindowController>,
     /// Reused storage for one run of the controller; empty between runs.

@@ -2,7 +2,7 @@ use super::*;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
-/// An action of two nodes; `false` is the first node and `true` the second.
+/// An action of two nodes. `false` is the first node and `true` the second.
 #[derive(Clone, Debug)]
 enum SessionStep {
     Seal {

@@ -35,7 +35,7 @@ impl TailProbe {
         self.probe.is_some()
     }
 
-    /// Records that a probe is sent; `end` is SND.NXT after it.
+    /// Records that a probe is sent. `end` is SND.NXT after it.
     pub fn sent(&mut self, end: u64, is_retransmission: bool) {
         self.probe = Some(SentTailProbe { end, is_retransmission });
     }

@@ -25,7 +25,7 @@ pub struct OpenvpnClient {
     pub name: String,
     /// Common name in the client's certificate; also the name of its file.
     pub common_name: String,
-    /// Address of the client in the pool; the client may send from no other address.
+    /// Address of the client in the pool. The client may send from no other address.
     pub address: Ipv4Addr,
 }
 
@@ -78,7 +78,7 @@ pub fn list(directory: &Directory) -> Result<Vec<OpenvpnClient>, String> {
     Ok(clients)
 }
 
-/// Creates a client with the lowest free address; it is not yet admitted.
+/// Creates a client with the lowest free address. It is not yet admitted.
 ///
 /// # Errors
 /// Returns an error if the pool has no free address, or the kernel gives no random numbers.
@@ -135,7 +135,7 @@ fn serial(line: &[u8]) -> Option<usize> {
     windows.find(|(at, window)| window.iter().all(is_digit) && is_whole(*at)).map(|(at, _)| at)
 }
 
-/// Removes the client; an open session continues until the caller ends it.
+/// Removes the client. An open session continues until the caller ends it.
 ///
 /// # Errors
 /// Returns the reason why its file cannot be removed, as text for a reader.

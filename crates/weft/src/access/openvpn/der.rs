@@ -83,7 +83,7 @@ pub fn bits(bytes: &[u8]) -> Vec<u8> {
     element(BIT_STRING, &[&[0], bytes].concat())
 }
 
-/// Writes a bit string in which only bit `number` is set; bit 0 is the most significant one.
+/// Writes a bit string in which only bit `number` is set. Bit 0 is the most significant one.
 pub fn one_bit(number: u8) -> Vec<u8> {
     element(BIT_STRING, &[7 - (number & 7), 0x80 >> (number & 7)])
 }
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Reads an element; returns its content.
+    /// Reads an element. Returns its content.
     fn content(der: &[u8]) -> &[u8] {
         let (length, at) = match usize::from(der[1]) {
             short @ ..LONG => (short, 2),

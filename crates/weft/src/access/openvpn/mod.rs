@@ -28,7 +28,7 @@ fn write(directory: &Directory, name: &str, text: &str) -> Result<(), String> {
     directory.write(name, text.as_bytes()).map_err(|why| directory.failed(name, &why))
 }
 
-/// Opens the directory `name`; returns `None` if it does not exist yet.
+/// Opens the directory `name`. Returns `None` if it does not exist yet.
 fn enter(directory: &Directory, name: &str) -> Result<Option<Directory>, String> {
     match directory.enter(name) {
         Ok(entered) => Ok(Some(entered)),

@@ -21,7 +21,7 @@ pub fn encode(label: &str, der: &[u8]) -> String {
     text + &format!("-----END {label}-----\n")
 }
 
-/// Reads the DER of the first block in a text, whatever its label; returns `None` if there is none.
+/// Reads the DER of the first block in a text, whatever its label. Returns `None` if there is none.
 pub fn decode(text: &str) -> Option<Vec<u8>> {
     let mut lines = text.lines().map(str::trim).skip_while(|line| !line.starts_with("-----BEGIN "));
     let label = lines.next()?.strip_prefix("-----BEGIN ")?;

@@ -32,7 +32,7 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// Loads the authority from `directory`; returns `None` if there is none.
+    /// Loads the authority from `directory`. Returns `None` if there is none.
     ///
     /// # Errors
     /// Returns the reason why it cannot be read, as text for a reader.

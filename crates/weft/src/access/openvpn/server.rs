@@ -24,7 +24,7 @@ const SERVER_CERTIFICATE: &str = "server.crt";
 const SERVER_KEY: &str = "server.key";
 /// Number of blocks of 32 bytes in the key that clients share.
 const COMMON_BLOCKS: usize = 8;
-/// File that exists if the kernel has IPv6; an IPv6 socket then serves both families.
+/// File that exists if the kernel has IPv6. An IPv6 socket then serves both families.
 const IPV6: &str = "/proc/net/if_inet6";
 /// Address that a client gets so that it blocks IPv6.
 ///
@@ -54,7 +54,7 @@ pub struct Prepared {
     pub config: String,
 }
 
-/// Writes the server's files in the state directory `state`; creates keys on first use.
+/// Writes the server's files in the state directory `state`. Creates keys on first use.
 ///
 /// # Errors
 /// Returns the reason why that fails, as text for a reader.

@@ -49,7 +49,7 @@ fn remove(name: &str, file: &Path) -> Result<Outcome, Failure> {
     notify_node(&config)
 }
 
-/// Tells a running node that the table has changed; a node that starts later reads the table.
+/// Tells a running node that the table has changed. A node that starts later reads the table.
 fn notify_node(config: &Config) -> Result<Outcome, Failure> {
     match ask(&config.node.control, &Request::AccessChanged) {
         Err(failure) if failure.outcome() == Outcome::NoDaemon => {

@@ -59,19 +59,19 @@ pub struct Check {
     pub name: String,
     pub verdict: Verdict,
     pub found: String,
-    /// Advice; empty where none is needed.
+    /// Advice, or empty where none is needed.
     pub help: String,
 }
 
 impl Check {
-    /// Creates a result; drops `help` if the verdict is good.
+    /// Creates a result. Drops `help` if the verdict is good.
     pub fn new(name: impl Into<String>, verdict: Verdict, found: impl Into<String>, help: impl Into<String>) -> Check {
         let help = if verdict == Verdict::Good { String::new() } else { help.into() };
         Check { name: name.into(), verdict, found: found.into(), help }
     }
 }
 
-/// Directories and devices in which the kernel describes the machine; tests replace them.
+/// Directories and devices in which the kernel describes the machine. Tests replace them.
 pub struct Machine {
     proc: PathBuf,
     sys: PathBuf,
@@ -230,7 +230,7 @@ fn clock(machine: &Machine) -> Check {
     )
 }
 
-/// Checks the limit of a socket buffer; a process with CAP_NET_ADMIN may exceed it.
+/// Checks the limit of a socket buffer. A process with CAP_NET_ADMIN may exceed it.
 fn socket_buffer(machine: &Machine, limit: &str) -> Check {
     let bytes = machine.proc(&format!("sys/net/core/{limit}")).and_then(|text| text.parse::<u64>().ok());
     let is_enough = bytes.is_some_and(|bytes| bytes >= SOCKET_BUFFER) || net_admin(machine).verdict == Verdict::Good;

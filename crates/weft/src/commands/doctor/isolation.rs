@@ -12,7 +12,7 @@ A bottleneck can keep the tunnel's packets in a queue of their own if they carry
 example dscp = \"af21\" in [policy], and weft doctor shows the commands for routers.
 ";
 
-/// Router commands in each vendor's syntax; the reader replaces the words in capitals.
+/// Router commands in each vendor's syntax. The reader replaces the words in capitals.
 #[derive(Clone, PartialEq, Eq, Serialize, Debug)]
 pub struct QueueCommands {
     /// DSCP, 0 to 63.

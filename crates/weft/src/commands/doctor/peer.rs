@@ -59,7 +59,7 @@ pub fn peer(socket: &Path, name: &str, as_json: bool) -> Result<Outcome, Failure
     Ok(outcome)
 }
 
-/// Returns one line per check; the sentences are too long for a table.
+/// Returns one line per check. The sentences are too long for a table.
 fn text(diagnosis: &PeerDiagnosis) -> String {
     let line = |Check { name, verdict, found, help }: &Check| {
         let help = if help.is_empty() { String::new() } else { format!(": {help}") };
@@ -128,7 +128,7 @@ fn reachability(peer: &Peer, route: &ProbedRoute) -> Check {
     Check::new(name, Verdict::Bad, found, help)
 }
 
-/// Checks the longest packet that passes; `None` if the host answered no ping.
+/// Checks the longest packet that passes, or `None` if the host answered no ping.
 fn mtu(route: &ProbedRoute) -> Option<Check> {
     let (passes, asked) = (route.largest?, route.asked);
     let name = format!("MTU to {} over {}", route.remote.ip(), route.link);

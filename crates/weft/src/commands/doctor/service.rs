@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::thread;
 
-/// Directories in which systemd looks for units; the first match counts (systemd.unit(5)).
+/// Directories in which systemd looks for units. The first match counts (systemd.unit(5)).
 pub const UNIT_DIRECTORIES: [&str; 4] =
     ["etc/systemd/system", "run/systemd/system", "usr/local/lib/systemd/system", "usr/lib/systemd/system"];
 /// Name of weft's unit.
@@ -110,7 +110,7 @@ impl Service {
     }
 }
 
-/// Returns the values of `key` in a unit, in order; an empty value discards those before it.
+/// Returns the values of `key` in a unit, in order. An empty value discards those before it.
 fn values<'a>(unit: &'a str, key: &str) -> impl Iterator<Item = &'a str> {
     let set = unit.lines().filter_map(|line| line.trim().strip_prefix(key)?.trim_start().strip_prefix('='));
     let values: Vec<&str> = set.map(str::trim).collect();

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use weft_io::netlink::RouteLookup;
 
-/// Maximum number of cached answers; an answer takes some 60 bytes.
+/// Maximum number of cached answers. An answer takes some 60 bytes.
 const MAX_KNOWN: usize = 4_096;
 
 /// Route of a packet by a link.

@@ -79,14 +79,14 @@ impl Lines {
         self.changed.notify_all();
     }
 
-    /// Writes a line; a line that cannot be written counts as dropped.
+    /// Writes a line. A line that cannot be written counts as dropped.
     fn write(&self, sink: &mut impl Write, line: &str) {
         if sink.write_all(line.as_bytes()).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Waits at most `most` until all lines are written; returns true if they are.
+    /// Waits at most `most` until all lines are written. Returns true if they are.
     pub fn flush(&self, most: Duration) -> bool {
         let until = Instant::now() + most;
         let mut waiting = self.lock();

@@ -84,7 +84,7 @@ impl Change {
         matches!(self, Change::KillSwitch { .. })
     }
 
-    /// Makes the change; returns false if it was already in effect, and there is nothing to undo.
+    /// Makes the change. Returns false if it was already in effect, and there is nothing to undo.
     fn make(&self) -> io::Result<bool> {
         match self {
             Change::Rule { by, ipv6, table } => {
@@ -149,7 +149,7 @@ fn is_forwarding() -> io::Result<bool> {
     Ok(fs::read_to_string(FORWARDING)?.trim() != "0")
 }
 
-/// The changes of one run; all clones share them.
+/// The changes of one run. All clones share them.
 #[derive(Clone)]
 pub struct Changes(Arc<Mutex<Record>>);
 
@@ -312,7 +312,7 @@ fn write(directory: &Directory, name: &str, made: &[Change]) -> io::Result<()> {
     }
 }
 
-/// Lifts the kill switch that a node with the control socket at `control` has left; returns false if there is none.
+/// Lifts the kill switch that a node with the control socket at `control` has left. Returns false if there is none.
 ///
 /// # Errors
 /// Fails if the record cannot be read, or the table cannot be removed.

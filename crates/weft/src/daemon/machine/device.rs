@@ -11,7 +11,7 @@ use weft_io::tun::{TunConfig, TunDevice, TunError};
 
 /// Maximum number of pieces in one write: the virtio header, the packet's header and its slices.
 const MAX_PIECES: usize = 80;
-/// Length of the device's transmit queue, in packets; a TUN device gives no back-pressure.
+/// Length of the device's transmit queue, in packets. A TUN device gives no back-pressure.
 const QUEUE_PACKETS: u32 = 2_000;
 /// Interface alias of a node's devices.
 ///
@@ -34,7 +34,7 @@ pub struct Device {
 }
 
 impl Drop for Device {
-    /// Undoes the rules; the kernel removes addresses and routes together with the device.
+    /// Undoes the rules. The kernel removes addresses and routes together with the device.
     fn drop(&mut self) {
         self.changes.undo(&self.rules);
     }
@@ -96,7 +96,7 @@ impl Device {
         &self.tun
     }
 
-    /// Writes one packet in pieces; returns false if the kernel did not accept it.
+    /// Writes one packet in pieces. Returns false if the kernel did not accept it.
     pub fn write(&self, pieces: &[&[u8]]) -> bool {
         let mut slices = [IoSlice::new(&[]); MAX_PIECES];
         let Some(slices) = slices.get_mut(..pieces.len()) else { return false };

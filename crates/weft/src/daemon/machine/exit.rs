@@ -1,7 +1,7 @@
 //! The exit: packets of peers leave to this machine's other networks, with its own address as their source.
 //!
-//! Forwarding of IPv4 is switched on for the node's lifetime, as a recorded change. An nft table translates addresses;
-//! the kernel removes it with this process. Forwarding of IPv6 stays as it is: switching it on would end the
+//! Forwarding of IPv4 is switched on for the node's lifetime, as a recorded change. An nft table translates addresses.
+//! The kernel removes it with this process. Forwarding of IPv6 stays as it is: switching it on would end the
 //! autoconfiguration of the machine's own interfaces (RFC 4861 §6.2.2). While it is off, IPv6 packets of peers are
 //! rejected, so that their senders turn to IPv4 at once.
 
@@ -12,7 +12,7 @@ use crate::daemon::machine::identifier;
 use std::path::Path;
 use weft_tcp_er::nft;
 
-/// The exit's table; dropping it removes the table.
+/// The exit's table. Dropping it removes the table.
 pub struct ExitForwarding {
     _table: Option<nft::NftSession>,
 }

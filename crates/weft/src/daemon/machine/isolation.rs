@@ -11,7 +11,7 @@ use std::io;
 use weft_engine::Prefix;
 use weft_io::netlink::{Configure, Prohibition};
 
-/// The rules; dropping it removes them.
+/// The rules. Dropping it removes them.
 pub struct Isolation {
     devices: Vec<String>,
 }

@@ -70,7 +70,7 @@ struct Table {
 }
 
 impl Table {
-    /// Writes the table if it must change or is gone; returns what happened, for the log.
+    /// Writes the table if it must change or is gone. Returns what happened, for the log.
     fn refresh(&mut self, looks: bool) -> io::Result<Option<&'static str>> {
         let Some(protected) = &self.protected else { return Ok(None) };
         let rules = rules::rules(protected, &rules::local_networks()?);
@@ -131,7 +131,7 @@ impl KillSwitch {
         KillSwitch { shared: Arc::default(), changes, change: None, threads: threads.clone(), is_started: false }
     }
 
-    /// Sets the switch if the configuration has it; never lifts it.
+    /// Sets the switch if the configuration has it. Never lifts it.
     ///
     /// # Errors
     /// Returns the reason why it cannot be set, as text for a reader.

@@ -72,7 +72,7 @@ pub struct ShownRefusals {
 }
 
 impl ShownRefusals {
-    /// Replaces the refused prefixes of the configuration; returns the new ones for the log.
+    /// Replaces the refused prefixes of the configuration. Returns the new ones for the log.
     pub fn set_configured(&mut self, refused: Vec<Refused>) -> Vec<Refused> {
         let new = refused.iter().filter(|of| !self.configured.contains(of)).cloned().collect();
         self.configured = refused;

@@ -48,7 +48,7 @@ enum HttpRequest {
     Refused(&'static str),
 }
 
-/// Reads a request and answers it; `hosts` are the host names under which the endpoint answers.
+/// Reads a request and answers it. `hosts` are the host names under which the endpoint answers.
 ///
 /// # Errors
 /// Returns an error if the client is too slow, or has disconnected.
@@ -95,7 +95,7 @@ impl Deadline {
     }
 }
 
-/// Reads up to the empty line; returns `None` if the head is too long.
+/// Reads up to the empty line. Returns `None` if the head is too long.
 fn read_head(stream: &mut impl Stream, deadline: &Deadline) -> io::Result<Option<Vec<u8>>> {
     let (mut head, mut buffer) = (Vec::new(), [0; 1024]);
     while !head.windows(4).any(|end| end == b"\r\n\r\n") {
@@ -111,7 +111,7 @@ fn read_head(stream: &mut impl Stream, deadline: &Deadline) -> io::Result<Option
     Ok(Some(head))
 }
 
-/// Parses the request line and checks the `Host` header; other headers have no effect.
+/// Parses the request line and checks the `Host` header. Other headers have no effect.
 fn parse(head: &[u8], hosts: Hosts) -> HttpRequest {
     let line = head.split(|byte| *byte == b'\r').next().and_then(|line| str::from_utf8(line).ok()).unwrap_or("");
     let [method, target, version] = line.split(' ').collect::<Vec<_>>()[..] else {

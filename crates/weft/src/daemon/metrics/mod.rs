@@ -21,10 +21,10 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use weft_control::{Request, Response};
 
-/// Maximum number of clients at the same time; a further one is disconnected.
+/// Maximum number of clients at the same time. A further one is disconnected.
 const MAX_CLIENTS: usize = 4;
 
-/// The listening endpoint; dropping it removes the file of a Unix socket.
+/// The listening endpoint. Dropping it removes the file of a Unix socket.
 pub struct MetricsServer {
     _file: Option<SocketFile>,
 }

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use weft_io::wait::Waker;
 
-/// Starts an endpoint; returns its address and the counter of snapshots.
+/// Starts an endpoint. Returns its address and the counter of snapshots.
 fn endpoint() -> (SocketAddr, Arc<AtomicU64>) {
     let (tasks, asked) = TaskSender::channel(Arc::new(Waker::new().unwrap()));
     let snapshots = Arc::new(AtomicU64::new(0));
@@ -40,7 +40,7 @@ fn connect(to: SocketAddr) -> TcpStream {
     stream
 }
 
-/// Returns all that the client receives; empty if the server disconnects it.
+/// Returns all that the client receives, or empty if the server disconnects it.
 fn answer(mut stream: TcpStream) -> String {
     let mut text = Vec::new();
     // A client that is disconnected may see a reset.

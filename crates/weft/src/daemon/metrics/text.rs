@@ -9,7 +9,7 @@ pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// Type of a metric.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MetricKind {
-    /// A value that only grows; its name ends in `_total`.
+    /// A value that only grows. Its name ends in `_total`.
     Counter,
     /// A value that rises and falls.
     Gauge,
@@ -50,7 +50,7 @@ impl Exposition {
         }
     }
 
-    /// Adds a family; a family without samples is left out.
+    /// Adds a family. A family without samples is left out.
     pub fn family<'a>(
         &mut self,
         kind: MetricKind,
@@ -101,7 +101,7 @@ mod tests {
         );
     }
 
-    /// Returns the value of a label as a reader of the format parses it; `None` if the line is malformed.
+    /// Returns the value of a label as a reader of the format parses it, or `None` if the line is malformed.
     fn read_label(line: &str) -> Option<String> {
         let mut rest = line.strip_prefix("weft_x{peer=\"")?.chars();
         let mut value = String::new();

@@ -28,7 +28,7 @@ impl DaemonNode {
         }
     }
 
-    /// Executes a request; returns the response unless it follows later.
+    /// Executes a request. Returns the response unless it follows later.
     fn answer(&mut self, request: Request, reply: &SyncSender<Response>) -> Option<Response> {
         Some(match request {
             Request::Status => Response::Status(Box::new(self.status())),

@@ -5,7 +5,7 @@ use crate::daemon::restart::needs_restart;
 use crate::daemon::trial;
 
 impl DaemonNode {
-    /// Reads the configuration again; a refused one changes nothing.
+    /// Reads the configuration again. A refused configuration changes nothing.
     pub(super) fn reload(&mut self) -> Result<(), String> {
         // The reload replaces a change that still waits for `weft confirm`.
         let _ = self.trial.end();
@@ -44,7 +44,7 @@ impl DaemonNode {
         }
     }
 
-    /// Reads a configuration; a refused one changes nothing.
+    /// Reads a configuration. A refused one changes nothing.
     fn reload_from(&mut self, file: &Path) -> Result<(), String> {
         service::reloading();
         let result = self.try_reload(file);

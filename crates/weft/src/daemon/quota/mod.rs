@@ -228,7 +228,7 @@ pub fn counters(text: &str) -> BTreeMap<&str, u64> {
     text.lines().filter_map(counter).collect()
 }
 
-/// Parses the line of one interface; the ninth count is that of sent bytes.
+/// Parses the line of one interface. The ninth count is that of sent bytes.
 fn counter(line: &str) -> Option<(&str, u64)> {
     let (name, counts) = line.split_once(':')?;
     let counts: Vec<u64> = counts.split_whitespace().map_while(|word| word.parse().ok()).collect();

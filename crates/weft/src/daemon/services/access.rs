@@ -31,7 +31,7 @@ use weft_io::wait::{Poller, Ready, Waker};
 
 /// MTU of the clients' device, in bytes: a link's usual 1500 less the 80 bytes of WireGuard over IPv6.
 const MTU: u16 = 1_420;
-/// Length of the device's transmit queue, in packets; a TUN device gives no back-pressure.
+/// Length of the device's transmit queue, in packets. A TUN device gives no back-pressure.
 const QUEUE_PACKETS: u32 = 2_000;
 /// Number of batches of datagrams to receive at once.
 const SLOTS: usize = 8;
@@ -39,7 +39,7 @@ const SLOTS: usize = 8;
 const PACKETS: usize = 128;
 /// Interval between two checks of WireGuard's timers.
 const TICK: Duration = Duration::from_millis(250);
-/// Maximum number of client names in a log line; a line about more clients states their number.
+/// Maximum number of client names in a log line. A line about more clients states their number.
 const NAMED: usize = 20;
 /// Maximum number of requests that wait for this thread.
 const MAX_REQUESTS: usize = 16;
@@ -126,7 +126,7 @@ impl AccessHandle {
         self.device
     }
 
-    /// Passes a request to the thread; returns a response at once if the thread cannot take it.
+    /// Passes a request to the thread. Returns a response at once if the thread cannot take it.
     pub fn ask(&self, request: Request, reply: &SyncSender<Response>) -> Option<Response> {
         match (&self.openvpn, &request) {
             (Some(openvpn), Request::OpenvpnClients) => return openvpn.ask(reply),
@@ -272,7 +272,7 @@ impl AccessServer {
         }
     }
 
-    /// Answers the waiting requests; returns false if the handle was dropped.
+    /// Answers the waiting requests. Returns false if the handle was dropped.
     fn answer(&mut self) -> bool {
         let _ = self.waker.clear();
         loop {
@@ -322,7 +322,7 @@ impl AccessServer {
     }
 }
 
-/// Collects datagrams of one size for one client into a batch; dropping it sends the rest.
+/// Collects datagrams of one size for one client into a batch. Dropping it sends the rest.
 struct ClientBatch<'a> {
     socket: &'a UdpLink,
     to: Option<Remote>,

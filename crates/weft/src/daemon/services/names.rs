@@ -45,7 +45,7 @@ struct SharedNames {
     changed: Condvar,
 }
 
-/// The names of the configuration and their addresses; all clones share them.
+/// The names of the configuration and their addresses. All clones share them.
 #[derive(Clone)]
 pub struct Names {
     shared: Arc<SharedNames>,

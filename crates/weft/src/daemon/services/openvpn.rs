@@ -34,7 +34,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Interval of checks while the process runs.
 const WATCH_EVERY: Duration = Duration::from_millis(500);
-/// First and longest pause before a restart; each further pause is longer, up to the longest.
+/// First and longest pause before a restart. Each further pause is longer, up to the longest.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
 /// Run time after which the pause starts with the first value again.
 const WELL: Duration = Duration::from_secs(30);
@@ -46,7 +46,7 @@ enum OpenvpnMessage {
     ListClients(SyncSender<Response>),
 }
 
-/// Handle of the supervisor; dropping it ends the server.
+/// Handle of the supervisor. Dropping it ends the server.
 pub struct OpenvpnHandle {
     messages: Option<SyncSender<OpenvpnMessage>>,
     supervisor: Option<JoinHandle<()>>,
@@ -55,7 +55,7 @@ pub struct OpenvpnHandle {
 impl OpenvpnHandle {
     /// Writes the server's files and starts the server.
     ///
-    /// Returns `None` if the state directory does not allow that; the log has the reason.
+    /// Returns `None` if the state directory does not allow that. The log has the reason.
     ///
     /// # Errors
     /// Returns the reason why it cannot start, as text for a reader.
@@ -90,7 +90,7 @@ impl OpenvpnHandle {
         let _ = self.messages.as_ref().map(|messages| messages.try_send(OpenvpnMessage::ClientsChanged));
     }
 
-    /// Requests the list of connected clients; returns a response at once if the supervisor is busy.
+    /// Requests the list of connected clients. Returns a response at once if the supervisor is busy.
     pub fn ask(&self, reply: &SyncSender<Response>) -> Option<Response> {
         match self
             .messages
@@ -164,7 +164,7 @@ impl OpenvpnSupervisor {
         }
     }
 
-    /// Runs the server from its start to its end; returns how it ended, or `None` if this node ended it.
+    /// Runs the server from its start to its end. Returns how it ended, or `None` if this node ended it.
     fn run_once(&self) -> io::Result<Option<String>> {
         // The server opens no file to write and reads no commands from a file: another user may have replaced files
         // there.
@@ -251,7 +251,7 @@ impl OpenvpnSupervisor {
         })
     }
 
-    /// Waits and answers messages; returns false if the supervisor is to stop.
+    /// Waits and answers messages. Returns false if the supervisor is to stop.
     fn wait(&self, time: Duration) -> bool {
         let until = Instant::now() + time;
         loop {

@@ -22,7 +22,7 @@ use weft_tcp_er::proxy::{DiversionNames, Order, PeerTotals, ProxyLine, ProxyStat
 const PROGRAM: &str = "/proc/self/exe";
 /// Value of `tcp_fastopen` with which clients send data in the first packet and servers accept it.
 const FAST_OPEN_BOTH: u32 = 3;
-/// First and longest pause before a restart; each further pause is longer, up to the longest.
+/// First and longest pause before a restart. Each further pause is longer, up to the longest.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
 /// Run time after which the pause starts with the first value again.
 const WELL: Duration = Duration::from_secs(30);
@@ -60,7 +60,7 @@ impl SharedState {
     }
 }
 
-/// The proxy of a node; dropping it ends the process.
+/// The proxy of a node. Dropping it ends the process.
 pub struct ProxyProcess {
     shared: Arc<SharedState>,
     supervisor: Option<JoinHandle<()>>,
@@ -76,7 +76,7 @@ impl Drop for ProxyProcess {
 }
 
 impl ProxyProcess {
-    /// Starts the supervisor for the proxy of the device `tun`; the process starts with the first policy.
+    /// Starts the supervisor for the proxy of the device `tun`. The process starts with the first policy.
     ///
     /// # Errors
     /// Returns an error if no thread can be started.
@@ -156,7 +156,7 @@ impl ProxySupervisor {
         Change::Detour { tun: self.names.tun.clone() }
     }
 
-    /// Waits until `is_so` holds, or for at most `most`; returns false if the supervisor is to stop.
+    /// Waits until `is_so` holds, or for at most `most`. Returns false if the supervisor is to stop.
     fn wait_for(&self, is_so: impl Fn(&ProxyOrders) -> bool, most: Option<Duration>) -> bool {
         let until = most.map(|most| Instant::now() + most);
         let mut state = self.shared.state();
@@ -257,7 +257,7 @@ fn end(mut child: Child) -> io::Result<String> {
     }
 }
 
-/// Enables data in the first packet (TCP Fast Open) in this namespace; returns true if it is enabled.
+/// Enables data in the first packet (TCP Fast Open) in this namespace. Returns true if it is enabled.
 fn allow_early_data(changes: &Changes, log: Log) -> bool {
     let Ok(before) = fast_open() else { return false };
     let after = before | FAST_OPEN_BOTH;
@@ -297,7 +297,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Logs a refused connection; the proxy reports at most one per ten seconds.
+    /// Logs a refused connection. The proxy reports at most one per ten seconds.
     fn log_refused(&self, RefusedConnection { from, to, why }: &RefusedConnection) {
         self.log.info(format_args!(
             "proxy: connection from {from} to {to} refused: {why}; weft status counts all refusals"

@@ -36,7 +36,7 @@ pub fn withdrawn(flow: &FlowKey) -> String {
     format!("{}: grant withdrawn", FlowText(flow))
 }
 
-/// Returns the state of signalling; `None` if it is off.
+/// Returns the state of signalling, or `None` if it is off.
 pub fn status(engine: &Engine, snapshot: &Snapshot, now: Instant) -> Option<Signal> {
     let SignalStatus { totals, flows, shown, peers } = engine.signal_status(now)?;
     let name =

@@ -11,7 +11,7 @@ use crate::status::{PathHistory, Point};
 
 /// Interval between values in seconds, and their number, for ten minutes and for a day.
 const SCALES: [(u64, usize); 2] = [(1, 600), (60, 1_440)];
-/// Maximum number of paths with a history; each takes 130 kB after a day.
+/// Maximum number of paths with a history. Each takes 130 kB after a day.
 ///
 /// A path that no longer exists is forgotten when its last value is a day old, or when a new path needs its place.
 const MAX_PATHS: usize = 256;
@@ -63,7 +63,7 @@ impl Histories {
         });
     }
 
-    /// Forgets the path that vanished first; returns false if all paths exist.
+    /// Forgets the path that vanished first. Returns false if all paths exist.
     fn forget_oldest_gone(&mut self, now: Instant) -> bool {
         let is_gone = |history: &History| history.last.is_none_or(|last| now - last > INTERVAL * 2);
         let gone = self.paths.iter().filter(|(_, history)| is_gone(history));

@@ -19,7 +19,7 @@ const USED: u64 = 104;
 /// Reciprocal of the smallest change that is passed on: changes below a fiftieth are ignored.
 const WORTH: u64 = 50;
 
-/// Returns the rates toward the peers of `config`; `last` are the earlier ones.
+/// Returns the rates toward the peers of `config`. `last` are the earlier ones.
 pub fn totals<'a>(config: &Config, rates: impl Iterator<Item = PayloadRate<'a>>, last: &PeerTotals) -> PeerTotals {
     let mut totals = PeerTotals::default();
     for PayloadRate { public_key, rate } in rates {

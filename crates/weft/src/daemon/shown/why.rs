@@ -13,13 +13,13 @@ use weft_units::{Instant, PeerId};
 
 /// Interval between two looks at the peers.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Time after which an unchanged finding is logged again; each further interval is three times as long.
+/// Time after which an unchanged finding is logged again. Each further interval is three times as long.
 const AGAIN_AFTER: Duration = Duration::from_secs(20);
 /// Maximum interval between two lines about an unchanged finding.
 const AGAIN_MAX: Duration = Duration::from_secs(3_600);
 /// Minimum time between a line about a peer and one with another finding.
 const APART: Duration = Duration::from_secs(5);
-/// Maximum number of lines per look; a hub may have thousands of absent peers.
+/// Maximum number of lines per look. A hub may have thousands of absent peers.
 const MOST_LINES: usize = 20;
 
 struct Said {

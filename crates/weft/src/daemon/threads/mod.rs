@@ -72,7 +72,7 @@ pub struct Threads(Arc<ThreadState>);
 impl Threads {
     /// Starts the log's writer and the watch.
     ///
-    /// A thread's death calls `on_fault`; the process ends soon after.
+    /// A thread's death calls `on_fault`. The process ends soon after.
     ///
     /// # Errors
     /// Returns an error if no thread can be started.

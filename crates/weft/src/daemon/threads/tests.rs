@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, channel};
 /// Environment variable that names the case to the process that a test starts.
 const CASE: &str = "WEFT_TEST_THREAD_CASE";
 
-/// Runs [`case`] in a process of its own; returns its status, its output and its duration.
+/// Runs [`case`] in a process of its own. Returns its status, its output and its duration.
 fn run(name: &str) -> (Option<i32>, String, Duration) {
     let began = Instant::now();
     let child = Command::new(std::env::current_exe().unwrap())

@@ -31,9 +31,9 @@ pub struct ProbedRoute {
     pub link: String,
     pub remote: SocketAddr,
     pub ping: PingResult,
-    /// Reaction to a UDP datagram, such as an ICMP error; `None` if there was none.
+    /// Reaction to a UDP datagram, such as an ICMP error, or `None` if there was none.
     pub bounce: Option<&'static str>,
-    /// Longest packet that was answered, in IP bytes; `None` if none was.
+    /// Longest packet that was answered, in IP bytes, or `None` if none was.
     pub largest: Option<usize>,
     /// Longest packet that was sent, in IP bytes.
     pub asked: usize,

@@ -59,8 +59,7 @@ impl ResolvConf {
 
     /// Makes the file name exactly these servers and domains.
     ///
-    /// # Errors
-    /// Fails if the directory or the file cannot be changed; then the present file stays.
+    /// # Errors Fails if the directory or the file cannot be changed. Then the present file stays.
     pub fn replace(&self, servers: &[IpAddr], domains: &[String]) -> io::Result<()> {
         let directory = Directory::open(&self.directory)?;
         let _lock = directory.lock_whole(PATIENCE);
@@ -84,7 +83,7 @@ impl ResolvConf {
         directory.rename(NEW, FILE).inspect_err(|_| drop(directory.remove(NEW.as_ref())))
     }
 
-    /// Puts the previous file back if this node's is there; returns true if it was.
+    /// Puts the previous file back if this node's is there. Returns true if it was.
     ///
     /// # Errors
     /// Fails if the directory cannot be changed.

@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Maximum length of an answer over UDP without extensions (*standard*: RFC 1035 §2.3.4).
 const MAX_ANSWER: usize = 512;
 
-/// Asks the servers of the links for the addresses of a name; the interfaces `own` are not asked over.
+/// Asks the servers of the links for the addresses of a name. The interfaces `own` are not asked over.
 ///
 /// # Errors
 /// Returns the reason if no server knows an address.

@@ -2,7 +2,7 @@
 //!
 //! A thread connects to the socket at which `bfdd --dplaneaddr` listens. It passes the addresses that `bfdd` watches to
 //! the packet loop, and changes of their states to `bfdd` at once. All queues are bounded. A `bfdd` that reads or
-//! writes anything else than the protocol is disconnected; it then senses by itself.
+//! writes anything else than the protocol is disconnected. It then senses by itself.
 
 use crate::config::BfdAddress;
 use crate::daemon::control::{Task, TaskSender};
@@ -74,7 +74,7 @@ impl BfdLink {
         Ok(BfdLink { states, waker })
     }
 
-    /// Passes a state to the thread. Returns false if too many wait; the caller must try again.
+    /// Passes a state to the thread. Returns false if too many wait. The caller must try again.
     pub fn tell(&self, sensed: SensedAddress, is_up: bool) -> bool {
         self.states.try_send((sensed, is_up)).is_ok() && self.waker.wake().is_ok()
     }

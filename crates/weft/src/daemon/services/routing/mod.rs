@@ -67,7 +67,7 @@ struct SharedRoutes {
     waker: Waker,
 }
 
-/// The thread that learns routes; dropping the value ends it.
+/// The thread that learns routes. Dropping the value ends it.
 pub struct RouteLearner(Arc<SharedRoutes>);
 
 impl RouteLearner {

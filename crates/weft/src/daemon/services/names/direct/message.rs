@@ -24,7 +24,7 @@ pub enum RecordType {
     Aaaa = 28,
 }
 
-/// Encodes a query; returns `None` for a name that cannot be encoded.
+/// Encodes a query. Returns `None` for a name that cannot be encoded.
 pub fn query(id: u16, name: &str, of: RecordType) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(HEADER + name.len() + 6);
     for field in [id, QUERY, 1, 0, 0, 0] {
@@ -47,7 +47,7 @@ fn question(name: &str, of: RecordType) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Returns the addresses in the answer to a query; an answer that the name does not exist has none.
+/// Returns the addresses in the answer to a query. An answer that the name does not exist has none.
 ///
 /// Records of other names count too: they follow from a CNAME record.
 pub fn answer(bytes: &[u8], id: u16, name: &str, of: RecordType) -> Option<Vec<IpAddr>> {
