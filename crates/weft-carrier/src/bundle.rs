@@ -1,7 +1,7 @@
 //! Several connections to one remote node, and the choice of the one by which a datagram leaves.
 //!
-//! A lost TCP segment delays what follows it on the same connection. Datagrams therefore leave by the connection with the
-//! least data in flight, and short datagrams have connections of their own.
+//! A lost TCP segment delays all later data on the same connection. Datagrams therefore leave by the connection with
+//! the least data in flight, and short datagrams have connections of their own.
 
 use crate::greeting::{BundleId, Lane};
 use crate::member::Way;
@@ -142,7 +142,7 @@ pub struct Bundle {
     window: (Instant, u64),
     /// Highest rate lately at which data was acknowledged, in bytes per second.
     delivery: f64,
-    /// Time of the last look at the connections, and what they had acknowledged.
+    /// Time at which the connections were last checked, and the bytes that they had acknowledged by then.
     delivered: (Instant, u64),
     least_rtt: Duration,
     /// Bytes that each lane received: in the fullest of the last windows, and in the present window.
@@ -225,7 +225,8 @@ impl Bundle {
 
     /// Notes bytes that arrived by a lane now. Returns true if the other side could use another connection.
     ///
-    /// The node that was called opens none, so the caller infers from what arrives how much the other side sends.
+    /// The node that was called opens none, so the caller estimates the other side's sending rate from the bytes that
+    /// arrive.
     pub fn on_received(&mut self, now: Instant, lane: Lane, bytes: usize) -> bool {
         self.heard = now;
         if now - self.received_since >= WINDOW {
@@ -240,7 +241,8 @@ impl Bundle {
         (self.counts[lane as usize] as u64) < wanted && self.can_grow(lane)
     }
 
-    /// Returns what a lane may hold: unsent data that leaves within [`LONGEST_WAIT`], and no long queue in the network.
+    /// Returns the bytes that a lane may hold. Unsent data then leaves within [`LONGEST_WAIT`], and the network's queue
+    /// stays short.
     pub fn allowed(&self, lane: Lane) -> Allowed {
         let unsent = (self.rate * LONGEST_WAIT.as_secs_f64()).max(LEAST_UNSENT) as u64;
         let time = self.least_rtt.mul_f64(1.0 + BEHIND_LOSSES) + QUEUE;

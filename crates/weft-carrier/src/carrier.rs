@@ -90,7 +90,7 @@ pub struct BundleView {
     pub dropped: u64,
 }
 
-/// Gives orders to the carrier thread, and reads what it shows.
+/// Sends commands to the carrier thread, and reads its state.
 #[derive(Clone)]
 pub struct Handle {
     orders: SyncSender<Order>,
@@ -320,7 +320,7 @@ impl CarrierLoop {
         }
     }
 
-    /// Sends what the packet loop has put into a port.
+    /// Sends the datagrams that the packet loop has put into a port.
     fn send_from(&mut self, link: u32) {
         for _ in 0..MESSAGES_PER_TURN {
             let Some(batch) = self.ports.get(&link).and_then(|port| port.receive(&mut self.message)) else { return };
@@ -372,7 +372,7 @@ impl CarrierLoop {
         }
     }
 
-    /// Notes whether a connection has room after a write.
+    /// Records whether a connection's send buffer has space after a write.
     fn after_write(&mut self, token: u64, written: io::Result<bool>) {
         let Some(Entry::Open(member, _)) = self.entries.get_mut(&token) else { return };
         match written {
@@ -475,7 +475,7 @@ impl CarrierLoop {
     }
 }
 
-/// Looks at the open connections of a bundle.
+/// Checks the open connections of a bundle.
 fn look_at(members: &[u64], entries: &BTreeMap<u64, Entry>, standings: &mut Vec<Standing>) {
     standings.clear();
     for token in members {

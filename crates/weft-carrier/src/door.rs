@@ -35,7 +35,7 @@ const LISTENER: u64 = 0;
 /// Token of the first guest. Each has two, the second for the web server's socket.
 const FIRST: u64 = 16;
 
-/// What the door needs to know.
+/// Settings of the listening port.
 pub struct DoorSettings {
     /// Public key of this node.
     pub key: [u8; 32],
@@ -171,7 +171,7 @@ impl DoorLoop {
         }
     }
 
-    /// Reads what an unknown guest has sent, until it is known.
+    /// Reads the bytes of an unidentified connection until they identify it.
     fn judge(&mut self, token: u64) {
         loop {
             let Some(Guest::Unknown { stream, first, .. }) = self.guests.get_mut(&token) else { return };

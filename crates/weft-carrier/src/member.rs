@@ -79,12 +79,12 @@ impl Call {
         Ok(Call { stage: Stage::Connecting(socket, tls), key: way.key, greeting, target, fd, began: Instant::now() })
     }
 
-    /// Returns what the connection is to carry.
+    /// Returns the lane of the connection.
     pub fn lane(&self) -> Lane {
         self.greeting.lane
     }
 
-    /// True if the call goes on when the socket has room, and not only when something arrives.
+    /// True if the call continues when the send buffer has space, and not only when data arrives.
     pub fn wants_room(&self) -> bool {
         match &self.stage {
             Stage::Connecting(..) => true,
@@ -155,7 +155,7 @@ impl ProxyTalk {
 
     /// Continues the talk. Returns true once the proxy has made the connection (RFC 9110 §9.3.6).
     ///
-    /// One byte is read at a time: what follows the answer belongs to TLS.
+    /// It reads one byte at a time, because the bytes after the answer belong to TLS.
     fn go_on(&mut self, socket: &mut TcpStream) -> io::Result<bool> {
         while !self.request.is_empty() {
             match socket.write(&self.request) {

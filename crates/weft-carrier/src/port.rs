@@ -1,6 +1,7 @@
 //! Passes datagrams between the packet loop and the carrier thread.
 //!
-//! A message is a batch of datagrams to or from one remote address. The kernel bounds what waits: a full port drops.
+//! A message is a batch of datagrams to or from one remote address. The kernel limits the backlog: a full port drops
+//! messages.
 
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut, Read as _, Write as _};

@@ -26,7 +26,7 @@ pub struct TlsStream {
 impl TlsStream {
     /// Returns the connection over a connected, non-blocking socket.
     pub fn new(socket: TcpStream, mut tls: Connection) -> TlsStream {
-        // The caller bounds what it writes.
+        // The caller limits the bytes that it writes.
         tls.set_buffer_limit(None);
         TlsStream { socket, tls }
     }
@@ -46,7 +46,7 @@ impl TlsStream {
         self.tls.is_handshaking()
     }
 
-    /// Reads what has arrived, and continues the handshake.
+    /// Reads the bytes that have arrived, and continues the handshake.
     ///
     /// # Errors
     /// Returns an error if the socket failed or the other side breaks the protocol.
@@ -82,7 +82,7 @@ impl TlsStream {
         self.flush()
     }
 
-    /// Sends what is left. Returns true if nothing is left.
+    /// Sends the remaining bytes. Returns true if none remain.
     ///
     /// # Errors
     /// Returns an error if the socket failed.

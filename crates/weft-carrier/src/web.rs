@@ -56,7 +56,7 @@ impl Visit {
         [self.visitor.tls().wants_write(), !self.to_web.bytes.is_empty()]
     }
 
-    /// Passes what can be passed now. Returns false once both directions are over.
+    /// Passes as many bytes as possible now. Returns false once both directions are over.
     ///
     /// # Errors
     /// Returns an error if a side failed.

@@ -287,7 +287,7 @@ fn the_page_for_operators_is_right() {
 }
 
 proptest! {
-    /// Whatever the values, the file is accepted or refused with a reason, and what is accepted compiles.
+    /// For all values, the file is either accepted and compiles, or refused with a reason.
     #[test]
     fn every_text_is_accepted_or_refused_with_a_reason(
         keys in proptest::collection::vec((0usize..24, "[a-z0-9./: -]{0,12}"), 0..8), is_rule: bool, quoted: bool

@@ -15,7 +15,7 @@ fn definitions<T: schemars::JsonSchema>(settings: SchemaSettings) -> Map<String,
 }
 
 fn schema() -> Value {
-    // A client may leave out what a request does not require. A response has all that the node writes.
+    // A client may leave out fields that a request does not require. A response has all fields that the node writes.
     let mut all = definitions::<Request>(SchemaSettings::draft2020_12().for_deserialize());
     for (name, definition) in definitions::<Response>(SchemaSettings::draft2020_12().for_serialize()) {
         let before = all.insert(name.clone(), definition);

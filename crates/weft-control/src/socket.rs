@@ -82,7 +82,7 @@ mod tests {
     use super::*;
     use std::thread;
 
-    /// Sends lines to a server that answers each status request with `Done`, and returns what it answers.
+    /// Sends lines to a server that answers each status request with `Done`, and returns its answers.
     fn answers(lines: &[u8]) -> String {
         let (mut client, server) = UnixStream::pair().unwrap();
         let serving = thread::spawn(move || serve(server, |_| Response::Done));

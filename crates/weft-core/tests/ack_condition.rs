@@ -86,7 +86,7 @@ impl Receiver {
     }
 }
 
-/// What a sender knows: the acknowledgment, and each segment that was reported as received.
+/// A sender's state: the acknowledgment, and each segment that was reported as received.
 #[derive(Default)]
 struct Sender {
     acked: u32,

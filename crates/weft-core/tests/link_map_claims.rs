@@ -1,4 +1,4 @@
-//! Claims of members: what counts, what is passed on, and what a member that lies can change.
+//! Claims of members: which count, which are forwarded, and which links a lying member can change.
 #![allow(missing_docs)]
 
 use std::collections::BTreeMap;

@@ -18,7 +18,7 @@ use weft_wire::ip::IpView;
 /// Least time between two reports of dropped packets. A flood of them must not fill the log.
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The filter with what the engine knows about nodes.
+/// The filter, with the engine's data about nodes.
 pub struct AccessGate {
     pub filter: AccessFilter,
     /// Groups of configured peers.

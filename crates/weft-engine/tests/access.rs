@@ -1,4 +1,5 @@
-//! Rules of access in the engine: what enters at the end of a chain of nodes, and at a hub between two peers.
+//! Rules of access in the engine: the packets that enter at the end of a chain of nodes, and at a hub between two
+//! peers.
 #![allow(missing_docs)]
 
 mod mesh;

@@ -179,7 +179,7 @@ fn acknowledgments_on_a_slow_way_leave_room_for_a_sparse_flow() {
 /// A segment that was sent: its flow, its ACK number, whether it has a block, whether it has data or a push, and when.
 type Sent = (usize, u32, bool, bool, Duration);
 
-/// Sends acknowledgements with repeats at random times with `ack = "condition"`, and returns what was sent and the
+/// Sends acknowledgements with repeats at random times with `ack = "condition"`, and returns the sent segments and the
 /// world.
 fn sprinkle(rng: &mut Rng) -> (World, Vec<Sent>) {
     let policy = Policy { ack: AckPolicy::Condition, ..Policy::default() };
@@ -221,8 +221,8 @@ fn a_held_duplicate_arrives_soon_or_a_later_one_says_as_much() {
             let of_flow = |port: u16| usize::from(port) == 4_000 + flow;
             let mut got = all.iter().filter(|(_, port, _)| of_flow(*port)).map(|(at, _, ack)| (*at, *ack)).peekable();
             let sent: Vec<_> = sent.iter().filter(|(of, ..)| *of == flow).collect();
-            // The arrivals are a part of what was sent, in order. The test distinguishes segments with equal numbers by
-            // their count.
+            // The arrivals are a subset of the sent segments, in order. The test distinguishes segments with equal
+            // numbers by their count.
             let runs: Vec<_> = sent.chunk_by(|a, b| a.1 == b.1).collect();
             for (n, run) in runs.iter().enumerate() {
                 let (ack, last) = (run[0].1, run[run.len() - 1]);

@@ -237,7 +237,7 @@ fn no_judged_packet_costs_an_allocation() {
     let mut world = World::new(&links, &Policy::default());
     for (at, node) in world.nodes.iter_mut().enumerate() {
         let any = || vec![Party::Any];
-        // At one node a rule lets bulk in, at the other one it answers what left.
+        // At one node a rule admits bulk. At the other node bulk is the answer to packets that left.
         let protocol = if at == 0 { 17 } else { 6 };
         let rules = [Some(17), Some(protocol)].map(|protocol| AllowRule {
             name: "r".into(),

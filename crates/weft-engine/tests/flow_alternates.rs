@@ -58,7 +58,7 @@ fn world(flows: u32) -> World {
     world
 }
 
-/// Returns what is known of the path of a flow.
+/// Returns the path of a flow, as the flow table shows it.
 fn seen(world: &mut World, number: u32) -> Option<weft_flows::table::PathSeen> {
     let port = (number % 50_000) as u16 + 1_000;
     let (src, dst) = (source(number).into(), inner(1).into());

@@ -128,7 +128,7 @@ fn users_share_equally_however_many_flows_they_have() {
 #[test]
 fn calls_keep_their_delay_beside_bulk_and_lose_nothing() {
     let mut world = world(&[direction(20, 10, 0.0)], vec![voice_rule(None)], 0.75);
-    // The bulk shows what the link carries.
+    // The bulk lets the node measure the link's capacity.
     run(&mut world, &[20, 20], 0, 3);
     let (_, delays, sent) = run(&mut world, &[20, 20], 30, 10);
     let views = listed(&world, 0).0;

@@ -14,8 +14,8 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use weft_units::{Duration, Instant};
 
-/// Metric up to which a route counts as near-equal to the best, in percent of it. Tuned: a quarter more delay stays
-/// below what a jitter buffer adapts to.
+/// Metric up to which a route counts as near-equal to the best, in percent of it. Tuned: a jitter buffer adapts to a
+/// quarter more delay.
 const NEAR_EQUAL_PERCENT: u128 = 125;
 /// Longest hold-down in units of the detection time. Derived: a gain below a 32nd is within the noise.
 const HOLD_MOST: u32 = 32;
@@ -32,7 +32,7 @@ pub struct RouteId(pub u16);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct GroupId(pub u16);
 
-/// Number of what routes share: a node or a link.
+/// Number of a component that routes can share: a node or a link.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ComponentId(pub u32);
 
@@ -118,7 +118,7 @@ impl AlternateGroups {
         AlternateGroups::default()
     }
 
-    /// Adds a route, or replaces what is known of it. A change of metric moves no flow.
+    /// Adds a route, or replaces its data. A change of metric moves no flow.
     pub fn set_route(&mut self, now: Instant, route: RouteId, mut facts: RouteFacts) {
         if route == NO_ROUTE {
             return;
@@ -410,7 +410,7 @@ impl AlternateGroups {
         self.switch(primary, Some(primary));
     }
 
-    /// Makes a group use another route. Nothing else changes what packets read.
+    /// Makes a group use another route. No other function changes the route that packets read.
     fn switch(&mut self, group: RouteId, route: Option<RouteId>) {
         let current = &mut self.current[usize::from(group.0)];
         let route = route.unwrap_or(NO_ROUTE);

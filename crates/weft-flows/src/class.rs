@@ -40,7 +40,7 @@ const VOICE_PACKET_BYTES: u32 = 200;
 /// Guaranteed rate of a video call, in bits per second.
 ///
 /// *Tuned*: programs for calls at 1280 × 720 name 2.5 Mbit/s. Such a program adapts between 0.5 and 4 Mbit/s. A video
-/// flow therefore also gets a share of what is available, and the exact figure matters little.
+/// flow therefore also gets a share of the available rate, and the exact figure matters little.
 const VIDEO_BPS: u64 = 2_500_000;
 /// Delay variance of a video call.
 ///
@@ -171,7 +171,7 @@ impl Classes {
         self.list.get(usize::from(id.0))
     }
 
-    /// Returns what a flow gets that no rule matches.
+    /// Returns the treatment of a flow that no rule matches.
     pub fn default_treatment(&self) -> Treatment {
         self.get(DEFAULT_CLASS).map(|class| class.treatment).unwrap_or_default()
     }
@@ -189,9 +189,9 @@ impl Classes {
 
 /// Returns the burst tolerance (BT) of a flow whose packets have `packet_bytes`.
 ///
-/// *Derived*: one packet, and what the flow sends at its rate within its delay variance. A flow that keeps its rate and
-/// whose packets earlier hops bunched by up to its delay variance is then never policed. A flow without a rate has no
-/// tolerance.
+/// *Derived*: one packet, and the bytes that the flow sends at its rate within its delay variance. A flow that keeps
+/// its rate and whose packets earlier hops bunched by up to its delay variance is then never policed. A flow without a
+/// rate has no tolerance.
 pub fn burst_tolerance(treatment: &Treatment, packet_bytes: u32) -> u32 {
     let Some(rate) = policed_rate(treatment) else { return 0 };
     let bunching = rate.bytes_in(treatment.delay_variance.unwrap_or(BURST_TIME));

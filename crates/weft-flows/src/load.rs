@@ -30,7 +30,7 @@ const LINK_SHARE: u64 = 1_000;
 const RATE_GAIN: u64 = 4;
 /// A rate changed enough if it moved by this part of the port's capacity: 1/16. Tuned: one admitted call in ten.
 const RATE_CHANGE: u64 = 16;
-/// A delay changed enough if it moved by this and by a quarter. Tuned: half of what FQ-CoDel takes for a queue.
+/// A delay changed enough if it moved by this and by a quarter. Tuned: half of FQ-CoDel's target delay.
 const DELAY_CHANGE: Duration = Duration::from_micros(2_500);
 /// A report is repeated after this time, because the last may be lost.
 const REFRESH: Duration = Duration::from_secs(1);

@@ -126,7 +126,7 @@ impl World {
         Some(Sent { bytes: self.buffer[..message.len].to_vec(), number: message.number })
     }
 
-    /// Sends what is ready over UDP. A collector that is down refuses each message after `rtt`.
+    /// Sends the ready messages over UDP. A collector that is down refuses each message after `rtt`.
     fn send_datagrams(&mut self, rtt: Duration) {
         while self.refusals.front().is_some_and(|(at, _)| *at <= self.now) {
             let (_, sequence) = self.refusals.pop_front().unwrap();

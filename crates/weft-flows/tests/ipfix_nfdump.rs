@@ -154,7 +154,7 @@ impl Sender {
         }
     }
 
-    /// Sends what is ready. On the loopback interface a refusal arrives before the call that sent returns.
+    /// Sends the ready messages. On the loopback interface a refusal arrives before the call that sent returns.
     fn send(&mut self) {
         let mut buffer = [0; MESSAGE_BYTES];
         loop {

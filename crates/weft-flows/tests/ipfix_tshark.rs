@@ -59,7 +59,7 @@ impl Capture {
         capture
     }
 
-    /// Returns what tshark prints with these arguments.
+    /// Returns tshark's output with these arguments.
     fn tshark(&self, arguments: &[&str]) -> String {
         let port = format!("udp.port=={PORT},cflow");
         let file = self.0.to_str().unwrap();

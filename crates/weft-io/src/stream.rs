@@ -1,4 +1,4 @@
-//! TCP streams: what is not acknowledged, what is not sent, options, and connections bound to a device.
+//! TCP streams: unacknowledged and unsent bytes, options, and connections bound to a device.
 
 use std::ffi::c_int;
 use std::io;
@@ -31,7 +31,7 @@ pub fn unsent_bytes(stream: BorrowedFd<'_>) -> io::Result<u64> {
     Ok(u64::try_from(bytes).unwrap_or(0))
 }
 
-/// What the kernel knows about a stream.
+/// The kernel's figures about a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct StreamInfo {
     /// Number of segments that were sent again.
@@ -42,7 +42,7 @@ pub struct StreamInfo {
     pub least_rtt: Duration,
 }
 
-/// Returns what the kernel knows about a stream (`TCP_INFO`, linux/tcp.h).
+/// Returns the kernel's figures about a stream (`TCP_INFO`, linux/tcp.h).
 pub fn info(stream: BorrowedFd<'_>) -> io::Result<StreamInfo> {
     /// Byte offsets in `struct tcp_info`, which only grows at its end.
     const RETRANSMITTED: usize = 100;

@@ -1,4 +1,4 @@
-//! Enrolment: a new node proves that it has an invitation, and receives what makes it a member.
+//! Enrolment: a new node proves that it has an invitation, and receives its certificate and configuration.
 //!
 //! The exchange is Noise `IKpsk1` (revision 34, §9.4) and one receipt. The invitation names the inviting node's public
 //! key and a secret. The secret authenticates the first message already, so that a stranger receives no byte. The

@@ -306,7 +306,7 @@ impl KeyRing {
 
     /// Records that the peer has met another run with this node's key, and dropped the keys of this run.
     ///
-    /// They open what still arrives under them. A VPN waits for its index under the next key instead of using them.
+    /// They still open late packets. A VPN waits for its index under the next key instead of using them.
     pub(crate) fn doubt_all(&mut self) {
         self.doubtful = self.count;
     }

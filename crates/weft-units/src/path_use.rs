@@ -12,7 +12,7 @@ pub enum PathTier {
     Detour,
 }
 
-/// For what a node lets its peer and itself use a path.
+/// Traffic for which a node and its peer may use a path.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct PathUse {
     /// Rank of the path.

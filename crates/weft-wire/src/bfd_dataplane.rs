@@ -2,7 +2,7 @@
 //!
 //! The format is that of FRR's `bfdd/bfddp_packet.h`, version 1: a header of eight bytes and a payload, both in network
 //! byte order and with the padding of the C structures. `bfdd` sends sessions and questions. The data plane sends
-//! states and counters. A decoder accepts only what `bfdd` may send.
+//! states and counters. A decoder accepts only messages that `bfdd` may send.
 
 use crate::WireError;
 use crate::bytes::{ByteReader, Writer};

@@ -95,7 +95,7 @@ pub enum Frame<'a> {
         bundle_toward_me: bool,
         /// True if the sender uses the path of this frame for data. False if it only probes it.
         path_active: bool,
-        /// For what the receiver may use this path.
+        /// Traffic for which the receiver may use this path.
         path_use: PathUse,
     },
     /// The sender ends the session.

@@ -1,4 +1,4 @@
-//! Fragments and quoted packets: what a rule of access needs to know of packets without ports of their own.
+//! Fragments and quoted packets: the properties that a rule of access needs from packets without ports.
 
 use weft_wire::ip::{FragmentPlace, IcmpError, IpView, icmp_error};
 

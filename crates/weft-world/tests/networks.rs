@@ -1,6 +1,6 @@
 //! Networks of hosts and routers.
 //!
-//! Flows get what the links can carry, and the same seed always gives the same result.
+//! Flows use the links' capacity, and the same seed always gives the same result.
 #![allow(missing_docs)]
 
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
 //! Requests in band over three nodes in transit, on a kernel: datagrams are lost, somebody forges requests, and signals are
 //! repeated and late.
 //!
-//! Each node lowers a request to what it can guarantee toward the next one. The middle one has the least.
+//! Each node lowers a request to the rate that it can guarantee toward the next one. The middle one has the least.
 
 mod common;
 
@@ -62,7 +62,7 @@ fn repeated_and_late_signals_leave_the_last_grant_and_end_with_it() {
     or_again("repeated_and_late_signals_leave_the_last_grant_and_end_with_it", inside_repeated);
 }
 
-/// Returns the nodes, once they are joined and the links have shown what they carry.
+/// Returns the nodes, once they are connected and have measured the links' capacity.
 fn start(dir: &Dir) -> Vec<Daemon> {
     assert!(Command::new("bash").args(["-c", &format!("set -eu\n{ROW}")]).status().unwrap().success());
     configure(dir);
@@ -329,7 +329,7 @@ fn wait_for(what: &str, dir: &Dir, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Returns what each node logged, and its state of signalling.
+/// Returns the log of each node, and its state of signalling.
 fn log(dir: &Dir) -> String {
     let log = |node: &&str| {
         let text = std::fs::read_to_string(dir.path(&format!("{node}.log"))).unwrap_or_default();

@@ -14,7 +14,7 @@ use std::ops::Range;
 pub enum Severity {
     /// The configuration cannot be used.
     Error,
-    /// The configuration can be used, but probably does not mean what its author wanted.
+    /// The configuration can be used, but probably does not have its author's intended meaning.
     Warning,
 }
 

@@ -11,7 +11,7 @@ const MAX_SERVERS: usize = 3;
 /// Maximum number of search domains that every resolver accepts (*standard*: `MAXDNSRCH`, resolv.conf(5)).
 const MAX_DOMAINS: usize = 6;
 
-/// `[out]`: what belongs to a way out through a peer.
+/// `[out]`: settings of a node that reaches the Internet through a peer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GoingOut {
     /// `kill-switch`, with its place: nothing leaves this machine in clear.

@@ -47,7 +47,7 @@ pub struct PeerTcp {
 pub struct TcpDoor {
     /// TCP port.
     pub port: u16,
-    /// Web server that receives in clear what strangers send.
+    /// Web server that receives the decrypted data of connections that are not from nodes.
     pub web: Option<SocketAddr>,
     /// Files of the certificate and of its key; absent: the node makes a certificate.
     pub certificate: Option<(PathBuf, PathBuf)>,

@@ -141,7 +141,7 @@ impl SentIntervals {
         let elapsed = self.interval * periods;
         let arrived = count.bytes.wrapping_sub(previous.bytes);
         let drift_us = (self.interval.as_micros() as i64) * i64::from(count.intervals) * DRIFT_PPM / 1_000_000;
-        // What arrived after the interval, minus what left after it. Bytes that were lost before cancel.
+        // Bytes that arrived after the interval, minus bytes that left after it. Earlier losses cancel out.
         let late = report.bytes.wrapping_sub(count.bytes);
         let left = report.marker.bytes.wrapping_sub(sent);
         Some(CountedSample {

@@ -311,7 +311,7 @@ proptest! {
                         egresses[vpn].on_packet(bytes, false);
                         if let Some(report) = marker.and_then(|marker| egresses[vpn].on_marker(now, marker)) {
                             ingress.on_report(now, vpns[vpn], &report);
-                            // A loop that was parked has nothing in flight, and ignores what still comes.
+                            // A parked loop has nothing in flight, and ignores late reports.
                             let is_awake = ingress.vpns[vpn].slot != super::vpn::NONE;
                             if let Some(law) = model[vpn].as_mut().filter(|_| is_awake) {
                                 law.on_report(now, &report);

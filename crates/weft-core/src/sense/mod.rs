@@ -1,4 +1,4 @@
-//! Measures what a path does to packets, from the packet numbers sent and the reports received.
+//! Measures loss, delay and delivery rate of a path, from the packet numbers sent and the reports received.
 //!
 //! The receiver keeps a [`ReceiveLog`] per path and turns it into a [`PathSample`] and ranges of packet numbers. The
 //! sender keeps a [`SentPackets`] per path. For each report it determines which packets were delivered or lost and

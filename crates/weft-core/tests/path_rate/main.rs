@@ -119,7 +119,7 @@ fn where_a_higher_rate_only_raises_the_loss_it_stays_at_what_is_delivered() {
     }
 }
 
-/// A buffer of a few packets shows no queue that ends startup. It drops half of what a doubled rate sends.
+/// A buffer of a few packets shows no queue that ends startup. It drops half of the packets at a doubled rate.
 #[test]
 fn a_buffer_that_shows_no_queue_ends_startup() {
     let mut rng = Rng::new(8);

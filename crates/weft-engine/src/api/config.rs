@@ -45,7 +45,7 @@ pub struct LinkConfig {
     pub cap: Option<Rate>,
     /// True if the node may send data on the link.
     pub send: bool,
-    /// For what the link's paths may be used, in both directions.
+    /// Traffic for which the link's paths may be used, in both directions.
     pub allowed: PathUse,
 }
 
@@ -79,7 +79,7 @@ pub struct VpnConfig {
     pub weight: u32,
     /// Service that the VPN is promised.
     ///
-    /// Leased lines must fit into what their members may lease ([`Policy::leasable`]).
+    /// Leased lines must fit into the rate that their members may lease ([`Policy::leasable`]).
     pub service: Service,
     /// Queue and loop by which the VPN's packets enter the tunnel.
     pub entry: Entry,

@@ -1,4 +1,4 @@
-//! The flow-state router: its settings, and what the console shows.
+//! The flow-state router: its settings, and the data that `weft qos` shows.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -14,14 +14,14 @@ pub struct FlowsConfig {
     pub own_name: String,
     /// Classes, rules, users, and the size of the flow table.
     pub router: RouterConfig,
-    /// Part of what the paths to a peer have shown that may be guaranteed, 0 to 1.
+    /// Share of the measured capacity of the paths to a peer that may be guaranteed, 0 to 1.
     pub reservable: f64,
 }
 
 /// A flow as the console shows it.
 #[derive(Clone, Debug)]
 pub struct FlowView {
-    /// What the flow table knows.
+    /// Contents of the flow table.
     pub record: FlowRecord,
     /// Name of the rule that decided, or `None` for the default class.
     pub rule: Option<String>,

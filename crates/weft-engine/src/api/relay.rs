@@ -1,4 +1,4 @@
-//! Relaying as the program sees it: what leaves, counters, and the reasons for which a route is refused.
+//! Relaying as the program sees it: datagrams to send, counters, and the reasons why a route is refused.
 
 use super::interface::Transmit;
 use core::fmt;

@@ -1,7 +1,7 @@
 //! Flow state: the router of flows and the admission of guarantees, for all peers together.
 //!
-//! A leaving packet is counted in its flow ([`Flowing::on_leaving`]), an arriving one too ([`Flowing::on_arrived`]). The
-//! port to a peer learns what a flow was granted from [`Flowing::standing`]. VPNs ask the same admission
+//! A leaving packet is counted in its flow ([`Flowing::on_leaving`]), an arriving one too ([`Flowing::on_arrived`]).
+//! The port to a peer gets the grant of a flow from [`Flowing::standing`]. VPNs ask the same admission
 //! ([`Flowing::promise`]).
 
 mod promises;
@@ -104,7 +104,7 @@ impl Flowing {
         router.on_packet(now, &packet, &mut |record| records.push(record))
     }
 
-    /// Returns what the port to `peer` needs to know of a flow. The flow then has asked for its guarantee there.
+    /// Returns the data about a flow that the port to `peer` needs. The flow then has asked for its guarantee there.
     pub fn standing(
         &mut self,
         now: Instant,
@@ -158,7 +158,7 @@ impl Flowing {
         self.decide(|admission, mut events| admission.set_capacity(route, rate, &mut events));
     }
 
-    /// Promises VPNs their rates toward a peer, in place of what they were promised before.
+    /// Promises VPNs their rates toward a peer, in place of their earlier promises.
     ///
     /// The caller has just given the queue of `given` its whole service, or those of all VPNs if it is `None`. It then
     /// calls [`Flowing::promise_changes`]. `services` are sorted by VPN.
@@ -185,7 +185,7 @@ impl Flowing {
         }
     }
 
-    /// Ends what VPNs were promised toward a peer that has left.
+    /// Ends the promises of VPNs toward a peer that has left.
     pub fn forget_member(&mut self, peer: PeerId) {
         let ended: Vec<VpnId> = self.promises.toward(peer).collect();
         ended.into_iter().for_each(|vpn| self.promises.remove(peer, vpn));
@@ -194,7 +194,7 @@ impl Flowing {
 
     /// Returns the VPNs whose queues toward a peer need another service, with that service.
     ///
-    /// Where nobody measures what the paths carry (`is_measured` is false), each VPN has its whole service.
+    /// Where the capacity of the paths is not measured (`is_measured` is false), each VPN has its full service.
     pub fn promise_changes(&mut self, peer: PeerId, is_measured: bool) -> Vec<(VpnId, Service)> {
         let Flowing { promises, admission, .. } = self;
         let route = route_of(peer);

@@ -142,7 +142,7 @@ impl Engine {
         self.promise_rates(now, peer, None);
     }
 
-    /// Lets admission decide about what the VPNs are promised toward a peer.
+    /// Lets admission decide about the rates that the VPNs are promised toward a peer.
     ///
     /// The queue of the VPN `given` has just got its whole service, or those of all VPNs if it is `None`.
     fn promise_rates(&mut self, now: Instant, peer: PeerId, given: Option<VpnId>) {

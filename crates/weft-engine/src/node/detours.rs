@@ -53,7 +53,7 @@ impl Engine {
             if self.sessions.public_key() > peer.config.public_key || is_called {
                 self.choose_detours(now, index, &relays);
             } else {
-                // The other end opens the routes. This node only knows them.
+                // The other end opens the routes. This node only learns them.
                 self.find_routes(now, index);
             }
         }

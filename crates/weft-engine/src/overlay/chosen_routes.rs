@@ -1,4 +1,4 @@
-//! The routes that this node has chosen on the map, and the links that did not keep what the map promises.
+//! The routes that this node has chosen on the link map, and the links that were worse than their claims.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;

@@ -1,4 +1,4 @@
-//! Limits what is sent to an address until the peer has answered there (RFC 9000 §8 and §9.3).
+//! Limits the bytes that are sent to an address until the peer has answered there (RFC 9000 §8 and §9.3).
 
 use core::net::SocketAddr;
 use weft_units::planted::{self, Fault};

@@ -18,7 +18,7 @@ const QUANTILE: f64 = 0.1;
 /// Least time between two notes of the path that a flow takes. Tuned: a flow over several paths costs no write a packet.
 const NOTE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What the port knows of one flow number.
+/// The port's data about one flow number.
 #[derive(Clone, Copy, Debug, Default)]
 struct Told {
     flow: Option<FlowRef>,

@@ -1,7 +1,7 @@
 //! Spare paths: links of a higher tier, and routes over relays that were not configured.
 //!
 //! They are measured all the time. They carry data only while no steady path of a lower tier answers. This module also
-//! writes what this relay reports about its neighbours.
+//! writes this relay's reports about its neighbours.
 
 use super::recovery::Rescue;
 use super::{Context, Peer};

@@ -307,7 +307,7 @@ impl Mesh {
         }
     }
 
-    /// Takes what a node writes to its TUN device. Returns true if packets went on to other nodes.
+    /// Takes the packets that a node writes to its TUN device. Returns true if packets went on to other nodes.
     fn deliver(&mut self, n: usize) -> bool {
         let (now, out, written) = (self.now, &mut self.delivered[n], &mut self.written);
         self.nodes[n].deliver(now, |_, pieces| {

@@ -18,7 +18,7 @@ const WRITES: usize = 1_024;
 /// Tunnel addresses of the peers' nodes. The hub is node 1.
 const NODES: [usize; 2] = [0, 2];
 
-/// A hub with two peers, which send what the test chooses.
+/// A hub with two peers, whose datagrams the test chooses.
 struct Hub {
     engine: Engine,
     sessions: [Sessions; 2],

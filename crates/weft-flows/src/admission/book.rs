@@ -1,4 +1,4 @@
-//! The books of an admission: what is granted and what waits on each route, and how both change.
+//! The tables of admission: the granted and the waiting rates on each route, and their changes.
 
 use super::waiting::NO_NODE;
 use super::{AdmissionControl, AdmissionEvent, FlowRoutes, GrantRequest, LoweredBy, PRECEDENCES, RouteNo};
@@ -8,7 +8,7 @@ use core::cmp::Reverse;
 use core::hash::Hash;
 use weft_units::{Duration, Instant, Rate};
 
-/// What a route carries, and what is granted on it.
+/// Capacity of a route, and the rate that is granted on it.
 #[derive(Clone, Debug)]
 pub(super) struct RouteBook {
     pub(super) capacity_bps: u64,
@@ -137,7 +137,7 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
         }
     }
 
-    /// Lowers grants until the routes of a new one hold no more than they carry, and gives back what became free.
+    /// Lowers grants until the routes of a new grant are within their capacity, and assigns the freed rate again.
     pub(super) fn settle_excess(&mut self, routes: &FlowRoutes, precedence: u8) {
         for route in routes.as_slice() {
             self.lower_excess(*route, LoweredBy::Precedence(precedence.min(PRECEDENCES as u8 - 1)));
@@ -275,7 +275,7 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
         }
     }
 
-    /// Passes what the call changed to `events`. A grant that has the same rate as before the call is left out.
+    /// Passes the changes of the call to `events`. A grant that has the same rate as before the call is left out.
     pub(super) fn tell(&mut self, events: &mut impl FnMut(AdmissionEvent<K>)) {
         for at in 0..self.changed.len() {
             let slot = &mut self.slots[self.changed[at] as usize];

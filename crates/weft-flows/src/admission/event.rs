@@ -1,4 +1,4 @@
-//! What callers ask of an admission, and what it answers and reports.
+//! Requests to admission, and its answers and reports.
 
 use weft_units::{Duration, Rate};
 use weft_wire::er_sig::{Direction, Signal};
@@ -56,7 +56,7 @@ impl FlowRoutes {
 pub enum Shortfall {
     /// It is refused: the rate "must be met". What the flow had before stays.
     Refuse,
-    /// It is granted what is available.
+    /// It is granted the available rate.
     Reduce,
     /// It waits with an available rate (AR), and receives its rate when there is capacity.
     Wait,
@@ -82,7 +82,7 @@ pub enum AdmissionOutcome {
     Granted(Rate),
     /// The flow waits for capacity and has an available rate until then.
     Waits,
-    /// Nothing is guaranteed, or what the flow had before stays.
+    /// Nothing is guaranteed, or the flow keeps its earlier guarantee.
     Refused,
 }
 
@@ -128,7 +128,7 @@ pub enum AdmissionEvent<K> {
 /// A flow's signal that passes a node, toward the routes that it asks.
 #[derive(Debug)]
 pub struct PassingSignal<'a> {
-    /// The signal. It is lowered to what the routes grant.
+    /// The signal. It is lowered to the rate that the routes grant.
     pub signal: &'a mut Signal,
     /// Direction in which the signal asks for the routes.
     pub direction: Direction,

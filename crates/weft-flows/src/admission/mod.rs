@@ -1,6 +1,6 @@
 //! Admission: guarantees of rate to flows, never more than the routes carry (paper 001 §III, Figure 2).
 //!
-//! The caller sets the capacity of each route that may be granted: a low quantile of what the route has shown
+//! The caller sets the capacity of each route that may be granted: a low quantile of the route's measured capacity
 //! ([`CapacityQuantile`]), times a fraction below one, so that control traffic and flows without a guarantee always
 //! have a part. A grant reserves its rate on each route that the flow may take.
 //!
@@ -99,9 +99,9 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
         self.most_signalled = most;
     }
 
-    /// Sets the rate of a route that may be granted.
+    /// Sets the total rate that may be granted on a route.
     ///
-    /// If it is less than what is granted, grants are lowered before the call returns. If it is more, waiting grants
+    /// If it is below the granted total, grants are lowered before the call returns. If it is more, waiting grants
     /// receive their rates.
     pub fn set_capacity(&mut self, route: RouteNo, capacity: Rate, events: &mut impl FnMut(AdmissionEvent<K>)) {
         self.route_mut(route).capacity_bps = capacity.bps().min(MAX_CAPACITY_BPS);

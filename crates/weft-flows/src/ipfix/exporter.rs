@@ -71,9 +71,9 @@ enum Collector {
 /// Makes messages of records, and keeps the records until they are sent.
 ///
 /// Over UDP the caller reports refusals with [`Exporter::on_refused`]. A message that was not refused within [`HOLD`]
-/// counts as received. Over TCP the caller reports what the collector's machine acknowledged. Neither protocol reports
-/// whether the collector's program read a record (RFC 7011 §10). A collector that is silently gone loses what UDP
-/// carries meanwhile; `octetTotalCount` in the flow's next record then shows the gap.
+/// counts as received. Over TCP the caller reports the messages that the collector's machine acknowledged. Neither
+/// protocol reports whether the collector's program read a record (RFC 7011 §10). A collector that fails silently loses
+/// the records that UDP carries meanwhile. `octetTotalCount` in the flow's next record then shows the gap.
 #[derive(Debug)]
 pub struct Exporter {
     config: ExporterConfig,

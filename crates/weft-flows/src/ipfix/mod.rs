@@ -3,8 +3,8 @@
 //! A caller takes a flow's counters once, as an [`ExportRecord`], and gives it to the [`Exporter`]. The exporter keeps
 //! it until it was sent and was not refused, and yields messages. The caller sends them. Records wait in a bounded
 //! queue. A record that finds no place is counted, and the collector gets the counts as `notSentOctetTotalCount` and
-//! its companions (RFC 7011 §4.3). The sum of all records and of these counts is therefore exactly what the flows
-//! carried.
+//! its companions (RFC 7011 §4.3). The sum of all records and of these counts therefore equals the bytes and packets of
+//! the flows exactly.
 //!
 //! The exporter opens no socket and reads no clock. It allocates only when it is made.
 

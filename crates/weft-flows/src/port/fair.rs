@@ -49,7 +49,7 @@ impl<T> Port<T> {
         }
     }
 
-    /// Drops or marks what CoDel rejects at the head of a flow. A packet within a guarantee always stays.
+    /// Drops or marks the packets that CoDel rejects at the head of a flow. A packet within a guarantee always stays.
     fn drop_condemned(&mut self, now: Instant, id: u32, dropped: &mut impl FnMut(T)) {
         let params = CodelParams {
             target: self.config.target,

@@ -83,7 +83,7 @@ impl Passage {
     pub const UNKNOWN: Passage = Passage { flow: None, direction: Direction::Forward, changes: 0 };
 }
 
-/// What a port needs to know of a flow.
+/// Data about a flow that its port needs.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Standing {
     /// Number of the flow's user.

@@ -65,7 +65,7 @@ pub enum RuleProblem {
         /// The ceiling.
         maximum: Rate,
     },
-    /// The guarantee exceeds what any path can carry.
+    /// The guarantee exceeds the capacity of each path.
     AboveCapacity {
         /// The guarantee.
         guaranteed: Rate,
@@ -198,7 +198,7 @@ fn class_problems(rule: &FlowRule, classes: &Classes, limits: &RuleLimits) -> Ve
     }
 }
 
-/// Returns the contradictions in what a flow asks for.
+/// Returns the contradictions in a flow's request.
 pub fn treatment_problems(request: &FlowRequest, limits: &RuleLimits) -> Vec<RuleProblem> {
     let Treatment { service, guaranteed, maximum, precedence, delay_priority, delay_variance, .. } = request.treatment;
     let mut problems = Vec::new();

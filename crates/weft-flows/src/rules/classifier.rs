@@ -65,12 +65,12 @@ impl Classifier {
         }
     }
 
-    /// Returns what a flow asks for by the rule at this position, or by the default class.
+    /// Returns the request of a flow by the rule at this position, or by the default class.
     pub fn request(&self, rule: Option<usize>) -> FlowRequest {
         rule.and_then(|rule| self.requests.get(rule)).copied().unwrap_or(self.default)
     }
 
-    /// Returns the rule of a flow with this first packet, and what the flow asks for.
+    /// Returns the rule of a flow with this first packet, and the flow's request.
     pub fn classify(&self, packet: &FirstPacket) -> Decision {
         let rule = self.first_match(packet);
         let request = rule.and_then(|rule| self.requests.get(rule)).copied().unwrap_or(self.default);

@@ -30,7 +30,7 @@ use alloc::vec::Vec;
 /// dimensions with ranges then stay below 26 MB.
 pub const MAX_RULES: usize = 4_096;
 
-/// A rule: which flows it matches, and what they get.
+/// A rule: the flows that it matches, and their treatment.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct FlowRule {
     /// Name of the rule, unique in the list.

@@ -24,7 +24,7 @@ pub enum FlowEnd {
     Evicted = 5,
 }
 
-/// All that the table knows of a flow. Each pair has the initiator's direction first.
+/// All data about a flow in the table. Each pair has the initiator's direction first.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct FlowRecord {
     /// VPN of the flow.

@@ -62,7 +62,8 @@ pub struct PoliceLimit {
 }
 
 impl PoliceLimit {
-    /// Returns what `treatment` allows: MR, or GR where nothing above the guarantee is granted.
+    /// Returns the rate that `treatment` allows: the maximum rate (MR), or the guaranteed rate (GR) where nothing above
+    /// it is granted.
     pub fn of(treatment: &Treatment) -> PoliceLimit {
         let guaranteed = (treatment.service == Service::Guaranteed).then_some(treatment.guaranteed);
         let Some(rate) = treatment.maximum.or(guaranteed) else {

@@ -13,7 +13,7 @@ use weft_scenario::measure::DeliveryMarks;
 use weft_scenario::schedule::{EventMoment, LinkStates, moments, weights_at};
 use weft_scenario::{Action, NetworkScenario, NetworkVariant};
 
-/// All moments in time order, and what the events in force have changed.
+/// All times at which events begin or end, in order, and the changes by the events in force.
 pub(super) struct LabTimeline<'a> {
     network: &'a NetworkScenario,
     variant: &'a NetworkVariant,

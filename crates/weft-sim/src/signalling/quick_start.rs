@@ -16,7 +16,7 @@ use weft_wire::quick_start::{Function, QuickRate, QuickStart, Response};
 const GUESS: Duration = Duration::from_millis(100);
 /// Maximum number of waiting bytes that affects the request.
 ///
-/// It exceeds what any requestable rate sends in that time.
+/// It exceeds the bytes that the highest requestable rate sends in that time.
 const MOST_BYTES: u64 = 1 << 32;
 const NONCE_BITS: u32 = 30;
 

@@ -214,7 +214,7 @@ impl TcpSender {
         self.fin_sent && self.scoreboard.is_empty()
     }
 
-    /// Returns the congestion window in bytes, without what loss recovery adds.
+    /// Returns the congestion window in bytes, without the inflation of loss recovery.
     pub fn cwnd_bytes(&self) -> u64 {
         self.congestion.cwnd_bytes()
     }

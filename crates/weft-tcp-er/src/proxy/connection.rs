@@ -140,7 +140,7 @@ impl Connection {
         (self.from, self.to)
     }
 
-    /// Returns what identifies the SYN of a connection from another proxy.
+    /// Returns the identity of the SYN of a connection from another proxy.
     pub fn syn(&self) -> Option<SynIdentity> {
         self.syn_sequence.map(|sequence| SynIdentity { from: self.from, to: self.to, sequence })
     }

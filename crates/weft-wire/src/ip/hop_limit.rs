@@ -4,7 +4,7 @@ use crate::WireError;
 use crate::bytes::{put_at, u8_at, u16_at};
 use crate::checksum;
 
-/// Lowers the hop limit by one in place, as a router does. Returns what is left of it.
+/// Lowers the hop limit by one in place, as a router does. Returns the new value.
 ///
 /// Returns zero and leaves the packet unchanged if the packet must not be forwarded (RFC 1812 §5.3.1, RFC 8200 §3).
 ///

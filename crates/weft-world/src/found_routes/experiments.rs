@@ -123,16 +123,17 @@ pub fn two_routes(seed: u64) -> f64 {
     (world.nodes[5].delivered.len() * bytes * 8) as f64 / watched.as_secs_f64()
 }
 
-/// What members know about all links, compared with the truth.
+/// The members' link maps, compared with the actual links.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Knowledge {
     /// Share of the links of the network that a member knows, the least over all members, 0…1.
     pub least_known: f64,
-    /// Share of the known links whose round-trip time is within 15 % of the truth, the least over all members, 0…1.
+    /// Share of the known links whose round-trip time is within 15 % of the actual one, the least over all members,
+    /// 0…1.
     pub least_right: f64,
 }
 
-/// Compares what each of `nodes` members knows after `time` with the truth.
+/// Compares the link map of each of `nodes` members after `time` with the actual links.
 pub fn knowledge(seed: u64, nodes: usize, time: Duration) -> Knowledge {
     let mut rng = Rng::new(seed);
     let links = plane(&mut rng, nodes, 8);

@@ -22,7 +22,7 @@ pub(super) struct EdgeShare {
     pub service: VpnService,
 }
 
-/// All moments that are still to come, and what the events in force have changed.
+/// All later times at which events begin or end, and the changes by the events in force.
 pub(super) struct Timeline {
     moments: VecDeque<EventMoment>,
     links: LinkStates<LinkSpec>,

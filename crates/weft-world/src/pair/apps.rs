@@ -1,4 +1,4 @@
-//! The applications of a scenario as agents on the two hosts, and what those agents measured.
+//! The applications of a scenario as agents on the two hosts, and the agents' measurements.
 
 use super::world::{HOME, HUB, TwoSiteWorld};
 use crate::site::Site;

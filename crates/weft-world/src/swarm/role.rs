@@ -194,8 +194,7 @@ impl Plan {
         for _ in 0..befalls {
             self.draw_mishap(rng, members);
         }
-        // No node can verify what relays report of each other, and a node that sends nothing finds no black
-        // hole.
+        // No node can verify the reports of relays about each other, and a node that sends nothing finds no black hole.
         if self.has_relays || is_narrowed {
             return;
         }

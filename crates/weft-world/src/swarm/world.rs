@@ -304,7 +304,7 @@ impl<'a> SwarmWorld<'a> {
     fn receive(&mut self, node: usize, datagrams: &[SocketDatagram]) -> Result<(), Violation> {
         let Some(first) = datagrams.first() else { return Ok(()) };
         if PacketType::of(&first.bytes) == Ok(PacketType::Control) {
-            // A control datagram may change the hold time, so deliver now what the current hold time
+            // A control datagram may change the hold time, so deliver now the units that the current hold time
             // releases.
             self.deliver(node)?;
         }

@@ -1,4 +1,4 @@
-//! `weft acl`: what the rules of access have dropped, and whether a flow may enter.
+//! `weft acl`: the packets that the rules of access have dropped, and whether a flow may enter.
 
 use crate::cli::TestedFlow;
 use crate::config::{self, AllowAnswer, AllowQuestion, allow};

@@ -1,4 +1,4 @@
-//! `weft drill`: silences a link or a node for a while, and reports what happened to traffic.
+//! `weft drill`: silences a link or a node for a limited time, and reports how long traffic stopped.
 
 use crate::cli::{DrillCommand, DrillOptions};
 use crate::control::ask;

@@ -13,7 +13,7 @@ const FRAME_ROWS: usize = 3;
 /// Size of a screen of unknown size. Standard: that of a VT100.
 const ASSUMED: (usize, usize) = (80, 24);
 
-/// A view: its key, its name, and its text from what was read.
+/// A view: its key, its name, and a function that makes its text from the node's data.
 pub struct Page<T> {
     /// Key that chooses the view. It is the first letter of the name.
     pub key: u8,

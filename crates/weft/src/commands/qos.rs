@@ -1,4 +1,4 @@
-//! `weft qos`: what each flow, user and port gets, and why.
+//! `weft qos`: the treatment of each flow, user and port, and the reason.
 
 use super::change::{change_classes, change_rules};
 use super::pages::{self, Page};

@@ -1,4 +1,4 @@
-//! Tiers and quotas of links, on a kernel: what a link may carry, and that restarts forget nothing.
+//! Tiers and quotas of links, on a kernel: limits on the use of a link, and their survival of restarts.
 
 use crate::common::{on_two_nodes, stderr, stdout};
 

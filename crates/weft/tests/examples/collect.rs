@@ -93,7 +93,7 @@ impl Example {
         if self.text.starts_with("weft qos classes reset voice") {
             text += "; printf '[[class]]\\nname = \"voice\"\\nguaranteed = \"90 kbit/s\"\\n' >>/etc/weft/weft.toml";
         }
-        // A reload also ends what an earlier example left on trial.
+        // A reload also ends an unconfirmed change of an earlier example.
         text += "; ip netns exec laptop weft reload 2>/dev/null";
         if matches!(self.words().get(1), Some(&("confirm" | "undo"))) {
             text += "; ip netns exec laptop weft set users.by prefix --confirm 60s >/dev/null";

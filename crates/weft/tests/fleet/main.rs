@@ -132,7 +132,7 @@ fn play(count: usize) -> Found {
     Found { joined, idle, goodput, flapped, restarted, longest_turns, longest_scrape: hub.longest_scrape() }
 }
 
-/// Measures what the sites cost while no packet goes to them.
+/// Measures the CPU time and the memory that the sites cost while no packet goes to them.
 fn idle(hub: &Hub, sites: &mut Sites, count: usize) -> Idle {
     let cpu = |hub: &Hub| [hub.cpu(), inside::process_time("/proc/thread-self/stat")];
     let (began, before, cpu_before) = (Instant::now(), sites.datagrams(), cpu(hub));

@@ -35,7 +35,7 @@ const TOPOLOGY: &str = "set -eu
     ip -n hub addr add 10.2.0.1/24 dev lan0; ip -n hub link set lan0 up
     for node in home hub; do ip netns exec $node sysctl -qw net.ipv4.ip_forward=1; done";
 
-/// Returns true if the tests are possible here; prints what is missing.
+/// Returns true if the tests are possible here; prints the missing requirements.
 pub fn is_possible() -> bool {
     let is_root = crate::common::is_root();
     let has_frr = Path::new(PROGRAMS).join("zebra").exists();
@@ -120,7 +120,7 @@ impl Lab {
         Program(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors).spawn().unwrap())
     }
 
-    /// Returns what FRR's shell prints.
+    /// Returns the output of FRR's shell.
     pub fn show(&self, node: &str, command: &str) -> String {
         let shell = ["netns", "exec", node, "vtysh", "-N", node, "-c", command];
         let out = Command::new("timeout").args(["5", "ip"]).args(shell).output().unwrap();

@@ -1,9 +1,9 @@
 //! Property: with the kill switch no packet and no DNS query leaves in clear, whatever happens to the daemon and the links.
 //!
 //! The client has two links to a network with a hub and a far host. Datagrams, DNS queries and connections of both
-//! families run all the time, also by sockets bound to a link, and from a machine behind the client. Events are drawn from a seed: 6, or 100 with `WEFT_CHECK=1`. A
-//! capture at the far end of each link counts what is neither the tunnel's nor neighbour discovery. The same run
-//! without the switch shows that the capture counts.
+//! families run all the time, also by sockets bound to a link, and from a machine behind the client. Events are drawn
+//! from a seed: 6, or 100 with `WEFT_CHECK=1`. A capture at the far end of each link counts the packets that are
+//! neither the tunnel's nor neighbour discovery. The same run without the switch shows that the capture counts.
 
 use crate::common::inside::{self, Daemon, wait_for};
 use crate::common::{Dir, WEFT, is_root, stdout};

@@ -1,4 +1,4 @@
-//! Traffic of a machine that goes out, and captures of what its links carry.
+//! Traffic that leaves a machine, and captures of its links.
 
 use crate::common::inside::within;
 use std::mem::size_of;
@@ -27,7 +27,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// Forgets what was seen so far, and what still waits in the captures' sockets.
+    /// Discards the captured packets, and those that still wait in the captures' sockets.
     pub fn begin(&self) {
         thread::sleep(Duration::from_millis(300));
         self.tunnel.store(0, Relaxed);

@@ -173,7 +173,7 @@ while True:
     connection.close()
 "#;
 
-/// Sends a request and reports what comes back.
+/// Sends a request and reports the answer.
 const LONE_CLIENT: &str = r#"
 import socket, sys
 connection = socket.create_connection((sys.argv[1], 80))

@@ -19,7 +19,7 @@ pub fn shell(script: &str) {
     assert!(run(Command::new("bash").args(["-euc", script])), "{script}");
 }
 
-/// Table and chain for what the hub drops.
+/// Table and chain of the packets that the hub drops.
 const FILTER: &str = "add table inet filter; add chain inet filter in { type filter hook prerouting priority -300; };";
 
 /// Makes the hub drop all UDP of a link.

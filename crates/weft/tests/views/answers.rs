@@ -1,4 +1,4 @@
-//! Property: every `--json` of a running node is what `docs/control.schema.json` describes, field by field.
+//! Property: every `--json` output of a running node matches `docs/control.schema.json`, field by field.
 
 use crate::common::{Dir, TWO_NODES, has_tun, script, stderr, stdout, two_nodes};
 use serde_json::{Value, json};
@@ -157,7 +157,7 @@ fn every_answer_is_as_the_schema_says() {
         let value: Value = serde_json::from_str(&text)
             .unwrap_or_else(|why| panic!("{command}: {why}: {text}{}{}{}", stdout(&out), stderr(&out), log()));
         assert_eq!(fits(&schema, definition, &value), Ok(()), "weft {command} --json");
-        // The check sees what is too much and what is missing.
+        // The check finds additional and missing fields.
         let Value::Object(mut fields) = value else { continue };
         fields.insert("unknown".into(), Value::Null);
         assert!(fits(&schema, definition, &fields.clone().into()).is_err(), "weft {command} --json");

@@ -54,7 +54,7 @@ pub struct AllowTest {
 pub struct AllowSettings {
     /// `[[allow]]`: flows that may enter.
     pub rules: Vec<AllowSetting>,
-    /// `[[allow-test]]`: what the rules must decide.
+    /// `[[allow-test]]`: a flow, and the decision that the rules must make about it.
     pub tests: Vec<AllowTest>,
 }
 

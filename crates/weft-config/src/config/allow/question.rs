@@ -49,10 +49,9 @@ struct AskedEnd {
 }
 
 impl AllowQuestion {
-    /// Returns what the rules of a configuration decide.
+    /// Returns the decision of a configuration's rules.
     ///
-    /// # Errors
-    /// Returns what the question lacks, or why the rules are not valid.
+    /// # Errors Returns the missing property of the flow, or the reason why the rules are not valid.
     pub fn answer(&self, config: &Config, own: Option<&Certificate>) -> Result<AllowAnswer, String> {
         if config.allow.rules.is_empty() {
             return Ok(AllowAnswer::NoRules);
@@ -61,7 +60,7 @@ impl AllowQuestion {
         self.answer_by(&rules, config, own)
     }
 
-    /// Returns what these compiled rules decide.
+    /// Returns the decision of these compiled rules.
     pub(super) fn answer_by(
         &self,
         rules: &AllowRules,

@@ -1,4 +1,4 @@
-//! Checks of classes, rules and users: contradictions, rates above what the links carry, and names that do not exist.
+//! Checks of classes, rules and users: contradictions, rates above the links' capacity, and names that do not exist.
 
 use super::{ClassSetting, DEFAULT_VPN, FlowSettings, RuleSetting, UserKind};
 use crate::config::check::bits_behind_length;

@@ -18,7 +18,7 @@ pub struct ClassSetting {
 }
 
 impl ClassSetting {
-    /// Returns what a flow of the class gets, if `classes` are those before it.
+    /// Returns the treatment of a flow of the class, if `classes` are the classes before it in the file.
     pub fn treatment(&self, classes: &Classes) -> Treatment {
         let before = classes.find(&self.name.value).and_then(|id| classes.get(id));
         self.figures.apply(&before.map_or_else(|| classes.default_treatment(), |class| class.treatment)).treatment

@@ -1,4 +1,4 @@
-//! Keys that `[[class]]` and `[[rule]]` share: what a flow gets.
+//! Keys that `[[class]]` and `[[rule]]` share: the rates, delays and precedence of a flow.
 
 use crate::config::read::{Section, names};
 use std::collections::BTreeMap;

@@ -1,4 +1,5 @@
-//! `[[link]] quota`: how much data a link may carry in a day or a month, and what happens when that is used up.
+//! `[[link]] quota`: the amount of data that a link may carry in a day or a month, and the action when the amount is
+//! used up.
 
 use crate::config::names;
 use crate::config::read::{At, Section};

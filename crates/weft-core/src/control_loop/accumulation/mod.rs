@@ -202,7 +202,7 @@ impl Accumulation {
         })
     }
 
-    /// Adds to a marker what the egress edge must count, if the accumulation is counted.
+    /// Adds the intervals that the egress edge must count to a marker, if the accumulation is counted.
     fn with_counting(&mut self, now: Instant, marker: Marker) -> Marker {
         let (interval, round_trip) = (self.interval(), self.ledger.rtt.smoothed());
         let AccumulationBase::Counted(counted) = &mut self.base else { return marker };

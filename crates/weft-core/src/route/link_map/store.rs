@@ -48,7 +48,7 @@ pub struct Missing<'a> {
     pub certificates: Vec<&'a [u8]>,
     /// Messages of authors of which it has other claims.
     pub claims: Vec<&'a [u8]>,
-    /// True if the other node knows claims that are not stored here.
+    /// True if the other node stores claims that this node does not have.
     pub lacks_here: bool,
 }
 

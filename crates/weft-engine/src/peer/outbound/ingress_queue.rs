@@ -32,7 +32,7 @@ const FLOW_QUEUES: u32 = 128;
 pub enum IngressQueue {
     /// No VPN other than the default one has this peer as a member.
     Alone(FlowQueue<Segment>),
-    /// Likewise, and each flow gets what it was granted.
+    /// As `Alone`, and each flow gets its granted rate.
     Port(Box<Port<Segment>>),
     /// VPNs have this peer as a member. The default VPN is one of them.
     Shared(Box<Shared>),
@@ -363,14 +363,14 @@ impl IngressQueue {
         if let IngressQueue::Port(port) = self { Some(port) } else { None }
     }
 
-    /// Names the user of a flow, and what the flow was granted.
+    /// Sets the user and the grant of a flow.
     pub fn set_flow(&mut self, flow: FlowId, standing: &Standing) {
         if let IngressQueue::Port(port) = self {
             port.set_flow(flow, standing.user, standing.weight, &standing.treatment);
         }
     }
 
-    /// Forgets what a flow was granted.
+    /// Removes the grant of a flow.
     pub fn forget_flow(&mut self, flow: FlowId) {
         if let IngressQueue::Port(port) = self {
             port.forget_flow(flow);

@@ -29,7 +29,7 @@ impl Classified for Numbered {
     }
 }
 
-/// A node that sends at given times and records what it receives.
+/// A node that sends at given times and records the packets that it receives.
 struct RecordingNode {
     times: Vec<Instant>,
     sent: usize,

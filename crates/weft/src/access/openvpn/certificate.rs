@@ -142,7 +142,7 @@ pub fn of_holder(
     signer.sign(&content(authority, name, key, &extensions))
 }
 
-/// Writes what the issuer signs (RFC 5280 §4.1.2).
+/// Writes the part that the issuer signs: the TBSCertificate (RFC 5280 §4.1.2).
 fn content(issuer: &str, subject: &str, key: &SigningKey, extensions: &[Vec<u8>]) -> Vec<u8> {
     let mut serial = digest(&SHA256, key.point()).as_ref()[..IDENTIFIER].to_vec();
     // With its first bit clear, the number needs no further byte.
@@ -192,7 +192,7 @@ mod tests {
         der.split_at(head + length)
     }
 
-    /// Checks the signature of a certificate and returns what was signed.
+    /// Checks the signature of a certificate and returns the signed part.
     fn signed<'a>(certificate: &'a [u8], signer: &SigningKey) -> &'a [u8] {
         let head = if certificate[1] == 0x82 { 4 } else { 3 };
         let (content, rest) = split(&certificate[head..]);

@@ -1,4 +1,4 @@
-//! Check: is the kill switch of the configuration set, and what does it reject?
+//! Checks that the kill switch of the configuration is set, and reports the packets that it rejects.
 
 use super::checks::{Check, Verdict};
 use crate::config::Config;

@@ -1,4 +1,4 @@
-//! Checks of what one node needs: its port, its state, names, quotas, its key, and the machine's firewall.
+//! Checks the requirements of a node: its port, its state, names, quotas, its key, and the machine's firewall.
 
 use super::checks::{Check, Machine, Verdict};
 use crate::config::{Config, HostName};
@@ -180,7 +180,7 @@ fn quotas(status: &Status) -> Vec<Check> {
     status.links.iter().filter_map(|link| Some((&link.name, link.quota.as_ref()?))).map(check).collect()
 }
 
-/// Checks if a chain of the machine's firewall drops what this node forwards.
+/// Checks if a chain of the machine's firewall drops packets that this node forwards.
 fn firewall(config: &Config) -> Option<Check> {
     if config.exit.is_none() && config.node.listen.is_none() || !geteuid().is_root() {
         return None;

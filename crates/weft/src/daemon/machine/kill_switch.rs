@@ -1,9 +1,9 @@
 //! The kill switch: while it is set, nothing leaves this machine in clear.
 //!
 //! An nft table of this node rejects every packet that would leave by a link. It accepts the tunnel's own datagrams,
-//! the networks of the links, and what keeps the links up. The table has no owner, so it outlives the process: only
-//! `weft down` and a configuration without the key remove it. A mark names the tunnel's datagrams. A user would name
-//! other programs of root too, and a control group exists only under a service manager.
+//! the networks of the links, and the protocols that keep the links up, such as DHCP. The table has no owner, so it
+//! outlives the process: only `weft down` and a configuration without the key remove it. A mark names the tunnel's
+//! datagrams. A user would name other programs of root too, and a control group exists only under a service manager.
 //!
 //! A thread follows the addresses of the interfaces, and restores the table if another program removes it. The packet
 //! loop never waits for nft, except in a reload that sets or lifts the switch.
@@ -70,7 +70,7 @@ struct Table {
 }
 
 impl Table {
-    /// Writes the table if it must change or is gone. Returns what happened, for the log.
+    /// Writes the table if it must change or is gone. Returns the result for the log.
     fn refresh(&mut self, looks: bool) -> io::Result<Option<&'static str>> {
         let Some(protected) = &self.protected else { return Ok(None) };
         let rules = rules::rules(protected, &rules::local_networks()?);
@@ -90,12 +90,12 @@ impl Table {
 struct Shared {
     /// Held while nft runs.
     table: Mutex<Table>,
-    /// Reason to compare the table with what it should be, if there is one.
+    /// Reason to compare the table with the intended one, or `None`.
     reason: Mutex<Option<Reason>>,
     due: Condvar,
 }
 
-/// Reason to compare the table with what it should be.
+/// Reason to compare the table with the intended one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Reason {
     /// Addresses of interfaces may have changed.

@@ -1,4 +1,5 @@
-//! Limits of links by the time of day: the local time is looked at each second, and the engine learns what follows.
+//! Limits of links by the time of day. The node checks the local time each second, and passes changed limits to the
+//! engine.
 
 use super::*;
 use crate::config::Link;
@@ -10,7 +11,7 @@ use weft_units::Rate;
 pub struct CapsInForce(Vec<Option<Rate>>);
 
 impl CapsInForce {
-    /// Takes note of the limits that count now. Returns the positions of the links whose limit has changed.
+    /// Records the limits that apply now. Returns the positions of the links whose limit has changed.
     fn change_to(&mut self, caps: Vec<Option<Rate>>) -> Vec<usize> {
         let before = std::mem::replace(&mut self.0, caps);
         let was = |at: usize| before.get(at).copied().flatten();
@@ -25,7 +26,7 @@ fn cap_at(link: &Link, time: LocalMinute) -> Option<Rate> {
 }
 
 impl DaemonNode {
-    /// Looks at the clock, and applies limits that begin or end.
+    /// Checks the clock, and applies limits that begin or end.
     pub(super) fn watch_caps(&mut self, now: Instant) {
         if self.config.link.iter().all(|link| link.max_rate_up_at.is_empty()) {
             self.quotas.caps = CapsInForce::default();

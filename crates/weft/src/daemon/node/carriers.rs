@@ -1,4 +1,4 @@
-//! The node's side of TCP connections: what the paths show, and the decisions for engine and carrier thread.
+//! The node's side of TCP connections: the state of the paths, and the decisions for engine and carrier thread.
 
 use super::*;
 use crate::config::{TcpFallback, tcp_link_name};
@@ -82,7 +82,7 @@ impl DaemonNode {
         self.look_at_carriers(now);
     }
 
-    /// Returns what is known about each pair of a link and a peer that accepts TCP.
+    /// Returns the state of each pair of a link and a peer that accepts TCP.
     fn seen_paths(&self, now: Instant) -> Vec<Seen> {
         if self.config.peers.iter().all(|peer| peer.tcp.is_none()) {
             return Vec::new();

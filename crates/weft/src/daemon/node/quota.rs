@@ -1,4 +1,4 @@
-//! Links with a quota: their counts are looked at each second, and the engine learns what follows.
+//! Links with a quota. The node reads their counters each second, and passes the resulting limits to the engine.
 
 use super::caps::CapsInForce;
 use super::*;
@@ -42,14 +42,14 @@ impl QuotaKeeper {
 }
 
 impl DaemonNode {
-    /// Returns the quota of a link and what it has carried of it, if it has one.
+    /// Returns the quota of a link and its used part, if the link has a quota.
     pub(super) fn link_quota(&self, name: &str) -> Option<status::LinkQuota> {
         let link = self.config.link.iter().find(|link| link.name.value == name)?;
         let (quota, used_bytes) = (link.quota?, self.quotas.used(self.clock.unix_s(), link)?);
         Some(status::LinkQuota { used_bytes, limit_bytes: quota.bytes, is_daily: quota.per == QuotaPeriod::Day })
     }
 
-    /// Looks at the counters of links with a quota, and applies what follows.
+    /// Reads the counters of links with a quota, and applies the resulting limits.
     pub(super) fn watch_quotas(&mut self, now: Instant) {
         if self.config.link.iter().all(|link| link.quota.is_none()) {
             return;

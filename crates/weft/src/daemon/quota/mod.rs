@@ -1,4 +1,4 @@
-//! Quotas of links: the data that each link has carried in the present period, and what follows from it.
+//! Quotas of links: the data that each link has carried in the present period, and the resulting use of the link.
 //!
 //! Counts are those of the interfaces, because a provider counts all traffic, not only weft's. They go on while no node
 //! runs. Usage is kept for each period by its number, so that a clock that goes wrong for a while loses none.
@@ -106,7 +106,7 @@ impl Quotas {
         text
     }
 
-    /// Takes note of the interfaces' counters. Returns true if the standing of a link has changed.
+    /// Records the interfaces' counters. Returns true if the standing of a link has changed.
     ///
     /// `boot` identifies this boot of the machine, and `counter` returns the bytes that an interface has carried since
     /// it exists, in both directions.
@@ -140,7 +140,7 @@ impl Quotas {
         used.copied().unwrap_or(0)
     }
 
-    /// Returns what follows for a link whose quota is used up.
+    /// Returns the use of a link whose quota is used up.
     pub fn consequence(&self, link: &Link) -> Option<QuotaReached> {
         let usage = self.links.get(&link.name.value)?;
         link.quota.filter(|_| usage.standing == Standing::Reached).map(|quota| quota.reached)

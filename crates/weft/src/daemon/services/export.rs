@@ -1,8 +1,8 @@
 //! Export of flow records to a collector, on a thread of its own.
 //!
 //! The packet loop takes records from the engine and passes them in batches through a bounded channel. It never waits:
-//! while the channel is full, the records stay in the engine's queue, which counts what it loses. The thread owns the
-//! exporter and its socket, so a slow collector or a slow connection delays no packet.
+//! while the channel is full, the records stay in the engine's queue, which counts the records that it loses. The
+//! thread owns the exporter and its socket, so a slow collector or a slow connection delays no packet.
 
 mod records;
 mod socket;
@@ -73,7 +73,7 @@ struct ExportTotals {
     not_sent: AtomicU64,
 }
 
-/// Handle of the thread that exports. Dropping it makes the thread send what it has, and end.
+/// Handle of the thread that exports. Dropping it makes the thread send its records, and end.
 pub struct ExportHandle {
     settings: ExportSettings,
     work: SyncSender<ExportWork>,

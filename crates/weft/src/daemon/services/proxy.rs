@@ -219,7 +219,7 @@ impl ProxySupervisor {
     }
 }
 
-/// Copies the counters of the process into what is shown of it.
+/// Copies the counters of the process into its status.
 fn show(shown: &mut Shown, status: &ProxyStatus) {
     let counts = &status.counts;
     *shown = Shown {

@@ -64,7 +64,7 @@ fn name(verdict: FlowVerdict) -> &'static str {
     }
 }
 
-/// Returns why a flow has what it has.
+/// Returns the reason for a flow's treatment.
 fn why(view: &FlowView) -> String {
     let asked = view.record.asked;
     let by = view.rule.as_ref().map_or_else(|| "no rule matches".to_owned(), |rule| format!("rule {rule} matches"));
@@ -141,7 +141,7 @@ fn rule(rule: &FlowRule) -> QosRule {
     QosRule { name: rule.name.clone(), matches: matches(&rule.matches), class: rule.class.clone() }
 }
 
-/// Returns what a rule compares, as in the configuration.
+/// Returns the properties that a rule compares, as in the configuration.
 fn matches(of: &RuleMatch) -> String {
     let prefix = |of: &weft_flows::rules::FlowPrefix| format!("{}/{}", of.address, of.length);
     let ports = |of: &std::ops::RangeInclusive<u16>| match of.start() == of.end() {

@@ -26,7 +26,7 @@ pub struct Protected {
 }
 
 impl Protected {
-    /// Returns what a configuration protects.
+    /// Returns the table and the devices of the kill switch for a configuration.
     pub fn of(config: &Config) -> Protected {
         let devices = config.vpns.iter().map(|vpn| &vpn.device.value).chain([&config.tun.name]);
         let devices = devices.filter(|name| out::is_plain(name)).cloned().collect();

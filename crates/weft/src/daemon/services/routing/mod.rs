@@ -51,7 +51,7 @@ pub struct LearntSlice {
     pub outcomes: Vec<Option<LearntRefusal>>,
 }
 
-/// What the thread must know of the node.
+/// Data about the node that the thread needs.
 #[derive(Clone, Default)]
 pub struct RoutingSurroundings {
     /// Devices whose routes count.

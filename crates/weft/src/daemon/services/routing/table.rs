@@ -44,7 +44,7 @@ pub struct RoutedDevice {
 /// Name of a route.
 type RouteKey = (VpnId, IpAddr, u8);
 
-/// What the packet loop knows of a route.
+/// State of a route in the packet loop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum RouteStanding {
     /// It waits for the next slice.
