@@ -223,7 +223,7 @@ impl Bundle {
         self.way.is_some() && self.is_up && self.opening < MOST_OPENING && self.counts[lane as usize] < most(lane)
     }
 
-    /// Notes bytes that arrived by a lane now. Returns true if the other side could use another connection.
+    /// Records bytes that arrived by a lane now. Returns true if the other side could use another connection.
     ///
     /// The node that was called opens none, so the caller estimates the other side's sending rate from the bytes that
     /// arrive.
@@ -267,7 +267,7 @@ impl Bundle {
         self.least_rtt = least_rtt;
     }
 
-    /// Notes bytes that were sent now.
+    /// Records bytes that were sent now.
     pub fn on_sent(&mut self, now: Instant, bytes: usize) {
         self.window.1 += bytes as u64;
         let time = now - self.window.0;

@@ -1,8 +1,9 @@
-//! The door thread's loop: it accepts connections, judges their first bytes, and serves strangers.
+//! The accept thread's loop: it accepts TCP connections, checks their first bytes, and passes strangers to a web
+//! server.
 //!
-//! A connection whose greeting is valid goes to the carrier thread. Every other one is a web client's. Strangers are
-//! few at a time, and none may stay silent for long. A full door first drops the oldest stranger of the address with
-//! most.
+//! A connection whose greeting is valid goes to the carrier thread. Every other one is a web client's. The number of
+//! strangers is limited, and none may stay silent for long. At the limit, the loop drops the oldest stranger of the
+//! address with most connections.
 
 use crate::carrier::{Accepted, Handle, Order};
 use crate::greeting::{self, Verdict};
@@ -16,11 +17,11 @@ use std::os::fd::AsRawFd as _;
 use std::time::{Duration, Instant};
 use weft_io::wait::{Poller, Ready};
 
-/// Maximum number of connections that have not shown who they are.
+/// Maximum number of connections without a complete greeting.
 pub const MAX_UNKNOWN: usize = 128;
 /// Maximum number of web clients.
 pub const MAX_VISITS: usize = 256;
-/// Maximum time until a connection has shown who it is.
+/// Maximum time until a connection has sent its greeting.
 const LONGEST_UNKNOWN: Duration = Duration::from_secs(10);
 /// Maximum time for which a web client and its server may be silent.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
@@ -32,7 +33,7 @@ const ACCEPTS_PER_TURN: usize = 32;
 const AFTER_FAILURE: Duration = Duration::from_millis(50);
 
 const LISTENER: u64 = 0;
-/// Token of the first guest. Each has two, the second for the web server's socket.
+/// Poller token of the first connection. Each connection has two tokens, the second for the web server's socket.
 const FIRST: u64 = 16;
 
 /// Settings of the listening port.
@@ -138,7 +139,7 @@ impl DoorLoop {
         }
     }
 
-    /// Drops an unknown guest if there are too many.
+    /// Drops an unidentified connection if there are too many.
     fn make_room(&mut self) {
         let unknown = self.guests.iter().filter_map(|(token, guest)| match guest {
             Guest::Unknown { from, .. } => Some((*token, from.ip())),
@@ -214,7 +215,7 @@ impl DoorLoop {
     }
 }
 
-/// Returns the oldest guest of the address that has most.
+/// Returns the oldest connection of the address that has most.
 fn least_welcome(unknown: &[(u64, IpAddr)]) -> Option<u64> {
     let mut counts: BTreeMap<IpAddr, usize> = BTreeMap::new();
     unknown.iter().for_each(|(_, from)| *counts.entry(*from).or_default() += 1);

@@ -11,7 +11,7 @@ use std::os::fd::{AsFd as _, AsRawFd, RawFd};
 use std::time::{Duration, Instant};
 use weft_io::stream::{connect, tune};
 
-/// Unsent bytes below which the kernel reports that a connection has room. Tuned: a batch of 1 ms at 100 Mbit/s.
+/// Unsent bytes below which the kernel reports that a connection has space. Tuned: a batch of 1 ms at 100 Mbit/s.
 const LOW_WATER: u32 = 16_384;
 /// Maximum time for which sent data may stay unacknowledged. Tuned: an outage that a mobile link survives.
 const LONGEST_SILENCE: Duration = Duration::from_secs(6);

@@ -12,7 +12,7 @@ const ROOM: usize = 32_768;
 const NOT_FOUND: &[u8] =
     b"HTTP/1.1 404 Not Found\r\nContent-Type: text/plain\r\nContent-Length: 10\r\nConnection: close\r\n\r\nNot Found\n";
 
-/// Bytes on their way from one side to the other.
+/// Bytes in flight from one side to the other.
 #[derive(Default)]
 struct Waiting {
     bytes: Vec<u8>,

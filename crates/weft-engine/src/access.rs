@@ -61,7 +61,7 @@ impl HostAccess {
         }
     }
 
-    /// Notes a packet of a host here that leaves for a peer.
+    /// Records a packet of a host here that leaves for a peer.
     #[inline]
     pub fn on_leaving(&mut self, now: Instant, peer: PeerId, vpn: VpnId, packet: &IpView<'_>) {
         if let Some(gate) = &mut self.0 {

@@ -360,7 +360,7 @@ impl AlternateGroups {
         self.switch(primary, next);
     }
 
-    /// Notes the death of a primary in use. Soon after a return it doubles the next hold-down.
+    /// Records the death of a primary in use. Soon after a return it doubles the next hold-down.
     fn note_death(&mut self, now: Instant, primary: RouteId) {
         if let Some(Some(entry)) = self.routes.get_mut(usize::from(primary.0)) {
             let soon = now < entry.trusted_at;

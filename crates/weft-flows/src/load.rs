@@ -276,7 +276,7 @@ impl HeardLoads {
         HeardLoads { ports: BTreeMap::new(), most }
     }
 
-    /// Notes a report of a neighbour. Returns false if it is older than the one that is known, or the set is full.
+    /// Records a report of a neighbour. Returns false if it is older than the one that is known, or the set is full.
     pub fn insert(&mut self, now: Instant, peer: PeerId, report: LoadReport) -> bool {
         let key = (peer, report.port);
         let known = self.ports.get(&key).filter(|heard| heard.is_fresh(now));

@@ -88,7 +88,7 @@ struct World {
     is_up: bool,
     pushed: Sums,
     buffer: Vec<u8>,
-    /// Refusals on their way back: arrival and sequence number.
+    /// Refusals that are in flight to the exporter: arrival and sequence number.
     refusals: VecDeque<(Instant, u32)>,
     /// Time of the last message.
     last_sent: Instant,

@@ -56,7 +56,7 @@ fn records() {
     dir.write("home.toml", &(config + SETTINGS));
     let _hub = Daemon::start(&dir, "hub");
 
-    // In the first run nobody listens at the collector's port until the records are refused.
+    // In the first run no program listens at the collector's port until the records are refused.
     let home = start(&dir);
     let mut sent = send();
     wait_for("refusal", &dir, || status(&dir, "home")["flow_export"]["is_reachable"] == false);

@@ -1,5 +1,5 @@
-//! Requests in band over three nodes in transit, on a kernel: datagrams are lost, somebody forges requests, and signals are
-//! repeated and late.
+//! Requests in band over three nodes in transit, on a kernel: datagrams are lost, an attacker forges requests, and
+//! signals are repeated and late.
 //!
 //! Each node lowers a request to the rate that it can guarantee toward the next one. The middle one has the least.
 
@@ -103,7 +103,7 @@ fn inside_repeated() {
     let ends = [Message::Release, Message::Confirm, Message::Release].map(|message| signal(message, 2, 2));
     say(&key, ends.repeat(5));
     expect("end of the grant", 0.0);
-    // A late request is believed for 3 s, because nobody confirms it.
+    // A late request holds its rate for 3 s only, because no confirmation follows.
     say(&key, vec![signal(Message::Request, 2, 2); 5]);
     expect("late request", 2.0);
     expect("end of what nobody confirms", 0.0);

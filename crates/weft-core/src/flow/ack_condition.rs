@@ -100,7 +100,7 @@ impl AckConditioner {
         }
     }
 
-    /// Notes that the held segment was forwarded at the end of its wait.
+    /// Records that the held segment was forwarded at the end of its wait.
     pub fn on_released(&mut self) {
         self.held = None;
     }

@@ -174,7 +174,7 @@ fn a_path_that_swings_is_filled_soon_after_each_rise() {
     assert!(used[0].0 > 0.75 && mean > 0.93, "mean {mean:.3}; the least: {:#?}", &used[..4]);
 }
 
-/// What a burst has shown does not outlive the losses that follow.
+/// A capacity that was learnt from a burst does not outlive the losses that follow.
 ///
 /// A token bucket passes a burst at the link's rate and then only its own rate. It shows no queue.
 #[test]

@@ -76,6 +76,6 @@ pub struct FlowTotals {
     pub flows: usize,
     /// Counters since the start.
     pub table: TableCounters,
-    /// Records that nobody took in time, and whose bytes are therefore in no report.
+    /// Flow records that the exporter did not take in time. Their bytes are in no report.
     pub lost_records: u64,
 }

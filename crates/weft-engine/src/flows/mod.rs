@@ -132,7 +132,7 @@ impl Flowing {
         }
     }
 
-    /// Notes the path that carried a flow's last packet.
+    /// Records the path that carried a flow's last packet.
     pub fn set_path(&mut self, flow: Option<FlowRef>, path: PathSeen) {
         if let (Some(router), Some(flow)) = (&mut self.router, flow) {
             router.set_path(flow, path);
@@ -160,8 +160,8 @@ impl Flowing {
 
     /// Promises VPNs their rates toward a peer, in place of their earlier promises.
     ///
-    /// The caller has just given the queue of `given` its whole service, or those of all VPNs if it is `None`. It then
-    /// calls [`Flowing::promise_changes`]. `services` are sorted by VPN.
+    /// The caller has just given the queue of the VPN `given` its full service, or the queues of all VPNs if `given` is
+    /// `None`. It then calls [`Flowing::promise_changes`]. `services` are sorted by VPN.
     pub fn promise(&mut self, now: Instant, peer: PeerId, services: &[(VpnId, Service)], given: Option<VpnId>) {
         let (route, members) = (route_of(peer), [MemberId(peer.0.into())]);
         let is_named = |vpn: VpnId| {
@@ -280,7 +280,7 @@ impl Flowing {
         self.records.waiting.pop_front()
     }
 
-    /// Number of records that nobody took in time.
+    /// Number of flow records that the exporter did not take in time.
     pub fn lost_records(&self) -> u64 {
         self.records.lost
     }

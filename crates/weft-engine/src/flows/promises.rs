@@ -19,7 +19,7 @@ const ASSURED_PRECEDENCE: u8 = 8;
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct VpnPromise {
     service: Service,
-    /// True if the VPN's queue toward the peer has the whole service, not the one without the promise.
+    /// True if the VPN's queue toward the peer has the full service, not the one without the promise.
     is_kept: bool,
 }
 

@@ -194,7 +194,7 @@ impl Engine {
         self.accept(now, peer, shown);
     }
 
-    /// Makes a called peer a certified one, by the certificate that it has shown.
+    /// Makes a called peer a certified one, by the certificate that it has presented.
     ///
     /// # Errors
     /// Fails with the reason for which it does not become a peer.
@@ -212,7 +212,7 @@ impl Engine {
         Ok(())
     }
 
-    /// True if a peer has shown a certificate for its key that is valid now.
+    /// True if a peer has presented a certificate for its key that is valid now.
     pub(super) fn has_shown_good(&self, now: Instant, peer: PeerId) -> bool {
         let key = self.peers.get(usize::from(peer.0)).map(|peer| peer.config.public_key);
         let holds = |shown: &Certificate| {

@@ -144,7 +144,7 @@ impl Engine {
 
     /// Lets admission decide about the rates that the VPNs are promised toward a peer.
     ///
-    /// The queue of the VPN `given` has just got its whole service, or those of all VPNs if it is `None`.
+    /// The queue of the VPN `given` has just got its full service, or the queues of all VPNs if `given` is `None`.
     fn promise_rates(&mut self, now: Instant, peer: PeerId, given: Option<VpnId>) {
         if self.peers.get(usize::from(peer.0)).is_some_and(|of| self.is_present(of)) {
             self.hosts.flows.promise(now, peer, &self.vpns.services(peer), given);

@@ -84,7 +84,7 @@ impl PeerFacts {
 }
 
 impl Facts {
-    /// Notes a handshake that was sent.
+    /// Records a handshake that was sent.
     pub(super) fn on_called(&mut self, peer: PeerId, link: LinkId, remote: SocketAddr) {
         let pair = self.pair(peer, link, remote);
         pair.sent = pair.sent.saturating_add(1);
@@ -107,7 +107,7 @@ impl Facts {
         &mut pairs[at]
     }
 
-    /// Notes an error for the pairs of this link and address.
+    /// Records an error for the pairs of this link and address.
     fn on_error(&mut self, (link, remote): (LinkId, SocketAddr), error: impl Fn(&Pair) -> CameBack) {
         let Facts { peers, callers, .. } = self;
         for (_, _, peer) in callers.range((link, remote, PeerId(0))..=(link, remote, PeerId(u16::MAX))) {
@@ -121,7 +121,7 @@ impl Facts {
         self.peers.entry(peer).or_default().refused_stamp = Some((now, refused, by_peer));
     }
 
-    /// Notes an answered initiation of a peer without a session.
+    /// Records an answered initiation of a peer without a session.
     pub(super) fn on_answered(&mut self, now: Instant, peer: PeerId, source: SocketAddr) {
         let facts = self.peers.entry(peer).or_default();
         let before = facts.unfollowed.map_or(0, |(_, times, _)| times);

@@ -176,7 +176,7 @@ impl Engine {
         is_written.then_some(transmit)
     }
 
-    /// Notes that own datagrams leave on `transmit.link`. They were written for the link `path`.
+    /// Records that own datagrams leave on `transmit.link`. They were written for the link `path`.
     ///
     /// If relayed batches wait for a limited link, the next data of the path waits for its turn.
     pub(super) fn note_own(&mut self, now: Instant, path: LinkId, transmit: &Transmit) {

@@ -60,7 +60,7 @@ pub struct Intake {
 }
 
 impl Intake {
-    /// Notes that datagrams are read that arrived at `at` by a link. Each link has a socket.
+    /// Records that datagrams are read that arrived at `at` by a link. Each link has a socket.
     pub fn on_batch(&mut self, now: Instant, link: LinkId, at: Instant) {
         let round = now.as_nanos() / ROUND.as_nanos() as u64;
         if round != self.round {

@@ -1,7 +1,7 @@
 //! Calls nodes that are known by key and address, and removes unused ones.
 //!
-//! A called node becomes a peer once it has shown a valid certificate. Contacts that did not answer are left alone
-//! for a while. The initiator removes a peer that neither the overlay nor traffic has used for some time.
+//! A called node becomes a peer once it has presented a valid certificate. This node pauses before it calls a contact
+//! again that did not answer. The initiator removes a peer that neither the overlay nor traffic has used for some time.
 
 use super::Engine;
 use super::overlay::LOOK_INTERVAL;

@@ -75,7 +75,7 @@ impl Engine {
         }
     }
 
-    /// Notes that an owner did not answer at the address given for it.
+    /// Records that an owner did not answer at the address given for it.
     pub(super) fn on_owner_unreachable(&mut self, now: Instant, owner: NodeId) {
         if let Some(owners) = &mut self.overlay.owners {
             owners.directory.handle_unreachable(now, owner);

@@ -168,7 +168,7 @@ impl Peers {
         self.awake.next(start).or_else(|| self.awake.next(0))
     }
 
-    /// Notes that a peer has nothing to send until it changes or its deadline passes.
+    /// Records that a peer has nothing to send until it changes or its deadline passes.
     pub(crate) fn rest(&mut self, index: usize) {
         self.awake.clear(index);
     }
@@ -233,7 +233,7 @@ impl Peers {
         self.list.get_mut(index).map(|peer| &mut peer.output)
     }
 
-    /// Notes that a peer has nothing to write until it changes.
+    /// Records that a peer has nothing to write until it changes.
     pub(crate) fn all_written(&mut self, index: usize) {
         self.unwritten.clear(index);
     }

@@ -35,7 +35,7 @@ pub(super) struct Strangers {
 }
 
 impl Strangers {
-    /// Notes a call, and returns the event to report.
+    /// Records a call, and returns the event to report.
     pub(super) fn note(&mut self, now: Instant, source: SocketAddr, shown: Shown) -> Option<Event> {
         let list = &mut self.lists[usize::from(!matches!(shown, Shown::Key(_)))];
         let same = |entry: &StrangerEntry| entry.shown == shown && same_place(entry.source.ip(), source.ip());

@@ -70,7 +70,7 @@ impl Meetings {
         self.resting.contains_key(key)
     }
 
-    /// Notes the outcome of a call. Returns true if it is a new outcome for a configured contact.
+    /// Records the outcome of a call. Returns true if it is a new outcome for a configured contact.
     pub fn note(&mut self, now: Instant, key: PublicKey, outcome: Option<&Unmet>) -> bool {
         let contact = self.contacts.iter_mut().find(|(contact, _)| contact.public_key == key);
         let rest = if contact.is_some() { SHORT_REST } else { REST };

@@ -30,7 +30,7 @@ pub struct Overlaying {
     pub wake: Option<Instant>,
     pub look_at: Option<Instant>,
     pub meetings: Meetings,
-    /// Configured peers that have shown a certificate as well. Other configured peers get no overlay messages.
+    /// Configured peers that have also presented a certificate. Other configured peers get no overlay messages.
     pub members: BTreeSet<PeerId>,
 }
 

@@ -247,7 +247,7 @@ impl Health {
         self.probes
     }
 
-    /// Notes a datagram that asks for an answer. On an answering path it replaces a keepalive probe.
+    /// Records a datagram that asks for an answer. On an answering path it replaces a keepalive probe.
     pub fn on_traffic(&mut self, now: Instant, keepalive: Duration) {
         if self.answers() {
             self.probed_at = now;
@@ -255,7 +255,7 @@ impl Health {
         }
     }
 
-    /// Notes a probe that leaves now. A suspect path whose probes stayed unanswered goes down.
+    /// Records a probe that leaves now. A suspect path whose probes stayed unanswered goes down.
     pub fn on_probe_sent(
         &mut self,
         now: Instant,

@@ -487,7 +487,7 @@ impl Path {
         self.sent_packets.in_flight_bytes() < self.rate.in_flight_limit_bytes()
     }
 
-    /// Notes a datagram of `ip_bytes` bytes that leaves now under `number`.
+    /// Records a datagram of `ip_bytes` bytes that leaves now under `number`.
     pub fn on_sent(&mut self, now: Instant, number: u64, ip_bytes: u32, eliciting: bool, sent: Sent) {
         self.totals.sent_datagrams += 1;
         self.totals.sent_bytes += u64::from(ip_bytes);

@@ -20,7 +20,7 @@ impl Pacer {
         self.next <= now
     }
 
-    /// Notes that work arrives on an idle path. Idle time earns no credit.
+    /// Records that work arrives on an idle path. Idle time earns no credit.
     pub fn start(&mut self, now: Instant) {
         self.next = self.next.max(now);
     }

@@ -40,7 +40,7 @@ impl Proof {
         Proof { proven: None, doubt: Some(Doubt { credit: 0, first: None, ping_at: now }) }
     }
 
-    /// Notes that the path moves. `to` must be proven unless it was the last proven address.
+    /// Records that the path moves. `to` must be proven unless it was the last proven address.
     pub fn on_moved(&mut self, now: Instant, from: SocketAddr, to: SocketAddr) {
         if self.doubt.is_none() {
             self.proven = Some(from);
@@ -115,7 +115,7 @@ impl Proof {
         self.doubt.filter(|doubt| doubt.credit >= PING_BYTES).map(|doubt| doubt.ping_at)
     }
 
-    /// Notes that a ping is sent to the address.
+    /// Records that a ping is sent to the address.
     pub fn on_ping(&mut self, now: Instant) {
         if let Some(doubt) = &mut self.doubt {
             doubt.ping_at = now + PING_INTERVAL;

@@ -51,7 +51,7 @@ pub struct Sensing {
 }
 
 impl Sensing {
-    /// Notes data that leaves on the path. It ends the running train, whose result would be wrong.
+    /// Records data that leaves on the path. It ends the running train, whose result would be wrong.
     pub fn on_data(&mut self, now: Instant) {
         self.data_at = Some(now);
         self.running = None;
@@ -99,7 +99,7 @@ impl Sensing {
         Some((Chirp { train: running.number, index, of, sent_us: now.as_micros() as u32 }, bytes))
     }
 
-    /// Notes that a chirp left with this number of IP bytes.
+    /// Records that a chirp left with this number of IP bytes.
     pub fn on_left(&mut self, now: Instant, index: u8, bytes: u32) {
         if let Some(left) = self.running.as_mut().and_then(|running| running.left.get_mut(usize::from(index))) {
             *left = Some(Left { at: now, bytes });
@@ -151,7 +151,7 @@ pub struct HeardTrains {
 }
 
 impl HeardTrains {
-    /// Notes a chirp that arrived at `at`.
+    /// Records a chirp that arrived at `at`.
     ///
     /// Returns true if a train is to be reported now: it is complete, or the next one has begun.
     pub fn on_chirp(&mut self, at: Instant, chirp: &Chirp) -> bool {

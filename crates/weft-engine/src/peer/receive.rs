@@ -169,7 +169,7 @@ impl Peer {
             || self.paths.iter().any(has_path)
     }
 
-    /// Notes the source address of an initiation that was answered.
+    /// Records the source address of an initiation that was answered.
     ///
     /// `repeated` is true for a copy of the last initiation.
     pub fn on_handshake_from(&mut self, remote: SocketAddr, repeated: bool) {

@@ -134,7 +134,7 @@ impl Peer {
         while let Some(id) = self.paths[index].queues.take() {
             self.uncommit(id);
             if self.recovery.units.get(id).is_some_and(|u| u.refs > 1 && !u.repeating) {
-                // A copy is on its way by another path.
+                // A copy is in flight on another path.
                 self.recovery.units.release(id, cx.pool);
             } else {
                 self.recovery.lost.push(id);

@@ -72,8 +72,8 @@ impl Peer {
 
     /// Returns the capacity of these paths in inner packets. `of` gives each path's rate including headers.
     ///
-    /// With a copy on each path it is the rate of the fastest path. A slower path gets copies while it has room, and
-    /// bulk waits only while no path has room.
+    /// With a copy on each path it is the rate of the fastest path. A slower path gets copies while it has space, and
+    /// bulk waits only while no path has space.
     pub(super) fn inner_capacity<'a>(&self, paths: impl Iterator<Item = &'a Path>, of: impl Fn(&Path) -> Rate) -> Rate {
         let inner = |path: &Path| of(path).scaled(path.packet_share()).bps();
         let each = paths.map(inner);

@@ -35,7 +35,7 @@ impl Peer {
         now - self.session.busy_at < BUSY
     }
 
-    /// Notes a host's packet to or from the peer.
+    /// Records a host's packet to or from the peer.
     pub(super) fn note_packet(&mut self, now: Instant) {
         self.session.busy_at = now;
         self.session.watch.on_packet(now);

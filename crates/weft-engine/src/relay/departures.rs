@@ -149,7 +149,7 @@ impl Departures {
         }
     }
 
-    /// Notes that this node's own datagrams left by a link.
+    /// Records that this node's own datagrams left by a link.
     ///
     /// Returns the time at which its next data may leave if relayed batches wait.
     pub fn on_own(&mut self, now: Instant, link: LinkId, ip_bytes: u64) -> Option<Instant> {

@@ -39,7 +39,7 @@ impl Answer {
         Some(Signal { qttl: ttl.wrapping_sub(due.qttl), ..due })
     }
 
-    /// Notes the rates for the reverse direction with which the answer leaves.
+    /// Records the rates for the reverse direction with which the answer leaves.
     pub(super) fn offer(&mut self, signal: &Signal) {
         self.offered = signal.reverse;
     }

@@ -51,7 +51,7 @@ impl Asked {
         Some(signal)
     }
 
-    /// Notes the rates with which the flow's own request leaves.
+    /// Records the rates with which the flow's own request leaves.
     pub(super) fn offer(&mut self, signal: &Signal) {
         if matches!(signal.message, Message::Request | Message::Update) {
             self.offered = signal.forward;

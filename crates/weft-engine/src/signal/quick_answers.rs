@@ -43,7 +43,7 @@ impl QuickAnswers {
         self.flows.keys()
     }
 
-    /// Notes a request that was lowered to `rate`.
+    /// Records a request that was lowered to `rate`.
     ///
     /// Returns the flow of the SYN/ACK that will answer it, or `None` if this node does not answer.
     pub(super) fn on_request(

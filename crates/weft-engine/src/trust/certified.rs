@@ -26,7 +26,7 @@ pub struct Certified {
 pub struct Refusals(Vec<(PublicKey, Instant)>);
 
 impl Refusals {
-    /// Notes a refusal. Returns true if it must be reported.
+    /// Records a refusal. Returns true if it must be reported.
     pub fn are_news(&mut self, now: Instant, key: PublicKey) -> bool {
         self.0.retain(|(_, at)| now - *at < REPORT_INTERVAL);
         let is_new = self.0.len() < MAX_REFUSALS && !self.0.iter().any(|(known, _)| *known == key);

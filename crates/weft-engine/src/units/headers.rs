@@ -122,7 +122,7 @@ impl SentHeaders {
         Compressed { form: HeaderForm::Reference, ..compressed }
     }
 
-    /// Notes that a whole unit was delivered.
+    /// Records that a whole unit was delivered.
     pub fn confirm(&mut self, flow: FlowId, seq: FlowSeq) {
         if let Some(Some(sent)) = self.places.get_mut(place(flow))
             && (sent.flow, sent.seq) == (flow, seq)

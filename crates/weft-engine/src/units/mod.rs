@@ -180,7 +180,7 @@ impl Units {
         self.get(id).is_some_and(|u| !u.settled)
     }
 
-    /// Notes the size of the unit's datagram.
+    /// Records the size of the unit's datagram.
     pub fn note_sent(&mut self, id: UnitId, sent_bytes: u16) {
         if let Some(Some(unit)) = self.slots.get_mut(id.0 as usize) {
             unit.sent_bytes = sent_bytes;
@@ -193,7 +193,7 @@ impl Units {
         }
     }
 
-    /// Notes that a part arrived. Returns true if the whole unit has arrived now.
+    /// Records that a part arrived. Returns true if the whole unit has arrived now.
     pub fn part_arrived(&mut self, id: UnitId, part: Part) -> bool {
         let Some(Some(unit)) = self.slots.get_mut(id.0 as usize) else { return false };
         unit.arrived |= bits(&(part.first..part.end));
@@ -214,14 +214,14 @@ impl Units {
         unit.repeats
     }
 
-    /// Notes a lost part. Returns true if it causes a retransmission, at most once for all parts of one transmission.
+    /// Records a lost part. Returns true if it causes a retransmission, at most once for all parts of one transmission.
     pub fn part_lost(&mut self, id: UnitId, part: Part) -> bool {
         let Some(Some(unit)) = self.slots.get_mut(id.0 as usize) else { return false };
         let lost = bits(&(part.first..part.end)) & !unit.arrived;
         !unit.settled && lost != 0 && !core::mem::replace(&mut unit.repeating, true)
     }
 
-    /// Notes that the missing granules were sent. The next lost part causes a retransmission again.
+    /// Records that the missing granules were sent. The next lost part causes a retransmission again.
     pub fn parts_sent(&mut self, id: UnitId) {
         if let Some(Some(unit)) = self.slots.get_mut(id.0 as usize) {
             unit.repeating = false;

@@ -37,7 +37,7 @@ fn slow_and_fast(rng: &mut Rng) -> (Vec<Direction>, u64) {
     (links, fast_mbps)
 }
 
-/// Property: a link that comes up beside a slower one is used, although no traffic has shown its capacity.
+/// Property: a link that comes up beside a slower one is used, although no traffic has measured its capacity.
 ///
 /// The slow links' capacities are known by then, whatever the schedule.
 #[test]

@@ -1,4 +1,4 @@
-//! A low quantile of the rate that a bundle has shown, over a sliding window of samples.
+//! A low quantile of the measured rate of a bundle, over a sliding window of samples.
 
 use alloc::collections::{BTreeSet, VecDeque};
 use weft_units::{Duration, Instant, Rate};

@@ -116,7 +116,7 @@ pub enum AdmissionEvent<K> {
         /// Rate that is guaranteed now.
         to: Rate,
     },
-    /// The grant ended because nobody renewed it.
+    /// The grant ended because the flow did not renew it.
     Expired {
         /// The flow.
         flow: K,

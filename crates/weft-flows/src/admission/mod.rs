@@ -232,7 +232,7 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
         }
     }
 
-    /// Ends the grants that nobody renewed. It examines only those.
+    /// Ends the grants that were not renewed. It examines only those.
     pub fn expire(&mut self, now: Instant, events: &mut impl FnMut(AdmissionEvent<K>)) {
         while let Some((_, slot)) = self.expiries.first().copied().filter(|(at, _)| *at <= now) {
             let grant = &self.slots[slot as usize];

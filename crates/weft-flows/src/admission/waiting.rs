@@ -29,7 +29,7 @@ pub(super) struct WaitingIndex {
 }
 
 impl WaitingIndex {
-    /// Returns an empty pool. `seed` balances the treaps, so that nobody can choose ages that unbalance them.
+    /// Returns an empty pool. `seed` balances the treaps, so that an attacker cannot choose ages that unbalance them.
     pub(super) fn new(seed: u64) -> WaitingIndex {
         WaitingIndex { nodes: Vec::new(), free: Vec::new(), seed }
     }

@@ -148,7 +148,7 @@ impl AccessFilter {
         peer.map_or(Some(&self.own), |peer| self.peer_rows(peer))
     }
 
-    /// Notes a packet of a host here that leaves for `peer`, so that its answers may enter.
+    /// Records a packet of a host here that leaves for `peer`, so that its answers may enter.
     pub fn on_leaving(&mut self, now: Instant, peer: PeerId, vpn: VpnId, packet: &IpView<'_>) {
         let Some(key) = key_of(packet) else { return };
         let (ends, is_low) = FlowPair::of(vpn, &key);

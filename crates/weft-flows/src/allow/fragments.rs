@@ -40,7 +40,7 @@ impl AdmittedPackets {
         self.slots.get_mut(start..start + WAYS).unwrap_or_default()
     }
 
-    /// Notes whether the first fragment of a packet was let in.
+    /// Records whether the first fragment of a packet was let in.
     pub fn note(&mut self, now: Instant, packet: DividedPacket, is_admitted: bool) {
         let set = self.set(&packet);
         set.iter_mut().filter(|slot| slot.is_some_and(|(other, _)| other == packet)).for_each(|slot| *slot = None);

@@ -118,14 +118,14 @@ impl Exporter {
         self.named = 0;
     }
 
-    /// Returns the number of records for which there is room.
+    /// Returns the number of records for which there is space.
     ///
-    /// A flow that goes on keeps its counters while there is none, and its next record carries them.
+    /// A flow that continues keeps its counters while there is none, and its next record carries them.
     pub fn room(&self) -> usize {
         self.queue.room()
     }
 
-    /// Adds a record. Returns false if there is no room.
+    /// Adds a record. Returns false if there is no space.
     ///
     /// The record is then dropped, and the collector gets its counts in the statistics. The caller must not count it
     /// again.
@@ -224,7 +224,7 @@ impl Exporter {
         count
     }
 
-    /// Takes note that the collector's machine refused a message over UDP (ICMP port unreachable).
+    /// Records that the collector's machine refused a message over UDP (ICMP port unreachable).
     ///
     /// `sequence` is the sequence number in the refused message, which the error queue of the socket quotes
     /// (`IP_RECVERR`). All later messages count as refused too. Without it, only the last message does. The records are
@@ -251,19 +251,19 @@ impl Exporter {
         }
     }
 
-    /// Takes note that the stream to the collector is connected. The templates are sent first.
+    /// Records that the stream to the collector is connected. The templates are sent first.
     pub fn on_connected(&mut self, now: Instant) {
         self.collector = Collector::Reachable;
         self.sequence = 0;
         self.templates_at = now;
     }
 
-    /// Takes note that the collector's machine acknowledged all messages up to `number` (TCP).
+    /// Records that the collector's machine acknowledged all messages up to `number` (TCP).
     pub fn on_acknowledged(&mut self, number: u64) {
         self.queue.release_through(number);
     }
 
-    /// Takes note that the stream ended. Records that were not acknowledged are sent again on the next one.
+    /// Records that the stream ended. Records that were not acknowledged are sent again on the next one.
     pub fn on_closed(&mut self) {
         self.requeue(Some(0));
         self.collector = Collector::Closed;

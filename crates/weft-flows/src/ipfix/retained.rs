@@ -84,12 +84,12 @@ impl Retained {
         }
     }
 
-    /// Returns the number of records for which there is room.
+    /// Returns the number of records for which there is space.
     pub fn room(&self) -> usize {
         self.capacity - self.records.len()
     }
 
-    /// Adds a record. Returns false if there is no room. The record is then counted.
+    /// Adds a record. Returns false if there is no space. The record is then counted.
     pub fn push(&mut self, record: ExportRecord) -> bool {
         let fits = self.room() > 0;
         if fits {
@@ -122,7 +122,7 @@ impl Retained {
         self.messages.push_back(SentMessage { number, sequence, records, sent_at: now });
     }
 
-    /// Forgets the messages up to `number`: nobody refuses them any more.
+    /// Removes the messages up to `number`, because the collector can no longer refuse them.
     pub fn release_through(&mut self, number: u64) {
         while self.messages.front().is_some_and(|message| message.number <= number) {
             self.release_first();

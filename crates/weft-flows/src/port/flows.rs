@@ -41,7 +41,7 @@ pub(super) struct FlowState {
 }
 
 impl FlowState {
-    /// A flow that nobody has named: it belongs to the anonymous user and has no guarantee.
+    /// A flow for which the caller has set no user: it belongs to the anonymous user and has no guarantee.
     pub(super) const UNNAMED: FlowState = FlowState {
         fifo: PacketFifo::EMPTY,
         links: ListLinks::NONE,

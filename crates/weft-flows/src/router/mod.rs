@@ -172,7 +172,7 @@ impl FlowRouter {
         self.states.count(flow, direction, packets, bytes);
     }
 
-    /// Notes the path that carried a flow's last packet.
+    /// Records the path that carried a flow's last packet.
     pub fn set_path(&mut self, flow: FlowRef, path: PathSeen) {
         self.states.set_path(flow, path);
     }

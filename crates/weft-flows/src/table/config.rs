@@ -16,7 +16,7 @@ pub struct TableConfig {
     pub treatments: u16,
     /// Time without packets after which a flow ends.
     pub idle: Duration,
-    /// Time after which a flow that goes on is reported. `None` if it never is.
+    /// Time after which a flow that continues is reported. `None` if it never is.
     pub active: Option<Duration>,
     /// Number of flows of a user at which its new flow evicts one of its own.
     pub flows_per_user: u32,

@@ -35,7 +35,7 @@ impl FlowStates {
         self.wheel.next_work().map(|tick| Instant::from_millis(u64::from(tick) << TICK_BITS))
     }
 
-    /// Sets the time between two reports of a flow that goes on. A known flow takes it at its next timer.
+    /// Sets the time between two reports of a flow that continues. A known flow takes it at its next timer.
     pub fn set_active(&mut self, active: Option<Duration>) {
         self.config.active = active;
     }

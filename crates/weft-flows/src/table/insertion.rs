@@ -189,7 +189,7 @@ impl FlowStates {
         true
     }
 
-    /// Returns a record without a flow. It appends one if there is none and the reserved memory has room.
+    /// Returns a record without a flow. It appends one if there is none and the reserved memory has space.
     fn vacant_record(&mut self) -> Option<u32> {
         if let Some(record) = self.holders.vacant() {
             return Some(record);

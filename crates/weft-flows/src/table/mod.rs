@@ -220,12 +220,12 @@ impl FlowStates {
         true
     }
 
-    /// Notes the rate that a flow asked for.
+    /// Records the rate that a flow asked for.
     pub fn set_asked(&mut self, flow: FlowRef, asked: Rate) {
         self.change(flow, |cold| cold.asked = asked);
     }
 
-    /// Notes the path on which a flow was last seen.
+    /// Records the path on which a flow was last seen.
     pub fn set_path(&mut self, flow: FlowRef, path: PathSeen) {
         self.change(flow, |cold| cold.path = Some(path));
     }

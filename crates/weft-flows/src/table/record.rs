@@ -253,7 +253,7 @@ impl ColdRecord {
         same_addresses && (identity.label == 0 || self.labels[0] == identity.label)
     }
 
-    /// Notes the flow label of a direction.
+    /// Records the flow label of a direction.
     #[inline]
     pub fn set_label(&mut self, side: usize, label: u32) {
         // Labels rarely change, and a line that stays clean costs no write to memory.
@@ -273,7 +273,7 @@ impl ColdRecord {
         self.labels[side]
     }
 
-    /// Notes that counters of the hot record wrapped.
+    /// Records that counters of the hot record wrapped.
     #[cold]
     pub fn carry(&mut self, side: usize, packets: bool, bytes: bool) {
         self.packet_carries[side] += u32::from(packets);
@@ -308,7 +308,7 @@ impl ColdRecord {
         }
     }
 
-    /// Notes that everything was reported at `now`.
+    /// Records that everything was reported at `now`.
     pub fn set_reported(&mut self, hot: &mut HotRecord, now: Instant) {
         let kbps = |side| (self.achieved(hot, side, now).bps() / 1_000).min(u32::MAX.into()) as u32;
         self.achieved_kbps = [kbps(0), kbps(1)];

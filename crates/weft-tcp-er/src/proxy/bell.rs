@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsRawFd, RawFd};
 
-/// A wake-up signal. Several rings before the next [`Bell::clear`] count as one.
+/// A wake-up signal. Several signals before the next [`Bell::clear`] count as one.
 pub struct Bell(File);
 
 impl AsRawFd for Bell {
@@ -16,7 +16,7 @@ impl AsRawFd for Bell {
 }
 
 impl Bell {
-    /// Creates a bell that was not rung.
+    /// Creates a wake-up signal that is not set.
     ///
     /// # Errors
     /// Fails if no descriptor is available.
@@ -24,7 +24,7 @@ impl Bell {
         Ok(Bell(File::from(descriptors::event_descriptor()?)))
     }
 
-    /// Wakes the thread that waits for this bell.
+    /// Wakes the thread that waits for this signal.
     pub fn ring(&self) {
         // The write fails only if a previous wake-up is still unread.
         let _ = (&self.0).write(&1_u64.to_ne_bytes());

@@ -37,7 +37,7 @@ pub struct ResetConnections {
 }
 
 impl ResetConnections {
-    /// Takes note that the connection of this SYN was reset.
+    /// Records that the connection of this SYN was reset.
     pub fn insert(&mut self, now: Instant, syn: SynIdentity) {
         self.forget_old(now);
         if self.order.len() == KEPT {

@@ -34,7 +34,7 @@ fn plane(rng: &mut Rng, nodes: usize, degree: usize) -> BTreeMap<(usize, usize),
     links
 }
 
-/// Longest gap of a flow after a relay on its way died.
+/// Longest gap of a flow after a relay on its route failed.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct DeathGap {
     /// Longest time without a packet at the far end.
@@ -45,7 +45,7 @@ pub struct DeathGap {
     pub routes: usize,
 }
 
-/// Ends a relay on the way of a flow, `deaths` times, in an overlay of `nodes` nodes.
+/// Ends a relay on the route of a flow, `deaths` times, in an overlay of `nodes` nodes.
 ///
 /// The flow joins two nodes that do not reach each other directly. A node that died starts again.
 pub fn deaths(seed: u64, nodes: usize, deaths: usize) -> Vec<DeathGap> {

@@ -38,7 +38,7 @@ fn remoteness(id: NodeId, key: NodeId) -> (RingDistance, NodeId) {
     (id.distance_to(&key), id)
 }
 
-/// The fate of a packet if the state of the overlay did not change on its way.
+/// The fate of a packet if the state of the overlay did not change while it was in flight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Walk {
     /// The packet reaches this node, which considers itself the root, after this number of hops.

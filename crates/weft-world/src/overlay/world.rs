@@ -98,7 +98,7 @@ impl Ord for OverlayAgendaEntry {
     }
 }
 
-/// Nodes, numbered from zero, and the messages and packets on their way between them.
+/// Nodes, numbered from zero, and the messages and packets in flight between them.
 pub struct OverlayWorld {
     /// The network between the nodes.
     pub terrain: Terrain,

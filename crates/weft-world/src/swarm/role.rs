@@ -1,4 +1,5 @@
-//! Special nodes: a guest with a certificate, a second node with the same key, and a liar.
+//! Special nodes: a guest with a certificate of limited validity, a second node with the same key, and a node that
+//! sends false reports.
 
 use super::fault::{FaultKind, SwarmFault};
 use super::packet::host;

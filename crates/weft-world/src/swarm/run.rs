@@ -186,7 +186,7 @@ fn may_miss(plan: &Plan, talk: &Talk, sent: usize) -> usize {
     }
 }
 
-/// Checks that no packet is on its way, and that no node uses memory for one.
+/// Checks that no packet is in flight, and that no node uses memory for one.
 fn check_memory(world: &SwarmWorld<'_>) -> Result<(), Violation> {
     for (node, site) in world.sites.iter().enumerate() {
         let is_expelled = world.plan.expelled().is_some_and(|(guest, _)| guest == node);

@@ -64,7 +64,7 @@ pub(super) struct SocketDatagram {
     pub(super) source: SocketAddr,
     pub(super) tos: u8,
     pub(super) bytes: Vec<u8>,
-    /// True if the datagram was changed on its way or comes from a stranger.
+    /// True if the datagram was changed in flight or comes from a stranger.
     pub(super) tampered: bool,
     /// The sender, if the datagram is unchanged.
     pub(super) sender: Option<usize>,

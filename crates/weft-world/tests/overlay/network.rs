@@ -170,7 +170,7 @@ fn a_cut_leaves_what_the_way_over_the_relay_carries() {
     assert_eq!(names, ["ftp", "http"]);
 
     for cut in ["cut, direct", "cut, direct up"] {
-        // Packets that were on their way when the link fell silent still arrive.
+        // Packets that were in flight when the link fell silent still arrive.
         assert!(left_mbps(&fixed, cut) < 0.1, "{:?}", fixed.disturbances);
         assert!((2.4..4.0).contains(&left_mbps(&weft, cut)), "{:?}", weft.disturbances);
     }

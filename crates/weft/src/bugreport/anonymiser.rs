@@ -186,7 +186,7 @@ impl Anonymiser {
     }
 
     fn address_label(&mut self, ip: std::net::IpAddr) -> String {
-        // The unspecified address means `any`, and identifies nobody.
+        // The unspecified address means `any`, and identifies no machine.
         if ip.is_unspecified() {
             return ip.to_string();
         }

@@ -1,7 +1,7 @@
 //! The configuration in a report: an allow-list of keys whose values are shown.
 //!
-//! A key that is not on the list is shown as hidden, so that a key of a later version is safe until somebody adds it.
-//! Comments are never shown.
+//! A key that is not on the list is shown as hidden, so that a key of a later version is hidden until it is added to
+//! the list. Comments are never shown.
 
 use super::anonymiser::{Anonymiser, HIDDEN, NameKind};
 use toml::{Table, Value};

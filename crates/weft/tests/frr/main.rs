@@ -223,7 +223,7 @@ fn loops_are_refused_and_a_default_route_from_ospf_swallows_no_datagram_of_the_t
         let paths = status["peers"][0]["paths"].as_array().unwrap();
         assert_eq!(paths.iter().filter(|path| path["state"] == "good").count(), 2, "{status:#}");
 
-        // A route whose next hop only a learnt prefix leads to, and one whose next hop is nobody's.
+        // A route whose next hop is only within a learnt prefix, and one whose next hop belongs to no peer.
         for (prefix, hop) in [("10.77.0.0/16", "10.2.0.9"), ("10.78.0.0/16", "10.9.0.200")] {
             let route = ["-n", "home", "route", "add", prefix, "via", hop, "dev", "weft0", "onlink", "proto", "bgp"];
             assert!(common::inside::run(Command::new("ip").args(route)), "{prefix}");

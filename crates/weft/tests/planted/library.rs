@@ -139,7 +139,7 @@ fn sockets_replace_dead_ones_and_leave_those_in_use() {
     assert_eq!(mode(&path), 0o600);
 }
 
-/// Waits until nobody listens. A program that another test starts has a copy of the listener until it runs.
+/// Waits until no process listens. A program that another test starts has a copy of the listener until its `exec`.
 fn await_refusal(path: &Path) {
     let began = Instant::now();
     while files::connect(path).is_ok() {

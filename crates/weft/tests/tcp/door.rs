@@ -1,4 +1,4 @@
-//! The hub's TCP port: peers, web clients, strangers who send anything, and callers by a proxy.
+//! The hub's TCP port: peers, web clients, strangers that send random bytes, and callers through a proxy.
 
 use crate::common::inside::{or_again, within};
 use crate::line::{Line, LineSpec};

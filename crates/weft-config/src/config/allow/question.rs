@@ -9,7 +9,7 @@ use weft_flows::rules::FlowPrefix;
 use weft_session::Certificate;
 use weft_units::VpnId;
 
-/// A flow of which somebody asks whether it may enter.
+/// A flow that is checked against the rules of access.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AllowQuestion {
     /// The sender: its node, its groups, its address. What is left out comes from `[[peer]]`.

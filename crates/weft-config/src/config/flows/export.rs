@@ -30,7 +30,7 @@ pub enum ExportFormat {
 
 names!(ExportFormat { Ipfix = "ipfix", Netflow9 = "netflow9" });
 
-/// Time between two records of a flow that goes on, if none is set.
+/// Time between two records of a flow that continues, if none is set.
 ///
 /// *Standard*: the active time-out of most exporters, which collectors expect.
 const INTERVAL: Duration = Duration::from_secs(60);
@@ -52,7 +52,7 @@ pub struct ExportSettings {
     pub protocol: ExportProtocol,
     /// Format of the records.
     pub format: ExportFormat,
-    /// Time between two records of a flow that goes on.
+    /// Time between two records of a flow that continues.
     pub interval: Duration,
     /// Time after which the templates are repeated over UDP.
     pub template_interval: Duration,

@@ -34,7 +34,7 @@ pub const IN_USE: f64 = 0.8;
 ///
 /// Standard: BBR's gain of a probe.
 pub const MORE: f64 = 1.25;
-/// Factor on the capacity in an offer while no queue has shown the capacity yet.
+/// Factor on the capacity in an offer until a queue has made the capacity measurable.
 ///
 /// Standard: slow start.
 pub const MORE_AT_FIRST: f64 = 2.0;

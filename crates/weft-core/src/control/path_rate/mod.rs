@@ -256,14 +256,14 @@ impl PathRate {
         self.plateaus.end();
     }
 
-    /// Returns the learnt capacity, once a queue has shown it.
+    /// Returns the learnt capacity, or `None` until a queue has made it measurable.
     pub fn capacity(&self) -> Option<Rate> {
         self.confirmed.then(|| Rate::from_bps(self.capacity_bps as u64))
     }
 
     /// Returns the capacity that the controller works with.
     ///
-    /// It is the learnt one, or the rate at which the search starts until traffic has shown more.
+    /// It is the learnt one, or the rate at which the search starts until traffic has passed at a higher rate.
     pub fn expected(&self) -> Rate {
         Rate::from_bps(self.capacity_bps as u64)
     }

@@ -40,7 +40,7 @@ impl Engine {
         }
     }
 
-    /// Notes the routes to a peer that do not answer, although this node has opened them.
+    /// Records the routes to a peer that do not answer, although this node has opened them.
     fn doubt_silent_routes(&mut self, now: Instant, to: usize) {
         let (Some(peer), Some(mapping)) = (self.peers.get(to), self.overlay.mapping.as_mut()) else { return };
         let routes = &self.relaying.routes;

@@ -55,7 +55,7 @@ impl Engine {
         mapping.map.admit(now, label, key, certificate.encoded(), claims.may_relay, claims.not_after_unix_s)
     }
 
-    /// Returns the certificate that a member has shown.
+    /// Returns the certificate that a member has presented.
     fn certificate_of_member(&self, peer: PeerId) -> Option<Certificate> {
         if let Some(certificate) = self.trust.certificate_of(peer) {
             return Some(certificate.clone());

@@ -57,7 +57,7 @@ impl Engine {
         self.drive_overlay(now);
     }
 
-    /// Notes a handshake of a configured peer. The peer belongs to the network while it shows a valid certificate.
+    /// Records a handshake of a configured peer. The peer belongs to the network while it shows a valid certificate.
     pub(super) fn note_member(&mut self, now: Instant, peer: PeerId) {
         if self.overlay.is_on() && !self.is_dynamic(peer) && self.has_shown_good(now, peer) {
             self.overlay.members.insert(peer);

@@ -82,7 +82,7 @@ impl Probes {
         }
     }
 
-    /// Notes the answer to a ping, if it is one of these probes.
+    /// Records the answer to a ping, if it is one of these probes.
     pub fn on_answer(&mut self, now: Instant, token: u32) {
         let Some(at) = self.outstanding.iter().position(|probe| probe.token == token) else { return };
         let Some(probe) = self.outstanding.remove(at) else { return };

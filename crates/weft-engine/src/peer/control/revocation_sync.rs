@@ -29,7 +29,7 @@ impl RevocationSync {
         self.false_ones < MAX_FALSE && self.false_at.is_none_or(|at| now - at >= FALSE_APART)
     }
 
-    /// Notes a false revocation from the peer.
+    /// Records a false revocation from the peer.
     pub fn on_false(&mut self, now: Instant) {
         self.false_ones += 1;
         self.false_at = Some(now);

@@ -47,7 +47,7 @@ impl Watch {
         Watch { until: now + MOST, pace: PACE.max(shared), last: None, interval: EACH_PACKET }
     }
 
-    /// Notes a host's packet to or from the peer.
+    /// Records a host's packet to or from the peer.
     pub fn on_packet(&mut self, now: Instant) {
         self.until = (self.until.max(now) + EACH_PACKET).min(now + MOST);
         self.pace = PACE;

@@ -179,7 +179,7 @@ impl Output {
         self.states.get(usize::from(flow.0)).copied().flatten()
     }
 
-    /// Notes the state of the flow that has this number at the peer now.
+    /// Records the state of the flow that has this number at the peer now.
     pub fn set_state(&mut self, flow: FlowId, state: Option<FlowState>) {
         let at = usize::from(flow.0);
         if self.states.len() <= at {
@@ -193,7 +193,7 @@ impl Output {
         self.refused.get(usize::from(flow.0)).copied().unwrap_or(false)
     }
 
-    /// Notes whether rules of access dropped the flow's last packet.
+    /// Records whether rules of access dropped the flow's last packet.
     pub fn set_refused(&mut self, flow: FlowId, is_refused: bool) {
         let at = usize::from(flow.0);
         if self.refused.len() <= at && is_refused {

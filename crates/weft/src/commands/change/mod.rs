@@ -1,4 +1,5 @@
-//! Commands that change the configuration, on trial if that is asked.
+//! Commands that change the configuration, with `--confirm` on trial: the node undoes the change unless it is confirmed
+//! in time.
 //!
 //! The changed text goes to a file beside the configuration. The node runs it from there. Only when it is confirmed,
 //! or when no confirmation is asked, it replaces the configuration. A trial that nobody confirms, or that the node does

@@ -143,7 +143,7 @@ impl Fallback {
         }
     }
 
-    /// Notes that connections are open.
+    /// Records that connections are open.
     pub fn on_up(&mut self, now: Instant, link: LinkId, to: SocketAddr) {
         if let Some(attempt) = self.find(link, to) {
             attempt.stage = Stage::Up(now);
@@ -151,7 +151,7 @@ impl Fallback {
         self.next = Some(now);
     }
 
-    /// Notes that a call failed or all connections are closed. Returns the pause before the next call.
+    /// Records that a call failed or all connections are closed. Returns the pause before the next call.
     pub fn on_down(&mut self, now: Instant, link: LinkId, to: SocketAddr) -> Option<Duration> {
         self.next = Some(now);
         let attempt = self.find(link, to)?;

@@ -20,7 +20,7 @@ impl DaemonNode {
         if self.carriers.accepts() {
             let link = Carriers::accepted_link();
             let (name, mtu) = ("tcp".to_owned(), carriers::MTU);
-            // The node calls nobody by it.
+            // The node opens no connection over it.
             self.engine.handle_link(self.clock.now(), LinkEvent::Up { link, name, mtu, ipv4: false, ipv6: false });
         }
     }

@@ -35,7 +35,7 @@ impl DaemonNode {
         Ok(())
     }
 
-    /// Undoes a change that nobody confirmed in time.
+    /// Undoes a change that was not confirmed in time.
     pub(super) fn end_trial(&mut self, now: Instant) {
         if self.trial.next_timeout().is_some_and(|ends| ends <= now) {
             self.log.info(format_args!("the change was not confirmed: the configuration before it counts again"));

@@ -265,7 +265,7 @@ impl ExportThread {
             match self.inbox.try_recv() {
                 Ok(ExportWork::Records(mut batch)) => {
                     for record in batch.drain(..) {
-                        // The exporter counts a record for which it has no room.
+                        // The exporter counts a record for which it has no space.
                         self.exporter.push(record);
                     }
                     let _ = self.gives_back.try_send(batch);

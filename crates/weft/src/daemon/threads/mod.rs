@@ -1,4 +1,4 @@
-//! The threads of the process: their start, their heartbeats, and the reaction to a dead one.
+//! The threads of the process: their start, their heartbeats, and the reaction to the end of one.
 //!
 //! A thread that panics, ends with a reason or takes too long for one piece of work ends the process with a message
 //! that names the thread. A node with a missing part serves nobody, and its supervisor starts it again. The packet loop

@@ -1,8 +1,8 @@
 //! Lookups of endpoints past the machine's resolver, for a node whose machine asks through the tunnel.
 //!
-//! Without the tunnel nobody would find the hub, and without the hub there is no tunnel. So the daemon asks the DNS
-//! servers of the links itself, over each link that has a route to them. Its queries carry the tunnel's mark, which
-//! the kill switch accepts. They name the endpoints and nothing else.
+//! Without the tunnel the machine's resolver could not find the hub, and without the hub there is no tunnel. So the
+//! daemon asks the DNS servers of the links itself, over each link that has a route to them. Its queries carry the
+//! tunnel's mark, which the kill switch accepts. They name the endpoints and nothing else.
 
 mod message;
 

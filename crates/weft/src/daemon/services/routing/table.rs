@@ -280,7 +280,7 @@ impl RoutingTable {
         }
     }
 
-    /// Notes how the packet loop took a change of a slice. Returns true if it is a new refusal.
+    /// Records how the packet loop took a change of a slice. Returns true if it is a new refusal.
     pub fn on_outcome(&mut self, vpn: VpnId, change: &LearntChange, refused: Option<LearntRefusal>) -> bool {
         let key = (vpn, change.prefix.address, change.prefix.length);
         let Some(entry) = self.entries.get_mut(&key).filter(|entry| entry.standing == RouteStanding::Sent) else {
