@@ -107,13 +107,17 @@ fn kill_switch(config: &Config, at: &At<()>, report: &Report) {
     let has = |ipv6| config.default_routes().any(|(_, prefix)| prefix.address.is_ipv6() == ipv6);
     match (has(false), has(true)) {
         (false, false) => refuse(
-            "`kill-switch` needs a way out, and no peer has the prefix 0.0.0.0/0 or ::/0",
+            "`kill-switch` needs a default route to a peer, and no peer has the prefix 0.0.0.0/0 or ::/0",
             "add \"0.0.0.0/0\" and \"::/0\" to the `prefixes` of the peer that is the exit",
         ),
-        (false, true) => {
-            warn("IPv4 has no way out: `kill-switch` rejects it", "add \"0.0.0.0/0\" to the peer's `prefixes`")
-        }
-        (true, false) => warn("IPv6 has no way out: `kill-switch` rejects it", "add \"::/0\" to the peer's `prefixes`"),
+        (false, true) => warn(
+            "IPv4 has no default route to a peer: `kill-switch` rejects it",
+            "add \"0.0.0.0/0\" to the peer's `prefixes`",
+        ),
+        (true, false) => warn(
+            "IPv6 has no default route to a peer: `kill-switch` rejects it",
+            "add \"::/0\" to the peer's `prefixes`",
+        ),
         (true, true) => {}
     }
     if !config.tun.routes {

@@ -1,5 +1,5 @@
 //! Special nodes: a guest with a certificate of limited validity, a second node with the same key, and a node that
-//! sends false reports.
+//! sends arbitrary datagrams.
 
 use super::fault::{FaultKind, SwarmFault};
 use super::packet::host;

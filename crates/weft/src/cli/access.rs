@@ -16,7 +16,7 @@ Examples:
   weft access add desk --openvpn --out desk.ovpn          then: openvpn --config desk.ovpn
 
 Run it on the edge, whose configuration has [access]. The client's private key is printed and not stored.
-A running node lets the client in at once.")]
+A running node admits the client at once.")]
     Add(AddOptions),
     /// List the clients, and which of them are connected
     #[command(after_help = "Example:\n  weft access list --json | jq '.clients[] | {name, handshake_s_ago}'")]

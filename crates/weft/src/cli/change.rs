@@ -91,7 +91,7 @@ pub enum RulesCommand {
         #[command(flatten)]
         options: ChangeOptions,
     },
-    /// Say which rule matches a packet, and what its flow would ask for
+    /// Show which rule matches a packet, and the class and rates that its flow would get
     Test(TestedPacket),
 }
 
@@ -109,7 +109,7 @@ pub enum ClassesCommand {
         #[command(flatten)]
         options: ChangeOptions,
     },
-    /// Remove all that the file says about a class. One that came with weft is then as it came
+    /// Remove the settings of a class from the file. A built-in class then has its defaults
     Reset {
         /// Name of the class
         name: String,
@@ -119,7 +119,7 @@ pub enum ClassesCommand {
     },
 }
 
-/// A rule to add: what it compares, and what its flows get.
+/// A rule to add: the packets that it matches, and the treatment of their flows.
 #[derive(Args)]
 pub struct NewRule {
     /// Name of the rule

@@ -83,8 +83,8 @@ pub enum PeerCommand {
 Examples:
   weft peer reset hub
 
-Only root and the node's own user may run it. The node may then answer recorded handshakes of the peer once more; no
-session follows from that.")]
+Only root and the node's own user may run it. The node may then answer recorded handshakes of the peer once more. This
+opens no session.")]
     Reset {
         /// Name of the peer, as in `weft status`
         #[arg(value_name = "NAME")]

@@ -63,7 +63,7 @@ Examples:
   weft init --hub --exit                               nodes may also reach the Internet through it
   weft init --hub --endpoint 203.0.113.5:51900         behind a router that forwards this port, UDP and TCP
 
-It writes keys, a certificate and weft.toml to /etc/weft, and says which ports to open. The root key stays in /etc/weft/ca: with it,
+It writes keys, a certificate and weft.toml to /etc/weft, and prints the ports to open. The root key stays in /etc/weft/ca: with it,
 anyone can admit nodes to the network.")]
     Init(InitOptions),
     /// Invite a node to the network of this hub: print a code and wait until the node has joined
@@ -151,13 +151,14 @@ Examples:
   weft apply new.toml
   weft apply new.toml --confirm 60s                    undone after a minute, unless you run weft confirm")]
     Apply(ApplyArguments),
-    /// Keep the change that is on trial, and save it
+    /// Keep the change that was made with --confirm, and save it
     #[command(after_help = "Example:\n  weft confirm                        after: weft set … --confirm 60s")]
     Confirm(ConfirmArguments),
-    /// Undo the change that is on trial
+    /// Undo the change that was made with --confirm, without waiting for its time to pass
     #[command(after_help = "Example:\n  weft undo                           after: weft set … --confirm 60s")]
     Undo(Control),
-    /// Report what on this machine helps or hinders a node, and how routers can give the tunnel a queue of its own
+    /// Report properties of this machine that help or hinder a node, and router commands that give the tunnel a queue
+    /// of its own
     #[command(after_help = "\
 Examples:
   weft doctor
@@ -178,7 +179,7 @@ Exit status 3 if a node cannot run on this machine, or if the peer has no sessio
         #[arg(long)]
         json: bool,
     },
-    /// Collect what an issue needs: status, configuration, log, rules; without secrets, and by default without names
+    /// Collect data for an issue: status, configuration, log, rules. No secrets, and by default no names
     #[command(after_help = "\
 Examples:
   weft bugreport --output report.txt                  labels such as peer-1 and addr-3 replace names and addresses
@@ -274,29 +275,29 @@ Examples:
     /// Show links, paths, peers and the fastest flows live on the whole screen
     #[command(after_help = "\
 Examples:
-  weft top                            by key: a all, p paths, f flows, n node, q end
+  weft top                            keys: a all, p paths, f flows, n node, q quit
   weft top --once                     one page, without a terminal too")]
     Top(TopArguments),
-    /// Show what each flow, user and way out gets, and why: classes, guarantees, shares
+    /// Show the classes, guarantees and shares of each flow, user and egress port, and the reasons
     #[command(after_help = "\
 Examples:
-  weft qos                            all of it on the whole screen, by key
+  weft qos                            all views on the whole screen; keys change the view
   weft qos flows --top 10 --watch     the fastest flows, once a second
-  weft qos users                      whose flows they are
+  weft qos users                      the users and their traffic
   weft qos ports                      capacity, guarantees and delay toward each peer
-  weft qos why 10.9.0.2               why the flows of this host have what they have
+  weft qos why 10.9.0.2               why the flows of this host have their class and rates
   weft qos rules add web --class interactive protocol=tcp ports=443
   weft qos classes set voice guaranteed='100 kbit/s'
 
 Rules and classes are in the configuration: [[rule]] and [[class]].")]
     Qos(QosArguments),
-    /// Show what the rules of access dropped, or test whether a flow may enter
+    /// Show the packets that the rules of access dropped, or test whether a flow may enter
     #[command(
         args_conflicts_with_subcommands = true,
         after_help = "\
 Examples:
   weft acl                              rules, flows, dropped packets, the last of them
-  weft acl test laptop 10.9.0.1 tcp 22  may it enter, and by which [[allow]] table"
+  weft acl test laptop 10.9.0.1 tcp 22  whether it may enter, and by which [[allow]] table"
     )]
     Acl {
         /// Test; without one, show the counters.
@@ -341,7 +342,7 @@ Examples:
         #[command(flatten)]
         reading: Reading,
     },
-    /// Show measurements of the network: each path from here, and what relays report about their neighbours
+    /// Show measurements of the network: each path of this node, and the reports of relays about their neighbours
     #[command(after_help = "\
 Examples:
   weft sense --watch
@@ -363,7 +364,7 @@ Examples:
         #[command(flatten)]
         reading: Reading,
     },
-    /// Give a revocation to the running node; it ends its sessions with that key and informs all other nodes
+    /// Apply a revocation on the running node. The node ends its sessions with that key and informs all other nodes
     #[command(after_help = "Example:\n  weft revoke home.revoked      the file that `weft ca revoke` wrote")]
     Revoke {
         /// File of the revocation
@@ -375,7 +376,7 @@ Examples:
     /// Explain how the node forwards a flow: prefix, paths, queue, rate, and the next choice
     #[command(after_help = "\
 Examples:
-  weft explain 10.9.0.2                              how a packet to this address travels
+  weft explain 10.9.0.2                              the path of a packet to this address
   weft explain hub                                   the same, for a node's name
   weft explain 10.9.0.1:40000 10.9.0.2:80 tcp --json | jq '.paths[] | {link, takes_sparse, why}'
 

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct QosArguments {
-    /// View; without one, all views on the whole screen, by key.
+    /// View. Without one, all views on the whole screen; keys change the view.
     #[command(subcommand)]
     pub view: Option<QosView>,
     /// Control socket of the node.
@@ -18,7 +18,7 @@ pub struct QosArguments {
 /// Subcommands of `weft qos`.
 #[derive(Subcommand)]
 pub enum QosView {
-    /// Show the flows with the highest rates: what each asked for, and what it was granted
+    /// Show the flows with the highest rates: the request and the grant of each
     Flows {
         /// Number of flows to show
         #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -27,11 +27,11 @@ pub enum QosView {
         #[command(flatten)]
         reading: Reading,
     },
-    /// Show the users and what they send and receive together
+    /// Show the users, with the total traffic of each
     Users(Reading),
-    /// Show the way to each peer: capacity, guarantees, load and delay of each class
+    /// Show the egress port to each peer: capacity, guarantees, and load and delay of each class
     Ports(Reading),
-    /// Show the classes and what a flow of each gets, or change them
+    /// Show the classes, with the rates and delays of their flows, or change them
     #[command(
         args_conflicts_with_subcommands = true,
         after_help = "\
@@ -39,7 +39,7 @@ Examples:
   weft qos classes                                                      show them
   weft qos classes set voice guaranteed='100 kbit/s' --confirm 60s
   weft qos classes set control guaranteed='1 Mbit/s' precedence=15      a new one
-  weft qos classes reset voice                                          as it came
+  weft qos classes reset voice                                          back to its defaults
 
 Changes go to the file, with its comments, and to the running node."
     )]
@@ -73,7 +73,7 @@ Changes go to the file, with its comments, and to the running node."
         #[command(flatten)]
         reading: Reading,
     },
-    /// Say why flows have what they have
+    /// Explain why flows have their class, rates and path
     Why {
         /// Words of the flow as `weft qos flows` shows it: an address, a port, tcp or udp
         #[arg(required = true, value_name = "WORD")]

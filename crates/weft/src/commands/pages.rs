@@ -118,7 +118,7 @@ fn frame<T>(
     let below = lines.len().saturating_sub(place.from + count);
     let help = match problem {
         Some(problem) => format!("old state: {problem}"),
-        None => format!("{keys}view  j k space b scroll  q end  {below} lines below"),
+        None => format!("{keys}view  j k space b scroll  q quit  {below} lines below"),
     };
     text + &help.chars().take(width.saturating_sub(1)).collect::<String>() + "\x1b[K"
 }

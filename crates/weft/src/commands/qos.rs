@@ -91,7 +91,7 @@ fn flows(qos: &Qos) -> String {
         ]);
     }
     let Qos { flow_count, began, evicted, refused, .. } = qos;
-    let totals = format!("{flow_count} flows; {began} began, {evicted} made room, {refused} got no state\n");
+    let totals = format!("{flow_count} flows; {began} began, {evicted} evicted, {refused} refused\n");
     if table.is_empty() { format!("no flows\n{totals}") } else { format!("{table}\n{totals}") }
 }
 

@@ -33,7 +33,10 @@ fn a_good_one_is_well() {
 #[test]
 fn a_kill_switch_needs_a_way_out_that_it_can_protect() {
     let help = "add \"0.0.0.0/0\" and \"::/0\" to the `prefixes`";
-    refused(&config(GOOD, "\"10.9.0.2/32\""), &["weft.toml:7:1: error: `kill-switch` needs a way out", help]);
+    refused(
+        &config(GOOD, "\"10.9.0.2/32\""),
+        &["weft.toml:7:1: error: `kill-switch` needs a default route to a peer", help],
+    );
     for (more, expected) in [
         ("[exit]\n", "`kill-switch` rejects the packets that [exit] forwards"),
         (
@@ -52,8 +55,8 @@ fn a_kill_switch_needs_a_way_out_that_it_can_protect() {
 #[test]
 fn a_kill_switch_that_rejects_a_family_or_a_resolver_is_told() {
     for (prefixes, out, expected) in [
-        ("\"0.0.0.0/0\"", GOOD, "weft.toml:7:1: warning: IPv6 has no way out"),
-        ("\"::/0\", \"10.9.0.2/32\"", GOOD, "weft.toml:7:1: warning: IPv4 has no way out"),
+        ("\"0.0.0.0/0\"", GOOD, "weft.toml:7:1: warning: IPv6 has no default route to a peer"),
+        ("\"::/0\", \"10.9.0.2/32\"", GOOD, "weft.toml:7:1: warning: IPv4 has no default route to a peer"),
         (BOTH, "kill-switch = true", "weft.toml:7:1: warning: `kill-switch` without `dns`"),
     ] {
         let (status, message) = check(&config(out, prefixes));

@@ -95,7 +95,7 @@ const FAULTS: [Planted; 15] = [
         plant: "ip netns exec hub nft 'table ip filter { chain FORWARD { type filter hook forward priority 0; policy drop; }; }'",
         node: "hub",
         check: "firewall",
-        found: "chain `ip filter FORWARD` drops what it does not accept",
+        found: "chain `ip filter FORWARD` drops packets that it does not accept",
         mend: AsPrinted,
     },
     Planted {
@@ -122,7 +122,7 @@ s.bind((\"0.0.0.0\", 51900)); print(\"bound\", flush=True); time.sleep(50)' >tak
         node: "home",
         check: "state in ",
         found: "only 0 B are free",
-        mend: AsDescribed("delete what is not needed", "rm home.state/log"),
+        mend: AsDescribed("delete files that are not needed", "rm home.state/log"),
     },
     Planted {
         what: "a name without an address",

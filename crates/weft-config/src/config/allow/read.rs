@@ -71,7 +71,7 @@ fn test(mut section: Section<'_, '_>, report: &Report) -> Option<AllowTest> {
         _ => Err("it is `allow` or `deny`"),
     });
     let needed = [
-        ("from", "who sends: a node, groups, an address"),
+        ("from", "the sender: a node, groups, an address"),
         ("to", "whom: a node or an address"),
         ("protocol", "for example protocol = \"tcp\""),
         ("expect", "\"allow\" or \"deny\""),

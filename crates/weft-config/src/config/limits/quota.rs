@@ -35,7 +35,7 @@ pub enum QuotaReached {
     Backup,
     /// It is not used.
     Never,
-    /// The link is used as before. The log and `weft links` show that its quota is used up.
+    /// The link is used as before. The log and `weft status` show that its quota is used up.
     GoOn,
 }
 

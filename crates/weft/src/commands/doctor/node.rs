@@ -108,7 +108,7 @@ fn state(machine: &Machine, directory: &Path) -> Option<Check> {
     if free < LEAST_FREE {
         let verdict = if free < 1 << 20 { Verdict::Bad } else { Verdict::Warning };
         let found = format!("only {} are free on {mount}: stamps and revocations are not kept", bytes(free));
-        let help = format!("delete what is not needed: du -x -d 2 {mount} | sort -n | tail");
+        let help = format!("delete files that are not needed: du -x -d 2 {mount} | sort -n | tail");
         return Some(Check::new(name, verdict, found, help));
     }
     match access(existing, AccessFlags::W_OK | AccessFlags::X_OK) {
@@ -189,7 +189,7 @@ fn firewall(config: &Config) -> Option<Check> {
     let chain = closed_chain(&String::from_utf8_lossy(&output.stdout), &config.tun.name)?;
     let tun = &config.tun.name;
     let help = format!("nft insert rule {chain} iifname {tun} accept; nft insert rule {chain} oifname {tun} accept");
-    let found = format!("chain `{chain}` drops what it does not accept, and has no rule for {tun}");
+    let found = format!("chain `{chain}` drops packets that it does not accept, and has no rule for {tun}");
     Some(Check::new("firewall", Verdict::Warning, found, help))
 }
 

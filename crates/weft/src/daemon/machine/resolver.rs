@@ -104,7 +104,7 @@ fn say(restored: io::Result<bool>, log: Log) {
     match restored {
         Ok(true) => log.info("DNS: /etc/resolv.conf is as before"),
         Ok(false) => {}
-        Err(why) => log.error(format_args!("DNS: cannot put back /etc/resolv.conf: {why}")),
+        Err(why) => log.error(format_args!("DNS: cannot restore /etc/resolv.conf: {why}")),
     }
 }
 

@@ -36,7 +36,7 @@ impl DaemonNode {
         let changed = self.quotas.caps.change_to(caps);
         for link in changed.iter().filter_map(|at| self.config.link.get(*at)) {
             let rate = self.cap_now(link).map_or_else(|| "no limit".to_owned(), |rate| format!("at most {rate}"));
-            self.log.info(format_args!("link {}: {rate} now", link.name.value));
+            self.log.info(format_args!("link {}: rate limit by the time of day: {rate}", link.name.value));
         }
         if !changed.is_empty() {
             self.apply_quotas(now);

@@ -75,7 +75,7 @@ fn why(view: &FlowView) -> String {
         }
         FlowVerdict::Granted => format!("{by}; class {class} asks for {asked}, and the paths have it free"),
         FlowVerdict::Waits => format!(
-            "{by}; class {class} asks for {asked}, but so much has not been free: the flow has a part of the user's share, and waits"
+            "{by}; class {class} asks for {asked}, and this rate is not free: the flow has a part of the user's share, and waits"
         ),
         FlowVerdict::Preempted => format!(
             "{by}; its guarantee of {asked} went to a flow of a higher precedence than {}: it has a part of the user's share, and waits",

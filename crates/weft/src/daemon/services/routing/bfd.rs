@@ -128,7 +128,7 @@ impl BfdClient {
             let why = match pulse.resting(|| self.connect()) {
                 Ok(connection) => {
                     failed = None;
-                    self.log.info("bfd: connected to bfdd: weft senses for it");
+                    self.log.info("bfd: connected to bfdd: it uses weft's path states");
                     match self.serve(connection, pulse) {
                         Ended::Node => return Ok(()),
                         Ended::Connection(why) => why,
@@ -142,7 +142,7 @@ impl BfdClient {
             }
             let why = why.to_string();
             if failed.as_ref() != Some(&why) {
-                self.log.error(format_args!("bfd: {why}: bfdd senses by itself; tried again every second"));
+                self.log.error(format_args!("bfd: {why}: bfdd sends its own probes; weft connects again every second"));
                 failed = Some(why);
             }
             if pulse.resting(|| self.rest()) {
