@@ -95,7 +95,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_acts_is_written_out_and_all_else_stays() {
+    fn active_characters_are_escaped_and_others_stay() {
         assert_eq!(line("hub é 漢 \"\\"), "hub é 漢 \"\\");
         assert!(matches!(line("hub"), Cow::Borrowed(_)));
         assert_eq!(line("a\u{1b}[2Jb\nc\u{202e}\u{9b}"), "a\\u{1b}[2Jb\\nc\\u{202e}\\u{9b}");

@@ -202,7 +202,7 @@ fn only_clearly_better_routes_replace_others() {
 }
 
 #[test]
-fn what_is_in_doubt_is_used_only_if_nothing_else_is_there() {
+fn doubtful_links_are_used_only_without_an_alternative() {
     let mut graph = MemberGraph::default();
     (0..4).for_each(|node| graph.add_member(label(node), true));
     let edge = |rtt_us| MapEdge { rtt_us, jitter_us: 0, loss: 0.0, rate: None };

@@ -120,7 +120,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn what_went_in_came_out_or_was_dropped_or_waits(config in configs(), steps in steps()) {
+    fn each_unit_left_or_was_dropped_or_waits(config in configs(), steps in steps()) {
         for kind in KINDS {
             check(kind, config, &steps)?;
         }

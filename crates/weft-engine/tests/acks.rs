@@ -98,7 +98,7 @@ fn acknowledgments_do_not_wait_behind_each_other_on_a_narrow_way() {
 }
 
 #[test]
-fn whatever_is_news_arrives_once_and_in_order() {
+fn each_new_acknowledgement_arrives_once_and_in_order() {
     for seed in 0..40 {
         let mut rng = Rng::new(seed);
         let mut world = World::new(&[direction(1, 10, 0.0)], &Policy::default());

@@ -362,7 +362,7 @@ fn a_leased_line_and_calls_share_one_book() {
 }
 
 #[test]
-fn a_line_keeps_its_service_where_nobody_measures_the_paths() {
+fn a_leased_line_keeps_its_service_where_the_paths_are_not_measured() {
     let line = Service::LeasedLine { rate: Rate::from_mbps(4) };
     let mut world = world_with_vpn(direction(20, 10, 0.0), line, 0.5);
     assert_ne!(service_in_force(&world), line);

@@ -74,7 +74,7 @@ fn an_idle_peer_costs_the_same() {
 ///
 /// Their number grows with the square of the peers, up to a bound.
 #[test]
-fn what_a_relay_says_takes_a_small_part_of_its_time() {
+fn a_relays_reports_take_a_small_part_of_its_time() {
     let _alone = alone();
     let took = least(&mut ready(MANY, true), |star| star.run_for(Duration::from_secs(15)));
     let part = took.as_secs_f64() / 15.0;

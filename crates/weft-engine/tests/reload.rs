@@ -158,7 +158,7 @@ fn a_limit_of_the_inner_mtu_applies_and_goes() {
 }
 
 #[test]
-fn what_is_refused_changes_nothing() {
+fn a_refused_reload_changes_nothing() {
     let (mut world, peer) = running();
     let mut other = peer.clone();
     other.endpoints.clear();

@@ -271,7 +271,7 @@ fn a_peer_that_restarted_while_the_link_was_gone_is_called() {
 }
 
 #[test]
-fn what_a_path_is_for_is_told_until_it_arrives() {
+fn the_use_of_a_path_is_sent_until_it_arrives() {
     // A node that receives datagrams all the time does not probe, and a probe would repeat the frame.
     let talk = |world: &mut World, number: u64| {
         world.send(0, 4000, number, 100);

@@ -33,7 +33,7 @@ fn probes_find_another_way_with_weft_and_with_ospf() {
 }
 
 #[test]
-fn a_name_that_nobody_has_is_refused() {
+fn an_unknown_contender_is_refused() {
     let out = weft_lab(&["failover", "--only", "rip"]);
     assert!(out.status.code() == Some(1) && stderr(&out).contains("unknown contender `rip`"), "{}", stderr(&out));
 }

@@ -121,7 +121,7 @@ fn a_datagram_above_the_mtu_is_too_big() {
 }
 
 #[test]
-fn datagrams_nobody_fetches_are_counted() {
+fn unread_datagrams_are_counted() {
     in_namespace(|_| {
         let (from, mut to) = (bind("127.0.0.1"), bind("127.0.0.1"));
         let contents = pattern(60_000);

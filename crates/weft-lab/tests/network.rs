@@ -77,7 +77,7 @@ fn hosts_talk_over_routers_and_a_cut_is_silence() {
 }
 
 #[test]
-fn what_only_virtual_time_has_is_refused_by_name() {
+fn features_of_virtual_time_only_are_refused_by_name() {
     let refused = |text: &str| match run(text) {
         Err(LabError::Scenario(why)) => why,
         other => panic!("{other:?}"),

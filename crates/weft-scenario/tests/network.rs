@@ -316,7 +316,7 @@ fn a_flow_to_nowhere_is_refused() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_at_its_place() {
+fn impossible_values_are_refused_at_their_place() {
     let cases = [
         ("rate = \"155 Mbit/s\"", "rate = \"0 Mbit/s\"", "\"0 Mbit/s\"", "greater than zero"),
         ("peak = \"10 Mbit/s\"", "peak = \"0 bit/s\"", "\"0 bit/s\"", "greater than zero"),

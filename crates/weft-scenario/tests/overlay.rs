@@ -96,7 +96,7 @@ fn relays_and_routes_are_read_and_a_relay_needs_no_route_over_itself() {
 }
 
 #[test]
-fn who_loses_a_relay_loses_its_routes() {
+fn a_pair_that_loses_a_relay_loses_its_routes() {
     let mut network = good();
     network.remove_nodes("relay1");
     assert_eq!(network.nodes, ["a", "b", "relay0", "router"]);
@@ -137,7 +137,7 @@ fn a_wrong_tunnel_is_refused_at_its_place() {
 }
 
 #[test]
-fn what_an_overlay_cannot_carry_is_refused_where_it_is_asked_for() {
+fn settings_that_an_overlay_cannot_carry_are_refused_at_their_place() {
     let asks = "tcp = { congestion = \"explicit-rate\" }\noverlay = true";
     for (from, to, expected) in [
         ("to = \"b\"", "to = \"router\"", "flow `ftp` has an end at `router`, which has no `weft = true`"),

@@ -112,7 +112,7 @@ fn an_unknown_variant_or_app_is_told_with_the_nearest() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn impossible_scenarios_are_refused() {
     let cases = [
         ("warmup = \"15 s\"", "warmup = \"60 s\"", "shorter than the run"),
         ("repeats = 3", "repeats = 0", "at least one repeat"),

@@ -112,7 +112,7 @@ fn edges_and_vpns_are_read_whole() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_at_its_place() {
+fn impossible_values_are_refused_at_their_place() {
     let cases = [
         ("weight = 2", "weight = 0", "0\nhosts", "the weight is 0"),
         ("weight = 2", "weight = -1.5", "-1.5", "above 0"),

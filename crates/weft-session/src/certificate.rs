@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_not_signed() {
+    fn invalid_certificates_are_not_signed() {
         let bad = [
             Claims { name: "two words".to_owned(), ..claims() },
             Claims { not_after_unix_s: 99, ..claims() },

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_marked_is_not_new() {
+    fn marked_numbers_are_not_new() {
         let mut windows = ReceiveWindows::new(0);
         assert_eq!(windows.find_new(PATH, 0), Some(0));
         windows.mark(PATH, 0);

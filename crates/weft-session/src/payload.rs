@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_offered_is_refused() {
+    fn a_cipher_that_was_not_offered_is_refused() {
         assert_eq!(ResponseFields::decode(&answer(1).encode(), Cipher::ChaCha20Poly1305), None);
         assert_eq!(ResponseFields::decode(&answer(2).encode(), Cipher::Aes256Gcm), None);
     }

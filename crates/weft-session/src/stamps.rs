@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_told_counts_on_wherever_its_clock_is() {
+    fn a_node_with_a_reported_stamp_continues_above_it_for_any_clock() {
         let mut sent = SentStamps::default();
         assert_eq!(sent.next(7), Ok(7));
         assert_eq!(sent.next(7), Err(InitiateError::StampNotRising));

@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_what_is_read() {
+    fn a_written_contact_is_read_unchanged() {
         for count in [0, 1, MAX_LINKS] {
             let links: Vec<ClaimedLink> = (0..count as u32).map(link).collect();
             let mut out = [0; MAX_MESSAGE];

@@ -125,7 +125,7 @@ fn the_longest_certificate_fits_and_no_longer_one_is_made() {
 }
 
 #[test]
-fn what_makes_no_sense_is_neither_written_nor_read() {
+fn invalid_certificates_are_neither_written_nor_read() {
     let good = write(&some_claims());
     let refused = |at: usize, byte: u8| {
         let mut bytes = good.clone();
@@ -203,7 +203,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_read_has_one_encoding(
+    fn each_decoded_certificate_has_one_encoding(
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4), has_groups in any::<bool>(),
     ) {
         let names: &[&str] = if has_groups { &["a", "staff"] } else { &[] };

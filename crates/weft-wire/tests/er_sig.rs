@@ -207,7 +207,7 @@ proptest! {
 }
 
 #[test]
-fn what_was_put_in_can_be_taken_out() {
+fn an_inserted_signal_can_be_removed() {
     let pad = [1, 1, 1, 1];
     for (is_ipv6, options) in [(false, &[][..]), (false, &pad[..]), (true, &[][..])] {
         let bare = packet(is_ipv6, options);

@@ -349,7 +349,7 @@ fn reports_that_lie_are_refused() {
 }
 
 #[test]
-fn what_does_not_fit_leaves_no_trace() {
+fn a_message_that_does_not_fit_writes_nothing() {
     let mut out = [0; 9];
     let mut writer = FrameWriter::new(&mut out);
     writer.write(&Frame::Ping { token: 1 }).unwrap();

@@ -53,7 +53,7 @@ fn the_bytes_are_these() {
 }
 
 #[test]
-fn what_breaks_a_bound_is_refused() {
+fn values_beyond_a_bound_are_refused() {
     let long = [0; MAX_DETAILS + 1];
     let mut out = [0; 2 * MAX_MESSAGE];
     assert_eq!(OverlayMessage::Introduction { seq: 0, details: &long }.emit(&mut out), Err(WireError::Malformed));
@@ -83,7 +83,7 @@ fn query() -> impl Strategy<Value = Query> {
 
 proptest! {
     #[test]
-    fn what_was_found_arrives_as_far_as_there_is_room(
+    fn found_contacts_arrive_as_far_as_they_fit(
         query in query(),
         news: u8,
         nodes in prop::collection::vec((node_id(), prop::collection::vec(any::<u8>(), 0..=MAX_DETAILS)), 0..20),

@@ -100,7 +100,7 @@ fn the_bytes_are_these() {
 }
 
 #[test]
-fn what_breaks_a_bound_is_refused() {
+fn values_beyond_a_bound_are_refused() {
     let long = [0; MAX_BODY + 1];
     let mut out = [0; 2 * call::MAX_MESSAGE];
     let message = call::CallMessage { header: header(), number: 9, kind: CallKind::Answer, body: &long };

@@ -122,7 +122,7 @@ proptest! {
     ///
     /// The segments arrive with losses, retransmissions and duplicates.
     #[test]
-    fn what_sack_says_is_replaced_only_where_it_is_said_again(
+    fn sack_blocks_are_replaced_only_by_an_ack_that_repeats_them(
         base: u32, fates in prop::collection::vec((0..8_u8, 0..12_u32), 2..40)
     ) {
         let mut arrivals = Vec::new();

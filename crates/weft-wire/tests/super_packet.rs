@@ -161,7 +161,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_survives_is_what_was_sent(
+    fn delivered_segments_equal_the_sent_ones(
         flow in flows(),
         id in any::<u16>(),
         seq in any::<u32>(),

@@ -181,7 +181,7 @@ fn each_vpn_may_have_two_nodes_of_its_own_over_the_same_links() {
 }
 
 #[test]
-fn what_is_not_there_is_said() {
+fn missing_parts_are_reported() {
     let scenario = Scenario::parse(&format!("{LINKS}{BULK}congestion = \"vegas\"\n"), "t").unwrap();
     let traces = scenario.load_traces(None).unwrap();
     let default = |_: &weft_scenario::Variant| Ok(EngineSettings::default());
@@ -306,7 +306,7 @@ fn an_explicit_rate_and_measured_weights_follow_the_paths() {
 /// One path has a queue that appears and disappears while its rate doubles. The other is so long that TCP
 /// alone would begin with AIMD.
 #[test]
-fn who_goes_as_fast_as_told_fills_a_path_that_loses() {
+fn a_sender_at_the_granted_rate_fills_a_lossy_path() {
     for (delay_ms, loss, least_mbps) in [(5, 2, 70.0), (100, 5, 60.0)] {
         let text = format!(
             "name = \"t\"\nduration = \"5 s\"\nwarmup = \"3 s\"\n[[link]]\nname = \"a\"\nrate = \"100 Mbit/s\"\ndelay = \"{delay_ms} ms\"\n\

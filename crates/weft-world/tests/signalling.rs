@@ -32,7 +32,7 @@ fn the_least_of_three_routers_is_granted_and_the_rest_is_released() {
 }
 
 #[test]
-fn what_nobody_speaks_of_is_forgotten() {
+fn grants_without_signals_expire() {
     let mut network = scenario("paper-001-figure-2.toml");
     network.flows_mut("bulk").for_each(|flow| flow.stop = Duration::from_secs(5));
     for (seconds, booked) in [(20, 16), (45, 0)] {
@@ -93,7 +93,7 @@ fn an_overlay_grants_what_is_max_min_and_over_a_legacy_path_what_others_leave_of
 }
 
 #[test]
-fn a_connection_begins_as_fast_as_an_overlay_grants_and_slowly_where_somebody_takes_no_part() {
+fn a_connection_starts_at_the_overlays_grant_and_slowly_over_a_legacy_router() {
     let network = scenario("paper-001-quick-start.toml");
     let took = |run: &NetworkRun| {
         let first = run.transfers.first().unwrap();

@@ -16,7 +16,7 @@ fn the_first_seeds_are_clean() {
 ///
 /// This holds while it runs and after it ends. Its times and clocks differ between the seeds.
 #[test]
-fn a_second_node_with_its_key_shuts_nobody_out() {
+fn a_second_node_with_a_members_key_shuts_no_node_out() {
     for seed in [14, 64, 148, 176] {
         assert_eq!(run(seed).violation, None, "seed {seed}");
     }

@@ -38,7 +38,7 @@ fn node(dir: &Dir, root: &str, host: u8, contacts: &str) -> String {
 }
 
 #[test]
-fn what_was_left_outlives_the_nodes_that_keep_it() {
+fn a_stored_text_outlives_the_nodes_that_store_it() {
     if !has_tun() {
         return;
     }

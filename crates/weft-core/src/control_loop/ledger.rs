@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_late_was_not_lost() {
+    fn late_packets_are_not_lost() {
         let (mut ledger, mut egress) = (Ledger::default(), LoopEgress::default());
         let lost = |ledger: &mut Ledger, at, report: Option<LoopReport>| {
             report.and_then(|r| ledger.on_report(at, &r, Losses::Counted)).map_or(0, |n| n.lost_packets)

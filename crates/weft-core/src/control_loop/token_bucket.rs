@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_woken_late_loses_nothing_while_packets_wait() {
+    fn a_late_wake_up_loses_no_credit_while_packets_wait() {
         assert!(sent_when_woken_late(Duration::ZERO, 150) < 0.6, "the depth of one packet is not enough");
         for late_us in [0, 50, 150, 700] {
             let sent = sent_when_woken_late(Duration::from_millis(1), late_us);

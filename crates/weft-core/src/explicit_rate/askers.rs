@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_flow_sends_is_told_from_one_request_to_the_next() {
+    fn the_rate_of_a_flow_is_measured_between_two_requests() {
         let mut askers = Askers::new(2, 1);
         let at = Instant::from_millis;
         assert_eq!(askers.ask(at(0), 1, 5_000), Rate::ZERO);

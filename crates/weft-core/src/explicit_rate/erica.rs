@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn who_needs_less_leaves_it_to_the_others() {
+    fn a_flow_that_needs_less_leaves_the_rest_to_others() {
         let rates = settle(&[10e6], &[&[0], &[0], &[0]], &[1e6, f64::INFINITY, f64::INFINITY], 600);
         assert!((rates[0] - 1e6).abs() < 1e3 && (rates[1] / 4.5e6 - 1.0).abs() < 0.15, "{rates:?}");
         assert!((rates[1] / rates[2] - 1.0).abs() < 0.05, "{rates:?}");

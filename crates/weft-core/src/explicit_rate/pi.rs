@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn who_begins_shares_with_those_who_are_there() {
+    fn a_new_flow_shares_with_present_flows() {
         let initial = Rate::from_mbps(90);
         let mut law = PiRate::new(PiConfig::default(), initial, Instant::ZERO);
         assert_eq!(law.on_new_flow(Rate::ZERO), initial, "there is nobody");

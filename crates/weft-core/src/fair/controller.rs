@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_too_little_for_its_weight_gets_more() {
+    fn a_window_below_its_weight_grows() {
         let mut controller = WindowController::new(ControllerConfig { shared_events: true, ..CONFIG }, Instant::ZERO);
         let mut laws = windows(0.4);
         drive(&mut controller, &mut laws, [10, 10], [1.0, 4.0], 2_000);

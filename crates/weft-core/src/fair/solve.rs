@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_nobody_fills_costs_nothing() {
+    fn an_unfilled_link_costs_nothing() {
         close(&proportional(&[10.0, 1_000.0], &[&[0, 1], &[0]], &[1.0, 3.0]), &[2.5, 7.5]);
     }
 }

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_duplicate_never_waits() {
+    fn an_ack_that_is_no_duplicate_never_waits() {
         let news = [
             AckView { ack: 2_000, ..PLAIN },
             AckView { window: 501, ..PLAIN },

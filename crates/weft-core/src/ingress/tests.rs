@@ -41,7 +41,7 @@ fn drain(ingress: &mut Ingress<u32>, now: Instant, most: usize) -> Vec<IngressDe
 }
 
 #[test]
-fn who_has_most_waiting_gives_way_and_goes_on_afterwards() {
+fn the_vpn_with_the_longest_backlog_loses_packets_and_then_continues() {
     for (queue, control) in [(QueueKind::FqCodel, None), (QueueKind::DropTail, Some(window(1)))] {
         let mut ingress = Ingress::new(IngressConfig::default(), Rng::new(1));
         let profile = Arc::new(Profile { queue, ..Profile::clone(&profile(control)) });
@@ -108,7 +108,7 @@ fn where_the_way_on_is_short_a_promised_rate_is_kept_and_the_rest_shared() {
 }
 
 #[test]
-fn who_waits_for_a_report_holds_nobody_up_and_goes_on_with_it() {
+fn a_vpn_that_waits_for_a_report_delays_no_other_and_continues_with_it() {
     let mut ingress = Ingress::new(IngressConfig::default(), Rng::new(1));
     let vpns = [1.0, 1.0].map(|w| ingress.add(weight(w), profile(Some(window(4)))));
     for n in 0..10 {
@@ -127,7 +127,7 @@ fn who_waits_for_a_report_holds_nobody_up_and_goes_on_with_it() {
 }
 
 #[test]
-fn what_is_discarded_was_never_sent() {
+fn discarded_packets_do_not_count_as_sent() {
     let mut ingress = Ingress::new(IngressConfig::default(), Rng::new(1));
     let vpn = ingress.add(weight(1.0), profile(Some(window(2))));
     (0..5).for_each(|n| ingress.enqueue(ms(0), vpn, arrival(1_500), n, &mut |_| ()));
@@ -141,7 +141,7 @@ fn what_is_discarded_was_never_sent() {
 }
 
 #[test]
-fn who_waits_for_a_time_is_ready_then() {
+fn a_vpn_that_waits_for_a_time_is_ready_then() {
     let rate = Rate::from_bps(1_200_000);
     let config = AccumulationConfig { initial: rate, cap: rate, ..AccumulationConfig::default() };
     let law = LoopConfig::Accumulation(Arc::new(config));
@@ -169,7 +169,7 @@ fn a_loop_that_hears_nothing_asks() {
 }
 
 #[test]
-fn what_one_loses_all_of_the_pair_hear_of_if_they_shall() {
+fn losses_are_reported_to_all_loops_of_the_pair_if_configured() {
     for shared_events in [false, true] {
         let config = IngressConfig { shared_events, ..IngressConfig::default() };
         let mut ingress = Ingress::new(config, Rng::new(1));
@@ -257,7 +257,7 @@ proptest! {
     /// No packet leaves without credit. No VPN with packets and credit waits. Each VPN's packets leave in order, and
     /// none is forgotten.
     #[test]
-    fn nothing_leaves_without_credit_and_nobody_with_it_waits(deeds in deeds()) {
+    fn packets_leave_exactly_when_their_vpn_has_credit(deeds in deeds()) {
         let accumulation = AccumulationConfig { initial: Rate::from_mbps(2), ..AccumulationConfig::default() };
         let laws = [None, Some(window(4)), Some(window(2)), Some(LoopConfig::Accumulation(Arc::new(accumulation)))];
         let mut ingress = Ingress::new(IngressConfig::default(), Rng::new(1));

@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn what_chance_hits_is_marked_if_it_can_be_and_greed_is_not() {
+    fn random_early_drops_mark_ecn_capable_units_and_penalties_drop_them() {
         let mut q = Fred::new(config(RED), Rng::new(5));
         let (mut marked, mut dropped) = (0u64, 0u64);
         for n in 0..100_000u32 {

@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_marked_is_marked_instead() {
+    fn ecn_capable_units_are_marked_instead_of_dropped() {
         let (dropped, marked, q) = at_level(20, true, config(RED), 100_000);
         assert_eq!(dropped, 0);
         assert!((9_300..10_300).contains(&marked), "{marked}");

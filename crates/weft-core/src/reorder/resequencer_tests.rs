@@ -116,7 +116,7 @@ fn a_new_flow_starts_where_it_starts_with_a_short_grace() {
 }
 
 #[test]
-fn what_was_skipped_is_not_waited_for() {
+fn the_resequencer_does_not_wait_for_skipped_units() {
     let mut b = ResequencerBench::new();
     b.insert(0, A, 0);
     b.insert(1, A, 3);

@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_likely_to_be_late_is_so_for_urgent_units_alone() {
+    fn likely_lateness_counts_for_urgent_units_only() {
         let mut s = scheduler();
         let lossy = PathView { late_us: 20_000, ..path(100, 5) };
         let paths = [lossy, path(100, 10)];

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_long_packet_takes_is_no_queue_and_no_jitter() {
+    fn the_transmission_time_of_a_long_packet_is_no_queue_and_no_jitter() {
         let mut owd = OneWayDelay::default();
         for i in 0..40u32 {
             let taken = i % 2 * 3_000;

@@ -119,7 +119,7 @@ fn staggered(shared_events: bool, seed: u64, seconds: f64) -> (f64, f64) {
 }
 
 #[test]
-fn equal_windows_share_equally_whoever_came_first() {
+fn equal_windows_share_equally_in_any_order_of_arrival() {
     for shared_events in [false, true] {
         for seconds in [5.0, 15.0] {
             let runs: Vec<(f64, f64)> = (0..3).map(|seed| staggered(shared_events, seed, seconds)).collect();

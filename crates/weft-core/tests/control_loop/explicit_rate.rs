@@ -78,7 +78,7 @@ fn the_least_grant_on_the_way_counts() {
 }
 
 #[test]
-fn what_is_promised_comes_first_and_gives_way_in_proportion() {
+fn promised_rates_come_first_and_shrink_in_proportion() {
     let line = share(1.0, Service::LeasedLine { rate: Rate::from_mbps(6) });
     for (mbps, expected) in [(20.0, [9.1, 7.1, 3.1]), (10.0, [6.0, 3.5, 0.0])] {
         let flows = vec![
@@ -114,7 +114,7 @@ fn half_the_capacity_is_found_within_a_second_and_nothing_is_lost() {
 }
 
 #[test]
-fn who_was_idle_begins_with_little_and_who_comes_late_gets_its_share() {
+fn an_idle_flow_restarts_low_and_a_late_flow_gets_its_share() {
     let mut late = greedy(&[0], ms(20));
     late.busy = vec![(at(5.0), at(15.0)), (at(25.0), Instant::FAR_FUTURE)];
     let mut network = Network::new(vec![Link::new(20.0, ms(10), 100)], vec![greedy(&[0], ms(20)), late], 5);

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn who_sends_most_is_cut_to_what_others_have_while_the_node_is_behind() {
+    fn the_busiest_peer_is_cut_to_the_fair_share_while_the_node_is_behind() {
         let in_time = served(Duration::from_millis(4), [100, 3, 0]);
         assert_eq!(in_time, [100_000, 3_000, 0]);
         let behind = served(Duration::from_millis(6), [100, 3, 0]);
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_alone_is_served_however_far_the_node_is_behind() {
+    fn a_single_peer_is_served_however_far_the_node_is_behind() {
         assert_eq!(served(Duration::from_millis(50), [100, 0, 0]), [100_000, 0, 0]);
     }
 
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn idle_peers_leave_the_rest_to_who_has_use_for_it() {
+    fn idle_peers_leave_their_share_to_busy_ones() {
         // 4,000 idle peers take 20 of 100 units.
         let served = shared(100.0, &[300], 4_000);
         assert!(served[0] > 65.0, "{served:?}");
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_costs_nobody_anything() {
+    fn a_burst_costs_no_peer_a_datagram() {
         let mut intake = Intake::default();
         for ms in 0..10_000 {
             let now = NOW + Duration::from_millis(ms);

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_what_is_read() {
+    fn a_written_contact_is_read_unchanged() {
         for endpoints in [&[][..], &["192.0.2.1:51900"], &["[2001:db8::1]:1", "192.0.2.1:65535"]] {
             let contact = contact(endpoints);
             assert_eq!(Contact::decode(&contact.encode()), Some(contact));
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_called_at_an_address_of_no_node() {
+    fn no_call_goes_to_an_address_that_cannot_be_a_nodes() {
         let nowhere =
             ["0.0.0.0:1", "192.0.2.1:0", "127.0.0.1:1", "224.0.0.1:1", "255.255.255.255:1", "[::1]:9", "[ff02::1]:9"];
         for endpoint in nowhere {

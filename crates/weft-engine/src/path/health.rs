@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_used_again_is_probed_at_the_new_pace_at_once() {
+    fn a_path_in_use_again_is_probed_at_the_new_interval_at_once() {
         let now = Instant::from_millis(1000);
         let mut h = good(now);
         let (slow, asked) = (KEEPALIVE * 25, now + KEEPALIVE);

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_number_is_charged_as_well() {
+    fn datagrams_without_a_number_are_charged_too() {
         let now = Instant::ZERO;
         let mut proof = Proof::default();
         assert!(proof.charge(1_000) && proof.last_proven().is_none(), "a proven address costs nothing");

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_overdue_is_seen_to_now_and_then_until_it_is_answered() {
+    fn overdue_units_are_retransmitted_at_intervals_until_an_answer() {
         let (mut w, patience) = (Waiting::default(), Duration::from_millis(20));
         assert_eq!(w.overdue_at(patience), None);
         w.on_sent(0, Instant::from_millis(100));

@@ -82,7 +82,7 @@ mod tests {
     use weft_units::Rng;
 
     #[test]
-    fn each_label_has_one_owner_who_keeps_it() {
+    fn each_label_has_one_owner_that_keeps_it() {
         let mut rng = Rng::new(4);
         let mut labels = Labels::default();
         let mut peers: BTreeMap<PeerId, (Label, bool)> = BTreeMap::new();

@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_most_waiting_gives_way_and_counts_stay_right() {
+    fn the_peer_with_most_waiting_loses_batches_and_counts_stay_right() {
         let mut rng = Rng::new(3);
         let (mut pool, mut turns) = (Pool::new(Limits { small: 65_536, large: 0 }), Turns::default());
         let mut kept: BTreeMap<(u16, u16), u64> = BTreeMap::new();

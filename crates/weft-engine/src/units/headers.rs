@@ -276,7 +276,7 @@ mod tests {
     ///
     /// Units overtake each other by up to 800 ms. Flows share slots.
     #[test]
-    fn whatever_is_lost_or_late_every_header_comes_back() {
+    fn every_header_is_restored_despite_loss_and_delay() {
         let mut rng = Rng::new(9);
         let (mut sent, mut known, mut pool) = (SentHeaders::default(), KnownHeaders::default(), pool());
         let mut way: Vec<(u64, Unit, Vec<u8>, Compressed)> = Vec::new();

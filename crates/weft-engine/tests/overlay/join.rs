@@ -75,7 +75,7 @@ fn eight_nodes_each_of_which_knows_one_other_all_reach_each_other() {
 }
 
 #[test]
-fn who_dies_is_forgotten_and_found_again_when_it_is_back() {
+fn a_dead_node_is_removed_and_found_again_after_its_return() {
     let mut cloud = chain(5);
     cloud.run_for(ms(5_000));
     cloud.nodes[2].is_alive = false;
@@ -96,7 +96,7 @@ fn who_dies_is_forgotten_and_found_again_when_it_is_back() {
 }
 
 #[test]
-fn who_says_goodbye_is_forgotten_at_once() {
+fn a_node_that_says_goodbye_is_removed_at_once() {
     let mut cloud = chain(4);
     cloud.run_for(ms(5_000));
     cloud.nodes[1].engine.handle_command(cloud.now, weft_engine::Command::Close).unwrap();
@@ -223,7 +223,7 @@ fn a_contact_without_a_good_certificate_is_not_met_and_the_cause_is_told_once() 
 }
 
 #[test]
-fn who_is_revoked_is_met_no_more() {
+fn a_revoked_node_is_not_called_again() {
     let mut cloud = chain(4);
     cloud.run_for(ms(5_000));
     let revocation = root().revoke(&key(2), NOW_UNIX_S);
@@ -254,7 +254,7 @@ fn a_contact_that_does_not_answer_is_reported_and_met_when_it_does() {
 }
 
 #[test]
-fn who_was_met_for_a_while_is_let_go_when_nobody_wants_it() {
+fn an_unused_session_of_a_called_node_is_closed() {
     let mut cloud = Cloud::new();
     for node in 0..2 {
         cloud.add(certificate(node), &[]);

@@ -81,7 +81,7 @@ fn several_packets_wait_and_arrive_in_order() {
 }
 
 #[test]
-fn nobodys_address_is_told_as_unroutable_and_nothing_waits_for_ever() {
+fn an_unowned_address_is_reported_unreachable_and_no_packet_waits_for_ever() {
     let mut cloud = cloud();
     for round in 0..3 {
         for host in 0..100 {
@@ -93,7 +93,7 @@ fn nobodys_address_is_told_as_unroutable_and_nothing_waits_for_ever() {
 }
 
 #[test]
-fn who_goes_or_is_revoked_owns_nothing() {
+fn a_node_that_leaves_or_is_revoked_owns_nothing() {
     let mut cloud = cloud();
     let strangers = strangers(&cloud);
     let (asker, gone) = strangers[0];
@@ -114,7 +114,7 @@ fn who_goes_or_is_revoked_owns_nothing() {
 }
 
 #[test]
-fn who_has_anothers_prefix_by_certificate_is_refused_by_those_who_know_that_and_it_is_told() {
+fn a_certificate_with_another_nodes_prefix_is_refused_and_reported() {
     let mut cloud = cloud();
     let thief = cloud.nodes.len();
     let (entry, victim) = strangers(&cloud)[0];

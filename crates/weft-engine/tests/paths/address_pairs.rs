@@ -75,7 +75,7 @@ fn paths_stay_few_and_ids_are_used_again() {
 }
 
 #[test]
-fn what_is_not_tried_is_said() {
+fn untried_address_pairs_are_reported() {
     let mut draw = Draw::one_address_per_link(12, true);
     draw.is_ipv6 = vec![false; 8];
     draw.links.iter_mut().for_each(|link| link.reaches = vec![true; 8]);

@@ -28,7 +28,7 @@ fn assert_told(world: &World, why: &str) {
 }
 
 #[test]
-fn the_names_of_links_arrive_whatever_is_lost_and_whoever_restarts() {
+fn link_names_arrive_despite_losses_and_restarts() {
     for seed in 0..8 {
         let mut draw = Rng::new(seed);
         let loss = draw.below(40) as f64 / 100.0;

@@ -75,7 +75,7 @@ fn attacked(every: Duration, delay: Duration) -> (usize, usize, f64) {
 }
 
 #[test]
-fn who_replays_from_a_third_address_gets_three_times_what_he_sent_at_most() {
+fn a_replay_from_a_third_address_gets_at_most_three_times_its_bytes() {
     for (every, delay) in [(1_000, 300), (300, 200), (100, 50), (20, 100), (5, 20)] {
         let (injected, astray, _) = attacked(ms(every), ms(delay));
         assert!(injected > 0 && astray <= 3 * injected, "every {every} ms: {astray} of {injected} bytes");
@@ -262,7 +262,7 @@ fn calls_to_an_address_in_doubt_count_too() {
 
 /// Checks that relayed datagrams do not escape the limit, at a relay and at a node behind it.
 #[test]
-fn what_is_relayed_counts_too() {
+fn relayed_datagrams_count_against_the_limit() {
     let mut most = 0;
     for seed in 0..40 {
         let mut rng = Rng::new(seed);

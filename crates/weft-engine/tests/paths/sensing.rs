@@ -61,7 +61,7 @@ fn measured_weights_begin_with_what_trains_found() {
 }
 
 #[test]
-fn what_paths_carry_is_known_before_anything_was_sent() {
+fn path_capacity_is_known_before_data_is_sent() {
     let rate = |sense| {
         let mut world = World::new(&[direction(40, 10, 0.0), direction(10, 10, 0.0)], &Policy { sense, ..policy() });
         world.run_for(Duration::from_secs(30));

@@ -90,7 +90,7 @@ fn a_path_the_peer_gave_up_keeps_nothing() {
 }
 
 #[test]
-fn who_restarts_twice_in_a_row_is_called_twice() {
+fn a_peer_that_restarts_twice_is_called_twice() {
     let mut world = World::new(&[direction(20, 20, 0.0)], &Policy::default());
     world.run_for(ms(500));
     let established =
@@ -108,7 +108,7 @@ fn who_restarts_twice_in_a_row_is_called_twice() {
 }
 
 #[test]
-fn what_was_lost_waits_for_the_only_path_to_answer_again() {
+fn lost_units_wait_until_the_only_path_answers_again() {
     let mut world = World::new(&[direction(20, 30, 0.0)], &Policy::default());
     world.run_for(ms(500));
     for number in 0..600 {

@@ -38,14 +38,14 @@ fn held_bytes(world: &World) -> u64 {
 }
 
 #[test]
-fn who_holds_data_back_looks_again_soon() {
+fn a_node_that_holds_data_checks_again_soon() {
     let world = without_reports(one_too_many());
     let asked = world.nodes[0].next_timeout(world.now);
     assert!(asked.is_some_and(|at| at <= world.now + ms(5)), "at {:?}: {asked:?}", world.now);
 }
 
 #[test]
-fn what_a_link_brought_before_it_went_down_is_reported() {
+fn datagrams_that_arrived_before_a_link_went_down_are_reported() {
     let mut world = World::new(&[direction(20, 5, 0.0), direction(20, 15, 0.0)], &Policy::default());
     world.run_for(ms(700));
     world.send(0, BULK, 0, 64);
@@ -83,7 +83,7 @@ fn random_mesh(rng: &mut Rng) -> Mesh {
 
 /// Checks that no change of a relayed network leaves a node with work that it did not announce.
 #[test]
-fn whatever_routes_come_and_go_no_node_has_work_that_it_did_not_announce() {
+fn changes_of_routes_leave_no_node_with_unannounced_work() {
     for seed in 0..60 {
         let mut rng = Rng::new(seed);
         let mut mesh = random_mesh(&mut rng);

@@ -137,7 +137,7 @@ fn a_route_is_cut_alone() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_and_a_drill_ends_by_itself() {
+fn invalid_drills_are_refused_and_a_drill_ends_by_itself() {
     let mut mesh = diamond();
     let second = Duration::from_secs(1);
     let known = |error| matches!(error, Err(CommandError::UnknownLink(..) | CommandError::UnknownPeer(_)));

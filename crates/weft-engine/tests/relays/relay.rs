@@ -181,7 +181,7 @@ fn relays_see_nothing_of_what_they_pass_on() {
 }
 
 #[test]
-fn what_a_relay_loses_is_repeated() {
+fn losses_at_a_relay_are_retransmitted() {
     let mut mesh = Mesh::chain(1);
     mesh.run_for(Duration::from_secs(3));
     let mut rng = weft_units::Rng::new(5);
@@ -263,7 +263,7 @@ fn relays_stand_by_and_take_over_when_the_direct_way_falls_silent() {
 }
 
 #[test]
-fn nodes_that_nobody_can_call_meet_over_a_relay_they_both_called() {
+fn nodes_behind_nats_meet_over_a_relay_that_both_called() {
     // Each node initiates to the relay, and neither has an address of the other.
     let wires = [wire(A, B), wire(B, C)];
     let end = |other| Knows { direct: vec![B], routed: vec![(other, Vec::new())], is_relay: false };

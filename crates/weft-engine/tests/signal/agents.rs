@@ -64,7 +64,7 @@ fn one_direction_alone_is_asked_for_if_the_rule_says_so() {
 }
 
 #[test]
-fn what_matches_no_rule_is_left_alone() {
+fn flows_that_match_no_rule_stay_unchanged() {
     let mut world = world(&[direction(20, 5, 0.0)], |_, config| {
         config.rules.iter_mut().for_each(|rule| rule.ports = 443..=443);
     });
@@ -96,7 +96,7 @@ fn a_guarantee_is_within_what_may_be_reserved_and_both_together_within_the_bundl
 ///
 /// The first SYN has an option that the remote host sees, and the second has none. Requests become ever rarer.
 #[test]
-fn who_gets_no_answer_gives_up_and_the_flow_is_plain() {
+fn a_sender_without_answers_stops_asking_and_the_flow_is_plain() {
     let mut world = world(&[direction(20, 5, 0.0)], |_, _| {});
     world.nodes[1].set_signalling(world.now, None);
     let mut options = Vec::new();

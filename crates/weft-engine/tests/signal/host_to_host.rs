@@ -208,7 +208,7 @@ fn where_options_are_dropped_one_syn_is_late_and_the_next_is_not() {
 }
 
 #[test]
-fn who_asks_by_quick_start_is_answered_within_what_the_host_takes() {
+fn quick_start_requests_are_answered_within_the_hosts_limit() {
     use crate::routers::{quick, quick_syn};
     let mut pair = Pair::new([[100, 100], [20, 20]], |_, config| config.rules.clear());
     pair.pass_time(Duration::from_secs(1));
@@ -223,7 +223,7 @@ fn who_asks_by_quick_start_is_answered_within_what_the_host_takes() {
 }
 
 #[test]
-fn whatever_comes_it_holds() {
+fn properties_hold_for_random_packets() {
     let mut pair = Pair::new([[100, 100], [20, 20]], |_, _| {});
     let mut rng = Rng::new(5);
     pair.connect(4000);

@@ -40,7 +40,7 @@ fn ends_of_different_domains_do_not_hear_each_other() {
 }
 
 #[test]
-fn what_a_host_forges_is_left_alone_and_grants_nothing() {
+fn a_hosts_forged_signal_stays_unchanged_and_grants_nothing() {
     let mut world = world(&[direction(20, 5, 0.0)], |_, _| {});
     connect(&mut world, 4000);
     let (before, guaranteed) = (granted(&world, 1, 4000), status(&world, 0).peers[0].guaranteed);

@@ -60,7 +60,7 @@ fn a_sender_that_asks_is_granted_what_the_paths_carry() {
 }
 
 #[test]
-fn who_does_not_take_part_shows_in_the_difference() {
+fn a_router_without_quick_start_shows_in_the_ttl_difference() {
     let mut world = world(&[direction(20, 5, 0.0)], |node, config| {
         behind(node, config);
         config.quick_start = node == 1;
@@ -73,7 +73,7 @@ fn who_does_not_take_part_shows_in_the_difference() {
 }
 
 #[test]
-fn what_is_refused_late_of_another_connection_or_full_is_not_answered() {
+fn refused_late_foreign_and_excess_requests_are_not_answered() {
     let mut world = world(&[direction(20, 5, 0.0)], behind);
     let answer = |world: &mut World, packet: &[u8]| Response::of(&pass(world, 1, packet).remove(0));
     let refused = pass(&mut world, 0, &quick_syn(4001, quick(QuickRate::ZERO))).remove(0);

@@ -24,7 +24,7 @@ fn pass(world: &mut World, from: usize, packet: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn what_hosts_say_to_each_other_is_lowered_and_nobody_is_left_out() {
+fn requests_between_hosts_are_lowered_and_every_router_takes_part() {
     let mut world = world(&[direction(20, 5, 0.0), direction(30, 10, 0.0)], speaking);
     let asked = Rates { guaranteed: Rate16::floor(Rate::from_mbps(10)), ..greedy(Message::Request, 5).forward };
     let request = Signal { forward: asked, reverse: asked, ..greedy(Message::Request, 5) };
@@ -58,7 +58,7 @@ fn what_hosts_say_to_each_other_is_lowered_and_nobody_is_left_out() {
 }
 
 #[test]
-fn what_must_be_met_and_cannot_be_goes_on_as_a_rejection_and_comes_back() {
+fn a_strict_request_that_cannot_be_met_continues_as_a_rejection_and_returns() {
     let mut world = world(&[direction(20, 5, 0.0)], |_, config| config.rules.clear());
     let request = Signal { must_be_met: true, ..greedy(Message::Request, 5) };
     let heard = pass(&mut world, 0, &with_signal(&tcp(0, 4000, SYN, 0), request, Some(KEY)));

@@ -88,7 +88,7 @@ fn rates_of_their_own_divide_the_bundle() {
 /// Checks that a flow without a grant that fills the bundle takes only its own share, because the queue separates
 /// flows.
 #[test]
-fn who_keeps_to_no_grant_does_not_take_that_of_others() {
+fn a_flow_beyond_its_grant_does_not_take_that_of_others() {
     let mut world = world(&[direction(20, 5, 0.0), direction(30, 10, 0.0)], udp_rules);
     let carries = capacity(&world, 0);
     for tick in 0..4_000u64 {

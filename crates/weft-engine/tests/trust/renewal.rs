@@ -47,7 +47,7 @@ fn both_ends_are_back_within_a_second_and_packets_pass_again() {
 }
 
 #[test]
-fn who_cannot_call_is_called_again_soon() {
+fn a_peer_that_cannot_initiate_is_called_again_soon() {
     let configs = [0, 1].map(|node| {
         let mut config = config(node, 1, &Policy::default(), 1);
         if node == 1 {

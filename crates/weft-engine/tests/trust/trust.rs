@@ -93,7 +93,7 @@ fn exchange(mesh: &mut Mesh, a: usize, b: usize) {
 }
 
 #[test]
-fn homes_join_a_hub_that_was_told_of_nobody() {
+fn homes_join_a_hub_without_configured_peers() {
     let mut mesh = star(&[Some(certified(&claims(1))), Some(certified(&claims(2)))]);
     mesh.run_for(ms(2_000));
     assert!(has_session(&mesh, HUB, 1) && has_session(&mesh, HUB, 2));
@@ -165,7 +165,7 @@ fn a_name_or_a_prefix_claimed_twice_is_refused_and_nothing_changes() {
 }
 
 #[test]
-fn what_the_configuration_says_wins() {
+fn the_configuration_overrides_certificates() {
     // Home 1 is configured with another name and prefix than in its certificate. The claims of home 2 are configured
     // for another peer.
     let wires = [wire(HUB, 1), wire(HUB, 2)];
@@ -245,7 +245,7 @@ fn short_of(node: usize, seconds: u64) -> Claims {
 }
 
 #[test]
-fn who_is_gone_for_minutes_is_forgotten_and_may_come_again() {
+fn a_certified_peer_silent_for_minutes_is_removed_and_may_return() {
     let mut mesh = star(&[Some(certified(&claims(1)))]);
     mesh.run_for(ms(2_000));
     mesh.wires[0].cut = true;
@@ -261,7 +261,7 @@ fn who_is_gone_for_minutes_is_forgotten_and_may_come_again() {
 }
 
 #[test]
-fn an_old_initiation_of_who_is_gone_brings_nobody_back() {
+fn an_old_initiation_of_a_removed_peer_adds_no_peer() {
     let mut mesh = star(&[Some(certified(&claims(1)))]);
     mesh.seen = Some(Vec::new());
     mesh.run_for(ms(2_000));
@@ -328,7 +328,7 @@ fn a_revocation_holds_everywhere_within_two_seconds() {
 }
 
 #[test]
-fn who_was_away_learns_of_revocations_when_it_is_back() {
+fn a_returning_node_learns_of_revocations() {
     let mut mesh = chain();
     mesh.wires[1].cut = true;
     mesh.run_for(ms(3_000));
@@ -351,7 +351,7 @@ fn who_was_away_learns_of_revocations_when_it_is_back() {
 }
 
 #[test]
-fn what_was_revoked_before_a_restart_counts_and_is_told_to_others() {
+fn revocations_from_before_a_restart_count_and_are_sent_to_others() {
     let mut mesh = chain();
     let revoked = vec![root().revoke(&key(3), NOW_UNIX_S), RootKey::from_seed([98; 32]).revoke(&key(1), NOW_UNIX_S)];
     let now = mesh.now;
@@ -382,7 +382,7 @@ fn a_revoked_peer_is_met_with_silence_even_where_it_is_configured() {
 }
 
 #[test]
-fn what_the_root_has_not_signed_revokes_nobody() {
+fn a_revocation_without_the_roots_signature_has_no_effect() {
     let mut mesh = chain();
     mesh.run_for(ms(3_000));
     let forged = RootKey::from_seed([98; 32]).revoke(&key(3), NOW_UNIX_S);
@@ -397,7 +397,7 @@ fn what_the_root_has_not_signed_revokes_nobody() {
 }
 
 #[test]
-fn a_thousand_bogus_certificates_leave_no_trace_and_harm_nobody() {
+fn a_thousand_false_certificates_leave_no_state_and_harm_no_peer() {
     let mut mesh = star(&[Some(certified(&claims(1)))]);
     mesh.run_for(ms(2_000));
     for n in 0..1_000u32 {
@@ -439,7 +439,7 @@ fn a_home_that_restarts_has_its_place_again_at_once() {
 }
 
 #[test]
-fn who_claims_a_network_of_the_machine_is_refused_and_goes_where_it_comes_later() {
+fn a_peer_that_claims_a_network_of_the_machine_is_refused_or_removed() {
     let prefix = |address: [u8; 4], length| Prefix { address: address.into(), length };
     let site = prefix([192, 168, 1, 0], 24);
     let with_site = Claims { prefixes: vec![(inner(1).into(), 32), (site.address, site.length)], ..claims(1) };

@@ -169,7 +169,7 @@ fn release(hub: &mut Hub, way: usize, flows: u16, holes: u32) {
 }
 
 #[test]
-fn what_a_peer_saved_up_holds_up_nobody() {
+fn the_saved_credit_of_a_peer_delays_no_other_peer() {
     let mut rng = Rng::new(11);
     for round in 0..9 {
         let mut hub = Hub::new();
@@ -211,7 +211,7 @@ fn what_a_peer_saved_up_holds_up_nobody() {
 /// One peer fills buffers in every possible way while the daemon writes little. The other peer's packets must still
 /// pass in turn.
 #[test]
-fn buffers_are_taken_back_from_whoever_holds_most() {
+fn buffers_are_taken_from_the_peer_that_holds_most() {
     let mut rng = Rng::new(12);
     for way in 0..3 {
         let mut hub = Hub::new();

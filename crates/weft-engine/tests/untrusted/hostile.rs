@@ -144,7 +144,7 @@ fn forgeries_cost_nothing_and_get_no_answer() {
 }
 
 #[test]
-fn what_comes_twice_or_late_is_delivered_once() {
+fn duplicate_and_late_units_are_delivered_once() {
     let mut rng = Rng::new(1);
     let mut world = two_links();
     world.seen = Some(Vec::new());
@@ -322,7 +322,7 @@ fn a_black_hole_for_long_packets_is_survived() {
 }
 
 #[test]
-fn whatever_follows_a_goodbye_is_not_heard() {
+fn datagrams_after_a_goodbye_are_ignored() {
     let mut liar = Liar::new(1);
     liar.frames(0, &[Frame::Ping { token: 1 }]);
     liar.frames(
@@ -349,7 +349,7 @@ fn a_peer_opens_no_more_than_its_share_of_paths() {
 }
 
 #[test]
-fn an_authentic_liar_harms_nobody() {
+fn a_lying_peer_harms_no_other_peer() {
     for seed in 0..8 {
         let mut rng = Rng::new(u64::from(seed));
         let mut liar = Liar::new(seed);

@@ -274,7 +274,7 @@ fn units_in_parts_count_whole() {
 }
 
 #[test]
-fn what_the_egress_refuses_is_no_loss() {
+fn packets_that_the_egress_refuses_are_no_loss() {
     let foreign = "10.99.0.1".parse().unwrap();
     for law in [window(), accumulation(Rate::from_mbps(1_000))] {
         let mut world = world(&[direction(20, 10, 0.0)], &Policy::default(), &[(1, Service::BestEffort, law)]);
@@ -292,7 +292,7 @@ fn what_the_egress_refuses_is_no_loss() {
 ///
 /// Two more datagrams for every few packets would cost more than the loops.
 #[test]
-fn what_is_said_of_loops_that_hold_nothing_back_goes_in_company() {
+fn reports_of_idle_loops_share_datagrams() {
     let datagrams = |law: Option<LoopConfig>| {
         let tenants: Vec<_> = (0..40).map(|_| (1, Service::BestEffort, law.clone())).collect();
         let mut world = world(&[direction(100, 10, 0.0)], &Policy::default(), &tenants);

@@ -207,7 +207,7 @@ fn packets_outlive_a_short_outage_before_the_other_end_has_answered() {
 }
 
 #[test]
-fn what_waits_is_bounded_and_given_up_in_time() {
+fn waiting_packets_are_bounded_and_dropped_in_time() {
     let mut world = world([&[RED], &[RED]]);
     (0..2).for_each(|from| world.set(0, from, |link| link.cut = true));
     (0..1000).for_each(|number| send(&mut world, 0, RED, number));

@@ -80,7 +80,7 @@ fn over_commitments_are_released_by_the_confirmation() {
 }
 
 #[test]
-fn what_is_not_confirmed_is_forgotten_and_repeats_are_granted_once() {
+fn unconfirmed_grants_expire_and_repeated_requests_are_granted_once() {
     let mut link = link(50);
     for at in [0, 10, 20] {
         pass(&mut link, at, 1, &mut request(30.0, 0, 5));
@@ -128,7 +128,7 @@ fn a_victim_that_asks_again_is_granted_what_is_left() {
 }
 
 #[test]
-fn what_must_be_met_and_cannot_be_is_rejected_and_nothing_granted() {
+fn a_strict_request_that_cannot_be_met_is_rejected_and_grants_nothing() {
     let mut link = link(50);
     let mut signal = Signal { must_be_met: true, ..request(60.0, 0, 5) };
     let before = signal;

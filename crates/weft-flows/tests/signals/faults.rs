@@ -239,7 +239,7 @@ fn the_least_of_three_routers_is_granted_and_the_rest_released() {
 ///
 /// It sends a request with another nonce.
 #[test]
-fn only_a_tag_keeps_a_request_of_somebody_else_from_taking_the_grant() {
+fn only_a_tag_keeps_a_forged_request_from_taking_the_grant() {
     for key in [Some(KEY), None] {
         let mut net = Net::new(1, Faults::default(), &[(64, 10), (32, 6), (100, 8)], wish(1_000, 4));
         net.key = key;
@@ -265,7 +265,7 @@ fn a_router_that_takes_no_part_is_found_and_the_flow_is_plain() {
 }
 
 #[test]
-fn who_gets_no_answer_is_plain_after_three_requests_and_granted_when_one_is_heard() {
+fn an_unanswered_flow_is_plain_after_three_requests_and_granted_after_an_answer() {
     let faults = Faults { loss: 1.0, ..Faults::default() };
     let mut net = Net::new(1, faults, &[(64, 10)], wish(1_000, 8));
     net.run(Duration::from_secs(2));

@@ -137,7 +137,7 @@ impl Net {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
-    fn what_is_granted_is_max_min(
+    fn grants_are_max_min_fair(
         seed: u64,
         capacities in proptest::collection::vec(5e6..50e6f64, 3),
         loss in 0.0..0.2f64,

@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_arrived_since_comes_with_the_one_before() {
+    fn arrivals_are_returned_with_the_previous_count() {
         let at = |ms| ProbeArrival { sequence: ms, sent: Duration::ZERO, received: Duration::from_millis(ms) };
         let arrivals = ProbeArrivals::default();
         assert!(arrivals.since(Duration::ZERO).is_empty());

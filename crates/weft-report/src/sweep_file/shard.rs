@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_part_is_refused_with_what_would_be() {
+    fn a_wrong_shard_is_refused_with_an_example() {
         let why = |text: &str| text.parse::<Shard>().unwrap_err();
         assert_eq!(why("8/8"), "parts are counted from 0: the last of 8 is 7/8");
         assert!(["", "3", "-1/4", "0/0", "a/b"].iter().all(|text| why(text).contains("INDEX/COUNT")));

@@ -87,7 +87,7 @@ fn parts_joined_are_the_whole_byte_for_byte() {
 }
 
 #[test]
-fn what_is_not_one_whole_sweep_is_not_joined() {
+fn parts_that_do_not_make_one_sweep_are_not_joined() {
     let why = |parts: Vec<SweepFile>| SweepFile::merge(parts).unwrap_err().to_string();
     assert_eq!(why(vec![part(7, "0/3"), part(7, "2/3")]), "missing: 1/3");
     assert_eq!(why(vec![part(7, "0/2"), part(7, "1/2"), part(7, "1/2")]), "part 1/2 is present twice");

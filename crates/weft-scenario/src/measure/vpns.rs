@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_for_less_than_his_part_leaves_the_rest_to_others() {
+    fn a_vpn_below_its_share_leaves_the_rest_to_others() {
         let claim = |got, promised, asked| GoodputClaim { got, promised, weight: 1.0, asked };
         assert_eq!(due(&[claim(46.0, 0.0, f64::INFINITY), claim(46.0, 50.0, 46.0)]), [46.0, 46.0]);
         assert_eq!(due(&[claim(7.0, 4.0, f64::INFINITY), claim(3.0, 0.0, 15.0)]), [7.0, 3.0]);

@@ -76,7 +76,7 @@ fn ran(scenario: &Scenario, bonded: f64) -> RunResult {
 }
 
 #[test]
-fn what_is_not_clear_after_one_run_is_judged_by_all() {
+fn a_mix_undecided_after_one_run_is_judged_by_all_runs() {
     let text = SWEEP.replace("least", "repeats = 3\nclear-by = \"20 %\"\nleast");
     let sweep = Sweep::parse(&text, "s.toml").unwrap();
     for (first, later, runs, pass) in [

@@ -134,7 +134,7 @@ fn a_cut_swallows_everything() {
 }
 
 #[test]
-fn what_is_longer_than_the_mtu_vanishes() {
+fn packets_longer_than_the_mtu_are_dropped() {
     let mut link = link(LinkSpec { mtu: 1400, ..constant(0) });
     link.offer(ms(0), packet(0, 1401));
     link.offer(ms(0), packet(1, 1400));

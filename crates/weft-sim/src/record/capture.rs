@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_arrives_is_captured_the_same_each_time() {
+    fn equal_arrivals_make_equal_captures() {
         let once = capture(100).unwrap();
         // The sizes are those of section header, interface description, and 28 bytes of headers, 16 of mark and 32 of
         // block for each packet.

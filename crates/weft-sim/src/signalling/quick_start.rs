@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_all_routers_approved_is_used_and_reported() {
+    fn a_rate_that_all_routers_approved_is_used_and_reported() {
         let mut asker = asker();
         let mut option = option_of(asker.sign(Instant::ZERO, &SYN, u64::MAX));
         assert_eq!((option.function, option.rate), (Function::Request, QuickRate::new(9)));
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_asks_for_more_than_it_has_to_send_nor_twice() {
+    fn a_sender_asks_for_at_most_its_backlog_and_only_once() {
         let mut asker = asker();
         // Sending 10 kB in 100 ms takes 800 kbit/s.
         let option = option_of(asker.sign(Instant::ZERO, &SYN, 10_000));

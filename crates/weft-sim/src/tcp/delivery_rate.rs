@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_idle_application_sent_is_marked() {
+    fn segments_of_an_idle_application_are_marked() {
         let mut rate = DeliveryRate::default();
         rate.sent(at(0), true);
         rate.app_limited(1000);

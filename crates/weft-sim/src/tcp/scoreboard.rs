@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_is_found_in_order() {
+    fn waiting_segments_are_found_in_order() {
         let mut b = board(6);
         b.mark_lost(4);
         b.mark_lost(1);

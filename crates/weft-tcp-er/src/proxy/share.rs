@@ -28,7 +28,7 @@ mod tests {
     const ALL: u64 = u64::MAX;
 
     #[test]
-    fn who_needs_less_leaves_the_rest() {
+    fn a_connection_that_needs_less_leaves_the_rest_to_others() {
         assert_eq!(level(900, &mut []), 900);
         assert_eq!(level(900, &mut [ALL, ALL, ALL]), 300);
         assert_eq!(level(900, &mut [ALL, 100, ALL]), 400);

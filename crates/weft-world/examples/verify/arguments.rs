@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_refused_with_what_exists() {
+    fn an_unknown_argument_is_refused_with_the_valid_ones() {
         let error = |text| read(text).err().unwrap();
         assert!(error("lanes").contains("no topic `lanes`") && error("lanes").contains("topics: links"));
         assert!(error("").contains("topics: links"));

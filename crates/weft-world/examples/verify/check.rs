@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_figure_falls_short() {
+    fn a_check_without_a_figure_fails() {
         let bound = Bound::AtMost(20.0);
         assert!(!Check::new("c", None, bound, "ms").is_ok());
         assert!(!Check::new("c", Some(f64::NAN), bound, "ms").is_ok());

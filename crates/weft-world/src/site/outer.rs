@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_datagram_is_not_read() {
+    fn packets_other_than_datagrams_are_not_read() {
         let route = DatagramRoute { source: (Ipv4Addr::LOCALHOST, 1), destination: (Ipv4Addr::LOCALHOST, 2), tos: 0 };
         let mut sent = packet(&route, [NodeId(0), NodeId(1)], &[1]);
         sent.body = Body::Raw(Box::new([0x45, 0, 0]));

@@ -52,7 +52,7 @@ fn a_brownout_is_left_and_forgotten() {
 }
 
 #[test]
-fn loss_and_jitter_alarm_nobody() {
+fn loss_and_jitter_cause_no_false_alarm() {
     let outcome = quiet::run(1, 12, Duration::from_secs(1_800), 0.2, Duration::from_millis(50));
     assert_eq!(outcome.false_alarms, 0);
     let (sent, came) = outcome.packets;

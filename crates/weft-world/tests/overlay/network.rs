@@ -178,7 +178,7 @@ fn a_cut_leaves_what_the_way_over_the_relay_carries() {
 }
 
 #[test]
-fn an_overlay_in_which_nobody_relays_has_nothing_left() {
+fn an_overlay_without_relays_has_no_route_left() {
     let mut network = network(DETOUR, &event(8.0, "direct", "cut = \"both\"", 6.0));
     network.overlay.tunnels.clear();
     network.overlay.nodes.iter_mut().for_each(|node| node.is_relay = false);

@@ -39,7 +39,7 @@ fn every_prefix_is_found_from_every_node() {
 }
 
 #[test]
-fn who_moves_is_found_at_once_and_by_those_who_knew_where_it_was() {
+fn a_node_that_moves_is_found_at_once_also_by_nodes_with_its_old_address() {
     let mut estate = estate(2);
     for n in 1..20 {
         let (knew, new) = (estate.other_than(&[n]), estate.other_than(&[n]));
@@ -58,7 +58,7 @@ fn who_moves_is_found_at_once_and_by_those_who_knew_where_it_was() {
 }
 
 #[test]
-fn what_is_withdrawn_or_revoked_is_nobodys() {
+fn withdrawn_and_revoked_prefixes_have_no_owner() {
     let mut estate = estate(3);
     estate.world.withdraw(7);
     estate.world.revoke(8);
@@ -176,7 +176,7 @@ fn a_lying_root_hides_no_owner() {
 }
 
 #[test]
-fn who_has_a_prefix_by_an_older_certificate_keeps_it() {
+fn the_owner_with_the_older_certificate_keeps_a_prefix() {
     let mut estate = estate(20);
     estate.world.take_reports();
     estate.world.own(9, &[prefixes(9)[0], prefixes(5)[1]]);
@@ -194,7 +194,7 @@ fn who_has_a_prefix_by_an_older_certificate_keeps_it() {
 }
 
 #[test]
-fn who_shows_anothers_certificate_is_refused() {
+fn a_node_with_another_nodes_certificate_is_refused() {
     let mut estate = estate(21);
     let stolen = Registry::default().certify(estate.world.id(5), &prefixes(5), 0);
     let holders: Vec<u32> = estate.world.directory(5).unwrap().holders().map(|id| estate.world.node(id)).collect();

@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn strangers_and_who_was_put_out_get_no_answer() {
+    fn strangers_and_removed_clients_get_no_answer() {
         let mut gate = gate();
         assert_eq!(far([3; 32], 1).send(&mut gate, &packet(CLIENT, HOST)), (vec![], 0));
         let mut far = far([2; 32], 1);
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_configured_for_another_edge_gets_no_answer_and_is_counted() {
+    fn clients_of_another_edge_get_no_answer_and_are_counted() {
         let (mut gate, mut far) = (gate(), far([2; 32], 7));
         let other = PublicKey::from(Identity::from_secret([9; 32]).public_key().0);
         far.tunn = Tunn::new(StaticSecret::from([2; 32]), other, None, None, 5, None);
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn who_gets_a_cookie_moves_nobody() {
+    fn a_sender_with_a_cookie_moves_no_client() {
         let mut gate = gate();
         let mut buffer = [vec![0; 2_000], vec![0; 2_000]];
         let [first, second] = &mut buffer;

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn who_sends_all_sends_ipv6_too_and_asks_the_named_servers() {
+    fn a_client_with_a_default_route_sends_ipv6_too_and_queries_the_named_servers() {
         let key = Identity::from_secret([1; 32]);
         let client = Client { name: "phone".into(), address: [10, 9, 128, 2].into(), public_key: key.public_key() };
         let offer = ClientOffer {

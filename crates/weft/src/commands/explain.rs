@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_flow_is_refused() {
+    fn text_that_names_no_flow_is_refused() {
         for wrong in ["hub", "10.9.0.1 10.9.0.2 10.9.0.3", "10.9.0.2 ftp", "10.9.0.2:99999", "10.9.0.1 fd00::1"] {
             assert!(asked(wrong).is_err(), "{wrong}");
         }

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_come_to_who_asks_for_them() {
+    fn calls_reach_the_program_that_asks_for_them() {
         let mut platform = Platform::default();
         platform.on_event(CallEvent::Asked(asked(1)));
         let waiting = client(&mut platform, at(0));

@@ -287,7 +287,7 @@ mod tests {
         std::fs::remove_dir_all(&directory).unwrap();
     }
     #[test]
-    fn what_is_whole_in_damaged_state_is_kept() {
+    fn intact_lines_of_damaged_state_are_kept() {
         let directory = std::env::temp_dir().join(format!("weft-damaged-state-{}", std::process::id()));
         std::fs::create_dir(&directory).unwrap();
         let key = PublicKey([7; 32]);

@@ -69,7 +69,7 @@ fn the_link_by_which_a_call_got_furthest_names_the_cause() {
 }
 
 #[test]
-fn what_the_peer_itself_shows_comes_before_what_the_network_says() {
+fn evidence_from_the_peer_outranks_icmp_errors() {
     let stranger =
         |shown| Stranger { source: "192.0.2.1:7".parse().unwrap(), shown, times: 3, ago: Duration::from_secs(1) };
     let key = Identity::from_secret([7; 32]).public_key();

@@ -240,7 +240,7 @@ fn a_client_with_openvpn_reaches_what_is_behind_another_site_until_it_is_put_out
 }
 
 #[test]
-fn what_contradicts_the_rest_of_the_configuration_is_told() {
+fn contradictions_in_the_configuration_are_reported() {
     let dir = Dir::new();
     sites(&dir);
     let good = std::fs::read_to_string(dir.path("edge.toml")).unwrap();

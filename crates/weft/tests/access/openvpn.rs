@@ -69,7 +69,7 @@ fn logs(dir: &Dir) -> String {
 }
 
 #[test]
-fn who_sends_all_asks_the_named_servers_and_no_ipv6_leaves_beside_the_tunnel() {
+fn a_client_with_a_default_route_queries_the_named_servers_and_sends_no_ipv6_outside_the_tunnel() {
     if !is_possible() {
         return;
     }

@@ -23,7 +23,7 @@ fn a_good_one_is_well() {
 }
 
 #[test]
-fn what_is_missing_or_unknown_is_told_with_its_place() {
+fn missing_and_unknown_keys_are_reported_with_their_place() {
     says("", 1, &["signal.toml:1:1: error", "needs `[signal]`"]);
     says(
         "[signal]\nkey = \"signal.key\"\n",

@@ -170,7 +170,7 @@ fn unknown_members_and_missing_keys_are_told() {
 }
 
 #[test]
-fn the_table_of_routes_is_nobody_elses() {
+fn a_routing_table_belongs_to_one_vpn() {
     let with_table =
         |table: &str| with_vpn("members = {}\ntable = 1007").replace("[tun]\n", &format!("[tun]\ntable = {table}\n"));
     assert_eq!(check(&with_table("51901")), (0, String::new()));

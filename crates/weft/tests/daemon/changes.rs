@@ -63,7 +63,7 @@ fn a_class_changes_at_run_time_and_is_as_it_came_without_its_table() {
 }
 
 #[test]
-fn a_change_that_nobody_confirms_leaves_no_trace_and_a_confirmed_one_stays() {
+fn an_unconfirmed_change_leaves_no_trace_and_a_confirmed_one_stays() {
     let commands = r#"
         change qos rules add calls --class voice protocol=udp --confirm 3s; echo "tried: $?"
         echo "== trial"; in_force; same before.toml

@@ -6,7 +6,7 @@ use crate::common::{Dir, TWO_NODES, has_tun, on_two_nodes, script, stderr, stdou
 use std::fs;
 
 #[test]
-fn a_log_that_nobody_reads_holds_up_no_packet() {
+fn an_unread_log_delays_no_packet() {
     if !has_tun() {
         return;
     }
@@ -83,7 +83,7 @@ const STATE: &str = r#"
 "#;
 
 #[test]
-fn whatever_happened_to_its_state_a_node_has_its_session_within_ten_seconds() {
+fn a_node_with_damaged_state_has_a_session_within_ten_seconds() {
     let Some((dir, out)) = on_two_nodes(&[STATE, r#"
             mkdir -m 700 hub.state
             up hub; comes plain "its stamp"; cp -a home.state backup.state
@@ -144,7 +144,7 @@ fn two_nodes_with_one_key_are_named_at_both_ends() {
 }
 
 #[test]
-fn a_reset_forgets_a_peers_stamps_for_those_who_may_ask() {
+fn root_and_the_nodes_user_may_reset_a_peers_stamps() {
     let Some((_dir, out)) = on_two_nodes(&[STATE, r#"
             mkdir -m 700 hub.state; accepted 365
             up hub; logged hub "up, public key"; run hub peer reset home; echo "reset $?"

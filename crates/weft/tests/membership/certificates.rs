@@ -109,7 +109,7 @@ fn homes_join_by_certificate_and_the_revoked_one_is_gone_within_two_seconds() {
 }
 
 #[test]
-fn what_is_signed_is_shown_and_by_whom() {
+fn a_certificate_is_shown_with_its_signer() {
     let dir = Dir::new();
     let root = done(ca(&dir, &["init", "--out", "@ca"]));
     assert_eq!((mode(&dir.path("ca")), mode(&dir.path("ca/root.key"))), (0o700, 0o600));
@@ -140,7 +140,7 @@ fn what_is_signed_is_shown_and_by_whom() {
 }
 
 #[test]
-fn what_makes_no_sense_is_not_signed() {
+fn invalid_certificates_are_not_signed() {
     let dir = Dir::new();
     let key = dir.key("home.key");
     let sign = |rest: &[&str]| {
@@ -167,7 +167,7 @@ fn what_makes_no_sense_is_not_signed() {
 }
 
 #[test]
-fn what_is_anothers_is_not_signed_until_it_is_revoked() {
+fn another_nodes_name_or_prefix_is_signed_only_after_its_revocation() {
     let dir = Dir::new();
     done(ca(&dir, &["init", "--out", "@ca"]));
     let [home, other] = ["home.key", "other.key"].map(|name| dir.key(name));

@@ -181,7 +181,7 @@ fn a_contact_that_is_not_there_is_named_with_its_cause() {
 }
 
 #[test]
-fn what_makes_no_sense_is_told_with_its_place_and_the_fix() {
+fn invalid_settings_are_reported_with_place_and_fix() {
     let dir = Dir::new();
     let b = network(&dir);
     let good = std::fs::read_to_string(dir.path("a.toml")).unwrap();

@@ -154,7 +154,7 @@ fn certificate_commands_change_nothing_outside() {
 }
 
 #[test]
-fn commands_that_call_the_node_call_nobody_else() {
+fn commands_connect_to_no_socket_of_another_user() {
     let dir = Dir::new();
     dir.key("edge.key");
     fs::create_dir(dir.path("run")).unwrap();
@@ -177,7 +177,7 @@ fn a_link_to_a_socket_elsewhere_is_not_called() {
 }
 
 #[test]
-fn what_root_makes_is_for_the_directorys_owner() {
+fn files_that_root_creates_belong_to_the_directorys_owner() {
     if !is_root() {
         return say_if_not_root();
     }

@@ -60,7 +60,7 @@ fn no_operation_follows_what_is_planted_at_its_name() {
 }
 
 #[test]
-fn a_link_on_the_way_is_followed_only_where_nobody_else_could_plant_it() {
+fn a_symbolic_link_is_followed_only_where_no_other_user_can_create_it() {
     let dir = Dir::new();
     let outside = Outside::new(&dir);
     symlink(&outside.0, dir.path("link")).unwrap();
@@ -150,7 +150,7 @@ fn await_refusal(path: &Path) {
 }
 
 #[test]
-fn a_listener_that_accepts_nobody_is_not_waited_for() {
+fn the_client_does_not_wait_for_a_listener_that_accepts_no_connection() {
     let dir = Dir::new();
     let path = dir.path("socket");
     let (_listener, _file) = files::bind(&path, 0o600).unwrap();

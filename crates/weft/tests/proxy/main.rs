@@ -230,7 +230,7 @@ fn a_killed_proxy_resets_its_flows_and_leaves_nothing_behind() {
 }
 
 #[test]
-fn who_does_not_fit_goes_plain_and_who_is_refused_is_reset() {
+fn excess_connections_pass_unproxied_and_refused_ones_are_reset() {
     if !is_possible() {
         return;
     }
@@ -261,7 +261,7 @@ fn who_does_not_fit_goes_plain_and_who_is_refused_is_reset() {
 }
 
 #[test]
-fn what_a_rule_denies_is_reset_counted_and_logged_once() {
+fn a_denied_connection_is_reset_counted_and_logged_once() {
     if !is_possible() {
         return;
     }
@@ -332,7 +332,7 @@ fn legs_between_proxies_are_paced_at_their_share_of_what_the_paths_carry() {
 }
 
 #[test]
-fn what_the_paths_carry_is_shared_among_the_connections_of_all_workers() {
+fn path_capacity_is_shared_among_the_connections_of_all_workers() {
     if !is_possible() {
         return;
     }

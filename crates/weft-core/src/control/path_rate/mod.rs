@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn who_never_waits_for_the_path_still_sees_that_its_queue_grows() {
+    fn a_sender_below_the_path_rate_still_detects_a_growing_queue() {
         let initial = Rate::from_mbps(10);
         let mut control = PathRate::new(PathRateConfig { initial, ..PathRateConfig::default() });
         // Ten packets 2 ms apart, twice a second, as an ACK clock sends them, over 1 Mbit/s and 20 ms.

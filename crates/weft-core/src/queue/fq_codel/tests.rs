@@ -32,7 +32,7 @@ fn next(q: &mut FqCodel<u32>, at: u64) -> Option<Dequeued<u32>> {
 }
 
 #[test]
-fn who_is_passed_over_keeps_the_others_from_nothing_and_loses_nothing() {
+fn a_held_flow_delays_no_other_flow_and_loses_no_turn() {
     let mut q = filled(QueueConfig::default(), &[(1, 1_000, 50), (2, 1_000, 50), (3, 1_000, 50)]);
     let mut served = [0u32; 4];
     for turn in 0..90 {

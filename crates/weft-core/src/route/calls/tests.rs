@@ -53,7 +53,7 @@ fn a_call_is_repeated_ever_later_and_then_given_up() {
 }
 
 #[test]
-fn what_is_asked_and_what_waits_is_bounded() {
+fn open_and_waiting_calls_are_bounded() {
     let (overlay, now) = (alone(), Instant::ZERO);
     let mut calls = Calls::new(1, Rng::new(2));
     let too_long = [0; MAX_BODY + 1];

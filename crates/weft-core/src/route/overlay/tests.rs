@@ -100,7 +100,7 @@ fn nodes_find_each_other_through_any_that_is_known() {
 }
 
 #[test]
-fn a_node_that_finds_nobody_is_alone() {
+fn a_node_that_finds_no_other_is_alone() {
     let mut world = OverlayTestWorld::new(alloc::vec![overlay(0x20, &[0x10])]);
     world.run(secs(4));
     assert!(!world.nodes[0].is_ready());
@@ -145,7 +145,7 @@ fn a_dead_root_is_replaced() {
 }
 
 #[test]
-fn what_the_layer_below_says_counts_at_once() {
+fn reports_of_the_lower_layer_count_at_once() {
     let mut world =
         OverlayTestWorld::new(alloc::vec![overlay(0x10, &[]), overlay(0x50, &[0x10]), overlay(0x58, &[0x10])]);
     world.run(secs(10));
@@ -159,7 +159,7 @@ fn what_the_layer_below_says_counts_at_once() {
 }
 
 #[test]
-fn who_leaves_is_forgotten_at_once_and_only_it() {
+fn only_the_leaving_node_is_removed_and_at_once() {
     let mut world =
         OverlayTestWorld::new(alloc::vec![overlay(0x10, &[]), overlay(0x50, &[0x10]), overlay(0x58, &[0x10])]);
     world.run(secs(10));

@@ -105,7 +105,7 @@ fn a_claim_ends_by_itself_with_its_certificate_or_when_withdrawn() {
 }
 
 #[test]
-fn the_older_certificate_keeps_a_prefix_whoever_comes_first() {
+fn the_older_certificate_keeps_a_prefix_in_any_order_of_claims() {
     let conflict =
         |prefix: ([u8; 4], u8)| Conflict { prefix: (prefix.0.into(), prefix.1), owner: id(5), refused: id(6) };
     let (older, younger) = (certificate(5, 10, 200, &[NET]), certificate(6, 11, 200, &[([10, 1, 2, 8], 30)]));
@@ -129,7 +129,7 @@ fn the_older_certificate_keeps_a_prefix_whoever_comes_first() {
 }
 
 #[test]
-fn what_is_kept_is_bounded() {
+fn stored_claims_are_bounded() {
     let mut store = Store::default();
     let owner = |n: u32| NodeId::new(core::array::from_fn(|at| if at < 4 { n.to_be_bytes()[at] } else { 0 }));
     struct Anybody(NodeId, WirePrefix);
@@ -182,7 +182,7 @@ proptest! {
     }
 
     #[test]
-    fn who_asks_for_an_address_asks_in_the_region_of_its_prefix(prefix in prefix(), bits: u128) {
+    fn a_lookup_of_an_address_asks_in_the_region_of_its_prefix(prefix in prefix(), bits: u128) {
         let address = match prefix.0 {
             IpAddr::V4(a) => Ipv4Addr::from(a.to_bits() | bits as u32 & u32::MAX.checked_shr(prefix.1.into()).unwrap_or(0)).into(),
             IpAddr::V6(a) => Ipv6Addr::from(a.to_bits() | bits & u128::MAX.checked_shr(prefix.1.into()).unwrap_or(0)).into(),

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn chirps_that_met_nobody_are_not_sure_that_nobody_is_there() {
+    fn chirps_without_cross_traffic_do_not_prove_an_idle_path() {
         let mut direct = Direct::over(Duration::from_secs(60));
         let alone = |k: i64| Crossing { sent_us: k * 800, delay_us: 0, bytes: 1_000 };
         let chirp: Vec<Crossing> = (0..20).map(alone).collect();

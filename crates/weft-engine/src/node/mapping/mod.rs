@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn who_passes_on_a_forgery_is_not_heard_for_a_minute() {
+    fn claims_of_a_peer_that_forwards_a_forgery_are_ignored_for_a_minute() {
         let mut engine = member();
         let now_ms = NOW_UNIX_S * 1_000;
         hear_certificate(&mut engine, HONEST, &certificate(1, 2));
@@ -463,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_speaks_in_this_node_s_own_name() {
+    fn claims_in_this_nodes_name_from_others_are_refused() {
         let mut engine = member();
         engine.on_map_message(NOW, LIAR, &claim(0, 0, NOW_UNIX_S * 1_000, 1_000));
         assert_eq!(told_rtt(&engine, 0), None);

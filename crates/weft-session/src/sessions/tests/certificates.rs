@@ -79,7 +79,7 @@ fn a_peer_that_is_known_may_show_a_certificate_or_not() {
 }
 
 #[test]
-fn the_answer_shows_a_certificate_to_those_who_show_theirs() {
+fn a_responder_presents_its_certificate_only_to_an_initiator_with_one() {
     let (left, right) = identities();
     let (mut a, mut b) = (node(&left, &right, 10), node(&right, &left, 20));
     b.set_certificate(Some(&certificate(&right)));

@@ -139,7 +139,7 @@ fn a_changed_byte_in_a_handshake_gets_silence_and_does_no_harm() {
 }
 
 #[test]
-fn an_initiators_index_cannot_be_changed_by_who_knows_the_public_keys() {
+fn an_attacker_with_the_public_keys_cannot_change_an_initiators_index() {
     let (mut a, mut b) = pair();
     let mut first = initiation(&mut a, at(0), 1);
     first[7] ^= 1;
@@ -150,7 +150,7 @@ fn an_initiators_index_cannot_be_changed_by_who_knows_the_public_keys() {
 }
 
 #[test]
-fn a_responders_index_cannot_be_changed_by_who_knows_the_public_keys() {
+fn an_attacker_with_the_public_keys_cannot_change_a_responders_index() {
     let (mut a, mut b) = pair();
     let first = initiation(&mut a, at(0), 1);
     let (_, mut response) = answer(&mut b, at(0), &first).unwrap();

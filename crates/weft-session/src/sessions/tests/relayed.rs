@@ -25,7 +25,7 @@ fn open_relayed(to: &mut Sessions, datagram: &[u8]) -> Result<(Relayed, Vec<u8>)
 }
 
 #[test]
-fn what_is_within_passes_as_it_is_and_the_way_is_not_readable() {
+fn the_inner_datagram_passes_unchanged_and_the_route_is_not_readable() {
     let (mut a, mut b) = connected();
     let datagram = sealed(&mut a, b"sealed for another");
     assert!(datagram.windows(18).any(|bytes| bytes == b"sealed for another"));

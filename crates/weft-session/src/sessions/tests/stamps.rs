@@ -15,7 +15,7 @@ fn refuse(to: &mut Sessions, now: Instant, datagram: &[u8]) -> StampRefusal {
 }
 
 #[test]
-fn who_lost_its_state_learns_why_and_has_a_session_with_the_next_stamp() {
+fn a_node_without_its_state_learns_the_reason_and_connects_with_the_next_stamp() {
     let (left, right) = identities();
     let (mut a, mut b) = pair();
     handshake(&mut a, &mut b, at(0), 500);
@@ -196,7 +196,7 @@ impl ClockedNode {
 /// A session results from the second handshake at the latest. No initiation is accepted twice while the responder keeps
 /// its state.
 #[test]
-fn whatever_happened_before_sessions_come_back_and_recordings_stay_refused() {
+fn sessions_return_after_any_history_and_recordings_stay_refused() {
     let (mut replays, mut refused, mut second_tries) = (0, 0, 0);
     for seed in 0..40 {
         let mut rng = Rng::new(seed);

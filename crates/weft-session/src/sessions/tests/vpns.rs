@@ -169,7 +169,7 @@ fn meet(run: &mut Sessions, hub: &mut Sessions, now: Instant, stamp: u64) {
 ///
 /// The stamps of the runs are in any order. Packets are sealed before and after the peer has met the run again.
 #[test]
-fn what_is_sealed_in_a_vpn_opens_after_other_runs_with_the_same_key() {
+fn packets_sealed_in_a_vpn_open_after_other_runs_with_the_same_key() {
     let (left, right) = identities();
     let (mut sealed, mut waited) = (0, 0);
     for seed in 0..300 {

@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_belong_together_is_not_joined() {
+    fn unrelated_segments_are_not_joined() {
         let [first, next] = burst(2, MSS)[..] else { panic!("two were asked for") };
         let refused = [
             TcpSegment { seq: next.seq + 1, ..next },

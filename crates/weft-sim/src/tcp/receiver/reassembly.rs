@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_in_order_takes_the_run_it_reaches() {
+    fn a_segment_in_order_delivers_the_run_that_it_joins() {
         let mut r = Reassembly::default();
         r.insert(10, 20);
         r.insert(30, 40);

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_used_is_given_back() {
+    fn an_unused_window_is_given_back() {
         let (mut sender, begun) = granted();
         (0..3).for_each(|n| assert!(sender.transmit(begun + Duration::from_millis(n)).is_some()));
         sender.receive(begun + ROUND_TRIP, &TcpSegment { ack: 1_000, ..ACK });

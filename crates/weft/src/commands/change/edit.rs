@@ -261,7 +261,7 @@ class = \"background\"
     }
 
     #[test]
-    fn what_is_removed_is_gone_and_nothing_else() {
+    fn only_the_removed_table_disappears() {
         assert_eq!(edited(|doc| unset(doc, "peer.hub.weight")), FILE.replace("weight = 3 # thrice\n", ""));
         let text = edited(|doc| unset(doc, "rule.calls"));
         assert!(!text.contains("calls") && text.contains("# At night.\n[[rule]]\nname = \"backup\""), "{text}");

@@ -94,7 +94,7 @@ mod tests {
 
     /// Whatever stands at the two names, nothing outside the directory changes.
     #[test]
-    fn what_is_planted_at_a_name_is_refused_or_replaced_and_never_followed() {
+    fn a_file_planted_at_a_name_is_refused_or_replaced_and_never_followed() {
         let base = std::env::temp_dir().join(format!("weft-change-{}", std::process::id()));
         let (inside, outside) = (base.join("etc"), base.join("outside"));
         let plants: [fn(&Path, &Path) -> io::Result<()>; 4] = [

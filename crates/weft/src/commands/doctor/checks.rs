@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn what_hinders_is_said_with_what_helps() {
+    fn each_fault_is_reported_with_its_advice() {
         let (_place, machine) = machine(
             "bad",
             &[

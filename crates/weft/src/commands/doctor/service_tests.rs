@@ -31,7 +31,7 @@ impl Drop for TemporaryUnit {
 }
 
 #[test]
-fn what_root_may_open_and_the_services_user_may_not_is_bad() {
+fn a_file_that_only_root_may_open_is_reported() {
     if !Uid::effective().is_root() {
         eprintln!("skipped: only root can test as another user");
         return;
@@ -49,7 +49,7 @@ fn what_root_may_open_and_the_services_user_may_not_is_bad() {
 }
 
 #[test]
-fn what_the_unit_lacks_is_said() {
+fn missing_settings_of_the_unit_are_reported() {
     if !Uid::effective().is_root() {
         return;
     }

@@ -113,7 +113,7 @@ mod tests {
     use std::thread;
 
     #[test]
-    fn a_reader_that_stopped_holds_nobody_up_and_learns_what_it_missed() {
+    fn a_stopped_reader_delays_no_writer_and_learns_the_number_of_dropped_lines() {
         let (reader, mut writer) = std::io::pipe().unwrap();
         let lines = Arc::new(Lines::default());
         let queue = Arc::clone(&lines);

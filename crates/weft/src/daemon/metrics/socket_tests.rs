@@ -88,7 +88,7 @@ fn scrape_patiently(to: SocketAddr) -> String {
 }
 
 #[test]
-fn a_name_of_somebody_else_gets_no_metrics() {
+fn a_foreign_host_name_gets_no_metrics() {
     let (at, snapshots) = endpoint();
     for host in ["evil.example", "evil.example:9469", "localhost.evil.example"] {
         let text = ask(at, &format!("GET /metrics HTTP/1.1\r\nHost: {host}\r\n\r\n"));

@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_one_peer_does_is_logged_in_part_and_counted() {
+    fn repeated_events_of_one_peer_are_logged_in_part_and_counted() {
         let (mut allowances, mut logged, mut omitted) = (Allowances::default(), 0u64, 0);
         for ms in 0..60_000 {
             let now = Instant::from_millis(1_000 + ms);

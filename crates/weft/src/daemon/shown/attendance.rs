@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_moves_and_goes_is_named_once() {
+    fn each_peer_that_arrives_moves_or_leaves_is_logged_once() {
         let (mut attendance, start) = (Attendance::default(), Instant::now());
         let at = |seconds: u64| start + Duration::from_secs(seconds);
         let mut note = |seconds, clients: Vec<Present<'_>>| attendance.note(at(seconds), clients.into_iter());

@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn what_grows_is_looked_at_more_often() {
+    fn a_growing_total_is_read_more_often() {
         let totals = |of: &[Option<u64>]| {
             PeerTotals(of.iter().map(|bytes_per_s| Total { bytes_per_s: *bytes_per_s, prefixes: Vec::new() }).collect())
         };

@@ -106,7 +106,7 @@ fn threads_that_wait_or_get_on_are_well_however_long() {
 }
 
 #[test]
-fn the_packet_loop_hears_first_and_nobody_vouches_where_nobody_looks() {
+fn the_packet_loop_gets_the_first_fault_and_an_unwatched_process_sends_no_heartbeat() {
     thread::scope(|scope| {
         scope.spawn(|| {
             let (status, said, _) = run("cleared");

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_answers_is_read_and_nothing_else() {
+    fn only_answers_to_the_query_are_read() {
         let mut rng = Rng::new(53);
         for _ in 0..500 {
             let (id, name, of, addresses) = draw(&mut rng);
