@@ -250,7 +250,7 @@ fn bad_routers_are_refused_at_their_place() {
 }
 
 #[test]
-fn a_node_that_is_no_peer_is_told() {
+fn a_node_that_is_no_peer_is_reported() {
     let found = findings("[[rule]]\nname = \"a\"\nfar = \"hbu\"");
     let [(severity, line, message, help)] = found.as_slice() else { panic!("{found:#?}") };
     assert_eq!((severity.as_str(), *line, help.as_deref()), ("warning", FIRST + 3, Some("did you mean `hub`?")));

@@ -112,7 +112,7 @@ impl Sender {
 
 #[test]
 #[expect(clippy::disallowed_methods, reason = "a test's length may come from the environment")]
-fn nothing_that_a_receiver_tells_is_lost() {
+fn no_acknowledgement_of_a_receiver_is_lost() {
     let usual = if std::env::var_os("WEFT_CHECK").is_some() { 10_000_000 } else { 300_000 };
     let most: u64 = std::env::var("ACKS").ok().and_then(|n| n.parse().ok()).unwrap_or(usual);
     let (mut judged, mut forwarded, mut duplicates) = (0, 0, 0);

@@ -207,7 +207,7 @@ fn sprinkle(rng: &mut Rng) -> (World, Vec<Sent>) {
 }
 
 #[test]
-fn a_held_duplicate_arrives_soon_or_a_later_one_says_as_much() {
+fn a_held_duplicate_arrives_soon_or_a_later_one_acknowledges_the_same() {
     let mut thinned = 0;
     for seed in 0..40 {
         let mut rng = Rng::new(seed);

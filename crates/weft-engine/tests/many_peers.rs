@@ -138,7 +138,7 @@ fn an_initiation_of_a_stranger_costs_the_same() {
 
 /// Checks that all peers of a relay receive reports about each other, also after changes.
 #[test]
-fn every_peer_of_a_relay_hears_of_all_others() {
+fn every_peer_of_a_relay_learns_of_all_others() {
     let _alone = alone();
     const SITES: usize = 150;
     let mut star = ready(SITES, true);

@@ -88,7 +88,7 @@ fn without_transit_the_device_gets_the_packets() {
 }
 
 #[test]
-fn a_packet_at_its_last_hop_is_told_to_its_sender_at_most_a_thousand_times_a_second() {
+fn a_packet_at_its_last_hop_is_reported_to_its_sender_at_most_a_thousand_times_a_second() {
     let mut mesh = chain(Some(here()));
     // The first error then begins a new second.
     mesh.run_for(Duration::from_secs(1));

@@ -51,7 +51,7 @@ fn a_session_comes_up_and_a_packet_crosses() {
 }
 
 #[test]
-fn data_says_the_class_it_is_told_to_and_what_is_inside_keeps_its_own() {
+fn datagrams_carry_the_configured_class_and_inner_packets_keep_their_own() {
     const HEADER: usize = 10;
     for (dscp, inner, outer) in
         [(Dscp::Copy, 0xb8, 0xb8), (Dscp::Fixed(18), 0xb8, 18 << 2), (Dscp::Fixed(18), 0x02, 18 << 2 | 2)]

@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn voice_gets_what_the_paper_says() {
+    fn voice_gets_the_values_of_the_paper() {
         let voice = treatment("voice");
         assert_eq!((voice.guaranteed, voice.delay_variance), (Rate::from_bps(82_000), Some(Duration::from_millis(10))));
         assert_eq!((voice.burst_bytes, voice.service), (200 + 102, Service::Guaranteed));

@@ -146,7 +146,7 @@ fn a_port_is_measured_each_20_ms_and_its_rate_follows() {
 }
 
 #[test]
-fn an_unchanged_load_is_told_once_a_second_and_a_change_at_once() {
+fn an_unchanged_load_is_reported_once_a_second_and_a_change_at_once() {
     let (link, mut pacer) = (Rate::from_mbps(1_000), LoadPacer::default());
     let steady =
         LoadReport { rate: Rate16::floor(Rate::from_mbps(500)), flows: 100, classes: 1, ..LoadReport::default() };

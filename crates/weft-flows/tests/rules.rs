@@ -280,7 +280,7 @@ fn tells(expected: &str, class: &str, matches: RuleMatch, overrides: Overrides) 
 }
 
 #[test]
-fn every_contradiction_of_figures_is_told() {
+fn every_contradiction_of_figures_is_reported() {
     let tells = |expected: &str, class: &str, overrides| tells(expected, class, RuleMatch::default(), overrides);
     let none = Overrides::default;
     let guaranteed = |bps| Overrides { guaranteed: Some(Rate::from_bps(bps)), ..none() };
@@ -307,7 +307,7 @@ fn every_contradiction_of_figures_is_told() {
 }
 
 #[test]
-fn every_contradiction_of_properties_is_told() {
+fn every_contradiction_of_properties_is_reported() {
     let tells = |expected: &str, matches| tells(expected, "bulk", matches, Overrides::default());
     let any = RuleMatch::default;
     tells("", RuleMatch { to_ports: Some(1..=2), protocol: Some(17), ..any() });

@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn writing_is_told_only_while_asked_for() {
+    fn writability_is_reported_only_on_request() {
         for mut poller in pollers() {
             let (waker, mut ready) = (Waker::new().unwrap(), Vec::new());
             poller.add(waker.as_raw_fd(), 1).unwrap();

@@ -62,7 +62,7 @@ fn address(text: &str) -> IpAddr {
 }
 
 #[test]
-fn the_life_of_a_link_is_told() {
+fn creation_change_and_removal_of_a_link_are_reported() {
     in_namespace(|_| {
         let (mut watch, first) = Watch::open();
         assert!(matches!(&first[..], [NetlinkEvent::Link(lo), ..] if lo.is_loopback && lo.name == "lo" && lo.is_up));
@@ -336,7 +336,7 @@ fn a_lookup_knows_routes_and_rules_of_each_device_and_sends_nothing() {
 }
 
 #[test]
-fn changes_of_routes_and_rules_are_told() {
+fn changes_of_routes_and_rules_are_reported() {
     in_namespace(|_| {
         ip("link add w0 type veth peer name w1");
         ip("link set w0 up");

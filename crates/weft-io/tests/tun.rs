@@ -76,7 +76,7 @@ fn a_device_is_as_configured() {
 }
 
 #[test]
-fn a_taken_name_is_told() {
+fn a_device_name_in_use_is_reported() {
     in_namespace(|_| {
         let _tun = TunDevice::open(&config("weft0")).unwrap();
         ip("link add other type veth peer name end");
@@ -87,7 +87,7 @@ fn a_taken_name_is_told() {
 }
 
 #[test]
-fn a_want_of_permission_is_told_with_its_cure() {
+fn a_missing_permission_is_reported_with_its_fix() {
     in_namespace(|_| {
         // SAFETY: no pointers. The bare system call changes only the user of this thread.
         let result = unsafe { libc::syscall(libc::SYS_setresuid, 65534, 65534, 65534) };

@@ -186,7 +186,7 @@ fn bounce(link: &UdpLink) -> (SocketAddr, IcmpError, Option<IpAddr>) {
 
 /// Errors name the datagram's address. They make no other datagram fail, neither in sending nor in receiving.
 #[test]
-fn icmp_errors_are_told_and_cost_no_other_datagram() {
+fn icmp_errors_are_reported_and_cost_no_other_datagram() {
     in_namespace(|here| {
         let there = Namespace::new().unwrap();
         ip(&format!("link add r1 type veth peer name l1 netns {}", here.path()));

@@ -59,7 +59,7 @@ mod tests {
     use weft_scenario::GroupGoodput;
 
     #[test]
-    fn a_quotient_of_nothing_is_told_as_such() {
+    fn a_quotient_of_nothing_is_reported_as_such() {
         let disturbance = DisturbanceResult {
             what: "cut, geo".into(),
             at_s: 60.0,

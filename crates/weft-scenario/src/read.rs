@@ -136,7 +136,7 @@ mod tests {
     ///
     /// No other mistake is reported.
     #[test]
-    fn all_mistakes_are_told_and_nothing_that_follows_from_them() {
+    fn all_mistakes_are_reported_and_nothing_that_follows_from_them() {
         assert_eq!(places(GOOD), []);
         let lines: Vec<&str> = GOOD.lines().collect();
         let settings: Vec<usize> = (0..lines.len()).filter(|&line| lines[line].contains('=')).collect();

@@ -284,7 +284,7 @@ fn every_application_is_read() {
 }
 
 #[test]
-fn the_two_shapes_are_told_apart() {
+fn the_two_shapes_are_distinguished() {
     assert!(matches!(AnyScenario::parse(GOOD, "f"), Ok(AnyScenario::Network(_))));
     let pair = "name = \"p\"\nduration = \"1 s\"\n[[link]]\nname = \"a\"\nrate = \"1 Mbit/s\"\n";
     assert!(matches!(AnyScenario::parse(pair, "f"), Ok(AnyScenario::Pair(_))));

@@ -79,7 +79,7 @@ fn a_scenario_is_read_whole() {
 }
 
 #[test]
-fn an_unknown_key_is_told_with_its_place_and_the_nearest_right_one() {
+fn an_unknown_key_is_reported_with_its_place_and_the_nearest_right_one() {
     let error = broken("delay = \"8 ms\"", "dealy = \"8 ms\"");
     assert_eq!((error.line, error.column), (10, 1));
     assert!(error.message.contains("did you mean `delay`?"), "{error}");
@@ -87,7 +87,7 @@ fn an_unknown_key_is_told_with_its_place_and_the_nearest_right_one() {
 }
 
 #[test]
-fn a_wrong_unit_is_told_with_its_place_and_the_units_there_are() {
+fn a_wrong_unit_is_reported_with_its_place_and_the_units_there_are() {
     let error = broken("rate = \"50 Mbit/s\"", "rate = \"50 MB/s\"");
     assert_eq!((error.line, error.column), (9, 8));
     assert!(error.message.contains("Mbit/s"), "{error}");
@@ -96,7 +96,7 @@ fn a_wrong_unit_is_told_with_its_place_and_the_units_there_are() {
 }
 
 #[test]
-fn an_unknown_link_is_told_with_those_that_exist() {
+fn an_unknown_link_is_reported_with_those_that_exist() {
     let error = broken("link = { carrying = \"gaps\" }", "link = \"fiber\"");
     assert_eq!((error.line, error.column), (31, 8));
     assert!(error.message.contains("there is no link `fiber`"), "{error}");
@@ -106,7 +106,7 @@ fn an_unknown_link_is_told_with_those_that_exist() {
 }
 
 #[test]
-fn an_unknown_variant_or_app_is_told_with_the_nearest() {
+fn an_unknown_variant_or_app_is_reported_with_the_nearest() {
     assert!(broken("\"weft\"]", "\"wefd\"]").message.contains("did you mean `weft`?"));
     assert!(broken("app = \"iperf3\"", "app = \"iperf\"").message.contains("did you mean `iperf3`?"));
 }

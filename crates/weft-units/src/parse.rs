@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn says_what_is_wrong() {
+    fn errors_name_the_mistake() {
         assert!(matches!(parse_rate("50 MB"), Err(ParseUnitError::Unit(_))));
         assert_eq!(parse_rate("fast"), Err(ParseUnitError::NoNumber));
         assert_eq!(parse_rate("-1 Mbit/s"), Err(ParseUnitError::OutOfRange));

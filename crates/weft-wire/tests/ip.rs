@@ -18,7 +18,7 @@ fn segment(flags: u8) -> Segment {
 }
 
 #[test]
-fn a_view_says_what_the_headers_say() {
+fn a_view_agrees_with_the_headers() {
     for v6 in [false, true] {
         let flow = flow(v6, L4::Tcp, vec![]);
         let mut packet = flow.packet(&segment(0x18));

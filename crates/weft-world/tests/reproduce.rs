@@ -77,7 +77,7 @@ fn documents_tell_the_numbers_of_the_rows() {
 }
 
 #[test]
-fn a_row_that_only_reports_says_so() {
+fn a_row_that_only_reports_is_marked_as_such() {
     let (result, _) = quick(&["C4", "D5", "D-voip"], 2);
     assert!(result.rows.iter().all(|row| row.verdict == RowVerdict::Reported));
     let counts = RowCounts::of(&document(&result, "figures", ""));

@@ -32,7 +32,7 @@ fn pair(dir: &Dir) {
 }
 
 #[test]
-fn a_drill_cuts_a_link_safely_and_says_what_became_of_traffic() {
+fn a_drill_cuts_a_link_safely_and_reports_the_effect_on_traffic() {
     if !has_tun() {
         return;
     }

@@ -92,7 +92,7 @@ fn ends_reach_each_other_over_relays_and_outlive_one_of_them() {
 }
 
 #[test]
-fn a_route_that_leads_nowhere_is_told_with_its_place() {
+fn a_route_that_leads_nowhere_is_reported_with_its_place() {
     let dir = Dir::new();
     diamond(&dir);
     let good = std::fs::read_to_string(dir.path("a.toml")).unwrap();

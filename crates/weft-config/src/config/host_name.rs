@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_addresses_are_told_apart() {
+    fn names_and_addresses_are_distinguished() {
         assert_eq!(name("Hub.Example.org:51900"), Some(("hub.example.org".into(), 51_900)));
         assert_eq!(name("localhost.:1"), Some(("localhost".into(), 1)));
         assert_eq!(name("my_host-1.lan:9"), Some(("my_host-1.lan".into(), 9)));

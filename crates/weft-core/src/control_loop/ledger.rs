@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn where_losses_are_told_what_is_missing_is_none_and_what_is_explained_is_no_delay() {
+    fn where_losses_are_reported_what_is_missing_is_none_and_what_is_explained_is_no_delay() {
         let (mut ledger, mut egress) = (Ledger::default(), LoopEgress::default());
         send(&mut ledger, &mut egress, ms(0), 4, 2);
         let marker = Marker { explained_us: 30_000, ..ledger.mark(ms(1), true) };

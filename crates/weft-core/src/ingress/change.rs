@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn loops_that_begin_anew_let_what_waits_go_and_hear_no_old_report() {
+    fn restarted_loops_release_waiting_packets_and_ignore_old_reports() {
         let (mut ingress, [first, second]) = two();
         ingress.restart_loops();
         assert_eq!(leave(&mut ingress), [4, 5, 6, 7]);

@@ -156,7 +156,7 @@ fn a_vpn_that_waits_for_a_time_is_ready_then() {
 }
 
 #[test]
-fn a_loop_that_hears_nothing_asks() {
+fn a_loop_without_reports_asks_for_one() {
     let mut ingress = Ingress::new(IngressConfig::default(), Rng::new(1));
     let vpn = ingress.add(weight(1.0), profile(Some(window(4))));
     (0..9).for_each(|n| ingress.enqueue(ms(0), vpn, arrival(1_500), n, &mut |_| ()));

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_says_what_its_route_costs() {
+    fn an_address_encodes_the_cost_of_its_route() {
         let (narrow, wide) = (address_of(link_of(7), 1, true), address_of(link_of(0x12345), 3, false));
         assert_eq!(outer_header_len(&narrow), 28 + 10 + 4 + 16);
         assert_eq!(outer_header_len(&wide), 48 + 10 + 12 + 16);

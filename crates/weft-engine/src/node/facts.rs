@@ -266,7 +266,7 @@ mod tests {
     use weft_units::Rng;
 
     #[test]
-    fn a_host_that_falls_silent_is_silent_by_all_links_and_one_that_says_little_is_not() {
+    fn a_silent_host_is_silent_on_all_links_and_one_that_sends_little_is_not() {
         let (host, other): (SocketAddr, SocketAddr) = ("192.0.2.1:9".parse().unwrap(), "192.0.2.2:9".parse().unwrap());
         let at = |s: u64| Instant::from_millis(s * 1_000);
         for pairs in [1, 3, 12] {

@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn handshakes_over_relays_are_told_apart_by_relay_and_route() {
+    fn handshakes_over_relays_are_distinguished_by_relay_and_route() {
         let mut node = node();
         let Some(buf) = node.pool.alloc_small() else { panic!("a buffer") };
         let mut source = |via: u16, label: u32| {

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_is_said_once_a_minute() {
+    fn a_repeated_event_is_reported_once_a_minute() {
         let mut strangers = Strangers::default();
         let source = "[2001:db8:1::1]:9".parse().unwrap();
         let said = |s: u64| strangers.note(Instant::from_millis(s * 1000), source, Shown::OtherKey).is_some();

@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn only_changes_are_told_and_everything_now_and_then() {
+    fn changes_are_claimed_at_once_and_all_links_at_intervals() {
         let mut mapping = LinkMapping::new(Instant::ZERO, Label(1), 3, Rng::new(1));
         let at = |s: u64| Instant::from_millis(1_000 * s);
         let two = || vec![link(2, 20_000), link(3, 30_000)];
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn all_are_told_if_few_and_the_next_on_the_ring_if_many() {
+    fn all_peers_get_a_claim_if_few_and_the_next_on_the_ring_if_many() {
         let mut mapping = LinkMapping::new(Instant::ZERO, Label(1), 3, Rng::new(1));
         let place = |byte: u8| NodeId::new([byte; NodeId::LEN]);
         let places = |count: u8| (0..count).map(|n| (place(10 * n), PeerId(n.into()))).collect::<Vec<_>>();

@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn lost_probes_are_told_once() {
+    fn lost_probes_are_reported_once() {
         let mut mtu = PathMtu::new(Instant::ZERO, 1500, FLOOR);
         mtu.on_probe_lost(Instant::ZERO, 1500);
         mtu.on_probe_lost(Instant::ZERO, 1400);

@@ -200,7 +200,7 @@ fn without_a_relay_in_common_they_do_not_meet_and_nothing_is_left_of_the_try() {
 }
 
 #[test]
-fn a_contact_without_a_good_certificate_is_not_met_and_the_cause_is_told_once() {
+fn a_contact_without_a_good_certificate_is_not_met_and_the_cause_is_reported_once() {
     let expired = Claims { not_after_unix_s: NOW_UNIX_S - 1, ..claims(0) };
     let refused = |why| Unmet::Refused(Rejection::Certificate(why));
     for (shown, why) in [

@@ -10,7 +10,7 @@ use weft_wire::er_sig::carriage;
 const AIM: f64 = 0.95;
 
 #[test]
-fn a_connection_is_granted_what_the_bundle_carries_in_both_directions_and_its_end_is_told() {
+fn a_connection_is_granted_what_the_bundle_carries_in_both_directions_and_its_end_is_reported() {
     let mut world = world(&[direction(20, 5, 0.0), direction(30, 10, 0.0)], |_, _| {});
     assert_near(capacity(&world, 0), 50e6 / 8.0 * 0.96, 0.1);
     send(&mut world, 0, &tcp(0, 4000, SYN, 0));

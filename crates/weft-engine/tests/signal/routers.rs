@@ -117,7 +117,7 @@ fn quick_start_is_granted_what_is_left_of_all_paths() {
 }
 
 #[test]
-fn where_it_is_off_quick_start_passes_untouched_and_the_ttl_difference_tells() {
+fn where_it_is_off_quick_start_passes_untouched_and_the_ttl_difference_shows_it() {
     let mut world = world(&[direction(20, 5, 0.0)], |node, config| {
         speaking(node, config);
         config.quick_start = false;

@@ -219,7 +219,7 @@ fn loops_go_on_after_reloads_restarts_and_silence() {
 }
 
 #[test]
-fn flows_of_a_vpn_are_told_apart_and_a_paced_one_is_not_held_up() {
+fn flows_of_a_vpn_are_distinguished_and_a_paced_one_is_not_held_up() {
     let tenants = [(1, Service::BestEffort, window())];
     let mut world = world(&[direction(10, 10, 0.0)], &Policy::default(), &tenants);
     for node in 0..2 {

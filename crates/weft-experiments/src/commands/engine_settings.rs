@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_key_is_told_at_its_place_in_the_scenario() {
+    fn a_wrong_key_is_reported_at_its_place_in_the_scenario() {
         let error = settings_of("", "[variant.weft.policy]\nrecovry = \"off\"").unwrap_err();
         assert!(error.contains("the `weft` table of variant `v`"), "{error}");
         assert!(error.contains("t.toml:9:1"), "{error}");

@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn users_are_told_apart_as_configured() {
+    fn users_are_distinguished_as_configured() {
         let [a, b]: [IpAddr; 2] = ["10.9.1.7".parse().unwrap(), "10.9.1.200".parse().unwrap()];
         let [c, d]: [IpAddr; 2] = ["fd00::1".parse().unwrap(), "fd00::2:1".parse().unwrap()];
         let user = |by, address| UserRule { by, ..UserRule::default() }.user_of(VpnId(3), address, NameId(4));

@@ -93,7 +93,7 @@ fn unconfirmed_grants_expire_and_repeated_requests_are_granted_once() {
 }
 
 #[test]
-fn a_victim_is_told_at_once_and_again_when_it_gets_its_rate_back() {
+fn a_victim_is_informed_at_once_and_again_when_it_gets_its_rate_back() {
     let mut link = link(50);
     let (low, has) = (mbps(40.0).rate().unwrap(), mbps(30.0));
     pass(&mut link, 0, 1, &mut request(40.0, 1, 5));

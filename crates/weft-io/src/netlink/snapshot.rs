@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_snapshot_is_told_as_differences() {
+    fn a_new_snapshot_is_reported_as_differences() {
         let mut events = Vec::new();
         let mut known = snapshot(&[link(2, 1500), link(3, 1500)], &[address(2, 1)], &[(2, IpFamily::V6)]);
         let now = snapshot(&[link(2, 1500), link(4, 1500)], &[address(2, 9)], &[(4, IpFamily::V6)]);

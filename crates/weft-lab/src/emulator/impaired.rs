@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packets_are_told_apart_by_addresses_protocol_and_ports() {
+    fn packets_are_distinguished_by_addresses_protocol_and_ports() {
         let mut packet = [0; 28];
         packet[0] = 0x45;
         packet[9] = UDP;

@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_says_its_timers_and_the_slow_get_fewer_cuts() {
+    fn each_contender_lists_its_timers_and_slow_ones_get_fewer_cuts() {
         let said = CONTENDERS.map(|contender| (contender.detection(), contender.cuts(20)));
         let said: Vec<(&str, u32)> = said.iter().map(|(text, cuts)| (text.as_str(), *cuts)).collect();
         assert_eq!(

@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn timers_are_told_for_each_link() {
+    fn timers_are_reported_for_each_link() {
         let bfd = Bfd { multiplier: 3, interval: Duration::from_millis(50) };
         let text = configuration(1, OspfTimers { bfd: Some(bfd), ..OspfTimers::seconds(1, 4) });
         for line in ["interface ab", "interface bd", " ip ospf bfd 3 50 50", " ospf router-id 10.78.0.2"] {
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn states_are_read_from_what_vtysh_says() {
+    fn states_are_read_from_the_output_of_vtysh() {
         let said = r#"{"neighbors":{"10.78.0.2":[{"priority":1,"state":"Full\/-","ifaceName":"ab"}]}}"#;
         let neighbours: Neighbours = serde_json::from_str(said).unwrap();
         assert!(neighbours.neighbors["10.78.0.2"][0].state.starts_with("Full"));

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn median_worst_and_ratio_are_shown_and_a_miss_is_said() {
+    fn median_worst_and_ratio_are_shown_and_a_miss_is_reported() {
         let good = result(vec![series("weft", &[30.0, 34.0, 49.0]), series("ospf-bfd", &[136.0])]);
         let text = failover_table(&good);
         assert!(text.contains("worst 49 ms, at most 50 ms wanted: held; 1/4.0 of ospf-bfd"), "{text}");

@@ -115,7 +115,7 @@ mod tests {
     use crate::scratch::Scratch;
 
     #[test]
-    fn a_daemon_that_ends_is_not_waited_for_and_its_last_words_are_told() {
+    fn an_ended_daemon_is_not_waited_for_and_its_last_output_is_reported() {
         let Ok(lab) = Lab::new() else { return eprintln!("skipped: this process may not create namespaces") };
         let (node, scratch) = (lab.node("n").unwrap(), Scratch::new().unwrap());
         let mut command = node.command("sh");

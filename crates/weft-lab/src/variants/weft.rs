@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_told() {
+    fn a_refusal_is_reported() {
         let weights = BTreeMap::from([("a".to_owned(), 2)]);
         let refused = r#"{"answer":"refused","why":"no such link"}"#;
         let (request, told) = asked(refused, |control| control.set_weights(&weights));
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_is_told_and_what_is_left_out_stays() {
+    fn a_share_is_reported_and_what_is_left_out_stays() {
         let change = |weight, service| ShareChange { vpn: 0, weight, service };
         let request = |change: ShareChange| {
             let (request, told) = asked(r#"{"answer":"done"}"#, |control| control.set_share("blue", &change));

@@ -102,7 +102,7 @@ fn an_empty_range_is_refused_at_its_place() {
 }
 
 #[test]
-fn a_drawn_sweep_says_no_ranges_and_may_say_its_seeds_as_a_range() {
+fn a_drawn_sweep_has_no_ranges_and_may_give_its_seeds_as_a_range() {
     let text = "name = \"s\"\nseeds = { from = 5, count = 3 }\ndraw = \"one-link\"\nleast = { of-bbr = 0.9 }\n";
     let sweep = Sweep::parse(text, "s.toml").unwrap();
     assert_eq!((sweep.seeds.as_slice(), &sweep.source), (&[5, 6, 7][..], &MixSource::OneLink));

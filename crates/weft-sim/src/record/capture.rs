@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_that_cannot_be_is_told_at_the_end() {
+    fn a_packet_that_cannot_be_is_reported_at_the_end() {
         assert!(capture(10).is_err());
     }
 }

@@ -250,7 +250,7 @@ flow = [{ app = "ftp", from = "s*", to = "d*" }]
     }
 
     #[test]
-    fn paper_000_has_as_many_paths_as_it_says() {
+    fn paper_000_has_its_stated_number_of_paths() {
         let figure_2 = include_str!("../../../../scenarios/paper-000-figure-2.toml");
         let figure_6 = include_str!("../../../../scenarios/paper-000-figure-6.toml");
         let figure_7 = include_str!("../../../../scenarios/paper-000-figure-7.toml");

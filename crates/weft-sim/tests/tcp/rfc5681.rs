@@ -141,7 +141,7 @@ fn modified_delayed_acknowledgments() {
 ///
 /// A segment that is only late is acknowledged after a delay.
 #[test]
-fn the_oracle_tells_late_from_repeated() {
+fn the_oracle_distinguishes_late_from_repeated() {
     let rule = AckRule::Modified { delay: Duration::from_millis(200), oracle: true };
     let mut r = receiver(rule);
     assert_eq!(acks(&mut r, &[1, 0, 3]), [None, Some(2), None]);

@@ -28,7 +28,7 @@ fn measured(config: SenderConfig, segments: u64) -> Script {
 ///
 /// No threshold of duplicates is needed.
 #[test]
-fn time_tells_loss() {
+fn loss_is_detected_by_time() {
     let mut s = Script::finite(rack_config(), 4);
     s.out();
     s.pass(100);

@@ -62,7 +62,7 @@ mod tests {
     use crate::config::prefix::parse;
 
     #[test]
-    fn a_configuration_says_all_a_client_needs() {
+    fn a_configuration_contains_all_that_a_client_needs() {
         let key = Identity::from_secret([1; 32]);
         let edge = Identity::from_secret([2; 32]).public_key();
         let client = Client { name: "phone".into(), address: [10, 9, 128, 2].into(), public_key: key.public_key() };

@@ -151,7 +151,7 @@ fn a_report_of_a_node_that_is_down_has_all_other_parts() {
 }
 
 #[test]
-fn a_report_with_a_broken_or_absent_configuration_says_so() {
+fn a_report_names_a_broken_or_absent_configuration() {
     let scratch = Scratch::new();
     for (text, _) in scratch.reports("[node]\nkey = hunter2-hunter2\n", "x\n") {
         assert!(text.contains("the file is not TOML: the mistake is in line 2") && !text.contains("hunter2"), "{text}");

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_behind_routers_are_told_apart() {
+    fn addresses_behind_routers_are_distinguished() {
         let private = |text: &str| is_private(text.parse().unwrap());
         assert!(["10.1.2.3", "192.168.0.9", "100.64.0.1", "100.127.255.255", "fd00::1"].into_iter().all(private));
         assert!(!["203.0.113.5", "100.63.0.1", "100.128.0.1", "2001:db8::1"].into_iter().any(private));

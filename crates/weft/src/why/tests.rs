@@ -85,7 +85,7 @@ fn evidence_from_the_peer_outranks_icmp_errors() {
 }
 
 #[test]
-fn a_node_that_waits_says_for_what() {
+fn a_waiting_node_reports_the_reason() {
     let waiting = SessionFacts { endpoints: Vec::new(), ..facts() };
     assert_eq!(causes(&waiting, &[]), ["no-call"]);
     for private in ["10.1.2.3", "172.16.0.1", "192.168.7.7", "100.64.0.1", "fd00::1"] {

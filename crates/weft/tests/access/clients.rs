@@ -142,7 +142,7 @@ fn a_client_reaches_what_is_behind_another_site_until_it_is_put_out() {
 }
 
 #[test]
-fn clients_are_listed_without_a_node_and_mistakes_are_told() {
+fn clients_are_listed_without_a_node_and_mistakes_are_reported() {
     let dir = Dir::new();
     sites(&dir);
     let config = dir.path("edge.toml");

@@ -285,7 +285,7 @@ fn peers_can_override_the_policy() {
 }
 
 #[test]
-fn exit_status_tells_usage_and_absence() {
+fn exit_status_distinguishes_usage_errors_and_absence() {
     assert_eq!(weft(&["fly"]).status.code(), Some(2));
     let out = weft(&["status", "--control", "/nonexistent/control.sock"]);
     assert_eq!(out.status.code(), Some(4));

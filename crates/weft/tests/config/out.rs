@@ -53,7 +53,7 @@ fn a_kill_switch_needs_a_way_out_that_it_can_protect() {
 }
 
 #[test]
-fn a_kill_switch_that_rejects_a_family_or_a_resolver_is_told() {
+fn a_kill_switch_that_rejects_a_family_or_a_resolver_is_reported() {
     for (prefixes, out, expected) in [
         ("\"0.0.0.0/0\"", GOOD, "weft.toml:7:1: warning: IPv6 has no default route to a peer"),
         ("\"::/0\", \"10.9.0.2/32\"", GOOD, "weft.toml:7:1: warning: IPv4 has no default route to a peer"),

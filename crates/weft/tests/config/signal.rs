@@ -69,7 +69,7 @@ fn the_key_must_exist_and_be_private() {
 }
 
 #[test]
-fn rates_above_what_the_links_carry_are_told() {
+fn rates_above_what_the_links_carry_are_reported() {
     let links = "[links]\nuse = [\"lo\"]\n[[link]]\nname = \"lo\"\nmax-rate-up = \"10 Mbit/s\"\n[signal]\nkey = \"signal.key\"\n";
     let rule = |rate: &str| format!("{links}[[signal.rule]]\nname = \"a\"\n{rate}");
     says(
@@ -83,7 +83,7 @@ fn rates_above_what_the_links_carry_are_told() {
 }
 
 #[test]
-fn rules_that_overlap_are_told() {
+fn rules_that_overlap_are_reported() {
     let two = |second: &str| {
         format!(
             "[signal]\nkey = \"signal.key\"\n[[signal.rule]]\nname = \"a\"\nto = \"10.9.0.0/16\"\nports = \"80-90\"\n\

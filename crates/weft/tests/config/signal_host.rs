@@ -38,7 +38,7 @@ fn missing_and_unknown_keys_are_reported_with_their_place() {
 }
 
 #[test]
-fn rates_above_what_the_interface_carries_are_told() {
+fn rates_above_what_the_interface_carries_are_reported() {
     let good =
         "[signal]\nkey = \"signal.key\"\ninterface = \"eth0\"\nrate = \"10 Mbit/s\"\n[[signal.rule]]\nname = \"a\"\n";
     let available = format!("{good}available = \"20 Mbit/s\"\n");

@@ -154,7 +154,7 @@ fn a_member_that_claims_anothers_prefix_is_refused() {
 }
 
 #[test]
-fn unknown_members_and_missing_keys_are_told() {
+fn unknown_members_and_missing_keys_are_reported() {
     refused(
         &with_vpn("members = { hubb = [\"10.1.1.0/24\"] }"),
         &["weft.toml:9:13: error: `hubb` is a member of VPN `blue`, but not a peer", "did you mean `hub`?"],

@@ -234,7 +234,7 @@ fn samples(answer: &str) -> Vec<String> {
 }
 
 #[test]
-fn metrics_say_what_is_shown() {
+fn metrics_agree_with_the_status() {
     if !has_tun() {
         return;
     }
@@ -345,7 +345,7 @@ fn an_address_in_use_is_named_with_its_owner() {
 }
 
 #[test]
-fn without_permission_it_says_how_to_get_it() {
+fn without_permission_it_prints_how_to_get_it() {
     if !Path::new("/dev/net/tun").exists() {
         eprintln!("skipped: no /dev/net/tun here");
         return;
@@ -369,7 +369,7 @@ fn without_permission_it_says_how_to_get_it() {
 }
 
 #[test]
-fn the_service_manager_is_told() {
+fn the_service_manager_is_notified() {
     if !has_tun() {
         return;
     }
@@ -461,7 +461,7 @@ fn a_signalled_connection_is_granted_and_shown() {
 }
 
 #[test]
-fn status_says_what_explicit_rates_come_by_and_why() {
+fn status_shows_the_method_of_explicit_rates_and_the_reason() {
     let Some((dir, out)) = on_two_nodes(
         r#"
             printf '[[tcp-er.grant]]\nto = "10.9.0.0/24"\nrate = "20 Mbit/s"\n' >>home.toml

@@ -42,7 +42,7 @@ fn a_hub_whose_port_is_taken_on_one_of_its_links_exits_and_names_the_owner() {
 }
 
 #[test]
-fn a_port_that_is_taken_later_is_told_and_used_once_it_is_free() {
+fn a_port_that_is_taken_later_is_reported_and_used_once_it_is_free() {
     if !has_tun() {
         return;
     }

@@ -120,7 +120,7 @@ fn systemd_resolved_gets_the_servers_of_the_device_and_its_link_stays() {
 }
 
 #[test]
-fn the_services_user_sets_the_switch_and_says_why_resolv_conf_stays() {
+fn the_services_user_sets_the_switch_and_logs_why_resolv_conf_stays() {
     if !has_tun() || !is_root() || std::process::Command::new("setpriv").arg("--version").output().is_err() {
         return eprintln!("skipped: needs root, a TUN device and setpriv");
     }

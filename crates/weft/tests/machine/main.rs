@@ -257,7 +257,7 @@ fn the_longest_prefix_wins_wherever_it_is_and_the_machines_own_between_equals() 
 }
 
 #[test]
-fn routes_of_others_stay_and_are_told() {
+fn routes_of_others_stay_and_are_reported() {
     if !has_tun() {
         return;
     }

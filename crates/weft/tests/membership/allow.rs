@@ -22,7 +22,7 @@ except OSError:
 "#;
 
 #[test]
-fn only_allowed_connections_reach_the_hub_and_the_log_says_which_did_not() {
+fn only_allowed_connections_reach_the_hub_and_the_log_lists_the_others() {
     if !has_tun() {
         return;
     }

@@ -192,7 +192,7 @@ fn another_nodes_name_or_prefix_is_signed_only_after_its_revocation() {
 }
 
 #[test]
-fn a_certificate_that_does_not_hold_is_told_with_its_place_and_the_fix() {
+fn a_certificate_that_does_not_hold_is_reported_with_its_place_and_the_fix() {
     let dir = Dir::new();
     let [a, b] = star(&dir);
     let good = std::fs::read_to_string(dir.path("a.toml")).unwrap();

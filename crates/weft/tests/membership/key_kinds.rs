@@ -73,7 +73,7 @@ fn every_reader_takes_its_own_kind_and_no_other() {
 }
 
 #[test]
-fn a_key_redirected_to_a_file_says_what_it_is_there() {
+fn a_key_redirected_to_a_file_names_its_kind() {
     let dir = Dir::new();
     for (command, kind) in [("keygen", "weft node private key: "), ("genpsk", "weft preshared key: ")] {
         let file = dir.path(command);

@@ -160,7 +160,7 @@ fn a_grant_comes_is_kept_to_and_nothing_is_left_behind() {
 }
 
 #[test]
-fn routers_that_take_no_part_are_trusted_only_if_the_operator_says_so() {
+fn legacy_routers_are_trusted_only_if_the_operator_configures_it() {
     if !is_possible() {
         return;
     }

@@ -136,7 +136,7 @@ fn has_type(value: &Value, name: &str) -> bool {
 }
 
 #[test]
-fn every_answer_is_as_the_schema_says() {
+fn every_answer_matches_the_schema() {
     if !has_tun() {
         return;
     }

@@ -108,7 +108,7 @@ fn explain_sees_proxies_and_grants() {
 }
 
 #[test]
-fn weights_of_other_links_stay_and_a_schedule_that_ignores_them_says_so() {
+fn weights_of_other_links_stay_and_a_schedule_that_ignores_them_is_named() {
     let Some((dir, out)) = on_nodes(
         "",
         r#"
@@ -244,7 +244,7 @@ fn colours_follow_the_environment_and_the_option() {
 }
 
 #[test]
-fn check_tells_programs_what_it_tells_people() {
+fn check_reports_the_same_to_programs_and_people() {
     let dir = Dir::new();
     dir.key("weft.key");
     let file =

@@ -86,7 +86,7 @@ fn run(commands: &str) -> Option<(Dir, String)> {
 }
 
 #[test]
-fn a_router_uses_its_uplinks_and_says_nothing_elsewhere() {
+fn a_router_uses_its_uplinks_and_reports_no_other_interface() {
     let Some((_dir, text)) = run(r#"
         for of in br-lan docker0 tun9; do
             on home python3 capture.py $of 203.0.113.1 >$of.seen 2>&1 & captures="${captures:-} $!"
@@ -160,7 +160,7 @@ fn the_links_in_use_are_those_that_the_kernel_routes_to_the_hub_whatever_changes
 }
 
 #[test]
-fn a_link_that_is_named_and_leads_nowhere_is_told_at_once() {
+fn a_link_that_is_named_and_leads_nowhere_is_reported_at_once() {
     let Some((_dir, text)) = run(r#"
         printf '[links]\nuse = ["up1", "br-lan", "wwan*", "nonesuch0"]\n' >>home.toml
         on home $WEFT check home.toml; echo "check: $?"

@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_path_is_told_from_one_with_room() {
+    fn a_full_path_is_distinguished_from_one_with_space() {
         let mut rng = Rng::new(1);
         for _ in 0..200 {
             let (slower, jitter_us, drops) = (1.0 + rng.unit() * 0.04, rng.below(1_000), rng.unit() * 0.03);

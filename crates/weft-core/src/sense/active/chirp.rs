@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_excursion_is_noise_and_a_long_one_tells_its_rates() {
+    fn a_short_excursion_is_noise_and_a_long_one_gives_rates() {
         let bump = |from: usize, to: usize| {
             move |k: usize, _: f64, delay: i64| if (from..to).contains(&k) { delay + 500 } else { 0 }
         };

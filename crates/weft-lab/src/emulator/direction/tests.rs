@@ -130,7 +130,7 @@ fn loss_takes_its_share_and_repeats_with_the_seed() {
 }
 
 #[test]
-fn jitter_keeps_the_order_unless_told_otherwise() {
+fn jitter_keeps_the_order_unless_configured_otherwise() {
     let jittery = |reorder| {
         let jitter = Duration::from_millis(10);
         let mut pipe = pipe(EmulatedDirection { jitter, reorder, ..spec(None, 20) });

@@ -17,7 +17,7 @@ fn timed(rng: &mut Rng) -> Impairments {
 }
 
 #[test]
-fn a_full_link_transmits_what_its_capacity_says() {
+fn a_full_link_transmits_at_its_capacity() {
     let mut rng = Rng::new(5);
     for seed in 0..60 {
         let mut impairments = timed(&mut rng);

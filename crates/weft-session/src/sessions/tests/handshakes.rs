@@ -363,7 +363,7 @@ fn a_stranger_with_this_nodes_key_is_named_and_one_without_it_is_not() {
 }
 
 #[test]
-fn an_answer_under_another_preshared_key_tells_whose_it_is() {
+fn an_answer_under_another_preshared_key_identifies_its_sender() {
     let (a, b) = identities();
     let with = |own: &Identity, peer: &Identity, key: u8, seed: u8| {
         let preshared_key = Some(crate::PresharedKey::new([key; 32]));

@@ -20,7 +20,7 @@ fn open_both_ways(a: &mut Sessions, b: &mut Sessions, vpn: VpnId) {
 }
 
 #[test]
-fn a_vpn_opens_where_the_other_end_told_its_index_and_nowhere_else() {
+fn a_vpn_opens_only_where_the_other_end_sent_its_index() {
     let (mut a, mut b) = connected();
     assert_eq!(a.vpn_standing(PEER, RED), VpnStanding::Closed);
     assert_eq!(seal_in(&mut a, RED, PATH, b""), Err(SealError::VpnClosed));

@@ -10,11 +10,21 @@ pub fn state(context: &Context) -> Vec<Check> {
 
 pub fn why(context: &Context) -> Vec<Check> {
     let claims = [
-        claim("a session that does not come up says why at both ends", "weft", &["--test", "views"], "connecting::"),
+        claim(
+            "both ends report the reason why a session does not come up",
+            "weft",
+            &["--test", "views"],
+            "connecting::",
+        ),
         claim("each cause has words of its own, and a row in docs/connecting.md", "weft", &["--bin", "weft"], "why::"),
         claim("ICMP errors cost no other datagram", "weft-io", &["--test", "udp"], "icmp_errors"),
         claim("a host that falls silent is called silent", "weft-engine", &["--lib"], "facts::"),
-        claim("strangers are named by what they show", "weft-session", &["--lib"], "handshakes::a"),
+        claim(
+            "strangers are named by the certificate or key that they present",
+            "weft-session",
+            &["--lib"],
+            "handshakes::a",
+        ),
     ];
     run(context, &claims)
 }
@@ -24,7 +34,7 @@ pub fn links(context: &Context) -> Vec<Check> {
         context,
         &[
             claim(
-                "links are what leads to an endpoint, and others carry nothing",
+                "links are the interfaces that lead to an endpoint, and others carry nothing",
                 "weft",
                 &["--test", "views"],
                 "usable_links::",
@@ -40,7 +50,7 @@ pub fn starts(context: &Context) -> Vec<Check> {
     run(
         context,
         &[
-            claim("starts, reloads and checks say what is", "weft", &["--test", "daemon"], "starts::"),
+            claim("starts, reloads and checks report the actual state", "weft", &["--test", "daemon"], "starts::"),
             claim("doctor tests as the service's user", "weft", &["--bin", "weft"], "doctor"),
         ],
     )
@@ -51,11 +61,14 @@ pub fn restarts(context: &Context) -> Vec<Check> {
         context,
         &[
             claim("silence after a restart is noticed as before it", "weft-engine", &["--test", "paths"], "restarts::"),
-            claim("a drill finds what a call would", "weft-engine", &["--test", "relays"], "drill::"),
+            claim("a drill measures the gap that a call would have", "weft-engine", &["--test", "relays"], "drill::"),
         ],
     )
 }
 
 pub fn idle(context: &Context) -> Vec<Check> {
-    run(context, &[claim("a flow pays for what is sent beside it", "weft-engine", &["--test", "paths"], "idle::")])
+    run(
+        context,
+        &[claim("a flow pays for the copies that are sent beside it", "weft-engine", &["--test", "paths"], "idle::")],
+    )
 }

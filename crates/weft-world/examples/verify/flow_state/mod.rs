@@ -24,7 +24,7 @@ fn table(context: &Context) -> Vec<Check> {
     run(
         context,
         &[
-            claim("the table does what a plain map would", "weft-flows", &["--test", "table_model"], ""),
+            claim("the table equals a plain map", "weft-flows", &["--test", "table_model"], ""),
             claim(
                 "10^6 flows in 256 MB; 10^7 forged flows evict no guaranteed one",
                 "weft-flows",
@@ -33,7 +33,7 @@ fn table(context: &Context) -> Vec<Check> {
             ),
             claim("a dead path moves groups of flows, not flows", "weft-flows", &["--test", "alternates"], ""),
             claim("a path dies for 100,000 flows within 1 ms", "weft-engine", &["--test", "flow_alternates"], ""),
-            claim("loads are told with at most 0.1 % of a link", "weft-flows", &["--test", "load"], ""),
+            claim("load reports take at most 0.1 % of a link", "weft-flows", &["--test", "load"], ""),
         ],
     )
 }
@@ -78,7 +78,7 @@ fn admission(context: &Context) -> Vec<Check> {
                 &["--test", "signals"],
                 "shares::",
             ),
-            claim("each flow of a node has what admission says", "weft-flows", &["--test", "router"], ""),
+            claim("each flow of a node has the grant of admission", "weft-flows", &["--test", "router"], ""),
         ],
     )
 }

@@ -19,12 +19,12 @@ fn rows(context: &Context) -> Vec<Check> {
     let mut checks = run(
         context,
         &[
-            claim("counts over intervals are what stands in queues", "weft-core", LIB, "intervals"),
+            claim("counts over intervals equal the bytes in queues", "weft-core", LIB, "intervals"),
             claim("both measures of paper 004's law", "weft-core", &["--test", "control_loop"], "accumulation::"),
             claim("markers that ask for counts, and their reports", "weft-wire", &["--test", "golden"], "marker"),
             claim("a loop's parameters, or line, column and fix", "weft-config", &["--test", "vpn_loop"], ""),
-            claim("no ACK loses what it said, with SACK or without", "weft-core", &["--test", "ack_condition"], ""),
-            claim("documents tell the rows' numbers", "weft-world", &["--test", "reproduce"], "documents"),
+            claim("no acknowledged byte is lost, with SACK or without", "weft-core", &["--test", "ack_condition"], ""),
+            claim("documents have the numbers of the rows", "weft-world", &["--test", "reproduce"], "documents"),
         ],
     );
     let wanted = context.pick(SHORT.iter().map(|row| (*row).to_owned()).collect(), Vec::new());

@@ -23,7 +23,12 @@ pub fn costs(context: &Context) -> Vec<Check> {
             claim("every kind of datagram costs a bounded time", "weft-engine", &["--test", "costs"], ""),
             claim("forged handshakes are no load", "weft-engine", &["--test", "untrusted"], "handshake_load::"),
             claim("each relay's handshakes have a limit of their own", "weft-session", LIB, "over_one_relay"),
-            claim("what a peer saved up holds up nobody", "weft-engine", &["--test", "untrusted"], "budget::"),
+            claim(
+                "the saved credit of a peer delays no other peer",
+                "weft-engine",
+                &["--test", "untrusted"],
+                "budget::",
+            ),
             claim("beside a peer that lies, another keeps its goodput", "weft", &["--test", "lying_peer"], ""),
             claim("a peer takes no buffers from others", "weft-engine", &["--test", "untrusted"], "room::"),
             claim("no bytes from the network make a node panic", "weft-engine", &["--test", "untrusted"], "hostile::"),
@@ -55,9 +60,9 @@ pub fn stays_up(context: &Context) -> Vec<Check> {
         context,
         &[
             claim("peers are served with damaged state", "weft", &["--test", "daemon"], "damaged_state"),
-            claim("peers are served whatever the disk does", "weft", &["--test", "daemon"], "storage::"),
+            claim("peers are served despite faults of the disk", "weft", &["--test", "daemon"], "storage::"),
             claim(
-                "an unread log holds up nobody; lost state costs no session",
+                "an unread log delays no packet; lost state costs no session",
                 "weft",
                 &["--test", "daemon"],
                 "stays_up::",
@@ -73,7 +78,7 @@ pub fn paths(context: &Context) -> Vec<Check> {
         context,
         &[
             claim(
-                "an unproved address gets three times what came from it",
+                "an unproven address gets at most three times the bytes that came from it",
                 "weft-engine",
                 &["--test", "paths"],
                 "moved::",

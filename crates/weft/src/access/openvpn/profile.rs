@@ -50,7 +50,7 @@ mod tests {
     use crate::config::prefix::parse;
 
     #[test]
-    fn a_file_says_all_a_client_needs() {
+    fn a_file_contains_all_that_a_client_needs() {
         let authority = Authority::new().unwrap();
         let issued = authority.issue("0a", Role::Client).unwrap();
         let routes = ["10.9.0.0/24", "0.0.0.0/0", "fd00::/64"].map(|text| parse(text).unwrap());

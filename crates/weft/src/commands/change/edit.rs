@@ -273,7 +273,7 @@ class = \"background\"
     }
 
     #[test]
-    fn a_wrong_key_is_told() {
+    fn a_wrong_key_is_reported() {
         let said = |key: &str| set(&mut parse(FILE).unwrap(), key, "1").unwrap_err();
         assert_eq!(said("node.key.a"), "key is a setting, not a table");
         assert_eq!(said("node"), "node is a table: set one of its keys");

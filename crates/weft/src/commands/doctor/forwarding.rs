@@ -44,7 +44,7 @@ mod tests {
     use crate::daemon::machine::forwarding::FAMILIES;
 
     #[test]
-    fn a_hub_that_does_not_forward_is_told() {
+    fn a_hub_that_does_not_forward_is_reported() {
         let [v4, v6] = &FAMILIES;
         let check = state(v4, "0", true);
         assert_eq!((check.verdict, check.help.as_str()), (Verdict::Warning, "sysctl -w net.ipv4.ip_forward=1"));

@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_router_hears_the_code_point_in_its_own_words() {
+    fn each_router_gets_the_code_point_in_its_own_syntax() {
         let af21 = QueueCommands::of(18);
         assert_eq!(af21.linux.matches("0x48 0xfc flowid 1:10").count(), 2, "{}", af21.linux);
         assert!(af21.ios.contains("match dscp af21\n") && af21.junos.contains("code-points 010010\n"));

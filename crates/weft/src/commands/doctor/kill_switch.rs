@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_switch_that_is_not_as_configured_is_told() {
+    fn a_switch_that_is_not_as_configured_is_reported() {
         let verdict = |wanted, table| state(wanted, table).map(|check| (check.verdict, check.help));
         assert_eq!(verdict(true, Some(Ok(true))), Some((Verdict::Good, String::new())));
         assert_eq!(verdict(false, Some(Ok(true))), Some((Verdict::Bad, "weft down lifts it".to_owned())));

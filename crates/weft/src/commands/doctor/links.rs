@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_in_one_subnet_are_told_once() {
+    fn links_in_one_subnet_are_reported_once() {
         let prefix = |text: &str| prefix::parse(text).unwrap();
         let both = |a: &str, b: &str| {
             LinkAddresses::from([
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn links_with_one_router_are_told() {
+    fn links_with_one_router_are_reported() {
         let arp = "IP address       HW type     Flags       HW address            Mask     Device\n\
             192.168.8.1      0x1         0x2         02:00:00:00:00:01     *        wwan0\n\
             192.168.9.1      0x1         0x2         02:00:00:00:00:01     *        eth0\n\

@@ -65,7 +65,7 @@ fn usage_is_exact_whatever_restarts() {
 }
 
 #[test]
-fn each_change_is_told_once_and_a_new_period_begins_with_nothing() {
+fn each_change_is_reported_once_and_a_new_period_begins_with_nothing() {
     let links = [link("wwan0", quota(1_000, QuotaPeriod::Month, 15))];
     let mut quotas = Quotas::default();
     // 2026-01-14, 2026-01-15 and 2026-02-14, at noon.
