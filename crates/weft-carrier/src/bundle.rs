@@ -52,7 +52,7 @@ const MARK: usize = 24;
 pub struct Standing {
     /// Number of the connection.
     pub token: u64,
-    /// What the connection carries.
+    /// Kind of the datagrams that the connection carries.
     pub lane: Lane,
     /// Bytes that the kernel has not sent.
     pub unsent: u64,
@@ -122,7 +122,7 @@ pub fn choose(standings: &[Standing], lane: Lane, allowed: Allowed) -> Choice {
 pub struct Bundle {
     /// Number that its connections share.
     pub id: BundleId,
-    /// How to open another connection. `None` at the node that was called.
+    /// Address and options with which another connection is opened. `None` at the node that was called.
     pub way: Option<Way>,
     /// Numbers of its connections.
     pub members: Vec<u64>,

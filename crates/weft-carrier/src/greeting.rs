@@ -18,7 +18,7 @@ const LABEL: &[u8] = b"EXPORTER-weft-carrier-1";
 /// Number that the connections of one bundle share. It is random, and only the two nodes know it.
 pub type BundleId = [u8; ID];
 
-/// What a connection of a bundle carries.
+/// Kind of the datagrams that a connection of a bundle carries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lane {
     /// Short datagrams, which wait behind no bulk.
@@ -32,7 +32,7 @@ pub enum Lane {
 pub struct Greeting {
     /// The bundle that the connection joins.
     pub bundle: BundleId,
-    /// What the connection carries.
+    /// Kind of the datagrams that the connection carries.
     pub lane: Lane,
 }
 

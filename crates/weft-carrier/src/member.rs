@@ -197,7 +197,7 @@ pub struct Member {
     pub stream: TlsStream,
     /// Datagrams that arrive.
     pub frames: Frames,
-    /// What the connection carries.
+    /// Kind of the datagrams that the connection carries.
     pub lane: Lane,
     /// True while earlier data has not left the program.
     pub is_blocked: bool,

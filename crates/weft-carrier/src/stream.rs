@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 /// Result of a read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Arrived {
-    /// This many bytes were read.
+    /// Number of bytes that were read.
     Bytes(usize),
     /// Nothing has arrived yet.
     Nothing,

@@ -1,4 +1,4 @@
-//! How messages travel: lines of JSON, with limits of length and time at both ends.
+//! Transport of messages: lines of JSON, with limits of length and time at both ends.
 
 use crate::{Request, Response};
 use serde::Serialize;

@@ -163,7 +163,7 @@ fn a_liar_draws_no_route_to_itself_and_moves_none_between_others() {
         for of in 0..nodes {
             let mut own = told(of);
             if Label(of) == liar {
-                // It claims links to all, as fast as it likes, or worse ones than it has.
+                // The liar claims links to all, at any rate, or worse links than it has.
                 own = (0..nodes).filter(|to| *to != of).map(|to| link(Label(to), rng.below(100_000) as u32)).collect();
             }
             hear(&mut deceived, NOW_MS, Label(of), &claim(Label(of), NOW_MS, &own), true);

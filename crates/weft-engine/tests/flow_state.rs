@@ -90,7 +90,7 @@ fn run(world: &mut World, users: &[u16], calls: u16, seconds: u64) -> (BTreeMap<
             let source = u32::from_be_bytes(bytes[22..26].try_into().unwrap());
             if bytes[32..34] == CALL.to_be_bytes() {
                 let number = u64::from_be_bytes(bytes[38..46].try_into().unwrap());
-                // Those of an earlier run have lower numbers.
+                // Packets of an earlier run have lower numbers.
                 let own = number.checked_sub(begin.as_nanos()).and_then(|own| sent_at.get(own as usize));
                 delays.extend(own.map(|sent_at| at - *sent_at));
             } else {
@@ -135,7 +135,7 @@ fn calls_keep_their_delay_beside_bulk_and_lose_nothing() {
     let granted = views.iter().filter(|view| view.verdict == FlowVerdict::Granted).count();
     assert_eq!(granted, 30, "{:?}", world.nodes[0].port_views(world.now));
     let (least, most) = (delays.iter().min().unwrap(), delays.iter().max().unwrap());
-    // Those of the last two milliseconds are still under way.
+    // Packets of the last two milliseconds are still in flight.
     assert!(sent - delays.len() <= 60, "{sent} sent, {} arrived", delays.len());
     assert!(*most - *least < Duration::from_millis(10), "delay from {least:?} to {most:?}");
 }

@@ -40,7 +40,7 @@ pub struct ComponentId(pub u32);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct DestinationId(pub u32);
 
-/// What is known of a route.
+/// Data about a route.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RouteFacts {
     /// Destination of the route.
@@ -102,7 +102,7 @@ struct Component {
 #[derive(Debug, Default)]
 pub struct AlternateGroups {
     routes: Vec<Option<RouteEntry>>,
-    /// What each packet reads: the current route of each group.
+    /// Data that each packet reads: the current route of each group.
     current: Vec<CurrentRoute>,
     destinations: BTreeMap<DestinationId, Vec<RouteId>>,
     components: BTreeMap<ComponentId, Component>,

@@ -59,7 +59,7 @@ pub const DEFAULT_CLASS: ClassId = ClassId(0);
 pub struct FlowClass {
     /// Name of the class.
     pub name: String,
-    /// What a flow of the class gets.
+    /// Treatment of a flow of the class.
     pub treatment: Treatment,
 }
 

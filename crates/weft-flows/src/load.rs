@@ -60,7 +60,7 @@ pub struct LoadReport {
 impl LoadReport {
     /// Writes the report to the front of `out` and returns its length.
     ///
-    /// The delay is rounded up to 10 us. What exceeds the range of a field becomes its largest value.
+    /// The delay is rounded up to 10 us. A value beyond the range of its field becomes the largest value of the field.
     ///
     /// # Errors
     /// [`WireError::NoRoom`] if `out` is shorter than the report.

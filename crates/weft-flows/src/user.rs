@@ -28,7 +28,7 @@ impl fmt::Display for UserId {
     }
 }
 
-/// What makes a user.
+/// Identity of a user: an address, a prefix or a certificate.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum UserKey {
     /// A host of a VPN. For IPv6 the caller may clear the low 64 bits, which one host can choose at will.

@@ -16,7 +16,7 @@ const PORTS: [u16; 4] = [22, 53, 80, 8_080];
 const PROTOCOLS: [u8; 4] = [6, 17, 1, 47];
 const GROUPS: [&str; 3] = ["admins", "staff", "cameras"];
 
-/// How much of a packet a datagram holds.
+/// Part of a packet that a datagram holds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Piece {
     Whole,

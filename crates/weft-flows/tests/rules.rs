@@ -113,7 +113,7 @@ impl Draw {
     }
 }
 
-/// Removes the shadowed rules. What shadows others is never shadowed itself.
+/// Removes the shadowed rules. A rule that shadows others is never shadowed itself.
 fn without_faults(mut rules: FlowRules, classes: &Classes) -> FlowRules {
     for fault in rules.check(classes, &RuleLimits::default()).into_iter().rev() {
         assert!(matches!(fault.problem, RuleProblem::Shadowed { .. }), "{fault}");

@@ -54,7 +54,7 @@ pub struct ClaimedLink {
     pub to: Label,
     /// True if the link does not answer. The other figures then have no meaning.
     pub is_down: bool,
-    /// How sure the node is of the figures: 0 for the first measurement, 127 for a hundred or more.
+    /// Confidence in the figures: 0 for the first measurement, 127 for a hundred or more.
     pub confidence: u8,
     /// Round-trip time, in microseconds.
     pub rtt_us: u32,

@@ -1,4 +1,4 @@
-//! What a router does to a packet: a hop less, or an ICMP error.
+//! Forwarding of a packet by a router: a lower hop limit, or an ICMP error.
 
 use core::net::IpAddr;
 use proptest::prelude::*;

@@ -95,7 +95,7 @@ fn inside_repeated() {
     };
     say(&key, shuffled(&mut rng, 1, 1));
     expect("first grant", 1.0);
-    // What ends another request, or confirms it, is late.
+    // Messages that end or confirm another request arrive late.
     say(&key, shuffled(&mut rng, 2, 2));
     let late = [Message::Release, Message::Confirm, Message::Reject].map(|message| signal(message, 1, 1));
     say(&key, late.repeat(10));

@@ -1,4 +1,4 @@
-//! What flows, users and ports get: the answer to `weft qos`.
+//! The treatment of flows, users and ports: the answer to `weft qos`.
 
 use serde::{Deserialize, Serialize};
 
@@ -64,7 +64,7 @@ pub struct QosFlow {
     pub marked: u32,
     /// Packets that were dropped here.
     pub dropped: u32,
-    /// What admission decided: `nothing-asked`, `granted`, `waits`, `preempted`, `capacity-lost` or `refused`.
+    /// Decision of admission: `nothing-asked`, `granted`, `waits`, `preempted`, `capacity-lost` or `refused`.
     pub verdict: String,
     /// Why the flow has what it has, in a sentence.
     pub why: String,
@@ -156,7 +156,7 @@ pub struct QosClass {
 pub struct QosRule {
     /// Name of the rule.
     pub name: String,
-    /// What a flow's first packet must have, as in the configuration.
+    /// Properties that a flow's first packet must have, as in the configuration.
     pub matches: String,
     /// Class of the flows.
     pub class: String,

@@ -36,13 +36,13 @@ pub struct AimdConfig {
     ///
     /// The paper does not define the start.
     pub slow_start: bool,
-    /// How the loop learns of losses.
+    /// Source of the loop's loss counts.
     pub losses: Losses,
-    /// How weights and fairness set `a` and `b`.
+    /// Rule by which weights and fairness set `a` and `b`.
     pub fairness: WindowFairness,
 }
 
-/// How the windows of an edge pair become fair. All windows of the pair have the same.
+/// Method by which the windows of an edge pair become fair. All windows of the pair have the same.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct WindowFairness {
     /// The parameter that carries a VPN's weight.

@@ -72,7 +72,7 @@ pub enum Credit {
     OnReport,
 }
 
-/// How a loop learns of lost packets.
+/// Source of a loop's loss counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Losses {
     /// By counts and unanswered markers. All packets take one path, in order.

@@ -19,7 +19,7 @@ use weft_units::Rate;
 /// γ of an assured service whose configuration gives none.
 pub const DEFAULT_GAMMA: f32 = 0.98;
 
-/// How a loop backs off.
+/// Reaction of a loop to congestion.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub enum Service {
     /// A share by weight, without a promise.
@@ -133,7 +133,7 @@ impl Share {
         self.weight
     }
 
-    /// How the share's loops back off.
+    /// Reaction of the share's loops to congestion.
     pub fn service(&self) -> Service {
         self.service
     }

@@ -29,7 +29,7 @@ pub struct FlowView {
     pub class: String,
     /// The flow's user, as text.
     pub user: String,
-    /// What admission decided.
+    /// Decision of admission.
     pub verdict: FlowVerdict,
     /// Name of the peer to which the flow's packets last left, or `None` if none left.
     pub peer: Option<String>,
@@ -59,7 +59,7 @@ pub struct PortView {
     pub reservable: Rate,
     /// Rate that is guaranteed.
     pub guaranteed: Rate,
-    /// What the paths carry now.
+    /// Present capacity of the paths.
     pub capacity: Rate,
     /// Load in the last interval.
     pub load: PortLoad,

@@ -36,9 +36,9 @@ pub struct Snapshot {
 /// State of one peer.
 #[derive(Clone, Debug)]
 pub struct PeerSnapshot {
-    /// Its name in the configuration.
+    /// Name of the peer in the configuration.
     pub name: String,
-    /// Its public key, as text.
+    /// Public key of the peer, as text.
     pub public_key: String,
     /// End of the certificate by which the peer joined, in seconds since 1970. `None` for a configured peer.
     pub certified_until_unix_s: Option<u64>,

@@ -15,7 +15,7 @@ const LINE_PRECEDENCE: u8 = 15;
 /// Precedence of assured rates. Derived: that of the class `video`, below calls and above flows without a class.
 const ASSURED_PRECEDENCE: u8 = 8;
 
-/// What one VPN is promised toward one peer.
+/// The promise to one VPN toward one peer.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct VpnPromise {
     service: Service,

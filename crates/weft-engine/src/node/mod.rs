@@ -395,7 +395,8 @@ impl Engine {
         self.look_after_certified(now);
         self.refresh_overlay(now);
         self.refresh_relaying(now);
-        // These change peers. Some of a peer's timer work follows from its paths and has no deadline of its own.
+        // The calls above change peers. Some of a peer's timer work follows from its paths and has no deadline of its
+        // own.
         self.attend_peers(now);
         self.signal.handle_timeout(now, &mut self.events.queue);
         self.hosts.flows.handle_timeout(now);

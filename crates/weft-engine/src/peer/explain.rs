@@ -95,7 +95,7 @@ impl Peer {
                     PathChoice::Path(at) => Vec::from([at]),
                     _ => Vec::new(),
                 };
-                // This call updates the scheduler's set of paths for bulk to the present.
+                // This call makes the scheduler update its set of paths for bulk.
                 pick(BULK_BYTES, false);
                 Ways { sparse, bulk: eligible.into_iter().filter(|at| scheduler.carries_bulk(*at)).collect() }
             }

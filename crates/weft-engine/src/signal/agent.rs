@@ -8,7 +8,7 @@ use weft_core::explicit_rate::exchange::Wish;
 use weft_wire::er_sig::{Message, Signal};
 use weft_wire::ip::{FlowKey, IpView, TcpFlags, protocol};
 
-/// How a packet from the TUN device can carry a signal.
+/// Method by which a packet from the TUN device can carry a signal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Carrier {
     /// The signal is added to the packet itself.

@@ -1,6 +1,6 @@
-//! Packets to addresses that lie behind no peer: the overlay finds their owners, which are then met and sent to.
+//! Packets to addresses that lie behind no peer: the overlay finds the owners, and the node connects to them.
 //!
-//! Also calls to keys.
+//! The file also tests calls to the root of a key.
 #![cfg(target_os = "linux")]
 
 use crate::cloud::{Cloud, NOW_UNIX_S, certificate, claims, contact, crowd, inner, key, root};

@@ -70,7 +70,7 @@ fn path_capacity_is_known_before_data_is_sent() {
     // The rate excludes 60 bytes of each packet.
     let sensed = rate(true).unwrap().bps() as f64 / 48e6;
     assert!((0.9..1.05).contains(&sensed), "{sensed}");
-    // Without trains it is the initial rate of the two paths.
+    // Without trains the grant is the initial rate of the two paths.
     let tried = rate(false).unwrap();
     assert!((18_000_000..20_000_000).contains(&tried.bps()), "{tried:?}");
 }

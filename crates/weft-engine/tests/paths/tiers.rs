@@ -77,8 +77,8 @@ impl Tiers {
     }
 }
 
-/// Links fail and return one after the other. What is sent goes over the lowest tier that is left, and nothing but
-/// probes over the others.
+/// Links fail and return one after the other. Packets leave over the lowest tier that is left, and only probes over the
+/// others.
 #[test]
 fn the_lowest_tier_that_answers_carries_everything() {
     for seed in 0..draws(24) {

@@ -162,7 +162,7 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
 
     /// Gives free capacity to waiting grants: the highest precedence first, among equals the oldest that fits.
     ///
-    /// Only groups of routes on which the call freed capacity are searched. What a precedence receives changes nothing
+    /// Only groups of routes on which the call freed capacity are searched. A grant to one precedence changes nothing
     /// for higher ones, so one pass from the highest to the lowest suffices.
     pub(super) fn give_back(&mut self) {
         for precedence in (0..PRECEDENCES).rev() {

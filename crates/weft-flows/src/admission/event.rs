@@ -51,14 +51,14 @@ impl FlowRoutes {
     }
 }
 
-/// What happens to a request whose rate is not available in full.
+/// Treatment of a request whose rate is not available in full.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shortfall {
-    /// It is refused: the rate "must be met". What the flow had before stays.
+    /// The request is refused: the rate "must be met". The flow keeps its earlier grant.
     Refuse,
-    /// It is granted the available rate.
+    /// The request is granted the available rate.
     Reduce,
-    /// It waits with an available rate (AR), and receives its rate when there is capacity.
+    /// The flow waits with an available rate (AR), and receives its rate when there is capacity.
     Wait,
 }
 
@@ -69,7 +69,7 @@ pub struct GrantRequest {
     pub rate: Rate,
     /// PP: 0 is the lowest, 15 the highest. Higher values count as 15.
     pub precedence: u8,
-    /// What happens if the rate is not available.
+    /// Treatment of the request if the rate is not available.
     pub shortfall: Shortfall,
     /// Time without renewal after which the grant ends, or `None` if it lasts until its release.
     pub lifetime: Option<Duration>,
@@ -78,7 +78,7 @@ pub struct GrantRequest {
 /// Answer to a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AdmissionOutcome {
-    /// This rate is guaranteed. It is lower than the requested rate if the shortfall was [`Shortfall::Reduce`].
+    /// Rate that is guaranteed. It is lower than the requested rate if the shortfall was [`Shortfall::Reduce`].
     Granted(Rate),
     /// The flow waits for capacity and has an available rate until then.
     Waits,

@@ -58,9 +58,9 @@ impl AccessDrops {
 /// Decision about a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AccessVerdict {
-    /// It may enter.
+    /// The packet may enter.
     Pass,
-    /// It must be dropped.
+    /// The packet must be dropped.
     Drop(AccessDrop),
 }
 

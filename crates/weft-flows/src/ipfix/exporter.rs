@@ -55,14 +55,14 @@ pub struct ExportMessage {
     pub len: usize,
 }
 
-/// What is known about the collector.
+/// State of the collector.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Collector {
-    /// It gets messages.
+    /// The collector gets messages.
     Reachable,
     /// The stream is not connected.
     Closed,
-    /// It refused a message. A probe is sent at `probe_at`.
+    /// The collector refused a message. A probe is sent at `probe_at`.
     Refusing { probe_at: Instant, interval: Duration },
     /// A probe was sent. Unless it is refused until `until`, the collector is reachable.
     Probed { until: Instant, interval: Duration },

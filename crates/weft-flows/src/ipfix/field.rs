@@ -4,7 +4,7 @@
 ///
 /// It is not registered. IANA assigns these numbers upward from 1 and has no range for experiments. The assigned ones
 /// are below 2^17. A number of the last 2^16 cannot meet an assigned one for decades. 4,294,967,295 itself is reserved.
-/// Whoever registers a number for weft changes this constant only.
+/// If a number is registered for weft, only this constant changes.
 pub const PRIVATE_ENTERPRISE: u32 = 0xffff_7766;
 
 /// Element of weft: guaranteed rate that the flow asked for, in bit/s, 64 bits.

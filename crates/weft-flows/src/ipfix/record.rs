@@ -30,7 +30,7 @@ pub enum RecordDirection {
     Egress = 1,
 }
 
-/// What admission decided about a flow.
+/// Decision of admission about a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[repr(u8)]
 pub enum FlowVerdict {
@@ -90,7 +90,7 @@ pub struct ExportRecord {
     pub precedence: u8,
     /// True if the flow is on its alternate route.
     pub is_on_alternate: bool,
-    /// What admission decided.
+    /// Decision of admission.
     pub verdict: FlowVerdict,
     /// Number of the path that carried the last packet.
     pub path: u32,

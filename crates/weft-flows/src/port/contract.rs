@@ -1,4 +1,4 @@
-//! What was granted to a flow, and whether each of its packets keeps to it.
+//! The grant of a flow, and whether each of its packets conforms to it.
 //!
 //! Each rate is metered by the generic cell rate algorithm (ITU-T I.371, annex A), a token bucket that needs one time
 //! and no division per packet. The algorithm conforms a packet if the flow is at most its burst ahead of its rate.
@@ -110,7 +110,7 @@ struct GuaranteeClock {
     urgency: Duration,
 }
 
-/// What was granted to a flow that has a guarantee or a ceiling.
+/// The grant of a flow that has a guarantee or a ceiling.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FlowContract {
     guarantee: Option<GuaranteeClock>,

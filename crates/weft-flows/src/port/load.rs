@@ -1,4 +1,4 @@
-//! What a port reports about its load, by class and in total.
+//! The load report of a port, by class and in total.
 //!
 //! The caller ends an interval each 20 ms with [`Port::end_interval`](super::Port::end_interval) and then reads the
 //! loads. The laws of [`weft_core::explicit_rate`] need them to keep the port at its target use.

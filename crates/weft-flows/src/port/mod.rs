@@ -9,7 +9,7 @@
 //!    first, then sparse flows.
 //! 3. Within a user, by flow as in FQ-CoDel (RFC 8290).
 //!
-//! What a flow sends above its guarantee belongs to its user's share. A flow above its ceiling is policed: its first
+//! Packets of a flow above its guarantee belong to its user's share. A flow above its ceiling is policed: its first
 //! packet in excess is marked with CE, or dropped if it cannot be marked. Then one interval passes before a second one
 //! is, and interval/√n after n of them while the flow stays too fast (RFC 8289 §4.2). No other flow is touched.
 //!

@@ -39,7 +39,7 @@ pub enum GrantHolder {
     Vpn(VpnId, RouteNo),
 }
 
-/// What admission decided about a flow, the better first.
+/// Decision of admission about a flow, the better first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum FlowVerdict {
     /// The flow asked for no guarantee.
@@ -65,7 +65,7 @@ struct Asked {
     verdict: FlowVerdict,
 }
 
-/// What one direction of a flow requested in band.
+/// The in-band request of one direction of a flow.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Signalled {
     treatment: Treatment,

@@ -41,13 +41,13 @@ pub struct RouterConfig {
     pub rules: FlowRules,
     /// Bounds that the rules are checked against.
     pub limits: RuleLimits,
-    /// Who counts as one user.
+    /// Unit that counts as one user.
     pub users: UserRule,
     /// Sizes, quotas and time-outs of the flow table.
     pub table: TableConfig,
 }
 
-/// What is known about a packet. A super-packet counts as the packets that it consists of.
+/// Data about a packet. A super-packet counts as the packets that it consists of.
 #[derive(Clone, Copy, Debug)]
 pub struct PacketFacts<'a> {
     /// VPN of the packet.
@@ -90,7 +90,7 @@ pub struct Standing {
     pub user: u32,
     /// Weight of the user.
     pub weight: u32,
-    /// What the flow was granted.
+    /// Treatment of the flow.
     pub treatment: Treatment,
 }
 
@@ -184,8 +184,8 @@ impl FlowRouter {
 
     /// Returns the data about a packet's flow that its egress port needs, or `None` if the flow has ended.
     ///
-    /// What the flow was granted in band counts. If there is nothing, the flow asks `admission` on that port for the
-    /// guarantee of its rule, unless it has asked before.
+    /// The flow's in-band grant counts. If there is nothing, the flow asks `admission` on that port for the guarantee
+    /// of its rule, unless it has asked before.
     pub fn standing(
         &mut self,
         now: Instant,

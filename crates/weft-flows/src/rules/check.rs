@@ -13,7 +13,7 @@ use core::fmt;
 use weft_units::{Duration, Rate};
 use weft_wire::ip::protocol;
 
-/// What the network can give. An absent figure is not checked.
+/// Rates that the network can give. An absent figure is not checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RuleLimits {
     /// Highest rate that can be guaranteed to one flow.
@@ -69,7 +69,7 @@ pub enum RuleProblem {
     AboveCapacity {
         /// The guarantee.
         guaranteed: Rate,
-        /// What the network can guarantee.
+        /// Rate that the network can guarantee.
         capacity: Rate,
     },
     /// The flow's own burst at its own rate delays its packets by more than its delay variance.

@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 pub struct Decision {
     /// Position of the rule that matched, or `None` if the flow gets the default class.
     pub rule: Option<usize>,
-    /// What the flow asks for.
+    /// Request of the flow.
     pub request: FlowRequest,
 }
 
@@ -33,7 +33,7 @@ pub struct Classifier {
     user: Option<IntervalRows<u32>>,
     near: Option<IntervalRows<u32>>,
     far: Option<IntervalRows<u32>>,
-    /// What each rule's flows ask for.
+    /// Request of each rule's flows.
     requests: Vec<FlowRequest>,
     default: FlowRequest,
 }

@@ -1,4 +1,4 @@
-//! What a rule compares with a flow's first packet.
+//! Properties that a rule compares with a flow's first packet.
 
 use alloc::borrow::ToOwned;
 use alloc::collections::BTreeMap;

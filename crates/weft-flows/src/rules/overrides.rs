@@ -27,7 +27,7 @@ pub struct Overrides {
     pub must_be_met: Option<bool>,
 }
 
-/// What a flow asks for by its rule.
+/// Request of a flow by its rule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FlowRequest {
     /// Figures of the class with the rule's overrides.

@@ -1,4 +1,4 @@
-//! What bounds the table.
+//! Limits of the table.
 
 use weft_units::Duration;
 

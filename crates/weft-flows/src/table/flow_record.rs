@@ -37,7 +37,7 @@ pub struct FlowRecord {
     pub user: UserId,
     /// Number of the rule that decided the treatment.
     pub rule: u16,
-    /// What the flow was granted.
+    /// Treatment of the flow.
     pub granted: Treatment,
     /// Rate that the flow asked for.
     pub asked: Rate,

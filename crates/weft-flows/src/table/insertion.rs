@@ -1,4 +1,4 @@
-//! How a flow begins, and which flow makes room for it.
+//! The insertion of a flow, and the eviction of another one for it.
 //!
 //! A new flow passes three gates: its user's rate of new flows, its user's quota of flows, and the size of the table. At
 //! its quota a user loses a flow of its own. At the size of the table, the user who holds most flows without a guarantee
@@ -21,12 +21,12 @@ const QUIET: Duration = Duration::from_secs(1);
 /// Time over which a user may save up new flows. Tuned: a browser begins its flows in bursts of a second.
 const NEW_FLOW_BURST: Duration = Duration::from_secs(1);
 
-/// What is known about a new flow.
+/// Data about a new flow.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FlowStart {
     /// User that holds the flow.
     pub user: UserId,
-    /// What the flow was granted.
+    /// Treatment of the flow.
     pub granted: Treatment,
     /// Rate that the flow asked for.
     pub asked: Rate,

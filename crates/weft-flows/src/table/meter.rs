@@ -52,7 +52,7 @@ impl ByteCost {
     }
 }
 
-/// What the policer allows a flow.
+/// Rate and burst that the policer allows a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PoliceLimit {
     /// Time that one byte takes at the policed rate.
@@ -123,7 +123,7 @@ mod tests {
             prop_assert!((cost.nanos(bytes) as f64 - exact).abs() <= exact / f64::from(1 << 25) + 1.0);
         }
 
-        /// What passes never exceeds rate and burst, and a flow within them loses nothing.
+        /// The passed bytes never exceed rate and burst, and a flow within them loses nothing.
         #[test]
         fn passes_the_rate_and_the_burst_and_no_more(
             bps in 10_000u64..10_000_000_000, burst in 0u32..1_000_000, seed: u64, load in 0.2f64..5.0,

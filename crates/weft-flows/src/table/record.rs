@@ -20,7 +20,7 @@ const RATE_INTERVAL: Duration = Duration::from_secs(1);
 /// Group number that stands for no group.
 pub const NO_GROUP: u16 = u16::MAX;
 
-/// What each packet of a flow touches: one cache line.
+/// Fields that each packet of a flow accesses: one cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub struct HotRecord {
@@ -70,7 +70,7 @@ pub struct PathSeen {
     pub is_alternate: bool,
 }
 
-/// What few packets touch: 144 bytes. A packet of IPv6 reads the first 40.
+/// Fields that few packets access: 144 bytes. A packet of IPv6 reads the first 40.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct ColdRecord {
@@ -81,7 +81,7 @@ pub struct ColdRecord {
     packet_carries: [u32; 2],
     /// Carries out of the hot record's byte counters.
     byte_carries: [u32; 2],
-    /// What was reported so far, for each direction.
+    /// Counts that were reported so far, for each direction.
     reported: [Tally; 2],
     /// Start time.
     pub start: Instant,

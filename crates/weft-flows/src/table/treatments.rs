@@ -12,7 +12,7 @@ use weft_core::flow::hash::SeededState;
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     treatment: Treatment,
-    /// What the policer allows a flow with this treatment.
+    /// Rate and burst that the policer allows a flow with this treatment.
     limit: PoliceLimit,
     /// Number of flows with this treatment.
     flows: u32,

@@ -18,7 +18,7 @@ const REPEATED_FOR: Duration = Duration::from_secs(123);
 /// *Derived*: 100 bytes each, so that they take 1.6 MB at most.
 const KEPT: usize = 16_384;
 
-/// What a SYN and its repetitions have in common: client, server and initial sequence number.
+/// Fields that a SYN and its repetitions share: client, server and initial sequence number.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct SynIdentity {
     /// Address of the client.

@@ -16,9 +16,9 @@ const HOP_LIMIT: u8 = 64;
 /// Reason why a packet was not forwarded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IcmpError {
-    /// Its hop limit ended here.
+    /// The packet's hop limit ended here.
     TimeExceeded,
-    /// It is longer than the next link carries, and must not be fragmented. `mtu` is in bytes.
+    /// The packet is longer than the next link carries, and must not be fragmented. `mtu` is in bytes.
     TooBig {
         /// Largest packet that the next link carries, in bytes.
         mtu: u16,

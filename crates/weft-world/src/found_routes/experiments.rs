@@ -1,4 +1,4 @@
-//! What must hold of found routes, measured.
+//! Measurements of found routes, compared with their requirements.
 
 use super::world::{MemberLink, MemberWorld, key};
 use std::collections::BTreeMap;

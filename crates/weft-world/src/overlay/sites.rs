@@ -80,7 +80,7 @@ impl DirectoryAuthority for Now<'_> {
     }
 }
 
-/// How a lying node changes the directory messages that it writes or forwards.
+/// Change that a lying node makes to the directory messages that it writes or forwards.
 #[derive(Clone, Debug)]
 pub enum Lie {
     /// Answers that there is no owner, and names only itself as a holder of keys.

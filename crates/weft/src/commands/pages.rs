@@ -23,7 +23,7 @@ pub struct Page<T> {
     pub text: fn(&T) -> String,
 }
 
-/// What the screen shows: a view, from a line on.
+/// Contents of the screen: a view, from a line on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Place {
     page: usize,
@@ -164,7 +164,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is pressed, the place exists, and a frame fills the screen exactly.
+        /// After any keys, the position exists, and a frame fills the screen exactly.
         #[test]
         fn a_frame_fills_the_screen(keys in proptest::collection::vec(any::<u8>(), 0..40), count in 0..50usize, height in 1..40usize) {
             let (mut place, room) = (Place::default(), height.saturating_sub(FRAME_ROWS).max(1));

@@ -54,7 +54,7 @@ fn page(text: &str, screen: Screen, has_keys: bool) -> String {
     format!("\x1b[H{lines}{more}{help}\x1b[K\x1b[J")
 }
 
-/// What the user did.
+/// Input of the user.
 pub enum Pressed {
     /// Nothing, for as long as was asked.
     Nothing,

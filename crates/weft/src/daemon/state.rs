@@ -54,9 +54,9 @@ pub struct StoredStamps {
 enum StateChange {
     Accepted(Vec<(PublicKey, u64)>),
     Revoked(Vec<Revocation>),
-    /// This node's stamps are reserved up to this one.
+    /// Highest stamp that is reserved for this node.
     Reserved(u64),
-    /// This was the last stamp that this node used.
+    /// Last stamp that this node used.
     Used(u64),
     /// The stamps of this peer are forgotten.
     Forget(PublicKey),

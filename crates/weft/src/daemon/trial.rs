@@ -53,7 +53,8 @@ pub fn candidate(own: &Path, named: &str) -> Result<PathBuf, String> {
     if found != Path::new(named) {
         return Err(format!("the configuration of this node is {}: name it with -c", found.display()));
     }
-    // It begins as the node's own path does, so that relative paths in the text mean the same.
+    // The new file's path has the same directory as the node's own file, so that relative paths in the text mean the
+    // same.
     let mut name = OsString::from(own);
     name.push(CANDIDATE_SUFFIX);
     Ok(name.into())

@@ -1,4 +1,4 @@
-//! How a node joins a network by an invitation: the code that a person carries, and the exchange over TCP.
+//! Joining a network by an invitation: the code that a person copies, and the exchange over TCP.
 //!
 //! `weft invite` prints the code and answers one applicant. `weft join` reads the code, calls the inviting node and receives its certificate
 //! and the network's settings. Frames are a length of two bytes and a message of `weft_session::enrolment`.
@@ -20,7 +20,7 @@ pub struct Welcome {
     pub version: u32,
     /// Name of the new member.
     pub name: String,
-    /// Its certificate, in base64.
+    /// Certificate of the new member, in base64.
     pub certificate: String,
     /// Public root key of the network.
     pub root: String,

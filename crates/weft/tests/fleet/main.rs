@@ -43,7 +43,7 @@ struct Found {
     longest_scrape: Duration,
 }
 
-/// What sites without traffic cost.
+/// Cost of sites without traffic.
 struct Idle {
     /// Datagrams a second that each site receives and sends.
     datagrams: [f64; 2],

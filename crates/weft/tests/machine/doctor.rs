@@ -17,7 +17,7 @@ struct Planted {
     mend: Mend,
 }
 
-/// How a fault is mended.
+/// Method by which a fault is repaired.
 enum Mend {
     /// By the command that the advice consists of.
     AsPrinted,

@@ -15,7 +15,7 @@ const TUNNEL: u16 = 51900;
 const UDP: u8 = 17;
 const ICMPV6: u8 = 58;
 
-/// What the links carried from the machine to its routers.
+/// Packets that the links carried from the machine to its routers.
 #[derive(Default)]
 pub struct Seen {
     /// Datagrams of the tunnel.

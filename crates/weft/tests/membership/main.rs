@@ -1,4 +1,4 @@
-//! How a node becomes a member of a network: keys, certificates, codes and contacts.
+//! Admission of a node to a network: keys, certificates, codes and contacts.
 
 mod allow;
 mod certificates;

@@ -1,4 +1,4 @@
-//! What the commands of the command line show of a running node, on a real kernel.
+//! Output of the commands about a running node, on a real kernel.
 
 mod answers;
 #[path = "../common/mod.rs"]

@@ -12,7 +12,7 @@ use weft_units::VpnId;
 /// A flow that is checked against the rules of access.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AllowQuestion {
-    /// The sender: its node, its groups, its address. What is left out comes from `[[peer]]`.
+    /// The sender: its node, its groups, its address. Missing properties come from `[[peer]]`.
     pub from: Vec<Party>,
     /// The destination, in the same way.
     pub to: Vec<Party>,
@@ -24,7 +24,7 @@ pub struct AllowQuestion {
     pub vpn: Option<String>,
 }
 
-/// What the rules decide about a flow.
+/// Decision of the rules about a flow.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum AllowAnswer {
     /// There are no rules, so every flow enters.

@@ -6,7 +6,7 @@ use crate::config::read::{At, Section, names};
 use std::net::IpAddr;
 use weft_flows::router::{UserBy, UserName, UserRule};
 
-/// What counts as one user.
+/// Unit that counts as one user.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum UserKind {
     /// A host: one address.
@@ -32,7 +32,7 @@ const IPV6_LENGTH: u8 = 64;
 /// `[users]`: between whom a port is shared.
 #[derive(Clone, PartialEq, Debug)]
 pub struct UserSettings {
-    /// What counts as one user.
+    /// Unit that counts as one user.
     pub by: UserKind,
     /// Prefix length of a user of IPv4.
     pub ipv4_length: u8,

@@ -13,7 +13,7 @@ pub struct Quota {
     pub per: QuotaPeriod,
     /// Day of the month on which a period of a month begins, 1 to 28.
     pub first_day: u8,
-    /// What happens once the quota is used up.
+    /// Use of the link once the quota is used up.
     pub reached: QuotaReached,
 }
 
@@ -26,14 +26,14 @@ pub enum QuotaPeriod {
     Month,
 }
 
-/// What happens with a link whose quota is used up, until the next period.
+/// Use of a link whose quota is used up, until the next period.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum QuotaReached {
-    /// It carries sparse flows only.
+    /// The link carries sparse flows only.
     Sparse,
-    /// It carries data only while no other link answers.
+    /// The link carries data only while no other link answers.
     Backup,
-    /// It is not used.
+    /// The link is not used.
     Never,
     /// The link is used as before. The log and `weft status` show that its quota is used up.
     GoOn,

@@ -108,7 +108,7 @@ pub struct Accumulation {
     epochs: u32,
 }
 
-/// What the accumulation is measured against. One of the two keeps the loop small.
+/// Reference against which the accumulation is measured. One of the two keeps the loop small.
 #[derive(Clone, Debug)]
 enum AccumulationBase {
     /// The delay of an empty network.

@@ -39,7 +39,7 @@ pub struct ExplicitRateConfig {
     pub burst_bytes: u32,
     /// Time between markers. If none is given, it is a quarter of the RTT.
     pub interval: Option<Duration>,
-    /// How the loop learns of losses.
+    /// Source of the loop's loss counts.
     pub losses: Losses,
     /// Time by which a waiting packet may be released late without a loss of rate.
     ///

@@ -17,7 +17,7 @@ pub struct MapEdge {
     pub jitter_us: u32,
     /// Share of datagrams lost, 0…1.
     pub loss: f64,
-    /// What the link carries: the available bandwidth if it is known, else the capacity.
+    /// Rate of the link: the available bandwidth if it is known, else the capacity.
     pub rate: Option<Rate>,
 }
 

@@ -43,7 +43,7 @@ pub struct FoundRoute {
     pub cost_us: u64,
 }
 
-/// What a search has to avoid.
+/// Nodes and links that a search avoids.
 #[derive(Clone, Default)]
 pub(super) struct Avoided {
     /// Members that must not be crossed.

@@ -24,7 +24,7 @@ const BURST: u32 = 12;
 /// Interval at which one more claim of a member is accepted. Members keep twice this interval.
 const CLAIM_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What became of a claim.
+/// Result of a received claim.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ClaimReceipt {
     /// The claim is stored, and should be passed on.
@@ -41,7 +41,7 @@ pub enum ClaimReceipt {
     OutOfTime,
 }
 
-/// What another node lacks, according to its digest.
+/// Claims that another node lacks, according to its digest.
 #[derive(Debug, Default)]
 pub struct Missing<'a> {
     /// Certificates of authors that it does not know.

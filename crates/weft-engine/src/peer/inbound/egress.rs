@@ -125,7 +125,7 @@ struct Piece {
     len: usize,
 }
 
-/// What is known about the first write.
+/// Data about the first write.
 pub struct Front {
     pub vpn: VpnId,
     /// `None` for a write that could not be built.

@@ -84,7 +84,7 @@ impl HeldAcks {
     }
 }
 
-/// What happens to a segment and to the one that was held before it.
+/// Decision about a segment and about the one that was held before it.
 pub struct Judged {
     /// Packets that leave now, in this order.
     pub leave: [Option<Fresh>; 2],

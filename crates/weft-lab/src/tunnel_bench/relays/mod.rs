@@ -36,16 +36,16 @@ const UDP_HEADERS: u32 = 28;
 /// Time between two small packets: 250,000 a second, more than the programs of two processors carry.
 const SMALL_INTERVAL: Duration = Duration::from_micros(4);
 
-/// What the nodes between the ends do with a packet.
+/// Work of the nodes between the ends on a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Middle {
-    /// They relay datagrams that they cannot decrypt.
+    /// The nodes relay datagrams that they cannot decrypt.
     Relays,
-    /// They decrypt, and the program forwards.
+    /// The nodes decrypt, and the program forwards.
     Transit,
-    /// They decrypt, and the kernel forwards.
+    /// The nodes decrypt, and the kernel forwards.
     Kernel,
-    /// They run wireguard-go, and the kernel forwards.
+    /// The nodes run wireguard-go, and the kernel forwards.
     WireguardGo,
 }
 

@@ -113,7 +113,7 @@ pub fn of_authority(name: &str, key: &SigningKey) -> Result<Vec<u8>, Unspecified
     let extensions = [
         extension(KEY_USAGE, true, &one_bit(SIGNS_CERTIFICATES)),
         extension(SUBJECT_KEY_IDENTIFIER, false, &octets(&key.identifier())),
-        // It signs the certificates of holders only, and none of another authority.
+        // A path length of zero: the authority may sign end-entity certificates only.
         extension(BASIC_CONSTRAINTS, true, &sequence(&[&yes(), &unsigned(&[0])])),
     ];
     key.sign(&content(name, name, key, &extensions))

@@ -1,6 +1,7 @@
 //! The node's configuration and the changed text beside it, in a directory that another user may write.
 //!
-//! Names are resolved from the directory's descriptor, and no link is followed. Whoever runs `weft set` may be root.
+//! Names are resolved from the directory's descriptor, and no link is followed. The user who runs `weft set` may be
+//! root.
 
 use crate::files::Directory;
 use std::ffi::OsStr;
@@ -74,7 +75,7 @@ impl ConfigFile {
 
     /// Removes the changed text.
     pub fn remove_candidate(&self) {
-        // It may not exist.
+        // The file may not exist.
         let _ = self.directory.remove(OsStr::new(&self.candidate()));
     }
 
@@ -92,7 +93,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::{PermissionsExt as _, symlink};
 
-    /// Whatever stands at the two names, nothing outside the directory changes.
+    /// For any kind of file at the two names, nothing outside the directory changes.
     #[test]
     fn a_file_planted_at_a_name_is_refused_or_replaced_and_never_followed() {
         let base = std::env::temp_dir().join(format!("weft-change-{}", std::process::id()));

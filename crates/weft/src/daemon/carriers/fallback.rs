@@ -21,7 +21,7 @@ const PAUSES: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(3
 /// Interval of decisions while a link is silent.
 const CLOSE_LOOK: Duration = Duration::from_millis(20);
 
-/// What is known about a pair of a link and a peer.
+/// State of a pair of a link and a peer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Seen {
     /// The link.

@@ -41,7 +41,7 @@ enum PeriodNumber {
     Month(u64),
 }
 
-/// How much of a quota is used.
+/// Used part of a quota.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum Standing {
     /// Less than 80 %.

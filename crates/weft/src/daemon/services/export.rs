@@ -48,7 +48,7 @@ const WAKER: u64 = 0;
 /// Poller token of the collector's socket.
 const SOCKET: u64 = 1;
 
-/// What the packet loop sends to the thread.
+/// A message from the packet loop to the thread.
 enum ExportWork {
     Records(Vec<ExportRecord>),
     ClassNames(Vec<String>),
@@ -217,7 +217,7 @@ impl ExportHandle {
     }
 }
 
-/// What the thread owns.
+/// State that the thread owns.
 struct ExportThread {
     collector: String,
     exporter: Exporter,

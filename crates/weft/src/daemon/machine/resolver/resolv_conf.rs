@@ -27,9 +27,9 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Address of systemd-resolved for programs that read resolv.conf, systemd-resolved.service(8).
 const STUBS: [&str; 2] = ["127.0.0.53", "127.0.0.54"];
 
-/// What the name `resolv.conf` leads to.
+/// File to which the name `resolv.conf` leads.
 enum Present {
-    /// This node's file.
+    /// The file that this node wrote.
     Own(Vec<u8>),
     /// Another file, or a link.
     Other,

@@ -47,9 +47,9 @@ type RouteKey = (VpnId, IpAddr, u8);
 /// State of a route in the packet loop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum RouteStanding {
-    /// It waits for the next slice.
+    /// The route waits for the next slice.
     Pending,
-    /// A slice with it is under way.
+    /// A slice with the route is on its way to the packet loop.
     Sent,
     Learnt,
     Refused,
@@ -61,11 +61,11 @@ struct RouteEntry {
     hop: u16,
     protocol: u8,
     standing: RouteStanding,
-    /// False once the kernel no longer has it.
+    /// False once the kernel no longer has the route.
     is_present: bool,
-    /// True if it must be withdrawn from the packet loop.
+    /// True if the route must be withdrawn from the packet loop.
     is_leaving: bool,
-    /// Parity of the dump that last contained it.
+    /// Parity of the dump that last contained the route.
     parity: bool,
 }
 
@@ -80,9 +80,9 @@ struct Presence {
 /// A refused route, for display.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RefusedRoute {
-    /// Its destination.
+    /// Destination of the route.
     pub prefix: Prefix,
-    /// Its next hop.
+    /// Next hop of the route.
     pub next_hop: IpAddr,
     /// Number of the routing protocol.
     pub protocol: u8,
