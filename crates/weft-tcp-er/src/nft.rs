@@ -32,7 +32,8 @@ pub fn check(rules: &str) -> io::Result<()> {
 
 /// Applies these rules as one transaction. Their tables stay when this process ends.
 ///
-/// # Errors Fails with nft's message, or if nft is missing. Then nothing has changed.
+/// # Errors
+/// Fails with nft's message, or if nft is missing. Then nothing has changed.
 pub fn apply(rules: &str) -> io::Result<()> {
     run(&["-f", "-"], rules)
 }

@@ -102,7 +102,8 @@ pub enum DataplaneState {
 
 /// Returns the length of the message that `bytes` begins with, or `None` if the header is incomplete.
 ///
-/// # Errors Fails if `bfdd` sends no message that begins so. The bytes after it cannot be read either.
+/// # Errors
+/// Fails if `bfdd` sends no message that begins so. The bytes after it cannot be read either.
 pub fn message_len(bytes: &[u8]) -> Result<Option<usize>, WireError> {
     let Some(header) = bytes.get(..HEADER_LEN) else { return Ok(None) };
     let mut reader = ByteReader::new(header);

@@ -195,7 +195,8 @@ impl Directory {
 
     /// Creates the file `name` with `content`, owned by this process's user. Never replaces anything.
     ///
-    /// # Errors Fails if the name exists, or if the file cannot be written. Then no file remains.
+    /// # Errors
+    /// Fails if the name exists, or if the file cannot be written. Then no file remains.
     pub fn create(&self, name: &OsStr, mode: u32, content: &[u8]) -> io::Result<File> {
         let flags = CAREFULLY | OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_EXCL;
         let mut file = File::from(openat(&self.descriptor, name, flags, Mode::from_bits_truncate(mode))?);

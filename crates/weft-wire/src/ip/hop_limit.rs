@@ -8,7 +8,8 @@ use crate::checksum;
 ///
 /// Returns zero and leaves the packet unchanged if the packet must not be forwarded (RFC 1812 §5.3.1, RFC 8200 §3).
 ///
-/// # Errors [`WireError::Truncated`], [`WireError::Version`]. The packet is then unchanged.
+/// # Errors
+/// [`WireError::Truncated`], [`WireError::Version`]. The packet is then unchanged.
 pub fn lower_hop_limit(packet: &mut [u8]) -> Result<u8, WireError> {
     let is_v4 = match u8_at(packet, 0)? >> 4 {
         4 => true,

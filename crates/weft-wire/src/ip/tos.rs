@@ -52,7 +52,8 @@ pub fn tos(packet: &[u8]) -> Result<u8, WireError> {
 
 /// Writes the TOS or traffic class byte in place and corrects an IPv4 header checksum (RFC 1624).
 ///
-/// # Errors [`WireError::Truncated`], [`WireError::Version`]. The packet is then unchanged.
+/// # Errors
+/// [`WireError::Truncated`], [`WireError::Version`]. The packet is then unchanged.
 pub fn set_tos(packet: &mut [u8], tos: u8) -> Result<(), WireError> {
     let first = u16_at(packet, 0)?;
     match first >> 12 {

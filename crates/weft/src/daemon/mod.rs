@@ -92,7 +92,8 @@ fn lock_memory() -> nix::Result<()> {
 
 /// Runs the node that `file` describes, until `weft down` or a signal ends it.
 ///
-/// # Errors Returns the reason why it could not start or continue. The message is already in the log.
+/// # Errors
+/// Returns the reason why it could not start or continue. The message is already in the log.
 pub fn run(file: &Path, level: Level) -> Result<(), Failure> {
     let log = Log::new(level);
     let failed = |why: io::Error| Failure::new(format!("threads: {why}"));

@@ -51,7 +51,8 @@ struct AskedEnd {
 impl AllowQuestion {
     /// Returns the decision of a configuration's rules.
     ///
-    /// # Errors Returns the missing property of the flow, or the reason why the rules are not valid.
+    /// # Errors
+    /// Returns the missing property of the flow, or the reason why the rules are not valid.
     pub fn answer(&self, config: &Config, own: Option<&Certificate>) -> Result<AllowAnswer, String> {
         if config.allow.rules.is_empty() {
             return Ok(AllowAnswer::NoRules);

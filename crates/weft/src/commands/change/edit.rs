@@ -115,7 +115,8 @@ pub fn set_class(doc: &mut DocumentMut, name: &str, settings: &[(String, String)
 
 /// Removes the table of a class.
 ///
-/// # Errors Returns a message if the file has no table for the class.
+/// # Errors
+/// Returns a message if the file has no table for the class.
 pub fn reset_class(doc: &mut DocumentMut, name: &str) -> Result<(), String> {
     unset_at(doc, &["class", name].map(str::to_owned)).map_err(|_| format!("the file does not change a class `{name}`"))
 }

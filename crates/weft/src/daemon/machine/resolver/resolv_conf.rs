@@ -59,7 +59,8 @@ impl ResolvConf {
 
     /// Makes the file name exactly these servers and domains.
     ///
-    /// # Errors Fails if the directory or the file cannot be changed. Then the present file stays.
+    /// # Errors
+    /// Fails if the directory or the file cannot be changed. Then the present file stays.
     pub fn replace(&self, servers: &[IpAddr], domains: &[String]) -> io::Result<()> {
         let directory = Directory::open(&self.directory)?;
         let _lock = directory.lock_whole(PATIENCE);
