@@ -56,9 +56,9 @@ pub enum Order {
 
 /// An accepted connection whose greeting is valid.
 pub struct Accepted {
-    /// The connection.
+    /// TLS stream of the connection.
     pub stream: TlsStream,
-    /// The greeting.
+    /// Greeting that the caller sent.
     pub greeting: Greeting,
     /// Bytes that followed the greeting.
     pub rest: Vec<u8>,

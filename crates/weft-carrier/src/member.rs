@@ -193,7 +193,7 @@ fn accepted(answer: &[u8]) -> io::Result<()> {
 
 /// An open connection of a bundle.
 pub struct Member {
-    /// The connection.
+    /// TLS stream of the connection.
     pub stream: TlsStream,
     /// Datagrams that arrive.
     pub frames: Frames,

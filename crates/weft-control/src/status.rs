@@ -122,7 +122,7 @@ pub struct Status {
 pub struct RefusedPrefix {
     /// Name of the peer or in the certificate.
     pub name: String,
-    /// The prefix.
+    /// Refused prefix, such as 10.9.0.0/24.
     pub prefix: String,
     /// Description of the addresses that the prefix would take.
     pub why: String,

@@ -77,7 +77,7 @@ impl AccessGate {
         Beyond { from, toward: vpns.beyond(vpn, from, packet.dst, local.map(|(length, ())| length)) }
     }
 
-    /// True if a packet from a peer may enter. Otherwise it is counted, and reported now and then.
+    /// True if a packet from a peer may enter. Otherwise it is counted, and reported at intervals.
     pub fn admits(
         &mut self,
         now: Instant,

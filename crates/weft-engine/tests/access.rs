@@ -57,7 +57,7 @@ fn node(name: &str) -> Party {
     Party::Node(name.into())
 }
 
-/// Sends a packet and returns true if it came out at the other end.
+/// Sends a packet and returns true if it arrived at the other end.
 fn crosses(mesh: &mut Mesh, from: usize, to: usize, source_port: u16, port: u16) -> bool {
     let mut packet = net::udp(inner(from), inner(to), source_port, 1, 40);
     packet[32..34].copy_from_slice(&port.to_be_bytes());

@@ -34,7 +34,7 @@ struct Drawn {
     peer: u16,
     far_host: u8,
     own_host: u8,
-    /// Peer to which an arriving packet goes on.
+    /// Peer to which an arriving packet is forwarded.
     onward: Option<u16>,
     protocol: u8,
     ports: (u16, u16),

@@ -78,7 +78,7 @@ struct Sent {
     number: u64,
 }
 
-/// An exporter and a collector that comes and goes.
+/// An exporter, and a collector that ends and restarts.
 struct World {
     rng: Rng,
     now: Instant,

@@ -208,7 +208,7 @@ fn nfdump_adds_up(dialect: Dialect, seed: u64) {
     sender.push(&mut rng, 500, &mut pushed);
     sender.finish();
 
-    // The collector goes, and returns later.
+    // The collector ends, and restarts later.
     collector.stop();
     for _ in 0..10 {
         sender.push(&mut rng, 100, &mut pushed);

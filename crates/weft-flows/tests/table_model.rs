@@ -35,7 +35,7 @@ struct ModelFlow {
     reported: [Tally; 2],
 }
 
-/// Draws packets from few addresses, ports and labels, so that the same flows come again.
+/// Draws packets from few addresses, ports and labels, so that the same flows occur again.
 fn draw_key(rng: &mut Rng) -> (VpnId, FlowKey) {
     let (a, b) = (rng.below(4) as u8, rng.below(4) as u8);
     let v6 = rng.chance(0.5);

@@ -84,7 +84,7 @@ pub enum DataplaneRequest {
     Counters {
         /// Number of the request.
         request: u16,
-        /// The session.
+        /// Id of the session.
         id: u32,
     },
     /// An answer to an echo. It needs no reaction.
@@ -168,9 +168,9 @@ fn session(reader: &mut ByteReader<'_>) -> Result<DataplaneSession, WireError> {
 pub enum DataplaneReply {
     /// A session's new state.
     State {
-        /// The session.
+        /// Id of the session.
         id: u32,
-        /// Its state.
+        /// State of the session.
         state: DataplaneState,
         /// Interval of the data plane's probes, in microseconds.
         interval_us: u32,
@@ -186,7 +186,7 @@ pub enum DataplaneReply {
     Counters {
         /// Number of the request.
         request: u16,
-        /// The session.
+        /// Id of the session.
         id: u32,
     },
 }

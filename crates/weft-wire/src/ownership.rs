@@ -56,7 +56,7 @@ pub enum ClaimMessage<'a> {
     Verdict {
         /// Sequence number of the claim or withdrawal.
         seq: u64,
-        /// The decision.
+        /// Decision of the holder.
         verdict: ClaimVerdict,
     },
     /// Tells the owner that the set of holders of a key has changed.

@@ -116,7 +116,7 @@ fn inside() {
     let flow_time = Duration::from_secs(7);
     let answers = [LITTLE, MUCH].map(|port| answer(port, flow_time));
     let forged = forge(Duration::from_secs(5));
-    // The one that asks for much comes first. The other one has a higher precedence, and takes what it needs.
+    // The flow with the larger request begins first. The other one has a higher precedence, and takes what it needs.
     let much_flow = send(0, MUCH, Rate::from_mbps(3), flow_time);
     wait_for("grant", &dir, || granted(&dir, MUCH).is_some());
     let little_flow = send(0, LITTLE, Rate::from_mbps(1), flow_time);
@@ -221,7 +221,7 @@ fn send(node: usize, port: u16, rate: Rate, time: Duration) -> JoinHandle<()> {
         while begin.elapsed() < time {
             let due = rate.bps() as f64 / 8.0 * begin.elapsed().as_secs_f64();
             while (sent as f64) < due {
-                // Nobody listens there, so the kernel reports an error now and then.
+                // No program listens there, so the kernel reports an error at times.
                 let _ = socket.send_to(&[0; 972], ("10.9.0.5", port));
                 sent += 1_000;
             }

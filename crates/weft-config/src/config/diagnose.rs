@@ -36,7 +36,7 @@ pub struct Diagnostic {
     pub line: usize,
     /// Column, counted from 1, in characters.
     pub column: usize,
-    /// The mistake.
+    /// Description of the mistake.
     pub message: String,
     /// The likely fix.
     #[serde(skip_serializing_if = "Option::is_none")]

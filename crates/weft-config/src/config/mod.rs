@@ -248,7 +248,7 @@ impl Config {
 
 /// A configuration with the key that it names and its warnings.
 pub struct Loaded {
-    /// The configuration.
+    /// Configuration as read from the file.
     pub config: Config,
     /// Key pair of the node.
     pub identity: Identity,

@@ -27,7 +27,7 @@ pub struct Proxy {
     pub to: Option<Vec<At<Prefix>>>,
     /// Ports of servers; empty: all.
     pub ports: Vec<PortRange>,
-    /// Side of the tunnel from which the proxied connections come.
+    /// Side of the tunnel on which the proxied connections begin.
     pub side: Side,
 }
 

@@ -1,6 +1,6 @@
 //! Typed readers over a spanned TOML tree.
 //!
-//! A reader returns the value at a key, or reports a mistake and returns `None`. Parsing goes on after a mistake, so
+//! A reader returns the value at a key, or reports a mistake and returns `None`. Parsing continues after a mistake, so
 //! that one run reports all of them.
 
 use super::diagnose::{Report, did_you_mean, nearest};

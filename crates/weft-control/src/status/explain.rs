@@ -69,7 +69,7 @@ pub struct Explanation {
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PrefixMatch {
-    /// The prefix.
+    /// Longest prefix that contains the destination.
     pub prefix: String,
     /// Name of the peer.
     pub peer: String,

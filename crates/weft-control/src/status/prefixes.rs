@@ -32,7 +32,7 @@ pub struct Prefixes {
 pub struct Prefix {
     /// Name of the VPN.
     pub vpn: String,
-    /// The prefix.
+    /// Prefix, such as 10.9.0.0/24.
     pub prefix: String,
     /// Name of the peer that has the prefix; absent: this node.
     pub peer: Option<String>,

@@ -124,7 +124,7 @@ impl Scheduler {
         }
     }
 
-    /// Returns where `unit` goes now.
+    /// Returns the path that `unit` takes now, or that it is held.
     ///
     /// Call it again for a unit that was held. After any other answer the scheduler assumes that the unit is sent.
     pub fn pick(&mut self, now: Instant, paths: &[PathView], unit: UnitView) -> PathChoice {

@@ -30,7 +30,7 @@ pub struct DeniedPacket {
     pub vpn: VpnId,
     /// Its flow.
     pub key: FlowKey,
-    /// The reason.
+    /// Reason why the packet was dropped.
     pub why: AccessDrop,
 }
 

@@ -126,7 +126,7 @@ pub enum Event {
     ClaimRefused {
         /// The refusing node's place in the overlay.
         holder: NodeId,
-        /// The reason.
+        /// Reason why the holder refused the claim.
         why: ClaimVerdict,
     },
     /// Two nodes hold certificates for one prefix. This node stores such claims and has seen both.
@@ -205,7 +205,7 @@ pub enum Command {
     SetVpn {
         /// The VPN's name.
         vpn: String,
-        /// The change.
+        /// Settings to change.
         change: VpnChange,
     },
     /// Pings the peer over every path. Each answer is reported as [`Event::Pong`].

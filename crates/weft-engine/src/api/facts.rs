@@ -12,7 +12,7 @@ use weft_units::{Duration, PeerId};
 pub struct Tried {
     /// The link's name.
     pub link: String,
-    /// The address.
+    /// Address of the peer to which the handshakes were sent.
     pub remote: SocketAddr,
     /// Handshakes sent since the session ended. Zero where a path of an existing session does not answer.
     pub sent: u32,

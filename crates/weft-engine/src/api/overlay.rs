@@ -22,7 +22,7 @@ pub struct Contact {
     pub public_key: PublicKey,
     /// The node's addresses, the most likely first.
     ///
-    /// At most [`MAX_ENDPOINTS`] are passed on. Empty for a node that only relays reach.
+    /// At most [`MAX_ENDPOINTS`] are sent to other nodes. Empty for a node that only relays reach.
     pub endpoints: Vec<SocketAddr>,
 }
 

@@ -40,7 +40,7 @@ pub enum VpnError {
     DuplicateMember(String),
     /// A prefix of one member overlaps with a prefix of another. `None` stands for this node.
     Overlap {
-        /// The prefix.
+        /// Prefix that overlaps.
         prefix: Prefix,
         /// The member that claims the prefix.
         of: Option<String>,

@@ -105,7 +105,7 @@ pub struct SignalTotals {
 pub struct SignalFlow {
     /// The flow's five-tuple.
     pub flow: FlowKey,
-    /// The peer to which the flow goes.
+    /// The peer toward which the flow is sent.
     pub peer: PeerId,
     /// The rule by which this node asks. `None`: the remote end asked.
     pub rule: Option<String>,

@@ -33,16 +33,16 @@ pub enum Rejection {
     Name,
     /// A prefix equals or overlaps with a prefix of another peer.
     Overlap {
-        /// The prefix.
+        /// Prefix of the certificate that overlaps.
         prefix: Prefix,
         /// Name of that peer. `None`: the prefix contains an address of this node.
         with: Option<String>,
     },
     /// A prefix conflicts with this machine's networks or with an outer address.
     Outside {
-        /// The prefix.
+        /// Prefix of the certificate that conflicts.
         prefix: Prefix,
-        /// The conflict.
+        /// Network or address with which the prefix conflicts.
         clash: Clash,
     },
     /// The limit on certified peers is reached.

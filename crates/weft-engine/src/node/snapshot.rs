@@ -110,8 +110,8 @@ impl Engine {
 impl Engine {
     /// Returns the rate to offer toward each peer.
     ///
-    /// It is the paths' estimated capacity, and now and then more. Without the occasional surplus, a growth of the
-    /// capacity would never be discovered. The call copies nothing.
+    /// It is the paths' estimated capacity. For short times it is higher. Without the occasional surplus, a growth of
+    /// the capacity would never be discovered. The call copies nothing.
     pub fn payload_rates(&self, now: Instant) -> impl Iterator<Item = PayloadRate<'_>> {
         self.peers
             .iter()

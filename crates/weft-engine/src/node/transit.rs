@@ -127,7 +127,7 @@ impl Engine {
         (may_not_split && longest > usize::from(mtu)).then_some(IcmpError::TooBig { mtu })
     }
 
-    /// Counts a packet that cannot go on, and sends an error about it to the peer from which it came.
+    /// Counts a packet that cannot be forwarded, and sends an error about it to the peer from which it arrived.
     fn refuse_transit(&mut self, now: Instant, from: PeerId, vpn: VpnId, buf: BufId, error: IcmpError) {
         let Some(transit) = &mut self.vpns.transit else { return };
         match error {

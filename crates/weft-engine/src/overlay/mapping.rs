@@ -21,7 +21,8 @@ pub const DIGEST_INTERVAL: Duration = Duration::from_secs(10);
 pub const DIGEST_DELAY: Duration = Duration::from_millis(150);
 /// Least interval between two answers to digests of a peer. Derived: honest peers wait for [`DIGEST_DELAY`].
 pub const ANSWER_INTERVAL: Duration = Duration::from_millis(100);
-/// Time for which messages of a peer are ignored that passed on a forged claim. Honest nodes check before they pass on.
+/// Time for which the messages of a peer that forwarded a forged claim are ignored. Honest nodes check before they pass
+/// on.
 pub const BAR_TIME: Duration = Duration::from_secs(60);
 /// Number of messages from a peer after which a digest asks that peer for more.
 pub const BATCH: usize = 8;
@@ -31,9 +32,10 @@ pub const MAX_ANSWERS: usize = 12;
 /// Bytes a second that each node may send for the map. Standard: 8 kbit/s a node at 50 members, less a third
 /// for digests and certificates.
 const NODE_BYTES_PER_S: f64 = 670.0;
-/// Copies of a message that each node sends on average. Derived from [`MOST_TOLD`]: all but the peer from which it came.
+/// Copies of a message that each node sends on average. Derived from [`MOST_TOLD`]: all but the peer from which it
+/// arrived.
 const COPIES: f64 = 2.5;
-/// Maximum number of peers to which a message is passed on, if there are more.
+/// Maximum number of peers to which a message is forwarded, if there are more peers.
 const MOST_TOLD: usize = 4;
 /// Bytes of headers around a message, if it has a datagram of its own.
 pub const HEADER_BYTES: u64 = 60;

@@ -86,7 +86,7 @@ impl Egress<'_> {
         enters
     }
 
-    /// Counts a unit in its flow, unless it goes on to another peer and is counted when it leaves.
+    /// Counts a unit in its flow, unless it is forwarded to another peer and counted when it leaves.
     fn count_flow(&mut self, flow: FlowId, item: &Arrived) {
         if item.inner.kind == UnitKind::TailSlice {
             let header = self.output.header_len(item.vpn, flow).unwrap_or(0);

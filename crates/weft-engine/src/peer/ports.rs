@@ -84,7 +84,7 @@ impl Peer {
         passage.flow
     }
 
-    /// Records the path that carries a packet of the flow, now and then.
+    /// Records the path that carries a packet of the flow, at intervals.
     pub(super) fn note_path(&mut self, cx: &mut Context<'_>, flow: FlowId, path: PathId) {
         let Some(port) = &mut self.ingress.port else { return };
         let Some(told) = port.told.get_mut(usize::from(flow.0)).filter(|told| told.note_at <= cx.now) else { return };

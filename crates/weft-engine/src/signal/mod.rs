@@ -54,7 +54,7 @@ pub(super) enum GrantChange {
 pub enum Ends {
     /// At this node or at a host behind it.
     Here,
-    /// Behind another peer, to which the packet goes on.
+    /// Behind another peer, to which this node forwards the packet.
     Elsewhere,
 }
 

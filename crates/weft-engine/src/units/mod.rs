@@ -19,7 +19,7 @@ use weft_wire::virtio::VNET_HEADER_LEN;
 /// Least MTU that IPv6 requires (RFC 8200 §5), in bytes. A path that carries less carries full packets in parts.
 pub const INNER_MTU_MIN: u16 = 1280;
 
-/// Where a packet that leaves for a peer came from.
+/// Origin of a packet that leaves for a peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Origin {
     /// A host behind this node, by the TUN device.

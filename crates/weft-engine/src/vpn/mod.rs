@@ -169,7 +169,7 @@ impl Vpns {
         self.get(id).and_then(|vpn| vpn.route(source)) == Some(peer)
     }
 
-    /// Returns the peer to which a packet from the peer `from` goes on, if it goes on.
+    /// Returns the peer to which this node forwards a packet from the peer `from`, or `None`.
     ///
     /// A peer's prefix counts only if it is longer than each local prefix and is no default route. The kernel forwards
     /// by a default route, because it may have a better one.

@@ -190,7 +190,7 @@ impl Openings {
         }
     }
 
-    /// Forgets all state, and passes on the waiting packets.
+    /// Drops all state, and passes the waiting packets to `given_up`.
     pub fn clear(&mut self, mut given_up: impl FnMut(Segment)) {
         for opening in core::mem::take(self).by_vpn.into_values() {
             opening.waiting.into_iter().for_each(|(_, segment)| given_up(segment));

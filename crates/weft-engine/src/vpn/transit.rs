@@ -37,7 +37,7 @@ impl Transit {
         self.local.matches(address).last().map(|(length, ())| length)
     }
 
-    /// Returns the address from which errors about a packet from `sender` come, unless too many were sent.
+    /// Returns the source address of an error about a packet from `sender`, or `None` if too many errors were sent.
     pub fn error_source(&mut self, now: Instant, sender: IpAddr) -> Option<IpAddr> {
         let source = *self.config.addresses.iter().find(|own| own.is_ipv4() == sender.is_ipv4())?;
         if now - self.errors.0 >= PERIOD {

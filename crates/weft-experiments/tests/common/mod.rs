@@ -53,7 +53,7 @@ pub fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// A file that goes away with the test.
+/// A file that is removed at the end of the test.
 pub struct Scenario(PathBuf);
 
 impl Scenario {

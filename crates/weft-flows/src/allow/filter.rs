@@ -249,7 +249,8 @@ impl AccessFilter {
         true
     }
 
-    /// True if an ICMP error is about a packet of a known flow that went to where the error comes from.
+    /// True if an ICMP error is about a packet of a known flow, and that packet was sent toward the source of the
+    /// error.
     fn is_about_known(
         &mut self,
         now: Instant,

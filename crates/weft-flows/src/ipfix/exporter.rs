@@ -31,9 +31,9 @@ impl Default for ExporterConfig {
     /// Returns settings for UDP.
     ///
     /// The queue keeps 65,536 records, *derived*: 200,000 records/s are kept for [`HOLD`], and as long a burst beside
-    /// them. Templates are repeated each 30 s, *tuned*: a collector that restarts within [`HOLD`], while messages come
-    /// without a pause, loses at most the records of that time. RFC 7011 §8.4 allows up to 10 minutes. The templates
-    /// cost 12 bytes/s.
+    /// them. Templates are repeated each 30 s, *tuned*: a collector that restarts within [`HOLD`], while messages are
+    /// sent without a pause, loses at most the records of that time. RFC 7011 §8.4 allows up to 10 minutes. The
+    /// templates cost 12 bytes/s.
     fn default() -> ExporterConfig {
         ExporterConfig {
             dialect: Dialect::Ipfix,
@@ -269,7 +269,7 @@ impl Exporter {
         self.collector = Collector::Closed;
     }
 
-    /// Returns the time at which [`Exporter::poll_message`] has something to do, if no record comes before.
+    /// Returns the time at which [`Exporter::poll_message`] has work to do, if no record is added before.
     pub fn next_timeout(&self) -> Instant {
         let next = match self.collector {
             Collector::Closed => Instant::FAR_FUTURE,

@@ -8,7 +8,7 @@ use weft_wire::ip::FlowKey;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum EndReason {
-    /// No packet came for the idle time-out.
+    /// No packet arrived for the idle time-out.
     Idle = 1,
     /// The flow continues, and the active time-out passed.
     Active = 2,
@@ -58,9 +58,9 @@ pub struct ExportRecord {
     pub dscp: u8,
     /// VPN of the flow.
     pub vpn: VpnId,
-    /// Number of the interface or peer that the flow comes from.
+    /// Number of the interface or peer from which the flow arrives.
     pub ingress_interface: u32,
-    /// Number of the interface or peer that the flow goes to.
+    /// Number of the interface or peer to which the flow is sent.
     pub egress_interface: u32,
     /// Direction of the packets that are counted.
     pub direction: RecordDirection,

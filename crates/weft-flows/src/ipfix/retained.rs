@@ -55,7 +55,7 @@ struct SentMessage {
     sent_at: Instant,
 }
 
-/// Records in the order in which they came. The first ones are in messages that were sent.
+/// Records in the order in which they were added. The first ones are in messages that were sent.
 #[derive(Debug)]
 pub struct Retained {
     records: VecDeque<ExportRecord>,

@@ -48,26 +48,26 @@ pub enum RuleProblem {
     PortsWithoutProtocol,
     /// The value of a property is out of range or its range is empty.
     OutOfRange {
-        /// The property.
+        /// Property of the rule with this value.
         key: RuleKey,
     },
     /// The precedence or the delay priority is above [`MAX_PRIORITY`].
     Priority,
     /// The service needs a rate that is not set.
     ServiceWithoutRate {
-        /// The service.
+        /// Service that needs a rate.
         service: Service,
     },
     /// The guarantee exceeds the ceiling.
     AboveMaximum {
-        /// The guarantee.
+        /// Guaranteed rate of the flow.
         guaranteed: Rate,
-        /// The ceiling.
+        /// Ceiling of the flow's rate.
         maximum: Rate,
     },
     /// The guarantee exceeds the capacity of each path.
     AboveCapacity {
-        /// The guarantee.
+        /// Guaranteed rate of the flow.
         guaranteed: Rate,
         /// Rate that the network can guarantee.
         capacity: Rate,

@@ -38,7 +38,7 @@ pub enum RuleEdit {
 pub enum EditError {
     /// The list has no such position.
     NoSuchPosition {
-        /// The position.
+        /// Position that was given, counted from zero.
         at: usize,
         /// Number of rules.
         len: usize,

@@ -1,4 +1,4 @@
-//! Time-outs: flows that are idle end, and flows that go on are reported now and then.
+//! Time-outs: idle flows end, and other flows are reported at intervals.
 //!
 //! A packet does not touch the timer of its flow. The timer looks at the time of the last packet when it fires, and
 //! starts again if the flow was used since.

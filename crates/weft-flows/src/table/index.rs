@@ -1,6 +1,6 @@
 //! The index from hashes to record numbers: buckets of one cache line, each with ten tags of 16 bits.
 //!
-//! A hash has a home bucket. If that is full, the entry goes to the next bucket with room. Each full bucket on the way
+//! A hash has a home bucket. If that is full, the entry goes to the next bucket with space. Each full bucket on the way
 //! counts the entries that passed it, so that a search knows where to stop and a removal leaves no marker behind.
 
 use alloc::vec::Vec;

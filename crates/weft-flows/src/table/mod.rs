@@ -4,7 +4,7 @@
 //! takes each step for a whole batch before the next, so that the processor waits for many lines at once. Everything
 //! else of a flow is in its cold record.
 //!
-//! All memory is reserved once. The records are appended as flows come, so the system commits their pages one by one.
+//! All memory is reserved once. The records are appended as flows begin, so the system commits their pages one by one.
 //! The table therefore never rehashes and never moves a record. A packet of a known flow allocates nothing.
 //!
 //! A reference to a flow has a generation. After the flow's end the reference finds nothing.

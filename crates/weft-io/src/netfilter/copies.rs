@@ -26,7 +26,7 @@ const COPY_PACKET: u8 = 2;
 /// Attribute with the packet's bytes (`NFULA_PAYLOAD`).
 const PAYLOAD: u16 = 9;
 
-/// The first bytes of a packet that netfilter has passed on.
+/// The first bytes of a packet that netfilter has copied to this process.
 #[derive(Debug)]
 pub struct Copied<'a> {
     /// The packet's first bytes, from its IP header on.

@@ -157,7 +157,7 @@ impl SimHost {
         }
     }
 
-    /// Handles the deadlines of all agents that have come.
+    /// Handles the agents' deadlines that have passed.
     pub fn wake(&mut self, now: Instant, out: &mut impl PacketSink) {
         loop {
             let (at, position) = self.timers.first();

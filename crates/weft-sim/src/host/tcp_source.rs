@@ -65,7 +65,7 @@ pub struct TcpSource {
     start: Instant,
     stop: Instant,
     is_started: bool,
-    /// Times and sizes of the connections and writes that are still to come.
+    /// Times and sizes of the later connections and writes.
     due: VecDeque<(Instant, u64)>,
     /// Request time of the transfer in progress.
     began: Option<Instant>,

@@ -11,7 +11,7 @@ pub struct Listener {
     pub role: DiversionRole,
     /// Address on which it listens.
     pub address: SocketAddr,
-    /// The socket.
+    /// Listening socket.
     pub socket: Socket,
 }
 

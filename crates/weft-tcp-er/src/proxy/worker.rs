@@ -167,7 +167,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Returns true if the connection was reset before and its SYN came again. Dropping it resets it once more.
+    /// Returns true if the connection was reset before and its SYN arrived again. Dropping it resets it once more.
     fn is_repetition(&mut self, connection: &Connection) -> bool {
         connection.syn().is_some_and(|syn| self.were_reset.contains(Instant::now(), &syn))
     }

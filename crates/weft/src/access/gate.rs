@@ -54,7 +54,7 @@ pub enum GateOutput<'a> {
 
 /// State of a client's tunnel.
 pub struct SeenClient {
-    /// The client.
+    /// Entry of the client in the list of admitted clients.
     pub client: Client,
     /// Time since the last handshake; absent: there was none.
     pub handshake: Option<Duration>,

@@ -71,7 +71,7 @@ fn run(name: &str, arguments: &[&str]) -> Result<Vec<String>, String> {
         read.transpose().map(|_| output)
     });
     let began = Instant::now();
-    // The reader ends at the limit too, and closes the pipe. A program that goes on to write then ends by itself.
+    // The reader ends at the limit too, and closes the pipe. A program that continues to write then ends by itself.
     while child.try_wait().map_err(|why| format!("{name}: {why}"))?.is_none() {
         if began.elapsed() > PATIENCE {
             let _ = child.kill();

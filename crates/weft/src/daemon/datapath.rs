@@ -270,7 +270,7 @@ impl Datapath {
         Ok(())
     }
 
-    /// Receives datagrams that came by TCP connections.
+    /// Receives datagrams that arrived over TCP connections.
     fn receive_carried(&mut self, node: &mut DaemonNode, link: LinkId) {
         for _ in 0..PACKETS_PER_TURN {
             let now = self.clock.now();

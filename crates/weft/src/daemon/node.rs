@@ -162,7 +162,7 @@ pub struct DaemonNode {
 pub struct Parts {
     /// File of the configuration.
     pub file: PathBuf,
-    /// The configuration.
+    /// Configuration that was read from `file`.
     pub config: Config,
     /// Addresses of endpoints by name.
     pub names: Names,

@@ -1,4 +1,4 @@
-//! `[out]`: the kill switch and the DNS servers of a node that goes out.
+//! `[out]`: the kill switch and the DNS servers of a node that reaches the Internet through a peer.
 
 use crate::{PEER, check, refused};
 

@@ -26,7 +26,7 @@ const LEAST_SHARE: f64 = 0.9;
 /// Maximum rate of datagrams from the hub to each idle site, in datagrams per second, soon after the start.
 ///
 /// Derived: the site probes each second and gets an answer. The hub probes every 8 s, and a probe has two answers. A
-/// datagram of reports comes every 13 s. The rest is for retransmissions.
+/// datagram of reports arrives every 13 s. The rest is for retransmissions.
 const MOST_IDLE_DATAGRAMS: f64 = 2.0;
 /// Maximum duration of any step before the test fails.
 const PATIENCE: Duration = Duration::from_secs(120);

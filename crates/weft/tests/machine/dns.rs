@@ -1,4 +1,4 @@
-//! Property: a node that goes out gives its machine the servers of `[out]`, and looks its hub up past them.
+//! Property: a node with `[out]` gives its machine the configured servers, and resolves its hub's name without them.
 
 use crate::common::inside::{self, Daemon, wait_for, within};
 use crate::common::{Dir, has_tun, is_root, part, script, stderr, stdout};

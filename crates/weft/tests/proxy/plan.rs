@@ -22,7 +22,7 @@ pub struct Sending {
     pub stall: Option<usize>,
 }
 
-/// A transfer.
+/// Random plan of a transfer: the bytes in each direction, and its end.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub seed: u64,

@@ -16,7 +16,7 @@ const FILLED: f64 = 0.9;
 ///
 /// Tuned.
 const FOUND: f64 = 0.85;
-/// Step of growth with which the rate then goes on, an index into the table of growth factors.
+/// Step of growth with which the rate then continues, an index into the table of growth factors.
 ///
 /// Tuned: the path changed by much, so it may carry more than before its fall.
 const NEXT_GROWTH: usize = 3;

@@ -27,7 +27,7 @@ const CLAIM_INTERVAL: Duration = Duration::from_secs(1);
 /// Result of a received claim.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ClaimReceipt {
-    /// The claim is stored, and should be passed on.
+    /// The claim is stored, and should be forwarded.
     News,
     /// Nothing in the claim is newer than the stored claims.
     Stale,

@@ -107,7 +107,7 @@ pub struct Census {
 pub struct OverlayTransmit {
     /// Destination of the message.
     pub to: NodeId,
-    /// Third node that forwards the message, unless it goes directly.
+    /// Third node that forwards the message, or `None` if the message is sent directly.
     pub via: Option<NodeId>,
     /// Length of the message in bytes.
     pub len: usize,

@@ -405,7 +405,7 @@ impl IngressQueue {
         }
     }
 
-    /// Removes all segments. A segment that the queue's AQM drops meanwhile is passed on without its arrival.
+    /// Removes all segments. A segment that the queue's AQM drops meanwhile is returned without its arrival.
     pub fn empty(&mut self, now: Instant, taken: &mut impl FnMut(Option<Arrival>, Segment)) {
         match self {
             IngressQueue::Alone(queue) => {

@@ -117,7 +117,7 @@ impl AckTiming {
         }
     }
 
-    /// Makes the acknowledgment due if its deadline has come.
+    /// Makes the acknowledgment due if its deadline has passed.
     pub fn wake(&mut self, now: Instant) {
         self.due |= self.deadline <= now;
     }

@@ -12,7 +12,7 @@ use weft_units::{Instant, LinkId};
 
 /// Silence of UDP before a call by TCP. *Tuned*: most round trips are shorter, and a call needs three within 300 ms.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// Time for which UDP must answer before the connections end, so that a link that comes and goes keeps them.
+/// Time for which UDP must answer before the connections end, so that a link with an unstable UDP path keeps them.
 const STEADY: Duration = Duration::from_secs(1);
 /// Time for which open connections may carry nothing.
 const LONGEST_MUTE: Duration = Duration::from_secs(5);
@@ -38,7 +38,7 @@ pub struct Seen {
     pub tcp_answers: bool,
 }
 
-/// A decision.
+/// Decision about the TCP connections of a link to a peer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Step {
     /// Call the peer at this address by TCP, and log the reason.

@@ -15,7 +15,7 @@ const MAX_REQUEST: usize = 8 << 10;
 /// Maximum time for a whole exchange, from the connection to the end of the answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A connection.
+/// A client's connection to the metrics endpoint.
 pub trait Stream: Read + Write + Send {
     /// Sets the maximum time of each following read or write.
     fn set_timeout(&self, timeout: Duration) -> io::Result<()>;

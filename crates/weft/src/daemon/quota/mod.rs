@@ -1,7 +1,7 @@
 //! Quotas of links: the data that each link has carried in the present period, and the resulting use of the link.
 //!
 //! Counts are those of the interfaces, because a provider counts all traffic, not only weft's. They go on while no node
-//! runs. Usage is kept for each period by its number, so that a clock that goes wrong for a while loses none.
+//! runs. Usage is kept for each period by its number, so that a clock that is wrong for some time loses none.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

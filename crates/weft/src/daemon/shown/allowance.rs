@@ -6,7 +6,7 @@ use weft_units::{Instant, PeerId};
 
 /// Minimum mean interval between two log lines about one peer.
 const INTERVAL: Duration = Duration::from_millis(500);
-/// Maximum burst of lines after a long silence: enough for all paths of a peer to come and go twice.
+/// Maximum burst of lines after a long silence: enough for each path of a peer to fail and return twice.
 const BURST: u32 = 128;
 
 /// Token bucket of one peer's log lines.

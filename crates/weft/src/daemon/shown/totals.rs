@@ -16,7 +16,7 @@ const GROWS: u64 = 120;
 /// It is above 100 because paths show their capacity only while they are full. The queue before the tunnel drops the
 /// excess from the flows that send it, so other flows do not wait behind it.
 const USED: u64 = 104;
-/// Reciprocal of the smallest change that is passed on: changes below a fiftieth are ignored.
+/// Reciprocal of the smallest relative change that is reported: changes below a fiftieth are ignored.
 const WORTH: u64 = 50;
 
 /// Returns the rates toward the peers of `config`. `last` are the earlier ones.

@@ -72,7 +72,7 @@ fn local_network(of: &InterfaceAddress) -> Option<LocalNetwork> {
 /// Returns the commands that replace the table in one transaction.
 ///
 /// The first command of a packet's way that accepts it ends the table. The last one rejects it. DNS comes before the
-/// local networks: a router's resolver would pass a query on in clear.
+/// local networks: a router's resolver would forward a query in clear.
 pub fn rules(protected: &Protected, local: &BTreeSet<LocalNetwork>) -> String {
     let Protected { table, devices, lan } = protected;
     let devices: Vec<String> = devices.iter().chain([&"lo".to_owned()]).map(|name| format!("\"{name}\"")).collect();

@@ -325,7 +325,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// However the socket cuts a stream, the same messages come out.
+        /// However the socket splits a stream, the decoder returns the same messages.
         #[test]
         fn a_stream_in_any_pieces_gives_its_messages(
             echoes in prop::collection::vec((any::<u16>(), any::<[u64; 2]>()), 1..40),

@@ -45,7 +45,7 @@ const WAKER: u64 = 1;
 /// Changes of learnt prefixes, and how the packet loop took them.
 #[derive(Default)]
 pub struct LearntSlice {
-    /// The changes.
+    /// Changes of learnt prefixes, by VPN.
     pub changes: Vec<(VpnId, LearntChange)>,
     /// The refusal of each change, or `None`.
     pub outcomes: Vec<Option<LearntRefusal>>,

@@ -1,7 +1,7 @@
 //! The routes that become prefixes of peers: which count, which wait for the packet loop, and which outlive their
 //! routing daemon.
 //!
-//! Events of the kernel change the table. The packet loop takes changes in slices, and its refusals come back. A route
+//! Events of the kernel change the table. The packet loop takes changes in slices, and reports its refusals. A route
 //! that is withdrawn counts for another half second, because a route that moves is withdrawn and added. If a protocol
 //! loses all its routes, its daemon has probably stopped: they stay for the configured time. The module knows neither
 //! sockets nor clocks.
@@ -86,7 +86,7 @@ pub struct RefusedRoute {
     pub next_hop: IpAddr,
     /// Number of the routing protocol.
     pub protocol: u8,
-    /// The reason.
+    /// Reason why the packet loop refused the route.
     pub why: LearntRefusal,
 }
 
