@@ -172,7 +172,7 @@ struct Begun {
     toward: Option<u16>,
 }
 
-/// The packet that a fragment is of.
+/// Identity of the packet to which a fragment belongs.
 type Divided = (u32, IpAddr, IpAddr, u8, u8);
 
 struct Model {

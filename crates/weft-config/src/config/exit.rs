@@ -9,7 +9,7 @@ pub struct Exit {
     pub masquerade: bool,
 }
 
-/// Parses the table.
+/// Parses `[exit]`.
 pub fn read(mut section: Section<'_, '_>) -> Exit {
     let masquerade = section.flag("masquerade").unwrap_or(true);
     section.finish();

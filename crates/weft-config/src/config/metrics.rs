@@ -13,7 +13,7 @@ pub enum MetricsAddress {
     Unix(PathBuf),
 }
 
-/// Parses the table. A relative path of a socket is relative to `directory`.
+/// Parses `[metrics]`. A relative path of a socket is relative to `directory`.
 pub fn read(mut section: Section<'_, '_>, directory: &Path) -> Option<At<MetricsAddress>> {
     let listen = section
         .parsed("listen", "\"127.0.0.1:9469\" or \"unix:/run/weft/metrics.sock\"", |text| address(text, directory));

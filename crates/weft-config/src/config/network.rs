@@ -61,7 +61,7 @@ impl Network {
     }
 }
 
-/// Parses the table. A relative path is relative to `directory`.
+/// Parses `[network]`. A relative path is relative to `directory`.
 pub fn read(mut section: Section<'_, '_>, directory: &Path) -> Option<Network> {
     let root = section.parsed("root", "the key that `weft ca init` prints", root_key);
     let certificate = section.parsed("certificate", "\"node.cert\"", |text| Ok::<_, Infallible>(directory.join(text)));

@@ -37,7 +37,7 @@ impl GoingOut {
     }
 }
 
-/// Parses the table.
+/// Parses `[out]`.
 pub fn read(mut section: Section<'_, '_>) -> GoingOut {
     let span = section.key_span("kill-switch");
     let kill_switch = section.flag("kill-switch").filter(|is_on| *is_on).map(|_| At { value: (), span });

@@ -57,7 +57,7 @@ pub fn protocol_name(number: u8) -> String {
     known.map_or_else(|| format!("protocol {number}"), |(name, _)| (*name).to_owned())
 }
 
-/// Parses the table. A relative path of a socket is relative to `directory`.
+/// Parses `[routing]`. A relative path of a socket is relative to `directory`.
 pub fn read(mut section: Section<'_, '_>, directory: &Path) -> Routing {
     let accept = section.list("accept", "[\"ospf\", \"bgp\"], or a number such as [\"196\"]", protocol);
     let accept = accept.map_or(ACCEPTED.into(), |list| list.into_iter().map(|at| at.value).collect());

@@ -111,7 +111,7 @@ impl SignalledFlows {
     }
 }
 
-/// Parses the table. A relative path of the key is relative to `directory`.
+/// Parses `[signal]`. A relative path of the key is relative to `directory`.
 pub fn read(mut section: Section<'_, '_>, directory: &Path, report: &Report) -> Signal {
     let key = section.parsed("key", "\"signal.key\"", |text| Ok::<_, Infallible>(directory.join(text)));
     let controller = section.choice("controller").unwrap_or(RateController::Pi);

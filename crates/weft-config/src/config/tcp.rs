@@ -18,7 +18,7 @@ pub enum TcpFallback {
     Auto,
     /// Never.
     Off,
-    /// Always, and never by UDP.
+    /// The link always uses TCP, and never UDP.
     Always,
 }
 
@@ -27,7 +27,7 @@ names!(TcpFallback { Auto = "auto", Off = "off", Always = "always" });
 /// Keys of a `[[link]]`.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct LinkTcp {
-    /// When the link uses TCP.
+    /// Condition under which the link uses TCP.
     pub fallback: TcpFallback,
     /// HTTP proxy by which the link makes TCP connections.
     pub proxy: Option<SocketAddr>,

@@ -37,7 +37,7 @@ impl TcpEr {
     }
 }
 
-/// Parses the table.
+/// Parses `[tcp-er]`.
 pub fn read(mut section: Section<'_, '_>) -> TcpEr {
     let mut grants: Vec<Grant> = Vec::new();
     for grant in section.sections("grant", "[[tcp-er.grant]]") {

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use weft_units::Instant;
 
-/// Place of a slot without a timer.
+/// Heap position of a slot without a timer.
 const NOWHERE: u32 = u32::MAX;
 
 /// A binary heap that stores the place of each slot.
@@ -12,7 +12,7 @@ const NOWHERE: u32 = u32::MAX;
 #[derive(Debug, Default)]
 pub struct SlotTimers {
     heap: Vec<(Instant, u32)>,
-    /// Place of each slot in the heap.
+    /// Position of each slot in the heap.
     places: Vec<u32>,
 }
 

@@ -64,7 +64,7 @@ pub struct VpnStatus {
 pub(super) struct IngressVpn {
     pub share: Share,
     profile: Arc<Profile>,
-    /// Place of the VPN in the list of awake VPNs.
+    /// Position of the VPN in the list of awake VPNs.
     pub slot: u32,
     /// The VPN's loop while the VPN is not awake.
     pub parked: BoxedLoop,

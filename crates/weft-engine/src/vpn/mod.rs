@@ -138,7 +138,7 @@ pub struct Vpns {
     weights: entries::Weights,
     /// True if packets to link-local multicast groups go to all members of their VPN.
     pub floods_multicast: bool,
-    /// `None` if packets from peers never go to other peers.
+    /// `None` if the node never forwards packets from peers to other peers.
     pub transit: Option<Transit>,
 }
 

@@ -45,7 +45,7 @@ fn run_cells(scenario: &Scenario, options: &ScenarioOptions, options_of_run: &Ru
     })
 }
 
-/// Prints the paths of the pictures; on a terminal they follow the table.
+/// Prints the paths of the pictures. On a terminal they follow the table.
 pub(super) fn print_pictures(out: &Path, scenarios: &[Scenario]) {
     for scenario in scenarios {
         let file = weft_report::picture_of(out, scenario);

@@ -22,7 +22,7 @@ const RECEIVE_LEN: usize = 32 * 1024;
 const HEADER_LEN: usize = 16;
 /// Number of times that an interrupted dump is started.
 const DUMP_ATTEMPTS: usize = 5;
-/// Place of the sequence number in a header.
+/// Byte range of the sequence number in a header.
 const SEQUENCE: Range<usize> = 8..12;
 /// Type of the message that ends a dump (`linux/netlink.h`).
 const NLMSG_DONE: u16 = 3;

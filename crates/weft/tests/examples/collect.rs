@@ -11,7 +11,7 @@ use std::process::Command;
 
 /// A command line from a help text or document.
 pub struct Example {
-    /// Place of the example.
+    /// File and line of the example.
     pub place: String,
     /// The line as a reader types it, with the reader's own values for words such as `KEY`.
     pub text: String,

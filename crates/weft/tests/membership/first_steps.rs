@@ -27,7 +27,7 @@ const MACHINES: &str = r#"
     now() { date +%s%3N; }
 "#;
 
-/// Returns true if this machine lets a test make machines of its own.
+/// Returns true if a test may create network namespaces on this machine.
 fn is_possible() -> bool {
     if !is_root() {
         eprintln!("skipped: this takes root");

@@ -34,7 +34,7 @@ pub struct AllowSetting {
     pub ports: Vec<At<RangeInclusive<u16>>>,
     /// Name of the VPN; absent: each.
     pub vpn: Option<At<String>>,
-    /// Place of the table.
+    /// Byte range of the table in the file.
     pub span: Range<usize>,
 }
 
@@ -45,7 +45,7 @@ pub struct AllowTest {
     pub question: AllowQuestion,
     /// True if the flow may enter.
     pub expects_entry: bool,
-    /// Place of the table.
+    /// Byte range of the table in the file.
     pub span: Range<usize>,
 }
 

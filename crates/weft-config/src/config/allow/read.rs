@@ -17,7 +17,7 @@ use weft_wire::ip::protocol;
 /// Example of a party, in messages.
 const EXAMPLE: &str = "\"group:staff\", \"node:laptop\", \"10.9.1.0/24\" or \"any\"";
 
-/// Parses the tables under the root of the file.
+/// Parses all `[[allow]]` and `[[allow-test]]` tables of a file.
 pub fn read(root: &mut Section<'_, '_>, report: &Report) -> AllowSettings {
     let rules = (1..).zip(root.sections("allow", "[[allow]]"));
     let rules = rules.filter_map(|(number, section)| rule(number, section, report)).collect();

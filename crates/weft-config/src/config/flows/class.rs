@@ -13,7 +13,7 @@ pub struct ClassSetting {
     pub name: At<String>,
     /// Figures that replace those of the built-in class, or of `bulk` in a new class.
     pub figures: Overrides,
-    /// Places of the figures.
+    /// Byte ranges of the figures in the file.
     pub(super) spans: KeySpans,
 }
 

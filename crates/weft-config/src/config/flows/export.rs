@@ -76,7 +76,7 @@ impl ExportSettings {
     }
 }
 
-/// Parses the table.
+/// Parses `[export]`.
 pub fn read(mut section: Section<'_, '_>) -> Option<ExportSettings> {
     let collector = section.parsed("collector", "\"192.0.2.9:4739\"", collector);
     if !section.has("collector") {

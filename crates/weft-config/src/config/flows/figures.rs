@@ -15,7 +15,7 @@ names!(Service {
     Variable = "variable",
 });
 
-/// Places of the keys of a table, for messages of the checks.
+/// Byte ranges of the keys of a table in the file, for messages of the checks.
 #[derive(Clone, Debug, Default)]
 pub struct KeySpans {
     spans: BTreeMap<&'static str, Range<usize>>,

@@ -95,7 +95,7 @@ pub fn vpn_number(name: &str, vpns: &[Vpn]) -> Option<VpnId> {
     }
 }
 
-/// Parses the tables under the root of the file.
+/// Parses the tables about classes, rules and users of a file.
 pub fn read(root: &mut Section<'_, '_>, report: &Report) -> FlowSettings {
     let is_present = ["class", "rule", "users", "export", "router"].iter().any(|key| root.has(key));
     let classes = root.sections("class", "[[class]]").into_iter().filter_map(class::read).collect();

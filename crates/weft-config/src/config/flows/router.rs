@@ -22,7 +22,7 @@ impl Default for RouterSettings {
     }
 }
 
-/// Parses the table.
+/// Parses `[router]`.
 pub fn read(mut section: Section<'_, '_>) -> RouterSettings {
     let transit = section.flag("transit").unwrap_or(false);
     let flows = section.integer("flows", 1_024..(1 << 24) + 1).map_or(FLOWS, |at| at.value as u32);

@@ -66,7 +66,7 @@ pub struct RuleSetting {
     pub far: Option<At<String>>,
     /// Figures that replace those of the class.
     pub figures: Overrides,
-    /// Places of the keys.
+    /// Byte ranges of the keys in the file.
     pub(super) spans: KeySpans,
 }
 

@@ -89,7 +89,7 @@ impl UserSettings {
     }
 }
 
-/// Parses the table.
+/// Parses `[users]`.
 pub fn read(mut section: Section<'_, '_>) -> UserSettings {
     let default = UserSettings::default();
     let by = section.choice("by").unwrap_or_default();

@@ -7,7 +7,8 @@ use weft_units::Instant;
 /// Without a maximum, a path with a buffer of two packets would be flooded to compensate its drops. Standard: the
 /// worst links in the requirements lose 10 %. The rest is a margin for their bursts.
 const MOST_BASELINE_LOSS: f64 = 0.15;
-/// Maximum number of rounds between two ebbs of the rate on a lossy path.
+/// Maximum number of rounds between two ebbs of the rate on a lossy path. An ebb measures the loss slightly below the
+/// capacity.
 ///
 /// Tuned.
 const EBB_ROUNDS: u32 = 32;
@@ -18,15 +19,15 @@ const MEMORY_PACKETS: f64 = 2_000.0;
 
 /// Loss of a path, and the part of it that the sender does not cause.
 ///
-/// Losses while the sender stays below the capacity are the path's own. To see them, the rate *ebbs* from time to
-/// time for two rounds, and the second round counts.
+/// Losses while the sender stays below the capacity are the path's own. To measure them, the rate *ebbs* from time to
+/// time: it stays slightly below the capacity for two rounds, and the second round counts.
 #[derive(Clone, Copy, Debug)]
 pub struct BaselineLoss {
     recent: LossRate,
     baseline: LossRate,
-    /// Loss of all rounds without a rival, whatever its cause.
+    /// Loss of all rounds without a rival, from any cause. A rival is other traffic at the bottleneck.
     usual: LossRate,
-    /// Number of ebb rounds left.
+    /// Remaining rounds of the ebb, in which the rate is slightly below the capacity.
     ebb: u8,
     ebb_spacing: u32,
     rounds_since_ebb: u32,
@@ -51,7 +52,8 @@ impl BaselineLoss {
         self.recent.on_fates(now, delivered, lost);
     }
 
-    /// Adds a finished round. `may_ebb` permits that the next round begins an ebb.
+    /// Adds a finished round. With `may_ebb`, the next round may begin an ebb: two rounds at a rate slightly below the
+    /// capacity.
     pub fn on_round(&mut self, now: Instant, round: &Round, may_ebb: bool) {
         if self.ebb == 1 || round.loss() < self.baseline.fraction() {
             self.baseline.on_fates(now, round.delivered, round.lost);
@@ -102,7 +104,7 @@ impl BaselineLoss {
         &self.recent
     }
 
-    /// True while the rate ebbs.
+    /// True while the rate is slightly below the capacity to measure the loss (ebb).
     pub fn is_ebbing(&self) -> bool {
         self.ebb > 0
     }

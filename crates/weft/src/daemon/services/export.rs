@@ -307,7 +307,7 @@ impl ExportThread {
             match is_reachable {
                 true => self.log.info(format_args!("flow records: collector {collector} takes messages again")),
                 false => self.log.error(format_args!(
-                    "flow records: collector {collector} is not there: the records are kept until it is: check that it runs"
+                    "flow records: collector {collector} does not answer: the records are kept meanwhile: check that it runs"
                 )),
             }
         }

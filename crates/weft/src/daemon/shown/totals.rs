@@ -9,7 +9,7 @@ use weft_tcp_er::proxy::{PeerTotals, Total};
 const INTERVAL: Duration = Duration::from_millis(100);
 /// Interval while a rate grows as fast as on a new path.
 const INTERVAL_WHILE_GROWING: Duration = Duration::from_millis(10);
-/// Growth between two looks that counts as fast, in percent of the earlier rate.
+/// Growth between two readings that counts as fast, in percent of the earlier rate.
 const GROWS: u64 = 120;
 /// Rate for proxies, in percent of the paths' rate.
 ///
