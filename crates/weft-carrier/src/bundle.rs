@@ -241,8 +241,9 @@ impl Bundle {
         (self.counts[lane as usize] as u64) < wanted && self.can_grow(lane)
     }
 
-    /// Returns the bytes that a lane may hold. Unsent data then leaves within [`LONGEST_WAIT`], and the network's queue
-    /// stays short.
+    /// Returns the bytes that a lane may hold.
+    ///
+    /// Unsent data then leaves within [`LONGEST_WAIT`], and the network's queue stays short.
     pub fn allowed(&self, lane: Lane) -> Allowed {
         let unsent = (self.rate * LONGEST_WAIT.as_secs_f64()).max(LEAST_UNSENT) as u64;
         let time = self.least_rtt.mul_f64(1.0 + BEHIND_LOSSES) + QUEUE;

@@ -17,8 +17,9 @@ use weft_wire::ip::FlowKey;
 const UNDER_WAY: u32 = 100;
 /// Longest time from a verdict to the last flow, in seconds: the figure that was asked.
 const MOST_SECONDS: f64 = 1e-3;
-/// Deaths that are measured: before a fourth one the path would be on probation. The least time counts, because other
-/// programs hold the others up.
+/// Deaths that are measured: before a fourth one the path would be on probation.
+///
+/// The least time counts, because other programs hold the others up.
 const DEATHS: usize = 3;
 
 fn source(number: u32) -> Ipv4Addr {

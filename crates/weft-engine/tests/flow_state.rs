@@ -224,8 +224,9 @@ fn asking(node: usize, guaranteed: Rate) -> SignalConfig {
     }
 }
 
-/// Sends a stream of one host at `rate`, and bulk of some other hosts, for `seconds`. Returns the bytes of the stream
-/// that arrived.
+/// Sends a stream of one host at `rate`, and bulk of some other hosts, for `seconds`.
+///
+/// Returns the bytes of the stream that arrived.
 fn stream(world: &mut World, rate: Rate, users: u8, seconds: u64) -> u64 {
     let (begin, mut sent) = (world.now, 0);
     let (mut rng, mut arrived) = (Rng::new(5), 0);

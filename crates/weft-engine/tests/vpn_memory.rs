@@ -41,8 +41,9 @@ static ALLOCATOR: Weighing = Weighing;
 const VPNS: u32 = 100_000;
 const USED: u32 = 100;
 const IDLE_BYTES: usize = 2_048;
-/// Maximum number of bytes that may remain after VPNs were used. Tables and records of sent packets keep their
-/// capacity.
+/// Maximum number of bytes that may remain after VPNs were used.
+///
+/// Tables and records of sent packets keep their capacity.
 const LEFT_BYTES: usize = 100_000;
 
 fn vpns(node: usize) -> Vec<VpnConfig> {

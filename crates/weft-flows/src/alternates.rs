@@ -14,8 +14,9 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use weft_units::{Duration, Instant};
 
-/// Metric up to which a route counts as near-equal to the best, in percent of it. Tuned: a jitter buffer adapts to a
-/// quarter more delay.
+/// Metric up to which a route counts as near-equal to the best, in percent of it.
+///
+/// Tuned: a jitter buffer adapts to a quarter more delay.
 const NEAR_EQUAL_PERCENT: u128 = 125;
 /// Longest hold-down in units of the detection time. Derived: a gain below a 32nd is within the noise.
 const HOLD_MOST: u32 = 32;

@@ -34,8 +34,9 @@ const RATE_CHANGE: u64 = 16;
 const DELAY_CHANGE: Duration = Duration::from_micros(2_500);
 /// A report is repeated after this time, because the last may be lost.
 const REFRESH: Duration = Duration::from_secs(1);
-/// Number of intervals after which a received report expires. Derived: at 20 % loss, three in a row are lost in 1 of
-/// 125.
+/// Number of intervals after which a received report expires.
+///
+/// Derived: at 20 % loss, three in a row are lost in 1 of 125.
 const LIFETIME: u32 = 4;
 
 /// Load of a port. Rates count IP bytes.

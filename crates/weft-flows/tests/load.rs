@@ -56,8 +56,9 @@ proptest! {
         }
     }
 
-    /// Over any time, the reports take at most a thousandth of the link and one packet. A link of random rate, which
-    /// changes, and a load that walks at random.
+    /// Over any time, the reports take at most a thousandth of the link and one packet.
+    ///
+    /// A link of random rate, which changes, and a load that walks at random.
     #[test]
     fn reports_never_take_more_than_a_thousandth_of_a_link(seed: u64, bits in 12u32..36, wire_bytes in 27u64..150) {
         let (mut rng, link) = (Rng::new(seed), Rate::from_bps((1u64 << bits) + Rng::new(!seed).below(1 << bits)));

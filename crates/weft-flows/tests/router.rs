@@ -279,8 +279,9 @@ impl Lines {
     }
 }
 
-/// Rules, requests in band and leased lines share one capacity. Lines have the rates of the model. Flows have at most
-/// the rest, and a waiting call would not fit.
+/// Rules, requests in band and leased lines share one capacity.
+///
+/// Lines have the rates of the model. Flows have at most the rest, and a waiting call would not fit.
 #[test]
 fn rules_requests_in_band_and_leased_lines_never_over_commit_the_route() {
     for seed in 0..60 {

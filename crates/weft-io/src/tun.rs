@@ -149,8 +149,9 @@ impl TunDevice {
         unless_blocked(retry(|| self.device.recv(buffer)))
     }
 
-    /// Writes one packet, gathered from a virtio-net header and packet parts. Returns `false` if the kernel would
-    /// block.
+    /// Writes one packet, gathered from a virtio-net header and packet parts.
+    ///
+    /// Returns `false` if the kernel would block.
     ///
     /// The kernel rejects a malformed packet with `InvalidInput`, and any packet with `EIO` while the device is down.
     pub fn write(&self, parts: &[IoSlice]) -> io::Result<bool> {

@@ -53,8 +53,9 @@ pub struct Claims {
     pub groups: Vec<String>,
 }
 
-/// A certificate as received. Its claims are not trusted before [`RootPublicKey::check`] accepts it. Its text form is
-/// base64.
+/// A certificate as received.
+///
+/// Its claims are not trusted before [`RootPublicKey::check`] accepts it. Its text form is base64.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Certificate {
     claims: Claims,

@@ -268,8 +268,9 @@ const ENDS_EARLIER: Duration = Duration::from_secs(10);
 /// The active keys of one peer, oldest first. All of them open packets. The newest confirmed one seals.
 #[derive(Default)]
 pub(crate) struct KeyRing {
-    /// The keys by slot. They are boxed so that an ended key's memory is freed, because the allocator wipes freed
-    /// memory.
+    /// The keys by slot.
+    ///
+    /// They are boxed so that an ended key's memory is freed, because the allocator wipes freed memory.
     keys: [Option<Box<SessionKey>>; SLOTS],
     /// Slot of the key that seals.
     sending: Option<usize>,

@@ -43,8 +43,9 @@ pub(crate) struct PeerSession {
     pub(crate) mac_keys: MacKeys,
     /// Whether two nodes use the peer's key, or this node's.
     pub(crate) shared: SharedKeys,
-    /// Identifies this node's state for the peer. A new number informs the peer that this node has lost all earlier
-    /// state.
+    /// Identifies this node's state for the peer.
+    ///
+    /// A new number informs the peer that this node has lost all earlier state.
     pub(crate) association: u64,
     /// Association of the peer, as of the last key that carried a packet.
     pub(crate) peer_association: Option<u64>,

@@ -74,8 +74,9 @@ pub struct StampRefusal {
     ///
     /// While there is a session, such an initiation is a replay.
     pub is_of_known_run: bool,
-    /// Answer to send to the source of the initiation, unless that is a replay. Empty if the peer got an answer
-    /// recently.
+    /// Answer to send to the source of the initiation, unless that is a replay.
+    ///
+    /// Empty if the peer got an answer recently.
     pub answer: Vec<u8>,
 }
 
@@ -128,8 +129,9 @@ impl SentStamps {
         self.last.unwrap_or(0)
     }
 
-    /// Records that the peer accepted no stamp above `highest`. Returns true if this node should initiate again at
-    /// once.
+    /// Records that the peer accepted no stamp above `highest`.
+    ///
+    /// Returns true if this node should initiate again at once.
     ///
     /// It returns false if the peer refused another stamp within the retry interval.
     pub(crate) fn count_from(&mut self, now: Instant, highest: u64) -> bool {

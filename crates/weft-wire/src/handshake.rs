@@ -175,8 +175,9 @@ impl<'a> CookieReply<'a> {
     }
 }
 
-/// Builds an initiation or a response in place. The caller writes the Noise message and then calls
-/// [`MessageWriter::finish`].
+/// Builds an initiation or a response in place.
+///
+/// The caller writes the Noise message and then calls [`MessageWriter::finish`].
 #[derive(Debug)]
 pub struct MessageWriter<'a> {
     datagram: &'a mut [u8],

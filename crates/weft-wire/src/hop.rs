@@ -88,8 +88,9 @@ impl PacketType {
 pub struct HopHeader {
     /// A type for which [`PacketType::has_hop_header`] is true.
     pub packet_type: PacketType,
-    /// The path, as the sender numbers it. In a relayed datagram it is the code of the route
-    /// ([`Way::code`](crate::relay::Way::code)).
+    /// The path, as the sender numbers it.
+    ///
+    /// In a relayed datagram it is the code of the route ([`Way::code`](crate::relay::Way::code)).
     pub path: PathId,
     /// The index by which the receiver finds the session or VPN.
     pub receiver: u32,

@@ -68,8 +68,9 @@ impl Marker {
     }
 }
 
-/// The egress edge's answer to a marker. It repeats the marker, so the ingress edge need not store it. All counts wrap
-/// at 2^32.
+/// The egress edge's answer to a marker.
+///
+/// It repeats the marker, so the ingress edge need not store it. All counts wrap at 2^32.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LoopReport {
     /// The marker that this report answers.

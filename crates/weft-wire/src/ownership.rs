@@ -212,8 +212,9 @@ impl OwnershipQuestion {
 /// A reply to a [`OwnershipQuestion`], sent as the body of an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reply<'a> {
-    /// The nodes that hold the key, nearest first. A node that does not hold the key also replies this to a query for
-    /// an owner.
+    /// The nodes that hold the key, nearest first.
+    ///
+    /// A node that does not hold the key also replies this to a query for an owner.
     Holders(Contacts<'a>),
     /// The claim of the address's owner.
     Owner(Claim<'a>),

@@ -117,8 +117,9 @@ proptest! {
         prop_assert!(newer.replaces(&older) && !older.replaces(&newer) && !older.replaces(&older));
     }
 
-    /// An acknowledgment is replaced only by one that acknowledges the same bytes and more. While SACK has space, the
-    /// next acknowledgment does so.
+    /// An acknowledgment is replaced only by one that acknowledges the same bytes and more.
+    ///
+    /// While SACK has space, the next acknowledgment does so.
     ///
     /// The segments arrive with losses, retransmissions and duplicates.
     #[test]

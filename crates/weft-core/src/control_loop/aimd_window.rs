@@ -54,8 +54,9 @@ pub struct WindowFairness {
 }
 
 impl WindowFairness {
-    /// The paper's choice: b carries the weight by the rule from measured loss and RTTs. Each window has its own loss
-    /// events.
+    /// The paper's choice: b carries the weight by the rule from measured loss and RTTs.
+    ///
+    /// Each window has its own loss events.
     pub const PAPER: WindowFairness =
         WindowFairness { weight_by: Knob::Decrease, steering: SteeringMethod::Rule, shared_events: false };
     /// The choice for edge pairs whose windows share their bottlenecks.

@@ -185,8 +185,9 @@ mod tests {
             .collect()
     }
 
-    /// Passes the flow through both ends. Every 25th packet carries a marker. The first marker restarts the
-    /// intervals.
+    /// Passes the flow through both ends.
+    ///
+    /// Every 25th packet carries a marker. The first marker restarts the intervals.
     ///
     /// Returns the samples with the number of the marker's packet.
     fn samples(flow: &[Crossing]) -> Vec<(usize, u32, CountedSample)> {

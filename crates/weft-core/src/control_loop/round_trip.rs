@@ -70,8 +70,9 @@ impl RoundTrip {
 mod tests {
     use super::*;
 
-    /// One sample of any length leaves a time-out of seconds, be it the first or a later one. A slower path is followed
-    /// within six samples.
+    /// One sample of any length leaves a time-out of seconds, be it the first or a later one.
+    ///
+    /// A slower path is followed within six samples.
     #[test]
     fn one_sample_of_any_length_does_little_and_a_slower_path_is_followed() {
         let mut rng = weft_units::Rng::new(1);

@@ -13,8 +13,9 @@ use weft_wire::ip::IpView;
 use weft_wire::super_packet::SuperPacket;
 use weft_wire::virtio::{VNET_HEADER_LEN, VnetHeader};
 
-/// Maximum number of TUN writes for one peer in a round. A round of eight peers is a quarter of the daemon's writes in
-/// one turn.
+/// Maximum number of TUN writes for one peer in a round.
+///
+/// A round of eight peers is a quarter of the daemon's writes in one turn.
 const WRITES_AT_A_TIME: usize = 32;
 
 impl Engine {

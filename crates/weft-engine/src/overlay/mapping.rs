@@ -21,19 +21,22 @@ pub const DIGEST_INTERVAL: Duration = Duration::from_secs(10);
 pub const DIGEST_DELAY: Duration = Duration::from_millis(150);
 /// Least interval between two answers to digests of a peer. Derived: honest peers wait for [`DIGEST_DELAY`].
 pub const ANSWER_INTERVAL: Duration = Duration::from_millis(100);
-/// Time for which the messages of a peer that forwarded a forged claim are ignored. Honest nodes check before they pass
-/// on.
+/// Time for which the messages of a peer that forwarded a forged claim are ignored.
+///
+/// Honest nodes check before they pass on.
 pub const BAR_TIME: Duration = Duration::from_secs(60);
 /// Number of messages from a peer after which a digest asks that peer for more.
 pub const BATCH: usize = 8;
 /// Maximum number of messages that answer a digest. Derived: a third of the messages that may wait for a peer.
 pub const MAX_ANSWERS: usize = 12;
 
-/// Bytes a second that each node may send for the map. Standard: 8 kbit/s a node at 50 members, less a third
-/// for digests and certificates.
+/// Bytes a second that each node may send for the map.
+///
+/// Standard: 8 kbit/s a node at 50 members, less a third for digests and certificates.
 const NODE_BYTES_PER_S: f64 = 670.0;
-/// Copies of a message that each node sends on average. Derived from [`MOST_TOLD`]: all but the peer from which it
-/// arrived.
+/// Copies of a message that each node sends on average.
+///
+/// Derived from [`MOST_TOLD`]: all but the peer from which it arrived.
 const COPIES: f64 = 2.5;
 /// Maximum number of peers to which a message is forwarded, if there are more peers.
 const MOST_TOLD: usize = 4;

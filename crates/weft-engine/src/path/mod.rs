@@ -375,8 +375,9 @@ impl Path {
         if self.ours { self.barred } else { self.left }
     }
 
-    /// True if each probe carries this node's settings of the path. They do if this node opened the path, or if a
-    /// setting differs from the default.
+    /// True if each probe carries this node's settings of the path.
+    ///
+    /// They do if this node opened the path, or if a setting differs from the default.
     pub fn states_policy(&self) -> bool {
         self.ours || self.own_use != PathUse::default()
     }

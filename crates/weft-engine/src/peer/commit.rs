@@ -22,8 +22,9 @@ use weft_wire::inner::{MAX_SLICE_INDEX, UnitKind, granules};
 use weft_wire::ip::Ecn;
 use weft_wire::loop_data::{Marker, OfRun};
 
-/// Maximum number of bytes that a sparse flow may have queued on paths: one full packet. Standard: the quantum of RFC
-/// 8290.
+/// Maximum number of bytes that a sparse flow may have queued on paths: one full packet.
+///
+/// Standard: the quantum of RFC 8290.
 const SPARSE_BYTES: u32 = 1_514;
 /// Maximum time that a flow's acknowledgements, except the first, may take on the fastest path ahead of bulk.
 ///

@@ -33,8 +33,9 @@ pub(super) struct Fates<'a> {
 }
 
 impl Peer {
-    /// Runs `work` on a path's record of sent packets and applies the fates that it finds. Loops are then informed of
-    /// losses.
+    /// Runs `work` on a path's record of sent packets and applies the fates that it finds.
+    ///
+    /// Loops are then informed of losses.
     pub(super) fn apply_fates<R>(
         &mut self,
         cx: &mut Context<'_>,

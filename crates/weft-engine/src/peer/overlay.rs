@@ -7,8 +7,9 @@ use alloc::boxed::Box;
 use weft_units::{Duration, Instant};
 use weft_wire::frame::{Frame, FrameWriter};
 
-/// Maximum number of messages that wait in each direction. Beyond it, the oldest are dropped, because they are out of
-/// date.
+/// Maximum number of messages that wait in each direction.
+///
+/// Beyond it, the oldest are dropped, because they are out of date.
 const MAX_WAITING: usize = 32;
 
 impl Peer {

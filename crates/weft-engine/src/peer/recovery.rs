@@ -34,8 +34,9 @@ pub enum Rescue {
 /// path is down.
 const LITTLE_BULK_BYTES: usize = 14_600;
 
-/// Maximum number of units given up that the peer has not yet been informed of. For older ones, the peer's own wait has
-/// ended.
+/// Maximum number of units given up that the peer has not yet been informed of.
+///
+/// For older ones, the peer's own wait has ended.
 const MAX_SKIPS: usize = 1_024;
 
 impl Peer {

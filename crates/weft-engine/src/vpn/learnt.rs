@@ -69,8 +69,9 @@ impl Vpns {
         }
     }
 
-    /// Returns the members of a VPN to which a packet for a link-local multicast group is sent. The list is empty for
-    /// other packets.
+    /// Returns the members of a VPN to which a packet for a link-local multicast group is sent.
+    ///
+    /// The list is empty for other packets.
     pub fn multicast_members(&self, id: VpnId, destination: IpAddr) -> &[PeerId] {
         let members = self.get(id).filter(|_| self.floods_multicast && is_link_local_group(destination));
         members.map_or(&[], |vpn| &vpn.members)

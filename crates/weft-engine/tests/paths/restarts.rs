@@ -10,8 +10,9 @@ const EVERY: Duration = Duration::from_millis(20);
 const PORT: u16 = 7_000;
 /// Accuracy of measured gaps. It depends on the time between the cut and the flow's next packet.
 const EXACT_TO: Duration = Duration::from_millis(5);
-/// Transmission time of a full packet on the slowest link that is drawn. Packets of different lengths turn it into
-/// jitter.
+/// Transmission time of a full packet on the slowest link that is drawn.
+///
+/// Packets of different lengths turn it into jitter.
 const FULL_PACKET_TIME: Duration = Duration::from_millis(6);
 
 fn ms(n: u64) -> Duration {

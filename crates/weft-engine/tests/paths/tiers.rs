@@ -77,8 +77,9 @@ impl Tiers {
     }
 }
 
-/// Links fail and return one after the other. Packets leave over the lowest tier that is left, and only probes over the
-/// others.
+/// Links fail and return one after the other.
+///
+/// Packets leave over the lowest tier that is left, and only probes over the others.
 #[test]
 fn the_lowest_tier_that_answers_carries_everything() {
     for seed in 0..draws(24) {
@@ -178,8 +179,9 @@ fn mixed(net: &mut Tiers) -> (Duration, Vec<u64>) {
     (gap, net.sent().iter().zip(before).map(|(after, before)| after - before).collect())
 }
 
-/// A link that either end configures for sparse flows only carries no bulk. This holds with each schedule, and if it is
-/// the only link left.
+/// A link that either end configures for sparse flows only carries no bulk.
+///
+/// This holds with each schedule, and if it is the only link left.
 #[test]
 fn a_link_for_sparse_flows_carries_no_bulk() {
     let schedules = [

@@ -73,8 +73,9 @@ pub struct Passage {
     pub flow: Option<FlowRef>,
     /// Direction of the packet in the flow.
     pub direction: Direction,
-    /// Number of the last change of any flow's grant. Results that the caller got before this change may be out of
-    /// date.
+    /// Number of the last change of any flow's grant.
+    ///
+    /// Results that the caller got before this change may be out of date.
     pub changes: u32,
 }
 
@@ -132,8 +133,10 @@ impl FlowRouter {
         })
     }
 
-    /// Changes rules, classes, users and the time between two reports. Known flows end and begin again by the new rules, some at each
-    /// [`FlowRouter::expire`]. The size of the table stays.
+    /// Changes rules, classes, users and the time between two reports.
+    ///
+    /// Known flows end and begin again by the new rules, some at each [`FlowRouter::expire`]. The size of the table
+    /// stays.
     ///
     /// # Errors
     /// Returns the faults in the rules. Nothing is changed then.

@@ -15,8 +15,9 @@ use weft_wire::ip::FlowKey;
 
 /// Flows that a search for a victim looks at. Tuned: it bounds the cost of one new flow.
 const LOOKS: u32 = 4;
-/// A flow without packets for this time is evicted without a look at others. Tuned: interactive flows are rarely silent
-/// for as long.
+/// A flow without packets for this time is evicted without a look at others.
+///
+/// Tuned: interactive flows are rarely silent for as long.
 const QUIET: Duration = Duration::from_secs(1);
 /// Time over which a user may save up new flows. Tuned: a browser begins its flows in bursts of a second.
 const NEW_FLOW_BURST: Duration = Duration::from_secs(1);

@@ -33,8 +33,9 @@ pub enum NetlinkEvent {
         /// True if the device has a default route now.
         has_default: bool,
     },
-    /// Routes or rules changed in any table. Routes that the kernel removes with a device or an address are not
-    /// reported.
+    /// Routes or rules changed in any table.
+    ///
+    /// Routes that the kernel removes with a device or an address are not reported.
     Routes,
 }
 

@@ -42,8 +42,9 @@ pub enum Outcome {
         /// The certificate. Only its key is checked.
         certificate: Box<Certificate>,
     },
-    /// This node is under load and requests proof of the sender's address. The caller must send the first `len` bytes
-    /// of `out` back.
+    /// This node is under load and requests proof of the sender's address.
+    ///
+    /// The caller must send the first `len` bytes of `out` back.
     Cookie {
         /// Length of the cookie reply in `out`, in bytes.
         len: usize,
@@ -63,12 +64,14 @@ pub enum Outcome {
     Established {
         /// The peer that responded.
         peer: PeerId,
-        /// True if the peer's process is new: it restarted, or was never met. Its packet numbers and windows then start
-        /// again.
+        /// True if the peer's process is new: it restarted, or was never met.
+        ///
+        /// Its packet numbers and windows then start again.
         fresh: bool,
     },
-    /// The peer refused the stamp of this node's initiation. The next stamp continues from the one that the peer
-    /// accepted last.
+    /// The peer refused the stamp of this node's initiation.
+    ///
+    /// The next stamp continues from the one that the peer accepted last.
     Refused {
         /// The peer that refused.
         peer: PeerId,

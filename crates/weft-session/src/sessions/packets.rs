@@ -32,8 +32,9 @@ pub struct OpenedPacket {
     pub plaintext: Range<usize>,
     /// True for the first packet opened with its key. On the responder's side the key is in use from now on.
     pub first_with_this_key: bool,
-    /// True if the peer's process is new: it restarted, or was never met. Its numbers and windows restart with this
-    /// packet.
+    /// True if the peer's process is new: it restarted, or was never met.
+    ///
+    /// Its numbers and windows restart with this packet.
     pub fresh: bool,
 }
 
@@ -221,8 +222,9 @@ impl Sessions {
         Ok((key, number))
     }
 
-    /// Records an authentic packet. Returns whether it is the first under its key, and whether the peer's process is
-    /// new.
+    /// Records an authentic packet.
+    ///
+    /// Returns whether it is the first under its key, and whether the peer's process is new.
     #[inline]
     fn opened(&mut self, id: PeerId, slot: usize, path: PathId, number: u64) -> (bool, bool) {
         let key = self.peers.get_mut(usize::from(id.0)).and_then(Option::as_mut).and_then(|p| p.keys.get_mut(slot));
@@ -240,8 +242,9 @@ impl Sessions {
         self.peer_mut(id).map(|peer| &mut peer.receive)
     }
 
-    /// Processes the first packet under a key, which confirms that the peer has the key. Returns true if the peer is
-    /// new.
+    /// Processes the first packet under a key, which confirms that the peer has the key.
+    ///
+    /// Returns true if the peer is new.
     ///
     /// The key seals from now on.
     #[cold]

@@ -38,8 +38,9 @@ pub struct ProxyCapacity {
 }
 
 impl ProxyCapacity {
-    /// True if no more connections should be accepted. `own` counts one worker's connections, `all` those of all
-    /// workers.
+    /// True if no more connections should be accepted.
+    ///
+    /// `own` counts one worker's connections, `all` those of all workers.
     pub fn is_full(&self, own: usize, all: usize) -> bool {
         own >= self.each || all >= self.connections
     }

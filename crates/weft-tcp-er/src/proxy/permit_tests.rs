@@ -4,8 +4,9 @@ use super::super::shadow::{Shade, shades};
 use super::*;
 use proptest::prelude::*;
 
-/// Draws addresses with few random bits, so that rules and addresses often match. Includes addresses that no rule
-/// opens.
+/// Draws addresses with few random bits, so that rules and addresses often match.
+///
+/// Includes addresses that no rule opens.
 fn address() -> impl Strategy<Value = IpAddr> {
     let v4 = |bits: u32| Ipv4Addr::from_bits(0x0a00_0000 | bits & 0x8000_0003);
     let v6 = |bits: u32| Ipv6Addr::from_bits(0xfd00_u128 << 112 | u128::from(bits & 3));

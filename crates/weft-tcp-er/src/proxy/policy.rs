@@ -117,8 +117,9 @@ impl fmt::Display for PolicyPrefix {
 pub struct ProxyRule {
     /// Edge at which the connections are proxied.
     pub side: Side,
-    /// Prefixes behind the peers: of servers at the ingress edge, of clients at the egress edge. An empty list matches
-    /// none.
+    /// Prefixes behind the peers: of servers at the ingress edge, of clients at the egress edge.
+    ///
+    /// An empty list matches none.
     pub to: Vec<PolicyPrefix>,
     /// Ports of the servers. An empty list matches all.
     pub ports: Vec<PortRange>,

@@ -461,8 +461,9 @@ mod tests {
         }
     }
 
-    /// Returns both ends of a connection over loopback, the near one first. The listener's buffers are those of a
-    /// proxy.
+    /// Returns both ends of a connection over loopback, the near one first.
+    ///
+    /// The listener's buffers are those of a proxy.
     fn connection(early: Option<&[u8]>) -> (Socket, Socket) {
         let listener = Socket::listen("127.0.0.1:0".parse().unwrap(), MARK).unwrap();
         listener.take_early_data().unwrap();

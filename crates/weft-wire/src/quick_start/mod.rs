@@ -78,8 +78,9 @@ pub struct QuickStart {
     pub rate: QuickRate,
     /// Random start value that approving routers decrement along with the IP TTL. Unused in a report.
     pub ttl: u8,
-    /// Random nonce of 30 bits: two bits per step of the rate. A router that lowers the rate replaces the bits of the
-    /// lost steps.
+    /// Random nonce of 30 bits: two bits per step of the rate.
+    ///
+    /// A router that lowers the rate replaces the bits of the lost steps.
     pub nonce: u32,
 }
 

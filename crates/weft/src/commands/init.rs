@@ -9,8 +9,9 @@ use crate::outcome::{Failure, Outcome};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use weft_session::Claims;
 
-/// Validity of the hub's own certificate, in days. The root key is on the same machine, so the owner can renew it with
-/// `weft ca renew`.
+/// Validity of the hub's own certificate, in days.
+///
+/// The root key is on the same machine, so the owner can renew it with `weft ca renew`.
 const HUB_DAYS: u64 = 3_650;
 /// Addresses of documentation (RFC 5737, RFC 3849), toward which the kernel chooses the source of its default routes.
 const FAR: [&str; 2] = ["192.0.2.1:9", "[2001:db8::1]:9"];

@@ -125,8 +125,9 @@ fn owner(address: Option<IpAddr>, config: &Config, own: &NodeGroups) -> String {
     config.peers.iter().find(holds).map_or_else(String::new, |peer| peer.name.value.clone())
 }
 
-/// Returns the address of an end. An address that is not given is that of the node, or one that no prefix but a default
-/// route contains.
+/// Returns the address of an end.
+///
+/// An address that is not given is that of the node, or one that no prefix but a default route contains.
 fn place(end: &AskedEnd, config: &Config, own: &NodeGroups, is_ipv4: bool) -> IpAddr {
     if let Some(address) = end.address {
         return address;

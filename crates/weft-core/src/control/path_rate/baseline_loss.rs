@@ -7,8 +7,9 @@ use weft_units::Instant;
 /// Without a maximum, a path with a buffer of two packets would be flooded to compensate its drops. Standard: the
 /// worst links in the requirements lose 10 %. The rest is a margin for their bursts.
 const MOST_BASELINE_LOSS: f64 = 0.15;
-/// Maximum number of rounds between two ebbs of the rate on a lossy path. An ebb measures the loss slightly below the
-/// capacity.
+/// Maximum number of rounds between two ebbs of the rate on a lossy path.
+///
+/// An ebb measures the loss slightly below the capacity.
 ///
 /// Tuned.
 const EBB_ROUNDS: u32 = 32;
@@ -52,8 +53,9 @@ impl BaselineLoss {
         self.recent.on_fates(now, delivered, lost);
     }
 
-    /// Adds a finished round. With `may_ebb`, the next round may begin an ebb: two rounds at a rate slightly below the
-    /// capacity.
+    /// Adds a finished round.
+    ///
+    /// With `may_ebb`, the next round may begin an ebb: two rounds at a rate slightly below the capacity.
     pub fn on_round(&mut self, now: Instant, round: &Round, may_ebb: bool) {
         if self.ebb == 1 || round.loss() < self.baseline.fraction() {
             self.baseline.on_fates(now, round.delivered, round.lost);

@@ -13,8 +13,9 @@ const PRIOR: f64 = 20.0;
 /// A run of six then still ends a link that never lost a probe.
 const LEAST: f64 = 1.0 / 128.0;
 
-/// Moving averages over the results of probes: L ← (1 − α)·L + α·fate. The fate of a probe is 1 if it was lost, and 0
-/// otherwise.
+/// Moving averages over the results of probes: L ← (1 − α)·L + α·fate.
+///
+/// The fate of a probe is 1 if it was lost, and 0 otherwise.
 #[derive(Clone, Copy, Debug)]
 pub struct Loss {
     recent: f64,

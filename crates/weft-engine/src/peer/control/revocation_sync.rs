@@ -82,8 +82,9 @@ mod tests {
         }
     }
 
-    /// Draws the fate of each datagram. The peer has the whole list in the end, and is never taken to have more of it
-    /// than arrived.
+    /// Draws the fate of each datagram.
+    ///
+    /// The peer has the whole list in the end, and is never taken to have more of it than arrived.
     #[test]
     fn a_peer_gets_the_whole_list_whatever_is_lost() {
         let mut rng = Rng::new(31);

@@ -14,8 +14,9 @@ use weft_units::Instant;
 
 /// Maximum time to connect, and to write one message. Tuned: three retransmissions of TCP.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Interval at which the bytes that TCP acknowledged are read. Tuned: the records of that time fit the exporter's
-/// queue.
+/// Interval at which the bytes that TCP acknowledged are read.
+///
+/// Tuned: the records of that time fit the exporter's queue.
 const ACKNOWLEDGED_EVERY: Duration = Duration::from_millis(100);
 /// Bytes of a refused datagram that are read: the header of a message.
 const QUOTED_BYTES: usize = 64;

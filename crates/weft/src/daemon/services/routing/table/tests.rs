@@ -75,8 +75,10 @@ fn steps() -> impl Strategy<Value = Vec<KernelStep>> {
 }
 
 proptest! {
-    /// The model is the kernel's table. The packet loop has all routes of the model once it took every slice. A route
-    /// that the model lost is removed after the hold time, and never before half a second.
+    /// The model is the kernel's table.
+    ///
+    /// The packet loop has all routes of the model once it took every slice. A route that the model lost is removed
+    /// after the hold time, and never before half a second.
     #[test]
     fn follows_the_kernel_whatever_happens(steps in steps()) {
         let (mut table, mut packet_loop, mut now) = (table(1_000), Loop::default(), Instant::now());
