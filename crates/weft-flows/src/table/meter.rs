@@ -14,7 +14,7 @@ const SHIFT_BITS: u32 = 6;
 const SHIFT_MAX: u32 = (1 << SHIFT_BITS) - 1;
 /// Time of one byte at 1 bit/s, in nanoseconds.
 const BYTE_NANOS: u64 = 8_000_000_000;
-/// Largest mantissa of a cost.
+/// Largest mantissa of a cost: 26 bits. The time of one byte is the mantissa divided by 2^shift, in nanoseconds.
 const MANTISSA_MAX: u64 = (1 << (32 - SHIFT_BITS)) - 1;
 
 /// Verdict of the policer about a packet.

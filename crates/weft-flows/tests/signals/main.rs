@@ -7,7 +7,7 @@ mod shares;
 
 use weft_wire::er_sig::{BurstTolerance, DelayVariance, Message, Rates, Signal, SignalService};
 
-/// Returns a request for `forward` rates without any other wish.
+/// Returns a request for `forward` rates without further options.
 fn plain_request(service: SignalService, forward: Rates) -> Signal {
     Signal {
         message: Message::Request,
