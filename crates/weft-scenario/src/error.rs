@@ -79,7 +79,15 @@ fn explain(message: &str) -> String {
         Some("unknown field") => "unknown setting",
         Some("unknown varia") => "unknown value",
         _ => {
-            return message.replace("invalid type: ", "wrong type: ");
+            if message == "wanted string or table" {
+                return "wrong type: expected a word in quotation marks, or a table".to_owned();
+            }
+            let is_bare = ["integer", "floating point"].into_iter().any(|of| message.contains(of));
+            let fix = match message.ends_with("expected a string") && is_bare {
+                true => ": write it in quotation marks, with its unit",
+                false => "",
+            };
+            return message.replace("invalid type: ", "wrong type: ") + fix;
         }
     };
     let unknown = quoted.next().unwrap_or_default();

@@ -40,6 +40,12 @@ pub struct Own {
 
 /// Returns the causes that prevent a session with a peer, the likeliest first, and other problems.
 pub fn findings(facts: &SessionFacts, strangers: &[Stranger], own: &Own) -> Vec<Finding> {
+    if facts.is_revoked && facts.without_session.is_some() {
+        return vec![finding(
+            Cause::Revoked,
+            "the network's root revoked the key that is configured for the peer".to_owned(),
+        )];
+    }
     let mut found = Vec::new();
     if let Some((refused, by_peer)) = &facts.refused_stamp {
         let cause = if refused.fault == StampFault::TooFarAhead { Cause::ClockAhead } else { Cause::StampBehind };

@@ -55,6 +55,7 @@ pub use vpn::{LoopLaw, Member, Vpn, ingress_entry};
 
 pub use read::At;
 use read::names;
+use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -278,7 +279,12 @@ pub type Checked = (Option<(Config, Identity, Option<Certificate>)>, Report);
 /// Returns the reason why the file cannot be read.
 pub fn read_and_check(file: &Path) -> Result<Checked, String> {
     let name = file.display().to_string();
-    let text = std::fs::read_to_string(file).map_err(|why| format!("{name}: {why}\n"))?;
+    let text = std::fs::read_to_string(file).map_err(|why| match why.kind() {
+        io::ErrorKind::NotFound => {
+            format!("there is no configuration {name}: make one with: weft init --hub, or: weft join\n")
+        }
+        _ => format!("{name}: {why}\n"),
+    })?;
     let report = Report::new(name, text);
     let directory = file.parent().unwrap_or(Path::new("."));
     let mut config = parse::parse(&report, directory);

@@ -77,12 +77,12 @@ pub fn check(config: &Config, report: &Report) {
             format!("`search` has more than {MAX_DOMAINS} domains: resolvers take only the first {MAX_DOMAINS}");
         report.error(at.span.clone(), message, Some("remove the others".to_owned()));
     }
+    if report.is_partial() {
+        return;
+    }
     if let (Some(at), []) = (out.search.first(), &out.dns[..]) {
         let help = Some("for example dns = [\"10.9.0.2\"]".to_owned());
         report.error(at.span.clone(), "`search` needs `dns`: it names domains of those servers".to_owned(), help);
-    }
-    if report.is_partial() {
-        return;
     }
     // Certificates may bring prefixes that the file does not name.
     let is_lost = |at: &&At<IpAddr>| config.network.is_none() && !is_behind_peer(config, at.value);

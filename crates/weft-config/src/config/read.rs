@@ -86,16 +86,27 @@ impl<'a, 'i> Section<'a, 'i> {
         self.table.iter().find(|(k, _)| k.get_ref() == key).map(|(_, value)| value)
     }
 
-    fn wrong_type(&self, value: &Spanned<DeValue<'_>>, key: &str, expected: &str) {
+    /// Returns true if the value of `key` is an array without entries.
+    pub fn is_empty_list(&self, key: &str) -> bool {
+        let is_empty = |value: &Spanned<DeValue<'_>>| value.get_ref().as_array().is_some_and(|list| list.is_empty());
+        self.table.iter().any(|(k, value)| k.get_ref() == key && is_empty(value))
+    }
+
+    fn wrong_type(&self, value: &Spanned<DeValue<'_>>, key: &str, expected: &str, help: Option<String>) {
         let found = value.get_ref().type_str();
-        self.report.error(value.span(), format!("`{key}` must be {expected}, not {found}"), None);
+        self.report.error(value.span(), format!("`{key}` must be {expected}, not {found}"), help);
     }
 
     /// Returns the string at `key`.
     pub fn text(&mut self, key: &'static str) -> Option<At<&'a str>> {
+        self.text_or_help(key, || None)
+    }
+
+    /// Returns the string at `key`. A message about a value of another type ends with `help`.
+    fn text_or_help(&mut self, key: &'static str, help: impl Fn() -> Option<String>) -> Option<At<&'a str>> {
         let value = self.value(key)?;
         let Some(text) = value.get_ref().as_str() else {
-            self.wrong_type(value, key, "a string");
+            self.wrong_type(value, key, "a string", help());
             return None;
         };
         Some(At { value: text, span: value.span() })
@@ -108,7 +119,7 @@ impl<'a, 'i> Section<'a, 'i> {
         example: &str,
         parse: impl Fn(&str) -> Result<T, E>,
     ) -> Option<At<T>> {
-        let text = self.text(key)?;
+        let text = self.text_or_help(key, || Some(format!("for example {example}")))?;
         parse_at(self.report, key, text, example, parse)
     }
 
@@ -117,7 +128,7 @@ impl<'a, 'i> Section<'a, 'i> {
         let value = self.value(key)?;
         let flag = value.get_ref().as_bool();
         if flag.is_none() {
-            self.wrong_type(value, key, "true or false");
+            self.wrong_type(value, key, "true or false", None);
         }
         flag
     }
@@ -150,7 +161,8 @@ impl<'a, 'i> Section<'a, 'i> {
 
     /// Returns the value at `key`, one of the names of `T`.
     pub fn choice<T: Choice>(&mut self, key: &'static str) -> Option<T> {
-        let text = self.text(key)?;
+        let first = T::NAMES.first().map(|(name, _)| format!("for example {key} = \"{name}\""));
+        let text = self.text_or_help(key, || first.clone())?;
         let found = T::NAMES.iter().find(|(name, _)| *name == text.value).map(|(_, value)| *value);
         if found.is_none() {
             let names = T::NAMES.iter().map(|(name, _)| *name);
@@ -197,13 +209,13 @@ impl<'a, 'i> Section<'a, 'i> {
         parse: impl Fn(&str) -> Result<T, E>,
     ) -> Option<Vec<At<T>>> {
         let Some(items) = value.get_ref().as_array() else {
-            self.wrong_type(value, key, "an array of strings");
+            self.wrong_type(value, key, "an array of strings", Some(format!("for example {example}")));
             return None;
         };
         let read = |item: &'a Spanned<DeValue<'i>>| match item.get_ref().as_str() {
             Some(text) => parse_at(self.report, key, At { value: text, span: item.span() }, example, &parse),
             None => {
-                self.wrong_type(item, key, "an array of strings");
+                self.wrong_type(item, key, "an array of strings", Some(format!("for example {example}")));
                 None
             }
         };
@@ -214,7 +226,7 @@ impl<'a, 'i> Section<'a, 'i> {
     pub fn section(&mut self, key: &'static str, name: &'static str) -> Option<Section<'a, 'i>> {
         let value = self.value(key)?;
         let Some(table) = value.get_ref().as_table() else {
-            self.wrong_type(value, key, "a table");
+            self.wrong_type(value, key, "a table", Some(format!("write {name}")));
             return None;
         };
         Some(Section::new(name, table, value.span(), self.report))
@@ -232,7 +244,7 @@ impl<'a, 'i> Section<'a, 'i> {
             .filter_map(|item| match item.get_ref().as_table() {
                 Some(table) => Some(Section::new(name, table, item.span(), self.report)),
                 None => {
-                    self.wrong_type(item, key, "an array of tables");
+                    self.wrong_type(item, key, "an array of tables", Some(format!("write [[{key}]]")));
                     None
                 }
             })
@@ -260,7 +272,7 @@ impl<'a, 'i> Section<'a, 'i> {
     ) -> Vec<(At<String>, Vec<At<T>>)> {
         let Some(value) = self.value(key) else { return Vec::new() };
         let Some(table) = value.get_ref().as_table() else {
-            self.wrong_type(value, key, "a table");
+            self.wrong_type(value, key, "a table", None);
             return Vec::new();
         };
         let read = |(name, list): (&'a Spanned<std::borrow::Cow<'i, str>>, &'a Spanned<DeValue<'i>>)| {

@@ -27,6 +27,8 @@ pub struct SessionFacts {
     pub id: PeerId,
     /// The peer's name.
     pub peer: String,
+    /// True if the network's root revoked the peer's key. No session with it is possible.
+    pub is_revoked: bool,
     /// Time without a session. `None` if there is a session.
     pub without_session: Option<Duration>,
     /// Addresses at which the peer can be called.

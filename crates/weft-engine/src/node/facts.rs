@@ -243,6 +243,7 @@ impl Engine {
         SessionFacts {
             id: peer.id,
             peer: peer.config.name.clone(),
+            is_revoked: self.trust.revocations.has(&peer.config.public_key),
             without_session: (!peer.is_established()).then(|| now - peer.session.alone_since),
             out_of_reach: endpoints.iter().filter(|remote| !leads(remote)).copied().collect(),
             endpoints,

@@ -72,8 +72,9 @@ pub fn reproduce(
     progress: &dyn Progress,
     mut keep: impl FnMut(&Reproduction) -> Result<(), String>,
 ) -> Result<Reproduction, String> {
-    if let Some(unknown) = wanted.iter().find(|name| !ids().contains(&name.as_str())) {
-        if ELSEWHERE.contains(&unknown.as_str()) {
+    let is_row = |name: &String| ids().iter().any(|id| id.eq_ignore_ascii_case(name));
+    if let Some(unknown) = wanted.iter().find(|name| !is_row(name)) {
+        if ELSEWHERE.iter().any(|id| id.eq_ignore_ascii_case(unknown)) {
             return Err(format!(
                 "row {unknown} is of processor and memory, not of a network: `make bench` measures it (docs/scale.md)"
             ));
@@ -82,7 +83,10 @@ pub fn reproduce(
     }
     let mut lab = Laboratory::new(effort, progress);
     let mut so_far = Reproduction::begun(effort);
-    for row in rows::all().iter().filter(|row| wanted.is_empty() || wanted.iter().any(|name| name == row.id)) {
+    for row in rows::all()
+        .iter()
+        .filter(|row| wanted.is_empty() || wanted.iter().any(|name| name.eq_ignore_ascii_case(row.id)))
+    {
         lab.turn_to(row.id);
         let finding = (row.examine)(&mut lab)?;
         so_far.pictures.extend(finding.picture.clone());

@@ -5,6 +5,12 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// Parses an endpoint of a hub.
+fn endpoint(text: &str) -> Result<SocketAddr, String> {
+    let wrong = "expected an IP address and a port, for example 203.0.113.5:51900 or [2001:db8::5]:51900";
+    text.parse().map_err(|_| wrong.to_owned())
+}
+
 /// Arguments of `weft init`.
 #[derive(Args)]
 pub struct InitOptions {
@@ -16,7 +22,7 @@ pub struct InitOptions {
     pub name: String,
     /// Address and port at which other nodes reach this one; can be given several times. Without it: this machine's own
     /// address
-    #[arg(long = "endpoint", value_name = "ADDRESS:PORT")]
+    #[arg(long = "endpoint", value_name = "ADDRESS:PORT", value_parser = endpoint)]
     pub endpoints: Vec<SocketAddr>,
     /// Prefix of the new network; this node takes its first address
     #[arg(long, value_name = "PREFIX", default_value = "10.77.0.0/24")]

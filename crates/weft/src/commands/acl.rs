@@ -1,7 +1,7 @@
 //! `weft acl`: the packets that the rules of access have dropped, and whether a flow may enter.
 
 use crate::cli::TestedFlow;
-use crate::config::{self, AllowAnswer, AllowQuestion, allow};
+use crate::config::{self, AllowAnswer, AllowQuestion, Loaded, allow};
 use crate::outcome::{Failure, Outcome};
 use crate::status::{AllowStatus, Status};
 use weft_engine::allow::Party;
@@ -14,9 +14,10 @@ pub fn text(status: &Status) -> String {
     };
     let AllowStatus { rules, flows, denied_packets, denied_fragments, hidden_ports, last_denied } = allow;
     let mut text = format!(
-        "{rules} rules; {flows} flows may go on\n\
+        "{rules} rule{}; {flows} flows may go on\n\
          dropped: {denied_packets} packets that no rule allows, {denied_fragments} fragments without their first, \
-         {hidden_ports} fragments that hide their ports\n"
+         {hidden_ports} fragments that hide their ports\n",
+        if *rules == 1 { "" } else { "s" }
     );
     if let Some(last) = last_denied {
         text += &format!("last: {}\n", crate::escape::line(last));
@@ -49,9 +50,24 @@ pub fn test(tested: &TestedFlow) -> Result<Outcome, Failure> {
             let name = loaded.config.allow.rules.get(rule).map_or("", |rule| rule.name.value.as_str());
             println!("allowed by [[allow]] {}", crate::escape::line(name));
         }
-        AllowAnswer::Denied => println!("denied: no [[allow]] table lets it in"),
+        AllowAnswer::Denied => {
+            println!("denied: no [[allow]] table lets it in");
+            for name in unknown_nodes(question.from.iter().chain(&question.to), &loaded) {
+                let name = crate::escape::line(name);
+                eprintln!("no [[peer]] is named {name}: if it joins by certificate, add its groups: {name},group:NAME");
+            }
+        }
     }
     Ok(if answer.enters() { Outcome::Well } else { Outcome::Failed })
+}
+
+/// Returns the nodes whose groups are unknown here: they have no [[peer]], and are not this node.
+fn unknown_nodes<'a>(parties: impl Iterator<Item = &'a Party>, loaded: &Loaded) -> Vec<&'a str> {
+    let own = loaded.certificate.as_ref().map(|own| own.claims().name.as_str());
+    let is_known =
+        |name: &str| own == Some(name) || loaded.config.peers.iter().any(|peer| peer.name.value.as_str() == name);
+    let names = parties.filter_map(|party| if let Party::Node(name) = party { Some(name.as_str()) } else { None });
+    names.filter(|name| !is_known(name)).collect()
 }
 
 /// Parses one end of a flow. A word that is nothing else is the name of a node.

@@ -109,7 +109,7 @@ pub(super) fn group_names(texts: &[String]) -> Result<Vec<String>, Failure> {
 /// Refuses a name or prefix that another valid certificate claims.
 ///
 /// Nodes would refuse the later certificate.
-fn others_keep_theirs(directory: &Path, claims: &Claims, now: u64) -> Result<(), Failure> {
+pub(super) fn others_keep_theirs(directory: &Path, claims: &Claims, now: u64) -> Result<(), Failure> {
     let issued: Vec<Certificate> = lines(directory, ISSUED_FILE)?;
     let revoked: Vec<Revocation> = lines(directory, REVOKED_FILE)?;
     let is_revoked = |key: &PublicKey| revoked.iter().any(|revocation| revocation.public_key() == *key);

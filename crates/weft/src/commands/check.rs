@@ -4,6 +4,7 @@ use crate::config;
 use crate::outcome::json;
 use crate::outcome::{Failure, Outcome};
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Output of `--json`.
@@ -31,7 +32,8 @@ pub fn check(file: &Path, as_json: bool) -> Result<Outcome, Failure> {
     for pool in loaded.config.access.iter().flat_map(|access| access.pools()) {
         println!("clients: add {} to this node's prefixes on the other nodes", pool.value);
     }
-    for (peer, _) in loaded.config.default_routes() {
+    let exits: BTreeSet<&str> = loaded.config.default_routes().map(|(peer, _)| peer).collect();
+    for peer in exits {
         println!(
             "default route: {peer} must forward and translate addresses; weft doctor there reports whether it forwards"
         );

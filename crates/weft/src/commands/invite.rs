@@ -93,11 +93,14 @@ fn invitation(
 ) -> Result<Invitation, Failure> {
     let directory = options.dir.join("ca");
     let name = peer_name(&options.name).map_err(|why| ca::wrong(&options.name, why))?;
+    if name == host.name {
+        return Err(ca::wrong(&name, "this node has the name: choose another for the new node"));
+    }
     let issued = ca::all_issued(&directory)?;
     let (mut addresses, mut prefixes) = (Vec::new(), Vec::new());
     for own in own {
         let given = options.addresses.iter().find(|given| given.is_ipv4() == own.address.is_ipv4());
-        let address = given.map_or_else(|| free_address(&issued, *own), |given| Ok(*given))?;
+        let address = given.map_or_else(|| free_address(&issued, *own), |given| given_address(*given, *own))?;
         addresses.push(format!("{address}/{}", own.length));
         prefixes.push((address, host_length(address)));
     }
@@ -113,9 +116,32 @@ fn invitation(
         prefixes,
         groups: ca::group_names(&options.groups)?,
     };
+    if let Err(taken) = ca::others_keep_theirs(&directory, &claims, ca::unix_s()) {
+        eprint!("{taken}");
+        eprintln!("only the node with that key can use this code");
+    }
     let welcome = Welcome { version: 1, name, certificate: String::new(), root, addresses, host };
     let secret = PresharedKey::new(secret);
     Ok(Invitation { identity, secret, directory, claims, welcome, member: Mutex::new(None) })
+}
+
+/// Returns a given address if the new node can have it: a host of this node's network, and not this node.
+fn given_address(given: IpAddr, own: Prefix) -> Result<IpAddr, Failure> {
+    let network = prefix::trimmed(own);
+    let number = match (given, network.address) {
+        (IpAddr::V4(given), IpAddr::V4(first)) => u32::from(given).checked_sub(u32::from(first)).map(u128::from),
+        (IpAddr::V6(given), IpAddr::V6(first)) => u128::from(given).checked_sub(u128::from(first)),
+        _ => None,
+    };
+    let host = number.and_then(|number| nth_host(network.address, network.length, number));
+    if given == own.address {
+        return Err(ca::wrong(&given.to_string(), "this node has the address: choose another, or leave --address out"));
+    }
+    if host != Some(given) {
+        let network = prefix::text(network);
+        return Err(ca::wrong(&given.to_string(), format!("it is not an address of a host in {network}")));
+    }
+    Ok(given)
 }
 
 /// Returns the first address of the network that no certificate names.
@@ -204,5 +230,36 @@ fn certificate_for(invitation: &Invitation, key: PublicKey) -> Option<Certificat
                 None
             }
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Returns the text of the refusal, or `None` if the address is accepted.
+    fn refusal(given: IpAddr, own: Prefix) -> Option<String> {
+        given_address(given, own).err().map(|why| why.to_string())
+    }
+
+    proptest! {
+        #[test]
+        fn exactly_the_other_hosts_of_the_network_can_be_given(own: u32, given: u32, length in 0_u8..=32, near: bool) {
+            let mask = u32::MAX.checked_shl(32 - u32::from(length)).unwrap_or(0);
+            let given = if near { own & mask | given & !mask } else { given };
+            let prefix = Prefix { address: IpAddr::V4(own.into()), length };
+            let is_host = given & mask == own & mask && given & !mask != 0 && given & !mask != !mask;
+            prop_assert_eq!(refusal(IpAddr::V4(given.into()), prefix).is_none(), is_host && given != own);
+        }
+    }
+
+    #[test]
+    fn a_refused_address_is_told_with_the_network() {
+        let own = Prefix { address: "10.77.0.1".parse().unwrap(), length: 24 };
+        for (given, reason) in [("10.78.0.9", "in 10.77.0.0/24"), ("10.77.0.1", "this node has the address")] {
+            let text = refusal(given.parse().unwrap(), own).unwrap_or_default();
+            assert!(text.contains(given) && text.contains(reason), "{text}");
+        }
     }
 }

@@ -67,7 +67,9 @@ fn enrol(code: &Code, member: &Member) -> Result<(TcpStream, Welcome, Vec<u8>), 
 
 fn ask(code: &Code, member: &Member, endpoint: SocketAddr) -> Result<(TcpStream, Welcome, Vec<u8>), String> {
     let words = |why: io::Error| match why.kind() {
-        io::ErrorKind::UnexpectedEof => "the code has expired or was used, or another node issued it".to_owned(),
+        io::ErrorKind::UnexpectedEof => {
+            "the code has expired, was used or was copied wrongly, or another node issued it".to_owned()
+        }
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "no answer within 5 s".to_owned(),
         _ => why.to_string(),
     };

@@ -1,5 +1,6 @@
 //! The files of a member: key, certificate and configuration in one directory.
 
+use crate::files::{Directory, Owner};
 use crate::keys::{self, KeyKind};
 use crate::outcome::Failure;
 use crate::{config, entropy, files};
@@ -19,14 +20,16 @@ pub struct Member {
     directory: PathBuf,
     /// Key pair of the node.
     pub identity: Identity,
-    has_key: bool,
 }
 
 impl Member {
-    /// Prepares a directory. Its key is used if there is one. Otherwise a key is made and stored by [`Member::store`].
+    /// Prepares a directory. Its key is used if there is one. Otherwise a key is made and stored.
+    ///
+    /// A code works for the first key that shows it. The key is therefore stored before any node sees it, so that an
+    /// attempt that fails later can be repeated with the same key.
     ///
     /// # Errors
-    /// The directory has a configuration already, or its key cannot be read.
+    /// The directory has a configuration already, cannot be written, or its key cannot be read.
     pub fn prepare(directory: &Path) -> Result<Member, Failure> {
         let config = directory.join(CONFIG_FILE);
         if config.exists() {
@@ -37,18 +40,15 @@ impl Member {
             )));
         }
         let key = directory.join(KEY_FILE);
-        let has_key = key.exists();
-        let identity = if has_key {
+        let identity = if key.exists() {
             keys::load(&key).map_err(|why| Failure::new(why.to_string()))?
         } else {
-            let seed =
-                entropy::seed().map_err(|why| Failure::new(format!("no random numbers from the kernel: {why}")))?;
-            Identity::from_secret(seed)
+            create_key(directory, &key)?
         };
-        Ok(Member { directory: directory.to_owned(), identity, has_key })
+        Ok(Member { directory: directory.to_owned(), identity })
     }
 
-    /// Stores key, certificate and configuration, and checks the configuration as the daemon does.
+    /// Stores certificate and configuration, and checks the configuration as the daemon does.
     ///
     /// `network` is the text of the configuration behind the key.
     ///
@@ -57,10 +57,6 @@ impl Member {
     pub fn store(&self, certificate: &str, network: &str) -> Result<PathBuf, Failure> {
         let [key, cert, config] = [KEY_FILE, CERTIFICATE_FILE, CONFIG_FILE].map(|name| self.directory.join(name));
         let failed = |path: &Path, why: std::io::Error| Failure::new(format!("{}: {why}", path.display()));
-        if !self.has_key {
-            keys::store_key(KeyKind::Node, &self.identity.secret_to_base64(), &key)
-                .map_err(|why| Failure::new(why.to_string()))?;
-        }
         files::create(&cert, 0o644, format!("{certificate}\n").as_bytes()).map_err(|why| failed(&cert, why))?;
         let text = format!("[node]\nkey = \"{KEY_FILE}\"\n{network}");
         files::create(&config, 0o644, text.as_bytes()).map_err(|why| failed(&config, why))?;
@@ -73,6 +69,16 @@ impl Member {
         config::load(&config).map_err(Failure::new)?;
         Ok(config)
     }
+}
+
+/// Makes a key and stores it at `path` in `directory`, which is created if it is missing.
+fn create_key(directory: &Path, path: &Path) -> Result<Identity, Failure> {
+    Directory::make(directory, 0o755, Owner::Caller)
+        .map_err(|why| Failure::new(format!("{}: {why}", directory.display())))?;
+    let seed = entropy::seed().map_err(|why| Failure::new(format!("no random numbers from the kernel: {why}")))?;
+    let identity = Identity::from_secret(seed);
+    keys::store_key(KeyKind::Node, &identity.secret_to_base64(), path).map_err(|why| Failure::new(why.to_string()))?;
+    Ok(identity)
 }
 
 /// Returns how to start the node whose configuration this is.

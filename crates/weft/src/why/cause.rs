@@ -49,6 +49,8 @@ pub enum Cause {
     ClockAhead,
     /// Only small packets pass.
     SmallMtu,
+    /// The root revoked the peer's key.
+    Revoked,
 }
 
 /// Texts about a cause, which follow the description of the reaction.
@@ -61,7 +63,7 @@ pub struct Words {
 }
 
 /// For each cause: its name in JSON, the likely cause, and the advice.
-const NAMES: [(Cause, &str, &str, &str); 21] = [
+const NAMES: [(Cause, &str, &str, &str); 22] = [
     (
         Cause::NotRunning,
         "not-running",
@@ -186,6 +188,12 @@ const NAMES: [(Cause, &str, &str, &str); 21] = [
         "small-mtu",
         "a tunnel or a firewall on the path drops longer packets without an error",
         "raise the MTU of the path, or let ICMP `too big` pass; until then weft sends full packets in parts",
+    ),
+    (
+        Cause::Revoked,
+        "revoked",
+        "the peer was removed from the network, or got a new key since",
+        "set the peer's new `public-key`, or remove its [[peer]]",
     ),
 ];
 

@@ -12,6 +12,7 @@ fn facts() -> SessionFacts {
     SessionFacts {
         id: PeerId(0),
         peer: "hub".to_owned(),
+        is_revoked: false,
         without_session: Some(PATIENCE),
         endpoints: vec!["192.0.2.1:51900".parse().unwrap()],
         out_of_reach: Vec::new(),
@@ -43,6 +44,15 @@ fn each_cause_has_words_of_its_own() {
         let line = page.lines().find(|line| line.starts_with(&row));
         let line = line.unwrap_or_else(|| panic!("docs/connecting.md has no row `{row}`"));
         assert!(line.contains(words.likely) && line.contains(words.advice), "{line}\n{words:?}");
+    }
+}
+
+#[test]
+fn a_revoked_key_is_the_only_cause_whatever_else_is_known() {
+    let seen = vec![tried("a", None), tried("b", Some(Unreachable::Port))];
+    for known in [facts(), SessionFacts { tried: seen, ..facts() }, SessionFacts { links: 0, ..facts() }] {
+        let revoked = SessionFacts { is_revoked: true, ..known };
+        assert_eq!(causes(&revoked, &[]), ["revoked"]);
     }
 }
 

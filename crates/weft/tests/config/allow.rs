@@ -72,6 +72,14 @@ fn wrong_rules_have_a_place_and_a_likely_fix() {
 }
 
 #[test]
+fn a_rule_with_one_mistake_has_one_message() {
+    for rule in ["from = \"staff\"", "to = [\"10.9.0.300\"]", "from = []"] {
+        let (status, message) = check(&config(&format!("[[allow]]\n{rule}\n")));
+        assert_eq!((status, message.matches("error:").count()), (1, 1), "{rule}: {message}");
+    }
+}
+
+#[test]
 fn a_file_whose_tests_fail_is_refused() {
     let test = |rest: &str| config(&format!("{WEB}[[allow-test]]\n{rest}\n"));
     for (rest, expected) in [

@@ -47,6 +47,19 @@ fn with_peer(rest: &str) -> String {
 }
 
 #[test]
+fn a_value_of_the_wrong_type_is_told_with_an_example() {
+    for (rest, expected) in [
+        ("[[link]]\nname = \"eth0\"\nmax-rate-up = 30", "for example \"30 Mbit/s\""),
+        ("[[link]]\nname = \"eth0\"\nquota = 5", "for example \"10 GB\""),
+        ("[out]\ndns = \"10.9.0.2\"", "for example [\"10.9.0.2\"]"),
+        ("[policy]\nschedule = 1", "for example schedule = \"earliest-delivery\""),
+        ("[[links]]\nuse = [\"eth0\"]", "write [links]"),
+    ] {
+        refused(&with_peer(rest), &["error: `", expected]);
+    }
+}
+
+#[test]
 fn keys_are_made_once_and_kept_private() {
     let dir = Dir::new();
     let public = dir.key("weft.key");

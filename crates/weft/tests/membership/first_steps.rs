@@ -51,6 +51,8 @@ fn a_server_and_a_laptop_become_a_network_by_three_commands() {
         # A stranger at the port receives nothing, and holds up nobody.
         echo "== stranger"; (printf '\000\140'; head -c 96 /dev/urandom) | at other timeout 3 bash -c 'cat >/dev/tcp/192.0.2.50/51900; cat </dev/tcp/192.0.2.50/51900' | wc -c
         sleep 5 | at other timeout 5 bash -c 'cat >/dev/tcp/192.0.2.50/51900' & slow=$!
+        # An attempt that fails after the answer does not use the code up: the same machine may try again.
+        echo "== refused"; at laptop weft join --exit <code; echo "status $?"
         echo "== join"; at laptop weft join <code
         wait $invite; echo "== invited"; echo "status $?"; cat invite.log
         at laptop weft up 2>laptop.log & laptop=$!
@@ -61,6 +63,7 @@ fn a_server_and_a_laptop_become_a_network_by_three_commands() {
         echo "== modes"; for file in weft.key ca/root.key; do stat -c '%a %n' server/etc/weft/$file; done; stat -c '%a %n' laptop/etc/weft/weft.key
         echo "== again"; mkdir -p other/etc/weft; at other weft join --dir /etc/weft <code; echo "status $?"
         echo "== twice"; at laptop weft join <code; echo "status $?"
+        echo "== own name"; at server weft invite hub; echo "status $?"
         echo "== expired"; at server weft invite branch --prefix 192.168.7.0/24 --for 1s >code2; echo "status $?"
         echo "== listed"; at server weft ca list --ca /etc/weft/ca
         at laptop weft down; at server weft down; wait $up $laptop"#
@@ -73,6 +76,7 @@ fn a_server_and_a_laptop_become_a_network_by_three_commands() {
     let all = format!("{text}\n{}\n{logs}", stderr(&out));
     assert!(part(&text, "init").contains("invite a node: weft invite"), "{all}");
     assert_eq!(part(&text, "stranger"), "0", "{all}");
+    assert!(part(&text, "refused").contains("status 1"), "{all}");
     assert!(part(&text, "join").contains("joined as laptop, 10.77.0.2/24 and fd"), "{all}");
     assert!(
         part(&text, "invited").contains("status 0") && part(&text, "invited").contains("laptop has joined"),
@@ -85,6 +89,7 @@ fn a_server_and_a_laptop_become_a_network_by_three_commands() {
     assert_eq!(part(&text, "modes").matches("600 ").count(), 3, "{all}");
     assert!(part(&text, "again").contains("status 1") && !dir.path("other/etc/weft/weft.toml").exists(), "{all}");
     assert!(part(&text, "twice").contains("status 1"), "{all}");
+    assert!(part(&text, "own name").contains("status 2"), "{all}");
     assert!(part(&text, "expired").contains("status 1"), "{all}");
     assert!(!part(&text, "listed").contains("branch") && part(&text, "listed").contains("laptop"), "{all}");
 }

@@ -50,13 +50,15 @@ fn parties(section: &mut Section<'_, '_>, key: &'static str) -> Option<Vec<At<Pa
         section.value(key);
         return Some(vec![At { value: Party::Any, span }]);
     }
+    let is_empty = section.is_empty_list(key);
     let parties = section.one_or_list(key, EXAMPLE, party)?;
-    if parties.is_empty() {
+    if is_empty {
         let span = section.key_span(key);
         section.complain(span, &format!("`{key}` is empty, so nothing matches"), &format!("for example {EXAMPLE}"));
         return None;
     }
-    Some(parties)
+    // Each entry that cannot be parsed has a message of its own.
+    (!parties.is_empty()).then_some(parties)
 }
 
 fn test(mut section: Section<'_, '_>, report: &Report) -> Option<AllowTest> {

@@ -121,9 +121,10 @@ fn reachability(peer: &Peer, route: &ProbedRoute) -> Check {
             format!("UDP: no answer; {host}"),
             "the host is off, its address is wrong, or a firewall drops all packets: try another host in its network",
         ),
-        (None, PingResult::Failed(_)) => {
-            (format!("UDP: no answer; {host}"), "add a route over the link, or run as root")
-        }
+        (None, PingResult::Failed(_)) => (
+            format!("UDP: no answer; {host}"),
+            "run as root, add a route over the link, or allow pings in this machine's firewall; the kill switch drops them",
+        ),
     };
     Check::new(name, Verdict::Bad, found, help)
 }

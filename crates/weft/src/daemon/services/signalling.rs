@@ -14,6 +14,7 @@ impl Display for FlowText<'_> {
         match protocol {
             6 => f.write_str("tcp")?,
             17 => f.write_str("udp")?,
+            1 | 58 => f.write_str("icmp")?,
             other => write!(f, "ip/{other}")?,
         }
         write!(f, " {src}:{src_port} → {dst}:{dst_port}")
