@@ -410,18 +410,21 @@ drill that would leave a peer without a path, unless forced. Exit status 3 if no
         /// Name of the TUN device
         tun: String,
     },
+    /// Show the node live on a page for a browser on this machine: runs `weft-web`
+    #[command(disable_help_flag = true)]
+    Web(OtherProgram),
     /// Emulate links on this machine's kernel and compare, with real applications: runs `weft-lab`
     #[command(disable_help_flag = true)]
-    Lab(Experiment),
+    Lab(OtherProgram),
     /// Run scenarios in virtual time, with the same engine: runs `weft-lab`
     #[command(disable_help_flag = true)]
-    Sim(Experiment),
+    Sim(OtherProgram),
 }
 
-/// Arguments for `weft-lab`, which has a command line of its own.
+/// Arguments for `weft-lab` or `weft-web`, which have command lines of their own.
 #[derive(Args)]
-pub struct Experiment {
-    /// The arguments, as `weft-lab --help` explains them
+pub struct OtherProgram {
+    /// The arguments, as the `--help` of that program explains them
     #[arg(value_name = "ARGUMENT", trailing_var_arg = true, allow_hyphen_values = true)]
     pub arguments: Vec<OsString>,
 }

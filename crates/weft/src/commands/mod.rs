@@ -12,7 +12,6 @@ mod change;
 mod check;
 mod doctor;
 mod drill;
-mod experiments;
 mod explain;
 mod history;
 mod init;
@@ -20,6 +19,7 @@ mod invite;
 mod join;
 mod keys;
 mod matrix;
+mod other_program;
 mod pages;
 mod prefixes;
 mod proxy;
@@ -94,8 +94,9 @@ pub fn run(cli: Cli) -> Result<Outcome, Failure> {
             act::set_vpn(&vpn, &settings, &control)
         }
         Command::Vpns { set: None, reading } => show::show(&reading, show::vpns),
-        Command::Lab(experiment) => experiments::lab(experiment.arguments),
-        Command::Sim(experiment) => experiments::sim(experiment.arguments),
+        Command::Web(page) => other_program::web(page.arguments),
+        Command::Lab(experiment) => other_program::lab(experiment.arguments),
+        Command::Sim(experiment) => other_program::sim(experiment.arguments),
         Command::Proxy { tun } => proxy::proxy(&tun),
         Command::Explain(arguments) => explain::explain(&arguments),
         Command::Drill(command) => drill::drill(&command),

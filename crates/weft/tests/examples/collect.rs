@@ -36,7 +36,9 @@ impl Example {
     fn is_short(&self) -> bool {
         let words = self.words();
         let is_own = words.first() == Some(&"weft") && words.get(1).is_some_and(|verb| *verb != "=");
-        is_own && !words.iter().any(|word| ELSEWHERE.contains(word))
+        // A rule may be called `web` too.
+        let is_page = words.get(1) == Some(&"web");
+        is_own && !is_page && !words.iter().any(|word| ELSEWHERE.contains(word))
     }
 
     fn watches(&self) -> bool {

@@ -18,6 +18,7 @@ pub const TOPIC: Topic = Topic {
         Part { name: "tcp", run: tcp },
         Part { name: "allow", run: allow },
         Part { name: "doctor", run: doctor },
+        Part { name: "page", run: page },
         Part { name: "packages", run: packages },
     ],
 };
@@ -112,6 +113,19 @@ fn doctor(context: &Context) -> Vec<Check> {
         &[
             claim(what, "weft", &["--test", "machine"], "doctor::"),
             claim(peers, "weft", &["--test", "views"], "connecting::"),
+        ],
+    )
+}
+
+/// The browser is Debian's Chromium; without one, its tests say so and are skipped.
+fn page(context: &Context) -> Vec<Check> {
+    let browser = "the page in a browser: live, 1,000 paths, changes on trial";
+    run(
+        context,
+        &[
+            claim("no token, host or origin: no answer; slow clients", "weft-web", &["--test", "refusals"], ""),
+            claim("a token is itself only; a reader that stops is left", "weft-web", LIB, ""),
+            claim(browser, "weft-web", &["--test", "page"], ""),
         ],
     )
 }

@@ -1,6 +1,7 @@
-//! `weft lab` and `weft sim`: run the program `weft-lab`, as git runs its parts.
+//! `weft web`, `weft lab` and `weft sim`: run the programs `weft-web` and `weft-lab`, as git runs its parts.
 //!
-//! The emulator, the simulator and the papers' figures are a program of their own, so that a node carries none of them.
+//! The web server, the emulator, the simulator and the papers' figures are programs of their own, so that a node carries
+//! none of them.
 
 use crate::outcome::{Failure, Outcome};
 use std::ffi::OsString;
@@ -8,16 +9,29 @@ use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 use weft_config::beside;
 
-const PROGRAM: &str = "weft-lab";
+/// A program of this project beside `weft`.
+struct SiblingProgram {
+    name: &'static str,
+    /// Package that cargo builds for it.
+    package: &'static str,
+}
+
+const LAB: SiblingProgram = SiblingProgram { name: "weft-lab", package: "weft-experiments" };
+const WEB: SiblingProgram = SiblingProgram { name: "weft-web", package: "weft-web" };
+
+/// Runs `weft-web`. It returns only if that is impossible.
+pub fn web(arguments: Vec<OsString>) -> Result<Outcome, Failure> {
+    run(&WEB, arguments)
+}
 
 /// Runs `weft-lab` with the arguments of `weft lab`. It returns only if that is impossible.
 pub fn lab(arguments: Vec<OsString>) -> Result<Outcome, Failure> {
-    run(from_lab(arguments))
+    run(&LAB, from_lab(arguments))
 }
 
 /// Runs `weft-lab` with the arguments of `weft sim`. It returns only if that is impossible.
 pub fn sim(arguments: Vec<OsString>) -> Result<Outcome, Failure> {
-    run(from_sim(arguments))
+    run(&LAB, from_sim(arguments))
 }
 
 /// Translates the arguments of `weft lab`: its sweeps run on the kernel.
@@ -40,10 +54,11 @@ fn joined(verbs: &[&str], rest: &[OsString]) -> Vec<OsString> {
     verbs.iter().map(OsString::from).chain(rest.iter().cloned()).collect()
 }
 
-fn run(arguments: Vec<OsString>) -> Result<Outcome, Failure> {
-    let why = Command::new(beside::program(PROGRAM).unwrap_or_else(|| PROGRAM.into())).args(arguments).exec();
+fn run(of: &SiblingProgram, arguments: Vec<OsString>) -> Result<Outcome, Failure> {
+    let SiblingProgram { name, package } = of;
+    let why = Command::new(beside::program(name).unwrap_or_else(|| name.into())).args(arguments).exec();
     Err(Failure::new(format!(
-        "cannot run `{PROGRAM}`: {why}: build it with `cargo build --release -p weft-experiments`, or install it beside `weft`"
+        "cannot run `{name}`: {why}: build it with `cargo build --release -p {package}`, or install it beside `weft`"
     )))
 }
 

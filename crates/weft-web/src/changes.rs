@@ -1,0 +1,126 @@
+//! NodeChanges of the node that the page requests.
+//!
+//! The program `weft` makes them, as it does for a user: it checks the text, puts it on trial, and saves it when it is
+//! confirmed. A change from the page is always on trial first.
+
+use crate::invitation::Invitations;
+use crate::snapshot::ask;
+use serde::Deserialize;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+use tokio::process::Command;
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
+use weft_control::{Request, Response};
+
+/// Time after which a change is undone unless it is confirmed, as `weft set --confirm` takes it.
+const TRIAL: &str = "60s";
+/// Maximum time of `weft`. It waits up to 32 s for a node that opens devices.
+const PATIENCE: Duration = Duration::from_secs(40);
+/// Maximum length of a text from `weft` that the page shows, in bytes.
+const MAX_TEXT: usize = 8 << 10;
+
+/// A change of one setting.
+#[derive(Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct NewSetting {
+    /// Table and key, as `weft set` takes them.
+    pub key: String,
+    /// Value, as `weft set` takes it; absent: remove the setting.
+    #[serde(default)]
+    pub value: Option<String>,
+}
+
+/// Makes changes, if they are allowed.
+pub struct NodeChanges {
+    is_allowed: bool,
+    weft: PathBuf,
+    control: PathBuf,
+    config: PathBuf,
+    invitations: Invitations,
+}
+
+impl NodeChanges {
+    /// Makes changes of the node at `control` with the configuration `config`, by the program `weft`.
+    pub fn new(is_allowed: bool, weft: PathBuf, control: PathBuf, config: PathBuf) -> NodeChanges {
+        NodeChanges { is_allowed, weft, control, config, invitations: Invitations::default() }
+    }
+
+    /// True if the page may change the node.
+    pub fn are_allowed(&self) -> bool {
+        self.is_allowed
+    }
+
+    /// Returns the invitations.
+    pub fn invitations(&self) -> &Invitations {
+        &self.invitations
+    }
+
+    /// Returns the program `weft` and the directory of its configuration, for an invitation.
+    pub fn program(&self) -> (&Path, &Path) {
+        let directory = self.config.parent().filter(|parent| !parent.as_os_str().is_empty());
+        (&self.weft, directory.unwrap_or(Path::new(".")))
+    }
+
+    /// Puts a change of a setting on trial.
+    ///
+    /// # Errors
+    /// Returns why the change was refused, as `weft` says it.
+    pub async fn set(&self, setting: &NewSetting) -> Result<String, String> {
+        let mut command = self.command(if setting.value.is_some() { "set" } else { "unset" });
+        command.arg("--control").arg(&self.control).args(["--confirm", TRIAL, "--", &setting.key]);
+        command.args(&setting.value);
+        run(command).await
+    }
+
+    /// Keeps the change that is on trial, and saves it.
+    ///
+    /// # Errors
+    /// Returns why there is nothing to keep, or why it was not saved.
+    pub async fn confirm(&self) -> Result<String, String> {
+        let mut command = self.command("confirm");
+        command.arg("--control").arg(&self.control);
+        run(command).await
+    }
+
+    /// Undoes the change that is on trial.
+    ///
+    /// # Errors
+    /// Returns why there is nothing to undo.
+    pub async fn undo(&self) -> Result<String, String> {
+        let control = self.control.clone();
+        let answer = spawn_blocking(move || ask(&control, &Request::Undo)).await.map_err(|why| why.to_string())?;
+        match answer? {
+            Response::Refused { why } => Err(why),
+            _ => Ok("undone".to_owned()),
+        }
+    }
+
+    fn command(&self, verb: &str) -> Command {
+        let mut command = Command::new(&self.weft);
+        command.args(["--color", "never", verb, "--config"]).arg(&self.config);
+        command
+    }
+}
+
+/// Runs `weft` and returns what it printed.
+async fn run(mut command: Command) -> Result<String, String> {
+    command.stdin(Stdio::null()).kill_on_drop(true);
+    let output = match timeout(PATIENCE, command.output()).await {
+        Ok(Ok(output)) => output,
+        Ok(Err(why)) => return Err(format!("cannot run weft: {why}: install it beside weft-web")),
+        Err(_) => return Err(format!("weft did not end within {} s", PATIENCE.as_secs())),
+    };
+    let (said, complained) = (text(&output.stdout), text(&output.stderr));
+    match output.status.success() {
+        true => Ok([said, complained].join("\n").trim().to_owned()),
+        false if complained.is_empty() => Err(format!("weft failed: {}", output.status)),
+        false => Err(complained),
+    }
+}
+
+/// Returns the beginning of a program's output, without surrounding space.
+pub fn text(output: &[u8]) -> String {
+    String::from_utf8_lossy(&output[..output.len().min(MAX_TEXT)]).trim().to_owned()
+}

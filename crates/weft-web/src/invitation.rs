@@ -1,0 +1,186 @@
+//! Invitations that the page requests, one at a time.
+//!
+//! `weft invite` makes the code, waits for the node and signs its certificate. This program passes the code to the page
+//! once and stores it nowhere.
+
+use crate::changes::text;
+use qrcode::{Color, QrCode};
+use serde::{Deserialize, Serialize};
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
+use tokio::process::{Child, ChildStdout, Command};
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+/// Maximum time until `weft invite` prints its code.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Maximum length of the code and of messages, in bytes.
+const MAX_OUTPUT: u64 = 8 << 10;
+
+/// An invitation to make.
+#[derive(Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct NewInvitation {
+    /// Name of the new node.
+    pub name: String,
+    /// Networks behind the new node.
+    #[serde(default)]
+    pub prefixes: Vec<String>,
+    /// Time for which the code is valid, in minutes.
+    pub minutes: u32,
+}
+
+/// The code of an invitation, which the page shows once.
+#[derive(Serialize, Debug)]
+pub struct ShownCode {
+    /// The code.
+    pub code: String,
+    /// Number of modules of a side of the QR code.
+    pub modules: usize,
+    /// Outline of the dark modules, as the attribute `d` of an SVG path.
+    pub outline: String,
+}
+
+/// State of an invitation.
+#[derive(Clone, Serialize, Debug)]
+pub struct InvitationState {
+    /// Name of the new node.
+    pub name: String,
+    /// True while the code can be used.
+    pub waits: bool,
+    /// How the invitation ended, as text for a reader.
+    pub text: String,
+}
+
+/// The present invitation, and how the last one ended.
+#[derive(Clone, Default)]
+pub struct Invitations(Arc<Mutex<Inner>>);
+
+#[derive(Default)]
+struct Inner {
+    state: Option<InvitationState>,
+    withdraw: Option<oneshot::Sender<()>>,
+}
+
+impl Invitations {
+    /// Returns the state of the last invitation.
+    pub fn state(&self) -> Option<InvitationState> {
+        self.inner().state.clone()
+    }
+
+    /// Makes an invitation by the program `weft`, with the configuration in `directory`.
+    ///
+    /// # Errors
+    /// Returns why there is none, as `weft` says it.
+    pub async fn invite(&self, (weft, directory): (&Path, &Path), new: NewInvitation) -> Result<ShownCode, String> {
+        self.reserve(&new.name)?;
+        let made = start(weft, directory, &new).await;
+        let mut inner = self.inner();
+        match made {
+            Ok((child, code)) => {
+                let (withdraw, withdrawn) = oneshot::channel();
+                inner.withdraw = Some(withdraw);
+                tokio::spawn(self.clone().wait(child, withdrawn, new.name));
+                Ok(code)
+            }
+            Err(why) => {
+                inner.state = None;
+                Err(why)
+            }
+        }
+    }
+
+    /// Withdraws the present invitation. Returns false if there is none.
+    pub fn withdraw(&self) -> bool {
+        self.inner().withdraw.take().is_some_and(|withdraw| withdraw.send(()).is_ok())
+    }
+
+    /// Takes the only place for an invitation.
+    fn reserve(&self, name: &str) -> Result<(), String> {
+        let mut inner = self.inner();
+        if let Some(state) = inner.state.as_ref().filter(|state| state.waits) {
+            return Err(format!("the invitation of {} still waits: withdraw it first", state.name));
+        }
+        inner.state = Some(InvitationState { name: name.to_owned(), waits: true, text: String::new() });
+        Ok(())
+    }
+
+    /// Waits until `weft invite` ends or is withdrawn.
+    async fn wait(self, mut child: Child, withdrawn: oneshot::Receiver<()>, name: String) {
+        let mut said = Vec::new();
+        let errors = child.stderr.take();
+        let ended = async {
+            if let Some(errors) = errors {
+                let mut first = errors.take(MAX_OUTPUT);
+                let _ = first.read_to_end(&mut said).await;
+                // A program whose output nobody reads any more would end.
+                let _ = tokio::io::copy(&mut first.into_inner(), &mut tokio::io::sink()).await;
+            }
+            child.wait().await
+        };
+        let status = tokio::select! {
+            status = ended => status.ok(),
+            _ = withdrawn => None,
+        };
+        let text = match status {
+            None => "withdrawn".to_owned(),
+            // The first line tells what to type on the new node; the last one how it ended.
+            Some(_) => text(&said).lines().last().unwrap_or("ended").to_owned(),
+        };
+        // A withdrawn invitation ends with its process, which is killed when it is dropped.
+        drop(child);
+        let mut inner = self.inner();
+        inner.withdraw = None;
+        inner.state = Some(InvitationState { name, waits: false, text });
+    }
+
+    fn inner(&self) -> std::sync::MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Starts `weft invite` and returns its code.
+async fn start(weft: &Path, directory: &Path, new: &NewInvitation) -> Result<(Child, ShownCode), String> {
+    let mut command = Command::new(weft);
+    command.args(["--color", "never", "invite", "--for", &format!("{}m", new.minutes.max(1))]);
+    command.arg("--dir").arg(directory);
+    for prefix in &new.prefixes {
+        command.arg(format!("--prefix={prefix}"));
+    }
+    command.args(["--", &new.name]);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    let mut child = command.spawn().map_err(|why| format!("cannot run weft: {why}: install it beside weft-web"))?;
+    let code = match child.stdout.take() {
+        Some(output) => timeout(PATIENCE, first_line(output)).await.unwrap_or_default(),
+        None => String::new(),
+    };
+    if code.is_empty() {
+        let _ = child.start_kill();
+        let output = child.wait_with_output().await.map_err(|why| why.to_string())?;
+        return Err(text(&output.stderr));
+    }
+    let picture = shown(code)?;
+    Ok((child, picture))
+}
+
+async fn first_line(output: ChildStdout) -> String {
+    let mut line = String::new();
+    let _ = BufReader::new(output.take(MAX_OUTPUT)).read_line(&mut line).await;
+    line.trim().to_owned()
+}
+
+/// Returns a code with its QR code.
+fn shown(code: String) -> Result<ShownCode, String> {
+    let picture = QrCode::new(code.as_bytes()).map_err(|why| format!("no QR code: {why}"))?;
+    let modules = picture.width();
+    let dark = picture.to_colors().into_iter().enumerate().filter(|(_, color)| *color == Color::Dark);
+    let outline = dark.fold(String::new(), |mut outline, (at, _)| {
+        let _ = write!(outline, "M{} {}h1v1h-1z", at % modules, at / modules);
+        outline
+    });
+    Ok(ShownCode { code, modules, outline })
+}

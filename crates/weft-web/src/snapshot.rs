@@ -1,0 +1,83 @@
+//! What the page shows of the node at one time.
+
+use crate::events::PathEvent;
+use crate::invitation::InvitationState;
+use serde::Serialize;
+use std::io;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+use weft_control::status::{LinkMap, Qos, Status};
+use weft_control::{Request, Response, socket};
+
+/// Number of flows that the page shows. Tuned: two screens, of which the reader looks at the first.
+const FLOWS: u32 = 50;
+
+/// A view of the node, which browsers receive as JSON.
+#[derive(Serialize, Default, Debug)]
+pub struct NodeView {
+    /// Time of the snapshot, in milliseconds since 1970.
+    pub at_ms: u64,
+    /// True if the page may change settings.
+    pub allows_changes: bool,
+    /// Reason why there is no status.
+    pub error: Option<String>,
+    /// Status of the node.
+    pub status: Option<Box<Status>>,
+    /// Flows, users and ports; absent: the node keeps no flow state.
+    pub qos: Option<Box<Qos>>,
+    /// Links between the nodes; absent: there is no overlay.
+    pub map: Option<LinkMap>,
+    /// Recent events, the newest last.
+    pub events: Vec<PathEvent>,
+    /// The last invitation, without its code.
+    pub invitation: Option<InvitationState>,
+}
+
+/// Reads the status and the flows of the node at `control`.
+pub fn read(control: &Path) -> NodeView {
+    let mut snapshot = NodeView { at_ms: unix_ms(), ..NodeView::default() };
+    match ask(control, &Request::Status) {
+        Ok(Response::Status(status)) => snapshot.status = Some(status),
+        Ok(Response::Refused { why }) => snapshot.error = Some(why),
+        Ok(_) => snapshot.error = Some("the node gave an unexpected answer: it has another version".to_owned()),
+        Err(why) => snapshot.error = Some(why),
+    }
+    if snapshot.status.is_some()
+        && let Ok(Response::Qos(qos)) = ask(control, &Request::Qos { most: FLOWS })
+    {
+        snapshot.qos = Some(qos);
+    }
+    snapshot
+}
+
+/// Reads the link map of the node at `control`, if it has one.
+pub fn read_map(control: &Path) -> Option<LinkMap> {
+    match ask(control, &Request::LinkMap { from: None }) {
+        Ok(Response::LinkMap(map)) => Some(*map),
+        _ => None,
+    }
+}
+
+/// Sends a request to the node.
+///
+/// # Errors
+/// Returns the reason why there is no answer, as text for a reader.
+pub fn ask(control: &Path, request: &Request) -> Result<Response, String> {
+    let path = control.display();
+    socket::ask(control, request).map_err(|why| match why.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+            format!("no node is running at {path}: start one with: weft up -c FILE")
+        }
+        io::ErrorKind::PermissionDenied => {
+            format!("{path}: permission denied: run weft web as root or as the node's user")
+        }
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => format!("{path}: the node did not answer in time"),
+        _ => format!("{path}: {why}"),
+    })
+}
+
+/// Returns the time since 1970, in milliseconds.
+pub fn unix_ms() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
+}
