@@ -78,7 +78,7 @@ impl Bench {
             policy: Policy::default(),
             revocations: Vec::new(),
         };
-        let certificate = map::certificate(9, &Liar::identity(), until);
+        let certificate = map::certificate(9, &map::liar(), until);
         let liar = Liar::in_network(1, &certificate, |now, node| {
             node.set_trust(now, map::UNIX_S, Some(trust));
             node.set_overlay(now, Some(OverlayConfig::default()));

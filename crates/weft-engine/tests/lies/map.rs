@@ -15,6 +15,11 @@ pub const MEMBERS: u8 = 90;
 /// First byte of the secret of the first honest member.
 const FIRST: u8 = 120;
 
+/// Returns the static key of the liar.
+pub fn liar() -> Identity {
+    Identity::from_secret([1; 32])
+}
+
 /// Returns the static key of an honest member.
 pub fn member(number: u8) -> Identity {
     Identity::from_secret([FIRST.wrapping_add(number); 32])
@@ -96,7 +101,7 @@ pub const MAP: &[Kind] = &[
     Kind {
         name: "map claim, own, of nobody",
         make: |d| {
-            let me = crate::net::liar::Liar::identity();
+            let me = liar();
             repeat(d, |d| {
                 let (seq, to) = (number(d), nobody(d));
                 claim_frame(&me, &me, seq, to)
@@ -106,7 +111,7 @@ pub const MAP: &[Kind] = &[
     Kind {
         name: "map claim, own, each of one link",
         make: |d| {
-            let me = crate::net::liar::Liar::identity();
+            let me = liar();
             repeat(d, |d| {
                 let (seq, to) = (number(d), d.u32());
                 claim_frame(&me, &me, seq, [to].into_iter())

@@ -32,11 +32,6 @@ impl Liar {
         Liar::with(seed, Vec::new(), Some(certificate), prepare)
     }
 
-    /// Returns the liar's static key.
-    pub fn identity() -> Identity {
-        Identity::from_secret([1; 32])
-    }
-
     fn with(
         seed: u8,
         vpns: Vec<VpnConfig>,
@@ -51,7 +46,7 @@ impl Liar {
         configs[1].vpns = vpns;
         let mut world = World::with(&links, configs);
         prepare(world.now, &mut world.nodes[1]);
-        let (me, hub) = (Liar::identity(), Identity::from_secret([2; 32]));
+        let [me, hub] = [1, 2].map(|n| Identity::from_secret([n; 32]));
         let hub = SessionPeerConfig::from(hub.public_key());
         let mut sessions = Sessions::new(me, &[hub], Cipher::Aes256Gcm, [seed; 32], world.now).unwrap();
         sessions.set_certificate(certificate);
