@@ -118,6 +118,63 @@ fn forged_and_repeated_claims_cost_no_signature_check_beyond_the_allowance() {
     assert!(checks <= 12, "{checks} checks in a second");
 }
 
+/// Exchanges digests and answers both ways, a few messages at a time as nodes do, until nothing is told any more.
+fn reconcile(one: &mut LinkMap, other: &mut LinkMap) -> usize {
+    let all = |map: &LinkMap| map.labels().map(|label| map.messages_of(label)).sum::<usize>();
+    let most = all(one) + all(other);
+    (0..20).find(|_| compare(one, other) + compare(other, one) == 0).unwrap_or_else(|| panic!("{most} messages"))
+}
+
+#[test]
+fn members_agree_on_what_a_liar_claims_however_it_claims() {
+    for seed in 0..200 {
+        let mut rng = Rng::new(seed);
+        let mut maps = [map_of([Label(1)]), map_of([Label(1)])];
+        // It tells each something else, of one link at a time, under numbers that jump.
+        for number in 0..400 {
+            let seq = NOW_MS + [number, rng.below(100_000), 7][rng.below(3) as usize];
+            let links = [link(Label(2 + rng.below(1_000) as u32), rng.below(90_000) as u32)];
+            let told = rng.below(3) as usize;
+            for (at, map) in maps.iter_mut().enumerate().filter(|(at, _)| told == 2 || told == *at) {
+                hear(map, NOW_MS + 2_000 * number, Label(1), &claim(Label(1), seq, &links), true);
+                let (messages, links) = (map.messages_of(Label(1)), map.links_of(Label(1)).count());
+                assert!(messages <= 16 && links <= messages, "seed {seed}: map {at} has {messages}, {links} links");
+            }
+        }
+        let [one, other] = &mut maps;
+        let rounds = reconcile(one, other);
+        assert!(rounds <= 4, "seed {seed}: {rounds} rounds");
+        assert_eq!(one.digest(Label(0), 9), other.digest(Label(0), 9), "seed {seed}");
+    }
+}
+
+#[test]
+fn an_author_with_many_messages_does_not_push_out_the_others() {
+    let mut map = map_of((1..9).map(Label));
+    let tell = |map: &mut LinkMap, author: u32, number: u64| {
+        let links = [link(Label(100 + number as u32), 5)];
+        let bytes = claim(Label(author), NOW_MS + number, &links);
+        assert_eq!(hear(map, NOW_MS + 2_000 * number, Label(author), &bytes, true), ClaimReceipt::News);
+    };
+    (0..16).for_each(|number| tell(&mut map, 1, number));
+    (2..9).for_each(|author| tell(&mut map, author, 20));
+    let mut out = [0; MAX_MESSAGE];
+    let entries: Vec<_> = (1..9).map(|label| (Label(label), 0)).collect();
+    let len = emit_digest(&mut out, true, (Label(0), Label(u32::MAX)), &entries).unwrap();
+    let Ok(LinkMapMessage::Digest(digest)) = LinkMapMessage::parse(&out[..len]) else { panic!("a digest") };
+    let missing = map.missing(&digest);
+    let authors: Vec<u8> = missing
+        .claims
+        .iter()
+        .take(8)
+        .map(|bytes| {
+            let Ok(LinkMapMessage::Claim(claim)) = LinkMapMessage::parse(bytes) else { panic!("a claim") };
+            claim.public_key[3]
+        })
+        .collect();
+    assert_eq!((authors, missing.claims.len()), ((1..9).collect(), 16 + 7));
+}
+
 #[test]
 fn claims_are_forgotten_after_an_hour() {
     let mut map = map_of([Label(1)]);

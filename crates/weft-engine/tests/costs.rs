@@ -10,13 +10,14 @@
 mod lies;
 mod net;
 
+use lies::map::{self, FORGED, MAP};
 use lies::{CONTROL, DATA, Datagram, Draw, Kind, RED, ROOM};
 use net::liar::Liar;
 use net::{address, config, inner};
 use std::hint::black_box;
 use std::time::{Duration as Time, Instant as Clock};
 use weft_core::service::Service;
-use weft_engine::{Entry, MemberConfig, Policy, Prefix, Received, TrustConfig, VpnConfig};
+use weft_engine::{Entry, MemberConfig, OverlayConfig, Policy, Prefix, Received, TrustConfig, VpnConfig};
 use weft_session::RootKey;
 use weft_units::{Duration, LinkId, PathId, PathUse, Rng};
 use weft_wire::frame::{Frame, FrameWriter};
@@ -63,6 +64,40 @@ impl Bench {
         let trust = TrustConfig { root, certificate: None, own, policy, revocations: Vec::new() };
         let now = liar.world.now;
         liar.world.nodes[1].set_trust(now, 1_800_000_000, Some(trust));
+        Bench::of(liar)
+    }
+
+    /// Returns a liar that belongs to a network of many members, at a node that knows them and their links.
+    fn in_network() -> Bench {
+        let until = map::UNIX_S + 100_000;
+        let own = config(1, 1, &Policy::default(), 1).identity;
+        let trust = TrustConfig {
+            root: RootKey::from_seed([9; 32]).public_key(),
+            certificate: Some(map::certificate(9, &own, until)),
+            own: Vec::new(),
+            policy: Policy::default(),
+            revocations: Vec::new(),
+        };
+        let certificate = map::certificate(9, &map::liar(), until);
+        let liar = Liar::in_network(1, &certificate, |now, node| {
+            node.set_trust(now, map::UNIX_S, Some(trust));
+            node.set_overlay(now, Some(OverlayConfig::default()));
+        });
+        let mut bench = Bench::of(liar);
+        for number in 0..map::MEMBERS {
+            let member = map::member(number);
+            let claim = map::claim_frame(&member, &member, map::UNIX_S * 1_000 + 1, 0..20);
+            for frame in [map::certificate_frame(&map::certificate(9, &member, until)), claim] {
+                bench.liar.world.now += Duration::from_millis(20);
+                bench.take(0, (PacketType::Control, frame));
+            }
+        }
+        let known = bench.liar.world.nodes[1].link_map().expect("an overlay").members.len();
+        assert_eq!(known, 2 + usize::from(map::MEMBERS), "the node, the liar, and the members that it told of");
+        bench
+    }
+
+    fn of(liar: Liar) -> Bench {
         let draw = Draw { rng: Rng::new(3), n: 0, largest: 0, room: ROOM, ends: [inner(0), inner(1)] };
         let mut bench = Bench { liar, draw, buffer: vec![0; 65_536], port: 0, events: 0 };
         for _ in 0..20 {
@@ -183,8 +218,7 @@ struct Series {
 }
 
 impl Series {
-    fn all() -> Vec<Series> {
-        let kinds = DATA.iter().chain(CONTROL);
+    fn all(kinds: impl Iterator<Item = &'static Kind>) -> Vec<Series> {
         let series = |kind, is_full| Series { kind, is_full, least: vec![[Time::MAX; 2]; DATAGRAMS], events: 0 };
         kinds.flat_map(|kind| [series(kind, true), series(kind, false)]).collect()
     }
@@ -203,9 +237,25 @@ impl Series {
 
 #[test]
 fn a_datagram_costs_what_its_bytes_cost() {
-    let mut all = Series::all();
+    judge(Series::all(DATA.iter().chain(CONTROL)), Bench::new);
+}
+
+/// The first datagrams of a kind may be news, which costs a check of a signature. They are not counted.
+#[test]
+fn a_member_s_messages_about_links_cost_what_their_bytes_cost() {
+    judge(Series::all(MAP.iter().chain(FORGED)), || {
+        let mut bench = Bench::in_network();
+        for kind in MAP {
+            bench.measure(kind, true);
+        }
+        bench
+    });
+}
+
+/// Measures all series, each run at a new bench, and prints and judges them.
+fn judge(mut all: Vec<Series>, bench: impl Fn() -> Bench) {
     for _ in 0..RUNS {
-        let mut bench = Bench::new();
+        let mut bench = bench();
         all.iter_mut().for_each(|series| series.measure(&mut bench));
     }
     let turn_us = turn_time().as_secs_f64() * 1e6;

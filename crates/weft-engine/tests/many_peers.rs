@@ -87,7 +87,7 @@ fn a_restarted_hub_takes_each_peer_back_at_the_same_cost() {
     let _alone = alone();
     let restart = |sites: usize| {
         let mut star = ready(sites, true);
-        let times = (1..4).map(|number| {
+        let times = (1..8).map(|number| {
             star.forget_turns();
             star.restart(HUB, number << 40);
             star.run_for(Duration::from_secs(20));

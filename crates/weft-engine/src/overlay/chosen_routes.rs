@@ -18,6 +18,11 @@ const SHORT_INTERVAL: Duration = Duration::from_secs(5);
 const LOST_INTERVAL: Duration = Duration::from_secs(1);
 /// Maximum number of searches at once. Each takes about a millisecond with 50 members, and delays the node's other work.
 const MAX_SEARCHES: usize = 2;
+/// Number of links beyond which searches are rarer. Derived: twice the links of 50 members, all of which relay.
+///
+/// With 256 such members, a search takes a hundred times as long. Only one is made at once, and comparisons are
+/// fewer in proportion to the links, so that they do not take more of a processor than with 50 members.
+const MANY_LINKS: usize = 2_500;
 
 /// A route to a peer.
 #[derive(Clone, Debug)]
@@ -44,6 +49,7 @@ pub struct ChosenRoutes {
     /// Links that are avoided, and until when.
     doubted: BTreeMap<(Label, Label), Instant>,
     searches: usize,
+    is_behind: bool,
 }
 
 fn hops(from: Label, nodes: &[Label]) -> impl Iterator<Item = (Label, Label)> {
@@ -61,13 +67,13 @@ impl ChosenRoutes {
 
     /// Begins a round: a few searches are allowed, and old doubts end.
     pub fn begin_round(&mut self, now: Instant) {
-        self.searches = 0;
+        (self.searches, self.is_behind) = (0, false);
         self.doubted.retain(|_, until| *until > now);
     }
 
     /// True if a search was put off in this round.
     pub fn is_behind(&self) -> bool {
-        self.searches > MAX_SEARCHES
+        self.is_behind
     }
 
     /// Doubts the routes to a peer that should answer and do not.
@@ -109,17 +115,19 @@ impl ChosenRoutes {
             still.map(|found| route.found = found).is_some()
         });
         of.has_lost |= of.routes.len() < before;
+        let size = 1 + graph.link_count() / MANY_LINKS;
         let interval = match of.routes.len() {
             _ if of.has_lost => LOST_INTERVAL,
             0 if of.version != version => LOST_INTERVAL,
             few if few < most && of.version != version => SHORT_INTERVAL,
-            _ => COMPARE_INTERVAL,
+            _ => COMPARE_INTERVAL * size as u32,
         };
         if of.searched_at.is_some_and(|at| now - at < interval) {
             return;
         }
         self.searches += 1;
-        if self.searches > MAX_SEARCHES {
+        self.is_behind = self.searches > if size > 1 { 1 } else { MAX_SEARCHES };
+        if self.is_behind {
             return;
         }
         (of.searched_at, of.version, of.has_lost) = (Some(now), version, false);

@@ -5,6 +5,7 @@
 
 use crate::api::ReportedLink;
 use crate::overlay::chosen_routes::ChosenRoutes;
+use crate::overlay::map_limits::MapLimits;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use weft_core::route::link_map::{LinkMap, MAX_AUTHORS, MemberGraph};
@@ -19,16 +20,8 @@ pub const LOOK_INTERVAL: Duration = Duration::from_millis(250);
 pub const DIGEST_INTERVAL: Duration = Duration::from_secs(10);
 /// Delay of the digest that answers a new claim, so that one digest covers a batch of claims.
 pub const DIGEST_DELAY: Duration = Duration::from_millis(150);
-/// Least interval between two answers to digests of a peer. Derived: honest peers wait for [`DIGEST_DELAY`].
-pub const ANSWER_INTERVAL: Duration = Duration::from_millis(100);
-/// Time for which the messages of a peer that forwarded a forged claim are ignored.
-///
-/// Honest nodes check before they pass on.
-pub const BAR_TIME: Duration = Duration::from_secs(60);
 /// Number of messages from a peer after which a digest asks that peer for more.
 pub const BATCH: usize = 8;
-/// Maximum number of messages that answer a digest. Derived: a third of the messages that may wait for a peer.
-pub const MAX_ANSWERS: usize = 12;
 
 /// Bytes a second that each node may send for the map.
 ///
@@ -72,10 +65,7 @@ pub struct LinkMapping {
     pub digests: BTreeMap<PeerId, Instant>,
     /// News from a peer since the last digest to it.
     pub news_from: BTreeMap<PeerId, usize>,
-    /// Peers whose digests were answered, and when.
-    pub answered: BTreeMap<PeerId, Instant>,
-    /// Peers whose messages are ignored, and until when.
-    pub barred: BTreeMap<PeerId, Instant>,
+    pub limits: MapLimits,
     pub routes: ChosenRoutes,
     /// Claims refused as forged, since the start.
     pub forged: u64,
@@ -120,8 +110,7 @@ impl LinkMapping {
             digest_at: now + DIGEST_INTERVAL,
             digests: BTreeMap::new(),
             news_from: BTreeMap::new(),
-            answered: BTreeMap::new(),
-            barred: BTreeMap::new(),
+            limits: MapLimits::default(),
             routes: ChosenRoutes::default(),
             forged: 0,
             sent_bytes: 0,
@@ -249,8 +238,7 @@ impl LinkMapping {
     pub fn forget_peer(&mut self, peer: PeerId) {
         self.digests.remove(&peer);
         self.news_from.remove(&peer);
-        self.answered.remove(&peer);
-        self.barred.remove(&peer);
+        self.limits.forget_peer(peer);
         self.routes.forget_peer(peer);
     }
 

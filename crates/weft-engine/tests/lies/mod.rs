@@ -3,6 +3,8 @@
 //! Each type of datagram causes as much work as its author could achieve.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
+pub mod map;
+
 use std::net::Ipv4Addr;
 use weft_units::{FlowId, FlowSeq, PathId, PathTier, PathUse, Rng, VpnId};
 use weft_wire::certificate::RevocationView;

@@ -2,9 +2,9 @@
 
 use super::{World, address, config, direction};
 use std::net::SocketAddr;
-use weft_engine::{Policy, VpnConfig};
-use weft_session::{Cipher, Identity, Outcome, SessionPeerConfig, Sessions};
-use weft_units::{Duration, PathId, PeerId};
+use weft_engine::{Engine, Policy, VpnConfig};
+use weft_session::{Certificate, Cipher, Identity, Outcome, SessionPeerConfig, Sessions};
+use weft_units::{Duration, Instant, PathId, PeerId};
 use weft_wire::frame::{Frame, FrameWriter};
 use weft_wire::hop::{HOP_HEADER_LEN, PacketType, TAG_LEN};
 
@@ -24,6 +24,20 @@ impl Liar {
 
     /// Returns a liar whose node 1 also has these VPNs.
     pub fn in_vpns(seed: u8, vpns: Vec<VpnConfig>) -> Liar {
+        Liar::with(seed, vpns, None, |_, _| ())
+    }
+
+    /// Returns a liar that shows a certificate to node 1, which `prepare` has made part of a network.
+    pub fn in_network(seed: u8, certificate: &Certificate, prepare: impl FnOnce(Instant, &mut Engine)) -> Liar {
+        Liar::with(seed, Vec::new(), Some(certificate), prepare)
+    }
+
+    fn with(
+        seed: u8,
+        vpns: Vec<VpnConfig>,
+        certificate: Option<&Certificate>,
+        prepare: impl FnOnce(Instant, &mut Engine),
+    ) -> Liar {
         let links = [direction(100, 1, 0.0)];
         let mut configs = [0, 1].map(|n| config(n, 1, &Policy::default(), 1));
         // The engine in the liar's place gets another key and stays silent.
@@ -31,10 +45,12 @@ impl Liar {
         configs[0].peers.clear();
         configs[1].vpns = vpns;
         let mut world = World::with(&links, configs);
+        prepare(world.now, &mut world.nodes[1]);
         let [me, hub] = [1, 2].map(|n| Identity::from_secret([n; 32]));
         let hub = SessionPeerConfig::from(hub.public_key());
         let mut sessions = Sessions::new(me, &[hub], Cipher::Aes256Gcm, [seed; 32], world.now).unwrap();
-        let mut out = [0; 512];
+        sessions.set_certificate(certificate);
+        let mut out = [0; 2_048];
         let len = sessions.initiate(world.now, HUB, 1 + u64::from(seed), &mut out).unwrap();
         world.inject(1, 0, Liar::source(), &out[..len]);
         world.run_for(Duration::from_millis(10));

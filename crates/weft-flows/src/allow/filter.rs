@@ -191,11 +191,11 @@ impl AccessFilter {
             };
         }
         let Some(key) = key_of(packet) else {
-            self.packets.note(now, divided, false);
+            self.packets.note(now, ends.from, divided, false);
             return AccessVerdict::Drop(AccessDrop::ShortFragment);
         };
         let is_admitted = self.admits(now, ends, vpn, packet, &key);
-        self.packets.note(now, divided, is_admitted);
+        self.packets.note(now, ends.from, divided, is_admitted);
         if is_admitted { AccessVerdict::Pass } else { AccessVerdict::Drop(AccessDrop::NoRule) }
     }
 

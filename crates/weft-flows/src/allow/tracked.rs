@@ -166,3 +166,32 @@ fn displaced(set: &[Option<TrackedFlow>], owner: FlowOwner) -> usize {
     let heaviest = flows.max_by_key(|(_, flow)| (owned(flow.owner), core::cmp::Reverse(flow.used_at)));
     heaviest.map_or(0, |(at, _)| at)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::net::Ipv4Addr;
+
+    fn flow(now: Instant, owner: PeerId, number: u32) -> TrackedFlow {
+        let [src, dst] = [owner.0 as u32, 99].map(|host| IpAddr::V4(Ipv4Addr::from(0x0a00_0000 + host)));
+        let (src_port, dst_port) = ((number >> 16) as u16, number as u16);
+        let key = FlowKey { src, dst, src_port, dst_port, protocol: protocol::UDP, flow_label: 0 };
+        let (ends, is_low) = FlowPair::of(VpnId::DEFAULT, &key);
+        TrackedFlow::new(now, ends, is_low, Some(owner), None)
+    }
+
+    #[test]
+    fn a_flood_of_one_peer_displaces_few_flows_of_another() {
+        let (quiet, flood) = (PeerId(1), PeerId(2));
+        let mut flows = TrackedFlows::new(5);
+        // An eighth of the places: rarely more than half of a set.
+        let own = SETS as u32;
+        (0..own).for_each(|number| flows.insert(Instant::ZERO, flow(Instant::ZERO, quiet, number)));
+        let later = Instant::from_millis(1_000);
+        (0..1_000_000).for_each(|number| flows.insert(later, flow(later, flood, number)));
+        let kept = (0..own).filter(|n| flows.get(later, &flow(later, quiet, *n).ends).is_some()).count();
+        assert!(kept * 100 >= own as usize * 99, "{kept} of {own}");
+        let count = |owner| flows.slots.iter().flatten().filter(|flow| flow.owner == Some(owner)).count();
+        assert!(count(flood) > SETS * WAYS * 3 / 4, "the flood has the rest");
+    }
+}

@@ -98,14 +98,14 @@ fn systemd_resolved_gets_the_servers_of_the_device_and_its_link_stays() {
     home_and_hub(&dir, r#""10.9.0.2/32", "fd00:9::2/128""#, out);
     let text = format!(
         r#"{HOME_AND_HUB}
-        mkdir etc bin; cp -a /etc/. etc/; mount --bind etc /etc; rm -f /etc/resolv.conf
+        mkdir etc bin; cp -a /etc/. etc/; ls etc >had; mount --bind etc /etc; rm -f /etc/resolv.conf
         ln -s ../run/systemd/resolve/stub-resolv.conf /etc/resolv.conf
         printf '#!/bin/sh\necho "$@" >>{}/told\n' >bin/resolvectl; chmod +x bin/resolvectl; export PATH=$PWD/bin:$PATH
         up hub hub; up home home; logged home "this machine asks"
         echo "== told"; cat told; echo "== link"; readlink /etc/resolv.conf
         : >told; sed '/^dns/d;/^search/d;/^\[out\]/d' plain.toml >home.toml; run home reload
         for _ in $(seq 50); do [ -s told ] && break; sleep 0.1; done; echo "== ended"; cat told
-        run home down; wait $home; echo "== left"; ls /etc | grep -c weft; kill $hub; wait $hub"#,
+        run home down; wait $home; echo "== left"; ls /etc | comm -13 had - | grep -c weft; kill $hub; wait $hub"#,
         dir.0.display()
     );
     let out = script(&dir, &text);
@@ -130,7 +130,7 @@ fn the_services_user_sets_the_switch_and_logs_why_resolv_conf_stays() {
     let text = format!(
         r#"{HOME_AND_HUB}
         mkdir /run/net && mknod -m 666 /run/net/tun c 10 200 && mount --bind /run/net /dev/net
-        mkdir etc; cp -a /etc/. etc/; mount --bind etc /etc; rm -f /etc/resolv.conf; echo 'nameserver 192.0.2.2' >/etc/resolv.conf
+        mkdir etc; cp -a /etc/. etc/; ls etc >had; mount --bind etc /etc; rm -f /etc/resolv.conf; echo 'nameserver 192.0.2.2' >/etc/resolv.conf
         find . -maxdepth 1 ! -name etc -exec chown 65534:65534 {{}} +
         up hub hub
         ip netns exec home setpriv --reuid 65534 --regid 65534 --clear-groups --no-new-privs --inh-caps=-all,+net_admin --ambient-caps=-all,+net_admin \
@@ -139,7 +139,7 @@ fn the_services_user_sets_the_switch_and_logs_why_resolv_conf_stays() {
         echo "== during"; in_home nft list tables; cat /etc/resolv.conf; in_home $WEFT doctor -c home.toml | grep "kill switch"
         kill -9 $home; wait $home; ends
         echo "== killed"; in_home nft list tables
-        echo "== down"; run home down; in_home nft list tables; ls /etc | grep -c weft
+        echo "== down"; run home down; in_home nft list tables; ls /etc | comm -13 had - | grep -c weft
         kill $hub; wait $hub"#
     );
     let out = script(&dir, &text);

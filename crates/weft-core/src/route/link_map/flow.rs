@@ -4,7 +4,6 @@
 //! path may cross an earlier one against its direction, which takes that link out of both.
 
 use super::graph::MemberGraph;
-use super::routes::edge_cost;
 use alloc::collections::BTreeSet;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -45,8 +44,8 @@ fn split(graph: &MemberGraph, source: usize, target: usize) -> Vec<SplitArc> {
         arcs.push((entry(place), exit(place), 0));
     }
     for (one, edges) in graph.edges.iter().enumerate().filter(|(one, _)| *one != target) {
-        for (other, edge) in edges.iter().filter(|(other, _)| *other != source && (one, *other) != (source, target)) {
-            arcs.push((exit(one), entry(*other), edge_cost(edge) as i64));
+        for link in edges.iter().filter(|link| link.to != source && (one, link.to) != (source, target)) {
+            arcs.push((exit(one), entry(link.to), link.cost_us as i64));
         }
     }
     arcs

@@ -1,6 +1,7 @@
 //! The members and the links on which both ends agree, as a graph.
 
 use super::LinkMap;
+use super::routes::{class_of, edge_cost, rate_of};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use weft_units::Rate;
@@ -47,6 +48,17 @@ impl MapEdge {
     }
 }
 
+/// A link as one of its ends has it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LinkTo {
+    pub to: usize,
+    pub edge: MapEdge,
+    /// Rate, with the usual one in place of an unknown one.
+    pub rate: Rate,
+    /// Cost without penalties, in microseconds.
+    pub cost_us: u64,
+}
+
 /// The members and the links between them.
 #[derive(Clone, Debug, Default)]
 pub struct MemberGraph {
@@ -54,7 +66,10 @@ pub struct MemberGraph {
     /// True for members that relay.
     pub(super) relays: Vec<bool>,
     /// For each member its neighbours and the links to them.
-    pub(super) edges: Vec<Vec<(usize, MapEdge)>>,
+    pub(super) edges: Vec<Vec<LinkTo>>,
+    /// The rates by which links are told apart, in order: three in an octave, each with a link of that rate.
+    pub(super) classes: Vec<Rate>,
+    link_count: usize,
     places: BTreeMap<Label, usize>,
 }
 
@@ -86,20 +101,30 @@ impl MemberGraph {
     /// Adds a link between two members. Unknown members are ignored.
     pub fn add_edge(&mut self, one: Label, other: Label, edge: MapEdge) {
         if let (Some(one), Some(other)) = (self.place(one), self.place(other)) {
-            self.edges[one].push((other, edge));
-            self.edges[other].push((one, edge));
+            let (rate, cost_us) = (rate_of(&edge), edge_cost(&edge));
+            self.edges[one].push(LinkTo { to: other, edge, rate, cost_us });
+            self.edges[other].push(LinkTo { to: one, edge, rate, cost_us });
+            self.link_count += 1;
+            if let Err(at) = self.classes.binary_search(&class_of(rate)) {
+                self.classes.insert(at, class_of(rate));
+            }
         }
+    }
+
+    /// Returns the number of links.
+    pub fn link_count(&self) -> usize {
+        self.link_count
     }
 
     /// Returns the link between two members.
     pub fn edge(&self, one: Label, other: Label) -> Option<&MapEdge> {
         let (one, other) = (self.place(one)?, self.place(other)?);
-        self.edges.get(one)?.iter().find(|(to, _)| *to == other).map(|(_, edge)| edge)
+        self.edges.get(one)?.iter().find(|link| link.to == other).map(|link| &link.edge)
     }
 
     /// Returns all links once, with their ends.
     pub fn links(&self) -> impl Iterator<Item = (Label, Label, &MapEdge)> {
-        let of = |one: usize| self.edges[one].iter().map(move |(other, edge)| (one, *other, edge));
+        let of = |one: usize| self.edges[one].iter().map(move |link| (one, link.to, &link.edge));
         let all = (0..self.labels.len()).flat_map(of).filter(|(one, other, _)| one < other);
         all.map(|(one, other, edge)| (self.labels[one], self.labels[other], edge))
     }

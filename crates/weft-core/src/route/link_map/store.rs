@@ -33,8 +33,10 @@ pub enum ClaimReceipt {
     Stale,
     /// No certificate of the author is known.
     UnknownAuthor,
-    /// The author has not signed it, or its key does not fit its certificate.
+    /// The author has not signed it.
     Forged,
+    /// Another member with the author's label is known. Nothing about the signature is known.
+    OtherOwner,
     /// The author claims more often than allowed.
     TooOften,
     /// The claim is too old, or from the future.
@@ -46,7 +48,8 @@ pub enum ClaimReceipt {
 pub struct Missing<'a> {
     /// Certificates of authors that it does not know.
     pub certificates: Vec<&'a [u8]>,
-    /// Messages of authors of which it has other claims.
+    /// Messages of authors of which it has other claims. The newest message of each author comes first, so that an
+    /// author with many messages does not push out the others if only some can be sent.
     pub claims: Vec<&'a [u8]>,
     /// True if the other node stores claims that this node does not have.
     pub lacks_here: bool,
@@ -71,20 +74,53 @@ struct Author {
     /// True if the member claims that it relays, with the number of that claim.
     says_relay: (bool, u64),
     links: BTreeMap<Label, ToldLink>,
-    /// The messages that hold a newest claim, with their numbers.
+    /// The messages that hold a newest claim, with their numbers, in order of the numbers.
     messages: Vec<(u64, Box<[u8]>)>,
     /// Claims that are accepted at once, as of the time.
     allowance: (u32, Instant),
 }
 
 impl Author {
-    /// Drops messages without a newest claim.
+    /// Drops messages without a newest claim, and the oldest ones beyond [`MAX_MESSAGES`] with their claims.
+    ///
+    /// No link outlives its message: otherwise two nodes could never agree on what they know of the author.
     fn drop_superseded(&mut self) {
         let (links, says) = (&self.links, self.says_relay.1);
         let is_newest = |seq: u64| seq == says || links.values().any(|told| told.seq == seq);
         self.messages.retain(|(seq, _)| is_newest(*seq));
         let beyond = self.messages.len().saturating_sub(MAX_MESSAGES);
-        self.messages.drain(..beyond);
+        if beyond > 0 {
+            self.messages.drain(..beyond);
+            let messages = &self.messages;
+            self.links.retain(|_, told| messages.binary_search_by_key(&told.seq, |(seq, _)| *seq).is_ok());
+        }
+    }
+
+    /// True if a claim adds something to what is kept.
+    ///
+    /// Honest authors use each number once. Of two claims of a number, the one with the greater bytes counts, so that
+    /// all nodes keep the same one.
+    fn has_news_in(&self, claim: &LinkClaim<'_>, bytes: &[u8]) -> bool {
+        if let Ok(at) = self.messages.binary_search_by_key(&claim.seq, |(seq, _)| *seq) {
+            return self.messages.get(at).is_some_and(|(_, kept)| **kept < *bytes);
+        }
+        let is_full = self.messages.len() >= MAX_MESSAGES;
+        let is_newer = |link: &ClaimedLink| self.links.get(&link.to).is_none_or(|told| told.seq < claim.seq);
+        let is_older_than_all = self.messages.first().is_some_and(|(oldest, _)| claim.seq < *oldest);
+        !(is_full && is_older_than_all)
+            && (claim.seq > self.says_relay.1 || claim.links.iter().any(|link| is_newer(&link)))
+    }
+
+    /// Removes what was claimed under a number.
+    fn remove_claim(&mut self, seq: u64) {
+        self.messages.retain(|(other, _)| *other != seq);
+        self.links.retain(|_, told| told.seq != seq);
+    }
+
+    fn keep(&mut self, seq: u64, message: &[u8]) {
+        let at = self.messages.partition_point(|(other, _)| *other < seq);
+        self.messages.insert(at, (seq, message.into()));
+        self.drop_superseded();
     }
 
     /// Returns a value that depends on the numbers of all stored claims, and on nothing else.
@@ -158,6 +194,14 @@ impl LinkMap {
         Some(&self.authors.get(&of)?.links.get(&to)?.link)
     }
 
+    /// True if [`LinkMap::admit`] would add a member, so that its certificate is worth a check.
+    pub fn would_admit(&self, label: Label, key: &[u8; 32], until_unix_s: u64) -> bool {
+        match self.authors.get(&label) {
+            Some(author) => author.public_key == *key && until_unix_s > author.until_unix_s,
+            None => self.authors.len() < MAX_AUTHORS,
+        }
+    }
+
     /// Adds a member whose certificate the caller has checked. Returns true if it is new or has a later certificate.
     ///
     /// A label has one owner. Another node with the same label is refused while the owner is known.
@@ -170,16 +214,13 @@ impl LinkMap {
         may_relay: bool,
         until_unix_s: u64,
     ) -> bool {
+        if !self.would_admit(label, &key, until_unix_s) {
+            return false;
+        }
         if let Some(author) = self.authors.get_mut(&label) {
-            if author.public_key != key || until_unix_s <= author.until_unix_s {
-                return false;
-            }
             (author.certificate, author.may_relay, author.until_unix_s) = (certificate.into(), may_relay, until_unix_s);
             self.version += 1;
             return true;
-        }
-        if self.authors.len() >= MAX_AUTHORS {
-            return false;
         }
         let author = Author {
             public_key: key,
@@ -215,14 +256,13 @@ impl LinkMap {
     ) -> ClaimReceipt {
         let Some(author) = self.authors.get_mut(&label) else { return ClaimReceipt::UnknownAuthor };
         if author.public_key != *claim.public_key {
-            return ClaimReceipt::Forged;
+            return ClaimReceipt::OtherOwner;
         }
         let (lifetime, skew) = (LIFETIME.as_millis() as u64, CLOCK_SKEW.as_millis() as u64);
         if claim.seq > unix_ms.saturating_add(skew) || claim.seq.saturating_add(lifetime + skew) < unix_ms {
             return ClaimReceipt::OutOfTime;
         }
-        let is_newer = |link: &ClaimedLink| author.links.get(&link.to).is_none_or(|told| told.seq < claim.seq);
-        if claim.seq <= author.says_relay.1 && !claim.links.iter().any(|link| is_newer(&link)) {
+        if !author.has_news_in(claim, bytes) {
             return ClaimReceipt::Stale;
         }
         if !author.takes_another(now) {
@@ -231,7 +271,8 @@ impl LinkMap {
         if !verify() {
             return ClaimReceipt::Forged;
         }
-        if claim.seq > author.says_relay.1 {
+        author.remove_claim(claim.seq);
+        if claim.seq >= author.says_relay.1 {
             author.says_relay = (claim.is_relay, claim.seq);
         }
         for link in claim.links.iter().filter(|link| link.to != label) {
@@ -242,8 +283,7 @@ impl LinkMap {
                 _ => {}
             }
         }
-        author.messages.push((claim.seq, bytes.into()));
-        author.drop_superseded();
+        author.keep(claim.seq, bytes);
         self.version += 1;
         ClaimReceipt::News
     }
@@ -273,16 +313,19 @@ impl LinkMap {
         if digest.first > digest.last {
             return missing;
         }
+        let mut claims: Vec<(usize, &[u8])> = Vec::new();
         for (label, author) in self.authors.range(digest.first..=digest.last) {
             let known = theirs.get(label);
             if known.is_none() {
                 missing.certificates.push(&author.certificate);
             }
             if known.is_none_or(|fingerprint| *fingerprint != author.fingerprint()) {
-                missing.claims.extend(author.messages.iter().map(|(_, message)| &**message));
+                claims.extend(author.messages.iter().rev().map(|(_, message)| &**message).enumerate());
                 missing.lacks_here |= known.is_some();
             }
         }
+        claims.sort_by_key(|(newer, _)| *newer);
+        missing.claims = claims.into_iter().map(|(_, message)| message).collect();
         missing
     }
 }

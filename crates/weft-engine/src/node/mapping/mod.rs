@@ -7,15 +7,14 @@ mod found_routes;
 
 use super::Engine;
 use crate::api::{LinkMapStatus, MapMember};
-use crate::overlay::mapping::{
-    ANSWER_INTERVAL, BAR_TIME, DIGEST_DELAY, DIGEST_INTERVAL, HEADER_BYTES, LOOK_INTERVAL, LinkMapping, MAX_ANSWERS,
-};
+use crate::overlay::map_limits::MAX_ANSWERS;
+use crate::overlay::mapping::{DIGEST_DELAY, DIGEST_INTERVAL, HEADER_BYTES, LOOK_INTERVAL, LinkMapping};
 use crate::peer::Peer;
 use crate::relay::{label, label_of};
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use weft_core::route::link_map::{ClaimReceipt, MAX_AUTHORS};
+use weft_core::route::link_map::ClaimReceipt;
 use weft_session::{Certificate, CertificateError, PublicKey};
 use weft_units::{Duration, Instant, NodeId, PeerId};
 use weft_wire::er_sig::Rate16;
@@ -84,8 +83,8 @@ impl Engine {
 
     /// Handles a member's message about the map.
     pub(super) fn on_map_message(&mut self, now: Instant, from: PeerId, bytes: &[u8]) {
-        let Some(mapping) = &self.overlay.mapping else { return };
-        if mapping.barred.get(&from).is_some_and(|until| *until > now) {
+        let (Some(mapping), Some(key)) = (&self.overlay.mapping, self.key_of(from)) else { return };
+        if mapping.limits.is_barred(now, &key) {
             return;
         }
         match LinkMapMessage::parse(bytes) {
@@ -104,33 +103,40 @@ impl Engine {
         if author == mapping.own {
             return;
         }
-        let verify = || key.has_signed(OF_CLAIM, claim.covered, claim.signature);
-        match mapping.map.receive((now, unix_ms), author, claim, bytes, verify) {
+        let (map, limits) = (&mut mapping.map, &mut mapping.limits);
+        let mut is_checked = false;
+        let verify = || {
+            is_checked = limits.takes_check(now, from);
+            is_checked && key.has_signed(OF_CLAIM, claim.covered, claim.signature)
+        };
+        match map.receive((now, unix_ms), author, claim, bytes, verify) {
             ClaimReceipt::News => {
                 mapping.on_news(now, from);
                 self.pass_on_map_message(bytes, Some(from));
             }
-            ClaimReceipt::Forged => self.bar(now, from),
-            ClaimReceipt::UnknownAuthor => mapping.owe_digest(from, now + DIGEST_DELAY),
-            ClaimReceipt::Stale | ClaimReceipt::TooOften | ClaimReceipt::OutOfTime => {}
+            ClaimReceipt::Forged if is_checked => self.bar(now, from),
+            // The peer may have more than could be checked.
+            ClaimReceipt::Forged | ClaimReceipt::UnknownAuthor => mapping.owe_digest(from, now + DIGEST_DELAY),
+            ClaimReceipt::Stale | ClaimReceipt::TooOften | ClaimReceipt::OutOfTime | ClaimReceipt::OtherOwner => {}
         }
     }
 
+    /// Returns the key of a peer.
+    fn key_of(&self, peer: PeerId) -> Option<PublicKey> {
+        self.peers.get(usize::from(peer.0)).map(|peer| peer.config.public_key)
+    }
+
     fn bar(&mut self, now: Instant, from: PeerId) {
-        if let Some(mapping) = &mut self.overlay.mapping {
+        if let (Some(key), Some(mapping)) = (self.key_of(from), &mut self.overlay.mapping) {
             mapping.forged += 1;
-            mapping.barred.insert(from, now + BAR_TIME);
+            mapping.limits.bar(now, key);
         }
     }
 
     fn on_map_certificate(&mut self, now: Instant, from: PeerId, bytes: &[u8]) {
         let Ok(certificate) = Certificate::decode(bytes) else { return };
-        let claims = certificate.claims();
-        let (label, key) = (label(&claims.public_key), claims.public_key);
-        let Some(mapping) = &self.overlay.mapping else { return };
-        let known = mapping.map.member(label);
-        let is_full = known.is_none() && mapping.map.members() >= MAX_AUTHORS;
-        if is_full || label == mapping.own || known.is_some_and(|(_, known)| known == bytes) {
+        let key = certificate.claims().public_key;
+        if !self.is_worth_a_check(now, from, &certificate) {
             return;
         }
         let Some(config) = &self.trust.config else { return };
@@ -149,12 +155,28 @@ impl Engine {
         }
     }
 
+    /// True if a certificate would tell the map something if its signature holds, and the peer may have one checked.
+    ///
+    /// All that can be known without the signature is looked at first. A check then yields news, or bars the peer.
+    fn is_worth_a_check(&mut self, now: Instant, from: PeerId, certificate: &Certificate) -> bool {
+        let claims = certificate.claims();
+        let is_early = self.trust.unix_s(now) < claims.not_before_unix_s;
+        if is_early || self.trust.has_lapsed(now, certificate.encoded()) {
+            return false;
+        }
+        let (label, key) = (label(&claims.public_key), &claims.public_key.0);
+        self.overlay.mapping.as_mut().is_some_and(|mapping| {
+            label != mapping.own
+                && mapping.map.would_admit(label, key, claims.not_after_unix_s)
+                && mapping.limits.takes_check(now, from)
+        })
+    }
+
     fn on_digest(&mut self, now: Instant, from: PeerId, digest: &Digest<'_>) {
         let Some(mapping) = &mut self.overlay.mapping else { return };
-        if mapping.answered.get(&from).is_some_and(|at| now - *at < ANSWER_INTERVAL) {
+        if !mapping.limits.takes_digest(now, from) {
             return;
         }
-        mapping.answered.insert(from, now);
         let missing = mapping.map.missing(digest);
         let certificates = missing.certificates.into_iter().filter_map(|certificate| {
             let mut out = [0; MAX_MESSAGE];
@@ -162,7 +184,9 @@ impl Engine {
             Some(out.get(..len)?.to_vec())
         });
         let claims = missing.claims.into_iter().map(<[u8]>::to_vec);
-        let answers: Vec<Vec<u8>> = certificates.chain(claims).take(MAX_ANSWERS).collect();
+        let limits = &mut mapping.limits;
+        let answers = certificates.chain(claims).take(MAX_ANSWERS);
+        let answers: Vec<Vec<u8>> = answers.take_while(|answer| limits.takes_answer(now, from, answer.len())).collect();
         let lacks_here = missing.lacks_here && digest.wants_answer;
         for answer in answers {
             self.send_map_message(from, &answer);
@@ -329,7 +353,8 @@ fn own_link(now: Instant, peer: &Peer) -> Option<ClaimedLink> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::{EngineConfig, OverlayConfig, Policy, TrustConfig};
+    use crate::api::{EngineConfig, OverlayConfig, PeerConfig, Policy, TrustConfig};
+    use crate::overlay::map_limits::BAR_TIME;
     use alloc::format;
     use weft_session::{Cipher, Claims, Identity, RootKey};
 
@@ -343,11 +368,15 @@ mod tests {
     }
 
     fn certificate(root: u8, node: u8) -> Certificate {
+        certificate_until(root, node, NOW_UNIX_S + 10_000)
+    }
+
+    fn certificate_until(root: u8, node: u8, not_after_unix_s: u64) -> Certificate {
         let claims = Claims {
             public_key: identity(node).public_key(),
             name: format!("n{node}"),
             not_before_unix_s: NOW_UNIX_S - 100,
-            not_after_unix_s: NOW_UNIX_S + 10_000,
+            not_after_unix_s,
             may_relay: true,
             prefixes: Vec::new(),
             groups: Vec::new(),
@@ -355,12 +384,24 @@ mod tests {
         RootKey::from_seed([root; 32]).sign(&claims).unwrap()
     }
 
-    /// Returns a member of a network. It knows no other node.
+    fn peer(node: u8) -> PeerConfig {
+        PeerConfig {
+            name: format!("n{node}"),
+            public_key: identity(node).public_key(),
+            preshared_key: None,
+            endpoints: Vec::new(),
+            routes: Vec::new(),
+            prefixes: Vec::new(),
+            policy: Policy::default(),
+        }
+    }
+
+    /// Returns a member of a network. It has peers, and no session.
     fn member() -> Engine {
         let config = EngineConfig {
             identity: identity(0),
             cipher: Cipher::Aes256Gcm,
-            peers: Vec::new(),
+            peers: (50..56).map(peer).collect(),
             vpns: Vec::new(),
             links: Vec::new(),
             accepted_stamps: Vec::new(),
@@ -434,6 +475,70 @@ mod tests {
         assert_eq!(told_rtt(&engine, 2), None);
         engine.on_map_message(NOW + BAR_TIME, LIAR, &claim(2, 2, now_ms, 7_000));
         assert_eq!(told_rtt(&engine, 2), Some(7_000));
+    }
+
+    /// Returns the number of checks of signatures that a peer may still cause.
+    fn checks_left(engine: &mut Engine, peer: PeerId) -> usize {
+        let limits = &mut engine.overlay.mapping.as_mut().unwrap().limits;
+        (0..1_000).filter(|_| limits.takes_check(NOW, peer)).count()
+    }
+
+    #[test]
+    fn certificates_that_can_tell_nothing_are_not_checked() {
+        let mut engine = member();
+        let known = certificate(1, 2);
+        hear_certificate(&mut engine, HONEST, &known);
+        let before = engine.link_map().unwrap().members.len();
+        for _ in 0..100 {
+            hear_certificate(&mut engine, LIAR, &known);
+            hear_certificate(&mut engine, LIAR, &certificate_until(1, 2, NOW_UNIX_S + 9_000));
+            hear_certificate(&mut engine, LIAR, &certificate_until(1, 6, NOW_UNIX_S - 1));
+            // The same without a valid signature.
+            hear_certificate(&mut engine, LIAR, &certificate_until(2, 2, NOW_UNIX_S + 9_000));
+            hear_certificate(&mut engine, LIAR, &certificate_until(2, 6, NOW_UNIX_S - 1));
+        }
+        assert_eq!(checks_left(&mut engine, LIAR), 32, "all of them");
+        let map = engine.link_map().unwrap();
+        assert_eq!((map.members.len(), map.forged_claims), (before, 0));
+    }
+
+    #[test]
+    fn a_peer_has_few_signatures_checked_and_takes_none_of_the_others() {
+        let mut engine = member();
+        for node in 100..200 {
+            hear_certificate(&mut engine, LIAR, &certificate(1, node));
+        }
+        assert_eq!(engine.link_map().unwrap().members.len(), 1 + 32);
+        hear_certificate(&mut engine, HONEST, &certificate(1, 2));
+        assert_eq!(engine.link_map().unwrap().members.len(), 1 + 33);
+        assert_eq!((checks_left(&mut engine, LIAR), checks_left(&mut engine, HONEST)), (0, 31));
+    }
+
+    #[test]
+    fn claims_under_a_key_other_than_the_known_one_bar_nobody() {
+        let mut engine = member();
+        let now_ms = NOW_UNIX_S * 1_000;
+        let known = identity(2).public_key();
+        hear_certificate(&mut engine, HONEST, &certificate(1, 2));
+        // Another key with the same label: honest nodes that know only that one pass its claims on.
+        let mut bytes = claim(2, 2, now_ms, 7_000);
+        let at = bytes.windows(32).position(|window| window == known.0).unwrap();
+        bytes[at + 31] ^= 1;
+        assert_eq!(label(&PublicKey(bytes[at..at + 32].try_into().unwrap())) == label(&known), false);
+        let mapping = engine.overlay.mapping.as_mut().unwrap();
+        let Ok(LinkMapMessage::Claim(other)) = LinkMapMessage::parse(&bytes) else { panic!("a claim") };
+        let receipt = mapping.map.receive((NOW, now_ms), label(&known), &other, &bytes, || panic!("nothing to check"));
+        assert_eq!(receipt, ClaimReceipt::OtherOwner);
+    }
+
+    #[test]
+    fn a_bar_does_not_end_with_the_peer() {
+        let mut engine = member();
+        hear_certificate(&mut engine, HONEST, &certificate(1, 2));
+        engine.on_map_message(NOW, LIAR, &claim(2, 3, NOW_UNIX_S * 1_000, 1_000));
+        engine.overlay.forget_peer(LIAR);
+        engine.on_map_message(NOW, LIAR, &claim(2, 2, NOW_UNIX_S * 1_000, 7_000));
+        assert_eq!(told_rtt(&engine, 2), None);
     }
 
     #[test]
