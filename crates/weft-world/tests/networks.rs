@@ -157,3 +157,52 @@ fn the_same_seed_gives_the_same_bytes_on_any_number_of_threads() {
     assert_eq!(alone, beside);
     std::fs::remove_dir_all(&directory).unwrap();
 }
+
+/// Paper 001 whole: hosts behind OpenVPN, an overlay that finds its routes, proxies.
+mod chart {
+    use super::*;
+    use std::time::Duration;
+    use weft_scenario::VariantRun;
+
+    const CHART: &str = include_str!("../../../scenarios/chart.toml");
+
+    /// Returns a short run of a variant at the point of the grid with this name.
+    fn run_at(point: &str, variant: &str) -> VariantRun {
+        let network = NetworkScenario::parse(CHART, "chart.toml").unwrap();
+        let mut cell = network.cells().into_iter().find(|cell| cell.name == format!("chart {point}")).unwrap();
+        cell.duration = Duration::from_secs(7);
+        cell.warmup = Duration::from_secs(5);
+        cell.flows.iter_mut().for_each(|flow| flow.stop = cell.duration);
+        let variant = cell.variant(variant).unwrap();
+        run(&cell, variant, 1, &Traces::new()).unwrap().run
+    }
+
+    fn mbps(run: &VariantRun) -> f64 {
+        run.goodput_bps / 1e6
+    }
+
+    /// Returns the lengths on a link, in the direction of the data, of the packets that are `inner` bytes long at the hosts.
+    fn on_the_wire(run: &VariantRun, link: &str, inner: u32) -> Vec<u32> {
+        let of = run.links.iter().filter(|of| of.name == link && of.direction == "up");
+        let sizes = of.flat_map(|of| &of.packet_sizes).map(|size| size.bytes);
+        sizes.filter(|bytes| (inner..inner + 200).contains(bytes)).collect()
+    }
+
+    #[test]
+    fn each_encapsulation_is_counted_on_its_link() {
+        let run = run_at("45 segments 10 ms 0 %", "overlay");
+        assert_eq!(on_the_wire(&run, "lan-src", 1_000), [1_052]);
+        assert_eq!(on_the_wire(&run, "lan-dst", 1_000), [1_052]);
+        for link in ["in-a", "wan-a", "a-out"] {
+            eprintln!("{link}: {:?}", on_the_wire(&run, link, 1_000));
+        }
+    }
+
+    #[test]
+    fn tcp_er_and_proxies_carry_what_plain_tcp_cannot() {
+        let point = "724 segments 50 ms 1 %";
+        let [legacy, tcp_er, proxied] = ["legacy", "tcp-er", "proxied"].map(|variant| mbps(&run_at(point, variant)));
+        eprintln!("{legacy:.2} {tcp_er:.2} {proxied:.2}");
+        assert!(tcp_er >= 10.0 * legacy && proxied >= 10.0 * legacy, "{legacy:.2} {tcp_er:.2} {proxied:.2}");
+    }
+}
