@@ -180,13 +180,14 @@ impl WeftPlan<'_> {
         };
         let mut whole = format!(
             "[node]\nkey = {}\nlisten = {PORT}\nstate = {}\ncontrol = {}\nrelay = {}\n\
-             [tun]\nname = \"weft0\"\naddress = [\"{}/16\"]\n[links]\nuse = {}\n[policy]\nschedule = \"{schedule}\"\n",
+             [tun]\nname = \"weft0\"\naddress = [\"{}/16\"]\n[links]\nuse = {}\n[policy]\nschedule = \"{schedule}\"\nsense = {}\n",
             file("key"),
             file("state"),
             file("sock"),
             self.network.overlay.is_relay(node),
             inner_address(node),
             list(ends.iter().map(|end| interface(self.network, end.link))),
+            self.used.senses,
         );
         whole += &openvpn_clients::sections(self.network, node, &[INNER_PREFIX, CLIENT_PREFIX]);
         whole += &self.proxy_sections(node);

@@ -166,4 +166,5 @@ pub(super) struct NetworkVariantFile {
     pub tunnels: Option<Spanned<Vec<Spanned<String>>>>,
     pub schedule: Option<Spanned<OverlaySchedule>>,
     pub discover: Option<Spanned<bool>>,
+    pub sense: Option<Spanned<bool>>,
 }

@@ -42,6 +42,8 @@ pub struct OverlayUse {
     pub schedule: OverlaySchedule,
     /// True if nodes know only the nodes that links lead to, and find all others and the routes to them by themselves.
     pub discovers: bool,
+    /// True if nodes measure paths without data by trains of packets.
+    pub senses: bool,
 }
 
 /// The `schedule` of a variant with an overlay, as in weft's configuration.
@@ -243,6 +245,7 @@ pub(super) fn used(source: &Source<'_>, file: &NetworkVariantFile, overlay: &Ove
         file.tunnels.as_ref().map(Spanned::span),
         file.schedule.as_ref().map(Spanned::span),
         file.discover.as_ref().map(Spanned::span),
+        file.sense.as_ref().map(Spanned::span),
     ];
     if let Some(span) = spans.into_iter().flatten().next().filter(|_| !has_overlay) {
         return Err(source.error(span.start, "use this only in variants with `overlay = true`"));
@@ -262,5 +265,6 @@ pub(super) fn used(source: &Source<'_>, file: &NetworkVariantFile, overlay: &Ove
         tunnels.push(name.get_ref().clone());
     }
     let schedule = file.schedule.as_ref().map_or_else(Default::default, |word| *word.get_ref());
-    Ok(OverlayUse { tunnels, schedule, discovers })
+    let senses = file.sense.as_ref().is_some_and(|sense| *sense.get_ref());
+    Ok(OverlayUse { tunnels, schedule, discovers, senses })
 }

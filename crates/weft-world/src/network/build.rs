@@ -99,7 +99,7 @@ pub fn build(network: &NetworkScenario, variant: &NetworkVariant, seed: u64, tra
     let steering = add_edges(network, variant, &mut simulator, &rng.split(3))?;
     let mut offered = Offered::default();
     offered.clear(&simulator);
-    if engines.is_some() {
+    if !network.overlay.nodes.is_empty() {
         links.iter().flatten().for_each(|link| simulator.link_mut(*link).watch_sizes());
     }
     Ok(Built { simulator, flows, links, loops: loops(network), steering, offered, rates })

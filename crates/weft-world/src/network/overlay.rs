@@ -147,7 +147,7 @@ impl<'a> OverlayEngines<'a> {
             OverlaySchedule::WeightedRoundRobin => Schedule::WeightedRoundRobin,
             OverlaySchedule::Redundant => Schedule::Redundant,
         };
-        Policy { schedule, ..Policy::default() }
+        Policy { schedule, sense: self.used.senses, ..Policy::default() }
     }
 
     /// Returns a link as the node at one of its ends sees it.

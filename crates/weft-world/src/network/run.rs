@@ -17,7 +17,7 @@ use weft_units::{Duration, Instant, Rate};
 
 /// Time that nodes with weft have before a run to find each other and their routes.
 ///
-/// Tuned: six nodes of which the ends share no link have two routes in use after 11 s.
+/// Tuned: the time that the experiments of [`crate::found_routes`] give their members.
 const SETTLING: Duration = Duration::from_secs(20);
 
 /// The figures of one run.

@@ -40,7 +40,12 @@ fn run(context: &Context) -> Vec<Check> {
     let mut checks = prove(
         context,
         &[
-            claim("networks with clients, grids and found routes are read", "weft-scenario", &["--test", "overlay"], ""),
+            claim(
+                "networks with clients, grids and found routes are read",
+                "weft-scenario",
+                &["--test", "overlay"],
+                "",
+            ),
             claim("each encapsulation is counted on its link", "weft-world", &["--test", "networks"], "chart::"),
         ],
     );

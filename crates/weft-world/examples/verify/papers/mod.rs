@@ -7,4 +7,5 @@ mod rows;
 use crate::topic::{Part, Topic};
 
 /// The topic `papers` with its parts.
-pub const TOPIC: Topic = Topic { name: "papers", parts: &[Part { name: "routes", run: routes::run }, rows::ROWS, chart::CHART] };
+pub const TOPIC: Topic =
+    Topic { name: "papers", parts: &[Part { name: "routes", run: routes::run }, rows::ROWS, chart::CHART] };
