@@ -28,7 +28,7 @@ pub fn grid_table(scenario: &Scenario, cells: &[RunResult]) -> String {
 pub fn network_grid_table(name: &str, cells: &[RunResult]) -> String {
     let mut text = table_of(name, "Mbit/s", cells, |_, variant| format!("{:.2}", variant.goodput_bps / 1e6));
     let Some(first) = cells.first().filter(|cell| has_sizes(cell)) else { return text };
-    let mut table = ReportTable::with_head(["", "link", "packets of the most frequent lengths"].into_iter());
+    let mut table = ReportTable::with_head(["", "link", "packets of the most frequent lengths"]);
     for variant in &first.variants {
         for link in variant.links.iter().filter(|link| !link.packet_sizes.is_empty()) {
             let size = |size: &PacketSizeCount| format!("{} × {} B", size.packets, size.bytes);
