@@ -88,6 +88,7 @@ impl LinksReport {
                 queue_packets_mean: Some(mean),
                 queue_packets_p95: Some(p95),
                 queue_packets_max: Some(max),
+                packet_sizes: stats.packet_sizes.into_iter().filter(|size| size.packets > 0).collect(),
             }
         })
         .collect()

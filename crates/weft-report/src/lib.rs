@@ -19,7 +19,7 @@ mod sweep_file;
 mod table;
 
 pub use charts::{Chart, Curve, charts_picture};
-pub use grid::grid_table;
+pub use grid::{grid_table, network_grid_table};
 pub use heat_map::{HeatMap, heat_maps_picture};
 pub use parity::{ParityRow, parity, parity_table};
 pub use run_picture::run_picture;

@@ -52,9 +52,9 @@ impl Scenario {
 }
 
 /// Replaces the cells by every combination of a cell with a value.
-fn each<T>(cells: &mut Vec<Scenario>, values: &[T], change: impl Fn(&mut Scenario, &T)) {
+pub(crate) fn each<C: Clone, T>(cells: &mut Vec<C>, values: &[T], change: impl Fn(&mut C, &T)) {
     if !values.is_empty() {
-        let at = |cell: &Scenario, value| {
+        let at = |cell: &C, value| {
             let mut cell = cell.clone();
             change(&mut cell, value);
             cell

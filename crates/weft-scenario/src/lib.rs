@@ -50,15 +50,15 @@ pub use link::{Capacity, DirectionSpec, Directions, Link, PACKET_BYTES, PAYLOAD_
 pub use load_traces::Traces;
 pub use network::{
     AccumulationBy, CongestionControl, ControlLaw, CostMetric, DelayedAck, DupThresh, ExplicitPath, Forwarding,
-    GrantLaw, HashKey, IngressChange, IngressSpec, LinkEnd, Markers, NetworkEdge, NetworkFlow, NetworkScenario,
-    NetworkVariant, NetworkVpn, OverlayNode, OverlaySchedule, OverlaySpec, OverlayUse, RouteSet, Routing,
-    SignallingSpec, Steering, SubPath, TcpChange, TcpRecovery, TcpSpec, Traffic, TunnelSpec, Underlay, VpnService,
-    WeightBy,
+    GrantLaw, HashKey, IngressChange, IngressSpec, LinkEnd, Markers, NetworkEdge, NetworkFlow, NetworkGrid,
+    NetworkScenario, NetworkVariant, NetworkVpn, OverlayClient, OverlayNode, OverlaySchedule, OverlaySpec, OverlayUse,
+    RouteSet, Routing, SignallingSpec, Steering, SubPath, TcpChange, TcpRecovery, TcpSpec, Traffic, TunnelSpec,
+    Underlay, VpnService, WeightBy,
 };
 pub use queue::{Discipline, RandomEarly};
 pub use result::{
-    EventResult, EventSummary, FlowResult, LinkResult, Prediction, RunResult, SCHEMA, Skipped, VariantResult,
-    VariantRun, VpnResult,
+    EventResult, EventSummary, FlowResult, LinkResult, PacketSizeCount, Prediction, RunResult, SCHEMA, Skipped,
+    VariantResult, VariantRun, VpnResult,
 };
 pub use scenario::Scenario;
 pub use series::{RunSeries, Series, write_csv};

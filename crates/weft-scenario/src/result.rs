@@ -195,6 +195,18 @@ pub struct LinkResult {
     pub queue_packets_max: Option<f64>,
     /// Sent bytes divided by the bytes that the link could have carried.
     pub utilisation: f64,
+    /// Lengths of the large packets that were sent on the link, the most frequent first, in a network.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub packet_sizes: Vec<PacketSizeCount>,
+}
+
+/// A length of packets on a link.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct PacketSizeCount {
+    /// Length with the IP header, in bytes.
+    pub bytes: u32,
+    /// Number of packets of this length.
+    pub packets: u64,
 }
 
 /// The result of one loop: the traffic of a VPN from one edge to another.
@@ -350,9 +362,23 @@ fn median_links(runs: &[VariantRun]) -> Vec<LinkResult> {
             queue_packets_p95: some(|l| l.queue_packets_p95),
             queue_packets_max: some(|l| l.queue_packets_max),
             utilisation: middle(|l| l.utilisation),
+            packet_sizes: sum_sizes(same.iter().flat_map(|l| &l.packet_sizes)),
         }
     };
     first.links.iter().map(one).collect()
+}
+
+/// Returns the counts of all runs together, the most frequent length first.
+fn sum_sizes<'a>(counts: impl Iterator<Item = &'a PacketSizeCount>) -> Vec<PacketSizeCount> {
+    let mut sums: Vec<PacketSizeCount> = Vec::new();
+    for count in counts {
+        match sums.iter_mut().find(|sum| sum.bytes == count.bytes) {
+            Some(sum) => sum.packets += count.packets,
+            None => sums.push(*count),
+        }
+    }
+    sums.sort_by_key(|sum| std::cmp::Reverse(sum.packets));
+    sums
 }
 
 fn median_vpns(runs: &[VariantRun]) -> Vec<VpnResult> {

@@ -157,3 +157,55 @@ fn the_same_seed_gives_the_same_bytes_on_any_number_of_threads() {
     assert_eq!(alone, beside);
     std::fs::remove_dir_all(&directory).unwrap();
 }
+
+/// Paper 001 whole: hosts behind OpenVPN, an overlay that finds its routes, proxies.
+mod chart {
+    use super::*;
+    use std::time::Duration;
+    use weft_scenario::VariantRun;
+
+    const CHART: &str = include_str!("../../../scenarios/chart.toml");
+
+    /// Returns a short run of a variant at the point of the grid with this name.
+    fn run_at(point: &str, variant: &str) -> VariantRun {
+        let network = NetworkScenario::parse(CHART, "chart.toml").unwrap();
+        let mut cell = network.cells().into_iter().find(|cell| cell.name == format!("chart {point}")).unwrap();
+        cell.duration = Duration::from_secs(6);
+        cell.warmup = Duration::from_secs(4);
+        cell.flows.iter_mut().for_each(|flow| flow.stop = cell.duration);
+        let variant = cell.variant(variant).unwrap();
+        run(&cell, variant, 1, &Traces::new()).unwrap().run
+    }
+
+    fn mbps(run: &VariantRun) -> f64 {
+        run.goodput_bps / 1e6
+    }
+
+    /// Returns the lengths on a link, in the direction of the data, of the packets that are `inner` bytes long at the hosts.
+    fn on_the_wire(run: &VariantRun, link: &str, inner: u32) -> Vec<u32> {
+        let of = run.links.iter().filter(|of| of.name == link && of.direction == "up");
+        let sizes = of.flat_map(|of| &of.packet_sizes).map(|size| size.bytes);
+        sizes.filter(|bytes| (inner..inner + 200).contains(bytes)).collect()
+    }
+
+    #[test]
+    fn tcp_er_and_proxies_carry_what_plain_tcp_cannot_and_each_encapsulation_is_counted() {
+        let point = "724 segments 50 ms 1 %";
+        let runs = ["legacy", "tcp-er", "proxied"].map(|variant| run_at(point, variant));
+        let [legacy, tcp_er, proxied] = runs.each_ref().map(mbps);
+        assert!(tcp_er >= 10.0 * legacy && proxied >= 10.0 * legacy, "{legacy:.2} {tcp_er:.2} {proxied:.2}");
+        let [plain, tunnelled, proxied] = runs;
+        for link in ["lan-src", "wan-a", "lan-dst"] {
+            assert_eq!(on_the_wire(&plain, link, 1_000), [1_000], "{link}");
+        }
+        for run in [tunnelled, proxied] {
+            assert_eq!(on_the_wire(&run, "lan-src", 1_000), [1_052]);
+            assert_eq!(on_the_wire(&run, "lan-dst", 1_000), [1_052]);
+            // weft adds at most 96 bytes over relays, and some of its numbers have variable lengths.
+            let over_relays = ["in-a", "wan-a", "a-out", "wan-b"].map(|link| on_the_wire(&run, link, 1_000));
+            let all: Vec<u32> = over_relays.concat();
+            assert!(over_relays.iter().any(|sizes| !sizes.is_empty()), "{over_relays:?}");
+            assert!(all.iter().all(|bytes| (1_060..=1_096).contains(bytes)), "{over_relays:?}");
+        }
+    }
+}

@@ -243,6 +243,8 @@ pub struct MemberSnapshot {
 pub struct PayloadRate<'a> {
     /// The peer's key.
     pub public_key: &'a PublicKey,
+    /// Prefixes behind the peer, from the configuration or from its certificate.
+    pub prefixes: &'a [Prefix],
     /// Total payload rate of the paths that carry bulk, without weft's headers. `None` if no path carries bulk.
     pub rate: Option<Rate>,
 }

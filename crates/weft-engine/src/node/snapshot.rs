@@ -2,7 +2,8 @@
 
 use super::Engine;
 use crate::api::{
-    AccessTotals, MemberSnapshot, PathSnapshot, PayloadRate, PeerSnapshot, ReachSnapshot, Snapshot, VpnSnapshot,
+    AccessTotals, MemberSnapshot, PathSnapshot, PayloadRate, PeerConfig, PeerSnapshot, ReachSnapshot, Snapshot,
+    VpnSnapshot,
 };
 use crate::peer::{FLOWS_SHOWN, Peer};
 use crate::vpn::Vpn;
@@ -113,9 +114,10 @@ impl Engine {
     /// It is the paths' estimated capacity. For short times it is higher. Without the occasional surplus, a growth of
     /// the capacity would never be discovered. The call copies nothing.
     pub fn payload_rates(&self, now: Instant) -> impl Iterator<Item = PayloadRate<'_>> {
-        self.peers
-            .iter()
-            .map(move |peer| PayloadRate { public_key: &peer.config.public_key, rate: peer.payload_rate(now) })
+        self.peers.iter().map(move |peer| {
+            let PeerConfig { public_key, prefixes, .. } = &peer.config;
+            PayloadRate { public_key, prefixes, rate: peer.payload_rate(now) }
+        })
     }
 }
 

@@ -1,6 +1,6 @@
 //! `weft-lab run` and `weft-lab failover`: runs scenarios, sweeps and link cuts on this machine's kernel.
 
-use super::sim::save_network;
+use super::sim::{network_text, save_network};
 use crate::cli::{FailoverArguments, ScenarioOptions};
 use std::io::IsTerminal as _;
 use std::path::Path;
@@ -22,11 +22,15 @@ pub fn run(file: &Path, options: &ScenarioOptions) -> Result<Outcome, Failure> {
             }
         }
         AnyScenario::Network(network) => {
-            let NetworkRuns { result, series } = weft_lab::run_network(&network, &options_of_run).map_err(failed)?;
-            if let Some(out) = &options.out {
-                save_network(out, &network, &result, &series)?;
+            let mut results = Vec::new();
+            for cell in network.cells() {
+                let NetworkRuns { result, series } = weft_lab::run_network(&cell, &options_of_run).map_err(failed)?;
+                if let Some(out) = &options.out {
+                    save_network(out, &cell, &result, &series)?;
+                }
+                results.push(result);
             }
-            print!("{}", if options.json { json(&result)? } else { weft_report::run_table(&result) });
+            print!("{}", network_text(&network, &results, options.json)?);
         }
     }
     Ok(Outcome::Well)

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
 use weft_config::outcome::{Failure, Outcome, json};
-use weft_report::{Chart, charts_picture, grid_table, run_table};
+use weft_report::{Chart, charts_picture, grid_table, network_grid_table, run_table};
 use weft_scenario::{AnyScenario, NetworkScenario, RunResult, Scenario, Series, Variant};
 use weft_world::Observers;
 use weft_world::network::run_all;
@@ -27,11 +27,22 @@ pub fn run(file: &Path, options: &SimOptions) -> Result<Outcome, Failure> {
             }
         }
         AnyScenario::Network(network) => {
-            let result = run_network(&network, options)?;
-            print!("{}", if options.run.json { json(&result)? } else { run_table(&result) });
+            let results =
+                network.cells().iter().map(|cell| run_network(cell, options)).collect::<Result<Vec<_>, _>>()?;
+            print!("{}", network_text(&network, &results, options.run.json)?);
         }
     }
     Ok(Outcome::Well)
+}
+
+/// Returns the results of a network at each point of its grid as text.
+pub(super) fn network_text(network: &NetworkScenario, results: &[RunResult], as_json: bool) -> Result<String, Failure> {
+    Ok(match results {
+        [result] if as_json => json(result)?,
+        results if as_json => json(&results)?,
+        [result] => run_table(result),
+        results => network_grid_table(&network.name, results),
+    })
 }
 
 /// Runs a scenario of two nodes at each point of its grid, and returns the results as text.

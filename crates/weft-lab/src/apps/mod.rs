@@ -9,7 +9,7 @@ mod ping;
 pub(crate) mod probe;
 mod transfer;
 
-pub(crate) use transfer::set_congestion;
+pub(crate) use transfer::{set_congestion, set_pacing, set_receive_buffer};
 
 use crate::LabError;
 use crate::lane::LabLane;

@@ -13,6 +13,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 use weft_scenario::{Flow, FlowDirection, FlowResult, Series};
+use weft_units::Rate;
 
 const CHUNK: usize = 64 * 1024;
 /// Longest time that an end waits for a byte.
@@ -95,7 +96,7 @@ fn send(flow: &Flow, to: Ipv4Addr, port: u16) -> io::Result<Instant> {
     stream.set_write_timeout(Some(IO_TIMEOUT))?;
     set_congestion(&stream, &flow.congestion)?;
     if let Some(pacing) = flow.pacing {
-        set_option(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &(pacing.bps() / 8).to_ne_bytes())?;
+        set_pacing(&stream, pacing)?;
     }
     let began = Instant::now();
     connect(&stream, SocketAddrV4::new(to, port))?;
@@ -123,6 +124,19 @@ fn connect(stream: &TcpStream, to: SocketAddrV4) -> io::Result<()> {
 /// Selects the kernel's congestion control with this name for a socket.
 pub(crate) fn set_congestion(stream: &TcpStream, name: &str) -> io::Result<()> {
     set_option(stream.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_CONGESTION, name.as_bytes())
+}
+
+/// Sets the rate at which a socket paces, in IP bytes.
+pub(crate) fn set_pacing(stream: &TcpStream, rate: Rate) -> io::Result<()> {
+    set_option(stream.as_raw_fd(), libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &(rate.bps() / 8).to_ne_bytes())
+}
+
+/// Sets the receive window of the connections that a socket accepts, as `iperf3 -w` does.
+///
+/// The kernel doubles the value to account for its own overhead, so the window is about `bytes`.
+pub(crate) fn set_receive_buffer(listener: &TcpListener, bytes: u32) -> io::Result<()> {
+    let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
+    set_option(listener.as_raw_fd(), libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &bytes.to_ne_bytes())
 }
 
 fn set_option(socket: RawFd, level: i32, name: i32, value: &[u8]) -> io::Result<()> {

@@ -10,7 +10,7 @@ use super::stats::{DirectionStats, TimeHistogram};
 use std::collections::VecDeque;
 use weft_scenario::channel::LinkCapacity;
 use weft_scenario::jitter::Wander;
-use weft_scenario::measure::Lengths;
+use weft_scenario::measure::{Lengths, PacketSizes};
 use weft_scenario::trace::{OPPORTUNITY_BYTES, RunningTrace};
 use weft_units::{Instant, Rate, Rng};
 
@@ -53,6 +53,7 @@ pub(super) struct DirectionPipe<T> {
     stats: DirectionStats,
     queue_delay: TimeHistogram,
     queue_packets: Lengths,
+    packet_sizes: PacketSizes,
     /// Time until which `capacity_bytes` is counted.
     counted_until: Instant,
 }
@@ -64,6 +65,7 @@ macro_rules! counts {
             stats: &mut $pipe.stats,
             queue_delay: &mut $pipe.queue_delay,
             queue_packets: &mut $pipe.queue_packets,
+            packet_sizes: &mut $pipe.packet_sizes,
             spent: &mut $pipe.spent,
         }
     };
@@ -88,6 +90,7 @@ impl<T: Classified> DirectionPipe<T> {
             stats: DirectionStats::default(),
             queue_delay: TimeHistogram::new(),
             queue_packets: Lengths::default(),
+            packet_sizes: PacketSizes::default(),
             counted_until: now,
         };
         pipe.start_transmission(now);
@@ -239,6 +242,7 @@ impl<T: Classified> DirectionPipe<T> {
         self.queued_bytes -= bytes;
         self.head_sent = 0;
         self.stats.transmitted_bytes += bytes;
+        self.packet_sizes.record(bytes as u32);
         self.queue_delay.record(at - offered);
         let lost = self.loss.chance(self.spec.loss);
         let jitter = if self.spec.reorder { self.jitter.independent() } else { self.jitter.at(at) };
@@ -315,6 +319,7 @@ impl<T: Classified> DirectionPipe<T> {
         self.note_limits();
         self.queue_delay.clear();
         self.queue_packets.clear();
+        self.packet_sizes.clear();
         self.counted_until = now;
     }
 
@@ -323,7 +328,7 @@ impl<T: Classified> DirectionPipe<T> {
         self.serve(now);
         self.count_capacity(now);
         let (queue_delay, queue_packets) = (self.queue_delay.quantiles(), self.queue_packets.summary());
-        DirectionStats { queue_delay, queue_packets, ..self.stats }
+        DirectionStats { queue_delay, queue_packets, packet_sizes: self.packet_sizes.most_frequent(), ..self.stats }
     }
 
     fn note_limits(&mut self) {

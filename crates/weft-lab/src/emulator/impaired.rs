@@ -7,7 +7,7 @@ use super::stats::{DirectionStats, TimeHistogram};
 use weft_scenario::channel::{
     About, Channel, ChannelEvent, DeliveredPacket, Impaired, LinkCapacity, LossCause, Plain, QueueSpec,
 };
-use weft_scenario::measure::Lengths;
+use weft_scenario::measure::{Lengths, PacketSizes};
 use weft_units::{FlowId, Instant, Rate, Rng};
 
 /// Rate at which an unlimited direction transmits, so that the channel model can impair it.
@@ -28,6 +28,7 @@ pub(super) struct DirectionCounts<'a, T> {
     pub stats: &'a mut DirectionStats,
     pub queue_delay: &'a mut TimeHistogram,
     pub queue_packets: &'a mut Lengths,
+    pub packet_sizes: &'a mut PacketSizes,
     pub spent: &'a mut Vec<T>,
 }
 
@@ -38,6 +39,7 @@ impl<T> DirectionCounts<'_, T> {
                 self.stats.transmitted_bytes += u64::from(sent.bytes);
                 self.queue_delay.record(sent.waited);
                 self.queue_packets.record(sent.in_queue);
+                self.packet_sizes.record(sent.bytes);
             }
             ChannelEvent::Gone(packet, cause) => {
                 match cause {

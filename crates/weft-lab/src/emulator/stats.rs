@@ -1,7 +1,8 @@
 //! Statistics of links: counters, and distributions of times.
 
 use hdrhistogram::Histogram;
-use weft_scenario::measure::LengthSummary;
+use weft_scenario::PacketSizeCount;
+use weft_scenario::measure::{KEPT_SIZES, LengthSummary};
 use weft_units::Duration;
 
 /// A distribution of times, exact to 1 %.
@@ -50,6 +51,8 @@ pub struct DirectionStats {
     pub queue_delay: Quantiles,
     /// Number of packets in the queue when a packet left it.
     pub queue_packets: LengthSummary,
+    /// The most frequent lengths of large packets that used capacity. Entries without packets end the list.
+    pub packet_sizes: [PacketSizeCount; KEPT_SIZES],
 }
 
 impl DirectionStats {

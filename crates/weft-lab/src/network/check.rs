@@ -2,6 +2,7 @@
 
 use crate::LabError;
 use weft_scenario::{CongestionControl, NetworkScenario, NetworkVariant, RouteSet, TcpSpec, Traffic, VpnService};
+use weft_units::Rate;
 
 /// Refuses a network if the lab would run something other than the scenario describes.
 pub(super) fn check(network: &NetworkScenario, variants: &[&NetworkVariant]) -> Result<(), LabError> {
@@ -21,22 +22,52 @@ pub(super) fn check(network: &NetworkScenario, variants: &[&NetworkVariant]) -> 
         if variant.routing.routes != RouteSet::Shortest {
             return refuse(format!("variant `{name}` has routes other than the shortest"));
         }
-        if variant.proxy.is_some() {
-            return refuse(format!("variant `{name}` has proxies"));
-        }
+        check_proxies(network, variant).or_else(refuse)?;
         for flow in network.flows.iter().filter(|flow| flow.traffic.is_tcp()) {
             let tcp = variant.tcp_of(flow);
-            if (TcpSpec { congestion: CongestionControl::Cubic, ..tcp }) != TcpSpec::default() {
-                let what = "sets TCP options that the kernel lacks; only `congestion` may be set";
+            if !is_of_kernel(&tcp) {
+                let what = "sets TCP options that the kernel lacks; only `congestion`, `explicit-rate` and `window` may be set";
                 return refuse(format!("flow `{}` of variant `{name}` {what}", flow.name));
             }
-            if congestion(&tcp).is_none() {
+            if congestion(&tcp).is_none() || (is_explicit(&tcp) && tcp.explicit_rate == Rate::ZERO) {
                 return refuse(format!(
                     "flow `{}` of variant `{name}` has a congestion control that the kernel lacks",
                     flow.name
                 ));
             }
         }
+    }
+    Ok(())
+}
+
+/// True if a kernel's socket can have these settings.
+fn is_of_kernel(tcp: &TcpSpec) -> bool {
+    let TcpSpec { congestion, explicit_rate, window_segments, .. } = *tcp;
+    TcpSpec { congestion, explicit_rate, window_segments, ..TcpSpec::default() } == *tcp
+}
+
+fn is_explicit(tcp: &TcpSpec) -> bool {
+    tcp.congestion == CongestionControl::ExplicitRate
+}
+
+/// Checks that the daemons' proxies do what the variant asks for. Otherwise returns what the lab lacks.
+fn check_proxies(network: &NetworkScenario, variant: &NetworkVariant) -> Result<(), String> {
+    let name = &variant.name;
+    let mut proxied = network.flows.iter().filter_map(|flow| variant.proxy_tcp_of(flow));
+    let Some((_, first)) = proxied.next() else { return Ok(()) };
+    if variant.overlay.is_none() {
+        return Err(format!("variant `{name}` has proxies without an overlay"));
+    }
+    if std::iter::once(first).chain(proxied.map(|(_, tcp)| tcp)).any(|tcp| tcp.congestion != first.congestion) {
+        return Err(format!("variant `{name}` has proxies with several kinds of congestion control"));
+    }
+    if congestion(&first).is_none()
+        || !is_of_kernel(&first)
+        || (is_explicit(&first) && first.explicit_rate > Rate::ZERO)
+    {
+        return Err(format!(
+            "the proxies of variant `{name}` set more than `congestion` and `window`, or a rate, which they take from the paths"
+        ));
     }
     Ok(())
 }
@@ -48,6 +79,6 @@ pub(super) fn congestion(tcp: &TcpSpec) -> Option<&'static str> {
         CongestionControl::Cubic => Some("cubic"),
         CongestionControl::Bic => Some("bic"),
         CongestionControl::Bbr => Some("bbr"),
-        CongestionControl::ExplicitRate => None,
+        CongestionControl::ExplicitRate => Some(weft_tcp_er::congestion::NAME),
     }
 }

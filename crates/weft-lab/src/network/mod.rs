@@ -3,9 +3,12 @@
 //! Each node of the scenario becomes a namespace and each link an emulated link. Packets follow static
 //! routes, or nodes run a daemon if the variant has an overlay. `run` plays all variants, `play` one of them.
 
+mod certificates;
 mod check;
 mod datagrams;
+mod explicit_rate;
 mod ground;
+mod openvpn_clients;
 mod overlay_daemons;
 mod play;
 mod routes;

@@ -1,51 +1,90 @@
 //! Runs a daemon on each node of the overlay.
 
+use super::certificates::CertificateSigner;
+use super::check::congestion;
 use super::ground::Ground;
+use super::openvpn_clients::{self, CLIENT_PREFIX};
+use super::play::flow_port;
 use super::routes::{address_in, interface};
-use crate::LabError;
 use crate::variants::{Daemon, WeftControl, keygen, wait_until};
+use crate::{LabError, interrupt};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::fs;
 use std::net::Ipv4Addr;
 use std::path::Path;
+use std::time::{Duration, Instant};
 use toml::Value;
-use weft_scenario::{NetworkScenario, OverlaySchedule, OverlayUse, Underlay};
+use weft_scenario::{LinkEnd, NetworkScenario, NetworkVariant, OverlaySchedule, OverlayUse, Underlay};
 
 const PORT: u16 = 51_900;
 /// First two bytes of the addresses within the tunnels, 10.99.0.0/16.
 const INNER: [u8; 2] = [10, 99];
+/// Prefix of the addresses within the tunnels.
+const INNER_PREFIX: &str = "10.99.0.0/16";
+/// Time for which the number of usable routes must stay the same before the run begins.
+///
+/// Tuned: routes that a node finds come into use within 2 s of each other.
+const STEADY: Duration = Duration::from_secs(3);
+/// Longest wait for a steady number of routes.
+const STEADY_AT_MOST: Duration = Duration::from_secs(30);
+/// Interval between two looks at the routes.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// Returns a node's address within the tunnels.
-pub(super) fn inner_address(node: usize) -> Ipv4Addr {
+fn inner_address(node: usize) -> Ipv4Addr {
     address_in(INNER, node)
 }
 
 /// The inputs of all configurations.
 struct WeftPlan<'a> {
     network: &'a NetworkScenario,
+    variant: &'a NetworkVariant,
     used: &'a OverlayUse,
     underlay: Underlay<'a>,
     ground: &'a Ground,
     /// Public keys, by node. Nodes without weft have an empty one.
     keys: Vec<String>,
+    /// The public root key, if nodes find each other by certificates.
+    root: Option<String>,
 }
 
-/// Starts the daemons, and waits until the two ends of each flow reach each other.
+/// The programs of an overlay, and the addresses of the clients with the indices of their nodes.
+pub(super) struct RunningOverlay {
+    clients: Vec<(usize, Ipv4Addr)>,
+    _daemons: Vec<Daemon>,
+}
+
+impl RunningOverlay {
+    /// Returns the address at which a node is reached through the overlay.
+    pub fn address(&self, node: usize) -> Ipv4Addr {
+        let client = self.clients.iter().find(|(client, _)| *client == node);
+        client.map_or_else(|| inner_address(node), |(_, address)| *address)
+    }
+}
+
+/// Starts the daemons and the clients, and waits until the two ends of each flow reach each other.
 pub(super) fn start(
     network: &NetworkScenario,
+    variant: &NetworkVariant,
     used: &OverlayUse,
     ground: &Ground,
     binary: &Path,
-) -> Result<Vec<Daemon>, LabError> {
+) -> Result<RunningOverlay, LabError> {
     let key = |(node, name): (usize, &String)| match network.overlay.has(node) {
         true => keygen(binary, &ground.file(&format!("{name}.key"))),
         false => Ok(String::new()),
     };
     let keys = network.nodes.iter().enumerate().map(key).collect::<Result<Vec<String>, LabError>>()?;
-    let plan = WeftPlan { network, used, underlay: Underlay::new(network), ground, keys };
+    let signer = used.discovers.then(|| CertificateSigner::new(binary, ground.file("ca"))).transpose()?;
+    let root = signer.as_ref().map(|signer| signer.root.clone());
+    let plan = WeftPlan { network, variant, used, underlay: Underlay::new(network), ground, keys, root };
     let mut daemons = Vec::new();
     for (number, node) in ground.nodes.iter().enumerate().filter(|(number, _)| network.overlay.has(*number)) {
+        if let Some(signer) = &signer {
+            let (key, relays) = (plan.keys.get(number).map_or("", String::as_str), network.overlay.is_relay(number));
+            signer.sign(node.name(), key, &plan.prefixes(number), relays, &ground.file(&format!("{node}.cert")))?;
+        }
         let file = ground.file(&format!("{node}.toml"));
         fs::create_dir_all(ground.file(&format!("{node}.state")))?;
         fs::write(&file, plan.configuration(number))?;
@@ -53,13 +92,15 @@ pub(super) fn start(
         command.args(["up", "-c"]).arg(file);
         daemons.push(Daemon::start("weft", node, command, ground.file(&format!("{node}.log")))?);
     }
-    let pairs: BTreeSet<[usize; 2]> =
-        network.flows.iter().map(|flow| [flow.from.min(flow.to), flow.from.max(flow.to)]).collect();
-    let mut waiting: Vec<[usize; 2]> = pairs.into_iter().collect();
-    while let Some(pair) = waiting.pop() {
-        wait_until(&mut daemons, || plan.meet(pair))?;
+    let pairs = plan.pairs();
+    for pair in &pairs {
+        wait_until(&mut daemons, || plan.meet(*pair))?;
     }
-    Ok(daemons)
+    if used.discovers {
+        plan.wait_for_routes(&pairs)?;
+    }
+    let clients = openvpn_clients::start(network, ground, binary, &mut daemons)?;
+    Ok(RunningOverlay { clients, _daemons: daemons })
 }
 
 impl WeftPlan<'_> {
@@ -67,12 +108,52 @@ impl WeftPlan<'_> {
         self.network.nodes.get(node).map_or("", String::as_str)
     }
 
+    /// Returns the pairs of nodes between which flows cross the overlay.
+    fn pairs(&self) -> BTreeSet<[usize; 2]> {
+        let entry = |node: usize| self.network.overlay.entry_of(node).unwrap_or(node);
+        let pair = |flow: &weft_scenario::NetworkFlow| {
+            let [from, to] = [flow.from, flow.to].map(entry);
+            [from.min(to), from.max(to)]
+        };
+        self.network.flows.iter().map(pair).collect()
+    }
+
     /// True if two nodes have a usable path for each route between them, and at least one path.
     fn meet(&self, [a, b]: [usize; 2]) -> bool {
+        let routes = self.routes(a, b).len().max(self.routes(b, a).len());
+        self.usable_paths([a, b]) >= routes.max(1)
+    }
+
+    fn usable_paths(&self, [a, b]: [usize; 2]) -> usize {
         let control = WeftControl::at(self.ground.file(&format!("{}.sock", self.name(a))));
         let paths = control.paths_to(self.name(b)).unwrap_or_default();
-        let routes = self.routes(a, b).len().max(self.routes(b, a).len());
-        paths.iter().filter(|path| path.state == "good" || path.state == "degraded").count() >= routes.max(1)
+        paths.iter().filter(|path| path.state == "good" || path.state == "degraded").count()
+    }
+
+    /// Waits until the nodes of each pair find no more routes to each other.
+    fn wait_for_routes(&self, pairs: &BTreeSet<[usize; 2]>) -> Result<(), LabError> {
+        let counts = || pairs.iter().map(|pair| self.usable_paths(*pair)).collect::<Vec<usize>>();
+        let (began, mut since, mut before) = (Instant::now(), Instant::now(), counts());
+        while since.elapsed() < STEADY && began.elapsed() < STEADY_AT_MOST {
+            interrupt::sleep_until(Instant::now() + LOOK_EVERY)?;
+            let now = counts();
+            if now != before {
+                (since, before) = (Instant::now(), now);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the prefixes behind a node: its own address, and its clients.
+    fn prefixes(&self, node: usize) -> Vec<String> {
+        let own = format!("{}/32", inner_address(node));
+        std::iter::once(own).chain(openvpn_clients::pool(self.network, node)).collect()
+    }
+
+    /// Returns the addresses at which a node calls another, in a configuration's syntax.
+    fn endpoints(&self, node: usize, peer: usize) -> BTreeSet<Ipv4Addr> {
+        let reached = self.underlay.tunnel_ends_at(node).flat_map(|end| self.underlay.reached_by(end));
+        reached.filter(|(_, there)| *there == peer).map(|(address, _)| address).collect()
     }
 
     /// Returns a node's routes over relays to another node, in a configuration's syntax.
@@ -90,40 +171,76 @@ impl WeftPlan<'_> {
     fn configuration(&self, node: usize) -> String {
         let name = self.name(node);
         let file = |ending: &str| text(&self.ground.file(&format!("{name}.{ending}")).to_string_lossy());
-        let ends = self.underlay.ends_at(node);
+        let ends: Vec<LinkEnd> = self.underlay.tunnel_ends_at(node).collect();
         let schedule = match self.used.schedule {
             OverlaySchedule::EarliestDelivery => "earliest-delivery",
             OverlaySchedule::FlowHash => "flow-hash",
             OverlaySchedule::WeightedRoundRobin => "weighted-round-robin",
+            OverlaySchedule::Redundant => "redundant",
         };
         let mut whole = format!(
             "[node]\nkey = {}\nlisten = {PORT}\nstate = {}\ncontrol = {}\nrelay = {}\n\
-             [tun]\nname = \"weft0\"\naddress = [\"{}/16\"]\n[links]\nuse = {}\n[policy]\nschedule = \"{schedule}\"\n",
+             [tun]\nname = \"weft0\"\naddress = [\"{}/16\"]\n[links]\nuse = {}\n[policy]\nschedule = \"{schedule}\"\nsense = {}\n",
             file("key"),
             file("state"),
             file("sock"),
             self.network.overlay.is_relay(node),
             inner_address(node),
             list(ends.iter().map(|end| interface(self.network, end.link))),
+            self.used.senses,
         );
-        for peer in self.underlay.peers(node) {
-            let reached = ends.iter().flat_map(|end| self.underlay.reached_by(*end));
-            let addresses: BTreeSet<Ipv4Addr> =
-                reached.filter(|(_, there)| *there == peer).map(|(address, _)| address).collect();
-            let _ = write!(
-                whole,
-                "[[peer]]\nname = {}\npublic-key = {}\nprefixes = [\"{}/32\"]\nendpoints = {}\n",
-                text(self.name(peer)),
-                text(self.keys.get(peer).map_or("", String::as_str)),
-                inner_address(peer),
-                list(addresses.iter().map(|address| format!("{address}:{PORT}"))),
-            );
-            let routes = self.routes(node, peer);
-            if !routes.is_empty() {
-                let _ = writeln!(whole, "via = {}", list(routes.into_iter()));
-            }
+        whole += &openvpn_clients::sections(self.network, node, &[INNER_PREFIX, CLIENT_PREFIX]);
+        whole += &self.proxy_sections(node);
+        match &self.root {
+            Some(root) => whole += &self.network_section(node, root),
+            None => self.underlay.peers(node).into_iter().for_each(|peer| self.add_peer(node, peer, &mut whole)),
         }
         whole
+    }
+
+    fn add_peer(&self, node: usize, peer: usize, whole: &mut String) {
+        let _ = write!(
+            whole,
+            "[[peer]]\nname = {}\npublic-key = {}\nprefixes = {}\nendpoints = {}\n",
+            text(self.name(peer)),
+            text(self.keys.get(peer).map_or("", String::as_str)),
+            list(self.prefixes(peer).into_iter()),
+            list(self.endpoints(node, peer).iter().map(|address| format!("{address}:{PORT}"))),
+        );
+        let routes = self.routes(node, peer);
+        if !routes.is_empty() {
+            let _ = writeln!(whole, "via = {}", list(routes.into_iter()));
+        }
+    }
+
+    /// Returns the section of a node that knows only its neighbours.
+    fn network_section(&self, node: usize, root: &str) -> String {
+        let contact = |peer: usize| {
+            let key = self.keys.get(peer).map_or("", String::as_str);
+            let addresses = self.endpoints(node, peer);
+            addresses.into_iter().map(move |address| format!("{key}@{address}:{PORT}")).collect::<Vec<String>>()
+        };
+        let certificate = self.ground.file(&format!("{}.cert", self.name(node)));
+        format!(
+            "[network]\nroot = {}\ncertificate = {}\ncontacts = {}\n",
+            text(root),
+            text(&certificate.to_string_lossy()),
+            list(self.underlay.neighbours(node).into_iter().flat_map(contact)),
+        )
+    }
+
+    /// Returns the sections of the proxies at a node, or nothing if no flow of the variant uses one there.
+    fn proxy_sections(&self, node: usize) -> String {
+        let flows = self.network.flows.iter().enumerate();
+        let proxied = flows.filter_map(|(number, flow)| {
+            let (proxies, tcp) = self.variant.proxy_tcp_of(flow)?;
+            proxies.contains(&node).then_some((flow_port(number), tcp))
+        });
+        let proxied: Vec<_> = proxied.collect();
+        let Some((_, tcp)) = proxied.first() else { return String::new() };
+        let ports = proxied.iter().map(|(port, _)| port.to_string()).collect::<Vec<_>>().join(", ");
+        let congestion = list(congestion(tcp).map(str::to_owned).into_iter());
+        format!("[[proxy]]\nto = [\"{CLIENT_PREFIX}\"]\nports = [{ports}]\n[proxies]\ncongestion = {congestion}\n")
     }
 }
 

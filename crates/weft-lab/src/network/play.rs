@@ -1,7 +1,8 @@
 //! Runs one variant of a network once.
 
+use super::explicit_rate;
 use super::ground::Ground;
-use super::overlay_daemons::{self, inner_address};
+use super::overlay_daemons::{self, RunningOverlay};
 use super::routes::own_address;
 use super::timeline::LabTimeline;
 use super::traffic::{self, FlowSetting, Sink};
@@ -38,17 +39,17 @@ pub(super) fn play(
     tick: &(dyn Fn(Duration) + Sync),
 ) -> Result<Played, LabError> {
     let ground = Ground::build(network, variant.routing.cost, traces, seed)?;
-    let _daemons = match &variant.overlay {
-        None => Vec::new(),
-        Some(used) => {
-            let missing = || LabError::Missing("the program `weft` is missing".into());
-            overlay_daemons::start(network, used, &ground, options.weft_binary.as_deref().ok_or_else(missing)?)?
-        }
+    let missing = || LabError::Missing("the program `weft` is missing".into());
+    let weft = || options.weft_binary.as_deref().ok_or_else(missing);
+    let _congestion = explicit_rate::load(network, variant, &ground, weft)?;
+    let overlay = match &variant.overlay {
+        None => None,
+        Some(used) => Some(overlay_daemons::start(network, variant, used, &ground, weft()?)?),
     };
     let sinks: Vec<Sink> = network.flows.iter().map(|_| Sink::default()).collect();
     let over = AtomicBool::new(false);
     let epoch = Instant::now() + LEAD;
-    let places = places(network, variant, &ground, &sinks, &over, epoch, &Rng::new(seed))?;
+    let places = places(network, variant, &ground, overlay.as_ref(), &sinks, &over, epoch, &Rng::new(seed))?;
     let timeline = LabTimeline::new(network, variant, &ground, &sinks);
     let emulator = ground.emulator();
     let (marked, links, series) = thread::scope(|scope| {
@@ -89,10 +90,17 @@ pub(super) fn play(
     Ok(Played { run, series, is_sound: links.is_sound() })
 }
 
+/// Returns the TCP or UDP port of the flow with this index.
+pub(super) fn flow_port(number: usize) -> u16 {
+    FIRST_PORT + number as u16
+}
+
+#[expect(clippy::too_many_arguments, reason = "each is a part of the run that every flow needs")]
 fn places<'a>(
     network: &'a NetworkScenario,
     variant: &NetworkVariant,
     ground: &'a Ground,
+    overlay: Option<&RunningOverlay>,
     sinks: &'a [Sink],
     over: &'a AtomicBool,
     epoch: Instant,
@@ -107,8 +115,8 @@ fn places<'a>(
             tcp: variant.tcp_of(flow),
             from: node(flow.from)?,
             to: node(flow.to)?,
-            address: if variant.overlay.is_some() { inner_address(flow.to) } else { own_address(flow.to) },
-            port: FIRST_PORT + number as u16,
+            address: overlay.map_or_else(|| own_address(flow.to), |overlay| overlay.address(flow.to)),
+            port: flow_port(number),
             epoch,
             rng: rng.split(number as u64),
             over,

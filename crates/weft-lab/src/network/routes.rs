@@ -59,9 +59,9 @@ pub(super) fn batches(network: &NetworkScenario, cost: CostMetric) -> Vec<String
 ///
 /// weft chooses the link for each datagram.
 fn to_routers(network: &NetworkScenario, underlay: &Underlay<'_>, node: usize, batch: &mut String) {
-    let leads_to_router = |end: &&LinkEnd| !network.overlay.has(underlay.node_at(end.other()));
-    for end in underlay.ends_at(node).iter().filter(leads_to_router) {
-        let _ = writeln!(batch, "route add {LINKS} {} metric {}", route_arguments(network, *end), end.link + 1);
+    let leads_to_router = |end: &LinkEnd| !network.overlay.has(underlay.node_at(end.other()));
+    for end in underlay.tunnel_ends_at(node).filter(leads_to_router) {
+        let _ = writeln!(batch, "route add {LINKS} {} metric {}", route_arguments(network, end), end.link + 1);
     }
 }
 

@@ -3,12 +3,13 @@
 use super::check::congestion;
 use super::traffic::{FlowSetting, LOOK};
 use crate::LabError;
-use crate::apps::set_congestion;
+use crate::apps::{set_congestion, set_pacing, set_receive_buffer};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::SyncSender;
 use std::thread;
 use std::time::Duration;
+use weft_scenario::{CongestionControl, TcpSpec};
 
 const CHUNK: usize = 64 * 1024;
 /// Time after which a connection attempt is repeated. It covers four SYNs.
@@ -17,6 +18,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
 /// Reads and discards the data of all connections in parallel, until the run is over.
 pub(super) fn receive(place: &FlowSetting<'_>, ready: &SyncSender<()>) -> Result<(), LabError> {
     let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, place.port))?;
+    if place.tcp.window_segments != TcpSpec::default().window_segments {
+        set_receive_buffer(&listener, place.tcp.window_segments.saturating_mul(place.tcp.mss_bytes))?;
+    }
     listener.set_nonblocking(true)?;
     let _ = ready.send(());
     thread::scope(|scope| {
@@ -61,6 +65,9 @@ fn transfer(place: &FlowSetting<'_>, bytes: Option<u64>) -> io::Result<()> {
     let Some(mut stream) = connect(place)? else { return Ok(()) };
     if let Some(name) = congestion(&place.tcp) {
         set_congestion(&stream, name)?;
+    }
+    if place.tcp.congestion == CongestionControl::ExplicitRate {
+        set_pacing(&stream, place.tcp.explicit_rate)?;
     }
     stream.set_write_timeout(Some(LOOK))?;
     stream.set_read_timeout(Some(LOOK))?;

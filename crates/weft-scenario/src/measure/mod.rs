@@ -9,6 +9,7 @@ mod carried;
 mod lengths;
 mod marks;
 mod replies;
+mod sizes;
 mod vpns;
 
 pub use arrivals::{
@@ -20,4 +21,5 @@ pub use carried::{CarriedBytes, STEP};
 pub use lengths::{LengthSummary, Lengths};
 pub use marks::DeliveryMarks;
 pub use replies::{EchoReply, ping_result};
+pub use sizes::{KEPT_SIZES, PacketSizes};
 pub use vpns::{EntryEnd, vpn_fairness, vpn_results, vpn_series};

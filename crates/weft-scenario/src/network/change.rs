@@ -4,6 +4,7 @@ use super::vpn::edge_of;
 use super::{NetworkFlow, NetworkScenario, NetworkVariant, NetworkVpn, RouteSet};
 use crate::pattern::matches;
 use crate::{Action, EventTarget, Link};
+use std::time::Duration;
 
 impl NetworkScenario {
     /// Returns the index of the node with this name.
@@ -41,6 +42,20 @@ impl NetworkScenario {
         self.flows.iter_mut().filter(move |flow| matches(pattern, &flow.name))
     }
 
+    /// Returns the network with all that happens in it after `time`.
+    #[must_use]
+    pub fn begun_after(&self, time: Duration) -> NetworkScenario {
+        let mut later = self.clone();
+        later.duration += time;
+        later.warmup += time;
+        for flow in &mut later.flows {
+            flow.start += time;
+            flow.stop += time;
+        }
+        later.events.iter_mut().for_each(|event| event.at += time);
+        later
+    }
+
     /// Removes the nodes whose names match a pattern.
     ///
     /// It also removes their links, and the paths, flows and events that use them. It removes the VPNs that have fewer
@@ -57,7 +72,10 @@ impl NetworkScenario {
         });
 
         keep(&mut self.nodes, &nodes);
-        self.overlay.renumber(&nodes);
+        self.overlay.renumber(&nodes, &links);
+        if let Some(grid) = &mut self.grid {
+            grid.links = grid.links.iter().filter_map(|link| links[*link]).collect();
+        }
         keep(&mut self.links, &links);
         keep(&mut self.paths, &paths);
         let proxies = |flow: &NetworkFlow| flow.proxies.into_iter().flatten().all(|node| nodes[node].is_some());

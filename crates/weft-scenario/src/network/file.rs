@@ -10,7 +10,7 @@ use super::signalling::SignallingFile;
 use super::tcp::TcpChange;
 use crate::file::{EventFile, first_seed, one_repeat};
 use crate::link_file::LinkFile;
-use crate::quantity::{Bytes, Quantity};
+use crate::quantity::{Bytes, Fraction, Quantity};
 use serde::Deserialize;
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -53,8 +53,21 @@ pub(super) struct NetworkFile {
     pub tunnels: Vec<TunnelFile>,
     #[serde(rename = "event", default)]
     pub events: Vec<EventFile>,
+    pub grid: Option<NetworkGridFile>,
     #[serde(rename = "variant", default)]
     pub variants: Vec<NetworkVariantFile>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NetworkGridFile {
+    pub links: Option<Spanned<String>>,
+    #[serde(default)]
+    pub window: Vec<NonZeroU32>,
+    #[serde(default)]
+    pub delay: Vec<Quantity<Duration>>,
+    #[serde(default)]
+    pub loss: Vec<Quantity<Fraction>>,
 }
 
 #[derive(Deserialize)]
@@ -66,6 +79,7 @@ pub(super) struct NodeFile {
     pub weft: bool,
     #[serde(default)]
     pub relay: bool,
+    pub openvpn: Option<Spanned<String>>,
 }
 
 #[derive(Deserialize)]
@@ -151,4 +165,6 @@ pub(super) struct NetworkVariantFile {
     pub overlay: Option<Spanned<bool>>,
     pub tunnels: Option<Spanned<Vec<Spanned<String>>>>,
     pub schedule: Option<Spanned<OverlaySchedule>>,
+    pub discover: Option<Spanned<bool>>,
+    pub sense: Option<Spanned<bool>>,
 }

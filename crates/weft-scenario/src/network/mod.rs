@@ -4,8 +4,10 @@
 //! links and paths by index. The submodules each read and check one kind of table. None of them runs anything.
 
 mod change;
+mod client;
 mod file;
 mod flow;
+mod grid;
 mod ingress;
 mod overlay;
 mod path;
@@ -16,7 +18,9 @@ mod underlay;
 mod variant;
 mod vpn;
 
+pub use client::OverlayClient;
 pub use flow::{NetworkFlow, Traffic};
+pub use grid::NetworkGrid;
 pub use ingress::{AccumulationBy, ControlLaw, IngressChange, IngressSpec, Markers, Steering, WeightBy};
 pub use overlay::{OverlayNode, OverlaySchedule, OverlaySpec, OverlayUse, TunnelSpec};
 pub use path::ExplicitPath;
@@ -69,6 +73,8 @@ pub struct NetworkScenario {
     pub flows: Vec<NetworkFlow>,
     /// Timed events in order of time.
     pub events: Vec<TimedEvent>,
+    /// Values to run the network with, each combination once.
+    pub grid: Option<NetworkGrid>,
     /// The variants that the run compares.
     pub variants: Vec<NetworkVariant>,
 }
@@ -95,7 +101,8 @@ impl NetworkScenario {
         let vpns = vpn::read(source, &read.vpns, &read.ingress, &around)?;
         let flows = flow::read(source, &read.flows, &read.tcp, duration, &nodes, &links)?;
         vpn::check_flows(source, &read.flows, &flows, &vpns, &nodes)?;
-        let overlay = overlay::read(source, &read.nodes, &read.tunnels, &nodes)?;
+        let mut overlay = overlay::read(source, &read.nodes, &read.tunnels, &nodes)?;
+        overlay.clients = client::read(source, &read.nodes, &nodes, &links, &overlay)?;
         let events_around = EventSurroundings {
             nodes: &nodes,
             links: &links,
@@ -122,6 +129,7 @@ impl NetworkScenario {
                 ingress::check(source, tables, &variant.ingress_of(vpn))?;
             }
         }
+        let grid = read.grid.map(|file| grid::read(source, &file, &links)).transpose()?;
         Ok(NetworkScenario {
             name: read.name,
             description: read.description,
@@ -137,6 +145,7 @@ impl NetworkScenario {
             overlay,
             flows,
             events,
+            grid,
             variants,
         })
     }

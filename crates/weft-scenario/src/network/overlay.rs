@@ -1,7 +1,8 @@
 //! Reads the nodes that run weft and the tunnels between them, for variants with an overlay.
 
+use super::client::OverlayClient;
 use super::file::{NetworkVariantFile, NodeFile, TunnelFile};
-use super::tcp::{CongestionControl, TcpChange};
+use super::tcp::CongestionControl;
 use super::variant::Surroundings;
 use crate::error::{Checked, Source, which_exist};
 use crate::pattern::{Unique, node, pairs, sound_name};
@@ -19,6 +20,8 @@ pub struct OverlaySpec {
     pub nodes: Vec<OverlayNode>,
     /// Tunnels with routes over relays, in addition to the links' own paths.
     pub tunnels: Vec<TunnelSpec>,
+    /// The nodes without weft that enter the overlay as OpenVPN clients.
+    pub clients: Vec<OverlayClient>,
 }
 
 /// A node that runs weft.
@@ -37,6 +40,10 @@ pub struct OverlayUse {
     pub tunnels: Vec<String>,
     /// Scheduler that distributes traffic to a peer over the paths.
     pub schedule: OverlaySchedule,
+    /// True if nodes know only the nodes that links lead to, and find all others and the routes to them by themselves.
+    pub discovers: bool,
+    /// True if nodes measure paths without data by trains of packets.
+    pub senses: bool,
 }
 
 /// The `schedule` of a variant with an overlay, as in weft's configuration.
@@ -50,6 +57,8 @@ pub enum OverlaySchedule {
     FlowHash,
     /// The paths in turn by the weights of their links, which events change.
     WeightedRoundRobin,
+    /// A copy on every path.
+    Redundant,
 }
 
 /// Two nodes and the relayed routes between them.
@@ -71,9 +80,15 @@ impl OverlaySpec {
         self.nodes.iter().any(|known| known.node == node)
     }
 
-    /// Returns the tunnels that a variant uses.
+    /// Returns the node with weft at which the traffic of a node enters the overlay.
+    pub fn entry_of(&self, node: usize) -> Option<usize> {
+        let client = || self.clients.iter().find(|client| client.node == node);
+        if self.has(node) { Some(node) } else { client().map(|client| client.gateway) }
+    }
+
+    /// Returns the tunnels that a variant uses: none if nodes find their routes.
     pub fn tunnels_of(&self, used: &OverlayUse) -> impl Iterator<Item = &TunnelSpec> {
-        self.tunnels.iter().filter(|tunnel| {
+        self.tunnels.iter().filter(|_| !used.discovers).filter(|tunnel| {
             used.tunnels.is_empty() || tunnel.name.as_ref().is_some_and(|name| used.tunnels.contains(name))
         })
     }
@@ -85,8 +100,8 @@ impl OverlaySpec {
 
     /// Replaces the nodes' indices.
     ///
-    /// It removes tunnels that lose an end or all routes.
-    pub(super) fn renumber(&mut self, new: &[Option<usize>]) {
+    /// It removes tunnels that lose an end or all routes, and clients that lose their gateway.
+    pub(super) fn renumber(&mut self, new: &[Option<usize>], links: &[Option<usize>]) {
         let all = |nodes: &[usize]| nodes.iter().map(|node| new[*node]).collect::<Option<Vec<usize>>>();
         self.nodes =
             (self.nodes.iter()).filter_map(|known| Some(OverlayNode { node: new[known.node]?, ..*known })).collect();
@@ -96,6 +111,11 @@ impl OverlaySpec {
                 (!routes.is_empty()).then_some(TunnelSpec { name: name.clone(), ends: [new[*a]?, new[*b]?], routes })
             })
             .collect();
+        let client = |client: &OverlayClient| {
+            let (node, gateway) = (new[client.node]?, new[client.gateway]?);
+            Some(OverlayClient { node, gateway, link: links[client.link]? })
+        };
+        self.clients = self.clients.iter().filter_map(client).collect();
     }
 }
 
@@ -113,7 +133,7 @@ pub(super) fn read(
     let nodes_with_weft = (each.enumerate())
         .filter_map(|(node, (has_weft, is_relay))| has_weft.then_some(OverlayNode { node, is_relay }))
         .collect();
-    let mut overlay = OverlaySpec { nodes: nodes_with_weft, tunnels: Vec::new() };
+    let mut overlay = OverlaySpec { nodes: nodes_with_weft, tunnels: Vec::new(), clients: Vec::new() };
     let mut names = Unique::new("tunnel");
     for file in tunnels {
         if let Some(name) = &file.name {
@@ -177,23 +197,38 @@ impl OverlaySpec {
     }
 }
 
-/// Checks that all traffic of an overlay variant starts and ends at nodes with weft.
+/// Checks that all traffic of an overlay variant enters and leaves the overlay, at two of its nodes.
 ///
-/// Between them the overlay needs only plain IP, so the check refuses VPNs of edges, proxies and granted rates.
-pub(super) fn check(around: &Surroundings<'_>, tcp: &TcpChange) -> Result<(), String> {
+/// Between them the overlay needs only plain IP, so the check refuses VPNs of edges and granted rates. Proxies run where
+/// the hosts behind a node enter the overlay.
+pub(super) fn check(around: &Surroundings<'_>, file: &NetworkVariantFile) -> Result<(), String> {
     let Surroundings { nodes, flows, vpns, overlay, .. } = *around;
     if !vpns.is_empty() {
         return Err("a network with [[vpn]] cannot have an overlay: its edges have tunnels of their own".into());
     }
     for flow in flows {
         let name = &flow.name;
-        if let Some(end) = [flow.from, flow.to].into_iter().find(|end| !overlay.has(*end)) {
-            return Err(format!("flow `{name}` has an end at `{}`, which has no `weft = true`", nodes[end]));
+        let entry = |end: usize| {
+            let without = || format!("flow `{name}` has an end at `{}`, which has no `weft = true`", nodes[end]);
+            overlay.entry_of(end).ok_or_else(|| without() + " and no `openvpn`")
+        };
+        let entries = [entry(flow.from)?, entry(flow.to)?];
+        if entries[0] == entries[1] {
+            return Err(format!(
+                "flow `{name}` does not cross the overlay: both ends enter it at `{}`",
+                nodes[entries[0]]
+            ));
         }
-        if flow.proxies.is_some() {
-            return Err(format!("flow `{name}` has proxies, which an overlay does not support"));
+        if let Some(proxies) = flow.proxies.filter(|_| file.proxy.is_some()) {
+            let is_behind = entries == proxies && [flow.from, flow.to].iter().all(|end| !overlay.has(*end));
+            if !is_behind {
+                let [first, second] = entries.map(|entry| &nodes[entry]);
+                return Err(format!(
+                    "the proxies of flow `{name}` must be `{first}` and `{second}`, with its hosts behind them (`openvpn`)"
+                ));
+            }
         }
-        let tcp = tcp.apply(flow.tcp);
+        let tcp = file.tcp.apply(flow.tcp);
         if tcp.congestion == CongestionControl::ExplicitRate && tcp.explicit_rate == Rate::ZERO {
             return Err(format!("flow `{name}` requests its rate from routers, which the overlay's datagrams cannot"));
         }
@@ -201,14 +236,23 @@ pub(super) fn check(around: &Surroundings<'_>, tcp: &TcpChange) -> Result<(), St
     Ok(())
 }
 
-/// Returns the tunnels and the schedule of a variant.
+/// Returns the way in which a variant uses the overlay.
 ///
-/// Both require that the variant has an overlay.
+/// Its keys require that the variant has an overlay.
 pub(super) fn used(source: &Source<'_>, file: &NetworkVariantFile, overlay: &OverlaySpec) -> Checked<OverlayUse> {
     let has_overlay = file.overlay.as_ref().is_some_and(|overlay| *overlay.get_ref());
-    let spans = [file.tunnels.as_ref().map(Spanned::span), file.schedule.as_ref().map(Spanned::span)];
+    let spans = [
+        file.tunnels.as_ref().map(Spanned::span),
+        file.schedule.as_ref().map(Spanned::span),
+        file.discover.as_ref().map(Spanned::span),
+        file.sense.as_ref().map(Spanned::span),
+    ];
     if let Some(span) = spans.into_iter().flatten().next().filter(|_| !has_overlay) {
         return Err(source.error(span.start, "use this only in variants with `overlay = true`"));
+    }
+    let discovers = file.discover.as_ref().is_some_and(|discover| *discover.get_ref());
+    if let Some(tunnels) = file.tunnels.as_ref().filter(|_| discovers) {
+        return Err(source.at(tunnels, "with `discover = true` nodes find their routes: leave `tunnels` out"));
     }
     let mut tunnels = Vec::new();
     for name in file.tunnels.iter().flat_map(|tunnels| tunnels.get_ref()) {
@@ -220,5 +264,7 @@ pub(super) fn used(source: &Source<'_>, file: &NetworkVariantFile, overlay: &Ove
         }
         tunnels.push(name.get_ref().clone());
     }
-    Ok(OverlayUse { tunnels, schedule: file.schedule.as_ref().map_or_else(Default::default, |word| *word.get_ref()) })
+    let schedule = file.schedule.as_ref().map_or_else(Default::default, |word| *word.get_ref());
+    let senses = file.sense.as_ref().is_some_and(|sense| *sense.get_ref());
+    Ok(OverlayUse { tunnels, schedule, discovers, senses })
 }

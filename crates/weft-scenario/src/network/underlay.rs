@@ -58,6 +58,13 @@ impl<'a> Underlay<'a> {
         &self.ends[node]
     }
 
+    /// Returns the link ends at a node over which it may reach other nodes with weft: all but those to OpenVPN clients.
+    pub fn tunnel_ends_at(&self, node: usize) -> impl Iterator<Item = LinkEnd> {
+        let clients = &self.network.overlay.clients;
+        let leads_to_client = |end: &LinkEnd| clients.iter().any(|client| client.link == end.link);
+        self.ends[node].iter().copied().filter(move |end| !leads_to_client(end))
+    }
+
     /// Returns the node at a link end.
     pub fn node_at(&self, end: LinkEnd) -> usize {
         self.network.links[end.link].ends[end.end]
@@ -67,15 +74,21 @@ impl<'a> Underlay<'a> {
     ///
     /// They are all nodes with weft that links and routers lead to, and the other ends of the node's flows and tunnels.
     pub fn peers(&self, node: usize) -> BTreeSet<usize> {
-        let direct = self.ends[node].iter().flat_map(|end| self.nodes_behind(*end));
-        let pairs = self.network.flows.iter().map(|flow| [flow.from, flow.to]);
+        let entry = |end: usize| self.network.overlay.entry_of(end).unwrap_or(end);
+        let pairs = self.network.flows.iter().map(|flow| [flow.from, flow.to].map(entry));
         let pairs = pairs.chain(self.network.overlay.tunnels.iter().map(|tunnel| tunnel.ends));
         let others = pairs.filter_map(|[a, b]| match node {
             _ if node == a => Some(b),
             _ if node == b => Some(a),
             _ => None,
         });
-        direct.chain(others).filter(|other| *other != node).collect()
+        self.neighbours(node).into_iter().chain(others).filter(|other| *other != node).collect()
+    }
+
+    /// Returns the nodes with weft that links and routers lead to from a node.
+    pub fn neighbours(&self, node: usize) -> BTreeSet<usize> {
+        let reached = self.ends[node].iter().flat_map(|end| self.nodes_behind(*end));
+        reached.filter(|other| *other != node).collect()
     }
 
     /// Returns the addresses that a link reaches from one of its ends.

@@ -90,7 +90,7 @@ pub(super) fn read(
         file.routing.check(source)?;
         let asked = file.overlay.as_ref().filter(|overlay| *overlay.get_ref());
         if let Some(asked) = asked {
-            overlay::check(around, &file.tcp).map_err(|message| source.at(asked, message))?;
+            overlay::check(around, file).map_err(|message| source.at(asked, message))?;
         }
         let used = overlay::used(source, file, around.overlay)?;
         let overlay = asked.map(|_| used);

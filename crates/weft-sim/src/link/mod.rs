@@ -24,7 +24,7 @@ use transmitter::Transmitter;
 use weft_core::control_loop::explicit_rate::LoopLink;
 use weft_scenario::channel::{Impaired, Plain};
 use weft_scenario::jitter::Wander;
-use weft_scenario::measure::Lengths;
+use weft_scenario::measure::{Lengths, PacketSizes};
 use weft_scenario::schedule::ChangeableLink;
 use weft_scenario::{Link, Traces};
 use weft_units::{Duration, Instant, Rate, Rng};
@@ -250,12 +250,18 @@ impl LinkDirectionState {
     pub fn clear_stats(&mut self, now: Instant) {
         self.serve(now);
         let queue_packets = self.stats.queue_packets.take().map(|_| Lengths::default());
-        self.stats = LinkStats { queue_packets, ..LinkStats::default() };
+        let packet_sizes = self.stats.packet_sizes.take().map(|_| PacketSizes::default());
+        self.stats = LinkStats { queue_packets, packet_sizes, ..LinkStats::default() };
     }
 
     /// Starts to count the lengths of the queue.
     pub fn watch_lengths(&mut self) {
         self.stats.queue_packets.get_or_insert_default();
+    }
+
+    /// Starts to count the lengths of large packets.
+    pub fn watch_sizes(&mut self) {
+        self.stats.packet_sizes.get_or_insert_default();
     }
 
     /// Returns the backlog in packets and bytes, including the packet in transmission.

@@ -1,5 +1,5 @@
 use super::Histogram;
-use weft_scenario::measure::Lengths;
+use weft_scenario::measure::{Lengths, PacketSizes};
 
 /// Statistics of a link since its creation or since they were cleared.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -22,6 +22,10 @@ pub struct LinkStats {
     ///
     /// It is counted only after [`super::LinkDirectionState::watch_lengths`].
     pub queue_packets: Option<Lengths>,
+    /// Lengths of the packets that finished transmission.
+    ///
+    /// They are counted only after [`super::LinkDirectionState::watch_sizes`].
+    pub packet_sizes: Option<PacketSizes>,
 }
 
 impl LinkStats {
@@ -29,5 +33,8 @@ impl LinkStats {
         self.sent_packets += 1;
         self.sent_bytes += u64::from(bytes);
         self.lost_packets += u64::from(lost);
+        if let Some(sizes) = &mut self.packet_sizes {
+            sizes.record(bytes);
+        }
     }
 }

@@ -5,6 +5,7 @@ use super::loops::{BuiltLoop, NetworkSteering, add_edges, loops};
 use super::node::NetworkNode;
 use super::offered::Offered;
 use super::overlay::OverlayEngines;
+use super::proxy_rates::{ProxyRates, follows_paths};
 use super::signalling::{add_controllers, wants};
 use weft_scenario::{NetworkFlow, NetworkScenario, NetworkVariant, OverlayUse, TcpSpec, Traces, Traffic};
 use weft_sim::host::{FlowNodes, SimHost};
@@ -12,7 +13,10 @@ use weft_sim::link::LinkSpec;
 use weft_sim::signalling::Wants;
 use weft_sim::topology::{graph_of, network_routes, path_count};
 use weft_sim::{FlowNo, LinkId, NodeId, Router, Simulator, Station};
-use weft_units::Rng;
+use weft_units::{Instant, Rng};
+
+/// Most relays of a route that nodes find by themselves.
+const FOUND_RELAYS: usize = 6;
 
 /// A flow in the simulator.
 pub struct BuiltFlow {
@@ -44,6 +48,15 @@ pub struct Built {
     pub steering: NetworkSteering,
     /// Number of bytes that each link could have carried.
     pub offered: Offered,
+    /// The rates of connections between proxies that follow the overlay's paths.
+    rates: ProxyRates,
+}
+
+impl Built {
+    /// Runs the network until `end`, with all that steers it from outside.
+    pub(super) fn run_until(&mut self, end: Instant) {
+        self.rates.run_until(&mut self.steering, &mut self.simulator, end);
+    }
 }
 
 /// Builds one variant of a network. Everything random in it depends on `seed`.
@@ -64,9 +77,13 @@ pub fn build(network: &NetworkScenario, variant: &NetworkVariant, seed: u64, tra
         let own = rng.split(1).split(u64::from(built.number.0));
         add_agents(&mut hosts, built, flow, first_end(variant, flow), &tcp, wants(&tcp, &variant.signalling), &own);
     }
-    add_proxies(network, variant, &mut hosts, &mut flows, &rng.split(1));
-    let mut simulator = Simulator::new(seed);
     let engines = variant.overlay.as_ref().map(|used| OverlayEngines::new(network, used, rng.split(4)));
+    let between = add_proxies(network, variant, &mut hosts, &mut flows, &rng.split(1));
+    let mut rates = ProxyRates::default();
+    for (engines, leg) in engines.iter().flat_map(|engines| between.iter().map(move |leg| (engines, leg))) {
+        rates.add(leg.from, leg.flow, leg.to, engines.key(leg.to));
+    }
+    let mut simulator = Simulator::new(seed);
     let forwarding = forwarding(variant);
     for ((number, host), table) in (0..).zip(hosts).zip(tables) {
         let router = Router::new(table, forwarding, rng.split(2).split(u64::from(number)));
@@ -82,16 +99,26 @@ pub fn build(network: &NetworkScenario, variant: &NetworkVariant, seed: u64, tra
     let steering = add_edges(network, variant, &mut simulator, &rng.split(3))?;
     let mut offered = Offered::default();
     offered.clear(&simulator);
-    Ok(Built { simulator, flows, links, loops: loops(network), steering, offered })
+    if !network.overlay.nodes.is_empty() {
+        links.iter().flatten().for_each(|link| simulator.link_mut(*link).watch_sizes());
+    }
+    Ok(Built { simulator, flows, links, loops: loops(network), steering, offered, rates })
 }
 
 /// Returns a flow's TCP settings.
-///
-/// Its segments fit into the bytes that the overlay leaves of a packet.
 fn tcp_of(network: &NetworkScenario, variant: &NetworkVariant, flow: &NetworkFlow) -> TcpSpec {
-    let tcp = variant.tcp_of(flow);
+    fitted(network, variant, variant.tcp_of(flow))
+}
+
+/// Returns TCP settings with segments that fit into the bytes that the overlay leaves of a packet.
+///
+/// The window keeps its bytes.
+fn fitted(network: &NetworkScenario, variant: &NetworkVariant, tcp: TcpSpec) -> TcpSpec {
     let most = variant.overlay.as_ref().map_or(u32::MAX, |used| overlay_mss_bytes(network, used));
-    TcpSpec { mss_bytes: tcp.mss_bytes.min(most), ..tcp }
+    let mss_bytes = tcp.mss_bytes.min(most);
+    let window_bytes = u64::from(tcp.window_segments) * u64::from(tcp.mss_bytes);
+    let window_segments = u32::try_from(window_bytes / u64::from(mss_bytes)).unwrap_or(u32::MAX);
+    TcpSpec { mss_bytes, window_segments, ..tcp }
 }
 
 /// Returns the node with this number, with an engine if the overlay has one there.
@@ -101,6 +128,11 @@ fn node_of(
     host: SimHost,
     engines: Option<&OverlayEngines<'_>>,
 ) -> Result<NetworkNode, String> {
+    if let Some(link) = engines.and_then(|engines| engines.client_link(number.index())) {
+        let mut node = NetworkNode::client(Station::new(number, router, SimHost::new()), link);
+        *node.host_mut() = host;
+        return Ok(node);
+    }
     match engines.filter(|engines| engines.has(number.index())) {
         None => Ok(NetworkNode::Station(Station::new(number, router, host))),
         Some(engines) => {
@@ -147,19 +179,24 @@ fn add_agents(
 /// Adds the connections between and behind proxies.
 ///
 /// If a variant has proxies, a flow's first connection ends at the first proxy. This function joins the later
-/// connections to it.
+/// connections to it. It returns the connections between proxies whose rates follow the overlay's paths.
 fn add_proxies(
     network: &NetworkScenario,
     variant: &NetworkVariant,
     hosts: &mut [SimHost],
     flows: &mut [BuiltFlow],
     rng: &Rng,
-) {
+) -> Vec<ProxyLeg> {
     let mut next = 2 * flows.len() as u32;
+    let mut followers = Vec::new();
     for (built, flow) in flows.iter_mut().zip(&network.flows) {
         let Some(([first, second], between)) = variant.proxy_tcp_of(flow) else { continue };
+        if follows_paths(&between) {
+            followers.push(ProxyLeg { from: first, to: second, flow: FlowNo(next) });
+        }
         let legs = [(between, node_id(first), node_id(second)), (variant.tcp_of(flow), node_id(second), built.to)];
         for (tcp, here, there) in legs {
+            let tcp = fitted(network, variant, tcp);
             let this = FlowNo(next);
             next += 2;
             let asks = wants(&tcp, &variant.signalling);
@@ -171,6 +208,14 @@ fn add_proxies(
             built.arrives = this;
         }
     }
+    followers
+}
+
+/// A connection between two proxies.
+struct ProxyLeg {
+    from: usize,
+    to: usize,
+    flow: FlowNo,
 }
 
 /// Returns the node at which a flow's first connection ends.
@@ -199,8 +244,9 @@ fn forwarding(variant: &NetworkVariant) -> weft_sim::forward::HopSelection {
 /// Returns the largest TCP payload in a packet of 1500 bytes on the overlay, in bytes.
 ///
 /// weft takes 60 bytes, a first relay 30 bytes and each further relay 4 bytes. IPv4 and TCP with timestamps
-/// take 52 bytes.
+/// take 52 bytes. Routes that nodes find have at most six relays.
 fn overlay_mss_bytes(network: &NetworkScenario, used: &OverlayUse) -> u32 {
-    let relays = network.overlay.tunnels_of(used).flat_map(|tunnel| &tunnel.routes).map(Vec::len).max();
-    1500 - 60 - 30 - 4 * relays.map_or(0, |relays| relays as u32 - 1) - 52
+    let given = network.overlay.tunnels_of(used).flat_map(|tunnel| &tunnel.routes).map(Vec::len).max();
+    let found = used.discovers.then(|| network.overlay.nodes.len().saturating_sub(2).clamp(1, FOUND_RELAYS));
+    1500 - 60 - 30 - 4 * given.max(found).map_or(0, |relays| relays as u32 - 1) - 52
 }

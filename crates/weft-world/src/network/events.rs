@@ -47,11 +47,11 @@ impl Timeline {
     /// Runs the network until `end`, and carries out all events that are due by then.
     pub(super) fn run_until(&mut self, network: &NetworkScenario, built: &mut Built, end: Instant) {
         while let Some(moment) = self.moments.pop_front_if(|moment| Instant::ZERO + moment.at <= end) {
-            built.steering.run_until(&mut built.simulator, Instant::ZERO + moment.at);
+            built.run_until(Instant::ZERO + moment.at);
             self.note(network, built);
             self.carry_out(network, built, moment);
         }
-        built.steering.run_until(&mut built.simulator, end);
+        built.run_until(end);
     }
 
     /// Records the bytes that each flow has delivered by now.

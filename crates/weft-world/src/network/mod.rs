@@ -12,6 +12,7 @@ mod node;
 mod observed_run;
 mod offered;
 mod overlay;
+mod proxy_rates;
 mod run;
 mod signalling;
 

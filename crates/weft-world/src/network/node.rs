@@ -1,6 +1,7 @@
-//! A node of a network: a host and a router. On an overlay node an engine stands between the two.
+//! A node of a network: a host and a router. On an overlay node an engine stands between the two, and on a client of
+//! an overlay node an OpenVPN tunnel.
 
-use crate::site::EngineSite;
+use crate::site::{EngineSite, OPENVPN_BYTES, PlainSite};
 use weft_sim::edge::TunnelEdge;
 use weft_sim::host::SimHost;
 use weft_sim::{Body, LinkId, Packet, Ports, Router, SimNode, Station};
@@ -13,6 +14,14 @@ pub enum NetworkNode {
     Station(Station),
     /// A node with an engine, through which the host sends all its packets.
     Gate(Box<EngineGateway>),
+    /// A node whose host sends all its packets through OpenVPN.
+    Client(Box<TunnelledStation>),
+}
+
+/// A host behind an OpenVPN tunnel, and a router that forwards the packets of others.
+pub struct TunnelledStation {
+    station: Station,
+    site: PlainSite,
 }
 
 /// A host behind an engine, and a router that forwards the packets of others.
@@ -27,11 +36,17 @@ impl NetworkNode {
         NetworkNode::Gate(Box::new(EngineGateway { station, site }))
     }
 
+    /// Returns a node whose host reaches all others through OpenVPN over `link`. The station's own host sends nothing.
+    pub fn client(station: Station, link: LinkId) -> NetworkNode {
+        NetworkNode::Client(Box::new(TunnelledStation { station, site: PlainSite::new(link, OPENVPN_BYTES) }))
+    }
+
     /// Returns the node's host.
     pub fn host(&self) -> &SimHost {
         match self {
             NetworkNode::Station(station) => station.host(),
             NetworkNode::Gate(gate) => gate.site.host(),
+            NetworkNode::Client(client) => client.site.host(),
         }
     }
 
@@ -40,13 +55,14 @@ impl NetworkNode {
         match self {
             NetworkNode::Station(station) => station.host_mut(),
             NetworkNode::Gate(gate) => gate.site.host_mut(),
+            NetworkNode::Client(client) => client.site.host_mut(),
         }
     }
 
     /// Returns the node's engine, if it has one.
     pub fn site(&self) -> Option<&EngineSite> {
         match self {
-            NetworkNode::Station(_) => None,
+            NetworkNode::Station(_) | NetworkNode::Client(_) => None,
             NetworkNode::Gate(gate) => Some(&gate.site),
         }
     }
@@ -54,7 +70,7 @@ impl NetworkNode {
     /// Returns the node's engine for changes, if it has one.
     pub fn site_mut(&mut self) -> Option<&mut EngineSite> {
         match self {
-            NetworkNode::Station(_) => None,
+            NetworkNode::Station(_) | NetworkNode::Client(_) => None,
             NetworkNode::Gate(gate) => Some(&mut gate.site),
         }
     }
@@ -88,6 +104,7 @@ impl NetworkNode {
         match self {
             NetworkNode::Station(station) => station,
             NetworkNode::Gate(gate) => &gate.station,
+            NetworkNode::Client(client) => &client.station,
         }
     }
 
@@ -95,6 +112,7 @@ impl NetworkNode {
         match self {
             NetworkNode::Station(station) => station,
             NetworkNode::Gate(gate) => &mut gate.station,
+            NetworkNode::Client(client) => &mut client.station,
         }
     }
 }
@@ -102,7 +120,11 @@ impl NetworkNode {
 impl SimNode for NetworkNode {
     #[inline]
     fn pass_on(&mut self, packet: Box<Packet>, ports: &mut Ports<'_>) -> Option<Box<Packet>> {
-        self.station_mut().pass_on(packet, ports)
+        match self {
+            // Which link a packet came over decides whether it is a client's.
+            NetworkNode::Gate(gate) if gate.site.has_clients() && !matches!(packet.body, Body::Raw(_)) => Some(packet),
+            _ => self.station_mut().pass_on(packet, ports),
+        }
     }
 
     #[inline]
@@ -112,7 +134,11 @@ impl SimNode for NetworkNode {
             NetworkNode::Gate(gate) if matches!(packet.body, Body::Raw(_)) => {
                 gate.site.receive(now, from, &packet, ports)
             }
+            NetworkNode::Gate(gate) if gate.site.has_client_behind(from) => {
+                gate.site.receive_from_client(now, packet, ports)
+            }
             NetworkNode::Gate(gate) => gate.station.receive(now, from, packet, ports),
+            NetworkNode::Client(client) => client.site.receive(now, from, packet, ports),
         }
     }
 
@@ -123,6 +149,10 @@ impl SimNode for NetworkNode {
                 gate.station.wake(now, ports);
                 gate.site.wake(now, ports);
             }
+            NetworkNode::Client(client) => {
+                client.station.wake(now, ports);
+                client.site.wake(now, ports);
+            }
         }
     }
 
@@ -130,6 +160,7 @@ impl SimNode for NetworkNode {
         match self {
             NetworkNode::Station(station) => station.deadline(),
             NetworkNode::Gate(gate) => gate.station.deadline().into_iter().chain(gate.site.deadline()).min(),
+            NetworkNode::Client(client) => client.station.deadline().into_iter().chain(client.site.deadline()).min(),
         }
     }
 }

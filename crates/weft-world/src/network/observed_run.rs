@@ -3,7 +3,7 @@
 use super::build::{Built, build};
 use super::events::Timeline;
 use super::loops::{loops, snapshot};
-use super::run::{NetworkRun, agent, delivered, run_watched};
+use super::run::{NetworkRun, agent, delivered, run_watched, settled};
 use crate::observers::{Observers, file, keep_story, position, start_capture, write_story};
 use std::io::{self, Write};
 use std::path::Path;
@@ -30,6 +30,7 @@ pub fn run_observed(
     directory: &Path,
     stem: &str,
 ) -> Result<(NetworkRun, Vec<Series>), String> {
+    let network = &*settled(network, variant);
     let mut built = build(network, variant, seed, traces)?;
     let file = |ending: &str| file(directory, stem, ending);
     let names: Vec<&str> = network.links.iter().map(|link| link.name.as_str()).collect();

@@ -3,17 +3,21 @@
 //! The module decides which nodes are peers, at which addresses they reach each other, and over which relays.
 
 use super::build::node_id;
-use crate::site::{EngineSite, SiteLink};
+use crate::site::{EngineSite, SiteClient, SiteLink};
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
-use weft_engine::{EngineConfig, PeerConfig, Policy, Prefix, Schedule};
-use weft_scenario::{LinkEnd, NetworkScenario, OverlaySchedule, OverlayUse, Underlay};
-use weft_session::{Cipher, Identity, PublicKey};
+use weft_engine::{Contact, EngineConfig, OverlayConfig, PeerConfig, Policy, Prefix, Schedule, TrustConfig};
+use weft_scenario::{LinkEnd, NetworkScenario, OverlayClient, OverlaySchedule, OverlayUse, Underlay};
+use weft_session::{Cipher, Claims, Identity, PublicKey, RootKey};
 use weft_sim::LinkId;
 use weft_sim::record::address_of;
 use weft_units::{Instant, Rng};
 
 const PORT: u16 = 51_900;
+/// Time of day at the start of a run, in seconds since 1970. Certificates are valid around it.
+const START_UNIX_S: u64 = 1_800_000_000;
+/// Validity of certificates before and after the start, in seconds.
+const VALID_S: u64 = 1_000_000;
 
 /// Makes a site of each node that runs weft.
 pub(super) struct OverlayEngines<'a> {
@@ -39,11 +43,12 @@ impl<'a> OverlayEngines<'a> {
 
     /// Returns the engine and host of a node.
     pub fn site(&self, node: usize) -> Result<EngineSite, String> {
-        let links: Vec<SiteLink> = self.underlay.ends_at(node).iter().map(|end| self.link(*end)).collect();
+        let links: Vec<SiteLink> = self.underlay.tunnel_ends_at(node).map(|end| self.link(end)).collect();
+        let known = if self.used.discovers { BTreeSet::new() } else { self.underlay.peers(node) };
         let config = EngineConfig {
             identity: self.identities[node].clone(),
             cipher: Cipher::Aes256Gcm,
-            peers: self.underlay.peers(node).into_iter().map(|peer| self.peer(node, peer, &links)).collect(),
+            peers: known.into_iter().map(|peer| self.peer(node, peer, &links)).collect(),
             vpns: Vec::new(),
             links: Vec::new(),
             accepted_stamps: Vec::new(),
@@ -54,7 +59,65 @@ impl<'a> OverlayEngines<'a> {
         let mut site = EngineSite::new(node_id(node), config, PORT, links, Instant::ZERO, seed)
             .map_err(|error| format!("{}: {error}", self.network.nodes[node]))?;
         site.set_relaying(self.network.overlay.is_relay(node));
+        self.clients(node).for_each(|client| site.admit(self.client(client)));
+        if self.used.discovers {
+            self.join(&mut site, node)?;
+        }
         Ok(site)
+    }
+
+    /// Returns the link over which a client sends to its node with weft. `None` if the node is no client.
+    pub fn client_link(&self, node: usize) -> Option<LinkId> {
+        let mut clients = self.network.overlay.clients.iter();
+        clients.find(|client| client.node == node).map(|client| self.client(client).back)
+    }
+
+    fn clients(&self, gateway: usize) -> impl Iterator<Item = &OverlayClient> {
+        self.network.overlay.clients.iter().filter(move |client| client.gateway == gateway)
+    }
+
+    fn client(&self, client: &OverlayClient) -> SiteClient {
+        let end = usize::from(self.network.links[client.link].ends[0] != client.gateway);
+        let [out, back] = [end, 1 - end].map(|end| direction(LinkEnd { link: client.link, end }));
+        SiteClient { node: node_id(client.node), out, back }
+    }
+
+    /// Returns the addresses behind a node: its own, and those of its clients.
+    fn prefixes(&self, node: usize) -> Vec<Prefix> {
+        let nodes = std::iter::once(node).chain(self.clients(node).map(|client| client.node));
+        nodes.map(|node| Prefix { address: address_of(node_id(node)).into(), length: 32 }).collect()
+    }
+
+    /// Gives a node its certificate and its neighbours as first contacts.
+    fn join(&self, site: &mut EngineSite, node: usize) -> Result<(), String> {
+        let root = RootKey::from_seed(bytes(&mut self.rng.split(3)));
+        let prefixes = self.prefixes(node);
+        let claims = Claims {
+            public_key: self.key(node),
+            name: self.network.nodes[node].clone(),
+            not_before_unix_s: START_UNIX_S - VALID_S,
+            not_after_unix_s: START_UNIX_S + VALID_S,
+            may_relay: self.network.overlay.is_relay(node),
+            prefixes: prefixes.iter().map(|prefix| (prefix.address, prefix.length)).collect(),
+            groups: Vec::new(),
+        };
+        let certificate = root.sign(&claims).map_err(|error| format!("{}: {error}", self.network.nodes[node]))?;
+        let trust = TrustConfig {
+            root: root.public_key(),
+            certificate: Some(certificate),
+            own: prefixes.iter().map(|prefix| prefix.address).collect(),
+            policy: self.policy(),
+            revocations: Vec::new(),
+        };
+        let contact = |other: usize| {
+            let links = self.underlay.tunnel_ends_at(node).flat_map(|end| self.underlay.reached_by(end));
+            let addresses = links.filter(|(_, there)| *there == other).map(|(address, _)| address);
+            let endpoints = addresses.map(|address| SocketAddr::new(address.into(), PORT)).collect();
+            Contact { public_key: self.key(other), endpoints }
+        };
+        let contacts = self.underlay.neighbours(node).into_iter().map(contact).collect();
+        site.join_network(Instant::ZERO, START_UNIX_S, trust, OverlayConfig { contacts, ..OverlayConfig::default() });
+        Ok(())
     }
 
     pub fn key(&self, node: usize) -> PublicKey {
@@ -72,22 +135,23 @@ impl<'a> OverlayEngines<'a> {
             public_key: self.key(peer),
             endpoints: addresses.into_iter().map(|address| SocketAddr::new(address.into(), PORT)).collect(),
             routes: routes.map(|relays| relays.iter().map(|relay| self.key(*relay)).collect()).collect(),
-            prefixes: vec![Prefix { address: address_of(node_id(peer)).into(), length: 32 }],
-            policy: Policy { schedule: self.schedule(), ..Policy::default() },
+            prefixes: self.prefixes(peer),
+            policy: self.policy(),
         }
     }
 
-    fn schedule(&self) -> Schedule {
-        match self.used.schedule {
+    fn policy(&self) -> Policy {
+        let schedule = match self.used.schedule {
             OverlaySchedule::EarliestDelivery => Schedule::EarliestDelivery,
             OverlaySchedule::FlowHash => Schedule::FlowHash,
             OverlaySchedule::WeightedRoundRobin => Schedule::WeightedRoundRobin,
-        }
+            OverlaySchedule::Redundant => Schedule::Redundant,
+        };
+        Policy { schedule, sense: self.used.senses, ..Policy::default() }
     }
 
     /// Returns a link as the node at one of its ends sees it.
     fn link(&self, end: LinkEnd) -> SiteLink {
-        let direction = |from: LinkEnd| LinkId((2 * from.link + from.end) as u32);
         let reaches = self.underlay.reached_by(end).into_iter().map(|(address, node)| (address, node_id(node)));
         let described = &self.network.links[end.link];
         SiteLink {
@@ -99,6 +163,11 @@ impl<'a> OverlayEngines<'a> {
             rebind: described.rebind.filter(|_| end.end == 0),
         }
     }
+}
+
+/// Returns the direction of a link that leaves one of its ends.
+fn direction(from: LinkEnd) -> LinkId {
+    LinkId((2 * from.link + from.end) as u32)
 }
 
 fn bytes(rng: &mut Rng) -> [u8; 32] {

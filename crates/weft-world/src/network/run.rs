@@ -5,6 +5,7 @@ use super::events::Timeline;
 use super::loops::{self, LoopRun};
 use super::node::NetworkNode;
 use super::signalling::booked_bps;
+use std::borrow::Cow;
 use weft_scenario::{FlowResult, LinkResult, NetworkScenario, Traces, VariantRun};
 use weft_scenario::{NetworkFlow, NetworkVariant};
 use weft_sim::host::{FlowAgent, Lateness, TcpSource, TransferStats};
@@ -13,6 +14,11 @@ use weft_sim::signalling::{Asker, QuickAsker};
 use weft_sim::tcp::SenderCounters;
 use weft_sim::{FlowNo, NodeId, Simulator};
 use weft_units::{Duration, Instant, Rate};
+
+/// Time that nodes with weft have before a run to find each other and their routes.
+///
+/// Tuned: the time that the experiments of [`crate::found_routes`] give their members.
+const SETTLING: Duration = Duration::from_secs(20);
 
 /// The figures of one run.
 #[derive(Clone, Debug, Default)]
@@ -80,7 +86,21 @@ pub fn run(
     seed: u64,
     traces: &Traces,
 ) -> Result<NetworkRun, String> {
-    Ok(run_built(network, &mut build(network, variant, seed, traces)?))
+    let later = settled(network, variant);
+    let mut run = run_built(&later, &mut build(&later, variant, seed, traces)?);
+    let settling = (later.duration - network.duration).as_secs_f64();
+    run.run.disturbances.iter_mut().for_each(|disturbance| disturbance.at_s -= settling);
+    Ok(run)
+}
+
+/// Returns the network as it runs in a variant.
+///
+/// Nodes that find each other and their routes by themselves get [`SETTLING`] for that before the run begins.
+pub(super) fn settled<'a>(network: &'a NetworkScenario, variant: &NetworkVariant) -> Cow<'a, NetworkScenario> {
+    match variant.overlay.as_ref().is_some_and(|used| used.discovers) {
+        true => Cow::Owned(network.begun_after(SETTLING)),
+        false => Cow::Borrowed(network),
+    }
 }
 
 /// Runs a built network to the end of the scenario.
@@ -277,6 +297,12 @@ fn link_results(network: &NetworkScenario, built: &mut Built) -> Vec<LinkResult>
                 dropped: stats.dropped_packets as f64,
                 queue_ms_p95: stats.queue_delay.quantile(0.95).map_or(0.0, |time| time.as_secs_f64() * 1e3),
                 utilisation: stats.sent_bytes as f64 / (capacity as f64).max(1.0),
+                packet_sizes: stats
+                    .packet_sizes
+                    .iter()
+                    .flat_map(|sizes| sizes.most_frequent())
+                    .filter(|size| size.packets > 0)
+                    .collect(),
                 ..LinkResult::default()
             });
         }

@@ -251,6 +251,7 @@ impl SimStage<'_> {
                     queue_packets_mean: length(|l| l.mean),
                     queue_packets_p95: length(|l| l.p95),
                     queue_packets_max: length(|l| l.max),
+                    packet_sizes: Vec::new(),
                 });
             }
         }

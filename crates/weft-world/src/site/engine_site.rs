@@ -5,12 +5,13 @@
 //! calls only the engine's public functions.
 
 use super::Outbox;
+use super::clients::{OPENVPN_BYTES, SiteClient, SiteClients};
 use super::inner::InnerCodec;
 use super::outer::{self, DatagramRoute, HEADERS_LEN};
 use std::net::{IpAddr, Ipv4Addr};
 use weft_engine::{
-    Command, CommandError, ConfigError, Engine, EngineConfig, Event, FlowsConfig, LinkEvent, PathState, Received,
-    Transmit,
+    Command, CommandError, ConfigError, Engine, EngineConfig, Event, FlowsConfig, LinkEvent, OverlayConfig, PathState,
+    Received, Transmit, TrustConfig,
 };
 use weft_sim::host::SimHost;
 use weft_sim::{FlowNo, LinkId, NodeId, Packet, Ports};
@@ -71,6 +72,7 @@ pub struct EnginePathChange {
 pub struct EngineSite {
     engine: Engine,
     host: SimHost,
+    clients: SiteClients,
     here: NodeId,
     codec: InnerCodec,
     port: u16,
@@ -106,6 +108,7 @@ impl EngineSite {
         Ok(EngineSite {
             engine,
             host: SimHost::new(),
+            clients: SiteClients::default(),
             here,
             codec: InnerCodec::new(here),
             port,
@@ -170,6 +173,17 @@ impl EngineSite {
         self.engine.set_relaying(is_relay);
     }
 
+    /// Admits an OpenVPN client, whose packets go through the engine from now on.
+    pub fn admit(&mut self, client: SiteClient) {
+        self.clients.add(client);
+    }
+
+    /// Joins a network of nodes that find each other by certificates. `unix_s` is the time of day, in seconds since 1970.
+    pub fn join_network(&mut self, now: Instant, unix_s: u64, trust: TrustConfig, overlay: OverlayConfig) {
+        self.engine.set_trust(now, unix_s, Some(trust));
+        self.engine.set_overlay(now, Some(overlay));
+    }
+
     /// Starts or changes flow state; `None` stops it.
     ///
     /// # Errors
@@ -190,7 +204,7 @@ impl EngineSite {
     /// Repeats the program's loop until nothing is left to do at this instant.
     fn turn(&mut self, now: Instant, ports: &mut Ports<'_>) {
         loop {
-            self.take_packets(now);
+            self.take_packets(now, ports);
             if self.engine.next_timeout(now).is_some_and(|due| due <= now) {
                 self.engine.handle_timeout(now);
             }
@@ -210,9 +224,11 @@ impl EngineSite {
         self.next = engine.into_iter().chain(self.host.deadline()).min();
     }
 
-    /// Moves the host's packets into the engine, through the TUN device of each flow's VPN.
-    fn take_packets(&mut self, now: Instant) {
-        let EngineSite { engine, codec, outbox, no_buffer, vpns, .. } = self;
+    /// Moves packets of the host and of clients into the engine, through the TUN device of each flow's VPN.
+    ///
+    /// Packets for clients leave over the clients' links.
+    fn take_packets(&mut self, now: Instant, ports: &mut Ports<'_>) {
+        let EngineSite { engine, codec, clients, outbox, no_buffer, vpns, .. } = self;
         let mut device = |flow: FlowNo, written: &[u8]| {
             let pool = engine.pool();
             match pool.alloc(written.len()) {
@@ -223,15 +239,25 @@ impl EngineSite {
                 None => *no_buffer += 1,
             }
         };
-        outbox.0.drain(..).for_each(|packet| codec.send(&packet, &mut device));
+        for mut packet in outbox.0.drain(..) {
+            if let Some(link) = clients.link_to(packet.destination) {
+                packet.bytes += OPENVPN_BYTES;
+                ports.send(link, packet);
+            } else if let Some(codec) = clients.codec(packet.source) {
+                codec.send(&packet, &mut device);
+                codec.flush(&mut device);
+            } else {
+                codec.send(&packet, &mut device);
+            }
+        }
         codec.flush(&mut device);
     }
 
-    /// Moves delivered packets from the engine to the host, which may answer.
+    /// Moves delivered packets from the engine to the host, which may answer, and to clients.
     ///
     /// The host gets a packet only from the device of its flow's VPN. Returns true if packets went on to other nodes.
     fn deliver(&mut self, now: Instant) -> bool {
-        let EngineSite { engine, codec, host, outbox, out, vpns, .. } = self;
+        let EngineSite { engine, codec, clients, host, outbox, out, vpns, .. } = self;
         engine.deliver(now, |vpn, pieces| {
             let mut len = 0;
             for piece in pieces {
@@ -240,7 +266,10 @@ impl EngineSite {
                 }
                 len += piece.len();
             }
-            if let Some(packet) = out.get(..len).and_then(|written| codec.receive(written))
+            let Some(written) = out.get(..len) else { return };
+            if let Some(codec) = clients.codec_for(written) {
+                codec.receive_apart(written, |packet| outbox.0.push(packet));
+            } else if let Some(packet) = codec.receive(written)
                 && vpn_of(vpns, packet.flow) == vpn
             {
                 host.receive(now, packet, outbox);
@@ -346,6 +375,27 @@ impl EngineSite {
 
     pub(crate) fn receive(&mut self, now: Instant, from: LinkId, packet: &Packet, ports: &mut Ports<'_>) {
         self.take_datagram(now, from, packet);
+        self.turn(now, ports);
+    }
+
+    /// True if the node has OpenVPN clients.
+    pub(crate) fn has_clients(&self) -> bool {
+        !self.clients.is_empty()
+    }
+
+    /// True if a client sends over this direction of a link.
+    pub(crate) fn has_client_behind(&self, link: LinkId) -> bool {
+        self.clients.sends_over(link)
+    }
+
+    /// Takes a packet that a client sent. It is for this node's host, or goes on through the engine.
+    pub(crate) fn receive_from_client(&mut self, now: Instant, mut packet: Box<Packet>, ports: &mut Ports<'_>) {
+        packet.bytes = packet.bytes.saturating_sub(OPENVPN_BYTES);
+        if packet.destination == self.here {
+            self.host.receive(now, packet, &mut self.outbox);
+        } else {
+            self.outbox.0.push(packet);
+        }
         self.turn(now, ports);
     }
 

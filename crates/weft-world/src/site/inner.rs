@@ -100,18 +100,40 @@ impl InnerCodec {
     ///
     /// A virtio_net_hdr stands before the packet.
     pub(super) fn receive(&mut self, written: &[u8]) -> Option<Box<Packet>> {
+        self.read(written).map(|(packet, _)| Box::new(packet))
+    }
+
+    /// Reads what the engine writes to the device, and calls `each` with each packet as a link carries it.
+    pub(super) fn receive_apart(&mut self, written: &[u8], mut each: impl FnMut(Box<Packet>)) {
+        match self.read(written) {
+            Some((packet, Some(segments))) => {
+                let Packet { flow, source, destination, label, ecn, .. } = packet;
+                let headers = packet.bytes.saturating_sub(segments.whole().len);
+                for segment in segments.segments() {
+                    let (bytes, body) = (headers + segment.len, Body::Tcp(segment));
+                    each(Box::new(Packet { flow, source, destination, bytes, label, ecn, body }));
+                }
+            }
+            Some((packet, None)) => each(Box::new(packet)),
+            None => {}
+        }
+    }
+
+    /// Returns the packet, and its segments if it is TCP.
+    fn read(&mut self, written: &[u8]) -> Option<(Packet, Option<SuperSegment>)> {
         let packet = written.get(VNET_HEADER_LEN..)?;
         let ip = IpView::parse(packet).ok()?;
         let IpAddr::V4(source) = ip.src else { return None };
         let there = node_at(source)?;
         let flow = self.flow_of(&ip, there)?;
-        let (body, ecn) = if ip.protocol == protocol::TCP {
+        let whole = Packet { bytes: packet.len() as u32, ..blank(flow, there, self.here) };
+        if ip.protocol == protocol::TCP {
             let (segments, ecn) = SuperSegment::read(&mut self.codec(flow, there).reader, written).ok()?;
-            (Body::Tcp(*segments.whole()), ecn)
+            Some((Packet { ecn, body: Body::Tcp(*segments.whole()), ..whole }, Some(segments)))
         } else {
-            read_udp(packet).ok()?
-        };
-        Some(Box::new(Packet { bytes: packet.len() as u32, ecn, body, ..blank(flow, there, self.here) }))
+            let (body, ecn) = read_udp(packet).ok()?;
+            Some((Packet { ecn, body, ..whole }, None))
+        }
     }
 
     /// Returns the flow that has the packet's addresses.

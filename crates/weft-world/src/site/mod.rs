@@ -1,5 +1,6 @@
 //! The ends of a pair of nodes: hosts with applications, and their connection to the links.
 
+mod clients;
 mod engine_site;
 mod engines;
 mod inner;
@@ -9,6 +10,8 @@ mod multipath_site;
 mod outer;
 mod plain_site;
 
+pub(crate) use clients::OPENVPN_BYTES;
+pub use clients::SiteClient;
 pub use engine_site::{EnginePathChange, EngineSite, SiteLink};
 pub use engines::Engines;
 pub(crate) use multipath_site::DSS_MAPPING_LEN;

@@ -322,7 +322,7 @@ impl DaemonNode {
 
     fn send_totals(&mut self, now: Instant) {
         if let Some((proxy, known)) = self.proxy.as_mut().filter(|_| now >= self.next_totals) {
-            let totals = totals::totals(&self.config, self.engine.payload_rates(now), known);
+            let totals = totals::totals(self.engine.payload_rates(now), known);
             self.next_totals = now + totals::next_check_in(known, &totals);
             proxy.set_totals(totals.clone());
             *known = totals;

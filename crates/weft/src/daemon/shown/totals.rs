@@ -1,6 +1,6 @@
 //! Rates that proxies may send toward each peer: slightly more than its paths carry.
 
-use crate::config::{Config, proxy_prefix};
+use crate::config::proxy_prefix;
 use std::time::Duration;
 use weft_engine::PayloadRate;
 use weft_tcp_er::proxy::{PeerTotals, Total};
@@ -19,12 +19,11 @@ const USED: u64 = 104;
 /// Reciprocal of the smallest relative change that is reported: changes below a fiftieth are ignored.
 const WORTH: u64 = 50;
 
-/// Returns the rates toward the peers of `config`. `last` are the earlier ones.
-pub fn totals<'a>(config: &Config, rates: impl Iterator<Item = PayloadRate<'a>>, last: &PeerTotals) -> PeerTotals {
+/// Returns the rates toward all peers, also toward those that joined by certificate. `last` are the earlier ones.
+pub fn totals<'a>(rates: impl Iterator<Item = PayloadRate<'a>>, last: &PeerTotals) -> PeerTotals {
     let mut totals = PeerTotals::default();
-    for PayloadRate { public_key, rate } in rates {
-        let Some(peer) = config.peers.iter().find(|peer| peer.public_key.value == *public_key) else { continue };
-        let prefixes = peer.prefixes.iter().map(|at| proxy_prefix(at.value)).collect();
+    for PayloadRate { prefixes, rate, .. } in rates {
+        let prefixes = prefixes.iter().map(|prefix| proxy_prefix(*prefix)).collect();
         let bytes_per_s = rate.map(|rate| rate.bps() / 8 * USED / 100);
         let before = last.0.get(totals.0.len()).and_then(|total| total.bytes_per_s);
         totals.0.push(Total { bytes_per_s: steady(before, bytes_per_s), prefixes });
@@ -50,7 +49,21 @@ fn steady(before: Option<u64>, now: Option<u64>) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::{INTERVAL, INTERVAL_WHILE_GROWING, next_check_in, steady};
+    use crate::config::proxy_prefix;
+    use weft_engine::{PayloadRate, Prefix};
+    use weft_session::Identity;
     use weft_tcp_er::proxy::{PeerTotals, Total};
+    use weft_units::Rate;
+
+    #[test]
+    fn every_peer_of_the_engine_has_a_total_with_its_prefixes() {
+        let key = Identity::from_secret([7; 32]).public_key();
+        let prefix = Prefix { address: [10, 97, 3, 0].into(), length: 24 };
+        let rate = PayloadRate { public_key: &key, prefixes: &[prefix], rate: Some(Rate::from_mbps(8)) };
+        let totals = super::totals([rate].into_iter(), &PeerTotals::default());
+        let [total] = &totals.0[..] else { panic!("{}", totals.0.len()) };
+        assert_eq!((total.bytes_per_s, &total.prefixes[..]), (Some(1_040_000), &[proxy_prefix(prefix)][..]));
+    }
 
     #[test]
     fn small_changes_are_none() {

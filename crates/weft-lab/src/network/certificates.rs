@@ -1,0 +1,54 @@
+//! Certificates of the nodes of an overlay that find each other and their routes by themselves.
+
+use crate::LabError;
+use crate::apps::failed;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The network's root key, and the program that signs with it.
+pub(super) struct CertificateSigner<'a> {
+    binary: &'a Path,
+    directory: PathBuf,
+    /// The public half of the root key.
+    pub root: String,
+}
+
+impl<'a> CertificateSigner<'a> {
+    /// Creates a root key in `directory`.
+    pub fn new(binary: &'a Path, directory: PathBuf) -> Result<CertificateSigner<'a>, LabError> {
+        let mut init = Command::new(binary);
+        init.args(["ca", "init", "--out"]).arg(&directory);
+        let root = printed(init, "weft ca init")?;
+        Ok(CertificateSigner { binary, directory, root })
+    }
+
+    /// Writes the certificate of a node to `file`.
+    pub fn sign(
+        &self,
+        name: &str,
+        key: &str,
+        prefixes: &[String],
+        is_relay: bool,
+        file: &Path,
+    ) -> Result<(), LabError> {
+        let mut sign = Command::new(self.binary);
+        sign.args(["ca", "sign", "--ca"]).arg(&self.directory);
+        sign.args(["--name", name, "--public-key", key, "--out"]).arg(file);
+        for prefix in prefixes {
+            sign.args(["--prefix", prefix]);
+        }
+        if is_relay {
+            sign.arg("--relay");
+        }
+        printed(sign, "weft ca sign").map(|_| ())
+    }
+}
+
+/// Runs a command to its end. Returns its output.
+fn printed(mut command: Command, what: &str) -> Result<String, LabError> {
+    let output = command.stdin(Stdio::null()).output()?;
+    match output.status.success() {
+        true => Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned()),
+        false => Err(failed(what, &output.stderr)),
+    }
+}

@@ -1,0 +1,52 @@
+//! Reads the nodes without weft that enter the overlay as OpenVPN clients of one of its nodes.
+
+use super::file::NodeFile;
+use super::overlay::OverlaySpec;
+use crate::Link;
+use crate::error::{Checked, Source};
+use crate::pattern::node;
+
+/// A node that is an unmodified OpenVPN client of a node with weft, in variants with an overlay.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OverlayClient {
+    /// Index of the node.
+    pub node: usize,
+    /// Index of the node with weft that accepts the client.
+    pub gateway: usize,
+    /// Index of the link between the two.
+    pub link: usize,
+}
+
+/// Reads `openvpn` of all nodes. `overlay` has the nodes with weft already.
+pub(super) fn read(
+    source: &Source<'_>,
+    files: &[NodeFile],
+    nodes: &[String],
+    links: &[Link],
+    overlay: &OverlaySpec,
+) -> Checked<Vec<OverlayClient>> {
+    let mut clients = Vec::new();
+    let mut first = 0;
+    for file in files {
+        let count = file.count.as_ref().map_or(1, |count| u32::from(*count.get_ref())) as usize;
+        let own = first..first + count;
+        first = own.end;
+        let Some(at) = &file.openvpn else { continue };
+        let gateway = node(source, at, nodes)?;
+        if file.weft || file.relay {
+            return Err(source.at(at, format!("`{}` runs weft: leave `openvpn` out", file.name.get_ref())));
+        }
+        if !overlay.has(gateway) {
+            return Err(source.at(at, format!("`{}` has no `weft = true`", nodes[gateway])));
+        }
+        for node in own {
+            let joins = |link: &Link| link.ends == [node, gateway] || link.ends == [gateway, node];
+            let Some(link) = links.iter().position(joins) else {
+                let (client, gateway) = (&nodes[node], &nodes[gateway]);
+                return Err(source.at(at, format!("no link joins `{client}` and `{gateway}`: a client needs one")));
+            };
+            clients.push(OverlayClient { node, gateway, link });
+        }
+    }
+    Ok(clients)
+}

@@ -1,0 +1,80 @@
+//! The rates of connections between two proxies of an overlay: what the paths between their nodes carry.
+//!
+//! As the daemon does, the simulator reads the engine's rates at intervals and shares each among the proxies' connections
+//! toward the same node.
+
+use super::build::node_id;
+use super::loops::NetworkSteering;
+use super::node::NetworkNode;
+use weft_scenario::{CongestionControl, TcpSpec};
+use weft_session::PublicKey;
+use weft_sim::host::FlowAgent;
+use weft_sim::{FlowNo, SimNode, Simulator};
+use weft_units::{Duration, Instant, Rate};
+
+/// Interval between two readings of the rates.
+///
+/// Tuned: the daemon reads them ten times a second, and a hundred times while they grow.
+const EVERY: Duration = Duration::from_millis(20);
+
+/// A connection between two proxies that has no rate of its own.
+struct PacedConnection {
+    /// Index of the node with the sending proxy.
+    node: usize,
+    flow: FlowNo,
+    /// Index of the node with the receiving proxy.
+    to: usize,
+    /// Key of that node.
+    key: PublicKey,
+}
+
+/// All connections whose rates follow the paths of an overlay.
+#[derive(Default)]
+pub(super) struct ProxyRates {
+    connections: Vec<PacedConnection>,
+    next: Instant,
+}
+
+/// True if a connection between proxies takes the rate of the paths.
+pub(super) fn follows_paths(tcp: &TcpSpec) -> bool {
+    tcp.congestion == CongestionControl::ExplicitRate && tcp.explicit_rate == Rate::ZERO
+}
+
+impl ProxyRates {
+    /// Adds the connection `flow` from a proxy at `node` to one at the node `to`, which has this key.
+    pub(super) fn add(&mut self, node: usize, flow: FlowNo, to: usize, key: PublicKey) {
+        self.connections.push(PacedConnection { node, flow, to, key });
+    }
+
+    /// Runs the network until `end`, and sets the connections' rates meanwhile.
+    pub(super) fn run_until(
+        &mut self,
+        steering: &mut NetworkSteering,
+        simulator: &mut Simulator<NetworkNode>,
+        end: Instant,
+    ) {
+        while !self.connections.is_empty() && self.next < end {
+            steering.run_until(simulator, self.next);
+            self.set_rates(simulator);
+            self.next += EVERY;
+        }
+        steering.run_until(simulator, end);
+    }
+
+    fn set_rates(&self, simulator: &mut Simulator<NetworkNode>) {
+        for PacedConnection { node, flow, to, key } in &self.connections {
+            let shares = |other: &&PacedConnection| (other.node, other.to) == (*node, *to);
+            let sharers = self.connections.iter().filter(shares).count() as u64;
+            simulator.with_node(node_id(*node), |gate, now, ports| {
+                let rate = gate.site().and_then(|site| {
+                    let mut rates = site.engine().payload_rates(now);
+                    rates.find(|rate| rate.public_key == key).and_then(|rate| rate.rate)
+                });
+                if let (Some(rate), Some(FlowAgent::TcpSource(source))) = (rate, gate.host_mut().agent_mut(*flow)) {
+                    source.set_rate(now, Rate::from_bps(rate.bps() / sharers));
+                    SimNode::wake(gate, now, ports);
+                }
+            });
+        }
+    }
+}
