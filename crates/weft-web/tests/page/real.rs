@@ -35,8 +35,13 @@ impl Drop for Nodes {
 }
 
 /// Builds `weft` in the directory of `weft-web`: cargo builds only the programs of the package under test.
+///
+/// A test run of the whole workspace has built it and sets `WEFT_IS_BUILT`. Another build would compile other features.
 fn weft() -> Option<std::path::PathBuf> {
     let own = Path::new(env!("CARGO_BIN_EXE_weft-web"));
+    if std::env::var_os("WEFT_IS_BUILT").is_some() {
+        return Some(own.with_file_name("weft"));
+    }
     let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     build.args(["build", "--quiet", "--locked", "-p", "weft"]);
     if own.components().any(|part| part.as_os_str() == "release") {
