@@ -524,7 +524,7 @@ mod tests {
         let mut bytes = claim(2, 2, now_ms, 7_000);
         let at = bytes.windows(32).position(|window| window == known.0).unwrap();
         bytes[at + 31] ^= 1;
-        assert_eq!(label(&PublicKey(bytes[at..at + 32].try_into().unwrap())) == label(&known), false);
+        assert_ne!(label(&PublicKey(bytes[at..at + 32].try_into().unwrap())), label(&known));
         let mapping = engine.overlay.mapping.as_mut().unwrap();
         let Ok(LinkMapMessage::Claim(other)) = LinkMapMessage::parse(&bytes) else { panic!("a claim") };
         let receipt = mapping.map.receive((NOW, now_ms), label(&known), &other, &bytes, || panic!("nothing to check"));
