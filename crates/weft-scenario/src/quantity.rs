@@ -56,12 +56,7 @@ impl FromText for Duration {
 
 impl FromText for Fraction {
     fn from_text(text: &str) -> Result<Fraction, String> {
-        let share = parse_fraction(text).map_err(|e| format!("not a share: {e} (for example \"0.5 %\")"))?;
-        // Without a unit, 0.5 is half of all packets for some readers and half a percent for others.
-        match text.contains('%') || share == 0.0 {
-            true => Ok(Fraction(share)),
-            false => Err(format!("not a share: the unit is missing: write \"{text} %\" or \"{} %\"", share * 100.0)),
-        }
+        parse_fraction(text).map(Fraction).map_err(|e| format!("not a share: {e} (for example \"0.5 %\")"))
     }
 }
 
@@ -107,16 +102,6 @@ impl<'de, T: FromText> Deserialize<'de> for Quantity<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_share_states_its_unit_unless_it_is_nothing() {
-        assert_eq!(Fraction::from_text("0.5 %").map(|share| share.0), Ok(0.005));
-        assert_eq!(Fraction::from_text("0").map(|share| share.0), Ok(0.0));
-        for text in ["0.3", "1", "0.005"] {
-            let why = Fraction::from_text(text).map(|share| share.0).unwrap_err();
-            assert!(why.contains(&format!("\"{text} %\"")), "{why}");
-        }
-    }
 
     #[test]
     fn queues_come_in_three_units() {
