@@ -1,8 +1,9 @@
 //! Property: where UDP does not pass, a tunnel exists within 300 ms by TCP, and it costs little beside UDP.
 //!
 //! The tests run on a real kernel, each in namespaces of its own. The goodput beside UDP's is judged strictly with
-//! `WEFT_CHECK=1` only, because TLS needs a processor that a busy machine does not have. A kernel without BBR has only
-//! congestion controls that take each random loss for congestion, so less goodput is asked there.
+//! `WEFT_CHECK=1` only. TLS needs a processor that a busy machine does not have, and a kernel without BBR has only
+//! congestion controls that take each random loss for congestion. One CUBIC flow that lost many packets at its start is
+//! slow for longer than a measurement, about once in 25 runs.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -15,7 +16,6 @@ use common::inside::or_again;
 use line::{Line, LineSpec};
 use nodes::{Nodes, answers, drop_udp, logged_at, pass_udp, ping_for};
 use std::net::Ipv4Addr;
-use std::os::fd::AsRawFd as _;
 use std::time::Duration;
 
 /// The hub's address in the tunnel.
@@ -50,17 +50,6 @@ fn load(seconds: u32) -> (f64, f64) {
     (goodput, pings[pings.len() * 95 / 100])
 }
 
-/// Returns true if a socket in these namespaces may use BBR.
-fn has_bbr() -> bool {
-    let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let name = b"bbr";
-    // SAFETY: the descriptor is open, and the kernel reads the three bytes of `name`.
-    let set = unsafe {
-        libc::setsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_CONGESTION, name.as_ptr().cast(), 3)
-    };
-    set == 0
-}
-
 #[test]
 fn tcp_carries_nearly_as_much_as_udp_on_a_link_with_loss() {
     or_again("tcp_carries_nearly_as_much_as_udp_on_a_link_with_loss", || {
@@ -77,11 +66,7 @@ fn tcp_carries_nearly_as_much_as_udp_on_a_link_with_loss() {
             "UDP: {:.1} Mbit/s, ping p95 {:.1} ms; TCP: {:.1} Mbit/s, ping p95 {:.1} ms",
             udp.0, udp.1, tcp.0, tcp.1
         );
-        let share = match (has_bbr(), std::env::var_os("WEFT_CHECK").is_some()) {
-            (false, _) => 0.2,
-            (true, false) => 0.5,
-            (true, true) => 0.8,
-        };
+        let share = if std::env::var_os("WEFT_CHECK").is_some() { 0.8 } else { 0.2 };
         assert!(tcp.0 >= share * udp.0, "{tcp:?} {udp:?}");
         // Typical are 30 to 40 ms beyond the round trip. The rest is for a busy machine.
         assert!(tcp.1 <= 40.0 + 80.0, "{tcp:?} {udp:?}");
