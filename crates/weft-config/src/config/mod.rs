@@ -264,7 +264,15 @@ pub struct Loaded {
 /// # Errors
 /// Returns the mistakes as text for a reader.
 pub fn load(file: &Path) -> Result<Loaded, String> {
-    match read_and_check(file)? {
+    load_as(file, file)
+}
+
+/// Reads and checks the configuration in `file`, which is to replace `shown`. Findings name `shown`.
+///
+/// # Errors
+/// Returns the mistakes as text for a reader.
+pub fn load_as(file: &Path, shown: &Path) -> Result<Loaded, String> {
+    match read(file, shown)? {
         (Some((config, identity, certificate)), report) => Ok(Loaded { config, identity, certificate, report }),
         (None, report) => Err(report.to_string()),
     }
@@ -278,7 +286,11 @@ pub type Checked = (Option<(Config, Identity, Option<Certificate>)>, Report);
 /// # Errors
 /// Returns the reason why the file cannot be read.
 pub fn read_and_check(file: &Path) -> Result<Checked, String> {
-    let name = file.display().to_string();
+    read(file, file)
+}
+
+fn read(file: &Path, shown: &Path) -> Result<Checked, String> {
+    let name = shown.display().to_string();
     let text = std::fs::read_to_string(file).map_err(|why| match why.kind() {
         io::ErrorKind::NotFound => {
             format!("there is no configuration {name}: make one with: weft init --hub, or: weft join\n")

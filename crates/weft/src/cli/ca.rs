@@ -29,15 +29,16 @@ A certificate is not secret: only the owner of the node's private key can use it
     /// Sign a revocation: it ends all certificates of a key, and its [[peer]] tables
     #[command(after_help = "\
 Example:
-  weft ca revoke --ca weft-ca --public-key KEY --out home.revoked
-  weft revoke home.revoked              on any running node, which informs all others")]
+  weft ca revoke --ca weft-ca --name home --out home.revoked
+  weft revoke home.revoked              on any running node, which informs all others
+
+`weft ca list --ca weft-ca` shows the names and keys of all nodes.")]
     Revoke {
         /// Directory of the root key
         #[arg(long, value_name = "DIR")]
         ca: PathBuf,
-        /// Public key of the node
-        #[arg(long, value_name = "KEY")]
-        public_key: String,
+        #[command(flatten)]
+        node: RevokedNode,
         /// File for the revocation; it must not exist yet. Without it: standard output
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
@@ -121,4 +122,16 @@ pub struct SignOptions {
     /// File for the certificate; it must not exist yet. Without it: standard output
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
+}
+
+/// The node of `weft ca revoke`.
+#[derive(Args)]
+#[group(required = true, multiple = false)]
+pub struct RevokedNode {
+    /// Name of the node in its certificate
+    #[arg(long)]
+    pub name: Option<String>,
+    /// Public key of the node
+    #[arg(long, value_name = "KEY")]
+    pub public_key: Option<String>,
 }

@@ -15,7 +15,7 @@ mod qos;
 pub use access::{AccessCommand, AddOptions};
 pub use acl::{AclCommand, TestedFlow};
 pub use bugreport::{BugReportArguments, Disclosure};
-pub use ca::{CaCommand, SignOptions};
+pub use ca::{CaCommand, RevokedNode, SignOptions};
 pub use change::{
     ApplyArguments, ChangeOptions, ClassesCommand, ConfirmArguments, NewRule, RulesCommand, SetArguments, TestedPacket,
     UnsetArguments,

@@ -5,7 +5,7 @@
 
 mod issued;
 
-use crate::cli::{CaCommand, SignOptions};
+use crate::cli::{CaCommand, RevokedNode, SignOptions};
 use crate::config::allow::group_name;
 use crate::config::{peer_name, prefix};
 use crate::date::rfc_3339;
@@ -43,7 +43,7 @@ pub fn ca(command: CaCommand) -> Result<Outcome, Failure> {
     match command {
         CaCommand::Init { out } => init(&out),
         CaCommand::Sign(options) => sign(&options),
-        CaCommand::Revoke { ca, public_key, out } => revoke(&ca, &public_key, out.as_deref()),
+        CaCommand::Revoke { ca, node, out } => revoke(&ca, &node, out.as_deref()),
         CaCommand::Renew { ca, name, days, out } => issued::renew(&ca, &name, days, out.as_deref()),
         CaCommand::List { ca, json } => issued::list(&ca, json),
         CaCommand::Show { file, root, json } => show(&file, root.as_deref(), json),
@@ -133,9 +133,17 @@ pub(super) fn others_keep_theirs(directory: &Path, claims: &Claims, now: u64) ->
     Ok(())
 }
 
-fn revoke(directory: &Path, key: &str, out: Option<&Path>) -> Result<Outcome, Failure> {
-    let revocation = root(directory)?.revoke(&public_key(key)?, unix_s());
+fn revoke(directory: &Path, node: &RevokedNode, out: Option<&Path>) -> Result<Outcome, Failure> {
+    let root = root(directory)?;
+    let key = match (&node.name, &node.public_key) {
+        (Some(name), _) => issued::key_of(directory, name)?,
+        (None, key) => public_key(key.as_deref().unwrap_or_default())?,
+    };
+    let revocation = root.revoke(&key, unix_s());
     write_out(&revocation, out)?;
+    if let Some(file) = out {
+        eprintln!("it has an effect once a running node has it: weft revoke {}", file.display());
+    }
     append(directory, REVOKED_FILE, &revocation)
 }
 

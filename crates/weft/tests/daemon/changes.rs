@@ -110,4 +110,5 @@ fn a_change_that_the_node_would_not_start_with_changes_nothing() {
     for reason in ["did you mean `weights`?", "there is no rule `a`", "peer.away is not set"] {
         assert!(said.contains(reason), "{reason}\n{said}");
     }
+    assert!(said.contains("home.toml:") && !said.contains("home.toml.new:"), "places are in the user's file\n{said}");
 }

@@ -187,7 +187,19 @@ fn another_nodes_name_or_prefix_is_signed_only_after_its_revocation() {
         assert!(code == Some(1) && text.contains(why), "{name} {prefix}: {code:?} {text}");
     }
     assert_eq!(sign("other", &other, "0.0.0.0/0").0, Some(0), "a default route lies around all others");
-    done(ca(&dir, &["revoke", "--ca", "@ca", "--public-key", &home]));
+    let revoke = |name: &str| {
+        let out = ca(&dir, &["revoke", "--ca", "@ca", "--name", name, "--out", "@home.revoked"]);
+        (out.status.code(), stderr(&out))
+    };
+    let (code, text) = revoke("hom");
+    assert!(code == Some(1) && text.contains("no certificate was signed for hom") && text.contains("home"), "{text}");
+    let (code, text) = revoke("home");
+    assert!(code == Some(0) && text.contains("weft revoke "), "{text}");
+    let (code, text) = revoke("home");
+    assert!(code == Some(1) && text.contains("the key of home is revoked"), "{text}");
+    for both in [&["--name", "other", "--public-key", &other][..], &[]] {
+        assert_eq!(ca(&dir, &[&["revoke", "--ca", "@ca"], both].concat()).status.code(), Some(2));
+    }
     assert_eq!(sign("home", &other, "10.9.4.0/24").0, Some(0));
 }
 

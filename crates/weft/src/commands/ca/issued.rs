@@ -10,7 +10,7 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
-use weft_session::{Certificate, Claims, Revocation};
+use weft_session::{Certificate, Claims, PublicKey, Revocation};
 
 /// Remaining validity below which a certificate is due for renewal, in seconds.
 ///
@@ -91,26 +91,42 @@ fn table(all: &[Issued], now: u64) -> String {
     if table.is_empty() { "no certificate was signed yet\n".to_owned() } else { table.to_string() }
 }
 
-/// Signs the last certificate of this name again, with a later expiry.
-pub(super) fn renew(directory: &Path, name: &str, days: u64, out: Option<&Path>) -> Result<Outcome, Failure> {
-    let root = root(directory)?;
+/// Returns the last certificate of this name whose key is not revoked.
+///
+/// # Errors
+/// There is none. The failure names the nearest name.
+fn valid_of(directory: &Path, name: &str) -> Result<Certificate, Failure> {
     let all = issued(directory)?;
-    let of_name = |of: &&Issued| of.certificate.claims().name == name;
-    let Some(found) = all.iter().filter(of_name).find(|of| !of.is_revoked) else {
-        if all.iter().any(|of| of.certificate.claims().name == name) {
-            let why = format!("the key of {name} is revoked: sign a certificate for a new one: weft ca sign");
-            return Err(Failure::new(why));
-        }
+    let mut of_name = all.iter().filter(|of| of.certificate.claims().name == name).peekable();
+    if of_name.peek().is_none() {
         let names = all.iter().map(|of| of.certificate.claims().name.as_str());
         let help =
             did_you_mean(name, names).unwrap_or_else(|| format!("see: weft ca list --ca {}", directory.display()));
         return Err(Failure::new(format!("no certificate was signed for {name}; {help}")));
-    };
+    }
+    let valid = of_name.find(|of| !of.is_revoked);
+    valid.map(|of| of.certificate.clone()).ok_or_else(|| {
+        Failure::new(format!("the key of {name} is revoked; a new key needs a certificate: weft ca sign"))
+    })
+}
+
+/// Returns the key of the node with this name, so that it can be revoked.
+///
+/// # Errors
+/// No certificate of this name has a key that is not revoked.
+pub(super) fn key_of(directory: &Path, name: &str) -> Result<PublicKey, Failure> {
+    Ok(valid_of(directory, name)?.claims().public_key)
+}
+
+/// Signs the last certificate of this name again, with a later expiry.
+pub(super) fn renew(directory: &Path, name: &str, days: u64, out: Option<&Path>) -> Result<Outcome, Failure> {
+    let root = root(directory)?;
+    let found = valid_of(directory, name)?;
     let now = unix_s();
     let claims = Claims {
         not_before_unix_s: now.saturating_sub(EARLIER_S),
         not_after_unix_s: now.saturating_add(days * DAY_S),
-        ..found.certificate.claims().clone()
+        ..found.claims().clone()
     };
     let certificate = root.sign(&claims).map_err(|why| Failure::with(Outcome::Usage, why.to_string()))?;
     super::others_keep_theirs(directory, &claims, now)?;

@@ -104,7 +104,7 @@ fn is_on_trial(control: &Control) -> bool {
 }
 
 fn try_out(options: &ChangeOptions, file: &ConfigFile) -> Result<Outcome, Failure> {
-    let loaded = config::load(&file.candidate_path()).map_err(Failure::new)?;
+    let loaded = config::load_as(&file.candidate_path(), file.path()).map_err(Failure::new)?;
     eprint!("{}", loaded.report);
     let confirm_ms = options.confirm.map_or(0, |time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
     let request = Request::Try { file: file.path().display().to_string(), confirm_ms };
