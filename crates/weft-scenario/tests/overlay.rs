@@ -71,8 +71,13 @@ fn broken(text: &str) -> ScenarioError {
 ///
 /// It must point to the first `culprit` in the text, and its message must contain `expected`.
 fn refused_at(from: &str, to: &str, culprit: &str, expected: &str) {
-    assert!(GOOD.contains(from), "{from}");
-    let text = GOOD.replacen(from, to, 1);
+    refused_in(GOOD, from, to, culprit, expected);
+}
+
+/// As [`refused_at`], for the network in `correct`.
+fn refused_in(correct: &str, from: &str, to: &str, culprit: &str, expected: &str) {
+    assert!(correct.contains(from), "{from}");
+    let text = correct.replacen(from, to, 1);
     let error = broken(&text);
     assert!(error.message.contains(expected), "{to}: {error}");
     let before = &text[..text.find(culprit).unwrap_or_else(|| panic!("{culprit}"))];
@@ -226,18 +231,6 @@ proxy = { congestion = "explicit-rate" }
 # End.
 "#;
 
-/// As [`refused_at`], for [`CLIENTS`].
-fn clients_refused_at(from: &str, to: &str, culprit: &str, expected: &str) {
-    assert!(CLIENTS.contains(from), "{from}");
-    let text = CLIENTS.replacen(from, to, 1);
-    let error = broken(&text);
-    assert!(error.message.contains(expected), "{to}: {error}");
-    let before = &text[..text.find(culprit).unwrap_or_else(|| panic!("{culprit}"))];
-    let line_start = before.rfind('\n').map_or(0, |at| at + 1);
-    let place = (before.matches('\n').count() + 1, before.len() - line_start + 1);
-    assert_eq!((error.line, error.column), place, "{to}: {error}");
-}
-
 #[test]
 fn clients_enter_at_their_gateways_and_a_grid_changes_links_and_windows() {
     let network = NetworkScenario::parse(CLIENTS, "clients.toml").unwrap_or_else(|e| panic!("{e}"));
@@ -289,6 +282,6 @@ fn what_a_client_cannot_be_is_refused_at_its_place() {
         ("window = [45, 724]", "window = [0]", "0]\nloss", "expected a nonzero"),
         ("window = [45, 724]", "size = [\"1 kB\"]", "size", "unknown setting `size`"),
     ] {
-        clients_refused_at(from, to, culprit, expected);
+        refused_in(CLIENTS, from, to, culprit, expected);
     }
 }

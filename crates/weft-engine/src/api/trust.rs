@@ -42,7 +42,7 @@ pub enum Rejection {
     Outside {
         /// Prefix of the certificate that conflicts.
         prefix: Prefix,
-        /// Network or address with which the prefix conflicts.
+        /// The local network or the endpoint that the prefix covers.
         clash: Clash,
     },
     /// The limit on certified peers is reached.

@@ -190,7 +190,7 @@ impl Openings {
         }
     }
 
-    /// Drops all state, and passes the waiting packets to `given_up`.
+    /// Drops all state. `given_up` gets each packet that waited.
     pub fn clear(&mut self, mut given_up: impl FnMut(Segment)) {
         for opening in core::mem::take(self).by_vpn.into_values() {
             opening.waiting.into_iter().for_each(|(_, segment)| given_up(segment));

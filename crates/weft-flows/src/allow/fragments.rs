@@ -11,8 +11,8 @@ use weft_units::{Duration, Instant, PeerId, VpnId};
 
 /// Number of sets. *Tuned*: 1,024 packets in fragments at once.
 const SETS: usize = 128;
-/// Entries of a set. *Tuned*: eight as in the table of flows; with four, a peer that fills a set leaves a second peer
-/// that has two packets in it only one place.
+/// Entries of a set. *Tuned*: eight, as in the table of flows. With four, a flood by one peer could displace one of two
+/// packets of another peer.
 const WAYS: usize = 8;
 /// Time for which later fragments are awaited. *Standard*: Linux's `net.ipv4.ipfrag_time`.
 const WAIT: Duration = Duration::from_secs(30);

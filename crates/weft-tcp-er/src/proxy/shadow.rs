@@ -94,7 +94,7 @@ fn volumes(rule: &Permit) -> Vec<Volume> {
     all
 }
 
-/// Returns the reasons why the last of `rules` never decides, or empty if it can decide.
+/// Returns the reasons why the last of `rules` never applies. The list is empty if that rule can apply.
 pub fn shades(rules: &[Permit]) -> Vec<Shade> {
     let Some((last, earlier)) = rules.split_last() else { return Vec::new() };
     let mut left = volumes(last);
