@@ -7,7 +7,9 @@ use alloc::collections::BTreeMap;
 use weft_session::PublicKey;
 use weft_units::{Duration, Instant, PeerId};
 
-/// Time for which messages of a peer are ignored that passed on a forged claim. Honest nodes check before they pass on.
+/// Time for which the messages of a peer that forwarded a forged claim are ignored.
+///
+/// Honest nodes check a claim before they forward it.
 pub const BAR_TIME: Duration = Duration::from_secs(60);
 /// Maximum number of messages that answer a digest. Derived: a third of the messages that may wait for a peer.
 pub const MAX_ANSWERS: usize = 12;
@@ -19,7 +21,7 @@ const CHECKS_AT_ONCE: f64 = 32.0;
 const CHECKS_PER_S: f64 = 120.0;
 /// Bytes that answer a peer's digests at once. Derived: the certificates and claims of 100 members, all of which relay.
 const ANSWER_BYTES_AT_ONCE: f64 = 256.0 * 1024.0;
-/// Bytes that answer a peer's digests in a second. Chosen: 64 kbit/s, which a slow uplink can spare.
+/// Bytes that answer a peer's digests in a second. *Tuned*: 64 kbit/s, which a slow uplink can spare.
 const ANSWER_BYTES_PER_S: f64 = 8_000.0;
 
 /// An amount that refills with time.
@@ -33,7 +35,7 @@ impl MapAllowance {
         MapAllowance { left: most, at: now }
     }
 
-    /// Takes `amount` if it is there.
+    /// Takes `amount` if so much is left.
     fn take(&mut self, now: Instant, amount: f64, (most, per_s): (f64, f64)) -> bool {
         self.left = (self.left + per_s * now.since(self.at).as_secs_f64()).min(most);
         self.at = now;
