@@ -5,7 +5,7 @@ mod bench;
 
 use bench::{Capacity, Link, PACKET, Run, radio_trace};
 use weft_core::control::{PathRateConfig, Phase};
-use weft_units::{Duration, Rate, Rng};
+use weft_units::{Duration, Instant, Rate, Rng};
 
 fn s(seconds: f64) -> Duration {
     Duration::from_secs_f64(seconds)
@@ -132,6 +132,26 @@ fn a_buffer_that_shows_no_queue_ends_startup() {
         assert_ne!(phase, Phase::Startup, "{mbps:.2} Mbit/s, {rtt} ms, {packets} packets");
         assert!(dropped < 0.3, "{mbps:.2} Mbit/s, {rtt} ms, {packets} packets, loss {loss:.3}: dropped {dropped:.3}");
     }
+}
+
+/// A queue is known to within one packet, and on a slow path a packet takes longer than a round trip.
+#[test]
+fn the_rate_of_a_slow_path_does_not_swing_with_each_packet() {
+    let (mut rng, mut swings) = (Rng::new(9), Vec::new());
+    for seed in 0..100 {
+        let (mbps, rtt) = (log_mbps(&mut rng, 0.1, 2.0), 1 + rng.below(20));
+        let queue_bytes = (2 + rng.below(20)) * u64::from(PACKET);
+        let run = Link { queue_bytes, jitter: ms(rng.below(3)), seed, ..Link::fixed(mbps, rtt) }.run();
+        let later = run.rates.iter().filter(|(at, _, phase)| *at > Instant::ZERO + s(10.0) && *phase == Phase::Steady);
+        let rates: Vec<f64> = later.map(|(_, rate, _)| rate.bps() as f64 / (mbps * 1e6)).collect();
+        let steps = rates.windows(2).map(|pair| (pair[1] - pair[0]).abs());
+        swings.push(steps.sum::<f64>() / rates.len().max(1) as f64);
+        let used = run.utilisation(s(10.0), s(20.0));
+        assert!(used > 0.9, "{mbps:.2} Mbit/s, {rtt} ms, {queue_bytes} bytes: utilisation {used:.3}");
+    }
+    let mean = swings.iter().sum::<f64>() / swings.len() as f64;
+    println!("mean step {mean:.3}");
+    assert!(mean < 0.1, "a report changes the rate by {mean:.3} of the capacity on average");
 }
 
 #[test]

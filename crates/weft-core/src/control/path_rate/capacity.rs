@@ -4,6 +4,13 @@ use super::rate_meter::RateMeter;
 use super::{PathRate, Sample};
 use weft_units::Duration;
 
+/// Number of full packets over which a rate is measured, at least: during startup, and later.
+///
+/// One packet more or less must not look like another rate. Tuned, by random links below 2 Mbit/s.
+const METER_PACKETS: [f64; 2] = [8.0, 20.0];
+/// Bits of a full packet.
+const FULL_BITS: f64 = 12_000.0;
+
 impl PathRate {
     /// True if the bottleneck was busy throughout the window, however little was sent.
     ///
@@ -19,10 +26,10 @@ impl PathRate {
     /// lower bound. `full` is true if the window shows the path and not the traffic.
     pub fn learn_capacity(&mut self, sample: &Sample, full: bool) {
         let (span, packets) = match self.state {
-            State::Startup => (self.rtt.min() / 4, 8.0),
-            _ => (self.rtt.min(), 10.0),
+            State::Startup => (self.rtt.min() / 4, METER_PACKETS[0]),
+            _ => (self.rtt.min(), METER_PACKETS[1]),
         };
-        let span = span.max(self.noise() * 8).max(self.packets_time(packets));
+        let span = span.max(self.noise() * 8).max(self.packets_time(packets.max(packets * FULL_BITS / self.packet_bits)));
         if !full {
             self.busy_meter = RateMeter::default();
             if self.assumed || matches!(self.state, State::Startup) {

@@ -3,6 +3,12 @@ use super::phase::State;
 use super::{PathRate, Sample, plateau, trial};
 use weft_units::{Duration, Instant, Rate};
 
+/// Number of packets over which an error of the queue is corrected, at least.
+///
+/// A queue is known to within one packet. Over a shorter time the rate of a slow path would swing with each packet.
+/// Tuned, by random links below 2 Mbit/s.
+const CORRECTED_OVER_PACKETS: f64 = 6.0;
+
 impl PathRate {
     /// Returns the queue that packets sent now will meet at the bottleneck, in seconds.
     ///
@@ -26,7 +32,8 @@ impl PathRate {
         let feedback = (now - sample.largest_sent_at) / 2;
         // The rate stays in force until the next sample.
         let held = sample.interval().min(self.rtt.min().max(LONGEST_HELD));
-        let horizon = feedback.max(self.noise() * 2).max(held).as_secs_f64().max(0.002);
+        let packets = self.packets_time(CORRECTED_OVER_PACKETS);
+        let horizon = feedback.max(self.noise() * 2).max(held).max(packets).as_secs_f64().max(0.002);
         let gain = 1.0 + (target - self.predicted_queue_s(now, sample)) / horizon;
         let most = match (self.loss.is_ebbing(), sample.backlogged) {
             (true, _) => 0.93,
