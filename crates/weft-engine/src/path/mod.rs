@@ -512,6 +512,17 @@ impl Path {
         copies::of_repeat(self.loss().fraction(), packets_of_round_trip, times)
     }
 
+    /// Returns the share of copies that the path loses, or `None` if its queue is so long that copies only fill it.
+    pub fn loss_of_copies(&self) -> Option<f64> {
+        let is_filled = self.delay().standing_queue() > self.rate.queue_target() * 2;
+        (!is_filled).then(|| self.loss().fraction())
+    }
+
+    /// Returns how often each path should carry a unit if one copy on each is lost with probability `all_lost`.
+    pub fn rounds_of_copies(all_lost: f64, packets: usize) -> usize {
+        copies::rounds(all_lost, packets)
+    }
+
     /// Returns the time of the next report on the datagrams received on this path.
     ///
     /// If the capacity of the reverse direction is known, reports take at most a part of it. Otherwise they would
