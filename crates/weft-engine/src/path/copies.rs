@@ -1,4 +1,4 @@
-//! Computes the number of copies in which a unit is sent or retransmitted.
+//! Computes the number of copies in which a lost unit is retransmitted.
 
 /// Packets of one RTT that may be lost once more at most. The number of copies is chosen to stay below it.
 const LOST_AGAIN_MAX: f64 = 0.05;
@@ -15,14 +15,6 @@ pub(super) fn of_repeat(loss: f64, packets: f64, times: u8) -> usize {
     let suffices = |copies: &usize| packets * lost * loss.powi(*copies as i32) <= LOST_AGAIN_MAX;
     let is_affordable = |copies: &usize| (*copies - 1) as f64 * lost <= MAX_SHARE;
     (1..=MAX).find(suffices).filter(is_affordable).unwrap_or(1)
-}
-
-/// Returns how often each path of a redundant bundle should carry a unit.
-///
-/// `all_lost` is the share of units that one copy on each path loses, and `packets` the number in flight.
-pub(super) fn rounds(all_lost: f64, packets: usize) -> usize {
-    let suffices = |rounds: &usize| packets as f64 * all_lost.powi(*rounds as i32) <= LOST_AGAIN_MAX;
-    (1..MAX).find(suffices).unwrap_or(MAX)
 }
 
 #[cfg(test)]

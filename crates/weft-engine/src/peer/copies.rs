@@ -1,38 +1,47 @@
 //! The redundant schedule: each unit over the path that delivers it first, and copies of it over all others.
 //!
-//! A copy leaves only while its path has nothing else to send, and only if the unit has not yet arrived. So copies cost
-//! no goodput: paths that are full carry each unit once, and together what they have. Further copies follow while a
-//! unit is likely to be lost on all paths.
+//! Spare copies leave only while a path has nothing else to send, and only if the unit has not yet arrived, so they cost
+//! no goodput. Where a stall for a retransmission costs more than the bytes of a copy, [`redundancy::due`] copies leave
+//! with the unit itself.
 
+use super::outbound::redundancy::{self, InFlight};
 use super::{Context, Peer};
-use crate::path::{Lane, Path};
+use crate::path::Lane;
+use crate::path::choice::MAX_PATHS;
 use crate::units::UnitId;
 use weft_core::pool::Pool;
+use weft_core::sched::PathView;
+use weft_units::Instant;
 
 impl Peer {
-    /// Queues a new unit on one path with room, and copies of it on the others.
+    /// Queues a new unit and its copies.
     ///
     /// `sparse` is true for a unit of a sparse flow, which may use paths that carry no bulk.
     pub(super) fn push_copies(&mut self, cx: &mut Context<'_>, unit: UnitId, sparse: bool) {
-        let Some(first) = self.earliest_with_room() else { return };
-        let rounds = self.rounds();
-        self.push(cx.now, cx.pool, first, Lane::Bulk, unit);
-        for index in 0..self.paths.len() {
-            let path = &self.paths[index];
-            if !path.is_usable() || path.is_sparse_only() && !sparse {
-                continue;
-            }
-            if index != first {
-                self.push_copy(cx, index, Lane::Copy, unit);
-            }
-            for _ in 1..rounds {
-                self.push_copy(cx, index, Lane::Again, unit);
+        let in_flight = self.in_flight(cx.now, sparse);
+        let mut times = [0; MAX_PATHS];
+        for copy in 0..redundancy::due(&in_flight) {
+            let Some(index) = self.next_path(sparse, copy == 0, &times) else { break };
+            self.push(cx.now, cx.pool, index, Lane::Bulk, unit);
+            times[index] += 1;
+        }
+        let rounds = redundancy::rounds(&in_flight);
+        for (index, done) in times.into_iter().enumerate().take(self.paths.len()) {
+            for round in done..rounds {
+                if self.may_copy(sparse, index) {
+                    self.push_spare(cx, index, if round == 0 { Lane::Copy } else { Lane::Again }, unit);
+                }
             }
         }
     }
 
-    /// Queues a copy, and removes those before it whose units have arrived. So a lane of a full path stays short.
-    fn push_copy(&mut self, cx: &mut Context<'_>, index: usize, lane: Lane, unit: UnitId) {
+    /// True if a path may carry copies of a unit.
+    fn may_copy(&self, sparse: bool, index: usize) -> bool {
+        self.paths.get(index).is_some_and(|path| path.is_usable() && (sparse || !path.is_sparse_only()))
+    }
+
+    /// Queues a spare copy, and removes those before it whose units have arrived. So a lane of a full path stays short.
+    fn push_spare(&mut self, cx: &mut Context<'_>, index: usize, lane: Lane, unit: UnitId) {
         self.drop_arrived(cx.pool, index, lane);
         self.push(cx.now, cx.pool, index, lane, unit);
     }
@@ -44,23 +53,35 @@ impl Peer {
         }
     }
 
-    /// Returns the path with room on which a unit arrives first. Suspect paths come last.
-    fn earliest_with_room(&self) -> Option<usize> {
-        let arrival_us = |index: usize| {
-            let view = &self.dispatch.views[index];
-            (view.suspect, view.delay_us + view.backlog.as_micros() as i64)
+    /// Returns the path for the next copy of a unit: the one on which it arrives first.
+    ///
+    /// The first copy needs a path with room. A later one waits for a path of its own as long as a retransmission
+    /// would take. `times` counts the copies on each path.
+    fn next_path(&self, sparse: bool, is_first: bool, times: &[usize; MAX_PATHS]) -> Option<usize> {
+        let arrival = |(index, view): &(usize, &PathView)| {
+            let repeat_us = self.paths[*index].rtt().smoothed().as_micros() as i64;
+            (view.suspect, view.delay_us + view.backlog.as_micros() as i64 + times[*index] as i64 * repeat_us)
         };
-        let has_room = |index: &usize| self.dispatch.views.get(*index).is_some_and(|view| view.usable && view.room);
-        let with_room = (0..self.paths.len()).filter(has_room).min_by_key(|index| arrival_us(*index));
-        with_room.or_else(|| {
-            (0..self.paths.len()).filter(|index| self.paths[*index].is_usable()).min_by_key(|index| arrival_us(*index))
-        })
+        let views = self.dispatch.views.iter().enumerate().take(MAX_PATHS);
+        let may = |(index, view): &(usize, &PathView)| self.may_copy(sparse, *index) && (view.room || !is_first);
+        views.filter(may).min_by_key(arrival).map(|(index, _)| index)
     }
 
-    /// Returns the number of copies on each path that leave hardly a unit in flight lost on all of them.
-    fn rounds(&self) -> usize {
-        let each = self.paths.iter().filter(|path| path.is_usable()).map(Path::loss_of_copies);
-        let all_lost: Option<f64> = each.reduce(|all, loss| Some(all? * loss?)).flatten();
-        all_lost.map_or(1, |loss| Path::rounds_of_copies(loss, self.recovery.units.len()))
+    /// Returns the most units that were in flight in the last round trips, and what the paths offer for them.
+    ///
+    /// The first units of a window need the copies of the last ones: one of them can hold back all.
+    fn in_flight(&mut self, now: Instant, sparse: bool) -> InFlight {
+        let round_trip = self.paths.iter().filter(|path| path.is_usable()).map(|path| path.rtt().smoothed()).max();
+        let packets = self.dispatch.in_flight.most(now, self.recovery.units.len(), round_trip.unwrap_or_default());
+        let mut of = InFlight { packets, ..InFlight::default() };
+        for path in (0..self.paths.len()).filter(|index| self.may_copy(sparse, *index)).map(|index| &self.paths[index])
+        {
+            of.paths += 1;
+            of.log_loss += libm::log(path.loss().fraction().max(redundancy::LEAST_LOSS));
+            of.capacity_bps += path.rate.capacity().unwrap_or(path.rate.carried()).bps() as f64;
+            of.round_trip_s = of.round_trip_s.max(path.rtt().smoothed().as_secs_f64());
+            of.is_filled |= path.is_filled();
+        }
+        of
     }
 }

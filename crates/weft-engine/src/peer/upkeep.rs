@@ -6,7 +6,7 @@ use super::dropping;
 use super::recovery::Rescue;
 use super::{Context, Peer};
 use crate::api::{PathState, Weights};
-use crate::path::{Lane, Path, Sent};
+use crate::path::{Path, Sent};
 use core::net::SocketAddr;
 use weft_units::planted::{self, Fault};
 use weft_units::{Duration, Instant, LinkId, Rate};
