@@ -61,9 +61,9 @@ impl Queues {
         LANES.into_iter().find_map(|lane| self.pop(lane).map(|unit| (lane, unit)))
     }
 
-    /// Returns the oldest unit of a lane.
-    pub fn oldest(&self, lane: Lane) -> Option<UnitId> {
-        self.lanes[lane as usize].front().map(|(unit, _)| *unit)
+    /// Returns the oldest unit of a lane, and the bytes of all its units.
+    pub fn oldest(&self, lane: Lane) -> Option<(UnitId, u64)> {
+        self.lanes[lane as usize].front().map(|(unit, _)| (*unit, self.bytes[lane as usize]))
     }
 
     pub fn is_empty(&self) -> bool {

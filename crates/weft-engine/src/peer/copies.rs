@@ -40,15 +40,23 @@ impl Peer {
         self.paths.get(index).is_some_and(|path| path.is_usable() && (sparse || !path.is_sparse_only()))
     }
 
-    /// Queues a spare copy, and removes those before it whose units have arrived. So a lane of a full path stays short.
+    /// Queues a spare copy, and removes those before it that are of no use any more.
     fn push_spare(&mut self, cx: &mut Context<'_>, index: usize, lane: Lane, unit: UnitId) {
-        self.drop_arrived(cx.pool, index, lane);
+        self.drop_useless(cx.pool, index, lane);
         self.push(cx.now, cx.pool, index, lane, unit);
     }
 
-    fn drop_arrived(&mut self, pool: &mut Pool, index: usize, lane: Lane) {
-        while let Some(id) = self.paths[index].queues.oldest(lane).filter(|id| !self.recovery.units.is_live(*id)) {
-            self.paths[index].queues.pop(lane);
+    /// Drops the oldest spare copies: those whose units have arrived, and those beyond one round trip of the path.
+    ///
+    /// After a round trip a report tells whether the unit arrived. Without recovery nothing tells it.
+    fn drop_useless(&mut self, pool: &mut Pool, index: usize, lane: Lane) {
+        let path = &mut self.paths[index];
+        let most = path.rate.in_flight_limit_bytes();
+        while let Some((id, bytes)) = path.queues.oldest(lane) {
+            if bytes <= most && self.recovery.units.is_live(id) {
+                break;
+            }
+            path.queues.pop(lane);
             self.recovery.units.release(id, pool);
         }
     }

@@ -38,13 +38,13 @@ pub(super) const ROWS: [Row; 3] = [
 ];
 
 const SETUP: &str = "one connection over a path of 74.6 Mbit/s, which leaves the paper's 72 to TCP's payload; loss both ways, so that acknowledgements are lost too; legacy is Reno with SACK";
-const WHOLE_SETUP: &str = "judged: `scenarios/chart.toml` over six overlay nodes that find two disjoint paths of 100 Mbit/s, three encapsulations, 16 s; TCP-ER from host to host, each packet over both paths; beside it the proxies, and legacy over the static route. The surface beside it is one connection over one path of 74.6 Mbit/s, which leaves the paper's 72 to TCP's payload. Loss both ways, so that acknowledgements are lost too; legacy is Reno with SACK";
+const WHOLE_SETUP: &str = "judged: `scenarios/chart.toml` over six overlay nodes that find two disjoint paths of 100 Mbit/s, three encapsulations, 16 s; TCP-ER from host to host, each packet over both paths; legacy over the static route. The surface beside it is one connection over one path of 74.6 Mbit/s, which leaves the paper's 72 to TCP's payload. Loss both ways, so that acknowledgements are lost too; legacy is Reno with SACK";
 /// One-way delays of the whole system, in ms.
 const WHOLE_DELAYS_MS: [u64; 4] = [10, 50, 75, 100];
 /// Losses of the whole system.
 const WHOLE_LOSSES: [f64; 3] = [0.0, 0.01, 0.05];
 /// Variants of the whole system, with their names in results.
-const WHOLE_VARIANTS: [(&str, &str); 3] = [("legacy", "legacy"), ("tcp-er", "TCP-ER"), ("proxied", "proxied")];
+const WHOLE_VARIANTS: [(&str, &str); 2] = [("legacy", "legacy"), ("tcp-er", "TCP-ER")];
 const DELAYS_MS: [u64; 5] = [10, 25, 50, 75, 100];
 const LOSSES: [f64; 5] = [0.0, 0.005, 0.01, 0.02, 0.05];
 const CEILING_MBPS: f64 = 72.0;
