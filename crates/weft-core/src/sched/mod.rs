@@ -67,7 +67,7 @@ pub struct UnitView {
 pub enum PathChoice {
     /// Send on the path at this position.
     Path(usize),
-    /// Send a copy on every usable path. A bulk unit skips paths that are full.
+    /// Send a copy on every usable path. On full paths a copy waits for everything else.
     All,
     /// Keep the unit in its flow queue for now.
     Hold,

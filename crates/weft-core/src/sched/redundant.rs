@@ -1,4 +1,4 @@
-//! Redundant scheduling: sends a copy on every usable path, of bulk only on paths that are not full.
+//! Redundant scheduling: sends a copy on every usable path. Bulk waits while all paths are full.
 //!
 //! The receiver keeps the copy that arrives first.
 

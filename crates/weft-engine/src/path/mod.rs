@@ -505,11 +505,16 @@ impl Path {
     /// Copies avoid that another loss holds back all later units for one more RTT. After a loss to a full queue one
     /// copy is sent, because more would fill the queue further.
     pub fn copies_of_repeat(&self, times: u8) -> usize {
-        if self.delay().standing_queue() > self.rate.queue_target() * 2 {
+        if self.is_filled() {
             return 1;
         }
         let packets_of_round_trip = self.rate.in_flight_limit_bytes() as f64 / FULL_PACKET_BYTES;
         copies::of_repeat(self.loss().fraction(), packets_of_round_trip, times)
+    }
+
+    /// True if the path's queue is so long that copies only fill it further.
+    pub fn is_filled(&self) -> bool {
+        self.delay().standing_queue() > self.rate.queue_target() * 2
     }
 
     /// Returns the time of the next report on the datagrams received on this path.

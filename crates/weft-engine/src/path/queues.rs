@@ -1,4 +1,4 @@
-//! The three lanes of a path's queue: sparse flows first, then retransmissions, then bulk.
+//! The lanes of a path's queue: sparse flows first, then retransmissions, bulk, and copies of what another path carries.
 
 use crate::units::UnitId;
 use alloc::collections::VecDeque;
@@ -12,15 +12,31 @@ pub enum Lane {
     Repeat,
     /// All other units.
     Bulk,
+    /// First copies of bulk that leaves on another path. They wait while the path has other units.
+    Copy,
+    /// Further copies. They wait for first copies as well.
+    Again,
 }
 
-const LANES: [Lane; 3] = [Lane::Urgent, Lane::Repeat, Lane::Bulk];
+impl Lane {
+    /// True if the lane's units wait while the bytes in flight allow no more bulk.
+    pub fn waits_for_window(self) -> bool {
+        matches!(self, Lane::Bulk | Lane::Copy | Lane::Again)
+    }
+
+    /// True if another path carries the lane's units as well, so that they count nowhere as waiting.
+    pub fn is_spare(self) -> bool {
+        matches!(self, Lane::Copy | Lane::Again)
+    }
+}
+
+const LANES: [Lane; 5] = [Lane::Urgent, Lane::Repeat, Lane::Bulk, Lane::Copy, Lane::Again];
 
 /// Units committed to a path, with their sizes on the wire in bytes.
 #[derive(Debug, Default)]
 pub struct Queues {
-    lanes: [VecDeque<(UnitId, u32)>; 3],
-    bytes: [u64; 3],
+    lanes: [VecDeque<(UnitId, u32)>; LANES.len()],
+    bytes: [u64; LANES.len()],
 }
 
 impl Queues {
@@ -41,8 +57,13 @@ impl Queues {
     }
 
     /// Removes the next unit, from the most urgent lane.
-    pub fn take(&mut self) -> Option<UnitId> {
-        LANES.into_iter().find_map(|lane| self.pop(lane))
+    pub fn take(&mut self) -> Option<(Lane, UnitId)> {
+        LANES.into_iter().find_map(|lane| self.pop(lane).map(|unit| (lane, unit)))
+    }
+
+    /// Returns the oldest unit of a lane, and the bytes of all its units.
+    pub fn oldest(&self, lane: Lane) -> Option<(UnitId, u64)> {
+        self.lanes[lane as usize].front().map(|(unit, _)| (*unit, self.bytes[lane as usize]))
     }
 
     pub fn is_empty(&self) -> bool {

@@ -113,15 +113,7 @@ impl Peer {
                 self.note_path(cx, flow, self.paths[index].id);
                 self.push(cx.now, cx.pool, index, lane, unit);
             }
-            _ => {
-                for index in 0..self.paths.len() {
-                    // Skip bulk on full paths: a slow path's queue would grow without bound.
-                    let has_room = urgent || self.dispatch.views.get(index).is_none_or(|view| view.room);
-                    if self.paths[index].is_usable() && has_room {
-                        self.push(cx.now, cx.pool, index, lane, unit);
-                    }
-                }
-            }
+            _ => self.push_copies(cx, unit, sparse),
         }
         self.recovery.units.release(unit, cx.pool);
         true
@@ -184,6 +176,9 @@ impl Peer {
         }
         path.queues.push(lane, id, wire_bytes);
         self.recovery.units.retain(id);
+        if lane.is_spare() {
+            return;
+        }
         if let Some(bytes) = self.dispatch.committed.get_mut(usize::from(unit.segment.flow.0)) {
             *bytes += unit.len() as u32;
         }
@@ -192,6 +187,7 @@ impl Peer {
             match lane {
                 Lane::Bulk => view.backlog += time,
                 Lane::Urgent | Lane::Repeat => view.ready_at = view.ready_at.max(now) + time,
+                Lane::Copy | Lane::Again => {}
             }
         }
     }
@@ -223,9 +219,9 @@ impl Peer {
         self.dispatch.committed.get(at).copied().unwrap_or(0)
     }
 
-    /// Subtracts a unit that has left a path's queue.
-    pub(super) fn uncommit(&mut self, id: UnitId) {
-        let Some(unit) = self.recovery.units.get(id) else { return };
+    /// Subtracts a unit that has left a lane of a path's queue.
+    pub(super) fn uncommit(&mut self, lane: Lane, id: UnitId) {
+        let Some(unit) = self.recovery.units.get(id).filter(|_| !lane.is_spare()) else { return };
         if let Some(bytes) = self.dispatch.committed.get_mut(usize::from(unit.segment.flow.0)) {
             *bytes = bytes.saturating_sub(unit.len() as u32);
         }

@@ -10,6 +10,7 @@ pub mod addresses;
 mod commit;
 pub mod control;
 mod control_datagrams;
+mod copies;
 mod delivery;
 mod explain;
 mod fates;
@@ -264,8 +265,8 @@ impl Peer {
 
     /// Discards all units queued on a path or in flight on it, without retransmission.
     fn forget_in_flight(&mut self, pool: &mut Pool, index: usize) {
-        while let Some(unit) = self.paths.get_mut(index).and_then(|path| path.queues.take()) {
-            self.uncommit(unit);
+        while let Some((lane, unit)) = self.paths.get_mut(index).and_then(|path| path.queues.take()) {
+            self.uncommit(lane, unit);
             self.recovery.units.release(unit, pool);
         }
         let Some(path) = self.paths.get_mut(index) else { return };

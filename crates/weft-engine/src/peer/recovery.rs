@@ -132,8 +132,8 @@ impl Peer {
         if why == Rescue::Suspect && !self.may_doubt(cx.now, index) {
             return;
         }
-        while let Some(id) = self.paths[index].queues.take() {
-            self.uncommit(id);
+        while let Some((lane, id)) = self.paths[index].queues.take() {
+            self.uncommit(lane, id);
             if self.recovery.units.get(id).is_some_and(|u| u.refs > 1 && !u.repeating) {
                 // A copy is in flight on another path.
                 self.recovery.units.release(id, cx.pool);

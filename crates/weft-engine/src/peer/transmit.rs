@@ -114,7 +114,7 @@ impl Peer {
         let limit = limit.min(out.len().saturating_sub(BATCH_DATAGRAMS * gap));
         let mut batch = Batch { gap, ..Batch::default() };
         while let Some((lane, id)) = self.next_unit(cx.pool, index) {
-            if lane == Lane::Bulk && !has_window {
+            if lane.waits_for_window() && !has_window {
                 break;
             }
             let unit = *self.recovery.units.get(id)?;
@@ -141,7 +141,7 @@ impl Peer {
             }
             let room = batch.room(datagram, out)?;
             self.paths[index].queues.pop(lane);
-            self.uncommit(id);
+            self.uncommit(lane, id);
             if unit.marker.is_some() {
                 self.part_with_marker(now, index, id, carried.is_some());
             }
@@ -196,7 +196,7 @@ impl Peer {
                 return Some((lane, id));
             }
             self.paths[index].queues.pop(lane);
-            self.uncommit(id);
+            self.uncommit(lane, id);
             self.recovery.units.release(id, pool);
         }
     }
@@ -208,7 +208,7 @@ impl Peer {
         let rate = path.rate.pacing_rate(cx.now);
         let (_, gap) = room_for_relays(&path.remote);
         let id = path.queues.pop(lane)?;
-        self.uncommit(id);
+        self.uncommit(lane, id);
         self.part_with_marker(cx.now, index, id, false);
         let unit = *self.recovery.units.get(id)?;
         let mut body = [0; MAX_GRANULES as usize * GRANULE];
@@ -270,7 +270,7 @@ impl Peer {
     /// Moves a unit that is too long even for parts since the path's MTU shrank. Another path may still carry it.
     fn move_too_long(&mut self, now: Instant, pool: &mut Pool, index: usize, lane: Lane) {
         let Some(id) = self.paths[index].queues.pop(lane) else { return };
-        self.uncommit(id);
+        self.uncommit(lane, id);
         let fits = |p: &Path, len: usize| p.is_usable() && len <= p.inner_limit();
         let len = self.recovery.units.get(id).map_or(0, Unit::len);
         match self.paths.iter().position(|p| fits(p, len)) {

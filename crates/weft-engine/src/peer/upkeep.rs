@@ -6,7 +6,7 @@ use super::dropping;
 use super::recovery::Rescue;
 use super::{Context, Peer};
 use crate::api::{PathState, Weights};
-use crate::path::{Lane, Path, Sent};
+use crate::path::{Path, Sent};
 use core::net::SocketAddr;
 use weft_units::planted::{self, Fault};
 use weft_units::{Duration, Instant, LinkId, Rate};
@@ -367,7 +367,7 @@ fn path_send(path: &Path, now: Instant) -> Option<Instant> {
         return Some(now);
     }
     let next_lane = path.queues.front().filter(|_| path.is_usable()).map(|(lane, _)| lane);
-    let data = next_lane.filter(|lane| *lane != Lane::Bulk || path.has_window()).map(|_| path.pacer.ready_at());
+    let data = next_lane.filter(|lane| !lane.waits_for_window() || path.has_window()).map(|_| path.pacer.ready_at());
     let data = data.filter(|_| !planted::is(Fault::PacerTimerNotSet));
     let may_search = path.active && !path.barred && path.health.answers() && path.proof.is_proven();
     let search = path.mtu.probe_at(now).filter(|_| may_search);

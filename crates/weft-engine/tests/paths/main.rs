@@ -10,6 +10,7 @@ mod link_names;
 mod moved;
 mod outages;
 mod parts;
+mod redundant;
 mod restarts;
 mod sensing;
 mod single;

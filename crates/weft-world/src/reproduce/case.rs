@@ -34,6 +34,7 @@ scenario_files! {
     OVERLAY = "paper-001-figure-6.toml";
     EXCHANGE = "paper-001-figure-2.toml";
     THREE_ROUTERS = "paper-001-max-min.toml";
+    CHART = "chart.toml";
     OVER_LEGACY = "paper-001-overlay.toml";
     FLEET = "naval-fleet.toml";
     QUICK_START = "paper-001-quick-start.toml";

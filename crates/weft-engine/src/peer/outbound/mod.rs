@@ -8,6 +8,7 @@ pub mod grants;
 pub mod held_acks;
 pub mod ingress_queue;
 pub mod loops;
+pub mod redundancy;
 
 use crate::peer::PortSide;
 use crate::units::headers::SentHeaders;
@@ -72,6 +73,8 @@ pub struct Dispatch {
     /// Bytes of each flow that wait on paths, by flow id.
     pub committed: Vec<u32>,
     pub last_slices: Vec<LastSlice>,
+    /// Most units in flight recently, for the redundant schedule.
+    pub in_flight: redundancy::Peak,
     /// Index of the path whose turn it is to send.
     pub round: usize,
     /// True if the peer wants this node to send on several paths at once.
@@ -86,6 +89,7 @@ impl Dispatch {
             views: Vec::new(),
             committed: Vec::new(),
             last_slices: Vec::new(),
+            in_flight: redundancy::Peak::default(),
             round: 0,
             peer_wants_bundle: true,
         }

@@ -1,0 +1,118 @@
+//! How often a redundant bundle sends a unit.
+
+use weft_units::{Duration, Instant};
+
+/// Units of those in flight that may be lost in all their copies.
+///
+/// Tuned as in `path/copies.rs`: a stall of one round trip in twenty costs 5 % at most.
+const LOST_MAX: f64 = 0.05;
+/// Maximum number of copies on each path. Losses may occur in bursts that take several copies.
+const ROUNDS_MAX: usize = 3;
+/// Maximum number of copies that leave with the unit.
+const DUE_MAX: usize = 4;
+/// Least gain in goodput that is worth another copy.
+const LEAST_GAIN: f64 = 1.02;
+/// Least loss rate assumed for a path. It keeps logarithms finite.
+pub const LEAST_LOSS: f64 = 1e-6;
+/// IP length of a full packet, in bits.
+const PACKET_BITS: f64 = 12_000.0;
+
+/// The most units in flight during the last one to two round trips.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Peak {
+    /// Most units in this round trip and in the one before.
+    most: [usize; 2],
+    since: Instant,
+}
+
+impl Peak {
+    /// Counts `now_in_flight` units and returns the most.
+    pub fn most(&mut self, now: Instant, now_in_flight: usize, round_trip: Duration) -> usize {
+        if now.since(self.since) >= round_trip {
+            (self.most, self.since) = ([0, self.most[0]], now);
+        }
+        self.most[0] = self.most[0].max(now_in_flight);
+        self.most[0].max(self.most[1])
+    }
+}
+
+/// The units in flight, and the paths that may carry copies.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct InFlight {
+    /// Number of units queued or in flight.
+    pub packets: usize,
+    /// Number of paths.
+    pub paths: usize,
+    /// Sum of the natural logarithms of the paths' loss rates.
+    pub log_loss: f64,
+    /// Sum of the paths' capacities, in bits per second.
+    pub capacity_bps: f64,
+    /// Longest round trip, in seconds.
+    pub round_trip_s: f64,
+    /// True if a path's queue is so long that spare copies only fill it.
+    pub is_filled: bool,
+}
+
+impl InFlight {
+    /// Returns the probability that `copies` copies, spread over the paths, are all lost.
+    fn all_lost(&self, copies: usize) -> f64 {
+        libm::exp(self.log_loss * copies as f64 / self.paths.max(1) as f64)
+    }
+
+    /// Returns the packets per second that a sender with a window of the units in flight gets.
+    ///
+    /// In-order delivery waits one more round trip for a unit lost in all its copies.
+    fn goodput(&self, copies: usize) -> f64 {
+        let packets = self.packets as f64;
+        let no_stall = libm::pow(1.0 - self.all_lost(copies), packets);
+        let window = packets / (self.round_trip_s.max(1e-3) * (2.0 - no_stall));
+        window.min(self.capacity_bps / (PACKET_BITS * copies as f64))
+    }
+}
+
+/// Returns the number of copies that leave with the unit: the one that gives the window in flight most goodput.
+pub fn due(of: &InFlight) -> usize {
+    let mut best = 1;
+    for copies in 2..=DUE_MAX {
+        if of.goodput(copies) > of.goodput(best) * LEAST_GAIN {
+            best = copies;
+        }
+    }
+    best
+}
+
+/// Returns how often each path carries a unit while it has nothing else to send.
+pub fn rounds(of: &InFlight) -> usize {
+    let suffices = |rounds: &usize| of.packets as f64 * of.all_lost(of.paths * *rounds) <= LOST_MAX;
+    if of.is_filled { 1 } else { (1..ROUNDS_MAX).find(suffices).unwrap_or(ROUNDS_MAX) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_units::Rng;
+
+    fn two_paths(packets: usize, loss: f64, mbps: f64, round_trip_s: f64) -> InFlight {
+        let capacity_bps = 2.0 * mbps * 1e6;
+        InFlight { packets, paths: 2, log_loss: 2.0 * libm::log(loss), capacity_bps, round_trip_s, is_filled: false }
+    }
+
+    #[test]
+    fn copies_leave_with_the_unit_where_stalls_cost_more() {
+        assert_eq!(due(&two_paths(720, 0.05, 84.0, 0.1)), 3);
+        assert_eq!(due(&two_paths(720, 1e-6, 84.0, 0.1)), 1);
+        assert_eq!(due(&two_paths(720, 0.001, 84.0, 0.1)), 2);
+        assert_eq!([0.001, 0.01, 0.05].map(|loss| rounds(&two_paths(45, loss, 84.0, 0.1))), [1, 1, 2]);
+    }
+
+    /// Property: copies that leave with the unit never give less goodput than one copy, by the model of a stall.
+    #[test]
+    fn copies_never_cost_goodput() {
+        let mut rng = Rng::new(1);
+        for _ in 0..10_000 {
+            let loss = 10f64.powf(-5.0 + 4.5 * rng.unit());
+            let of = two_paths(1 + rng.below(3_000) as usize, loss, 1.0 + 200.0 * rng.unit(), 0.002 + 0.4 * rng.unit());
+            assert!(of.goodput(due(&of)) >= of.goodput(1), "{of:?}");
+        }
+    }
+}
