@@ -53,7 +53,7 @@ fn compare(from: &mut LinkMap, to: &LinkMap) -> usize {
     let range = (Label(0), Label(u32::MAX));
     let len = emit_digest(&mut out, true, range, &from.digest(Label(0), MAX_ENTRIES)).unwrap();
     let Ok(LinkMapMessage::Digest(digest)) = LinkMapMessage::parse(&out[..len]) else { panic!("a digest") };
-    let claims: Vec<Vec<u8>> = to.missing(&digest).claims.into_iter().map(<[u8]>::to_vec).collect();
+    let claims: Vec<Vec<u8>> = to.missing(&digest).claims().map(<[u8]>::to_vec).collect();
     for bytes in &claims {
         let Ok(LinkMapMessage::Claim(claim)) = LinkMapMessage::parse(bytes) else { panic!("a claim") };
         let author = Label(u32::from_be_bytes(claim.public_key[..4].try_into().unwrap()));
@@ -162,17 +162,13 @@ fn an_author_with_many_messages_does_not_push_out_the_others() {
     let entries: Vec<_> = (1..9).map(|label| (Label(label), 0)).collect();
     let len = emit_digest(&mut out, true, (Label(0), Label(u32::MAX)), &entries).unwrap();
     let Ok(LinkMapMessage::Digest(digest)) = LinkMapMessage::parse(&out[..len]) else { panic!("a digest") };
-    let missing = map.missing(&digest);
-    let authors: Vec<u8> = missing
-        .claims
-        .iter()
-        .take(8)
-        .map(|bytes| {
-            let Ok(LinkMapMessage::Claim(claim)) = LinkMapMessage::parse(bytes) else { panic!("a claim") };
-            claim.public_key[3]
-        })
-        .collect();
-    assert_eq!((authors, missing.claims.len()), ((1..9).collect(), 16 + 7));
+    let claims: Vec<&[u8]> = map.missing(&digest).claims().collect();
+    let author_of = |bytes: &&[u8]| {
+        let Ok(LinkMapMessage::Claim(claim)) = LinkMapMessage::parse(bytes) else { panic!("a claim") };
+        claim.public_key[3]
+    };
+    let authors: Vec<u8> = claims.iter().take(8).map(author_of).collect();
+    assert_eq!((authors, claims.len()), ((1..9).collect(), 16 + 7));
 }
 
 #[test]

@@ -7,6 +7,7 @@ use crate::api::ReportedLink;
 use crate::overlay::chosen_routes::ChosenRoutes;
 use crate::overlay::map_limits::MapLimits;
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use weft_core::route::link_map::{LinkMap, MAX_AUTHORS, MemberGraph};
 use weft_units::{Duration, Instant, NodeId, PeerId, Rng};
@@ -78,7 +79,7 @@ pub struct LinkMapping {
     repeat: BTreeSet<Label>,
     seq: u64,
     allowance: (f64, Instant),
-    graph: (u64, MemberGraph),
+    graph: (u64, Arc<MemberGraph>),
     pub rng: Rng,
 }
 
@@ -120,7 +121,7 @@ impl LinkMapping {
             repeat: BTreeSet::new(),
             seq: 0,
             allowance: (BURST_BYTES, now),
-            graph: (u64::MAX, MemberGraph::default()),
+            graph: (u64::MAX, Arc::default()),
             rng,
         }
     }
@@ -133,7 +134,7 @@ impl LinkMapping {
     /// Returns the graph of the members, rebuilt if the map has changed.
     pub fn graph(&mut self) -> &MemberGraph {
         if self.graph.0 != self.map.version() {
-            self.graph = (self.map.version(), MemberGraph::of(&self.map));
+            self.graph = (self.map.version(), Arc::new(MemberGraph::of(&self.map)));
         }
         &self.graph.1
     }

@@ -9,8 +9,10 @@
 mod flow;
 mod graph;
 mod routes;
+mod search;
 mod store;
 
 pub use graph::{MapEdge, MemberGraph};
 pub use routes::{FoundRoute, are_better};
+pub use search::RouteSearch;
 pub use store::{ClaimReceipt, LIFETIME, LinkMap, MAX_AUTHORS, Missing};

@@ -178,12 +178,12 @@ impl Engine {
             return;
         }
         let missing = mapping.map.missing(digest);
-        let certificates = missing.certificates.into_iter().filter_map(|certificate| {
+        let certificates = missing.certificates.iter().filter_map(|certificate| {
             let mut out = [0; MAX_MESSAGE];
             let len = emit_certificate(&mut out, certificate).ok()?;
             Some(out.get(..len)?.to_vec())
         });
-        let claims = missing.claims.into_iter().map(<[u8]>::to_vec);
+        let claims = missing.claims().map(<[u8]>::to_vec);
         let limits = &mut mapping.limits;
         let answers = certificates.chain(claims).take(MAX_ANSWERS);
         let answers: Vec<Vec<u8>> = answers.take_while(|answer| limits.takes_answer(now, from, answer.len())).collect();
