@@ -5,6 +5,7 @@
 
 use crate::api::ReportedLink;
 use crate::overlay::chosen_routes::ChosenRoutes;
+use crate::overlay::map_answers::MapAnswers;
 use crate::overlay::map_limits::MapLimits;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
@@ -66,6 +67,7 @@ pub struct LinkMapping {
     pub digests: BTreeMap<PeerId, Instant>,
     /// News from a peer since the last digest to it.
     pub news_from: BTreeMap<PeerId, usize>,
+    pub answers: MapAnswers,
     pub limits: MapLimits,
     pub routes: ChosenRoutes,
     /// Claims refused as forged, since the start.
@@ -111,6 +113,7 @@ impl LinkMapping {
             digest_at: now + DIGEST_INTERVAL,
             digests: BTreeMap::new(),
             news_from: BTreeMap::new(),
+            answers: MapAnswers::default(),
             limits: MapLimits::default(),
             routes: ChosenRoutes::default(),
             forged: 0,
@@ -128,7 +131,7 @@ impl LinkMapping {
 
     /// Returns the time at which the map next has work.
     pub fn next_timeout(&self) -> Instant {
-        self.digests.values().copied().chain([self.look_at]).min().unwrap_or(self.look_at)
+        self.digests.values().copied().chain(self.answers.next_at()).chain([self.look_at]).min().unwrap_or(self.look_at)
     }
 
     /// Returns the graph of the members, rebuilt if the map has changed.
@@ -239,6 +242,7 @@ impl LinkMapping {
     pub fn forget_peer(&mut self, peer: PeerId) {
         self.digests.remove(&peer);
         self.news_from.remove(&peer);
+        self.answers.forget_peer(peer);
         self.limits.forget_peer(peer);
         self.routes.forget_peer(peer);
     }

@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use weft_units::{Duration, Instant};
-use weft_wire::link_map::{ClaimedLink, Digest, LinkClaim};
+use weft_wire::link_map::{ClaimedLink, LinkClaim};
 use weft_wire::relay::Label;
 
 /// Maximum number of members whose claims are stored.
@@ -41,27 +41,6 @@ pub enum ClaimReceipt {
     TooOften,
     /// The claim is too old, or from the future.
     OutOfTime,
-}
-
-/// Claims that another node lacks, according to its digest.
-#[derive(Debug, Default)]
-pub struct Missing<'a> {
-    /// Certificates of authors that it does not know.
-    pub certificates: Vec<&'a [u8]>,
-    /// True if the other node stores claims that this node does not have.
-    pub lacks_here: bool,
-    /// Authors of which it has other claims, each with at least one message.
-    differing: Vec<&'a Author>,
-}
-
-impl<'a> Missing<'a> {
-    /// Returns the messages of authors of which it has other claims.
-    ///
-    /// The newest message of each author comes first, so that an author with many messages does not push out the
-    /// others if only some can be sent.
-    pub fn claims(&self) -> impl Iterator<Item = &'a [u8]> {
-        (0..MAX_MESSAGES).flat_map(|newer| self.differing.iter().filter_map(move |author| author.message(newer)))
-    }
 }
 
 /// The newest claim about one link.
@@ -107,11 +86,6 @@ impl Author {
         }
         let of_link = |(to, told): (&Label, &ToldLink)| mix(told.seq ^ u64::from(to.0) << 32);
         self.fingerprint = self.links.iter().map(of_link).fold(mix(self.says_relay.1), |sum, link| sum ^ link);
-    }
-
-    /// Returns the message that has `newer` newer ones.
-    fn message(&self, newer: usize) -> Option<&[u8]> {
-        self.messages.iter().rev().nth(newer).map(|(_, message)| &**message)
     }
 
     /// True if a claim adds something to what is kept.
@@ -195,6 +169,11 @@ impl LinkMap {
     /// Returns the number of messages that are kept of a member.
     pub fn messages_of(&self, label: Label) -> usize {
         self.authors.get(&label).map_or(0, |author| author.messages.len())
+    }
+
+    /// Returns the message of a member that has `newer` newer ones.
+    pub fn message(&self, label: Label, newer: usize) -> Option<&[u8]> {
+        self.authors.get(&label)?.messages.iter().rev().nth(newer).map(|(_, message)| &**message)
     }
 
     /// True if a member relays: its certificate allows it, and its claim states it.
@@ -319,31 +298,5 @@ impl LinkMap {
     pub fn digest(&self, from: Label, most: usize) -> Vec<(Label, u64)> {
         let authors = self.authors.range(from..).take(most);
         authors.map(|(label, author)| (*label, author.fingerprint)).collect()
-    }
-
-    /// Compares a digest of another node with the map.
-    ///
-    /// It costs one step for each entry and for each author that the digest covers.
-    pub fn missing(&self, digest: &Digest<'_>) -> Missing<'_> {
-        let mut theirs: Vec<(Label, u64)> = digest.iter().collect();
-        theirs.sort_unstable();
-        let (mut theirs, mut missing) = (theirs.into_iter().peekable(), Missing::default());
-        if digest.first <= digest.last {
-            for (label, author) in self.authors.range(digest.first..=digest.last) {
-                while theirs.next_if(|(theirs, _)| theirs < label).is_some() {
-                    missing.lacks_here = true;
-                }
-                let known = theirs.next_if(|(theirs, _)| theirs == label);
-                if known.is_none() {
-                    missing.certificates.push(&author.certificate);
-                }
-                if known.is_none_or(|(_, fingerprint)| fingerprint != author.fingerprint) {
-                    missing.differing.extend(author.message(0).map(|_| author));
-                    missing.lacks_here |= known.is_some();
-                }
-            }
-        }
-        missing.lacks_here |= theirs.next().is_some();
-        missing
     }
 }
