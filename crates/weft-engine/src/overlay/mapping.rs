@@ -5,8 +5,10 @@
 
 use crate::api::ReportedLink;
 use crate::overlay::chosen_routes::ChosenRoutes;
+use crate::overlay::map_answers::MapAnswers;
 use crate::overlay::map_limits::MapLimits;
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use weft_core::route::link_map::{LinkMap, MAX_AUTHORS, MemberGraph};
 use weft_units::{Duration, Instant, NodeId, PeerId, Rng};
@@ -65,6 +67,7 @@ pub struct LinkMapping {
     pub digests: BTreeMap<PeerId, Instant>,
     /// News from a peer since the last digest to it.
     pub news_from: BTreeMap<PeerId, usize>,
+    pub answers: MapAnswers,
     pub limits: MapLimits,
     pub routes: ChosenRoutes,
     /// Claims refused as forged, since the start.
@@ -78,7 +81,7 @@ pub struct LinkMapping {
     repeat: BTreeSet<Label>,
     seq: u64,
     allowance: (f64, Instant),
-    graph: (u64, MemberGraph),
+    graph: (u64, Arc<MemberGraph>),
     pub rng: Rng,
 }
 
@@ -110,6 +113,7 @@ impl LinkMapping {
             digest_at: now + DIGEST_INTERVAL,
             digests: BTreeMap::new(),
             news_from: BTreeMap::new(),
+            answers: MapAnswers::default(),
             limits: MapLimits::default(),
             routes: ChosenRoutes::default(),
             forged: 0,
@@ -120,20 +124,20 @@ impl LinkMapping {
             repeat: BTreeSet::new(),
             seq: 0,
             allowance: (BURST_BYTES, now),
-            graph: (u64::MAX, MemberGraph::default()),
+            graph: (u64::MAX, Arc::default()),
             rng,
         }
     }
 
     /// Returns the time at which the map next has work.
     pub fn next_timeout(&self) -> Instant {
-        self.digests.values().copied().chain([self.look_at]).min().unwrap_or(self.look_at)
+        self.digests.values().copied().chain(self.answers.next_at()).chain([self.look_at]).min().unwrap_or(self.look_at)
     }
 
     /// Returns the graph of the members, rebuilt if the map has changed.
     pub fn graph(&mut self) -> &MemberGraph {
         if self.graph.0 != self.map.version() {
-            self.graph = (self.map.version(), MemberGraph::of(&self.map));
+            self.graph = (self.map.version(), Arc::new(MemberGraph::of(&self.map)));
         }
         &self.graph.1
     }
@@ -238,6 +242,7 @@ impl LinkMapping {
     pub fn forget_peer(&mut self, peer: PeerId) {
         self.digests.remove(&peer);
         self.news_from.remove(&peer);
+        self.answers.forget_peer(peer);
         self.limits.forget_peer(peer);
         self.routes.forget_peer(peer);
     }
