@@ -29,7 +29,8 @@ impl PathRate {
             State::Startup => (self.rtt.min() / 4, METER_PACKETS[0]),
             _ => (self.rtt.min(), METER_PACKETS[1]),
         };
-        let span = span.max(self.noise() * 8).max(self.packets_time(packets.max(packets * FULL_BITS / self.packet_bits)));
+        let span =
+            span.max(self.noise() * 8).max(self.packets_time(packets.max(packets * FULL_BITS / self.packet_bits)));
         if !full {
             self.busy_meter = RateMeter::default();
             if self.assumed || matches!(self.state, State::Startup) {

@@ -200,8 +200,7 @@ impl Engine {
         }
         let lacks_here = answer.comparison.is_complete() && answer.comparison.lacks_here();
         let sends_digest = lacks_here && core::mem::take(&mut answer.wants_digest);
-        let has_ended =
-            answer.comparison.has_ended() || (answer.comparison.is_complete() && answer.messages_left == 0);
+        let has_ended = answer.comparison.has_ended() || (answer.comparison.is_complete() && answer.messages_left == 0);
         mapping.answers.put_back(now, to, (!has_ended).then_some(answer));
         for message in messages {
             self.send_map_message(to, &message);
