@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use weft_core::route::link_map::{ClaimReceipt, Comparison, Lacked, LinkMap, MemberGraph};
 use weft_units::{Instant, Rate, Rng};
 use weft_wire::er_sig::Rate16;
-use weft_wire::link_map::{ClaimedLink, Digest, LinkMapMessage, MAX_ENTRIES, MAX_LINKS, MAX_MESSAGE, emit_claim, emit_digest};
+use weft_wire::link_map::{
+    ClaimedLink, Digest, LinkMapMessage, MAX_ENTRIES, MAX_LINKS, MAX_MESSAGE, emit_claim, emit_digest,
+};
 use weft_wire::relay::Label;
 
 const NOW_MS: u64 = 1_800_000_000_000;

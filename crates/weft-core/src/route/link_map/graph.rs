@@ -81,7 +81,8 @@ impl MemberGraph {
             graph.add_member(label, map.is_relay(label));
         }
         // The claims of each member, of which the ones about members with lower labels are taken as these come up.
-        let mut claims: Vec<_> = map.labels().map(|label| map.links_of(label).map(|(_, link)| link).peekable()).collect();
+        let mut claims: Vec<_> =
+            map.labels().map(|label| map.links_of(label).map(|(_, link)| link).peekable()).collect();
         for one in 0..graph.labels.len() {
             let (label, mut place) = (graph.labels[one], one);
             while claims[one].next_if(|link| link.to <= label).is_some() {}
