@@ -10,8 +10,9 @@ use weft_wire::link_map::Digest;
 ///
 /// Derived: a part sends at most eight messages, which are copied in about 10 µs.
 pub const AUTHORS_IN_PART: usize = 4;
-/// Interval between two parts. Derived: a map of 256 authors is compared within the interval of a peer's digests.
-const PART_INTERVAL: Duration = Duration::from_millis(1);
+/// Interval between two parts of the work for the map. Derived: a map of 256 authors is compared within the interval of
+/// a peer's digests.
+pub const PART_INTERVAL: Duration = Duration::from_millis(1);
 
 /// The answer to a peer's digest.
 pub struct MapAnswer {

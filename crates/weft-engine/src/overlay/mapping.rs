@@ -5,9 +5,9 @@
 
 use crate::api::ReportedLink;
 use crate::overlay::chosen_routes::ChosenRoutes;
-use crate::overlay::map_answers::MapAnswers;
+use crate::overlay::map_answers::{MapAnswers, PART_INTERVAL};
 use crate::overlay::map_limits::MapLimits;
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use weft_core::route::link_map::{LinkMap, MAX_AUTHORS, MemberGraph};
@@ -68,6 +68,8 @@ pub struct LinkMapping {
     /// News from a peer since the last digest to it.
     pub news_from: BTreeMap<PeerId, usize>,
     pub answers: MapAnswers,
+    /// Peers with messages that wait for a later turn, and the time of that turn.
+    unheard: (VecDeque<PeerId>, Instant),
     pub limits: MapLimits,
     pub routes: ChosenRoutes,
     /// Claims refused as forged, since the start.
@@ -114,6 +116,7 @@ impl LinkMapping {
             digests: BTreeMap::new(),
             news_from: BTreeMap::new(),
             answers: MapAnswers::default(),
+            unheard: (VecDeque::new(), now),
             limits: MapLimits::default(),
             routes: ChosenRoutes::default(),
             forged: 0,
@@ -131,7 +134,28 @@ impl LinkMapping {
 
     /// Returns the time at which the map next has work.
     pub fn next_timeout(&self) -> Instant {
-        self.digests.values().copied().chain(self.answers.next_at()).chain([self.look_at]).min().unwrap_or(self.look_at)
+        let unheard = self.unheard.0.front().map(|_| self.unheard.1);
+        let others = self.answers.next_at().into_iter().chain(unheard).chain([self.look_at]);
+        self.digests.values().copied().chain(others).min().unwrap_or(self.look_at)
+    }
+
+    /// Notes that a peer has messages that must wait.
+    pub fn hear_more(&mut self, now: Instant, peer: PeerId) {
+        if self.unheard.0.is_empty() {
+            self.unheard.1 = now + PART_INTERVAL;
+        }
+        if !self.unheard.0.contains(&peer) {
+            self.unheard.0.push_back(peer);
+        }
+    }
+
+    /// Returns a peer whose messages have waited. The peers take turns.
+    pub fn next_to_hear(&mut self, now: Instant) -> Option<PeerId> {
+        if self.unheard.1 > now {
+            return None;
+        }
+        self.unheard.1 = now + PART_INTERVAL;
+        self.unheard.0.pop_front()
     }
 
     /// Returns the graph of the members, rebuilt if the map has changed.
@@ -243,6 +267,7 @@ impl LinkMapping {
         self.digests.remove(&peer);
         self.news_from.remove(&peer);
         self.answers.forget_peer(peer);
+        self.unheard.0.retain(|waiting| *waiting != peer);
         self.limits.forget_peer(peer);
         self.routes.forget_peer(peer);
     }

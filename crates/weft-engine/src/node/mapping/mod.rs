@@ -81,6 +81,11 @@ impl Engine {
         }
     }
 
+    /// Returns the number of signatures checked for the map, if there is a map.
+    pub(super) fn map_checks(&self) -> u64 {
+        self.overlay.mapping.as_ref().map_or(0, |mapping| mapping.limits.checks())
+    }
+
     /// Handles a member's message about the map.
     pub(super) fn on_map_message(&mut self, now: Instant, from: PeerId, bytes: &[u8]) {
         let (Some(mapping), Some(key)) = (&self.overlay.mapping, self.key_of(from)) else { return };
@@ -281,6 +286,9 @@ impl Engine {
         let due: Vec<PeerId> = due.map(|(peer, _)| *peer).collect();
         due.into_iter().for_each(|peer| self.send_digest(now, peer, true));
         self.answer_digests(now);
+        if let Some(peer) = self.overlay.mapping.as_mut().and_then(|mapping| mapping.next_to_hear(now)) {
+            self.take_overlay_messages(now, usize::from(peer.0));
+        }
         if self.overlay.mapping.as_ref().is_some_and(|mapping| mapping.look_at <= now) {
             self.tell_own_links(now);
             self.compare_with_one(now);
