@@ -10,7 +10,6 @@ pub mod addresses;
 mod commit;
 pub mod control;
 mod control_datagrams;
-mod copies;
 mod delivery;
 mod explain;
 mod fates;

@@ -4,6 +4,8 @@
 //! it is committed to a path. A held unit therefore stays in the flow queue, where the AQM can drop it without a gap
 //! in the sequence.
 
+mod copies;
+
 use super::acks::is_pure_ack;
 use super::outbound::LastSlice;
 use super::outbound::age::is_useless;

@@ -4,8 +4,8 @@
 //! no goodput. Where a stall for a retransmission costs more than the bytes of a copy, [`redundancy::due`] copies leave
 //! with the unit itself.
 
-use super::outbound::redundancy::{self, InFlight};
-use super::{Context, Peer};
+use super::super::outbound::redundancy::{self, InFlight};
+use super::super::{Context, Peer};
 use crate::path::Lane;
 use crate::path::choice::MAX_PATHS;
 use crate::units::UnitId;
