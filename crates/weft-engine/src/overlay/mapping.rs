@@ -5,8 +5,10 @@
 
 use crate::api::ReportedLink;
 use crate::overlay::chosen_routes::ChosenRoutes;
+use crate::overlay::map_answers::{MapAnswers, PART_INTERVAL};
 use crate::overlay::map_limits::MapLimits;
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use weft_core::route::link_map::{LinkMap, MAX_AUTHORS, MemberGraph};
 use weft_units::{Duration, Instant, NodeId, PeerId, Rng};
@@ -65,6 +67,9 @@ pub struct LinkMapping {
     pub digests: BTreeMap<PeerId, Instant>,
     /// News from a peer since the last digest to it.
     pub news_from: BTreeMap<PeerId, usize>,
+    pub answers: MapAnswers,
+    /// Peers with messages that wait for a later turn, and the time of that turn.
+    unheard: (VecDeque<PeerId>, Instant),
     pub limits: MapLimits,
     pub routes: ChosenRoutes,
     /// Claims refused as forged, since the start.
@@ -78,7 +83,7 @@ pub struct LinkMapping {
     repeat: BTreeSet<Label>,
     seq: u64,
     allowance: (f64, Instant),
-    graph: (u64, MemberGraph),
+    graph: (u64, Arc<MemberGraph>),
     pub rng: Rng,
 }
 
@@ -110,6 +115,8 @@ impl LinkMapping {
             digest_at: now + DIGEST_INTERVAL,
             digests: BTreeMap::new(),
             news_from: BTreeMap::new(),
+            answers: MapAnswers::default(),
+            unheard: (VecDeque::new(), now),
             limits: MapLimits::default(),
             routes: ChosenRoutes::default(),
             forged: 0,
@@ -120,20 +127,41 @@ impl LinkMapping {
             repeat: BTreeSet::new(),
             seq: 0,
             allowance: (BURST_BYTES, now),
-            graph: (u64::MAX, MemberGraph::default()),
+            graph: (u64::MAX, Arc::default()),
             rng,
         }
     }
 
     /// Returns the time at which the map next has work.
     pub fn next_timeout(&self) -> Instant {
-        self.digests.values().copied().chain([self.look_at]).min().unwrap_or(self.look_at)
+        let unheard = self.unheard.0.front().map(|_| self.unheard.1);
+        let others = self.answers.next_at().into_iter().chain(unheard).chain([self.look_at]);
+        self.digests.values().copied().chain(others).min().unwrap_or(self.look_at)
+    }
+
+    /// Notes that a peer has messages that must wait.
+    pub fn hear_more(&mut self, now: Instant, peer: PeerId) {
+        if self.unheard.0.is_empty() {
+            self.unheard.1 = now + PART_INTERVAL;
+        }
+        if !self.unheard.0.contains(&peer) {
+            self.unheard.0.push_back(peer);
+        }
+    }
+
+    /// Returns a peer whose messages have waited. The peers take turns.
+    pub fn next_to_hear(&mut self, now: Instant) -> Option<PeerId> {
+        if self.unheard.1 > now {
+            return None;
+        }
+        self.unheard.1 = now + PART_INTERVAL;
+        self.unheard.0.pop_front()
     }
 
     /// Returns the graph of the members, rebuilt if the map has changed.
     pub fn graph(&mut self) -> &MemberGraph {
         if self.graph.0 != self.map.version() {
-            self.graph = (self.map.version(), MemberGraph::of(&self.map));
+            self.graph = (self.map.version(), Arc::new(MemberGraph::of(&self.map)));
         }
         &self.graph.1
     }
@@ -238,6 +266,8 @@ impl LinkMapping {
     pub fn forget_peer(&mut self, peer: PeerId) {
         self.digests.remove(&peer);
         self.news_from.remove(&peer);
+        self.answers.forget_peer(peer);
+        self.unheard.0.retain(|waiting| *waiting != peer);
         self.limits.forget_peer(peer);
         self.routes.forget_peer(peer);
     }

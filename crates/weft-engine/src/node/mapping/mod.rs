@@ -7,14 +7,14 @@ mod found_routes;
 
 use super::Engine;
 use crate::api::{LinkMapStatus, MapMember};
-use crate::overlay::map_limits::MAX_ANSWERS;
+use crate::overlay::map_answers::AUTHORS_IN_PART;
 use crate::overlay::mapping::{DIGEST_DELAY, DIGEST_INTERVAL, HEADER_BYTES, LOOK_INTERVAL, LinkMapping};
 use crate::peer::Peer;
 use crate::relay::{label, label_of};
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use weft_core::route::link_map::ClaimReceipt;
+use weft_core::route::link_map::{ClaimReceipt, Lacked};
 use weft_session::{Certificate, CertificateError, PublicKey};
 use weft_units::{Duration, Instant, NodeId, PeerId};
 use weft_wire::er_sig::Rate16;
@@ -79,6 +79,11 @@ impl Engine {
         if let Some(mapping) = &mut self.overlay.mapping {
             mapping.owe_digest(peer, now + FIRST_DIGEST_AFTER);
         }
+    }
+
+    /// Returns the number of signatures checked for the map, if there is a map.
+    pub(super) fn map_checks(&self) -> u64 {
+        self.overlay.mapping.as_ref().map_or(0, |mapping| mapping.limits.checks())
     }
 
     /// Handles a member's message about the map.
@@ -177,22 +182,36 @@ impl Engine {
         if !mapping.limits.takes_digest(now, from) {
             return;
         }
-        let missing = mapping.map.missing(digest);
-        let certificates = missing.certificates.into_iter().filter_map(|certificate| {
+        mapping.answers.begin(now, from, digest);
+    }
+
+    /// Sends a part of the answer to a peer's digest, if one is due.
+    fn answer_digests(&mut self, now: Instant) {
+        let Some(mapping) = &mut self.overlay.mapping else { return };
+        let Some((to, mut answer)) = mapping.answers.take_due(now) else { return };
+        let mut messages: Vec<Vec<u8>> = Vec::new();
+        for lacked in answer.comparison.advance(&mapping.map, AUTHORS_IN_PART) {
             let mut out = [0; MAX_MESSAGE];
-            let len = emit_certificate(&mut out, certificate).ok()?;
-            Some(out.get(..len)?.to_vec())
-        });
-        let claims = missing.claims.into_iter().map(<[u8]>::to_vec);
-        let limits = &mut mapping.limits;
-        let answers = certificates.chain(claims).take(MAX_ANSWERS);
-        let answers: Vec<Vec<u8>> = answers.take_while(|answer| limits.takes_answer(now, from, answer.len())).collect();
-        let lacks_here = missing.lacks_here && digest.wants_answer;
-        for answer in answers {
-            self.send_map_message(from, &answer);
+            let message = match lacked {
+                Lacked::Claim(claim) => claim,
+                Lacked::Certificate(bytes) => {
+                    let len = emit_certificate(&mut out, bytes).unwrap_or_default();
+                    out.get(..len).unwrap_or_default()
+                }
+            };
+            let is_allowed = answer.messages_left > 0 && mapping.limits.takes_answer(now, to, message.len());
+            answer.messages_left = if is_allowed { answer.messages_left - 1 } else { 0 };
+            messages.extend(is_allowed.then(|| message.to_vec()));
         }
-        if lacks_here {
-            self.send_digest(now, from, false);
+        let lacks_here = answer.comparison.is_complete() && answer.comparison.lacks_here();
+        let sends_digest = lacks_here && core::mem::take(&mut answer.wants_digest);
+        let has_ended = answer.comparison.has_ended() || (answer.comparison.is_complete() && answer.messages_left == 0);
+        mapping.answers.put_back(now, to, (!has_ended).then_some(answer));
+        for message in messages {
+            self.send_map_message(to, &message);
+        }
+        if sends_digest {
+            self.send_digest(now, to, false);
         }
     }
 
@@ -266,6 +285,10 @@ impl Engine {
         let due = mapping.digests.iter().filter(|(_, at)| **at <= now);
         let due: Vec<PeerId> = due.map(|(peer, _)| *peer).collect();
         due.into_iter().for_each(|peer| self.send_digest(now, peer, true));
+        self.answer_digests(now);
+        if let Some(peer) = self.overlay.mapping.as_mut().and_then(|mapping| mapping.next_to_hear(now)) {
+            self.take_overlay_messages(now, usize::from(peer.0));
+        }
         if self.overlay.mapping.as_ref().is_some_and(|mapping| mapping.look_at <= now) {
             self.tell_own_links(now);
             self.compare_with_one(now);
