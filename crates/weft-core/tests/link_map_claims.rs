@@ -211,7 +211,7 @@ fn a_comparison_finds_the_same_however_few_authors_it_looks_at_once() {
             let mut lacked = Vec::new();
             while !comparison.has_ended() {
                 let some = comparison.advance(&map, at_once);
-                assert!(some.len() <= 2 * at_once, "seed {seed}");
+                assert!(some.len() <= at_once, "seed {seed}");
                 lacked.extend(some);
             }
             let certificates = lacked.iter().filter(|lacked| matches!(lacked, Lacked::Certificate(_))).count();

@@ -17,8 +17,8 @@ pub enum Lacked<'a> {
 
 /// A comparison of a digest with the map. It can be advanced while the map changes.
 ///
-/// The newest message of each author comes first, so that an author with many messages does not push out the others if
-/// only some can be sent.
+/// Certificates come first, because a node keeps no claim of an author that it does not know. Then the newest message of
+/// each author comes first, so that an author with many messages does not push out the others if only some can be sent.
 #[derive(Debug)]
 pub struct Comparison {
     /// Authors that the other node knows and the fingerprints of their claims, in order.
@@ -43,17 +43,31 @@ impl Comparison {
 
     /// Looks at up to `most` authors, and returns what the other node lacks of them.
     pub fn advance<'a>(&mut self, map: &'a LinkMap, most: usize) -> Vec<Lacked<'a>> {
+        match self.left {
+            Some((first, last)) => self.compare(map, first, last, most),
+            None => self.claims(map, most),
+        }
+    }
+
+    /// Returns the next claims of the authors whose turn it is.
+    fn claims<'a>(&mut self, map: &'a LinkMap, most: usize) -> Vec<Lacked<'a>> {
         let mut lacked = Vec::new();
-        let Some((first, last)) = self.left else {
-            for _ in 0..most {
-                let Some((label, told)) = self.differing.pop_front() else { break };
-                lacked.extend(self.message(map, label, told));
+        for _ in 0..most {
+            let Some((author, told)) = self.differing.pop_front() else { break };
+            if let Some(message) = map.message(author, told) {
+                lacked.push(Lacked::Claim(message));
+                self.differing.push_back((author, told + 1));
             }
-            return lacked;
-        };
+        }
+        lacked
+    }
+
+    /// Compares the next authors, and returns the certificates of the unknown ones.
+    fn compare<'a>(&mut self, map: &'a LinkMap, first: Label, last: Label, most: usize) -> Vec<Lacked<'a>> {
         let authors = map.digest(first, most);
         let next = authors.last().filter(|_| authors.len() == most).and_then(|(label, _)| label.0.checked_add(1));
         self.left = next.map(|next| (Label(next), last)).filter(|(next, last)| next <= last);
+        let mut lacked = Vec::new();
         for (label, fingerprint) in authors.into_iter().filter(|(label, _)| *label <= last) {
             let at = self.theirs.binary_search_by_key(&label, |(label, _)| *label).ok();
             let known = at.map(|at| self.theirs[at].1);
@@ -63,17 +77,10 @@ impl Comparison {
             }
             if known != Some(fingerprint) {
                 self.has_other_claims |= known.is_some();
-                lacked.extend(self.message(map, label, 0));
+                self.differing.push_back((label, 0));
             }
         }
         lacked
-    }
-
-    /// Returns an author's next message. A later turn is for the one after it.
-    fn message<'a>(&mut self, map: &'a LinkMap, author: Label, told: usize) -> Option<Lacked<'a>> {
-        let message = map.message(author, told)?;
-        self.differing.push_back((author, told + 1));
-        Some(Lacked::Claim(message))
     }
 
     /// True if all authors have been compared.
