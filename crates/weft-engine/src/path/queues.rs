@@ -12,9 +12,9 @@ pub enum Lane {
     Repeat,
     /// All other units.
     Bulk,
-    /// First copies of bulk that leaves on another path. They wait while the path has other units.
+    /// First copies of units that leave on another path. They wait while the path has units of the lanes above.
     Copy,
-    /// Further copies. They wait for first copies as well.
+    /// Further copies. They wait while the path has first copies, too.
     Again,
 }
 

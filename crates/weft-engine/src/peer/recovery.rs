@@ -80,7 +80,7 @@ impl Peer {
                 let lane = if unit.urgent { Lane::Urgent } else { Lane::Repeat };
                 let times = self.recovery.units.count_repeat(id);
                 for _ in 0..copies(&self.paths[index], times) {
-                    self.push(now, pool, index, lane, id);
+                    self.push(now, index, lane, id);
                 }
             }
             _ if now < self.waits_until(&unit) => {
@@ -134,8 +134,8 @@ impl Peer {
         }
         while let Some((lane, id)) = self.paths[index].queues.take() {
             self.uncommit(lane, id);
-            if self.recovery.units.get(id).is_some_and(|u| u.refs > 1 && !u.repeating) {
-                // A copy is in flight on another path.
+            if self.recovery.units.get(id).is_some_and(|u| u.carriers() > 1 && !u.repeating) {
+                // Another path carries a copy.
                 self.recovery.units.release(id, cx.pool);
             } else {
                 self.recovery.lost.push(id);
@@ -159,7 +159,7 @@ impl Peer {
         self.refresh_views(cx.now);
         let mut others = self.dispatch.views.iter().zip(&self.paths).enumerate().filter(|(at, _)| *at != index);
         if others.any(|(_, (view, path))| view.usable && path.state() == PathState::Good) {
-            self.doubt_in_flight(index, |unit| unit.urgent && unit.refs == 1);
+            self.doubt_in_flight(index, |unit| unit.urgent && unit.carriers() == 1);
             self.send_doubted(cx, index);
         }
     }

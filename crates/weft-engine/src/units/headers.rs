@@ -218,6 +218,7 @@ mod tests {
             repeating: false,
             repeats: 0,
             refs: 1,
+            spares: 0,
             settled: false,
         };
         (unit, packet)

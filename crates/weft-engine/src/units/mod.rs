@@ -94,11 +94,18 @@ pub struct Unit {
     pub repeats: u8,
     /// Number of path queues and sent records that refer to this unit.
     pub refs: u16,
+    /// Number of those references that are spare copies, which leave only if a path has nothing else to send.
+    pub spares: u16,
     /// True if the buffer was released, because the unit arrived or was given up.
     pub settled: bool,
 }
 
 impl Unit {
+    /// Returns the number of path queues and sent records that carry this unit for certain.
+    pub fn carriers(&self) -> u16 {
+        self.refs.saturating_sub(self.spares)
+    }
+
     /// Returns the header and payload bytes that the unit takes in a datagram.
     pub fn len(&self) -> usize {
         let payload = self.segment.payload_len();
@@ -190,6 +197,20 @@ impl Units {
     pub fn retain(&mut self, id: UnitId) {
         if let Some(Some(unit)) = self.slots.get_mut(id.0 as usize) {
             unit.refs += 1;
+        }
+    }
+
+    /// Counts a reference to the unit as a spare copy.
+    pub fn add_spare(&mut self, id: UnitId) {
+        if let Some(Some(unit)) = self.slots.get_mut(id.0 as usize) {
+            unit.spares += 1;
+        }
+    }
+
+    /// Records that a spare copy left its queue.
+    pub fn remove_spare(&mut self, id: UnitId) {
+        if let Some(Some(unit)) = self.slots.get_mut(id.0 as usize) {
+            unit.spares = unit.spares.saturating_sub(1);
         }
     }
 

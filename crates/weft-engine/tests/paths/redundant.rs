@@ -1,4 +1,4 @@
-//! The redundant schedule over random pairs of paths: copies of each packet, which cost no goodput.
+//! Tests of the redundant schedule on random pairs of paths. Its copies must cost no goodput.
 
 use crate::net::{World, direction, draws, story};
 use weft_engine::{Policy, Schedule};
@@ -36,7 +36,7 @@ fn fill(world: &mut World, number: &mut u64, time: Duration) -> f64 {
     (received * PAYLOAD) as f64 * 8.0 / (time / 2).as_secs_f64()
 }
 
-/// Property: full paths carry each packet once, and together what they have.
+/// Property: full paths carry each packet once, so together they carry the sum of their rates.
 #[test]
 fn copies_cost_no_goodput() {
     for seed in 0..draws(16) {
@@ -93,5 +93,36 @@ fn a_burst_crosses_both_paths() {
         // One that is lost on both paths holds back the later ones of its burst.
         let expected = losses[0] * losses[1] * WINDOW as f64 / 2.0;
         assert!(late <= 0.01 + 2.0 * expected, "{what}: {late:.3} late, {expected:.3} expected");
+    }
+}
+
+/// Property: a path that is cut takes no packet with it, although the other path has no time for copies.
+#[test]
+fn a_cut_under_load_loses_no_packet() {
+    for seed in 0..draws(24) {
+        let mut rng = Rng::new(seed);
+        let mbps = [5 + rng.below(60), 5 + rng.below(60)];
+        let mut world = World::new(&mbps.map(|mbps| direction(mbps, 2 + rng.below(40), 0.0)), &redundant());
+        world.run_for(ms(1_000));
+        let mut number = 0;
+        let (cut_at, link) = (world.now + ms(1_500 + rng.below(1_000)), rng.below(2) as usize);
+        while world.now < cut_at + ms(1_000) {
+            while world.nodes[0].snapshot(world.now).peers[0].queue_bytes < 100_000 {
+                world.send(0, 4_000, number, PAYLOAD);
+                number += 1;
+            }
+            world.run_for(ms(1));
+            if world.now >= cut_at {
+                for from in [0, 1] {
+                    world.set(link, from, |direction| direction.cut = true);
+                }
+            }
+        }
+        world.run_for(ms(4_000));
+        let arrived = world.take_numbers(1).len() as u64;
+        let peer = &world.nodes[0].snapshot(world.now).peers[0];
+        // A unit that waited past its deadline is given up, and the peer learns it.
+        let accounted = arrived + peer.queue_drops + peer.abandoned_units;
+        assert!(accounted >= number, "seed {seed}, {mbps:?} Mbit/s, link {link}: {accounted} of {number}");
     }
 }

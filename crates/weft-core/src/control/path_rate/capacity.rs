@@ -1,15 +1,13 @@
-use super::constants::{ALONE_MEMORY, GROWING, IN_USE};
+use super::constants::{ALONE_MEMORY, FULL_PACKET_BITS, GROWING, IN_USE};
 use super::phase::State;
 use super::rate_meter::RateMeter;
 use super::{PathRate, Sample};
 use weft_units::Duration;
 
-/// Number of full packets over which a rate is measured, at least: during startup, and later.
+/// Minimum number of full packets over which a rate is measured: during startup, and later.
 ///
-/// One packet more or less must not look like another rate. Tuned, by random links below 2 Mbit/s.
+/// One packet more or less must not look like another rate. Tuned: the second, with random links below 2 Mbit/s.
 const METER_PACKETS: [f64; 2] = [8.0, 20.0];
-/// Bits of a full packet.
-const FULL_BITS: f64 = 12_000.0;
 
 impl PathRate {
     /// True if the bottleneck was busy throughout the window, however little was sent.
@@ -29,8 +27,8 @@ impl PathRate {
             State::Startup => (self.rtt.min() / 4, METER_PACKETS[0]),
             _ => (self.rtt.min(), METER_PACKETS[1]),
         };
-        let span =
-            span.max(self.noise() * 8).max(self.packets_time(packets.max(packets * FULL_BITS / self.packet_bits)));
+        let full_packets = packets * (FULL_PACKET_BITS / self.packet_bits).max(1.0);
+        let span = span.max(self.noise() * 8).max(self.packets_time(full_packets));
         if !full {
             self.busy_meter = RateMeter::default();
             if self.assumed || matches!(self.state, State::Startup) {

@@ -6,6 +6,10 @@
 
 use weft_units::Duration;
 
+/// IP length of a full packet, in bits.
+///
+/// Standard: the MTU of Ethernet.
+pub const FULL_PACKET_BITS: f64 = 12_000.0;
 /// Growth factor of the rate, by the number of round trips for which the queue stayed empty.
 ///
 /// Standard: the last factor is that of slow start. Tuned: the others, so that one empty round costs little.

@@ -3,10 +3,10 @@ use super::phase::State;
 use super::{PathRate, Sample, plateau, trial};
 use weft_units::{Duration, Instant, Rate};
 
-/// Number of packets over which an error of the queue is corrected, at least.
+/// Minimum number of packet times over which the rate corrects an error of the queue.
 ///
 /// A queue is known to within one packet. Over a shorter time the rate of a slow path would swing with each packet.
-/// Tuned, by random links below 2 Mbit/s.
+/// Tuned: with random links below 2 Mbit/s.
 const CORRECTED_OVER_PACKETS: f64 = 6.0;
 
 impl PathRate {

@@ -52,7 +52,7 @@ pub use phase::Phase;
 use crate::sense::{DelayNoise, LossRate, OneWayDelay, Rtt, Sample, TransmissionDelay};
 use baseline_loss::BaselineLoss;
 use compete::CapacityTest;
-use constants::LONGEST_WINDOW;
+use constants::{FULL_PACKET_BITS, LONGEST_WINDOW};
 use drain::Drain;
 use phase::State;
 use plateau::PlateauHistory;
@@ -141,7 +141,7 @@ impl PathRate {
             confirmed: false,
             growth: 0,
             rate_bps: initial,
-            packet_bits: 12_000.0,
+            packet_bits: FULL_PACKET_BITS,
             round: Round::new(Instant::ZERO, initial),
             fruitless: FruitlessGrowth::default(),
             longest_queue_before: Duration::ZERO,

@@ -1,4 +1,4 @@
-//! The redundant schedule: each unit over the path that delivers it first, and copies of it over all others.
+//! The redundant schedule sends each unit over the path that delivers it first, and copies of it over all other paths.
 //!
 //! Spare copies leave only while a path has nothing else to send, and only if the unit has not yet arrived, so they cost
 //! no goodput. Where a stall for a retransmission costs more than the bytes of a copy, [`redundancy::due`] copies leave
@@ -22,7 +22,7 @@ impl Peer {
         let mut times = [0; MAX_PATHS];
         for copy in 0..redundancy::due(&in_flight) {
             let Some(index) = self.next_path(sparse, copy == 0, &times) else { break };
-            self.push(cx.now, cx.pool, index, Lane::Bulk, unit);
+            self.push(cx.now, index, Lane::Bulk, unit);
             times[index] += 1;
         }
         let rounds = redundancy::rounds(&in_flight);
@@ -43,20 +43,20 @@ impl Peer {
     /// Queues a spare copy, and removes those before it that are of no use any more.
     fn push_spare(&mut self, cx: &mut Context<'_>, index: usize, lane: Lane, unit: UnitId) {
         self.drop_useless(cx.pool, index, lane);
-        self.push(cx.now, cx.pool, index, lane, unit);
+        self.push(cx.now, index, lane, unit);
     }
 
     /// Drops the oldest spare copies: those whose units have arrived, and those beyond one round trip of the path.
     ///
     /// After a round trip a report tells whether the unit arrived. Without recovery nothing tells it.
     fn drop_useless(&mut self, pool: &mut Pool, index: usize, lane: Lane) {
-        let path = &mut self.paths[index];
-        let most = path.rate.in_flight_limit_bytes();
-        while let Some((id, bytes)) = path.queues.oldest(lane) {
+        let most = self.paths[index].rate.in_flight_limit_bytes();
+        while let Some((id, bytes)) = self.paths[index].queues.oldest(lane) {
             if bytes <= most && self.recovery.units.is_live(id) {
                 break;
             }
-            path.queues.pop(lane);
+            self.paths[index].queues.pop(lane);
+            self.uncommit(lane, id);
             self.recovery.units.release(id, pool);
         }
     }
@@ -77,7 +77,7 @@ impl Peer {
 
     /// Returns the most units that were in flight in the last round trips, and what the paths offer for them.
     ///
-    /// The first units of a window need the copies of the last ones: one of them can hold back all.
+    /// A lost unit holds back all units behind it, so the whole window counts, not only the units in flight now.
     fn in_flight(&mut self, now: Instant, sparse: bool) -> InFlight {
         let round_trip = self.paths.iter().filter(|path| path.is_usable()).map(|path| path.rtt().smoothed()).max();
         let packets = self.dispatch.in_flight.most(now, self.recovery.units.len(), round_trip.unwrap_or_default());

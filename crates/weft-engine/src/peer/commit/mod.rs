@@ -113,7 +113,7 @@ impl Peer {
         match choice {
             PathChoice::Path(index) => {
                 self.note_path(cx, flow, self.paths[index].id);
-                self.push(cx.now, cx.pool, index, lane, unit);
+                self.push(cx.now, index, lane, unit);
             }
             _ => self.push_copies(cx, unit, sparse),
         }
@@ -168,7 +168,7 @@ impl Peer {
     }
 
     /// Adds a unit to a path's queue, and to the scheduler's view of that path.
-    pub(super) fn push(&mut self, now: Instant, _pool: &mut Pool, index: usize, lane: Lane, id: UnitId) {
+    pub(super) fn push(&mut self, now: Instant, index: usize, lane: Lane, id: UnitId) {
         let (Some(path), Some(unit)) = (self.paths.get_mut(index), self.recovery.units.get(id).copied()) else {
             return;
         };
@@ -179,7 +179,7 @@ impl Peer {
         path.queues.push(lane, id, wire_bytes);
         self.recovery.units.retain(id);
         if lane.is_spare() {
-            return;
+            return self.recovery.units.add_spare(id);
         }
         if let Some(bytes) = self.dispatch.committed.get_mut(usize::from(unit.segment.flow.0)) {
             *bytes += unit.len() as u32;
@@ -223,7 +223,10 @@ impl Peer {
 
     /// Subtracts a unit that has left a lane of a path's queue.
     pub(super) fn uncommit(&mut self, lane: Lane, id: UnitId) {
-        let Some(unit) = self.recovery.units.get(id).filter(|_| !lane.is_spare()) else { return };
+        if lane.is_spare() {
+            return self.recovery.units.remove_spare(id);
+        }
+        let Some(unit) = self.recovery.units.get(id) else { return };
         if let Some(bytes) = self.dispatch.committed.get_mut(usize::from(unit.segment.flow.0)) {
             *bytes = bytes.saturating_sub(unit.len() as u32);
         }
@@ -265,6 +268,7 @@ impl Peer {
             repeating: false,
             repeats: 0,
             refs: 1,
+            spares: 0,
             settled: false,
         });
         self.keep_room_for_rescue();

@@ -73,7 +73,7 @@ pub struct Dispatch {
     /// Bytes of each flow that wait on paths, by flow id.
     pub committed: Vec<u32>,
     pub last_slices: Vec<LastSlice>,
-    /// Most units in flight recently, for the redundant schedule.
+    /// Maximum number of units in flight in the last round trips. The redundant schedule uses it.
     pub in_flight: redundancy::Peak,
     /// Index of the path whose turn it is to send.
     pub round: usize,

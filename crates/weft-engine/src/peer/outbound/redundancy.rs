@@ -1,16 +1,22 @@
-//! How often a redundant bundle sends a unit.
+//! Number of copies in which a redundant bundle sends a unit.
 
 use weft_units::{Duration, Instant};
 
-/// Units of those in flight that may be lost in all their copies.
+/// Maximum expected number of units in flight that are lost in all their copies.
 ///
 /// Tuned as in `path/copies.rs`: a stall of one round trip in twenty costs 5 % at most.
 const LOST_MAX: f64 = 0.05;
-/// Maximum number of copies on each path. Losses may occur in bursts that take several copies.
+/// Maximum number of copies on each path.
+///
+/// Chosen without an experiment: losses occur in bursts that take several copies.
 const ROUNDS_MAX: usize = 3;
 /// Maximum number of copies that leave with the unit.
+///
+/// Derived: a fifth copy gives no 2 % more goodput by the model, at losses of up to 5 % on two paths.
 const DUE_MAX: usize = 4;
-/// Least gain in goodput that is worth another copy.
+/// Minimum ratio of two goodputs at which the greater number of copies is chosen.
+///
+/// Chosen without an experiment.
 const LEAST_GAIN: f64 = 1.02;
 /// Least loss rate assumed for a path. It keeps logarithms finite.
 pub const LEAST_LOSS: f64 = 1e-6;
