@@ -51,7 +51,13 @@ impl Engine {
         let Some(mapping) = &mut self.overlay.mapping else { return false };
         let claims = certificate.claims();
         let (label, key) = (label(&claims.public_key), claims.public_key.0);
-        mapping.map.admit(now, label, key, certificate.encoded(), claims.may_relay, claims.not_after_unix_s)
+        let is_new = mapping.map.member(label).is_none();
+        let is_news =
+            mapping.map.admit(now, label, key, certificate.encoded(), claims.may_relay, claims.not_after_unix_s);
+        if is_new && is_news {
+            mapping.on_member(now);
+        }
+        is_news
     }
 
     /// Returns the certificate that a member has presented.
@@ -200,12 +206,17 @@ impl Engine {
                 }
             };
             let is_allowed = answer.messages_left > 0 && mapping.limits.takes_answer(now, to, message.len());
+            answer.is_out_of_bytes |= answer.messages_left > 0 && !is_allowed;
             answer.messages_left = if is_allowed { answer.messages_left - 1 } else { 0 };
             messages.extend(is_allowed.then(|| message.to_vec()));
         }
         let lacks_here = answer.comparison.is_complete() && answer.comparison.lacks_here();
         let sends_digest = lacks_here && core::mem::take(&mut answer.wants_digest);
         let has_ended = answer.comparison.has_ended() || (answer.comparison.is_complete() && answer.messages_left == 0);
+        if has_ended && answer.is_cut_short() {
+            // This node's own digest lets the peer ask for the rest.
+            mapping.owe_digest(to, now + DIGEST_DELAY);
+        }
         mapping.answers.put_back(now, to, (!has_ended).then_some(answer));
         for message in messages {
             self.send_map_message(to, &message);
@@ -302,8 +313,10 @@ impl Engine {
     fn compare_with_one(&mut self, now: Instant) {
         let unix_ms = self.unix_ms(now);
         let members = self.direct_members();
-        let Some(mapping) = self.overlay.mapping.as_mut().filter(|mapping| mapping.digest_at <= now) else { return };
-        mapping.digest_at = now + DIGEST_INTERVAL;
+        let Some(mapping) = &mut self.overlay.mapping else { return };
+        if !mapping.takes_digest_due(now) {
+            return;
+        }
         mapping.map.forget_old(unix_ms);
         let at = mapping.rng.below(members.len().max(1) as u64) as usize;
         let lapsed: Vec<Label> = mapping
