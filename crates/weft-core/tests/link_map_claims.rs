@@ -2,10 +2,12 @@
 #![allow(missing_docs)]
 
 use std::collections::BTreeMap;
-use weft_core::route::link_map::{ClaimReceipt, LinkMap, MemberGraph};
+use weft_core::route::link_map::{ClaimReceipt, Comparison, Lacked, LinkMap, MemberGraph};
 use weft_units::{Instant, Rate, Rng};
 use weft_wire::er_sig::Rate16;
-use weft_wire::link_map::{ClaimedLink, LinkMapMessage, MAX_ENTRIES, MAX_LINKS, MAX_MESSAGE, emit_claim, emit_digest};
+use weft_wire::link_map::{
+    ClaimedLink, Digest, LinkMapMessage, MAX_ENTRIES, MAX_LINKS, MAX_MESSAGE, emit_claim, emit_digest,
+};
 use weft_wire::relay::Label;
 
 const NOW_MS: u64 = 1_800_000_000_000;
@@ -47,13 +49,24 @@ fn map_of(members: impl IntoIterator<Item = Label>) -> LinkMap {
     map
 }
 
+/// Returns the claims that another node lacks, found by looking at `at_once` authors at once.
+fn lacked<'a>(map: &'a LinkMap, digest: &Digest<'_>, at_once: usize) -> Vec<&'a [u8]> {
+    let mut comparison = Comparison::new(digest);
+    let mut lacked = Vec::new();
+    while !comparison.has_ended() {
+        lacked.extend(comparison.advance(map, at_once));
+    }
+    let claim = |lacked| if let Lacked::Claim(claim) = lacked { Some(claim) } else { None };
+    lacked.into_iter().filter_map(claim).collect()
+}
+
 /// Sends a digest from one map to another, and delivers the answers. Returns their number.
 fn compare(from: &mut LinkMap, to: &LinkMap) -> usize {
     let mut out = [0; MAX_MESSAGE];
     let range = (Label(0), Label(u32::MAX));
     let len = emit_digest(&mut out, true, range, &from.digest(Label(0), MAX_ENTRIES)).unwrap();
     let Ok(LinkMapMessage::Digest(digest)) = LinkMapMessage::parse(&out[..len]) else { panic!("a digest") };
-    let claims: Vec<Vec<u8>> = to.missing(&digest).claims.into_iter().map(<[u8]>::to_vec).collect();
+    let claims: Vec<Vec<u8>> = lacked(to, &digest, 1 + from.members()).into_iter().map(<[u8]>::to_vec).collect();
     for bytes in &claims {
         let Ok(LinkMapMessage::Claim(claim)) = LinkMapMessage::parse(bytes) else { panic!("a claim") };
         let author = Label(u32::from_be_bytes(claim.public_key[..4].try_into().unwrap()));
@@ -162,17 +175,60 @@ fn an_author_with_many_messages_does_not_push_out_the_others() {
     let entries: Vec<_> = (1..9).map(|label| (Label(label), 0)).collect();
     let len = emit_digest(&mut out, true, (Label(0), Label(u32::MAX)), &entries).unwrap();
     let Ok(LinkMapMessage::Digest(digest)) = LinkMapMessage::parse(&out[..len]) else { panic!("a digest") };
-    let missing = map.missing(&digest);
-    let authors: Vec<u8> = missing
-        .claims
-        .iter()
-        .take(8)
-        .map(|bytes| {
-            let Ok(LinkMapMessage::Claim(claim)) = LinkMapMessage::parse(bytes) else { panic!("a claim") };
-            claim.public_key[3]
-        })
-        .collect();
-    assert_eq!((authors, missing.claims.len()), ((1..9).collect(), 16 + 7));
+    let claims: Vec<&[u8]> = lacked(&map, &digest, 3);
+    let author_of = |bytes: &&[u8]| {
+        let Ok(LinkMapMessage::Claim(claim)) = LinkMapMessage::parse(bytes) else { panic!("a claim") };
+        claim.public_key[3]
+    };
+    let authors: Vec<u8> = claims.iter().take(8).map(author_of).collect();
+    assert_eq!((authors, claims.len()), ((1..9).collect(), 16 + 7));
+}
+
+#[test]
+fn a_comparison_finds_the_same_however_few_authors_it_looks_at_once() {
+    for seed in 0..300 {
+        let mut rng = Rng::new(seed);
+        let labels: Vec<Label> = (0..40).map(|_| Label(rng.below(60) as u32)).collect();
+        let mut map = map_of(labels.iter().copied());
+        for number in 0..60 {
+            let author = labels[rng.below(40) as usize];
+            let bytes = claim(author, NOW_MS + number, &[link(Label(100 + rng.below(20) as u32), 5)]);
+            hear(&mut map, NOW_MS + 2_000 * number, author, &bytes, true);
+        }
+        let ours: BTreeMap<Label, u64> = map.digest(Label(0), 100).into_iter().collect();
+        let mut entry = |_| {
+            let label = Label(rng.below(70) as u32);
+            (label, ours.get(&label).filter(|_| rng.chance(0.5)).map_or(7, |fingerprint| *fingerprint))
+        };
+        let entries: BTreeMap<Label, u64> = (0..30).map(&mut entry).collect();
+        let (first, last) = (Label(rng.below(30) as u32), Label(30 + rng.below(40) as u32));
+        let entries: Vec<_> = entries.into_iter().filter(|(label, _)| (first..=last).contains(label)).collect();
+        let mut out = [0; MAX_MESSAGE];
+        let len = emit_digest(&mut out, true, (first, last), &entries).unwrap();
+        let Ok(LinkMapMessage::Digest(digest)) = LinkMapMessage::parse(&out[..len]) else { panic!("a digest") };
+        let all = |at_once: usize| {
+            let mut comparison = Comparison::new(&digest);
+            let mut lacked = Vec::new();
+            while !comparison.has_ended() {
+                let some = comparison.advance(&map, at_once);
+                assert!(some.len() <= at_once, "seed {seed}");
+                lacked.extend(some);
+            }
+            let certificates = lacked.iter().filter(|lacked| matches!(lacked, Lacked::Certificate(_))).count();
+            let mut claims: Vec<_> = lacked.into_iter().filter(|lacked| matches!(lacked, Lacked::Claim(_))).collect();
+            claims.sort_by_key(|lacked| if let Lacked::Claim(bytes) = lacked { bytes.to_vec() } else { Vec::new() });
+            (certificates, claims, comparison.lacks_here())
+        };
+        let theirs: BTreeMap<Label, u64> = entries.iter().copied().collect();
+        let in_range = || ours.iter().filter(|(label, _)| (first..=last).contains(label));
+        let unknown = in_range().filter(|(label, _)| !theirs.contains_key(label)).count();
+        let lacks = theirs.iter().any(|(label, fingerprint)| ours.get(label) != Some(fingerprint));
+        let differing = in_range().filter(|(label, fingerprint)| theirs.get(label) != Some(fingerprint));
+        let claims: usize = differing.map(|(label, _)| map.messages_of(*label)).sum();
+        let once = all(100);
+        assert_eq!((once.0, once.1.len(), once.2), (unknown, claims, lacks), "seed {seed}");
+        assert_eq!(all(1 + rng.below(9) as usize), once, "seed {seed}");
+    }
 }
 
 #[test]

@@ -2,7 +2,9 @@
 #![allow(missing_docs)]
 
 use std::collections::BTreeSet;
-use weft_core::route::link_map::{FoundRoute, MapEdge, MemberGraph, are_better};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use weft_core::route::link_map::{FoundRoute, MAX_AUTHORS, MapEdge, MemberGraph, RouteSearch, are_better};
 use weft_units::{Rate, Rng};
 use weft_wire::relay::{Label, MAX_RELAYS};
 
@@ -214,4 +216,68 @@ fn doubtful_links_are_used_only_without_an_alternative() {
     assert_eq!(first(&[]), label(1));
     assert_eq!(first(&[(label(1), label(3))]), label(2));
     assert_eq!(first(&[(label(1), label(3)), (label(2), label(3))]), label(1));
+}
+
+/// Returns a map of many members that is dear to search. All of them are adjacent and relay, and all rates differ.
+///
+/// In some of these maps the target is far from all others, or has few neighbours, or each member's cheapest link is
+/// the one to the next member.
+fn dear(rng: &mut Rng, nodes: usize) -> RandomMap {
+    let mut network = RandomMap { relays: vec![true; nodes], links: vec![vec![None; nodes]; nodes] };
+    let (is_far, is_chain) = (rng.chance(0.5), rng.chance(0.5));
+    let neighbours = if rng.chance(0.5) { nodes } else { 2 + rng.below(2) as usize };
+    for (one, other) in (0..nodes).flat_map(|one| (0..one).map(move |other| (one, other))) {
+        let mut edge = edge(rng);
+        let is_of_target = other == 1 || one == 1;
+        if is_far && is_of_target {
+            edge.rtt_us = 4_000_000;
+        } else if is_chain {
+            edge.rtt_us = 100 + 1_000 * (one - other).pow(2) as u32;
+        }
+        if !is_of_target || one <= neighbours + 1 {
+            (network.links[one][other], network.links[other][one]) = (Some(edge), Some(edge));
+        }
+    }
+    network
+}
+
+/// A search that pauses finds what one without pauses finds, on maps that change meanwhile.
+#[test]
+fn pauses_change_no_routes() {
+    for seed in 0..400 {
+        let mut rng = Rng::new(seed);
+        let nodes = 4 + rng.below(30) as usize;
+        let network = if rng.chance(0.3) { dear(&mut rng, nodes) } else { RandomMap::random(&mut rng, nodes) };
+        let graph = Arc::new(network.graph());
+        let doubted: Vec<_> = (0..rng.below(4)).map(|_| rng.below(nodes as u64) as usize).collect();
+        let doubted: Vec<_> = doubted.windows(2).map(|pair| (label(pair[0]), label(pair[1]))).collect();
+        let mut search = RouteSearch::new(graph.clone(), (label(0), label(1)), 3, doubted.clone());
+        let found = (0..10_000).find_map(|_| search.advance(&mut (1 + rng.below(5_000) as usize)));
+        assert_eq!(found, Some(graph.routes(label(0), label(1), 3, &doubted)), "seed {seed}");
+    }
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the time that work takes is what is measured")]
+fn a_part_of_a_search_takes_bounded_time_in_the_largest_map() {
+    let mut longest = Duration::ZERO;
+    for seed in 0..12 {
+        let mut rng = Rng::new(seed);
+        let graph = Arc::new(dear(&mut rng, MAX_AUTHORS).graph());
+        let mut search = RouteSearch::new(graph, (label(0), label(1)), 3, Vec::new());
+        let (mut parts, mut whole) = (0, Duration::ZERO);
+        loop {
+            let started = Instant::now();
+            let found = search.advance(&mut 1);
+            let taken = started.elapsed();
+            (parts, whole, longest) = (parts + 1, whole + taken, longest.max(taken));
+            assert!(parts < 1_000, "seed {seed}");
+            if let Some(found) = found {
+                println!("seed {seed}: {} routes in {parts} parts, {whole:?}", found.len());
+                break;
+            }
+        }
+    }
+    println!("the longest part took {longest:?}");
+    assert!(longest < Duration::from_millis(50), "{longest:?}");
 }

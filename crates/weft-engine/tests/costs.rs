@@ -86,7 +86,7 @@ impl Bench {
         let mut bench = Bench::of(liar);
         for number in 0..map::MEMBERS {
             let member = map::member(number);
-            let claim = map::claim_frame(&member, &member, map::UNIX_S * 1_000 + 1, 0..20);
+            let claim = map::claim_frame(&member, &member, map::UNIX_S * 1_000 + 1, 0..map::LINKS);
             for frame in [map::certificate_frame(&map::certificate(9, &member, until)), claim] {
                 bench.liar.world.now += Duration::from_millis(20);
                 bench.take(0, (PacketType::Control, frame));

@@ -18,6 +18,8 @@ fn a_dead_relay_leaves_a_short_gap() {
 
 #[test]
 fn members_know_all_links_after_ten_seconds() {
-    let known = knowledge(1, 24, Duration::from_secs(10));
-    assert!(known.least_known >= 0.95 && known.least_right >= 0.95, "{known:?}");
+    for seed in 1..=3 {
+        let known = knowledge(seed, 24, Duration::from_secs(10));
+        assert!(known.least_known >= 0.99 && known.least_right >= 0.95, "seed {seed}: {known:?}");
+    }
 }

@@ -1,8 +1,9 @@
 //! The routes that this node has chosen on the link map, and the links that were worse than their claims.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
-use weft_core::route::link_map::{FoundRoute, MemberGraph, are_better};
+use weft_core::route::link_map::{FoundRoute, MemberGraph, RouteSearch, are_better};
 use weft_units::{Duration, Instant, PeerId};
 use weft_wire::relay::Label;
 
@@ -16,12 +17,15 @@ const COMPARE_INTERVAL: Duration = Duration::from_secs(30);
 const SHORT_INTERVAL: Duration = Duration::from_secs(5);
 /// Interval of the searches for a peer without a route, or with one that was lost.
 const LOST_INTERVAL: Duration = Duration::from_secs(1);
-/// Maximum number of searches at once. Each takes about a millisecond with 50 members, and delays the node's other work.
-const MAX_SEARCHES: usize = 2;
-/// Number of links beyond which searches are rarer. Derived: twice the links of 50 members, all of which relay.
+/// Number of links that searches look at in a round before they pause.
 ///
-/// With 256 such members, a search takes a hundred times as long. Only one is made at once, and comparisons are
-/// fewer in proportion to the links, so that they do not take more of a processor than with 50 members.
+/// *Tuned*: a millisecond in a map of any size. A search in a full mesh of 50 members looks at half as many. The last
+/// shortest path of a round looks at 400,000 more at most, with 256 members that are all adjacent.
+const LINKS_IN_ROUND: usize = 250_000;
+/// Number of links beyond which comparisons are rarer. Derived: twice the links of 50 members, all of which relay.
+///
+/// With 256 such members a search looks at a hundred times as many links. Comparisons are fewer in proportion to the
+/// links, so that they do not take more of a processor than with 50 members.
 const MANY_LINKS: usize = 2_500;
 
 /// A route to a peer.
@@ -40,6 +44,8 @@ struct PeerRoutes {
     has_lost: bool,
     /// Version of the map at the last search.
     version: u64,
+    /// True if it was due for a search in this round, and none has ended.
+    is_due: bool,
 }
 
 /// The routes to all peers.
@@ -48,8 +54,12 @@ pub struct ChosenRoutes {
     by_peer: BTreeMap<PeerId, PeerRoutes>,
     /// Links that are avoided, and until when.
     doubted: BTreeMap<(Label, Label), Instant>,
-    searches: usize,
-    is_behind: bool,
+    /// Peers that are due for a search, in the order in which they became due. The first one's search goes on.
+    queue: VecDeque<PeerId>,
+    /// The search for the first of the queue, once it has begun, and the version of its map.
+    search: Option<(RouteSearch, u64)>,
+    /// Number of links that searches may still look at in this round.
+    links_left: usize,
 }
 
 fn hops(from: Label, nodes: &[Label]) -> impl Iterator<Item = (Label, Label)> {
@@ -65,15 +75,21 @@ impl ChosenRoutes {
         self.by_peer.remove(&peer);
     }
 
-    /// Begins a round: a few searches are allowed, and old doubts end.
+    /// Begins a round: searches may go on, old doubts end, and peers that were not due in the last one leave the queue.
     pub fn begin_round(&mut self, now: Instant) {
-        (self.searches, self.is_behind) = (0, false);
+        self.links_left = LINKS_IN_ROUND;
         self.doubted.retain(|_, until| *until > now);
+        let first = self.queue.front().copied();
+        let by_peer = &mut self.by_peer;
+        self.queue.retain(|peer| by_peer.get_mut(peer).is_some_and(|of| core::mem::take(&mut of.is_due)));
+        if self.queue.front().copied() != first {
+            self.search = None;
+        }
     }
 
-    /// True if a search was put off in this round.
+    /// True if the searches of this round have not ended.
     pub fn is_behind(&self) -> bool {
-        self.is_behind
+        !self.queue.is_empty()
     }
 
     /// Doubts the routes to a peer that should answer and do not.
@@ -98,50 +114,77 @@ impl ChosenRoutes {
 
     /// Updates the routes to a peer by the map.
     ///
-    /// Present routes stay while they work, unless others are clearly better.
+    /// Present routes stay while they work, unless others are clearly better. Others are searched for in turn, a part
+    /// in each round.
     pub fn choose(
         &mut self,
         now: Instant,
-        (graph, version): (&MemberGraph, u64),
+        (graph, version): (&Arc<MemberGraph>, u64),
         (from, to): (Label, Label),
         peer: PeerId,
         most: usize,
     ) {
-        let doubted: Vec<_> = self.doubted.keys().copied().collect();
         let of = self.by_peer.entry(peer).or_default();
-        let before = of.routes.len();
-        of.routes.retain_mut(|route| {
+        of.keep_present(graph, from);
+        if !of.is_search_due(now, graph, version, most) {
+            return;
+        }
+        of.is_due = true;
+        if !self.queue.contains(&peer) {
+            self.queue.push_back(peer);
+        }
+        if self.queue.front() != Some(&peer) || self.links_left == 0 {
+            return;
+        }
+        let doubted = &self.doubted;
+        let (search, searched) = self.search.get_or_insert_with(|| {
+            of.has_lost = false;
+            let doubted = doubted.keys().copied().collect();
+            (RouteSearch::new(Arc::clone(graph), (from, to), most, doubted), version)
+        });
+        if let Some(new) = search.advance(&mut self.links_left) {
+            (of.searched_at, of.version, of.is_due) = (Some(now), *searched, false);
+            // The map may have changed since the search began.
+            of.take_better(now, new.iter().filter_map(|found| graph.route(from, &found.nodes)).collect());
+            self.queue.pop_front();
+            self.search = None;
+        }
+    }
+}
+
+impl PeerRoutes {
+    /// Drops routes that the map no longer has, and updates the figures of the others.
+    fn keep_present(&mut self, graph: &MemberGraph, from: Label) {
+        let before = self.routes.len();
+        self.routes.retain_mut(|route| {
             let still = graph.route(from, &route.found.nodes);
             still.map(|found| route.found = found).is_some()
         });
-        of.has_lost |= of.routes.len() < before;
+        self.has_lost |= self.routes.len() < before;
+    }
+
+    fn is_search_due(&self, now: Instant, graph: &MemberGraph, version: u64, most: usize) -> bool {
         let size = 1 + graph.link_count() / MANY_LINKS;
-        let interval = match of.routes.len() {
-            _ if of.has_lost => LOST_INTERVAL,
-            0 if of.version != version => LOST_INTERVAL,
-            few if few < most && of.version != version => SHORT_INTERVAL,
+        let interval = match self.routes.len() {
+            _ if self.has_lost => LOST_INTERVAL,
+            0 if self.version != version => LOST_INTERVAL,
+            few if few < most && self.version != version => SHORT_INTERVAL,
             _ => COMPARE_INTERVAL * size as u32,
         };
-        if of.searched_at.is_some_and(|at| now - at < interval) {
-            return;
-        }
-        self.searches += 1;
-        self.is_behind = self.searches > if size > 1 { 1 } else { MAX_SEARCHES };
-        if self.is_behind {
-            return;
-        }
-        (of.searched_at, of.version, of.has_lost) = (Some(now), version, false);
-        let new = graph.routes(from, to, most, &doubted);
-        let present: Vec<FoundRoute> = of.routes.iter().map(|route| route.found.clone()).collect();
+        self.searched_at.is_none_or(|at| now - at >= interval)
+    }
+
+    /// Replaces the routes if the new ones are better.
+    fn take_better(&mut self, now: Instant, new: Vec<FoundRoute>) {
+        let present: Vec<FoundRoute> = self.routes.iter().map(|route| route.found.clone()).collect();
         if !are_better(&present, &new) {
             return;
         }
         let since = |found: &FoundRoute| {
-            let known = of.routes.iter().find(|route| route.found.nodes == found.nodes);
+            let known = self.routes.iter().find(|route| route.found.nodes == found.nodes);
             known.map_or(now, |route| route.since)
         };
-        let new: Vec<_> = new.into_iter().map(|found| ChosenRoute { since: since(&found), found }).collect();
-        of.routes = new;
+        self.routes = new.into_iter().map(|found| ChosenRoute { since: since(&found), found }).collect();
     }
 }
 
@@ -174,7 +217,7 @@ mod tests {
     fn choose(routes: &mut ChosenRoutes, s: u64, graph: &MemberGraph, version: u64) {
         let now = Instant::from_millis(1_000 * s);
         routes.begin_round(now);
-        routes.choose(now, (graph, version), ENDS, PEER, 2);
+        routes.choose(now, (&Arc::new(graph.clone()), version), ENDS, PEER, 2);
     }
 
     #[test]

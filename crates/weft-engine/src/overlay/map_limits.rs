@@ -59,6 +59,7 @@ pub struct MapLimits {
     peers: BTreeMap<PeerId, PeerLimits>,
     /// Keys whose messages are ignored, and until when.
     barred: BTreeMap<PublicKey, Instant>,
+    checks: u64,
 }
 
 impl MapLimits {
@@ -83,7 +84,14 @@ impl MapLimits {
 
     /// True if a signature may be checked for a peer.
     pub fn takes_check(&mut self, now: Instant, peer: PeerId) -> bool {
-        self.of(now, peer).checks.take(now, 1.0, (CHECKS_AT_ONCE, CHECKS_PER_S))
+        let is_allowed = self.of(now, peer).checks.take(now, 1.0, (CHECKS_AT_ONCE, CHECKS_PER_S));
+        self.checks += u64::from(is_allowed);
+        is_allowed
+    }
+
+    /// Returns the number of checks for all peers.
+    pub fn checks(&self) -> u64 {
+        self.checks
     }
 
     /// True if a digest of a peer is to be answered now.

@@ -5,8 +5,10 @@
 
 use crate::api::ReportedLink;
 use crate::overlay::chosen_routes::ChosenRoutes;
+use crate::overlay::map_answers::{MapAnswers, PART_INTERVAL};
 use crate::overlay::map_limits::MapLimits;
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use weft_core::route::link_map::{LinkMap, MAX_AUTHORS, MemberGraph};
 use weft_units::{Duration, Instant, NodeId, PeerId, Rng};
@@ -16,8 +18,10 @@ use weft_wire::relay::Label;
 
 /// Interval at which a node compares its links with its last claims.
 pub const LOOK_INTERVAL: Duration = Duration::from_millis(250);
-/// Interval at which a node sends a digest to some peer.
+/// Interval at which a node sends a digest to some peer, once it has known all members for a while.
 pub const DIGEST_INTERVAL: Duration = Duration::from_secs(10);
+/// The same after a new member. It doubles with each digest, because what new members claim may miss some nodes.
+const DIGEST_INTERVAL_AT_FIRST: Duration = Duration::from_secs(1);
 /// Delay of the digest that answers a new claim, so that one digest covers a batch of claims.
 pub const DIGEST_DELAY: Duration = Duration::from_millis(150);
 /// Number of messages from a peer after which a digest asks that peer for more.
@@ -47,6 +51,8 @@ const REPEAT_PER_MEMBER: Duration = Duration::from_secs(5);
 const REPEAT_LEAST: Duration = Duration::from_secs(60);
 /// Number of own messages from which the node replaces them by one message with all of its links.
 const MANY_MESSAGES: usize = 8;
+/// Longest time that links wait to be claimed for the first time while more come up, so that one claim covers them.
+const MORE_LINKS_WITHIN: Duration = Duration::from_secs(1);
 /// Smallest change of a round-trip time that causes a new claim, in microseconds.
 const RTT_STEP_US: u32 = 3_000;
 /// Smallest change of loss that causes a new claim, in 1/256.
@@ -60,11 +66,15 @@ pub struct LinkMapping {
     /// Maximum number of routes to a peer. Zero: none are found.
     pub most_routes: usize,
     pub look_at: Instant,
-    pub digest_at: Instant,
+    /// Time of the next digest to some peer, and the interval to the one after it.
+    digest: (Instant, Duration),
     /// Peers that are sent a digest, and when.
     pub digests: BTreeMap<PeerId, Instant>,
     /// News from a peer since the last digest to it.
     pub news_from: BTreeMap<PeerId, usize>,
+    pub answers: MapAnswers,
+    /// Peers with messages that wait for a later turn, and the time of that turn.
+    unheard: (VecDeque<PeerId>, Instant),
     pub limits: MapLimits,
     pub routes: ChosenRoutes,
     /// Claims refused as forged, since the start.
@@ -73,12 +83,14 @@ pub struct LinkMapping {
     pub sent_bytes: u64,
     told: BTreeMap<Label, ClaimedLink>,
     told_relay: bool,
+    /// Number of links that wait for their first claim, and since when.
+    unclaimed: (usize, Instant),
     repeat_at: Instant,
     /// Links that are claimed again, changed or not.
     repeat: BTreeSet<Label>,
     seq: u64,
     allowance: (f64, Instant),
-    graph: (u64, MemberGraph),
+    graph: (u64, Arc<MemberGraph>),
     pub rng: Rng,
 }
 
@@ -107,33 +119,57 @@ impl LinkMapping {
             own,
             most_routes,
             look_at: now + LOOK_INTERVAL,
-            digest_at: now + DIGEST_INTERVAL,
+            digest: (now + DIGEST_INTERVAL_AT_FIRST, 2 * DIGEST_INTERVAL_AT_FIRST),
             digests: BTreeMap::new(),
             news_from: BTreeMap::new(),
+            answers: MapAnswers::default(),
+            unheard: (VecDeque::new(), now),
             limits: MapLimits::default(),
             routes: ChosenRoutes::default(),
             forged: 0,
             sent_bytes: 0,
             told: BTreeMap::new(),
             told_relay: false,
+            unclaimed: (0, now),
             repeat_at: now,
             repeat: BTreeSet::new(),
             seq: 0,
             allowance: (BURST_BYTES, now),
-            graph: (u64::MAX, MemberGraph::default()),
+            graph: (u64::MAX, Arc::default()),
             rng,
         }
     }
 
     /// Returns the time at which the map next has work.
     pub fn next_timeout(&self) -> Instant {
-        self.digests.values().copied().chain([self.look_at]).min().unwrap_or(self.look_at)
+        let unheard = self.unheard.0.front().map(|_| self.unheard.1);
+        let others = self.answers.next_at().into_iter().chain(unheard).chain([self.look_at]);
+        self.digests.values().copied().chain(others).min().unwrap_or(self.look_at)
+    }
+
+    /// Notes that a peer has messages that must wait.
+    pub fn hear_more(&mut self, now: Instant, peer: PeerId) {
+        if self.unheard.0.is_empty() {
+            self.unheard.1 = now + PART_INTERVAL;
+        }
+        if !self.unheard.0.contains(&peer) {
+            self.unheard.0.push_back(peer);
+        }
+    }
+
+    /// Returns a peer whose messages have waited. The peers take turns.
+    pub fn next_to_hear(&mut self, now: Instant) -> Option<PeerId> {
+        if self.unheard.1 > now {
+            return None;
+        }
+        self.unheard.1 = now + PART_INTERVAL;
+        self.unheard.0.pop_front()
     }
 
     /// Returns the graph of the members, rebuilt if the map has changed.
     pub fn graph(&mut self) -> &MemberGraph {
         if self.graph.0 != self.map.version() {
-            self.graph = (self.map.version(), MemberGraph::of(&self.map));
+            self.graph = (self.map.version(), Arc::new(MemberGraph::of(&self.map)));
         }
         &self.graph.1
     }
@@ -173,6 +209,10 @@ impl LinkMapping {
             None => !link.is_down,
         };
         let claimed: Vec<ClaimedLink> = current.values().filter(is_due).take(MAX_LINKS).copied().collect();
+        let first_claims = claimed.iter().filter(|link| !self.told.contains_key(&link.to)).count();
+        if first_claims == claimed.len() && self.waits_for_more_links(now, first_claims) {
+            return None;
+        }
         let bytes = COPIES * (CLAIM_BYTES + LINK_BYTES * claimed.len() as f64);
         if claimed.is_empty() || self.allowance.0 < bytes.min(BURST_BYTES) {
             return None;
@@ -188,6 +228,15 @@ impl LinkMapping {
         }
         self.seq = unix_ms.max(self.seq + 1);
         Some((self.seq, claimed))
+    }
+
+    /// True if more links have come up since the last look, and the first of them has not waited for long.
+    fn waits_for_more_links(&mut self, now: Instant, count: usize) -> bool {
+        let (before, since) = self.unclaimed;
+        let since = if before == 0 { now } else { since };
+        let waits = count > before && now - since < MORE_LINKS_WITHIN;
+        self.unclaimed = (if waits { count } else { 0 }, since);
+        waits
     }
 
     fn fill_allowance(&mut self, now: Instant, members: usize) {
@@ -219,6 +268,21 @@ impl LinkMapping {
         chosen
     }
 
+    /// Notes that the map has a new member.
+    pub fn on_member(&mut self, now: Instant) {
+        self.digest = (self.digest.0.min(now + DIGEST_INTERVAL_AT_FIRST), 2 * DIGEST_INTERVAL_AT_FIRST);
+    }
+
+    /// True if a digest to some peer is due. Schedules the next one.
+    pub fn takes_digest_due(&mut self, now: Instant) -> bool {
+        let (at, interval) = self.digest;
+        if at > now {
+            return false;
+        }
+        self.digest = (now + interval, DIGEST_INTERVAL.min(2 * interval));
+        true
+    }
+
     /// Schedules a digest to a peer, unless one is due sooner.
     pub fn owe_digest(&mut self, peer: PeerId, at: Instant) {
         let due = self.digests.entry(peer).or_insert(at);
@@ -238,6 +302,8 @@ impl LinkMapping {
     pub fn forget_peer(&mut self, peer: PeerId) {
         self.digests.remove(&peer);
         self.news_from.remove(&peer);
+        self.answers.forget_peer(peer);
+        self.unheard.0.retain(|waiting| *waiting != peer);
         self.limits.forget_peer(peer);
         self.routes.forget_peer(peer);
     }
@@ -280,7 +346,8 @@ mod tests {
         let mut mapping = LinkMapping::new(Instant::ZERO, Label(1), 3, Rng::new(1));
         let at = |s: u64| Instant::from_millis(1_000 * s);
         let two = || vec![link(2, 20_000), link(3, 30_000)];
-        let first = mapping.claim_due(at(0), 5, true, two()).unwrap();
+        assert_eq!(mapping.claim_due(at(0), 5, true, two()), None, "more links may come up");
+        let first = mapping.claim_due(at(0) + LOOK_INTERVAL, 5, true, two()).unwrap();
         assert_eq!((first.0, first.1.len()), (5, 2));
         assert_eq!(mapping.claim_due(at(5), 5_000, true, two()), None);
         let slower = mapping.claim_due(at(10), 10_000, true, vec![link(2, 20_000), link(3, 40_000)]).unwrap();
@@ -290,6 +357,25 @@ mod tests {
         let (_, all) = mapping.claim_due(at(61), 61_000, true, vec![link(3, 40_000)]).unwrap();
         assert_eq!(all.len(), 2);
         assert_eq!(mapping.claim_due(at(62), 62_000, true, vec![link(3, 40_000)]), None);
+    }
+
+    #[test]
+    fn links_that_come_up_one_after_the_other_share_claims() {
+        for seed in 0..200 {
+            let mut rng = Rng::new(seed);
+            let mut mapping = LinkMapping::new(Instant::ZERO, Label(1), 3, Rng::new(1));
+            let count = 2 + rng.below(20) as u32;
+            let up_at: Vec<u64> = (0..count).map(|_| rng.below(2_000)).collect();
+            let (mut claims, mut claimed) = (0, 0);
+            for ms in (0..3_500).step_by(250) {
+                let is_up = |to: &u32| up_at[*to as usize] <= ms;
+                let links = (0..count).filter(is_up).map(|to| link(100 + to, 10_000)).collect();
+                if let Some((_, links)) = mapping.claim_due(Instant::from_millis(ms), ms, true, links) {
+                    (claims, claimed) = (claims + 1, claimed + links.len() as u32);
+                }
+            }
+            assert!(claimed == count && claims <= 4, "seed {seed}: {claimed} of {count} in {claims} claims");
+        }
     }
 
     #[test]

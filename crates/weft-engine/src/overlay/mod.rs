@@ -5,6 +5,7 @@
 
 pub mod chosen_routes;
 pub mod contact;
+pub mod map_answers;
 pub mod map_limits;
 pub mod mapping;
 pub mod meetings;

@@ -10,10 +10,10 @@ use weft_wire::relay::Label;
 
 /// Wall clock of the node at the start, in seconds since 1970.
 pub const UNIX_S: u64 = 1_800_000_000;
-/// Number of honest members that the node knows.
-pub const MEMBERS: u8 = 90;
-/// First byte of the secret of the first honest member.
-const FIRST: u8 = 120;
+/// Number of honest members that the node knows. Derived: the map is full with them, the node and the liar.
+pub const MEMBERS: u8 = 254;
+/// Number of links of each honest member: those of one claim.
+pub const LINKS: u32 = MAX_LINKS as u32;
 
 /// Returns the static key of the liar.
 pub fn liar() -> Identity {
@@ -22,7 +22,9 @@ pub fn liar() -> Identity {
 
 /// Returns the static key of an honest member.
 pub fn member(number: u8) -> Identity {
-    Identity::from_secret([FIRST.wrapping_add(number); 32])
+    let mut secret = [100; 32];
+    secret[1] = number;
+    Identity::from_secret(secret)
 }
 
 /// Returns the certificate of a key, signed by the root of this seed.
@@ -122,7 +124,7 @@ pub const MAP: &[Kind] = &[
         name: "map claim, of a member, replayed",
         make: |d| {
             let author = member(d.rng.below(MEMBERS.into()) as u8);
-            repeat(d, |_| claim_frame(&author, &author, UNIX_S * 1_000, 0..20))
+            repeat(d, |_| claim_frame(&author, &author, UNIX_S * 1_000, 0..LINKS))
         },
     },
     Kind {

@@ -1,15 +1,14 @@
 //! Paths without a common member, of the least total cost.
 //!
 //! Successive shortest paths on a graph in which every member is split in two (Suurballe 1974, Bhandari 1999). A later
-//! path may cross an earlier one against its direction, which takes that link out of both.
+//! path may cross an earlier one against its direction, which takes that link out of both. Potentials make all costs
+//! of a search positive (Johnson 1977), so that Dijkstra's algorithm finds each path.
 
 use super::graph::MemberGraph;
-use alloc::collections::BTreeSet;
+use alloc::collections::BinaryHeap;
 use alloc::vec;
 use alloc::vec::Vec;
-
-/// A directed arc of the split graph: from, to, cost.
-type SplitArc = (usize, usize, i64);
+use core::cmp::Reverse;
 
 /// Returns the half of a member where links arrive.
 fn entry(place: usize) -> usize {
@@ -21,84 +20,140 @@ fn exit(place: usize) -> usize {
     2 * place + 1
 }
 
+/// The paths found so far, and the state of the search for the next one.
+struct DisjointPaths<'a> {
+    graph: &'a MemberGraph,
+    source: usize,
+    target: usize,
+    /// The links of all paths, each in the direction of its path.
+    used: Vec<(usize, usize)>,
+    /// For each relay on a path the members before it and after it.
+    crossed: Vec<Option<(usize, usize)>>,
+    /// For each half of a member a number. Costs of arcs count with the difference of their ends' numbers.
+    potentials: Vec<i64>,
+}
+
 /// Returns up to `most` paths that share no member but their ends, and never the direct link.
-pub(super) fn disjoint_paths(graph: &MemberGraph, source: usize, target: usize, most: usize) -> Vec<Vec<usize>> {
-    let arcs = split(graph, source, target);
-    let mut used: BTreeSet<usize> = BTreeSet::new();
-    for _ in 0..most {
-        let Some(path) = augmenting(&arcs, &used, 2 * graph.labels.len(), (exit(source), entry(target))) else { break };
-        for (arc, is_forward) in path {
-            if is_forward {
-                used.insert(arc);
-            } else {
-                used.remove(&arc);
-            }
-        }
-    }
-    paths(&arcs, &used, source, target)
-}
-
-fn split(graph: &MemberGraph, source: usize, target: usize) -> Vec<SplitArc> {
-    let mut arcs: Vec<SplitArc> = Vec::new();
-    for place in (0..graph.labels.len()).filter(|place| graph.relays[*place]) {
-        arcs.push((entry(place), exit(place), 0));
-    }
-    for (one, edges) in graph.edges.iter().enumerate().filter(|(one, _)| *one != target) {
-        for link in edges.iter().filter(|link| link.to != source && (one, link.to) != (source, target)) {
-            arcs.push((exit(one), entry(link.to), link.cost_us as i64));
-        }
-    }
-    arcs
-}
-
-/// Returns the cheapest path in the residual graph: arcs that are unused, and used ones backwards.
-fn augmenting(
-    arcs: &[SplitArc],
-    used: &BTreeSet<usize>,
-    halves: usize,
+///
+/// `looked` counts the links looked at.
+pub(super) fn disjoint_paths(
+    graph: &MemberGraph,
     (source, target): (usize, usize),
-) -> Option<Vec<(usize, bool)>> {
-    let mut least = vec![i64::MAX; halves];
-    let mut before: Vec<Option<(usize, bool)>> = vec![None; halves];
-    least[source] = 0;
-    for _ in 0..halves {
-        let mut has_changed = false;
-        for (number, &(from, to, cost)) in arcs.iter().enumerate() {
-            let is_forward = !used.contains(&number);
-            let (from, to, cost) = if is_forward { (from, to, cost) } else { (to, from, -cost) };
-            if least[from] < i64::MAX && least[from] + cost < least[to] {
-                (least[to], before[to]) = (least[from] + cost, Some((number, is_forward)));
-                has_changed = true;
+    most: usize,
+    looked: &mut usize,
+) -> Vec<Vec<usize>> {
+    let members = graph.labels.len();
+    let (crossed, potentials) = (vec![None; members], vec![0; 2 * members]);
+    let mut paths = DisjointPaths { graph, source, target, used: Vec::new(), crossed, potentials };
+    for _ in 0..most {
+        let Some(halves) = paths.shortest(looked) else { break };
+        paths.cross(&halves);
+    }
+    paths.all()
+}
+
+impl DisjointPaths<'_> {
+    /// Calls `arc` with each half that follows a half in the residual graph, and the cost of the arc.
+    ///
+    /// Arcs of paths lead backwards. All others lead forwards.
+    fn each_arc(&self, half: usize, mut arc: impl FnMut(usize, i64)) {
+        let member = half / 2;
+        if half == entry(member) {
+            match self.crossed[member] {
+                Some((before, _)) => arc(exit(before), -self.cost(before, member)),
+                None if self.graph.relays[member] => arc(exit(member), 0),
+                None => {}
+            }
+            return;
+        }
+        if self.crossed[member].is_some() {
+            arc(entry(member), 0);
+        }
+        for link in &self.graph.edges[member] {
+            let is_direct = (member, link.to) == (self.source, self.target);
+            let is_crossed = match self.crossed[member] {
+                Some((_, after)) => after == link.to,
+                None => self.crossed[link.to].is_some_and(|(before, _)| before == member),
+            };
+            if link.to != self.source && !is_direct && !is_crossed {
+                arc(entry(link.to), link.cost_us as i64);
             }
         }
-        if !has_changed {
-            break;
-        }
     }
-    let (mut at, mut path) = (target, Vec::new());
-    while at != source {
-        let (arc, is_forward) = before[at]?;
-        path.push((arc, is_forward));
-        at = if is_forward { arcs[arc].0 } else { arcs[arc].1 };
-        if path.len() > arcs.len() {
+
+    fn cost(&self, one: usize, other: usize) -> i64 {
+        self.graph.between(one, other).map_or(0, |link| link.cost_us as i64)
+    }
+
+    /// Returns the halves on the cheapest path in the residual graph, and prepares the potentials for the next one.
+    fn shortest(&mut self, looked: &mut usize) -> Option<Vec<usize>> {
+        let (first, last) = (exit(self.source), entry(self.target));
+        let mut least = vec![i64::MAX; self.potentials.len()];
+        let mut before = vec![usize::MAX; self.potentials.len()];
+        let mut next = BinaryHeap::from([Reverse((0, first))]);
+        least[first] = 0;
+        while let Some(Reverse((cost, half))) = next.pop() {
+            if half == last {
+                break;
+            }
+            if cost > least[half] {
+                continue;
+            }
+            *looked += 1 + self.graph.edges[half / 2].len();
+            self.each_arc(half, |to, of_arc| {
+                let total = cost + of_arc + self.potentials[half] - self.potentials[to];
+                if total < least[to] {
+                    (least[to], before[to]) = (total, half);
+                    next.push(Reverse((total, to)));
+                }
+            });
+        }
+        if least[last] == i64::MAX {
             return None;
         }
-    }
-    Some(path)
-}
-
-/// Returns the paths from the source to the target along the used arcs.
-fn paths(arcs: &[SplitArc], used: &BTreeSet<usize>, source: usize, target: usize) -> Vec<Vec<usize>> {
-    let next = |half: usize| used.iter().map(|arc| arcs[*arc]).find(|(from, ..)| *from == half).map(|(_, to, _)| to);
-    let begins = used.iter().map(|arc| arcs[*arc]).filter(|(from, ..)| *from == exit(source));
-    let follow = |(_, first, _): SplitArc| {
-        let (mut path, mut at) = (vec![source], first);
-        while at != entry(target) {
-            path.push(at / 2);
-            at = next(exit(at / 2))?;
+        // What costs more than the target was not looked at to the end. The target's cost in its place keeps every arc
+        // positive.
+        let most = least[last];
+        for (potential, least) in self.potentials.iter_mut().zip(&least) {
+            *potential += most.min(*least);
         }
-        path.push(target);
-        Some(path)
-    };
-    begins.filter_map(follow).collect()
+        let mut halves = vec![last];
+        while halves.last() != Some(&first) {
+            halves.push(before[*halves.last()?]);
+        }
+        halves.reverse();
+        Some(halves)
+    }
+
+    /// Adds a path of the residual graph to the paths. Links that it takes backwards leave them.
+    fn cross(&mut self, halves: &[usize]) {
+        for arc in halves.windows(2).filter(|arc| arc[0] / 2 != arc[1] / 2) {
+            let (from, to) = (arc[0] / 2, arc[1] / 2);
+            if arc[0] == exit(from) {
+                self.used.push((from, to));
+            } else {
+                self.used.retain(|link| *link != (to, from));
+            }
+        }
+        self.crossed.fill(None);
+        for (before, relay) in self.used.iter().filter(|(_, to)| *to != self.target) {
+            let after = self.used.iter().find(|(from, _)| from == relay);
+            self.crossed[*relay] = after.map(|(_, after)| (*before, *after));
+        }
+    }
+
+    /// Returns the paths.
+    fn all(&self) -> Vec<Vec<usize>> {
+        let follow = |first: usize| {
+            let (mut path, mut at) = (vec![self.source], first);
+            while at != self.target {
+                path.push(at);
+                (_, at) = self.crossed[at]?;
+            }
+            path.push(self.target);
+            Some(path)
+        };
+        let begins = self.used.iter().filter(|(from, _)| *from == self.source);
+        begins.filter_map(|(_, first)| follow(*first)).collect()
+    }
 }

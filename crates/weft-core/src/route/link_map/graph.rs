@@ -65,7 +65,7 @@ pub struct MemberGraph {
     pub(super) labels: Vec<Label>,
     /// True for members that relay.
     pub(super) relays: Vec<bool>,
-    /// For each member its neighbours and the links to them.
+    /// For each member the links to its neighbours, in order of their places.
     pub(super) edges: Vec<Vec<LinkTo>>,
     /// The rates by which links are told apart, in order: three in an octave, each with a link of that rate.
     pub(super) classes: Vec<Rate>,
@@ -80,10 +80,21 @@ impl MemberGraph {
         for label in map.labels() {
             graph.add_member(label, map.is_relay(label));
         }
-        for label in map.labels() {
-            for (_, link) in map.links_of(label).filter(|(_, link)| label < link.to && !link.is_down) {
-                if let Some(back) = map.claim(link.to, label).filter(|back| !back.is_down) {
-                    graph.add_edge(label, link.to, MapEdge::claimed(&link).worse(MapEdge::claimed(back)));
+        // The claims of each member, of which the ones about members with lower labels are taken as these come up.
+        let mut claims: Vec<_> =
+            map.labels().map(|label| map.links_of(label).map(|(_, link)| link).peekable()).collect();
+        for one in 0..graph.labels.len() {
+            let (label, mut place) = (graph.labels[one], one);
+            while claims[one].next_if(|link| link.to <= label).is_some() {}
+            while let Some(link) = claims[one].next() {
+                while graph.labels.get(place).is_some_and(|other| *other < link.to) {
+                    place += 1;
+                }
+                let Some(other) = claims.get_mut(place).filter(|_| graph.labels[place] == link.to) else { continue };
+                while other.next_if(|back| back.to < label).is_some() {}
+                let back = other.next_if(|back| back.to == label).filter(|back| !back.is_down && !link.is_down);
+                if let Some(back) = back {
+                    graph.join(one, place, MapEdge::claimed(&link).worse(MapEdge::claimed(&back)));
                 }
             }
         }
@@ -101,13 +112,19 @@ impl MemberGraph {
     /// Adds a link between two members. Unknown members are ignored.
     pub fn add_edge(&mut self, one: Label, other: Label, edge: MapEdge) {
         if let (Some(one), Some(other)) = (self.place(one), self.place(other)) {
-            let (rate, cost_us) = (rate_of(&edge), edge_cost(&edge));
-            self.edges[one].push(LinkTo { to: other, edge, rate, cost_us });
-            self.edges[other].push(LinkTo { to: one, edge, rate, cost_us });
-            self.link_count += 1;
-            if let Err(at) = self.classes.binary_search(&class_of(rate)) {
-                self.classes.insert(at, class_of(rate));
-            }
+            self.join(one, other, edge);
+        }
+    }
+
+    fn join(&mut self, one: usize, other: usize, edge: MapEdge) {
+        let (rate, cost_us) = (rate_of(&edge), edge_cost(&edge));
+        for (from, to) in [(one, other), (other, one)] {
+            let at = self.edges[from].partition_point(|link| link.to < to);
+            self.edges[from].insert(at, LinkTo { to, edge, rate, cost_us });
+        }
+        self.link_count += 1;
+        if let Err(at) = self.classes.binary_search(&class_of(rate)) {
+            self.classes.insert(at, class_of(rate));
         }
     }
 
@@ -119,7 +136,7 @@ impl MemberGraph {
     /// Returns the link between two members.
     pub fn edge(&self, one: Label, other: Label) -> Option<&MapEdge> {
         let (one, other) = (self.place(one)?, self.place(other)?);
-        self.edges.get(one)?.iter().find(|link| link.to == other).map(|link| &link.edge)
+        self.between(one, other).map(|link| &link.edge)
     }
 
     /// Returns all links once, with their ends.

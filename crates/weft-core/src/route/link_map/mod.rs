@@ -6,11 +6,15 @@
 //! of each, and finds routes on them. Nothing here opens a path: a route is measured from end to end before anything
 //! depends on it.
 
+mod comparison;
 mod flow;
 mod graph;
 mod routes;
+mod search;
 mod store;
 
+pub use comparison::{Comparison, Lacked};
 pub use graph::{MapEdge, MemberGraph};
 pub use routes::{FoundRoute, are_better};
-pub use store::{ClaimReceipt, LIFETIME, LinkMap, MAX_AUTHORS, Missing};
+pub use search::RouteSearch;
+pub use store::{ClaimReceipt, LIFETIME, LinkMap, MAX_AUTHORS};

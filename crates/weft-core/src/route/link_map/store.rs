@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use weft_units::{Duration, Instant};
-use weft_wire::link_map::{ClaimedLink, Digest, LinkClaim};
+use weft_wire::link_map::{ClaimedLink, LinkClaim};
 use weft_wire::relay::Label;
 
 /// Maximum number of members whose claims are stored.
@@ -43,18 +43,6 @@ pub enum ClaimReceipt {
     OutOfTime,
 }
 
-/// Claims that another node lacks, according to its digest.
-#[derive(Debug, Default)]
-pub struct Missing<'a> {
-    /// Certificates of authors that it does not know.
-    pub certificates: Vec<&'a [u8]>,
-    /// Messages of authors of which it has other claims. The newest message of each author comes first, so that an
-    /// author with many messages does not push out the others if only some can be sent.
-    pub claims: Vec<&'a [u8]>,
-    /// True if the other node stores claims that this node does not have.
-    pub lacks_here: bool,
-}
-
 /// The newest claim about one link.
 #[derive(Clone, Copy, Debug)]
 struct ToldLink {
@@ -76,6 +64,8 @@ struct Author {
     links: BTreeMap<Label, ToldLink>,
     /// The messages that hold a newest claim, with their numbers, in order of the numbers.
     messages: Vec<(u64, Box<[u8]>)>,
+    /// A value that depends on the numbers of all stored claims, and on nothing else. Digests compare it.
+    fingerprint: u64,
     /// Claims that are accepted at once, as of the time.
     allowance: (u32, Instant),
 }
@@ -94,6 +84,8 @@ impl Author {
             let messages = &self.messages;
             self.links.retain(|_, told| messages.binary_search_by_key(&told.seq, |(seq, _)| *seq).is_ok());
         }
+        let of_link = |(to, told): (&Label, &ToldLink)| mix(told.seq ^ u64::from(to.0) << 32);
+        self.fingerprint = self.links.iter().map(of_link).fold(mix(self.says_relay.1), |sum, link| sum ^ link);
     }
 
     /// True if a claim adds something to what is kept.
@@ -121,11 +113,6 @@ impl Author {
         let at = self.messages.partition_point(|(other, _)| *other < seq);
         self.messages.insert(at, (seq, message.into()));
         self.drop_superseded();
-    }
-
-    /// Returns a value that depends on the numbers of all stored claims, and on nothing else.
-    fn fingerprint(&self) -> u64 {
-        self.links.iter().fold(mix(self.says_relay.1), |sum, (to, told)| sum ^ mix(told.seq ^ u64::from(to.0) << 32))
     }
 
     fn takes_another(&mut self, now: Instant) -> bool {
@@ -184,6 +171,11 @@ impl LinkMap {
         self.authors.get(&label).map_or(0, |author| author.messages.len())
     }
 
+    /// Returns the message of a member that has `newer` newer ones.
+    pub fn message(&self, label: Label, newer: usize) -> Option<&[u8]> {
+        self.authors.get(&label)?.messages.iter().rev().nth(newer).map(|(_, message)| &**message)
+    }
+
     /// True if a member relays: its certificate allows it, and its claim states it.
     pub fn is_relay(&self, label: Label) -> bool {
         self.authors.get(&label).is_some_and(|author| author.may_relay && author.says_relay.0)
@@ -230,6 +222,7 @@ impl LinkMap {
             says_relay: (false, 0),
             links: BTreeMap::new(),
             messages: Vec::new(),
+            fingerprint: mix(0),
             allowance: (BURST, now),
         };
         self.authors.insert(label, author);
@@ -294,38 +287,16 @@ impl LinkMap {
         for author in self.authors.values_mut() {
             let before = author.links.len();
             author.links.retain(|_, told| told.seq >= oldest);
-            author.drop_superseded();
-            self.version += u64::from(author.links.len() != before);
+            if author.links.len() != before {
+                author.drop_superseded();
+                self.version += 1;
+            }
         }
     }
 
     /// Returns up to `most` entries of a digest from a label on: the authors, and the fingerprints of their claims.
     pub fn digest(&self, from: Label, most: usize) -> Vec<(Label, u64)> {
         let authors = self.authors.range(from..).take(most);
-        authors.map(|(label, author)| (*label, author.fingerprint())).collect()
-    }
-
-    /// Compares a digest of another node with the map.
-    pub fn missing(&self, digest: &Digest<'_>) -> Missing<'_> {
-        let theirs: BTreeMap<Label, u64> = digest.iter().collect();
-        let mut missing =
-            Missing { lacks_here: theirs.keys().any(|label| !self.authors.contains_key(label)), ..Missing::default() };
-        if digest.first > digest.last {
-            return missing;
-        }
-        let mut claims: Vec<(usize, &[u8])> = Vec::new();
-        for (label, author) in self.authors.range(digest.first..=digest.last) {
-            let known = theirs.get(label);
-            if known.is_none() {
-                missing.certificates.push(&author.certificate);
-            }
-            if known.is_none_or(|fingerprint| *fingerprint != author.fingerprint()) {
-                claims.extend(author.messages.iter().rev().map(|(_, message)| &**message).enumerate());
-                missing.lacks_here |= known.is_some();
-            }
-        }
-        claims.sort_by_key(|(newer, _)| *newer);
-        missing.claims = claims.into_iter().map(|(_, message)| message).collect();
-        missing
+        authors.map(|(label, author)| (*label, author.fingerprint)).collect()
     }
 }

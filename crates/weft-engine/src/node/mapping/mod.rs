@@ -7,14 +7,14 @@ mod found_routes;
 
 use super::Engine;
 use crate::api::{LinkMapStatus, MapMember};
-use crate::overlay::map_limits::MAX_ANSWERS;
+use crate::overlay::map_answers::AUTHORS_IN_PART;
 use crate::overlay::mapping::{DIGEST_DELAY, DIGEST_INTERVAL, HEADER_BYTES, LOOK_INTERVAL, LinkMapping};
 use crate::peer::Peer;
 use crate::relay::{label, label_of};
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use weft_core::route::link_map::ClaimReceipt;
+use weft_core::route::link_map::{ClaimReceipt, Lacked};
 use weft_session::{Certificate, CertificateError, PublicKey};
 use weft_units::{Duration, Instant, NodeId, PeerId};
 use weft_wire::er_sig::Rate16;
@@ -51,7 +51,13 @@ impl Engine {
         let Some(mapping) = &mut self.overlay.mapping else { return false };
         let claims = certificate.claims();
         let (label, key) = (label(&claims.public_key), claims.public_key.0);
-        mapping.map.admit(now, label, key, certificate.encoded(), claims.may_relay, claims.not_after_unix_s)
+        let is_new = mapping.map.member(label).is_none();
+        let is_news =
+            mapping.map.admit(now, label, key, certificate.encoded(), claims.may_relay, claims.not_after_unix_s);
+        if is_new && is_news {
+            mapping.on_member(now);
+        }
+        is_news
     }
 
     /// Returns the certificate that a member has presented.
@@ -79,6 +85,11 @@ impl Engine {
         if let Some(mapping) = &mut self.overlay.mapping {
             mapping.owe_digest(peer, now + FIRST_DIGEST_AFTER);
         }
+    }
+
+    /// Returns the number of signatures checked for the map, if there is a map.
+    pub(super) fn map_checks(&self) -> u64 {
+        self.overlay.mapping.as_ref().map_or(0, |mapping| mapping.limits.checks())
     }
 
     /// Handles a member's message about the map.
@@ -177,22 +188,41 @@ impl Engine {
         if !mapping.limits.takes_digest(now, from) {
             return;
         }
-        let missing = mapping.map.missing(digest);
-        let certificates = missing.certificates.into_iter().filter_map(|certificate| {
+        mapping.answers.begin(now, from, digest);
+    }
+
+    /// Sends a part of the answer to a peer's digest, if one is due.
+    fn answer_digests(&mut self, now: Instant) {
+        let Some(mapping) = &mut self.overlay.mapping else { return };
+        let Some((to, mut answer)) = mapping.answers.take_due(now) else { return };
+        let mut messages: Vec<Vec<u8>> = Vec::new();
+        for lacked in answer.comparison.advance(&mapping.map, AUTHORS_IN_PART) {
             let mut out = [0; MAX_MESSAGE];
-            let len = emit_certificate(&mut out, certificate).ok()?;
-            Some(out.get(..len)?.to_vec())
-        });
-        let claims = missing.claims.into_iter().map(<[u8]>::to_vec);
-        let limits = &mut mapping.limits;
-        let answers = certificates.chain(claims).take(MAX_ANSWERS);
-        let answers: Vec<Vec<u8>> = answers.take_while(|answer| limits.takes_answer(now, from, answer.len())).collect();
-        let lacks_here = missing.lacks_here && digest.wants_answer;
-        for answer in answers {
-            self.send_map_message(from, &answer);
+            let message = match lacked {
+                Lacked::Claim(claim) => claim,
+                Lacked::Certificate(bytes) => {
+                    let len = emit_certificate(&mut out, bytes).unwrap_or_default();
+                    out.get(..len).unwrap_or_default()
+                }
+            };
+            let is_allowed = answer.messages_left > 0 && mapping.limits.takes_answer(now, to, message.len());
+            answer.is_out_of_bytes |= answer.messages_left > 0 && !is_allowed;
+            answer.messages_left = if is_allowed { answer.messages_left - 1 } else { 0 };
+            messages.extend(is_allowed.then(|| message.to_vec()));
         }
-        if lacks_here {
-            self.send_digest(now, from, false);
+        let lacks_here = answer.comparison.is_complete() && answer.comparison.lacks_here();
+        let sends_digest = lacks_here && core::mem::take(&mut answer.wants_digest);
+        let has_ended = answer.comparison.has_ended() || (answer.comparison.is_complete() && answer.messages_left == 0);
+        if has_ended && answer.is_cut_short() {
+            // This node's own digest lets the peer ask for the rest.
+            mapping.owe_digest(to, now + DIGEST_DELAY);
+        }
+        mapping.answers.put_back(now, to, (!has_ended).then_some(answer));
+        for message in messages {
+            self.send_map_message(to, &message);
+        }
+        if sends_digest {
+            self.send_digest(now, to, false);
         }
     }
 
@@ -266,6 +296,10 @@ impl Engine {
         let due = mapping.digests.iter().filter(|(_, at)| **at <= now);
         let due: Vec<PeerId> = due.map(|(peer, _)| *peer).collect();
         due.into_iter().for_each(|peer| self.send_digest(now, peer, true));
+        self.answer_digests(now);
+        if let Some(peer) = self.overlay.mapping.as_mut().and_then(|mapping| mapping.next_to_hear(now)) {
+            self.take_overlay_messages(now, usize::from(peer.0));
+        }
         if self.overlay.mapping.as_ref().is_some_and(|mapping| mapping.look_at <= now) {
             self.tell_own_links(now);
             self.compare_with_one(now);
@@ -279,8 +313,10 @@ impl Engine {
     fn compare_with_one(&mut self, now: Instant) {
         let unix_ms = self.unix_ms(now);
         let members = self.direct_members();
-        let Some(mapping) = self.overlay.mapping.as_mut().filter(|mapping| mapping.digest_at <= now) else { return };
-        mapping.digest_at = now + DIGEST_INTERVAL;
+        let Some(mapping) = &mut self.overlay.mapping else { return };
+        if !mapping.takes_digest_due(now) {
+            return;
+        }
         mapping.map.forget_old(unix_ms);
         let at = mapping.rng.below(members.len().max(1) as u64) as usize;
         let lapsed: Vec<Label> = mapping

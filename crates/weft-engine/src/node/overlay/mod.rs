@@ -103,11 +103,22 @@ impl Engine {
     }
 
     /// Passes a peer's messages to the overlay.
+    ///
+    /// A message that takes a check of a signature is the last one of a turn. The others wait, so that they do not
+    /// delay the packets of other peers.
     pub(super) fn take_overlay_messages(&mut self, now: Instant, index: usize) {
-        while let Some((peer, message)) =
-            self.peers.get_mut(index).and_then(|peer| Some((peer.id, peer.take_overlay_message()?)))
+        let before = self.map_checks();
+        while self.map_checks() == before
+            && let Some(peer) = self.peers.get_mut(index)
+            && let Some(message) = peer.take_overlay_message()
         {
+            let peer = peer.id;
             self.on_overlay_message(now, peer, &message);
+        }
+        if let (Some(peer), Some(mapping)) = (self.peers.get(index), &mut self.overlay.mapping)
+            && peer.has_overlay_messages()
+        {
+            mapping.hear_more(now, peer.id);
         }
         self.drive_overlay(now);
     }

@@ -1,0 +1,197 @@
+//! Finds routes over relays to a member: the best one, and others that share no relay and no link with it.
+//!
+//! A search consists of many questions for one shortest path. In a large map it takes longer than a node's other work
+//! can wait. [`RouteSearch`] therefore keeps the answers and can pause at any question. To go on it starts from the
+//! beginning, and takes the answers that it has in place of the questions. All else in a search costs next to nothing.
+
+use super::flow::disjoint_paths;
+use super::graph::MemberGraph;
+use super::routes::{Avoided, FoundRoute, MAX_HOPS, link_of};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use weft_units::Rate;
+use weft_wire::relay::Label;
+
+/// Largest ratio of a route's delay to the least delay at which its rate does not matter. Chosen: a quarter more is hardly felt.
+const NEAR: f64 = 1.25;
+/// Classes of rates in an octave: each is 1.26 times the one before.
+const CLASSES_IN_OCTAVE: usize = 3;
+/// Maximum number of classes that a search looks at, so that a member with links of all rates does not prolong it.
+///
+/// *Tuned* on random maps: twelve are an octave each from 10 kbit/s to 40 Mbit/s, or from 10 Mbit/s to 40 Gbit/s.
+const MOST_CLASSES: usize = 12;
+/// A path by the places of its members.
+type Path = Vec<usize>;
+
+/// The work of a search for now is done.
+struct Paused;
+
+/// A search for routes that can pause. Its map stays as it was at the start.
+#[derive(Debug)]
+pub struct RouteSearch {
+    graph: Arc<MemberGraph>,
+    ends: (Label, Label),
+    most: usize,
+    doubted: Vec<(Label, Label)>,
+    answers: Vec<Vec<Path>>,
+}
+
+impl RouteSearch {
+    /// Begins a search. The arguments are those of [`MemberGraph::routes`].
+    pub fn new(
+        graph: Arc<MemberGraph>,
+        ends: (Label, Label),
+        most: usize,
+        doubted: Vec<(Label, Label)>,
+    ) -> RouteSearch {
+        RouteSearch { graph, ends, most, doubted, answers: Vec::new() }
+    }
+
+    /// Searches on until it has looked at `links`, and takes what it has looked at from that number.
+    ///
+    /// Returns the routes at the end, or `None` before. The last shortest path may look at more links: each member's
+    /// links at most once for each hop of a route.
+    pub fn advance(&mut self, links: &mut usize) -> Option<Vec<FoundRoute>> {
+        let mut search = Search { graph: &self.graph, answers: &mut self.answers, asked: 0, links };
+        search.routes(self.ends, self.most, &self.doubted).ok()
+    }
+}
+
+impl MemberGraph {
+    /// Returns up to `most` routes over relays from one member to another, the best first.
+    ///
+    /// They share no relay and no link if such routes exist. Otherwise the second one shares as little as possible
+    /// with the first. Links between `doubted` pairs of members cost more.
+    pub fn routes(&self, from: Label, to: Label, most: usize, doubted: &[(Label, Label)]) -> Vec<FoundRoute> {
+        let (mut answers, mut links) = (Vec::new(), usize::MAX);
+        let mut search = Search { graph: self, answers: &mut answers, asked: 0, links: &mut links };
+        search.routes((from, to), most, doubted).unwrap_or_default()
+    }
+}
+
+/// A search from its beginning to its pause or end.
+struct Search<'a> {
+    graph: &'a MemberGraph,
+    answers: &'a mut Vec<Vec<Path>>,
+    /// Number of questions so far.
+    asked: usize,
+    /// Number of links that it may still look at.
+    links: &'a mut usize,
+}
+
+impl Search<'_> {
+    /// Returns the answer to the next question. `find` finds it, and counts the links that it looks at.
+    fn ask(&mut self, find: impl FnOnce(&MemberGraph, &mut usize) -> Vec<Path>) -> Result<Vec<Path>, Paused> {
+        self.asked += 1;
+        if let Some(known) = self.answers.get(self.asked - 1) {
+            return Ok(known.clone());
+        }
+        if *self.links == 0 {
+            return Err(Paused);
+        }
+        let mut looked = 0;
+        let found = find(self.graph, &mut looked);
+        *self.links = self.links.saturating_sub(looked);
+        self.answers.push(found.clone());
+        Ok(found)
+    }
+
+    fn shortest(&mut self, ends: (usize, usize), avoided: &Avoided, least: Rate) -> Result<Option<Path>, Paused> {
+        let found = self.ask(|graph, looked| graph.shortest(ends, avoided, least, looked).into_iter().collect())?;
+        Ok(found.into_iter().next())
+    }
+
+    fn routes(
+        &mut self,
+        (from, to): (Label, Label),
+        most: usize,
+        doubted: &[(Label, Label)],
+    ) -> Result<Vec<FoundRoute>, Paused> {
+        let graph = self.graph;
+        let (Some(source), Some(target)) = (graph.place(from), graph.place(to)) else { return Ok(Vec::new()) };
+        let mut avoided = Avoided::default();
+        for (one, other) in doubted {
+            if let (Some(one), Some(other)) = (graph.place(*one), graph.place(*other)) {
+                avoided.doubt(&[one, other]);
+            }
+        }
+        let mut paths = self.apart((source, target), most, &avoided)?;
+        if paths.len() < most.min(2)
+            && let Some(first) = paths.first()
+        {
+            let second = self.another((source, target), first, &avoided)?;
+            paths.extend(second);
+        }
+        Ok(paths.iter().filter_map(|path| graph.measured(path)).collect())
+    }
+
+    /// Returns up to `most` paths that share no member and no link. One after the other is the cheapest that is left.
+    ///
+    /// If a cheap path blocks several others, paths of the least total cost take the place of all.
+    fn apart(&mut self, ends: (usize, usize), most: usize, avoided: &Avoided) -> Result<Vec<Path>, Paused> {
+        let (mut paths, mut left): (Vec<Path>, _) = (Vec::new(), avoided.clone());
+        while paths.len() < most
+            && let Some(path) = self.cheapest(ends, &left)?
+        {
+            left.nodes.extend(&path[1..path.len() - 1]);
+            paths.push(path);
+        }
+        if paths.is_empty() || paths.len() == most {
+            return Ok(paths);
+        }
+        let mut more = self.ask(|graph, looked| disjoint_paths(graph, ends, most, looked))?;
+        let are_short = more.iter().all(|path| path.len() <= MAX_HOPS + 1);
+        if more.len() <= paths.len() || !are_short {
+            return Ok(paths);
+        }
+        more.sort_by_key(|path| self.graph.penalised(path, avoided));
+        Ok(more)
+    }
+
+    /// Returns a path that shares as little as possible with `first`.
+    fn another(&mut self, ends: (usize, usize), first: &[usize], avoided: &Avoided) -> Result<Option<Path>, Paused> {
+        let mut avoided = avoided.clone();
+        avoided.doubt(first);
+        let mut best: Option<(u64, Path)> = None;
+        for hop in first.windows(2) {
+            avoided.banned = Some(link_of(hop[0], hop[1]));
+            let path = self.cheapest(ends, &avoided)?;
+            let found = path.map(|path| (self.graph.penalised(&path, &avoided), path));
+            best = [best, found].into_iter().flatten().min();
+        }
+        Ok(best.map(|(_, path)| path))
+    }
+
+    /// Returns the cheapest path over at least one relay.
+    ///
+    /// It has nearly the least delay or nearly the greatest rate of all paths. A path that has neither does not
+    /// count, even if it is cheaper.
+    fn cheapest(&mut self, ends: (usize, usize), avoided: &Avoided) -> Result<Option<Path>, Paused> {
+        let graph = self.graph;
+        let classes = &graph.classes;
+        let Some(lowest) = classes.first() else { return Ok(None) };
+        let Some(quickest) = self.shortest(ends, avoided, *lowest)? else { return Ok(None) };
+        let (mut open, mut closed) = (1, classes.len());
+        while open < closed {
+            let middle = open.midpoint(closed);
+            match self.shortest(ends, avoided, classes[middle])? {
+                Some(_) => open = middle + 1,
+                None => closed = middle,
+            }
+        }
+        let open = &classes[..open];
+        let widest = open[open.len() - 1];
+        let least_delay = graph.delay_us(&quickest, avoided) as f64;
+        // An octave is three classes. Between the least and the greatest rate, one class in each is enough.
+        let step = CLASSES_IN_OCTAVE.max(open.len().div_ceil(MOST_CLASSES));
+        let mut found = Vec::new();
+        for least in open.iter().rev().step_by(step) {
+            found.extend(self.shortest(ends, avoided, *least)?);
+        }
+        found.push(quickest);
+        found.retain(|path| {
+            graph.delay_us(path, avoided) as f64 <= NEAR * least_delay || graph.narrowest(path) >= widest
+        });
+        Ok(found.into_iter().min_by_key(|path| graph.penalised(path, avoided)))
+    }
+}

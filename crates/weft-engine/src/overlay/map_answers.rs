@@ -1,0 +1,82 @@
+//! Answers to peers' digests of the link map. They are made in small parts, so that none delays the packets of others.
+
+use crate::overlay::map_limits::MAX_ANSWERS;
+use alloc::collections::BTreeMap;
+use weft_core::route::link_map::Comparison;
+use weft_units::{Duration, Instant, PeerId};
+use weft_wire::link_map::Digest;
+
+/// Number of authors that a part of an answer looks at.
+///
+/// Derived: a part sends at most eight messages, which are copied in about 10 µs.
+pub const AUTHORS_IN_PART: usize = 4;
+/// Interval between two parts of the work for the map. Derived: a map of 256 authors is compared within the interval of
+/// a peer's digests.
+pub const PART_INTERVAL: Duration = Duration::from_millis(1);
+
+/// The answer to a peer's digest.
+pub struct MapAnswer {
+    pub comparison: Comparison,
+    /// True if the peer wants this node's digest if that would bring news.
+    pub wants_digest: bool,
+    /// Number of messages that may still be sent.
+    pub messages_left: usize,
+    /// True if the peer's bytes of answers were used up.
+    pub is_out_of_bytes: bool,
+}
+
+impl MapAnswer {
+    /// True if an answer that has ended left something untold that the peer may ask for now.
+    pub fn is_cut_short(&self) -> bool {
+        !self.comparison.has_ended() && !self.is_out_of_bytes
+    }
+}
+
+/// The answers to all peers that have parts left.
+#[derive(Default)]
+pub struct MapAnswers {
+    by_peer: BTreeMap<PeerId, MapAnswer>,
+    last: Option<PeerId>,
+    at: Option<Instant>,
+}
+
+impl MapAnswers {
+    /// Begins the answer to a digest, in place of the one to an earlier digest.
+    pub fn begin(&mut self, now: Instant, peer: PeerId, digest: &Digest<'_>) {
+        let answer = MapAnswer {
+            comparison: Comparison::new(digest),
+            wants_digest: digest.wants_answer,
+            messages_left: MAX_ANSWERS,
+            is_out_of_bytes: false,
+        };
+        self.by_peer.insert(peer, answer);
+        self.at.get_or_insert(now);
+    }
+
+    /// Returns the time of the next part.
+    pub fn next_at(&self) -> Option<Instant> {
+        self.at
+    }
+
+    /// Returns the next answer of which a part is due. The peers take turns.
+    pub fn take_due(&mut self, now: Instant) -> Option<(PeerId, MapAnswer)> {
+        if self.at.is_none_or(|at| at > now) {
+            return None;
+        }
+        let after = self.last.and_then(|last| self.by_peer.keys().find(|peer| **peer > last));
+        let peer = *after.or(self.by_peer.keys().next())?;
+        self.last = Some(peer);
+        self.by_peer.remove_entry(&peer)
+    }
+
+    /// Puts an answer back that has parts left, or drops it with `None`.
+    pub fn put_back(&mut self, now: Instant, peer: PeerId, answer: Option<MapAnswer>) {
+        self.by_peer.extend(answer.map(|answer| (peer, answer)));
+        self.at = (!self.by_peer.is_empty()).then_some(now + PART_INTERVAL);
+    }
+
+    pub fn forget_peer(&mut self, peer: PeerId) {
+        self.by_peer.remove(&peer);
+        self.at = self.at.filter(|_| !self.by_peer.is_empty());
+    }
+}
