@@ -36,6 +36,8 @@ pub struct Link {
     /// It moves between random levels, or is drawn per packet if `reorders` is set.
     pub jitter: Duration,
     pub reorders: bool,
+    /// Mean interval at which packets arrive together, as from a radio that waits for its turn. Zero: each at its own time.
+    pub aggregation: Duration,
     /// Extra delay of the path from the given times on.
     pub longer: Vec<(Duration, Duration)>,
     /// Random loss rate behind the bottleneck (Bernoulli).
@@ -64,6 +66,7 @@ impl Link {
             queue_bytes: (rate.bytes_in(rtt) * 3 / 2).max(20 * u64::from(PACKET)),
             jitter: Duration::ZERO,
             reorders: false,
+            aggregation: Duration::ZERO,
             longer: Vec::new(),
             loss: 0.0,
             busy: vec![Duration::ZERO..=Duration::MAX],
@@ -242,6 +245,8 @@ struct World<'a> {
     opportunity: usize,
     lap: u64,
     last_arrival: Instant,
+    /// Next turn of a radio that aggregates packets.
+    turn: Instant,
     rival: Reno,
     passages: Vec<Passage>,
     drops: Vec<Instant>,
@@ -279,6 +284,7 @@ impl<'a> World<'a> {
             opportunity: 0,
             lap: 0,
             last_arrival: Instant::ZERO,
+            turn: Instant::ZERO,
             rival: Reno { window: 10.0, threshold: f64::MAX, next: 0, in_flight: 0, recover: 0 },
             passages: Vec::new(),
             drops: Vec::new(),
@@ -454,11 +460,22 @@ impl<'a> World<'a> {
             return;
         }
         let mut arrival = now + self.link.rtt / 2 + self.longer(now) + self.jitter(now);
+        if !self.link.aggregation.is_zero() {
+            arrival = self.next_turn(arrival);
+        }
         if !self.link.reorders {
             arrival = arrival.max(self.last_arrival);
             self.last_arrival = arrival;
         }
         self.schedule(arrival, Event::Arrive(packet.number));
+    }
+
+    /// Returns the first turn of the radio after a packet has left the queue. The next packet follows 10 µs later.
+    fn next_turn(&mut self, ready: Instant) -> Instant {
+        while self.turn < ready {
+            self.turn += self.link.aggregation.mul_f64(2.0 * self.rng.unit());
+        }
+        self.turn.max(self.last_arrival + Duration::from_micros(10))
     }
 
     fn longer(&self, now: Instant) -> Duration {

@@ -155,6 +155,25 @@ fn the_rate_of_a_slow_path_does_not_swing_with_each_packet() {
 }
 
 #[test]
+fn packets_that_arrive_together_do_not_pass_for_capacity() {
+    let mut rng = Rng::new(10);
+    let mut wrong = Vec::new();
+    for seed in 0..150 {
+        let (mbps, rtt) = (log_mbps(&mut rng, 2.0, 60.0), 2 + rng.below(60));
+        let queue_bytes = (3 + rng.below(30)) * u64::from(PACKET);
+        let (aggregation, loss) = (Duration::from_micros(500 + rng.below(6_000)), 0.005 * rng.unit());
+        let run = Link { queue_bytes, aggregation, loss, seed, ..Link::fixed(mbps, rtt) }.run();
+        let later = run.rates.iter().filter(|(at, ..)| *at > Instant::ZERO + s(3.0));
+        let most = later.map(|(_, rate, _)| rate.bps() as f64 / (mbps * 1e6)).fold(0.0, f64::max);
+        // Growth doubles the rate, a burst adds a quarter, and compensation for losses 18 %.
+        if most > 3.0 {
+            wrong.push(format!("{mbps:.1} Mbit/s, {rtt} ms, {queue_bytes} bytes, {aggregation:?}: {most:.1}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{} of 150: {wrong:#?}", wrong.len());
+}
+
+#[test]
 fn a_step_of_the_capacity_is_followed() {
     for factor in [2.0, 0.5, 0.2] {
         for rtt in [10, 50, 200] {
@@ -191,7 +210,7 @@ fn a_path_that_swings_is_filled_soon_after_each_rise() {
     }
     used.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mean = used.iter().map(|(share, _)| share).sum::<f64>() / used.len() as f64;
-    assert!(used[0].0 > 0.75 && mean > 0.93, "mean {mean:.3}; the least: {:#?}", &used[..4]);
+    assert!(used[0].0 > 0.72 && mean > 0.94, "mean {mean:.3}; the least: {:#?}", &used[..4]);
 }
 
 /// A capacity that was learnt from a burst does not outlive the losses that follow.

@@ -4,10 +4,18 @@ use super::rate_meter::RateMeter;
 use super::{PathRate, Sample};
 use weft_units::Duration;
 
-/// Minimum number of full packets over which a rate is measured: during startup, and later.
+/// Minimum number of packets over which a rate is measured: during startup, and later.
 ///
-/// One packet more or less must not look like another rate. Tuned: the second, with random links below 2 Mbit/s.
-const METER_PACKETS: [f64; 2] = [8.0, 20.0];
+/// One packet more or less must not look like another rate. Tuned.
+const METER_PACKETS: [f64; 2] = [8.0, 10.0];
+/// Minimum number of full packets over which the rate of a slow path is measured, except during startup.
+///
+/// Tuned: with random links below 2 Mbit/s.
+const SLOW_METER_PACKETS: f64 = 20.0;
+/// Maximum ratio of the capacity to the rate sent, if both are known from a short time only.
+///
+/// Standard: BBR's gain of a probe. It is also the greatest gain of the law.
+const MOST_OF_BURST: f64 = 1.25;
 
 impl PathRate {
     /// True if the bottleneck was busy throughout the window, however little was sent.
@@ -25,10 +33,12 @@ impl PathRate {
     pub fn learn_capacity(&mut self, sample: &Sample, full: bool) {
         let (span, packets) = match self.state {
             State::Startup => (self.rtt.min() / 4, METER_PACKETS[0]),
+            _ if self.is_slow() => {
+                (self.rtt.min(), SLOW_METER_PACKETS * (FULL_PACKET_BITS / self.packet_bits).max(1.0))
+            }
             _ => (self.rtt.min(), METER_PACKETS[1]),
         };
-        let full_packets = packets * (FULL_PACKET_BITS / self.packet_bits).max(1.0);
-        let span = span.max(self.noise() * 8).max(self.packets_time(full_packets));
+        let span = span.max(self.noise() * 8).max(self.packets_time(packets));
         if !full {
             self.busy_meter = RateMeter::default();
             if self.assumed || matches!(self.state, State::Startup) {
@@ -52,8 +62,13 @@ impl PathRate {
             let standing = (0.87..1.08).contains(&(received / sent));
             if self.busy_meter.bits_ever() >= 6.0 * self.packet_bits {
                 self.not_shown_for = Duration::ZERO;
+                // A burst arrives faster than the bottleneck forwards. Over a short time it proves no more than the rate sent.
+                let most = match self.busy_meter.spans(span / 2) {
+                    true => f64::MAX,
+                    false => self.capacity_bps.max(MOST_OF_BURST * sent * fill),
+                };
                 if !(yielding && standing) {
-                    self.capacity_bps = received * fill;
+                    self.capacity_bps = (received * fill).min(most);
                     self.confirmed = true;
                     self.assumed = false;
                 }

@@ -3,10 +3,10 @@ use super::phase::State;
 use super::{PathRate, Sample, plateau, trial};
 use weft_units::{Duration, Instant, Rate};
 
-/// Minimum number of packet times over which the rate corrects an error of the queue.
+/// Minimum number of packet times over which the rate of a slow path corrects an error of the queue.
 ///
-/// A queue is known to within one packet. Over a shorter time the rate of a slow path would swing with each packet.
-/// Tuned: with random links below 2 Mbit/s.
+/// A queue is known to within one packet. Over a shorter time the rate would swing with each packet. Tuned: with random
+/// links below 2 Mbit/s.
 const CORRECTED_OVER_PACKETS: f64 = 6.0;
 
 impl PathRate {
@@ -17,6 +17,11 @@ impl PathRate {
     fn predicted_queue_s(&self, now: Instant, sample: &Sample) -> f64 {
         let sent_s = sample.sent_after_bytes as f64 * 8.0 / self.capacity_bps;
         (self.delay.standing_queue().as_secs_f64() + sent_s - (now - sample.largest_sent_at).as_secs_f64()).max(0.0)
+    }
+
+    /// True if so few packets arrive between two reports that a report is no mean of many packets.
+    pub fn is_slow(&self) -> bool {
+        self.packets_time(CORRECTED_OVER_PACKETS) > LONGEST_HELD
     }
 
     /// Returns the rate to send at until the next report, in bits per second.
@@ -32,7 +37,7 @@ impl PathRate {
         let feedback = (now - sample.largest_sent_at) / 2;
         // The rate stays in force until the next sample.
         let held = sample.interval().min(self.rtt.min().max(LONGEST_HELD));
-        let packets = self.packets_time(CORRECTED_OVER_PACKETS);
+        let packets = if self.is_slow() { self.packets_time(CORRECTED_OVER_PACKETS) } else { Duration::ZERO };
         let horizon = feedback.max(self.noise() * 2).max(held).max(packets).as_secs_f64().max(0.002);
         let gain = 1.0 + (target - self.predicted_queue_s(now, sample)) / horizon;
         let most = match (self.loss.is_ebbing(), sample.backlogged) {

@@ -28,6 +28,11 @@ impl RateMeter {
         self.bits_ever
     }
 
+    /// True if the rate is an average over this time of the receiver's clock.
+    pub fn spans(&self, time: Duration) -> bool {
+        self.receive_s >= time.as_secs_f64()
+    }
+
     /// Rate in bits per second on the receiver's clock. It is the capacity while a queue stands.
     pub fn received_bps(&self) -> f64 {
         if self.receive_s > 0.0 { self.bits / self.receive_s } else { 0.0 }
