@@ -19,14 +19,14 @@ use rules::Protected;
 pub use rules::table;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use weft_tcp_er::nft;
 
 /// Mark of the datagrams that may leave in clear view: those of the tunnel, and lookups of its endpoints.
 ///
 /// The proxies' marks begin with 0x7765.
 pub const TUNNEL_MARK: u32 = 0x7766_0001;
-/// Interval at which the thread looks for the table, if the kernel reports no change of tables.
+/// Maximum time between two looks for the table, if the kernel reports no change of tables.
 const LOOK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Removes the table of the node with this device, if it exists.
@@ -76,8 +76,8 @@ impl Table {
         let rules = rules::rules(protected, &rules::local_networks()?);
         let said = match () {
             () if self.written.is_empty() => "set: only the tunnel and local networks are reachable",
-            () if rules != self.written => "follows the addresses of the links",
             () if looks && !nft::has_table(&protected.table)? => "its table was removed: restored",
+            () if rules != self.written => "follows the addresses of the links",
             () => return Ok(None),
         };
         nft::apply(&rules)?;
@@ -109,6 +109,16 @@ impl Shared {
         let mut present = locked(&self.reason);
         *present = (*present).max(Some(reason));
         self.due.notify_one();
+    }
+
+    /// Waits for a reason to compare the tables, at most until `look`. Returns true if the thread must look for the table.
+    ///
+    /// Addresses that change all the time do not put the look off.
+    fn wait(&self, look: Instant) -> bool {
+        let rest = look.saturating_duration_since(Instant::now());
+        let waited = self.due.wait_timeout_while(locked(&self.reason), rest, |reason| reason.is_none());
+        let reason = waited.unwrap_or_else(PoisonError::into_inner).0.take();
+        reason != Some(Reason::Addresses) || Instant::now() >= look
     }
 }
 
@@ -192,17 +202,49 @@ fn say(said: Option<&str>, log: Log) {
 /// Keeps the table as long as the process runs.
 fn keep(shared: &Shared, log: Log, pulse: &Pulse) -> Result<(), String> {
     let mut last_failure = None;
+    let mut look = Instant::now() + LOOK_INTERVAL;
     loop {
-        let looks = pulse.resting(|| {
-            let waited =
-                shared.due.wait_timeout_while(locked(&shared.reason), LOOK_INTERVAL, |reason| reason.is_none());
-            waited.unwrap_or_else(PoisonError::into_inner).0.take() != Some(Reason::Addresses)
-        });
+        let looks = pulse.resting(|| shared.wait(look));
+        if looks {
+            look = Instant::now() + LOOK_INTERVAL;
+        }
         let result = pulse.resting(|| locked(&shared.table).refresh(looks));
         let failure = result.map(|said| say(said, log)).err().map(|why| why.to_string());
         if let Some(why) = failure.as_ref().filter(|_| failure != last_failure) {
             log.error(format_args!("kill switch: {why}: its table stays as it was"));
         }
         last_failure = failure;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_look_comes_in_time_however_often_addresses_change() {
+        let shared = Shared::default();
+        let look = Instant::now() + Duration::from_millis(50);
+        let mut waits = 0;
+        loop {
+            shared.look_again(Reason::Addresses);
+            waits += 1;
+            if shared.wait(look) {
+                break;
+            }
+            assert!(Instant::now() < look + Duration::from_secs(5), "no look in {waits} waits");
+        }
+        assert!(Instant::now() >= look, "changed addresses alone cause no look");
+    }
+
+    #[test]
+    fn a_change_of_tables_causes_a_look_at_once_and_is_not_hidden_by_one_of_addresses() {
+        let shared = Shared::default();
+        let look = Instant::now() + Duration::from_secs(3_600);
+        shared.look_again(Reason::Tables);
+        shared.look_again(Reason::Addresses);
+        assert!(shared.wait(look));
+        shared.look_again(Reason::Addresses);
+        assert!(!shared.wait(look));
     }
 }
