@@ -16,7 +16,7 @@
 //! 2. **Rate `R = C·(1 + (q* − q̂)/T)`.** `q̂` is the queue that packets sent now will meet. It is the queue that the
 //!    last reported packet met, plus the bytes sent after it, minus the bytes that the bottleneck forwarded since.
 //!    This is a Smith predictor, so that the feedback delay does not make the loop oscillate. `T` is half the
-//!    feedback delay, and at least six packets. `q*` follows the path: see [`PathRate::queue_target`].
+//!    feedback delay, and at least six packets on a slow path. `q*` follows the path: see [`PathRate::queue_target`].
 //! 3. **Growth.** While the queue stays empty despite a backlog, the rate grows faster with each round trip, by 2 %
 //!    up to a factor of two. If growth brings only losses, the rate stays at the delivery rate (a *plateau*: a
 //!    policer or a tiny buffer). If the losses continue there, they are the path's own, and the previous rate was
