@@ -33,7 +33,10 @@ fn in_namespaces(name: &str) {
         command.arg("-Ur");
     }
     let prelude = "set -eu; export PATH=$PATH:/usr/sbin:/sbin
-        mount --make-rprivate / && mount -t tmpfs none /run && mkdir -p /run/netns && ip link set lo up
+        mount --make-rprivate / && mount -t tmpfs none /run && mkdir -p /run/netns /run/etc && ip link set lo up
+        # A node with `dns` writes /etc/resolv.conf: not that of this machine, and not that of another test.
+        cp -a /etc/. /run/etc/ 2>/dev/null || true
+        mount --bind /run/etc /etc
         exec \"$@\"";
     let own = std::env::current_exe().unwrap();
     command.args(["bash", "-c", prelude, "bash"]).arg(own).args(["--exact", name, "--nocapture"]);
