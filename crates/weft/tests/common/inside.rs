@@ -1,6 +1,6 @@
 //! Tests that run themselves again in namespaces of their own, and take part in the network there.
 
-use super::{Dir, WEFT, stderr};
+use super::{Dir, PRELUDE, WEFT, stderr};
 use std::fs;
 use std::os::fd::AsRawFd as _;
 use std::process::{Child, Command, Stdio};
@@ -32,14 +32,9 @@ fn in_namespaces(name: &str) {
     if !fs::read_to_string("/proc/self/status").unwrap().lines().any(|line| line.starts_with("Uid:\t0\t")) {
         command.arg("-Ur");
     }
-    let prelude = "set -eu; export PATH=$PATH:/usr/sbin:/sbin
-        mount --make-rprivate / && mount -t tmpfs none /run && mkdir -p /run/netns /run/etc && ip link set lo up
-        # A node with `dns` writes /etc/resolv.conf: not that of this machine, and not that of another test.
-        cp -a /etc/. /run/etc/ 2>/dev/null || true
-        mount --bind /run/etc /etc
-        exec \"$@\"";
+    let prelude = format!("{PRELUDE}\nexec \"$@\"");
     let own = std::env::current_exe().unwrap();
-    command.args(["bash", "-c", prelude, "bash"]).arg(own).args(["--exact", name, "--nocapture"]);
+    command.args(["bash", "-c", &prelude, "bash"]).arg(own).args(["--exact", name, "--nocapture"]);
     let status = command.env(INSIDE, "1").status().unwrap();
     assert!(status.success(), "inside the namespace: {status}");
 }

@@ -108,8 +108,11 @@ pub fn namespace() -> Command {
 }
 
 /// First lines of every script.
+///
+/// They give the script a copy of /etc, because a node with DNS servers writes /etc/resolv.conf.
 pub const PRELUDE: &str = "set -u; export PATH=$PATH:/usr/sbin:/sbin
-    mount --make-rprivate / && mount -t tmpfs none /run && mkdir -p /run/netns && ip link set lo up";
+    mount --make-rprivate / && mount -t tmpfs none /run && mkdir -p /run/netns /run/etc && ip link set lo up
+    cp -a /etc/. /run/etc/ 2>/dev/null; mount --bind /run/etc /etc";
 
 /// Runs a script in namespaces of its own, in the directory `dir`.
 pub fn script(dir: &Dir, text: &str) -> Output {
