@@ -44,7 +44,7 @@ pub const NETWORK: &str = r#"set -e
     ip -n home addr add 192.168.7.1/24 dev guest; ip -n home addr add fd00:7::1/64 dev guest nodad; ip -n home link set guest up
     ip -n guest addr add 192.168.7.2/24 dev home; ip -n guest addr add fd00:7::2/64 dev home nodad; ip -n guest link set home up
     ip -n guest route add default via 192.168.7.1; ip -n guest route add default via fd00:7::1
-    mkdir etc; cp -a /etc/. etc/; mount --bind etc /etc; rm -f /etc/resolv.conf; echo 'nameserver 192.0.2.18 # mine' >/etc/resolv.conf
+    rm -f /etc/resolv.conf; echo 'nameserver 192.0.2.18 # mine' >/etc/resolv.conf
 "#;
 
 /// Gives link `i` of `home` the addresses with host part `host`, and its routes.
@@ -236,11 +236,13 @@ fn inside() {
     }
     passes(&client.dir, &data);
     passes(&client.dir, &queries);
+    // A busy machine sends fewer datagrams in the time of the events.
+    wait_for("1,000 datagrams of the tunnel", &client.dir, || seen.tunnel.load(Relaxed) > 1000);
     client.end(Signal::SIGKILL);
     thread::sleep(Duration::from_millis(300));
     let (clear, tunnel) = (seen.clear.load(Relaxed), seen.tunnel.load(Relaxed));
     assert_eq!(clear, 0, "{:?} after {said:#?}", seen.examples.lock().unwrap());
-    assert!(tunnel > 200, "the capture saw {tunnel} datagrams of the tunnel");
+    assert!(tunnel > 1000, "the capture saw {tunnel} datagrams of the tunnel");
     eprintln!("{events} events: 0 of {tunnel} packets in clear; {control} in half a second without the switch");
 
     lifts(&mut client, &data);
