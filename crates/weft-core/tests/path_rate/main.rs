@@ -210,7 +210,9 @@ fn a_path_that_swings_is_filled_soon_after_each_rise() {
     }
     used.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mean = used.iter().map(|(share, _)| share).sum::<f64>() / used.len() as f64;
-    assert!(used[0].0 > 0.72 && mean > 0.94, "mean {mean:.3}; the least: {:#?}", &used[..4]);
+    let five = used[..5].iter().map(|(share, _)| share).sum::<f64>() / 5.0;
+    // One draw is no measure: its share moves by 0.02 with any change of the law.
+    assert!(used[0].0 > 0.72 && five > 0.82 && mean > 0.94, "mean {mean:.3}; the least: {:#?}", &used[..4]);
 }
 
 /// A capacity that was learnt from a burst does not outlive the losses that follow.
