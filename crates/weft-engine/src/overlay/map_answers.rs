@@ -21,15 +21,6 @@ pub struct MapAnswer {
     pub wants_digest: bool,
     /// Number of messages that may still be sent.
     pub messages_left: usize,
-    /// True if the peer's bytes of answers were used up.
-    pub is_out_of_bytes: bool,
-}
-
-impl MapAnswer {
-    /// True if an answer that has ended left something untold that the peer may ask for now.
-    pub fn is_cut_short(&self) -> bool {
-        !self.comparison.has_ended() && !self.is_out_of_bytes
-    }
 }
 
 /// The answers to all peers that have parts left.
@@ -47,7 +38,6 @@ impl MapAnswers {
             comparison: Comparison::new(digest),
             wants_digest: digest.wants_answer,
             messages_left: MAX_ANSWERS,
-            is_out_of_bytes: false,
         };
         self.by_peer.insert(peer, answer);
         self.at.get_or_insert(now);

@@ -20,7 +20,9 @@ use weft_wire::relay::Label;
 pub const LOOK_INTERVAL: Duration = Duration::from_millis(250);
 /// Interval at which a node sends a digest to some peer, once it has known all members for a while.
 pub const DIGEST_INTERVAL: Duration = Duration::from_secs(10);
-/// The same after a new member. It doubles with each digest, because what new members claim may miss some nodes.
+/// Interval of these digests after a new member. It doubles with each digest.
+///
+/// A claim that a new member sends to a few peers may miss a node.
 const DIGEST_INTERVAL_AT_FIRST: Duration = Duration::from_secs(1);
 /// Delay of the digest that answers a new claim, so that one digest covers a batch of claims.
 pub const DIGEST_DELAY: Duration = Duration::from_millis(150);

@@ -3,24 +3,22 @@
 //! Claims travel in the sessions with other members. Each node checks the author's signature before it stores a claim
 //! or passes it on, so a forged claim ends at the first honest node. A claim counts for its author's links only.
 
+mod digests;
 mod found_routes;
 
 use super::Engine;
 use crate::api::{LinkMapStatus, MapMember};
-use crate::overlay::map_answers::AUTHORS_IN_PART;
-use crate::overlay::mapping::{DIGEST_DELAY, DIGEST_INTERVAL, HEADER_BYTES, LOOK_INTERVAL, LinkMapping};
+use crate::overlay::mapping::{DIGEST_DELAY, HEADER_BYTES, LOOK_INTERVAL, LinkMapping};
 use crate::peer::Peer;
 use crate::relay::{label, label_of};
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use weft_core::route::link_map::{ClaimReceipt, Lacked};
+use weft_core::route::link_map::ClaimReceipt;
 use weft_session::{Certificate, CertificateError, PublicKey};
 use weft_units::{Duration, Instant, NodeId, PeerId};
 use weft_wire::er_sig::Rate16;
-use weft_wire::link_map::{
-    ClaimedLink, Digest, LinkClaim, LinkMapMessage, MAX_ENTRIES, MAX_MESSAGE, emit_certificate, emit_claim, emit_digest,
-};
+use weft_wire::link_map::{ClaimedLink, LinkClaim, LinkMapMessage, MAX_MESSAGE, emit_certificate, emit_claim};
 use weft_wire::relay::Label;
 
 /// Label before the signed bytes of a claim.
@@ -183,69 +181,6 @@ impl Engine {
         })
     }
 
-    fn on_digest(&mut self, now: Instant, from: PeerId, digest: &Digest<'_>) {
-        let Some(mapping) = &mut self.overlay.mapping else { return };
-        if !mapping.limits.takes_digest(now, from) {
-            return;
-        }
-        mapping.answers.begin(now, from, digest);
-    }
-
-    /// Sends a part of the answer to a peer's digest, if one is due.
-    fn answer_digests(&mut self, now: Instant) {
-        let Some(mapping) = &mut self.overlay.mapping else { return };
-        let Some((to, mut answer)) = mapping.answers.take_due(now) else { return };
-        let mut messages: Vec<Vec<u8>> = Vec::new();
-        for lacked in answer.comparison.advance(&mapping.map, AUTHORS_IN_PART) {
-            let mut out = [0; MAX_MESSAGE];
-            let message = match lacked {
-                Lacked::Claim(claim) => claim,
-                Lacked::Certificate(bytes) => {
-                    let len = emit_certificate(&mut out, bytes).unwrap_or_default();
-                    out.get(..len).unwrap_or_default()
-                }
-            };
-            let is_allowed = answer.messages_left > 0 && mapping.limits.takes_answer(now, to, message.len());
-            answer.is_out_of_bytes |= answer.messages_left > 0 && !is_allowed;
-            answer.messages_left = if is_allowed { answer.messages_left - 1 } else { 0 };
-            messages.extend(is_allowed.then(|| message.to_vec()));
-        }
-        let lacks_here = answer.comparison.is_complete() && answer.comparison.lacks_here();
-        let sends_digest = lacks_here && core::mem::take(&mut answer.wants_digest);
-        let has_ended = answer.comparison.has_ended() || (answer.comparison.is_complete() && answer.messages_left == 0);
-        if has_ended && answer.is_cut_short() {
-            // This node's own digest lets the peer ask for the rest.
-            mapping.owe_digest(to, now + DIGEST_DELAY);
-        }
-        mapping.answers.put_back(now, to, (!has_ended).then_some(answer));
-        for message in messages {
-            self.send_map_message(to, &message);
-        }
-        if sends_digest {
-            self.send_digest(now, to, false);
-        }
-    }
-
-    /// Sends a digest of a part of the map, in large maps another part each time.
-    fn send_digest(&mut self, now: Instant, to: PeerId, wants_answer: bool) {
-        let Some(mapping) = &mut self.overlay.mapping else { return };
-        mapping.digests.remove(&to);
-        mapping.news_from.remove(&to);
-        let members = mapping.map.members();
-        let skipped = if members > MAX_ENTRIES { mapping.rng.below((members - 1) as u64) as usize } else { 0 };
-        let first = if skipped == 0 { Label(0) } else { mapping.map.labels().nth(skipped).unwrap_or(Label(0)) };
-        let entries = mapping.map.digest(first, MAX_ENTRIES);
-        let is_end = entries.len() < MAX_ENTRIES;
-        let last = entries.last().filter(|_| !is_end).map_or(Label(u32::MAX), |(label, _)| *label);
-        if members > MAX_ENTRIES && wants_answer {
-            mapping.owe_digest(to, now + DIGEST_INTERVAL);
-        }
-        let mut out = [0; MAX_MESSAGE];
-        if let Ok(len) = emit_digest(&mut out, wants_answer, (first, last), &entries) {
-            self.send_map_message(to, out.get(..len).unwrap_or_default());
-        }
-    }
-
     fn send_map_message(&mut self, to: PeerId, message: &[u8]) {
         let is_member = self.is_member(to);
         if let Some(peer) = self.peers.get_mut(to.0.into()).filter(|peer| is_member && peer.is_established()) {
@@ -307,28 +242,6 @@ impl Engine {
         if let Some(mapping) = self.overlay.mapping.as_mut().filter(|mapping| mapping.look_at <= now) {
             mapping.look_at = now + LOOK_INTERVAL;
         }
-    }
-
-    /// Sends a digest to a peer chosen by chance, and forgets old claims and members.
-    fn compare_with_one(&mut self, now: Instant) {
-        let unix_ms = self.unix_ms(now);
-        let members = self.direct_members();
-        let Some(mapping) = &mut self.overlay.mapping else { return };
-        if !mapping.takes_digest_due(now) {
-            return;
-        }
-        mapping.map.forget_old(unix_ms);
-        let at = mapping.rng.below(members.len().max(1) as u64) as usize;
-        let lapsed: Vec<Label> = mapping
-            .map
-            .labels()
-            .filter(|label| mapping.map.member(*label).is_some_and(|(_, bytes)| self.trust.has_lapsed(now, bytes)))
-            .collect();
-        lapsed.into_iter().for_each(|label| mapping.map.remove(label));
-        if let Some((_, peer)) = members.get(at) {
-            self.send_digest(now, *peer, true);
-        }
-        self.admit_own(now);
     }
 
     /// Claims this node's links if they have changed, or after some time.
