@@ -14,7 +14,7 @@ pub enum Lane {
     Bulk,
     /// First copies of units that leave on another path. They wait while the path has units of the lanes above.
     Copy,
-    /// Further copies. They wait while the path has first copies, too.
+    /// Further copies. They also wait for the first copies of the path.
     Again,
 }
 

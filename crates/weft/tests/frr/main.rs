@@ -128,7 +128,7 @@ fn ospf_learns_prefixes_and_a_silent_cut_ends_its_neighbour_within_50_ms() {
         lab.wait("neighbours", 60, || is_full(&lab) && has_bfd(&lab));
         lab.wait("learnt prefix", 20, || lab.has_learnt("home", "10.2.0.0/24", "ospf"));
         lab.wait("learnt prefix", 20, || lab.has_learnt("hub", "10.1.0.0/24", "ospf"));
-        // On a busy machine 30 ms without a datagram end the neighbour, and OSPF learns again: no single try decides.
+        // A busy machine may be silent for 30 ms, which ends the neighbour. OSPF then needs seconds to learn again.
         lab.wait("20 answered pings in a row", 60, || {
             lab.lost_pings("10.1.0.1", "10.2.0.1", 20, Duration::from_millis(50)) == 0
         });

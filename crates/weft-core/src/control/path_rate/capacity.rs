@@ -62,7 +62,7 @@ impl PathRate {
             let standing = (0.87..1.08).contains(&(received / sent));
             if self.busy_meter.bits_ever() >= 6.0 * self.packet_bits {
                 self.not_shown_for = Duration::ZERO;
-                // A burst arrives faster than the bottleneck forwards. Over a short time it proves no more than the rate sent.
+                // A burst arrives faster than the bottleneck forwards. Over a short time it proves little.
                 let most = match self.busy_meter.spans(span / 2) {
                     true => f64::MAX,
                     false => self.capacity_bps.max(MOST_OF_BURST * sent * fill),

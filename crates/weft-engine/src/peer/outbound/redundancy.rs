@@ -12,7 +12,7 @@ const LOST_MAX: f64 = 0.05;
 const ROUNDS_MAX: usize = 3;
 /// Maximum number of copies that leave with the unit.
 ///
-/// Derived: a fifth copy gives no 2 % more goodput by the model, at losses of up to 5 % on two paths.
+/// Derived: by the model, a fifth copy gains less than 2 % of goodput at losses of up to 5 % on two paths.
 const DUE_MAX: usize = 4;
 /// Minimum ratio of two goodputs at which the greater number of copies is chosen.
 ///
