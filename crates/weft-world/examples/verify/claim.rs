@@ -44,17 +44,17 @@ pub fn run(context: &Context, claims: &[Claim]) -> Vec<Check> {
 }
 
 /// Runs a claim's tests and returns the number of failures. `full` sets `WEFT_CHECK=1`, with which tests draw and
-/// measure more.
+/// measure more, and builds them as for a release, because they judge times then.
 ///
 /// # Errors
 /// Returns an error if the tests cannot be built or run, or if there are none.
 fn failures(claim: &Claim, full: bool) -> Result<f64, String> {
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut cargo = cargo();
     cargo.args(["test", "--locked", "--quiet", "--no-fail-fast", "-p", claim.package]).args(claim.target);
-    cargo.args(["--", claim.filter]).stdin(Stdio::null()).stderr(Stdio::piped());
     if full {
-        cargo.env("WEFT_CHECK", "1");
+        cargo.arg("--release").env("WEFT_CHECK", "1");
     }
+    cargo.args(["--", claim.filter]).stdin(Stdio::null()).stderr(Stdio::piped());
     let output = cargo.output().map_err(|why| format!("cargo: {why}"))?;
     let said = String::from_utf8_lossy(&output.stdout);
     let (mut passed, mut failed) = (0, 0);
@@ -67,6 +67,11 @@ fn failures(claim: &Claim, full: bool) -> Result<f64, String> {
         0 => Err(String::from_utf8_lossy(&output.stderr).lines().last().unwrap_or("cargo said nothing").to_owned()),
         _ => Ok(f64::from(failed)),
     }
+}
+
+/// Returns the command that builds and runs the project's crates.
+pub fn cargo() -> Command {
+    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
 /// Returns the number before `word` in a summary such as `ok. 3 passed; 0 failed`.

@@ -18,6 +18,7 @@ mod papers;
 mod play;
 mod progress;
 mod safe;
+mod swarm;
 mod topic;
 
 use arguments::Arguments;

@@ -1,13 +1,16 @@
 //! Traffic that leaves a machine, and captures of its links.
 
 use crate::common::inside::within;
+use nix::sys::socket::{ControlMessageOwned, LinkAddr, MsgFlags, recvmsg};
+use nix::sys::time::TimeSpec;
+use std::io::IoSliceMut;
 use std::mem::size_of;
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Port of the nodes' datagrams.
 const TUNNEL: u16 = 51900;
@@ -18,6 +21,8 @@ const ICMPV6: u8 = 58;
 /// Packets that the links carried from the machine to its routers.
 #[derive(Default)]
 pub struct Seen {
+    /// Time from which packets count, on the clock of the kernel's stamps.
+    since: Mutex<Duration>,
     /// Datagrams of the tunnel.
     pub tunnel: AtomicU64,
     /// Packets in clear.
@@ -27,15 +32,20 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// Discards the captured packets, and those that still wait in the captures' sockets.
+    /// Begins to count. Packets that a link carried earlier do not count, even if they still wait in a capture's socket.
     pub fn begin(&self) {
         thread::sleep(Duration::from_millis(300));
+        *self.since.lock().unwrap() = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
         self.tunnel.store(0, Relaxed);
         self.clear.store(0, Relaxed);
         self.examples.lock().unwrap().clear();
     }
 
-    fn note(&self, link: &str, packet: &[u8]) {
+    /// Counts a packet that `link` carried at a time on the clock of the kernel's stamps.
+    fn note(&self, link: &str, packet: &[u8], at: Duration) {
+        if at < *self.since.lock().unwrap() {
+            return;
+        }
         match judge(packet) {
             Kind::Tunnel => drop(self.tunnel.fetch_add(1, Relaxed)),
             Kind::Link => {}
@@ -106,22 +116,26 @@ pub fn capture(namespace: &str, interface: &str, seen: &Arc<Seen>, stop: &Arc<At
         let socket = packet_socket(&name);
         let mut buffer = vec![0_u8; 65_536];
         while !stop.load(Relaxed) {
-            // SAFETY: all pointers are to live values of the stated lengths.
-            let (length, from) = unsafe {
-                let mut from: libc::sockaddr_ll = std::mem::zeroed();
-                let mut size = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
-                let at = (&raw mut from).cast();
-                (
-                    libc::recvfrom(socket.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), 0, at, &raw mut size),
-                    from,
-                )
-            };
-            if length > 0 && from.sll_pkttype != libc::PACKET_OUTGOING {
-                seen.note(&name, &buffer[..length as usize]);
+            if let Some((length, at)) = receive(&socket, &mut buffer) {
+                seen.note(&name, &buffer[..length], at);
             }
         }
         assert_eq!(dropped(&socket), 0, "the capture at {name} missed packets");
     })
+}
+
+/// Receives the next packet from a link. Returns its length and the kernel's time stamp.
+///
+/// Returns `None` if none came in time, or if it was going out to the link.
+fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> Option<(usize, Duration)> {
+    let mut space = nix::cmsg_space!(TimeSpec);
+    let mut into = [IoSliceMut::new(buffer)];
+    let got = recvmsg::<LinkAddr>(socket.as_raw_fd(), &mut into, Some(&mut space), MsgFlags::empty()).ok()?;
+    let stamp = got.cmsgs().unwrap().find_map(|message| match message {
+        ControlMessageOwned::ScmTimestampns(at) => Some(Duration::from(at)),
+        _ => None,
+    });
+    (got.address?.pkttype() != libc::PACKET_OUTGOING).then(|| (got.bytes, stamp.expect("each packet has a stamp")))
 }
 
 /// Returns the number of packets that a capture lost because its buffer was full.
@@ -145,11 +159,12 @@ fn packet_socket(interface: &str) -> OwnedFd {
         let socket = libc::socket(libc::AF_PACKET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, all.into());
         assert!(socket >= 0, "{}", std::io::Error::last_os_error());
         let socket = OwnedFd::from_raw_fd(socket);
-        let (bytes, wait) = (16_i32 << 20, libc::timeval { tv_sec: 0, tv_usec: 50_000 });
+        let (bytes, on, wait) = (16_i32 << 20, 1_i32, libc::timeval { tv_sec: 0, tv_usec: 50_000 });
         let set = |name, value: *const libc::c_void, size: usize| {
             assert_eq!(libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, name, value, size as u32), 0);
         };
         set(libc::SO_RCVBUFFORCE, (&raw const bytes).cast(), size_of::<i32>());
+        set(libc::SO_TIMESTAMPNS, (&raw const on).cast(), size_of::<i32>());
         set(libc::SO_RCVTIMEO, (&raw const wait).cast(), size_of::<libc::timeval>());
         let mut at: libc::sockaddr_ll = std::mem::zeroed();
         (at.sll_family, at.sll_protocol, at.sll_ifindex) = (libc::AF_PACKET as u16, all, index as i32);

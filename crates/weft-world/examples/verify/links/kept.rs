@@ -4,11 +4,10 @@
 
 use crate::check::{Bound, Check};
 use crate::play::{flow, for_each, play, variant};
+use crate::swarm;
 use crate::topic::Context;
-use serde_json::json;
 use std::time::Duration;
 use weft_scenario::{Action, EventSummary, RunResult, Scenario, Variant, VariantKind};
-use weft_world::swarm::search;
 
 /// A condition on a scenario.
 #[derive(Clone, Copy)]
@@ -56,16 +55,14 @@ const SHARE_BACK_S: f64 = 1.0;
 /// Largest time until 15 % loss on a link of `cut-and-restore` is detected, in seconds.
 const DEMOTED_S: f64 = 0.3;
 
-/// Number of swarm seeds in a short run, and in a full one.
-const SWARM_SEEDS: [u64; 2] = [200, 20_000];
 /// A seed that once found a leak of buffers.
 const LEAK_SEED: u64 = 1_000_651;
 
 /// Runs and judges the scenarios and the swarm.
 pub fn run(context: &Context) -> Vec<Check> {
     let judged = for_each(context, "scenarios", &CASES, |case| judge(case, context.full));
-    let swarm = [0..context.pick(SWARM_SEEDS[0], SWARM_SEEDS[1]), LEAK_SEED..LEAK_SEED + 1];
-    judged.into_iter().flatten().chain(swarm.map(|seeds| swarm_check(context, seeds))).collect()
+    let swarm = [swarm::seeds(context), LEAK_SEED..LEAK_SEED + 1];
+    judged.into_iter().flatten().chain(swarm.map(|seeds| swarm::check(context, seeds))).collect()
 }
 
 fn judge(case: &Case, full: bool) -> Vec<Check> {
@@ -137,24 +134,6 @@ fn cut_checks(name: &str, events: &[EventSummary]) -> Vec<Check> {
     };
     let of = |action: &'static str| events.iter().filter(move |event| event.action == action);
     of("cut").flat_map(cuts).chain(of("loss").map(demoted)).collect()
-}
-
-/// Returns a check that counts the failures among these seeds of the swarm.
-fn swarm_check(context: &Context, seeds: std::ops::Range<u64>) -> Check {
-    let all = (seeds.end - seeds.start) as usize;
-    let name = format!("swarm seeds {}..{}", seeds.start, seeds.end);
-    // A panic counts as a failure with its own kind. Its message would only disrupt the table.
-    let hook = std::panic::take_hook();
-    std::panic::set_hook(Box::new(|_| {}));
-    let found = search(seeds, context.threads, all, |done| context.progress.tell("swarm seeds", done as usize, all));
-    std::panic::set_hook(hook);
-    let failures: Vec<_> = found.failures.iter().take(20).collect();
-    let row = |failure: &&weft_world::swarm::FailedSeed| {
-        let violation = failure.outcome.violation.as_ref().map(ToString::to_string);
-        json!({ "seed": failure.seed, "violation": violation })
-    };
-    Check::new(name, Some(found.failures.len() as f64), Bound::AtMost(0.0), "failures")
-        .with(json!(failures.iter().map(row).collect::<Vec<_>>()))
 }
 
 #[cfg(test)]

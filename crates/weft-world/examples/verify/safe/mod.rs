@@ -1,8 +1,9 @@
 //! Topic `safe`: protection of a node against strangers, peers, disks and machines.
 //!
-//! Each check runs existing tests of the project.
+//! Most checks run existing tests of the project. The others run the swarm and, in a full run, the fuzz targets.
 
 mod claims;
+mod searches;
 
 use crate::topic::{Part, Topic};
 
@@ -18,5 +19,8 @@ pub const TOPIC: Topic = Topic {
         Part { name: "stays-up", run: claims::stays_up },
         Part { name: "paths", run: claims::paths },
         Part { name: "clients", run: claims::clients },
+        Part { name: "swarm", run: searches::swarm },
+        Part { name: "planted", run: searches::planted },
+        Part { name: "fuzz", run: searches::fuzz },
     ],
 };
