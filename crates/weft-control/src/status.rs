@@ -29,6 +29,7 @@ pub use vpn::{Vpn, VpnLoop, VpnMember};
 pub use why::{Finding, StrangerSeen, TriedPair};
 
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Version of the JSON format.
 pub const SCHEMA: u32 = 1;
@@ -513,11 +514,13 @@ impl Status {
         self.vpns.iter().find(|vpn| vpn.id == id).map_or_else(|| id.to_string(), |vpn| vpn.name.clone())
     }
 
-    /// Returns a VPN's part of the bytes that all VPNs with queues of their own sent to a peer, 0 to 1.
-    pub fn vpn_share(&self, of: &VpnMember) -> Option<f64> {
-        let members = self.vpns.iter().flat_map(|vpn| &vpn.members).filter(|member| member.peer == of.peer);
-        let sum: u64 = members.map(|member| member.sent_bytes).sum();
-        (sum > 0).then(|| of.sent_bytes as f64 / sum as f64)
+    /// Returns the bytes that all VPNs with queues of their own sent, by the name of the peer.
+    pub fn sent_by_vpns(&self) -> BTreeMap<&str, u64> {
+        let mut sums = BTreeMap::new();
+        for member in self.vpns.iter().flat_map(|vpn| &vpn.members) {
+            *sums.entry(member.peer.as_str()).or_default() += member.sent_bytes;
+        }
+        sums
     }
 
     /// Returns true if a peer is degraded, or if a configured link is not in use.

@@ -82,6 +82,34 @@ fn a_relays_reports_take_a_small_part_of_its_time() {
     assert!(part < 0.3, "{part}");
 }
 
+/// Checks that a relay spends no time on reports for peers that it cannot reach.
+///
+/// A relay that is overloaded takes its peers for unreachable. If they cost more then, it stays overloaded.
+#[test]
+fn peers_out_of_reach_cost_a_relay_no_more_than_another_node() {
+    let _alone = alone();
+    let [relay, other] = [true, false].map(|is_relay| {
+        let mut star = ready(MANY, is_relay);
+        star.restart(HUB, 1 << 40);
+        star.run_for(Duration::from_secs(3));
+        (2..=MANY).for_each(|site| star.unplug(site));
+        // The site that is left has all reports by then.
+        star.run_for(Duration::from_secs(15));
+        least(&mut star, |star| {
+            // Each change of a path makes the relay look for outstanding reports.
+            for _ in 0..20 {
+                star.flap(HUB);
+                star.run_for(Duration::from_millis(20));
+            }
+        })
+    });
+    let growth = relay.as_secs_f64() / other.as_secs_f64();
+    println!(
+        "20 changes while {MANY} peers are out of reach: {relay:?} of a relay, {other:?} of another node, {growth:.1} times"
+    );
+    assert!(growth < 1.2, "{growth}");
+}
+
 #[test]
 fn a_restarted_hub_takes_each_peer_back_at_the_same_cost() {
     let _alone = alone();

@@ -1,4 +1,5 @@
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Status of a VPN.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
@@ -62,6 +63,14 @@ pub struct VpnMember {
     /// The loop toward the member; absent: there is none, or it was never used.
     #[serde(rename = "loop")]
     pub control: Option<VpnLoop>,
+}
+
+impl VpnMember {
+    /// Returns the VPN's part of the bytes that all VPNs sent to the peer, 0 to 1. `sums` has all peers' bytes by name.
+    pub fn share_of(&self, sums: &BTreeMap<&str, u64>) -> Option<f64> {
+        let sum = sums.get(self.peer.as_str()).filter(|sum| **sum > 0)?;
+        Some(self.sent_bytes as f64 / *sum as f64)
+    }
 }
 
 /// Status of a loop from this edge to another.

@@ -277,6 +277,7 @@ pub fn vpns(status: &Status) -> String {
         &["ACCUMULATED", "LOST", "WINDOW", "DROPPED", "PROMISE", "QUEUE", "DELIVERED", "RTT", "SHARE"],
         &["VPN", "TOWARD"],
     );
+    let sums = status.sent_by_vpns();
     for (vpn, member) in status.vpns.iter().flat_map(|vpn| vpn.members.iter().map(move |member| (vpn, member))) {
         if vpn.id == 0 {
             continue;
@@ -286,7 +287,7 @@ pub fn vpns(status: &Status) -> String {
         loops.row([
             vpn.name.clone(),
             member.peer.clone(),
-            status.vpn_share(member).map_or_else(dash, percent),
+            member.share_of(&sums).map_or_else(dash, percent),
             promise,
             bytes(member.queue_bytes),
             (member.dropped_full + member.dropped_aqm).to_string(),

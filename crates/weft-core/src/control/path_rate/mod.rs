@@ -340,6 +340,42 @@ mod tests {
         }
     }
 
+    /// A round in which the sender had little to send neither confirms the growth nor ends it.
+    #[test]
+    fn growth_goes_on_after_a_pause_of_the_sender() {
+        let mut rng = weft_units::Rng::new(4);
+        for _ in 0..100 {
+            let (mut control, rtt) = (PathRate::new(PathRateConfig::default()), 5 + rng.below(100));
+            let mut at_ms = 0;
+            let mut play = |control: &mut PathRate, ms: u64, backlogged: bool| {
+                let from = at_ms;
+                while at_ms < from + ms {
+                    let sent = Instant::from_millis(at_ms);
+                    let bytes = (control.rate_bps / 8_000.0) as u64;
+                    let sample = Sample {
+                        backlogged,
+                        rtt: Duration::from_millis(rtt),
+                        one_way_delay_us: 1_000,
+                        received_bytes: bytes,
+                        delivered_bytes: bytes,
+                        delivered_packets: 1 + bytes / 1_500,
+                        ..lone_packet(sent, (0, 20), (1, 21))
+                    };
+                    control.on_sample(sent + Duration::from_millis(rtt), &sample);
+                    at_ms += 1;
+                }
+            };
+            // Startup ends, and then the rate grows by one step after the other.
+            while control.growth < 2 {
+                play(&mut control, 1, true);
+            }
+            let before = control.growth;
+            play(&mut control, 50 + rng.below(5) * 250, false);
+            play(&mut control, 1, true);
+            assert!(control.growth >= before, "{rtt} ms: growth {before}, then {}", control.growth);
+        }
+    }
+
     #[test]
     fn an_idle_path_between_clocks_that_run_apart_forgets_nothing() {
         let mut control = PathRate::new(PathRateConfig::default());

@@ -127,6 +127,9 @@ impl PathRate {
             _ if too_many && !grew && round.backlogged && !ebbs && !overflows => self.enter_plateau(now, round.loss()),
             _ if fruitless >= FRUITLESS_ROUNDS => self.enter_plateau(now, self.fruitless.loss()),
             _ if empty && !ebbs => self.growth = (self.growth + 1).min(GROWTH.len() - 1),
+            // The sender had too little to send, so the round says nothing about the rate. It neither confirms the growth
+            // nor ends it: a path that falls for a moment also stops the flows that fill it.
+            _ if !round.backlogged && !round.queued && !too_many && !ebbs => {}
             _ => self.growth = 0,
         }
         let may_ebb = matches!(self.state, State::Steady) && self.loss_matters();

@@ -297,7 +297,8 @@ fn vpns(out: &mut Exposition, status: &Status) {
             vpn.members.iter().map(move |member| (labels_of(member.peer.as_str()), member))
         })
         .collect();
-    let shares = members.iter().filter_map(|(labels, member)| Some((labels.clone(), status.vpn_share(member)?)));
+    let sums = status.sent_by_vpns();
+    let shares = members.iter().filter_map(|(labels, member)| Some((labels.clone(), member.share_of(&sums)?)));
     out.family(
         MetricKind::Gauge,
         "weft_vpn_share_ratio",
