@@ -373,14 +373,15 @@ Examples:
         #[command(flatten)]
         control: Control,
     },
-    /// Explain how the node forwards a flow: prefix, paths, queue, rate, and the next choice
+    /// Explain how the node forwards a flow, or whether it may enter: prefix, rule of access, paths, queue, rate
     #[command(after_help = "\
 Examples:
   weft explain 10.9.0.2                              the path of a packet to this address
   weft explain hub                                   the same, for a node's name
   weft explain 10.9.0.1:40000 10.9.0.2:80 tcp --json | jq '.paths[] | {link, takes_sparse, why}'
+  weft explain laptop 10.9.0.1:22 tcp                whether a flow of that node may enter here, and by which rule
 
-Exit status 3 if no path would carry it.")]
+Exit status 3 if no path would carry it, 1 if the rules of access here drop it.")]
     Explain(ExplainArguments),
     /// Silence a link or a node on purpose for a while, and report how long traffic stopped
     #[command(
