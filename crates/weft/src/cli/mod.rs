@@ -7,6 +7,7 @@ mod access;
 mod acl;
 mod bugreport;
 mod ca;
+mod capture;
 mod change;
 mod join;
 mod live;
@@ -16,6 +17,7 @@ pub use access::{AccessCommand, AddOptions};
 pub use acl::{AclCommand, TestedFlow};
 pub use bugreport::{BugReportArguments, Disclosure};
 pub use ca::{CaCommand, RevokedNode, SignOptions};
+pub use capture::CaptureArguments;
 pub use change::{
     ApplyArguments, ChangeOptions, ClassesCommand, ConfirmArguments, NewRule, RulesCommand, SetArguments, TestedPacket,
     UnsetArguments,
@@ -383,6 +385,17 @@ Examples:
 
 Exit status 3 if no path would carry it, 1 if the rules of access here drop it.")]
     Explain(ExplainArguments),
+    /// Write the packets that the node sends and receives to a pcapng file, for Wireshark
+    #[command(after_help = "\
+Examples:
+  weft capture -w out.pcapng                       the datagrams on all links, until Ctrl-C
+  weft capture -w out.pcapng --link eth0 --peer hub --for 10s
+  weft capture -w out.pcapng --outer --inner       also the headers of the packets in the tunnel
+  weft capture -w - | wireshark -k -i -            live
+
+It needs root or CAP_NET_RAW, and stores the node's own packets only. The file is new and only its owner can read it.
+Datagrams are encrypted; --inner --payload stores the payload of packets in clear.")]
+    Capture(CaptureArguments),
     /// Silence a link or a node on purpose for a while, and report how long traffic stopped
     #[command(
         subcommand,
