@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod file;
+mod wireshark;
 
 use common::{Dir, TWO_NODES, has_tun, mode, on_two_nodes, part, script, stderr, stdout, two_nodes};
 use file::{INBOUND, OUTBOUND, Packet, read};
