@@ -44,13 +44,14 @@ deny:
 	  cargo install --locked cargo-deny --version $(CARGO_DENY_VERSION)
 	fi
 
-check: setup deny test ## test, then advisories, each fuzz target for 60 s, a million forged datagrams, proxies at their limits, the kill switch under 100 events, the page in Chromium, nfdump's sums, 10,000 swarm seeds
+check: setup deny test ## test, then advisories, each fuzz target for 60 s, a million forged datagrams, proxies at their limits, the kill switch under 100 events, the page in Chromium, nfdump's sums, captures in Wireshark, 10,000 swarm seeds
 	@if cargo deny --log-level error fetch db; then cargo deny --log-level error check advisories; else echo 'ADVISORIES NOT CHECKED: their database cannot be fetched from here' >&2; fi
 	@fuzz/run.sh 60
 	WEFT_CHECK=1 cargo test --release --locked -p weft --test hostile -- --nocapture
 	WEFT_CHECK=1 cargo test --release --locked -p weft --test proxy -- --nocapture --test-threads 1
 	WEFT_CHECK=1 cargo test --release --locked -p weft --test machine kill_switch -- --nocapture
 	WEFT_CHECK=1 cargo test --release --locked -p weft-web --test page -- --nocapture --test-threads 1
+	WEFT_CHECK=1 cargo test --release --locked -p weft --test capture
 	WEFT_CHECK=1 cargo test --release --locked -p weft-flows --test ipfix_nfdump --test ipfix_tshark
 	cargo run --release --locked -p weft-world --example swarm -- --seeds 0..10000
 

@@ -47,6 +47,11 @@ pub enum Request {
         /// Only the prefixes of this VPN.
         vpn: Option<String>,
     },
+    /// Returns the sockets and devices of the node, for a capture.
+    Sockets {
+        /// Name of a peer whose remote addresses are wanted, too.
+        peer: Option<String>,
+    },
     /// Returns the links between all members of the overlay, and the routes found on them.
     LinkMap {
         /// Only the links of this member.

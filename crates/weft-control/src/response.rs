@@ -2,7 +2,7 @@
 
 #[cfg(doc)]
 use crate::Request;
-use crate::status::{Drill, Explanation, LinkMap, PathHistory, Prefixes, Qos, Status};
+use crate::status::{Drill, Explanation, FlowAccess, LinkMap, PathHistory, Prefixes, Qos, Sockets, Status};
 use crate::{AccessClient, ClientRefusals};
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +22,10 @@ pub enum Response {
     Qos(Box<Qos>),
     /// Response to [`Request::Explain`].
     Explanation(Box<Explanation>),
+    /// Response to [`Request::Explain`] about a flow for hosts of this node.
+    Access(Box<FlowAccess>),
+    /// Response to [`Request::Sockets`].
+    Sockets(Box<Sockets>),
     /// Response to [`Request::Prefixes`].
     Prefixes(Prefixes),
     /// Response to [`Request::LinkMap`].

@@ -4,6 +4,7 @@
 //!
 //! A change of a field changes the JSON output, which other programs read.
 
+mod access;
 mod allow;
 mod drill;
 mod explain;
@@ -13,9 +14,11 @@ mod overlay;
 mod prefixes;
 mod qos;
 mod signal;
+mod sockets;
 mod vpn;
 mod why;
 
+pub use access::{FlowAccess, FlowDecision, FlowWay};
 pub use allow::AllowStatus;
 pub use drill::{Drill, DrillPath, DrillPeer};
 pub use explain::{Explanation, FlowQuestion, Granted, PathReason, PrefixMatch, SeenFlow};
@@ -25,6 +28,7 @@ pub use overlay::{Overlay, OverlayContact, OverlayMember};
 pub use prefixes::{Prefix, Prefixes};
 pub use qos::{FlowExport, Qos, QosClass, QosFlow, QosLoad, QosPort, QosRule, QosUser};
 pub use signal::{Signal, SignalFlow, SignalPeer};
+pub use sockets::{LinkSockets, Sockets, TunDevice};
 pub use vpn::{Vpn, VpnLoop, VpnMember};
 pub use why::{Finding, StrangerSeen, TriedPair};
 

@@ -1,4 +1,4 @@
-//! Access to the Linux kernel: TUN devices, UDP and raw sockets, netlink, netfilter and epoll.
+//! Access to the Linux kernel: TUN devices, UDP, raw and packet sockets, netlink, netfilter and epoll.
 //!
 //! The crate makes no decisions. Everything is non-blocking and single-threaded: the datapath thread owns these objects
 //! and waits with [`wait::Poller`].
@@ -11,6 +11,7 @@ pub mod local_time;
 pub mod memory;
 pub mod netfilter;
 pub mod netlink;
+pub mod packet;
 pub mod raw;
 pub mod stream;
 mod sys;

@@ -11,6 +11,7 @@ mod send;
 mod socket;
 
 pub(crate) use address::RawAddress;
+pub(crate) use control::{ControlBuffer, messages as control_messages, timestamp};
 pub use errors::{Bounce, IcmpError};
 pub use receive::{ReceiveSlot, ReceivedBatch};
 pub use send::{MAX_SEGMENTS, Outgoing, SendError, SendOutcome};

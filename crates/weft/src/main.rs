@@ -6,6 +6,7 @@
 
 mod access;
 mod bugreport;
+mod capture;
 mod cli;
 mod commands;
 mod control;

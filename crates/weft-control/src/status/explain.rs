@@ -1,6 +1,6 @@
 //! Explanation how the node forwards a flow.
 
-use super::{Path, VpnMember};
+use super::{FlowAccess, Path, VpnMember};
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 
@@ -63,6 +63,9 @@ pub struct Explanation {
     pub mtu: usize,
     /// Maximum segment size to which the node lowers that of TCP, in bytes.
     pub mss: u16,
+    /// Decision of the rules of access about the flow; absent: the node is older than this field.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub access: Option<FlowAccess>,
 }
 
 /// A prefix and its owner.

@@ -19,7 +19,7 @@ const CAPACITY: usize = 192;
 /// A buffer of control messages with the alignment that the kernel requires.
 #[repr(C, align(8))]
 #[derive(Clone, Copy)]
-pub(super) struct ControlBuffer {
+pub(crate) struct ControlBuffer {
     bytes: [u8; CAPACITY],
 }
 
@@ -39,10 +39,10 @@ pub(super) struct ReceiveInfo {
 }
 
 impl ControlBuffer {
-    pub(super) const CAPACITY: usize = CAPACITY;
-    pub(super) const EMPTY: Self = Self { bytes: [0; CAPACITY] };
+    pub(crate) const CAPACITY: usize = CAPACITY;
+    pub(crate) const EMPTY: Self = Self { bytes: [0; CAPACITY] };
 
-    pub(super) fn as_mut_ptr(&mut self) -> *mut u8 {
+    pub(crate) fn as_mut_ptr(&mut self) -> *mut u8 {
         self.bytes.as_mut_ptr()
     }
 
@@ -56,7 +56,7 @@ impl ControlBuffer {
     }
 
     /// Returns the first `len` bytes, or all bytes if `len` exceeds the buffer.
-    pub(super) fn bytes(&self, len: usize) -> &[u8] {
+    pub(crate) fn bytes(&self, len: usize) -> &[u8] {
         self.bytes.get(..len).unwrap_or(&self.bytes)
     }
 }
@@ -84,7 +84,7 @@ impl ReceiveInfo {
 }
 
 /// Parses a `struct timespec` of the real-time clock.
-fn timestamp(data: &[u8]) -> Option<u64> {
+pub(crate) fn timestamp(data: &[u8]) -> Option<u64> {
     let seconds = u64::from_ne_bytes(*data.first_chunk()?);
     let nanos = u64::from_ne_bytes(*data.get(8..)?.first_chunk()?);
     seconds.checked_mul(1_000_000_000)?.checked_add(nanos)
@@ -95,7 +95,7 @@ fn int(data: &[u8]) -> Option<c_int> {
 }
 
 /// Iterates over the messages in `rest` as level, type and data. Ends at the first invalid message.
-pub(super) fn messages(mut rest: &[u8]) -> impl Iterator<Item = (c_int, c_int, &[u8])> {
+pub(crate) fn messages(mut rest: &[u8]) -> impl Iterator<Item = (c_int, c_int, &[u8])> {
     std::iter::from_fn(move || {
         let len = usize::from_ne_bytes(*rest.first_chunk()?);
         let message = rest.get(..len)?;

@@ -7,6 +7,7 @@ mod access;
 mod acl;
 mod bugreport;
 mod ca;
+mod capture;
 mod change;
 mod join;
 mod live;
@@ -16,6 +17,7 @@ pub use access::{AccessCommand, AddOptions};
 pub use acl::{AclCommand, TestedFlow};
 pub use bugreport::{BugReportArguments, Disclosure};
 pub use ca::{CaCommand, RevokedNode, SignOptions};
+pub use capture::CaptureArguments;
 pub use change::{
     ApplyArguments, ChangeOptions, ClassesCommand, ConfirmArguments, NewRule, RulesCommand, SetArguments, TestedPacket,
     UnsetArguments,
@@ -373,15 +375,27 @@ Examples:
         #[command(flatten)]
         control: Control,
     },
-    /// Explain how the node forwards a flow: prefix, paths, queue, rate, and the next choice
+    /// Explain how the node forwards a flow, or whether it may enter: prefix, rule of access, paths, queue, rate
     #[command(after_help = "\
 Examples:
   weft explain 10.9.0.2                              the path of a packet to this address
   weft explain hub                                   the same, for a node's name
   weft explain 10.9.0.1:40000 10.9.0.2:80 tcp --json | jq '.paths[] | {link, takes_sparse, why}'
+  weft explain laptop 10.9.0.1:22 tcp                whether a flow of that node may enter here, and by which rule
 
-Exit status 3 if no path would carry it.")]
+Exit status 3 if no path would carry it, 1 if the rules of access here drop it.")]
     Explain(ExplainArguments),
+    /// Write the packets that the node sends and receives to a pcapng file, for Wireshark
+    #[command(after_help = "\
+Examples:
+  weft capture -w out.pcapng                       the datagrams on all links, until Ctrl-C
+  weft capture -w out.pcapng --link eth0 --peer hub --for 10s
+  weft capture -w out.pcapng --outer --inner       also the headers of the packets in the tunnel
+  weft capture -w - | wireshark -k -i -            live
+
+It needs root or CAP_NET_RAW, and stores the node's own packets only. The file is new and only its owner can read it.
+Datagrams are encrypted; --inner --payload stores the payload of packets in clear.")]
+    Capture(CaptureArguments),
     /// Silence a link or a node on purpose for a while, and report how long traffic stopped
     #[command(
         subcommand,

@@ -98,6 +98,7 @@ pub fn run(cli: Cli) -> Result<Outcome, Failure> {
         Command::Lab(experiment) => other_program::lab(experiment.arguments),
         Command::Sim(experiment) => other_program::sim(experiment.arguments),
         Command::Proxy { tun } => proxy::proxy(&tun),
+        Command::Capture(arguments) => crate::capture::capture(&arguments),
         Command::Explain(arguments) => explain::explain(&arguments),
         Command::Drill(command) => drill::drill(&command),
         Command::Ping { peer, reading } => act::ping(&peer, &reading),

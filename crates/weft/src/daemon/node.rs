@@ -11,6 +11,7 @@ mod links;
 mod quota;
 mod reload;
 mod routing;
+mod sockets;
 
 use super::carriers::Carriers;
 use super::carriers::fallback::Fallback;
@@ -29,14 +30,10 @@ use super::overlay;
 use super::ping::Pings;
 use super::platform::{self, Platform};
 use super::service;
-use super::services::access;
-use super::services::allow;
 use super::services::export::ExportHandle;
-use super::services::flows;
 use super::services::names::Names;
 use super::services::proxy::ProxyProcess;
-use super::services::signalling;
-use super::services::tcp_er;
+use super::services::{access, allow, flows, signalling, tcp_er};
 use super::shown::allowance::Allowances;
 use super::shown::history::{self, Histories};
 use super::shown::live;
@@ -109,6 +106,7 @@ pub struct DaemonNode {
     trial: Trial,
     config: Config,
     identity: Identity,
+    certificate: Option<Certificate>,
     clock: Clock,
     state_writer: StateWriter,
     tcp_er: Option<tcp_er::RateKeeper>,
@@ -199,7 +197,7 @@ impl DaemonNode {
         engine.set_used_stamp(base);
         flows::set(&mut engine, clock.now(), &config, certificate.as_ref()).map_err(Failure::new)?;
         allow::set(&mut engine, &config, certificate.as_ref()).map_err(Failure::new)?;
-        trust::set(&mut engine, clock, &config, certificate, revocations);
+        trust::set(&mut engine, clock, &config, certificate.clone(), revocations);
         engine.set_overlay(clock.now(), config.engine_overlay());
         engine.set_signalling(clock.now(), config.engine_signal());
         engine.set_relaying(config.node.relay);
@@ -227,6 +225,7 @@ impl DaemonNode {
             trial: Trial::default(),
             config,
             identity,
+            certificate,
             clock,
             state_writer,
             tcp_er: None,

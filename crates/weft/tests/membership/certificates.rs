@@ -1,6 +1,6 @@
 //! `weft ca`, and nodes that join by its certificates, on a real kernel.
 
-use crate::common::{Dir, has_tun, mode, script, stderr, stdout, weft};
+use crate::common::{Dir, has_tun, mode, part, script, stderr, stdout, weft};
 use std::process::Output;
 
 /// A hub and two homes, each linked to the hub: h – a, h – b.
@@ -57,7 +57,9 @@ fn star(dir: &Dir) -> [String; 2] {
     [("a", 2u8), ("b", 3)].map(|(name, host)| {
         let key = dir.key(&format!("{name}.key"));
         let (own, site) = (format!("10.9.0.{host}/32"), format!("192.168.{host}.0/24"));
-        sign(dir, name, &key, &["--prefix", &own, "--prefix", &site], &format!("@{name}.cert"));
+        let group: &[&str] = if name == "a" { &["--group", "staff"] } else { &[] };
+        let claims = [&["--prefix", &own, "--prefix", &site], group].concat();
+        sign(dir, name, &key, &claims, &format!("@{name}.cert"));
         let peer = format!(
             "certificate = \"{name}.cert\"\n[[peer]]\nname = \"hub\"\npublic-key = \"{hub}\"\n\
              endpoints = [\"192.0.2.{}:51900\"]\nprefixes = [\"10.9.0.1/32\"]\n",
@@ -106,6 +108,31 @@ fn homes_join_by_certificate_and_the_revoked_one_is_gone_within_two_seconds() {
     assert!(!afterwards.contains("192.168.2.0/24") && afterwards.contains("192.168.3.0/24"), "{all}");
     assert!(part("restarted").contains("b stays") && !part("restarted").contains("a is back"), "{all}");
     assert!(log.contains("its certificate is revoked") && log.contains(&format!("key {a} was revoked")), "{all}");
+}
+
+#[test]
+fn the_groups_of_certificates_decide_which_flows_enter() {
+    if !has_tun() {
+        return;
+    }
+    let dir = Dir::new();
+    star(&dir);
+    let hub = std::fs::read_to_string(dir.path("h.toml")).unwrap();
+    let ssh = "[[allow]]\nname = \"ssh\"\nfrom = \"group:staff\"\nprotocol = \"tcp\"\nports = \"22\"\n";
+    dir.write("h.toml", &(hub + ssh + "[[allow]]\nname = \"ping\"\nprotocol = \"icmp\"\n"));
+    let commands = r#"
+        explain() { echo "== $1"; shift; run h explain "$@" 2>&1 | head -5; }
+        explain staff 192.168.2.9 10.9.0.1:22 tcp
+        explain other 192.168.3.9 10.9.0.1:22 tcp
+        explain between 192.168.2.9 192.168.3.9:22 tcp
+        kill $h $a $b; wait
+    "#;
+    let out = script(&dir, &[STAR, commands].concat());
+    let text = stdout(&out);
+    let said = |name: &str| part(&text, name).to_owned();
+    assert_eq!(said("staff"), "access  from a to this node: allowed by [[allow]] ssh", "{text}\n{}", stderr(&out));
+    assert!(said("other").starts_with("access  from b to this node: denied: none of the 2 [[allow]] rules"), "{text}");
+    assert!(said("between").contains("access  from a through this node to b: allowed by [[allow]] ssh"), "{text}");
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod allow;
 mod certificates;
 #[path = "../common/mod.rs"]
 mod common;
+mod explain;
 mod first_steps;
 mod join;
 mod key_kinds;

@@ -8,7 +8,7 @@ use std::fs;
 const SCHEMA: &str = include_str!("../../../../docs/control.schema.json");
 
 /// Each command, and the definition of its output.
-const COMMANDS: [(&str, &str); 15] = [
+const COMMANDS: [(&str, &str); 16] = [
     ("status", "Status"),
     ("paths", "Status"),
     ("flows", "Status"),
@@ -23,6 +23,7 @@ const COMMANDS: [(&str, &str); 15] = [
     ("prefixes", "Prefixes"),
     ("explain 10.9.0.2", "Explanation"),
     ("explain 10.9.0.1:9 10.9.0.2:9 udp", "Explanation"),
+    ("explain 10.9.0.2:9 10.9.0.1:9 udp", "FlowAccess"),
     ("drill link link2 --for 300ms", "Drill"),
 ];
 

@@ -1,6 +1,7 @@
 //! Answers to requests from the control socket.
 
 use super::*;
+use crate::daemon::shown::access::Judge;
 use weft_control::{DrillCut, VpnSetting};
 use weft_core::service::{DEFAULT_GAMMA, Service};
 use weft_engine::{DrillTarget, VpnChange};
@@ -52,7 +53,11 @@ impl DaemonNode {
                 }
             }
             Request::Ping { peer } => return self.ping(peer, reply),
-            Request::Explain { flow } => live::explain(&self.engine, &self.config, self.clock.now(), &flow),
+            Request::Explain { flow } => {
+                let judge = Judge { engine: &self.engine, config: &self.config, own: self.certificate.as_ref() };
+                live::explain(judge, self.clock.now(), &flow)
+            }
+            Request::Sockets { peer } => self.sockets(peer.as_deref()),
             Request::LinkMap { from } => live::link_map(&mut self.engine, from.as_deref()),
             Request::Prefixes { peer, vpn } => {
                 live::prefixes(&self.engine, &self.config, &self.routing.report, (peer.as_deref(), vpn.as_deref()))

@@ -91,11 +91,11 @@ impl DaemonNode {
         self.engine.set_relaying(config.node.relay);
         flows::set(&mut self.engine, self.clock.now(), config, loaded.certificate.as_ref())?;
         allow::set(&mut self.engine, config, loaded.certificate.as_ref())?;
-        trust::set(&mut self.engine, self.clock, config, loaded.certificate, Vec::new());
+        trust::set(&mut self.engine, self.clock, config, loaded.certificate.clone(), Vec::new());
         self.engine.set_overlay(self.clock.now(), config.engine_overlay());
         self.devices.change(&loaded.config, opened);
         self.links.add_own(self.devices.indices());
-        self.config = loaded.config;
+        (self.config, self.certificate) = (loaded.config, loaded.certificate);
         self.load_tcp_er();
         self.set_proxy();
         self.set_export();

@@ -3,9 +3,10 @@
 use crate::config::{self, Config, proxy_prefix};
 use crate::daemon::services::routing::RoutingReport;
 use crate::daemon::services::signalling;
+use crate::daemon::shown::access::Judge;
 use crate::daemon::shown::{refusal, view};
 use crate::status::{
-    self, Drill, DrillPath, DrillPeer, Explanation, FlowQuestion, Granted, PathReason, PrefixMatch, SeenFlow,
+    self, Drill, DrillPath, DrillPeer, Explanation, FlowQuestion, FlowWay, Granted, PathReason, PrefixMatch, SeenFlow,
 };
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -24,11 +25,17 @@ const TCP: u8 = 6;
 const DEFAULT_VPN: &str = "default";
 
 /// Explains how the node forwards a flow.
-pub fn explain(engine: &Engine, config: &Config, now: Instant, question: &FlowQuestion) -> Response {
-    let pattern = pattern(question);
-    match engine.explain(now, question.vpn.as_deref(), &pattern) {
-        Ok(found) => Response::Explanation(Box::new(explanation(engine, config, now, &pattern, &found))),
-        Err(why) => refusal::refused(why),
+pub fn explain(judge: Judge<'_>, now: Instant, question: &FlowQuestion) -> Response {
+    let Judge { engine, config, .. } = judge;
+    let (pattern, vpn) = (pattern(question), question.vpn.as_deref());
+    let access = judge.judge(now, vpn, &pattern);
+    match (engine.explain(now, vpn, &pattern), access) {
+        (_, Some(access)) if access.way == FlowWay::Entering => Response::Access(Box::new(access)),
+        (Ok(found), access) => {
+            let explanation = explanation(engine, config, now, &pattern, &found);
+            Response::Explanation(Box::new(Explanation { access, ..explanation }))
+        }
+        (Err(why), _) => refusal::refused(why),
     }
 }
 
@@ -81,6 +88,7 @@ fn explanation(
         }),
         mtu: found.inner_limit,
         mss: found.mss,
+        access: None,
     }
 }
 

@@ -1,5 +1,6 @@
 //! Data for people and other programs: status, rates, history, reasons.
 
+pub mod access;
 pub mod allowance;
 pub mod attendance;
 pub mod bounces;

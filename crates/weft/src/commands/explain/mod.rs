@@ -1,4 +1,6 @@
-//! `weft explain`: prints why a flow takes its route.
+//! `weft explain`: prints why a flow takes its route, and whether it may enter.
+
+mod access;
 
 use super::prefixes::address_behind;
 use crate::cli::ExplainArguments;
@@ -17,13 +19,25 @@ use weft_control::{Request, Response};
 pub fn explain(arguments: &ExplainArguments) -> Result<Outcome, Failure> {
     let words = with_addresses(arguments)?;
     let question = question(&words, arguments.vpn.clone())?;
-    let response = ask(&arguments.control.control, &Request::Explain { flow: question })?;
-    let Response::Explanation(found) = &response else {
-        return Err(Failure::new(format!("the node gave an unexpected answer: {response:?}")));
-    };
-    print!("{}", if arguments.json { json(found)? } else { Screen::get().fold(&text(found)) });
-    let takes = |path: &PathReason| path.takes_sparse || path.takes_bulk;
-    Ok(if found.session && found.paths.iter().any(takes) { Outcome::Well } else { Outcome::Degraded })
+    let response = ask(&arguments.control.control, &Request::Explain { flow: question.clone() })?;
+    match &response {
+        Response::Explanation(found) => {
+            print!("{}", if arguments.json { json(found)? } else { Screen::get().fold(&text(found, &question)) });
+            let takes = |path: &PathReason| path.takes_sparse || path.takes_bulk;
+            let is_carried = found.session && found.paths.iter().any(takes);
+            Ok(match &found.access {
+                Some(access) if access.is_dropped() => Outcome::Failed,
+                _ if is_carried => Outcome::Well,
+                _ => Outcome::Degraded,
+            })
+        }
+        Response::Access(access) => {
+            let text = access::text(access, &question);
+            print!("{}", if arguments.json { json(access)? } else { Screen::get().fold(&text) });
+            Ok(if access.is_dropped() { Outcome::Failed } else { Outcome::Well })
+        }
+        other => Err(Failure::new(format!("the node gave an unexpected answer: {other:?}"))),
+    }
 }
 
 /// Replaces the name of a node by an address behind it.
@@ -88,8 +102,9 @@ fn protocol(word: &str) -> Option<u8> {
     }
 }
 
-fn text(found: &Explanation) -> String {
+fn text(found: &Explanation, question: &FlowQuestion) -> String {
     let mut text = route(found);
+    text += &found.access.as_ref().map_or_else(String::new, |access| access::text(access, question));
     text += &match &found.flow {
         Some(flow) => format!(
             "flow    {}, {} in {} units, last {} ago, {} queued on paths\n",

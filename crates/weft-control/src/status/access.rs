@@ -1,0 +1,66 @@
+//! Decision of the rules of access about a flow.
+
+use serde::{Deserialize, Serialize};
+
+/// Decision of this node's rules of access about a flow.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct FlowAccess {
+    /// Version of the JSON format, [`SCHEMA`](super::SCHEMA).
+    pub schema: u32,
+    /// Way of the flow at this node: `leaving`, `entering` or `passing`.
+    pub way: FlowWay,
+    /// Name of the node behind which the source lies; absent: this node, or unknown.
+    pub from: Option<String>,
+    /// Name of the node behind which the destination lies; absent: this node.
+    pub to: Option<String>,
+    /// The decision.
+    pub decision: FlowDecision,
+    /// Name of the `[[allow]]` rule that lets the flow in; absent: none does.
+    pub rule: Option<String>,
+    /// Number of `[[allow]]` rules at this node.
+    pub rules: usize,
+    /// Packets of all flows that this node dropped because no rule allows them.
+    pub denied_packets: u64,
+    /// True if the last packet that this node dropped belongs to the flow.
+    pub denied_last: bool,
+}
+
+/// Way of a flow at a node.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum FlowWay {
+    /// It begins here and leaves for a peer. Rules at the receiving node decide.
+    Leaving,
+    /// It arrives from a peer, for hosts here.
+    Entering,
+    /// It arrives from a peer, for another peer.
+    Passing,
+}
+
+/// Decision of the rules of access about a flow.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum FlowDecision {
+    /// The node has no rules, so every flow may enter.
+    NoRules,
+    /// Flows that leave need no rule.
+    NotJudged,
+    /// A rule lets the flow in.
+    Allowed,
+    /// No rule lets the flow in.
+    Denied,
+    /// No peer has the source, so every packet of the flow is dropped.
+    UnknownSource,
+    /// The question lacks the source, the protocol or the port, on which the rules depend.
+    Incomplete,
+}
+
+impl FlowAccess {
+    /// True if this node drops the flow.
+    pub fn is_dropped(&self) -> bool {
+        matches!(self.decision, FlowDecision::Denied | FlowDecision::UnknownSource)
+    }
+}

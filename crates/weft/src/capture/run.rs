@@ -1,0 +1,335 @@
+//! The command: from its arguments to the summary.
+
+use super::output::{EndSignals, Output};
+use super::pcapng::PcapngWriter;
+use super::scope::{LinkScope, Owners};
+use super::summary::Summary;
+use super::taps::{Held, Layer, Taken, Tap, Wanted};
+use crate::cli::CaptureArguments;
+use crate::config;
+use crate::control::ask;
+use crate::escape;
+use crate::outcome::{Failure, Outcome, json};
+use crate::status::{SCHEMA, Sockets};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use std::io;
+use std::os::fd::AsFd as _;
+use std::path::Path;
+use std::rc::Rc;
+use std::time::{Duration, Instant, SystemTime};
+use weft_control::{Request, Response};
+
+/// Interval at which the node is asked for its sockets.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// Least time between two questions, also if packets with a new address arrive.
+const LEAST_INTERVAL: Duration = Duration::from_millis(200);
+/// Maximum number of packets of one interface that are read before the others.
+const PACKETS_PER_TURN: usize = 256;
+/// Maximum time for the packets that wait at the end.
+const LAST_WORK: Duration = Duration::from_secs(1);
+
+/// Captures until the user, the count or the time ends it.
+pub fn capture(arguments: &CaptureArguments) -> Result<Outcome, Failure> {
+    if arguments.link.is_some() && !layers(arguments).0 {
+        return Err(usage("--link selects datagrams on links: add --outer"));
+    }
+    if arguments.json && arguments.write == Path::new("-") {
+        return Err(usage("--json and -w - both need standard output: use -w FILE"));
+    }
+    let signals = EndSignals::listen().map_err(|why| Failure::new(format!("signals: {why}")))?;
+    let signals = Rc::new(signals);
+    let wanted = look(arguments)?;
+    let taps = wanted.into_iter().map(|wanted| Tap::open(wanted, arguments.snap)).collect::<Result<Vec<_>, _>>()?;
+    let output = Output::create(&arguments.write, &signals)?;
+    let is_live = output.is_live();
+    let failed = |why: io::Error| write_failed(&arguments.write, &why);
+    let application = concat!("weft ", env!("CARGO_PKG_VERSION"));
+    let writer = PcapngWriter::new(output, application).map_err(failed)?;
+    let now = Instant::now();
+    let mut capture = Capture {
+        arguments,
+        signals,
+        taps,
+        writer,
+        is_live,
+        began: now,
+        next_look: now + LOOK_INTERVAL,
+        last_look: now,
+        packets: 0,
+        is_node_silent: false,
+        scratch: Vec::new(),
+    };
+    capture.announce();
+    let ended_by = match capture.run() {
+        Ok(ended_by) => ended_by,
+        Err(why) if why.kind() == io::ErrorKind::BrokenPipe => "reader",
+        Err(why) => return Err(failed(why)),
+    };
+    let summary = capture.finish(ended_by).map_err(failed)?;
+    eprint!("{}", summary.text());
+    if arguments.json {
+        print!("{}", json(&summary)?);
+    }
+    Ok(Outcome::Well)
+}
+
+/// Returns whether datagrams on links and packets on devices are wanted.
+fn layers(arguments: &CaptureArguments) -> (bool, bool) {
+    (arguments.outer || !arguments.inner, arguments.inner)
+}
+
+fn usage(why: &str) -> Failure {
+    Failure::with(Outcome::Usage, why)
+}
+
+fn write_failed(file: &Path, why: &io::Error) -> Failure {
+    let advice = match why.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ": free some space, or limit with --snap",
+        _ => "",
+    };
+    Failure::new(format!("{}: {why}{advice}", file.display()))
+}
+
+/// Asks the node, and returns the interfaces that the arguments select.
+fn look(arguments: &CaptureArguments) -> Result<Vec<Wanted>, Failure> {
+    let socket = &arguments.control.control;
+    let request = Request::Sockets { peer: arguments.peer.clone() };
+    let sockets = match ask(socket, &request)? {
+        Response::Sockets(sockets) => *sockets,
+        other => return Err(Failure::new(format!("the node gave an unexpected answer: {other:?}"))),
+    };
+    let (outer, inner) = layers(arguments);
+    let mut wanted = if outer { links(arguments, &sockets)? } else { Vec::new() };
+    if inner {
+        wanted.extend(devices(arguments, &sockets)?);
+    }
+    Ok(wanted)
+}
+
+fn links(arguments: &CaptureArguments, sockets: &Sockets) -> Result<Vec<Wanted>, Failure> {
+    let selected = arguments.link.as_deref();
+    let names = || sockets.links.iter().map(|link| link.name.as_str());
+    if let Some(name) = selected.filter(|selected| !names().any(|name| name == *selected)) {
+        return Err(unknown("link in use", name, &names().collect::<Vec<_>>()));
+    }
+    let links = sockets.links.iter().filter(|link| selected.is_none_or(|selected| link.name == selected));
+    let wanted = links.map(|link| {
+        let tcp = (sockets.tcp_port, sockets.tcp_mark);
+        let layer = Layer::Outer(LinkScope::new(link.clone(), tcp, sockets.remotes.clone()));
+        Wanted { name: link.name.clone(), index: link.index, layer }
+    });
+    Ok(wanted.collect())
+}
+
+fn devices(arguments: &CaptureArguments, sockets: &Sockets) -> Result<Vec<Wanted>, Failure> {
+    let selected = arguments.vpn.as_deref();
+    let names = || sockets.devices.iter().map(|device| device.vpn.as_str());
+    if let Some(name) = selected.filter(|selected| !names().any(|name| name == *selected)) {
+        return Err(unknown("VPN", name, &names().collect::<Vec<_>>()));
+    }
+    let prefixes = match &arguments.peer {
+        None => None,
+        Some(_) => match ask(&arguments.control.control, &Request::Prefixes { peer: None, vpn: None })? {
+            Response::Prefixes(prefixes) => Some(prefixes),
+            other => return Err(Failure::new(format!("the node gave an unexpected answer: {other:?}"))),
+        },
+    };
+    if prefixes.as_ref().is_some_and(|prefixes| prefixes.left_out > 0) {
+        let why = "the node has too many prefixes to tell one peer's inner packets from another's: omit --peer";
+        return Err(Failure::new(why));
+    }
+    let devices = sockets.devices.iter().filter(|device| selected.is_none_or(|selected| device.vpn == selected));
+    let wanted = devices.map(|device| {
+        let owners = prefixes.as_ref().map(|prefixes| {
+            let of_vpn = prefixes.prefixes.iter().filter(|prefix| prefix.vpn == device.vpn);
+            Owners::new(of_vpn.map(|prefix| (prefix.prefix.as_str(), prefix.peer == arguments.peer)))
+        });
+        let layer = Layer::Inner { vpn: device.vpn.clone(), owners, has_payload: arguments.payload };
+        Wanted { name: device.name.clone(), index: device.index, layer }
+    });
+    Ok(wanted.collect())
+}
+
+fn unknown(kind: &str, name: &str, known: &[&str]) -> Failure {
+    let help = config::did_you_mean(name, known.iter().copied());
+    let list = || if known.is_empty() { "there is none".to_owned() } else { format!("known: {}", known.join(", ")) };
+    Failure::new(format!("no {kind} `{name}`; {}", help.unwrap_or_else(list)))
+}
+
+/// A running capture.
+struct Capture<'a> {
+    arguments: &'a CaptureArguments,
+    signals: Rc<EndSignals>,
+    taps: Vec<Tap>,
+    writer: PcapngWriter<Output>,
+    is_live: bool,
+    began: Instant,
+    next_look: Instant,
+    last_look: Instant,
+    packets: u64,
+    /// True while the node does not answer, as the user knows.
+    is_node_silent: bool,
+    scratch: Vec<u8>,
+}
+
+impl Capture<'_> {
+    /// Tells the user what is captured.
+    fn announce(&self) {
+        let names: Vec<&str> = self.taps.iter().map(Tap::name).collect();
+        let names = if names.is_empty() { "no interface yet".to_owned() } else { names.join(", ") };
+        eprintln!("capturing {names}; Ctrl-C ends it");
+        if self.taps.iter().filter_map(Tap::socket).any(|socket| !socket.describes_batches()) {
+            eprintln!("this kernel is older than 6.2, so datagrams that it sends in a batch are stored as one packet");
+        }
+    }
+
+    /// Stores packets until the end, and returns its reason.
+    fn run(&mut self) -> io::Result<&'static str> {
+        let ended_by = self.run_until_end()?;
+        // Packets that came before the end may still wait.
+        let last = Instant::now() + LAST_WORK;
+        for at in 0..self.taps.len() {
+            while self.drain(at)? == PACKETS_PER_TURN && Instant::now() < last {}
+        }
+        Ok(ended_by)
+    }
+
+    fn run_until_end(&mut self) -> io::Result<&'static str> {
+        for tap in &mut self.taps {
+            tap.register(&mut self.writer)?;
+        }
+        self.writer.flush()?;
+        let ends = self.arguments.time.and_then(|time| self.began.checked_add(time));
+        loop {
+            let now = Instant::now();
+            if ends.is_some_and(|ends| now >= ends) {
+                return Ok("time");
+            }
+            if now >= self.next_look {
+                self.look_again(now)?;
+            }
+            let until = ends.map_or(self.next_look, |ends| ends.min(self.next_look));
+            if self.wait(until.saturating_duration_since(now))? {
+                return Ok("signal");
+            }
+            for at in 0..self.taps.len() {
+                self.drain(at)?;
+                if self.is_full() {
+                    return Ok("count");
+                }
+            }
+            if self.is_live {
+                self.writer.flush()?;
+            }
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.left() == 0
+    }
+
+    /// Returns the number of packets that may still be stored.
+    fn left(&self) -> u64 {
+        self.arguments.count.map_or(u64::MAX, |count| count.saturating_sub(self.packets))
+    }
+
+    /// Waits for packets. Returns true if a signal ends the capture.
+    fn wait(&self, most: Duration) -> io::Result<bool> {
+        let sockets = self.taps.iter().filter_map(Tap::socket).map(|socket| socket.as_fd());
+        let all = std::iter::once(self.signals.as_fd()).chain(sockets);
+        let mut fds: Vec<PollFd<'_>> = all.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
+        // Rounded up: a wait of zero would spin until the time is over.
+        let timeout = PollTimeout::try_from(most + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX);
+        match poll(&mut fds, timeout) {
+            Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(fds.first().is_some_and(|fd| fd.any().unwrap_or(false))),
+            Err(why) => Err(why.into()),
+        }
+    }
+
+    /// Reads the packets that wait at an interface, some at a time. Returns the number of packets read.
+    fn drain(&mut self, at: usize) -> io::Result<usize> {
+        for read in 0..PACKETS_PER_TURN {
+            let left = self.left();
+            let Some(tap) = self.taps.get_mut(at).filter(|_| left > 0) else { return Ok(read) };
+            match tap.take(left, &mut self.writer, &mut self.scratch)? {
+                Taken::Nothing => return Ok(read),
+                Taken::Done(stored) => self.packets += stored,
+                Taken::NewAddress(held) => self.on_new_address(at, &held)?,
+            }
+        }
+        Ok(PACKETS_PER_TURN)
+    }
+
+    fn on_new_address(&mut self, at: usize, held: &Held) -> io::Result<()> {
+        let now = Instant::now();
+        if now.saturating_duration_since(self.last_look) < LEAST_INTERVAL {
+            return Ok(());
+        }
+        self.look_again(now)?;
+        let left = self.left();
+        if let Some(tap) = self.taps.get_mut(at) {
+            self.packets += tap.take_held(held, left, &mut self.writer, &mut self.scratch)?;
+        }
+        Ok(())
+    }
+
+    /// Follows the node's links, ports and addresses. While the node does not answer, the last ones count.
+    fn look_again(&mut self, now: Instant) -> io::Result<()> {
+        (self.last_look, self.next_look) = (now, now + LOOK_INTERVAL);
+        let wanted = match look(self.arguments) {
+            Ok(wanted) => wanted,
+            Err(why) => {
+                if !std::mem::replace(&mut self.is_node_silent, true) {
+                    eprintln!("{}: the capture goes on with the last known addresses", escape::line(why.text()));
+                }
+                return Ok(());
+            }
+        };
+        if std::mem::take(&mut self.is_node_silent) {
+            eprintln!("the node answers again");
+        }
+        for tap in self.taps.iter_mut().filter(|tap| !wanted.iter().any(|wanted| tap.is(wanted))) {
+            tap.close();
+        }
+        for wanted in wanted {
+            let name = wanted.name.clone();
+            let result = match self.taps.iter_mut().find(|tap| tap.is(&wanted)) {
+                Some(tap) => tap.update(wanted),
+                None => Tap::open(wanted, self.arguments.snap).map(|tap| self.taps.push(tap)),
+            };
+            if let Err(why) = result {
+                eprintln!("{} is not captured now: {}", escape::line(&name), escape::line(why.text()));
+            }
+        }
+        for tap in &mut self.taps {
+            tap.register(&mut self.writer)?;
+            tap.count_drops();
+        }
+        self.writer.flush()
+    }
+
+    /// Ends the capture with the counters of its interfaces.
+    fn finish(mut self, ended_by: &'static str) -> io::Result<Summary> {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let unix_ns = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
+        let time = self.began.elapsed();
+        let mut written = Ok(());
+        for tap in &mut self.taps {
+            written = written.and_then(|()| tap.finish(&mut self.writer, unix_ns));
+        }
+        match written.and_then(|()| self.writer.flush()) {
+            Err(why) if why.kind() != io::ErrorKind::BrokenPipe => return Err(why),
+            _ => {}
+        }
+        let interfaces: Vec<_> = self.taps.iter().map(Tap::summary).collect();
+        Ok(Summary {
+            schema: SCHEMA,
+            file: escape::line(&self.arguments.write.display().to_string()).into_owned(),
+            time_ms: u64::try_from(time.as_millis()).unwrap_or(u64::MAX),
+            ended_by,
+            packets: self.packets,
+            dropped: interfaces.iter().map(|of| of.dropped).sum(),
+            interfaces,
+        })
+    }
+}

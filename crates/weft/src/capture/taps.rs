@@ -1,0 +1,336 @@
+//! The interfaces of a capture: links and tunnel devices, each with its packet socket.
+
+use super::headers::headers_len;
+use super::pcapng::{Counters, Interface, PcapngWriter, Record};
+use super::scope::{LinkScope, Owners, Verdict};
+use super::summary::InterfaceSummary;
+use super::wire::each_on_wire;
+use crate::outcome::Failure;
+use nix::net::if_::if_nametoindex;
+use std::io::{self, Write};
+use weft_io::packet::{Captured, PacketFilter, PacketSocket};
+
+/// Bytes of an inner packet that the kernel copies if headers alone are wanted: more than any usual headers have.
+const HEADERS_BYTES: u32 = 512;
+/// Bytes that the kernel copies beyond those that are stored: a link-layer header.
+const LINK_HEADER_BYTES: u32 = 64;
+
+/// Layer of an interface, and its choice of packets.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Layer {
+    /// A link, with the node's datagrams.
+    Outer(LinkScope),
+    /// A tunnel's device, with the packets in it.
+    Inner {
+        /// Name of the VPN.
+        vpn: String,
+        /// Prefixes of the only peer of interest; `None`: all peers are.
+        owners: Option<Owners>,
+        /// True if payload is stored, too.
+        has_payload: bool,
+    },
+}
+
+impl Layer {
+    fn name(&self) -> &'static str {
+        match self {
+            Layer::Outer(_) => "outer",
+            Layer::Inner { .. } => "inner",
+        }
+    }
+
+    fn description(&self) -> String {
+        match self {
+            Layer::Outer(_) => "weft link".to_owned(),
+            Layer::Inner { vpn, .. } => format!("weft tunnel, VPN {vpn}"),
+        }
+    }
+
+    fn filter(&self, snap: Option<u32>) -> PacketFilter {
+        match self {
+            Layer::Outer(scope) => PacketFilter::Rules(scope.rules()),
+            Layer::Inner { has_payload: false, .. } => PacketFilter::First { bytes: HEADERS_BYTES },
+            Layer::Inner { .. } => {
+                PacketFilter::First { bytes: snap.map_or(u32::MAX, |snap| snap.saturating_add(LINK_HEADER_BYTES)) }
+            }
+        }
+    }
+
+    /// Returns the number of bytes that are stored of each packet at most, 0 for all.
+    fn limit(&self, snap: Option<u32>) -> u32 {
+        match self {
+            Layer::Inner { has_payload: false, .. } => snap.map_or(HEADERS_BYTES, |snap| snap.min(HEADERS_BYTES)),
+            _ => snap.unwrap_or(0),
+        }
+    }
+
+    fn judge(&mut self, captured: &Captured<'_>) -> Verdict {
+        let is_own = match self {
+            Layer::Outer(scope) => return scope.judge(captured.is_outgoing, captured.packet),
+            Layer::Inner { owners, .. } => owners.as_ref().is_none_or(|owners| owners.has_end_of(captured.packet)),
+        };
+        if is_own { Verdict::Own } else { Verdict::Foreign }
+    }
+
+    /// Returns the bytes of a packet that are stored.
+    fn stored<'a>(&self, packet: &'a [u8], snap: Option<u32>) -> &'a [u8] {
+        let len = match self {
+            Layer::Inner { has_payload: false, .. } => headers_len(packet),
+            _ => packet.len(),
+        };
+        packet.get(..len.min(snap.map_or(usize::MAX, |snap| snap as usize))).unwrap_or(packet)
+    }
+
+    /// True if both are the same kind of layer.
+    fn is_like(&self, other: &Layer) -> bool {
+        self.name() == other.name()
+    }
+}
+
+/// An interface that is to be captured.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Wanted {
+    /// Name of the interface.
+    pub name: String,
+    /// Index of the interface.
+    pub index: u32,
+    /// Layer of the interface.
+    pub layer: Layer,
+}
+
+/// An interface of the capture.
+pub struct Tap {
+    name: String,
+    index: u32,
+    layer: Layer,
+    /// Bytes that are stored of each packet at most.
+    snap: Option<u32>,
+    /// The socket; `None` while the node does not use the interface.
+    socket: Option<PacketSocket>,
+    interface: Option<Interface>,
+    counters: Counters,
+    bytes: u64,
+}
+
+/// A packet that waits until the node's addresses are known again.
+pub struct Held {
+    packet: Vec<u8>,
+    len: usize,
+    link_len: usize,
+    unix_ns: u64,
+    is_outgoing: bool,
+    segmentation: Option<[u8; 10]>,
+}
+
+impl Held {
+    fn of(captured: &Captured<'_>) -> Held {
+        let Captured { packet, len, link_len, unix_ns, is_outgoing, segmentation } = *captured;
+        Held { packet: packet.to_vec(), len, link_len, unix_ns, is_outgoing, segmentation: segmentation.copied() }
+    }
+
+    fn captured(&self) -> Captured<'_> {
+        let Held { packet, len, link_len, unix_ns, is_outgoing, segmentation } = self;
+        let (len, link_len, unix_ns, is_outgoing) = (*len, *link_len, *unix_ns, *is_outgoing);
+        Captured { packet, len, link_len, unix_ns, is_outgoing, segmentation: segmentation.as_ref() }
+    }
+}
+
+/// Result of reading one packet of an interface.
+pub enum Taken {
+    /// No packet waits.
+    Nothing,
+    /// A packet was stored, as this number of packets of the wire, or it was none of the node's.
+    Done(u64),
+    /// The packet may belong to an address of the node that is not known yet.
+    NewAddress(Held),
+}
+
+impl Tap {
+    /// Opens the socket of an interface.
+    ///
+    /// # Errors
+    /// Fails without the privilege, or if the interface is not in this network namespace.
+    pub fn open(wanted: Wanted, snap: Option<u32>) -> Result<Tap, Failure> {
+        let Wanted { name, index, layer } = wanted;
+        let socket = open(&name, index, &layer.filter(snap))?;
+        let (interface, counters, bytes) = (None, Counters::default(), 0);
+        Ok(Tap { name, index, layer, snap, socket: Some(socket), interface, counters, bytes })
+    }
+
+    /// Adds the interface to the capture, if it is not there yet.
+    ///
+    /// # Errors
+    /// Fails if the capture cannot be written.
+    pub fn register(&mut self, writer: &mut PcapngWriter<impl Write>) -> io::Result<()> {
+        if self.interface.is_none() {
+            let (description, limit) = (self.layer.description(), self.layer.limit(self.snap));
+            self.interface = Some(writer.add_interface(&self.name, &description, limit)?);
+        }
+        Ok(())
+    }
+
+    /// True if this interface is the wanted one.
+    pub fn is(&self, wanted: &Wanted) -> bool {
+        (self.index, &self.name) == (wanted.index, &wanted.name) && self.layer.is_like(&wanted.layer)
+    }
+
+    /// Takes over newer sockets and addresses of the node. Opens the socket again if it was closed.
+    ///
+    /// # Errors
+    /// Returns an error if the kernel refuses the socket or its filter.
+    pub fn update(&mut self, wanted: Wanted) -> Result<(), Failure> {
+        let has_changed = match (&mut self.layer, wanted.layer) {
+            (Layer::Outer(scope), Layer::Outer(newer)) => scope.update(newer),
+            (layer, newer) => {
+                *layer = newer;
+                false
+            }
+        };
+        let filter = self.layer.filter(self.snap);
+        match &self.socket {
+            Some(socket) if has_changed => {
+                socket.set_filter(&filter).map_err(|why| Failure::new(format!("{}: filter: {why}", self.name)))
+            }
+            Some(_) => Ok(()),
+            None => {
+                self.socket = Some(open(&self.name, self.index, &filter)?);
+                Ok(())
+            }
+        }
+    }
+
+    /// Closes the socket: the node does not use the interface any more.
+    pub fn close(&mut self) {
+        self.count_drops();
+        self.socket = None;
+    }
+
+    /// Returns the open socket.
+    pub fn socket(&self) -> Option<&PacketSocket> {
+        self.socket.as_ref()
+    }
+
+    /// Name of the interface.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Reads the next packet, and stores at most `most` packets of the wire if it belongs to the node.
+    ///
+    /// # Errors
+    /// Fails if the capture cannot be written.
+    pub fn take(
+        &mut self,
+        most: u64,
+        writer: &mut PcapngWriter<impl Write>,
+        scratch: &mut Vec<u8>,
+    ) -> io::Result<Taken> {
+        let Tap { layer, snap, socket, interface, counters, bytes, .. } = self;
+        // A socket that fails has no packets. The next look at the node opens it again or closes it.
+        let Some(captured) = socket.as_mut().and_then(|socket| socket.receive().ok().flatten()) else {
+            return Ok(Taken::Nothing);
+        };
+        match layer.judge(&captured) {
+            Verdict::Foreign => Ok(Taken::Done(0)),
+            Verdict::NewAddress => Ok(Taken::NewAddress(Held::of(&captured))),
+            Verdict::Own => {
+                let Some(interface) = *interface else { return Ok(Taken::Done(0)) };
+                let (to, count) = ((writer, interface), (counters, bytes));
+                store((layer, *snap), &captured, most, to, count, scratch).map(Taken::Done)
+            }
+        }
+    }
+
+    /// Judges a packet again, and stores it if its address is known now. Returns the number of stored packets.
+    ///
+    /// # Errors
+    /// Fails if the capture cannot be written.
+    pub fn take_held(
+        &mut self,
+        held: &Held,
+        most: u64,
+        writer: &mut PcapngWriter<impl Write>,
+        scratch: &mut Vec<u8>,
+    ) -> io::Result<u64> {
+        let captured = held.captured();
+        let Tap { layer, snap, interface: Some(interface), counters, bytes, .. } = self else { return Ok(0) };
+        match layer.judge(&captured) {
+            Verdict::Own => {
+                let (to, count) = ((writer, *interface), (counters, bytes));
+                store((layer, *snap), &captured, most, to, count, scratch)
+            }
+            Verdict::Foreign | Verdict::NewAddress => Ok(0),
+        }
+    }
+
+    /// Adds the packets that the kernel dropped to the counters.
+    pub fn count_drops(&mut self) {
+        let dropped = self.socket.as_ref().and_then(|socket| socket.take_drops().ok());
+        self.counters.dropped += u64::from(dropped.unwrap_or(0));
+    }
+
+    /// Writes the counters of the interface.
+    ///
+    /// # Errors
+    /// Fails if the capture cannot be written.
+    pub fn finish(&mut self, writer: &mut PcapngWriter<impl Write>, unix_ns: u64) -> io::Result<()> {
+        self.count_drops();
+        self.interface.map_or(Ok(()), |interface| writer.counters(interface, unix_ns, self.counters))
+    }
+
+    /// Returns the counters for the summary.
+    pub fn summary(&self) -> InterfaceSummary {
+        InterfaceSummary {
+            name: self.name.clone(),
+            layer: self.layer.name(),
+            packets: self.counters.packets,
+            bytes: self.bytes,
+            dropped: self.counters.dropped,
+        }
+    }
+}
+
+fn store<W: Write>(
+    (layer, snap): (&Layer, Option<u32>),
+    captured: &Captured<'_>,
+    most: u64,
+    (writer, interface): (&mut PcapngWriter<W>, Interface),
+    (counters, bytes): (&mut Counters, &mut u64),
+    scratch: &mut Vec<u8>,
+) -> io::Result<u64> {
+    let (before, whole) = (counters.packets, captured.len == captured.packet.len());
+    let mut write = |packet: &[u8]| -> io::Result<()> {
+        if counters.packets - before >= most {
+            return Ok(());
+        }
+        let len = if whole { packet.len() } else { captured.len };
+        let stored = layer.stored(packet, snap);
+        let record = Record { unix_ns: captured.unix_ns, is_outgoing: captured.is_outgoing, stored, len };
+        writer.packet(interface, &record)?;
+        counters.packets += 1;
+        *bytes += len as u64;
+        Ok(())
+    };
+    match layer {
+        Layer::Outer(_) => each_on_wire(captured, scratch, write)?,
+        Layer::Inner { .. } => write(captured.packet)?,
+    }
+    Ok(counters.packets - before)
+}
+
+fn open(name: &str, index: u32, filter: &PacketFilter) -> Result<PacketSocket, Failure> {
+    let is_here = if_nametoindex(name).is_ok_and(|found| found == index);
+    if !is_here {
+        return Err(Failure::new(format!(
+            "{name} is not in this network namespace: run this where the node runs, for example with: nsenter -t PID -n"
+        )));
+    }
+    PacketSocket::open(index, filter).map_err(|why| {
+        Failure::new(match why.kind() {
+            io::ErrorKind::PermissionDenied => {
+                format!("{name}: permission denied: run this as root, or with CAP_NET_RAW: sudo weft capture …")
+            }
+            _ => format!("{name}: packet socket: {why}"),
+        })
+    })
+}

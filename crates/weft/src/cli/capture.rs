@@ -1,0 +1,47 @@
+//! Arguments of `weft capture`.
+
+use super::Control;
+use clap::Args;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Arguments of `weft capture`.
+#[derive(Args)]
+pub struct CaptureArguments {
+    /// New file for the capture, or - for standard output
+    #[arg(short = 'w', long = "write", value_name = "FILE", required = true)]
+    pub write: PathBuf,
+    /// Capture the datagrams on the links; the default without --inner
+    #[arg(long)]
+    pub outer: bool,
+    /// Capture the packets on the tunnel's devices; only their headers, without --payload
+    #[arg(long)]
+    pub inner: bool,
+    /// Only this link
+    #[arg(long, value_name = "NAME")]
+    pub link: Option<String>,
+    /// Only traffic of this peer
+    #[arg(long, value_name = "NAME")]
+    pub peer: Option<String>,
+    /// Only this VPN; `default` is the default VPN
+    #[arg(long, value_name = "NAME", requires = "inner")]
+    pub vpn: Option<String>,
+    /// End after this number of packets
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
+    /// End after this time: 10s, 5m
+    #[arg(long = "for", value_name = "TIME", value_parser = weft_config::argument::duration)]
+    pub time: Option<Duration>,
+    /// Store at most this number of bytes of each packet
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..))]
+    pub snap: Option<u32>,
+    /// Store the payload of packets on the tunnel's devices, too
+    #[arg(long, requires = "inner")]
+    pub payload: bool,
+    /// Print the summary as one JSON object on standard output
+    #[arg(long)]
+    pub json: bool,
+    /// Control socket of the node.
+    #[command(flatten)]
+    pub control: Control,
+}
