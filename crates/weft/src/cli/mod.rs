@@ -381,7 +381,7 @@ Examples:
   weft explain 10.9.0.2                              the path of a packet to this address
   weft explain hub                                   the same, for a node's name
   weft explain 10.9.0.1:40000 10.9.0.2:80 tcp --json | jq '.paths[] | {link, takes_sparse, why}'
-  weft explain laptop 10.9.0.1:22 tcp                whether a flow of that node may enter here, and by which rule
+  weft explain hub 10.9.0.1:22 tcp                   whether a flow of that node may enter here, and by which rule
 
 Exit status 3 if no path would carry it, 1 if the rules of access here drop it.")]
     Explain(ExplainArguments),

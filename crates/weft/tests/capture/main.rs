@@ -136,7 +136,8 @@ fn a_capture_follows_a_new_address_and_goes_on_while_the_node_restarts() {
     let traffic = r#"
         traffic() {
             ip -n home addr del 192.0.2.17/28 dev link1; ip -n home addr add 192.0.2.20/28 dev link1
-            pings; pings
+            # A path that carries no data is probed once a second.
+            for _ in $(seq 6); do pings; done
             kill $home; wait $home; sleep 2; up home; settled; pings
             for _ in $(seq 50); do grep -q 'answers again' moved.err && break; sleep 0.1; done
             pings

@@ -38,11 +38,15 @@ impl Example {
         let is_own = words.first() == Some(&"weft") && words.get(1).is_some_and(|verb| *verb != "=");
         // A rule may be called `web` too.
         let is_page = words.get(1) == Some(&"web");
-        is_own && !is_page && !words.iter().any(|word| ELSEWHERE.contains(word))
+        let has_window = words.contains(&"wireshark");
+        is_own && !is_page && !has_window && !words.iter().any(|word| ELSEWHERE.contains(word))
     }
 
+    /// True if the example runs until it is stopped.
     fn watches(&self) -> bool {
-        self.words().contains(&"--watch")
+        let words = self.words();
+        let has_end = words.contains(&"--for") || words.contains(&"--count");
+        words.contains(&"--watch") || words.get(1) == Some(&"capture") && !has_end
     }
 
     /// Returns the time limit of the example, in seconds.
@@ -55,9 +59,10 @@ impl Example {
     /// It removes files of earlier examples, which a reader of this example would not have.
     pub fn before(&self) -> String {
         let words = self.words();
-        let written = words.iter().skip_while(|word| **word != "--out").nth(1).copied().unwrap_or("nothing");
+        let written =
+            words.iter().skip_while(|word| !["--out", "-w"].contains(word)).nth(1).copied().unwrap_or("nothing");
         match words.get(1..3) {
-            Some(["keygen" | "genpsk", ..]) => format!("rm -f {written}"),
+            Some(["keygen" | "genpsk" | "capture", ..]) => format!("rm -f {written}"),
             Some(["ca", "init"]) => "rm -rf weft-ca".to_owned(),
             Some(["ca", "sign"]) => "rm -rf weft-ca home.cert; weft ca init --out weft-ca >/dev/null 2>&1".to_owned(),
             _ if self.changes() => self.before_change(),
@@ -105,7 +110,7 @@ impl Example {
 
     /// Returns true if an example may end with this status.
     ///
-    /// `--watch` runs until it is stopped. Some examples rightly end with 1: `doctor` has remarks, a certificate is of
+    /// `--watch` and a capture run until they are stopped. Some examples rightly end with 1: `doctor` has remarks, a certificate is of
     /// another root, the node takes no part in an overlay, or no other path leads to the node that is drilled.
     /// `weft qos` and `weft top` alone need a terminal.
     pub fn may_end_with(&self, status: &str) -> bool {
