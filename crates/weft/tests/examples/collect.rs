@@ -42,11 +42,10 @@ impl Example {
         is_own && !is_page && !has_window && !words.iter().any(|word| ELSEWHERE.contains(word))
     }
 
-    /// True if the example runs until it is stopped.
+    /// True if the example runs until it is stopped, or for longer than a test should.
     fn watches(&self) -> bool {
         let words = self.words();
-        let has_end = words.contains(&"--for") || words.contains(&"--count");
-        words.contains(&"--watch") || words.get(1) == Some(&"capture") && !has_end
+        words.contains(&"--watch") || words.get(1) == Some(&"capture")
     }
 
     /// Returns the time limit of the example, in seconds.
