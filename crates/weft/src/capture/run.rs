@@ -5,6 +5,7 @@ use super::pcapng::PcapngWriter;
 use super::scope::{LinkScope, Owners};
 use super::summary::Summary;
 use super::taps::{Held, Layer, Taken, Tap, Wanted};
+use super::wire::Scratch;
 use crate::cli::CaptureArguments;
 use crate::config;
 use crate::control::ask;
@@ -57,7 +58,7 @@ pub fn capture(arguments: &CaptureArguments) -> Result<Outcome, Failure> {
         last_look: now,
         packets: 0,
         is_node_silent: false,
-        scratch: Vec::new(),
+        scratch: Scratch::default(),
     };
     capture.announce();
     let ended_by = match capture.run() {
@@ -169,7 +170,7 @@ struct Capture<'a> {
     packets: u64,
     /// True while the node does not answer, as the user knows.
     is_node_silent: bool,
-    scratch: Vec<u8>,
+    scratch: Scratch,
 }
 
 impl Capture<'_> {

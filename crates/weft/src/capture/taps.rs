@@ -4,7 +4,7 @@ use super::headers::headers_len;
 use super::pcapng::{Counters, Interface, PcapngWriter, Record};
 use super::scope::{LinkScope, Owners, Verdict};
 use super::summary::InterfaceSummary;
-use super::wire::each_on_wire;
+use super::wire::{Scratch, each_on_wire};
 use crate::outcome::Failure;
 use nix::net::if_::if_nametoindex;
 use std::io::{self, Write};
@@ -102,11 +102,16 @@ pub struct Wanted {
 pub struct Tap {
     name: String,
     index: u32,
+    /// The socket; `None` while the node does not use the interface.
+    socket: Option<PacketSocket>,
+    sink: Sink,
+}
+
+/// The choice of an interface's packets, and the part of the capture that they go to.
+struct Sink {
     layer: Layer,
     /// Bytes that are stored of each packet at most.
     snap: Option<u32>,
-    /// The socket; `None` while the node does not use the interface.
-    socket: Option<PacketSocket>,
     interface: Option<Interface>,
     counters: Counters,
     bytes: u64,
@@ -153,8 +158,8 @@ impl Tap {
     pub fn open(wanted: Wanted, snap: Option<u32>) -> Result<Tap, Failure> {
         let Wanted { name, index, layer } = wanted;
         let socket = open(&name, index, &layer.filter(snap))?;
-        let (interface, counters, bytes) = (None, Counters::default(), 0);
-        Ok(Tap { name, index, layer, snap, socket: Some(socket), interface, counters, bytes })
+        let sink = Sink { layer, snap, interface: None, counters: Counters::default(), bytes: 0 };
+        Ok(Tap { name, index, socket: Some(socket), sink })
     }
 
     /// Adds the interface to the capture, if it is not there yet.
@@ -162,16 +167,16 @@ impl Tap {
     /// # Errors
     /// Fails if the capture cannot be written.
     pub fn register(&mut self, writer: &mut PcapngWriter<impl Write>) -> io::Result<()> {
-        if self.interface.is_none() {
-            let (description, limit) = (self.layer.description(), self.layer.limit(self.snap));
-            self.interface = Some(writer.add_interface(&self.name, &description, limit)?);
+        let Sink { layer, snap, interface, .. } = &mut self.sink;
+        if interface.is_none() {
+            *interface = Some(writer.add_interface(&self.name, &layer.description(), layer.limit(*snap))?);
         }
         Ok(())
     }
 
     /// True if this interface is the wanted one.
     pub fn is(&self, wanted: &Wanted) -> bool {
-        (self.index, &self.name) == (wanted.index, &wanted.name) && self.layer.is_like(&wanted.layer)
+        (self.index, &self.name) == (wanted.index, &wanted.name) && self.sink.layer.is_like(&wanted.layer)
     }
 
     /// Takes over newer sockets and addresses of the node. Opens the socket again if it was closed.
@@ -179,14 +184,14 @@ impl Tap {
     /// # Errors
     /// Returns an error if the kernel refuses the socket or its filter.
     pub fn update(&mut self, wanted: Wanted) -> Result<(), Failure> {
-        let has_changed = match (&mut self.layer, wanted.layer) {
+        let has_changed = match (&mut self.sink.layer, wanted.layer) {
             (Layer::Outer(scope), Layer::Outer(newer)) => scope.update(newer),
             (layer, newer) => {
                 *layer = newer;
                 false
             }
         };
-        let filter = self.layer.filter(self.snap);
+        let filter = self.sink.layer.filter(self.sink.snap);
         match &self.socket {
             Some(socket) if has_changed => {
                 socket.set_filter(&filter).map_err(|why| Failure::new(format!("{}: filter: {why}", self.name)))
@@ -223,21 +228,12 @@ impl Tap {
         &mut self,
         most: u64,
         writer: &mut PcapngWriter<impl Write>,
-        scratch: &mut Vec<u8>,
+        scratch: &mut Scratch,
     ) -> io::Result<Taken> {
-        let Tap { layer, snap, socket, interface, counters, bytes, .. } = self;
         // A socket that fails has no packets. The next look at the node opens it again or closes it.
-        let Some(captured) = socket.as_mut().and_then(|socket| socket.receive().ok().flatten()) else {
-            return Ok(Taken::Nothing);
-        };
-        match layer.judge(&captured) {
-            Verdict::Foreign => Ok(Taken::Done(0)),
-            Verdict::NewAddress => Ok(Taken::NewAddress(Held::of(&captured))),
-            Verdict::Own => {
-                let Some(interface) = *interface else { return Ok(Taken::Done(0)) };
-                let (to, count) = ((writer, interface), (counters, bytes));
-                store((layer, *snap), &captured, most, to, count, scratch).map(Taken::Done)
-            }
+        match self.socket.as_mut().and_then(|socket| socket.receive().ok().flatten()) {
+            Some(captured) => self.sink.take(&captured, most, writer, scratch),
+            None => Ok(Taken::Nothing),
         }
     }
 
@@ -250,23 +246,18 @@ impl Tap {
         held: &Held,
         most: u64,
         writer: &mut PcapngWriter<impl Write>,
-        scratch: &mut Vec<u8>,
+        scratch: &mut Scratch,
     ) -> io::Result<u64> {
-        let captured = held.captured();
-        let Tap { layer, snap, interface: Some(interface), counters, bytes, .. } = self else { return Ok(0) };
-        match layer.judge(&captured) {
-            Verdict::Own => {
-                let (to, count) = ((writer, *interface), (counters, bytes));
-                store((layer, *snap), &captured, most, to, count, scratch)
-            }
-            Verdict::Foreign | Verdict::NewAddress => Ok(0),
+        match self.sink.take(&held.captured(), most, writer, scratch)? {
+            Taken::Done(stored) => Ok(stored),
+            Taken::Nothing | Taken::NewAddress(_) => Ok(0),
         }
     }
 
     /// Adds the packets that the kernel dropped to the counters.
     pub fn count_drops(&mut self) {
         let dropped = self.socket.as_ref().and_then(|socket| socket.take_drops().ok());
-        self.counters.dropped += u64::from(dropped.unwrap_or(0));
+        self.sink.counters.dropped += u64::from(dropped.unwrap_or(0));
     }
 
     /// Writes the counters of the interface.
@@ -275,47 +266,63 @@ impl Tap {
     /// Fails if the capture cannot be written.
     pub fn finish(&mut self, writer: &mut PcapngWriter<impl Write>, unix_ns: u64) -> io::Result<()> {
         self.count_drops();
-        self.interface.map_or(Ok(()), |interface| writer.counters(interface, unix_ns, self.counters))
+        let Sink { interface, counters, .. } = &self.sink;
+        interface.map_or(Ok(()), |interface| writer.counters(interface, unix_ns, *counters))
     }
 
     /// Returns the counters for the summary.
     pub fn summary(&self) -> InterfaceSummary {
-        InterfaceSummary {
-            name: self.name.clone(),
-            layer: self.layer.name(),
-            packets: self.counters.packets,
-            bytes: self.bytes,
-            dropped: self.counters.dropped,
-        }
+        let Sink { layer, counters, bytes, .. } = &self.sink;
+        let Counters { packets, dropped } = *counters;
+        InterfaceSummary { name: self.name.clone(), layer: layer.name(), packets, bytes: *bytes, dropped }
     }
 }
 
-fn store<W: Write>(
-    (layer, snap): (&Layer, Option<u32>),
-    captured: &Captured<'_>,
-    most: u64,
-    (writer, interface): (&mut PcapngWriter<W>, Interface),
-    (counters, bytes): (&mut Counters, &mut u64),
-    scratch: &mut Vec<u8>,
-) -> io::Result<u64> {
-    let (before, whole) = (counters.packets, captured.len == captured.packet.len());
-    let mut write = |packet: &[u8]| -> io::Result<()> {
-        if counters.packets - before >= most {
-            return Ok(());
+impl Sink {
+    /// Stores at most `most` packets of the wire that `captured` stands for, if it belongs to the node.
+    fn take(
+        &mut self,
+        captured: &Captured<'_>,
+        most: u64,
+        writer: &mut PcapngWriter<impl Write>,
+        scratch: &mut Scratch,
+    ) -> io::Result<Taken> {
+        match (self.layer.judge(captured), self.interface) {
+            (Verdict::NewAddress, _) => Ok(Taken::NewAddress(Held::of(captured))),
+            (Verdict::Own, Some(interface)) => {
+                self.store(captured, most, (writer, interface), scratch).map(Taken::Done)
+            }
+            (Verdict::Foreign, _) | (Verdict::Own, None) => Ok(Taken::Done(0)),
         }
-        let len = if whole { packet.len() } else { captured.len };
-        let stored = layer.stored(packet, snap);
-        let record = Record { unix_ns: captured.unix_ns, is_outgoing: captured.is_outgoing, stored, len };
-        writer.packet(interface, &record)?;
-        counters.packets += 1;
-        *bytes += len as u64;
-        Ok(())
-    };
-    match layer {
-        Layer::Outer(_) => each_on_wire(captured, scratch, write)?,
-        Layer::Inner { .. } => write(captured.packet)?,
     }
-    Ok(counters.packets - before)
+
+    fn store<W: Write>(
+        &mut self,
+        captured: &Captured<'_>,
+        most: u64,
+        (writer, interface): (&mut PcapngWriter<W>, Interface),
+        scratch: &mut Scratch,
+    ) -> io::Result<u64> {
+        let Sink { layer, snap, counters, bytes, .. } = self;
+        let (before, is_whole) = (counters.packets, captured.len == captured.packet.len());
+        let mut write = |packet: &[u8]| -> io::Result<()> {
+            if counters.packets - before >= most {
+                return Ok(());
+            }
+            let len = if is_whole { packet.len() } else { captured.len };
+            let stored = layer.stored(packet, *snap);
+            let record = Record { unix_ns: captured.unix_ns, is_outgoing: captured.is_outgoing, stored, len };
+            writer.packet(interface, &record)?;
+            counters.packets += 1;
+            *bytes += len as u64;
+            Ok(())
+        };
+        match layer {
+            Layer::Outer(_) => each_on_wire(captured, scratch, write)?,
+            Layer::Inner { .. } => write(captured.packet)?,
+        }
+        Ok(counters.packets - before)
+    }
 }
 
 fn open(name: &str, index: u32, filter: &PacketFilter) -> Result<PacketSocket, Failure> {

@@ -5,103 +5,110 @@
 
 use std::io;
 use weft_io::packet::Captured;
-use weft_wire::checksum::{Sum, checksum, finish_partial, pseudo_header};
-use weft_wire::ip::{IpVersion, IpView, UDP_HEADER_LEN, protocol};
-use weft_wire::virtio::{GsoType, VnetHeader};
+use weft_wire::checksum::finish_partial;
+use weft_wire::inner::UnitKind;
+use weft_wire::ip::{IpVersion, IpView};
+use weft_wire::super_packet::{SegmentRole, SuperPacket};
+use weft_wire::virtio::{GsoType, NEEDS_CSUM, VnetHeader};
 
-/// Passes each packet of the wire that a captured one stands for to `each`. `scratch` is memory for them.
+/// Offset of the checksum in a UDP header, in bytes.
+const UDP_CHECKSUM: usize = 6;
+
+/// Memory for the packets of the wire.
+#[derive(Default)]
+pub struct Scratch {
+    /// The captured packet, whose checksum may be finished in place.
+    whole: Vec<u8>,
+    /// One packet of the wire.
+    one: Vec<u8>,
+}
+
+/// Passes each packet of the wire that a captured one stands for to `each`.
 ///
-/// A TCP super-packet stays whole.
+/// A TCP super-packet stays whole, and so does a packet that the kernel does not describe, or that is cut.
 ///
 /// # Errors
 /// Returns the error of `each`.
 pub fn each_on_wire(
     captured: &Captured<'_>,
-    scratch: &mut Vec<u8>,
+    scratch: &mut Scratch,
     mut each: impl FnMut(&[u8]) -> io::Result<()>,
 ) -> io::Result<()> {
-    let packet = captured.packet;
-    let described = captured.segmentation.and_then(|header| VnetHeader::parse(header).ok());
-    let (Some((described, _)), true) = (described, captured.len == packet.len()) else { return each(packet) };
-    if described.gso_type == GsoType::UdpL4
-        && let Some(batch) = Batch::of(packet, described.gso_size.into())
-    {
-        let has_checksum = described.needs_csum() || batch.has_checksum();
-        for (number, payload) in batch.payload.chunks(batch.size).enumerate() {
-            batch.write(number as u16, payload, has_checksum, scratch);
-            each(scratch)?;
+    let Some(description) = description(captured) else { return each(captured.packet) };
+    scratch.whole.clear();
+    scratch.whole.extend_from_slice(captured.packet);
+    // A batch gets the sum of its pseudo-header anew, whatever its checksum holds.
+    let is_partial = description.needs_csum() && description.gso_type == GsoType::None;
+    let parsed = VnetHeader { flags: if is_partial { NEEDS_CSUM } else { 0 }, ..description };
+    let Ok(shape) = SuperPacket::parse(&parsed, &mut scratch.whole) else { return each(captured.packet) };
+    let checksum = Checksum::of(captured.packet, &description, &shape);
+    for number in 0..shape.segments() {
+        match write_segment(scratch, &shape, number, checksum) {
+            Some(()) => each(&scratch.one)?,
+            None => return each(captured.packet),
         }
-        return Ok(());
     }
-    // The offset counts from the link-layer header.
-    let start = usize::from(described.csum_start).checked_sub(captured.link_len);
-    match start.filter(|_| described.needs_csum() && described.gso_type == GsoType::None) {
-        Some(start) => {
-            scratch.clear();
-            scratch.extend_from_slice(packet);
-            // A checksum outside the packet stays as it is.
-            let _ = finish_partial(scratch, start, described.csum_offset.into());
-            each(scratch)
+    Ok(())
+}
+
+/// Returns how the kernel or the card changes a packet, with offsets from the IP header on, or `None` if it does not.
+fn description(captured: &Captured<'_>) -> Option<VnetHeader> {
+    let (description, _) = VnetHeader::parse(captured.segmentation?).ok()?;
+    let changes = match description.gso_type {
+        GsoType::None => description.needs_csum(),
+        GsoType::UdpL4 => true,
+        GsoType::TcpV4 | GsoType::TcpV6 => false,
+    };
+    let link_len = u16::try_from(captured.link_len).ok()?;
+    let is_whole = captured.len == captured.packet.len();
+    (changes && is_whole)
+        .then(|| VnetHeader { csum_start: description.csum_start.saturating_sub(link_len), ..description })
+}
+
+/// The transport checksum that each packet of the wire still lacks.
+#[derive(Clone, Copy)]
+struct Checksum {
+    /// Start of the summed bytes, and offset of the checksum in them.
+    place: (usize, usize),
+    /// False if the sender uses none, which UDP over IPv4 allows.
+    is_used: bool,
+}
+
+impl Checksum {
+    fn of(packet: &[u8], description: &VnetHeader, shape: &SuperPacket) -> Option<Checksum> {
+        if shape.unit_kind() != UnitKind::PartialPacket {
+            return None;
         }
-        None => each(packet),
+        if description.gso_type == GsoType::None {
+            return Some(Checksum {
+                place: (description.csum_start.into(), description.csum_offset.into()),
+                is_used: true,
+            });
+        }
+        let view = IpView::parse(packet).ok()?;
+        let is_zero = view.payload().get(UDP_CHECKSUM..UDP_CHECKSUM + 2) == Some(&[0, 0]);
+        let is_used = description.needs_csum() || !is_zero || view.version == IpVersion::V6;
+        Some(Checksum { place: (view.header_len, UDP_CHECKSUM), is_used })
+    }
+
+    fn write(self, packet: &mut [u8]) -> Option<()> {
+        let (start, offset) = self.place;
+        if self.is_used {
+            return finish_partial(packet, start, offset).ok();
+        }
+        packet.get_mut(start + offset..)?.get_mut(..2)?.fill(0);
+        Some(())
     }
 }
 
-/// Several UDP datagrams of one size in one packet.
-struct Batch<'a> {
-    version: IpVersion,
-    ip_len: usize,
-    headers: &'a [u8],
-    payload: &'a [u8],
-    /// Payload of each datagram but the last, in bytes.
-    size: usize,
-    ends: IpView<'a>,
-}
-
-impl<'a> Batch<'a> {
-    fn of(packet: &'a [u8], size: usize) -> Option<Batch<'a>> {
-        let ends = IpView::parse(packet).ok()?;
-        let (headers, payload) = ends.bytes.split_at_checked(ends.header_len + UDP_HEADER_LEN)?;
-        let is_batch = ends.protocol == protocol::UDP && !ends.is_fragment && size > 0 && payload.len() > size;
-        is_batch.then_some(Batch { version: ends.version, ip_len: ends.header_len, headers, payload, size, ends })
-    }
-
-    /// True unless the sender uses no checksum, which IPv4 allows.
-    fn has_checksum(&self) -> bool {
-        self.headers.last_chunk() != Some(&[0, 0]) || self.version == IpVersion::V6
-    }
-
-    /// Writes a datagram of the batch, as the kernel cuts it: the identification of IPv4 rises by one.
-    fn write(&self, number: u16, payload: &[u8], has_checksum: bool, out: &mut Vec<u8>) {
-        out.clear();
-        out.extend_from_slice(self.headers);
-        out.extend_from_slice(payload);
-        let (len, udp_len) = (out.len() as u16, (out.len() - self.ip_len) as u16);
-        let Some((ip, udp)) = out.split_at_mut_checked(self.ip_len) else { return };
-        match self.version {
-            IpVersion::V4 => {
-                let id = ip.get(4..6).and_then(<[u8]>::first_chunk).map_or(0, |id| u16::from_be_bytes(*id));
-                put(ip, 2, len);
-                put(ip, 4, id.wrapping_add(number));
-                put(ip, 10, 0);
-                put(ip, 10, checksum(ip));
-            }
-            IpVersion::V6 => put(ip, 4, len.saturating_sub(40)),
-        }
-        put(udp, 4, udp_len);
-        put(udp, 6, 0);
-        if has_checksum {
-            let sum: Sum = pseudo_header(self.ends.src, self.ends.dst, protocol::UDP, udp_len.into());
-            let checksum = sum.bytes(udp).checksum();
-            put(udp, 6, if checksum == 0 { u16::MAX } else { checksum });
-        }
-    }
-}
-
-fn put(bytes: &mut [u8], at: usize, value: u16) {
-    if let Some(place) = bytes.get_mut(at..at + 2) {
-        place.copy_from_slice(&value.to_be_bytes());
-    }
+/// Writes one packet of the wire. Returns `None` if the super-packet does not have it.
+fn write_segment(scratch: &mut Scratch, shape: &SuperPacket, number: usize, checksum: Option<Checksum>) -> Option<()> {
+    let Scratch { whole, one } = scratch;
+    one.clear();
+    one.resize(shape.header_len(), 0);
+    shape.segment_header(whole, number, SegmentRole::Alone, one).ok()?;
+    one.extend_from_slice(whole.get(shape.payload(number))?);
+    checksum.map_or(Some(()), |checksum| checksum.write(one))
 }
 
 #[cfg(test)]
@@ -109,7 +116,8 @@ mod tests {
     use super::*;
     use proptest::collection::vec;
     use proptest::prelude::*;
-    use weft_wire::virtio::{NEEDS_CSUM, VNET_HEADER_LEN};
+    use weft_wire::checksum::{checksum, pseudo_header};
+    use weft_wire::virtio::VNET_HEADER_LEN;
 
     /// Returns a UDP packet over IPv4 or IPv6 without checksums.
     fn datagram(is_ipv6: bool, id: u16, payload: &[u8]) -> Vec<u8> {
@@ -142,7 +150,7 @@ mod tests {
         }
         let segmentation = header.is_some().then_some(&described);
         let captured = Captured { packet, len, link_len: 14, unix_ns: 1, is_outgoing: true, segmentation };
-        let (mut all, mut scratch) = (Vec::new(), Vec::new());
+        let (mut all, mut scratch) = (Vec::new(), Scratch::default());
         each_on_wire(&captured, &mut scratch, |packet| {
             all.push(packet.to_vec());
             Ok(())
@@ -207,7 +215,7 @@ mod tests {
                 segmentation: Some(&header),
             };
             let mut count = 0;
-            each_on_wire(&captured, &mut Vec::new(), |_| { count += 1; Ok(()) }).unwrap();
+            each_on_wire(&captured, &mut Scratch::default(), |_| { count += 1; Ok(()) }).unwrap();
             prop_assert!(count >= 1);
         }
     }
