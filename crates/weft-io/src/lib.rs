@@ -7,6 +7,7 @@
 compile_error!("weft-io speaks to the Linux kernel");
 
 pub mod echo;
+pub mod kernel;
 pub mod local_time;
 pub mod memory;
 pub mod netfilter;

@@ -10,7 +10,9 @@ use libc::{
 };
 use std::net::{IpAddr, SocketAddr};
 
-/// Maximum number of rules. *Derived*: each has at most 17 instructions, and a program 4,096.
+/// Maximum number of rules.
+///
+/// Derived: a rule has at most 17 instructions, and the kernel accepts 4,096.
 pub const MAX_RULES: usize = 200;
 /// Value of a program that accepts the whole packet.
 const WHOLE: u32 = u32::MAX;
@@ -22,7 +24,7 @@ const DIRECTION: u32 = (libc::SKF_AD_OFF + libc::SKF_AD_PKTTYPE).cast_unsigned()
 pub(super) const OUTGOING: u32 = 4;
 /// Offset of a packet's mark.
 const MARK: u32 = (libc::SKF_AD_OFF + libc::SKF_AD_MARK).cast_unsigned();
-/// Protocol numbers (IANA).
+/// Protocol number of TCP (IANA).
 const TCP: u32 = 6;
 /// Protocol number of UDP (IANA).
 const UDP: u32 = 17;
@@ -144,7 +146,9 @@ fn header_v4() -> Vec<sock_filter> {
     part
 }
 
-/// Does the same for an IPv6 packet. One with extension headers passes no rule: weft sends none.
+/// Stores protocol and remote address of an IPv6 packet, and loads X with the length of its header.
+///
+/// A packet with extension headers passes no rule. weft sends none.
 fn header_v6() -> Vec<sock_filter> {
     let mut part = vec![load_byte(NET + 6), store(word::PROTOCOL), instruction(BPF_LDX | BPF_W | BPF_IMM, 0, 0, 40)];
     for at in 0..4 {

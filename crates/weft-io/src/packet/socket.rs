@@ -1,12 +1,12 @@
 //! A packet socket on one interface.
 
 use super::filter::{OUTGOING, PacketFilter};
+use crate::kernel;
 use crate::sys::{attach_filter, check, retry, set_option, unless_blocked};
 use crate::udp::{ControlBuffer, control_messages, timestamp};
-use std::ffi::{CStr, c_int};
+use std::ffi::c_int;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::ptr;
 
 /// Longest packet that is received, in bytes: a super-packet of 64 KiB and a link-layer header.
 const LONGEST: usize = 65_536 + 256;
@@ -56,7 +56,7 @@ impl PacketSocket {
         let socket = check(unsafe { libc::socket(libc::AF_PACKET, kind, 0) })?;
         // SAFETY: the descriptor is new and nothing else owns it.
         let socket = unsafe { OwnedFd::from_raw_fd(socket) };
-        let describes = kernel_version().is_some_and(|version| version >= DESCRIBES_UDP);
+        let describes = kernel::version().is_some_and(|version| version >= DESCRIBES_UDP);
         let fd = socket.as_fd();
         set_option(fd, libc::SOL_PACKET, libc::PACKET_AUXDATA, 1)?;
         set_option(fd, libc::SOL_PACKET, libc::PACKET_VNET_HDR, describes.into())?;
@@ -173,7 +173,7 @@ struct Message {
     is_outgoing: bool,
 }
 
-/// What the kernel says beside a packet.
+/// Control messages that come with a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct PacketInfo {
     /// Length of the whole packet with its link-layer header, in bytes.
@@ -203,37 +203,11 @@ impl PacketInfo {
     }
 }
 
-/// Returns the first two numbers of the running kernel's release.
-fn kernel_version() -> Option<(u32, u32)> {
-    // SAFETY: all-zero bytes are a valid utsname.
-    let mut name: libc::utsname = unsafe { std::mem::zeroed() };
-    // SAFETY: the kernel only writes to `name`.
-    check(unsafe { libc::uname(&raw mut name) }).ok()?;
-    // SAFETY: the kernel ends the release with a zero byte.
-    let release = unsafe { CStr::from_ptr(ptr::from_ref(&name.release).cast()) };
-    version(release.to_str().ok()?)
-}
-
-/// Parses a release such as `6.1.0-28-amd64`.
-fn version(release: &str) -> Option<(u32, u32)> {
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
-    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::collection::vec;
     use proptest::prelude::*;
-
-    #[test]
-    fn the_release_of_a_kernel_is_read() {
-        assert_eq!(version("6.1.0-28-amd64"), Some((6, 1)));
-        assert_eq!(version("6.18.5"), Some((6, 18)));
-        assert_eq!(version("7.0-rc1"), Some((7, 0)));
-        assert_eq!([version("six"), version("6")], [None, None]);
-        assert!(kernel_version().is_some_and(|version| version > (2, 6)));
-    }
 
     proptest! {
         #[test]

@@ -1,10 +1,11 @@
 //! Captures the packets of a running simulation in a file.
 
-use super::{Interface, PcapngWriter};
+use super::SimulatedCapture;
 use crate::{LinkId, Packet, SimNode, Simulator};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use weft_pcapng::Interface;
 use weft_units::Instant;
 
 /// Captures the packets that arrive over given links, each of which is an interface of the capture.
@@ -16,7 +17,7 @@ pub struct Capture<W> {
 #[derive(Debug)]
 struct CaptureState<W> {
     /// The writer, or `None` once the capture is finished or has failed.
-    writer: Option<PcapngWriter<W>>,
+    writer: Option<SimulatedCapture<W>>,
     interfaces: BTreeMap<LinkId, Interface>,
     failure: Option<io::Error>,
 }
@@ -30,7 +31,7 @@ impl<W: Write + Send + 'static> Capture<W> {
     /// # Panics
     /// Panics if the simulator does not have one of the links.
     pub fn start<N: SimNode>(out: W, simulator: &mut Simulator<N>, links: &[(LinkId, &str)]) -> io::Result<Capture<W>> {
-        let mut writer = PcapngWriter::new(out)?;
+        let mut writer = SimulatedCapture::new(out)?;
         let mut interfaces = BTreeMap::new();
         for (link, name) in links {
             interfaces.insert(*link, writer.add_interface(name)?);

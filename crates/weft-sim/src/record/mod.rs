@@ -12,6 +12,6 @@ mod tcp_trace;
 pub(crate) use address::endpoints_of;
 pub use address::{address_of, endpoints, node_at};
 pub use capture::Capture;
-pub use pcapng::{Interface, PcapngWriter};
+pub use pcapng::SimulatedCapture;
 pub use series::{FlowSample, LinkSnapshot, LoopSnapshot, Sampler};
 pub use tcp_trace::{TcpState, TcpTrace};

@@ -1,4 +1,4 @@
-//! Writes captures in the pcapng format (draft-ietf-opsawg-pcapng), which Wireshark opens.
+//! Captures of simulated packets, which Wireshark opens.
 //!
 //! The capture has only the headers of simulated packets, because all other bytes would be zeros. Initial sequence
 //! numbers are zero. A capture therefore shows payload byte *n* as 1 + *n*, in relative and absolute numbers.
@@ -9,22 +9,9 @@ use crate::tcp::TcpSegment;
 use crate::{Body, FlowNo, NodeId, Packet};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
+use weft_pcapng::{Interface, PcapngWriter, Record};
 use weft_units::Instant;
 
-const SECTION_HEADER: u32 = 0x0a0d_0d0a;
-const INTERFACE_DESCRIPTION: u32 = 1;
-const ENHANCED_PACKET: u32 = 6;
-const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
-const UNKNOWN_LENGTH: u64 = u64::MAX;
-/// Link type of packets that begin with their IP header.
-///
-/// Standard: `LINKTYPE_RAW` of pcapng.
-const LINKTYPE_RAW: u16 = 101;
-const OPTION_END: u16 = 0;
-const IF_NAME: u16 = 2;
-const IF_TSRESOL: u16 = 9;
-/// Time stamp resolution of 10⁻⁹ s.
-const NANOSECONDS: u8 = 9;
 /// Size of IPv4 and TCP headers without options, in bytes.
 const BARE_HEADERS: u32 = 40;
 /// Maximum segment size in bytes.
@@ -32,52 +19,29 @@ const BARE_HEADERS: u32 = 40;
 /// Derived: 1500 bytes less IPv4 and TCP headers without options.
 const MSS: u16 = 1460;
 
-/// One interface of a capture, which stands for one direction of a link.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Interface(u32);
-
-/// Writes a capture.
-///
-/// The numbers in the file are little-endian on every machine.
+/// Writes simulated packets to a capture. An interface of it stands for one direction of a link.
 #[derive(Debug)]
-pub struct PcapngWriter<W> {
-    out: W,
-    interfaces: u32,
+pub struct SimulatedCapture<W> {
+    writer: PcapngWriter<W>,
     /// Window shift of each end of each connection, as its first window requires.
     shifts: BTreeMap<(FlowNo, NodeId), u8>,
 }
 
-impl<W: Write> PcapngWriter<W> {
+impl<W: Write> SimulatedCapture<W> {
     /// Starts a capture without interfaces.
     ///
     /// # Errors
     /// Fails if `out` cannot be written.
-    pub fn new(out: W) -> io::Result<PcapngWriter<W>> {
-        let mut writer = PcapngWriter { out, interfaces: 0, shifts: BTreeMap::new() };
-        let mut body = Vec::new();
-        body.extend_from_slice(&BYTE_ORDER_MAGIC.to_le_bytes());
-        body.extend_from_slice(&[1, 0, 0, 0]);
-        body.extend_from_slice(&UNKNOWN_LENGTH.to_le_bytes());
-        writer.block(SECTION_HEADER, &body)?;
-        Ok(writer)
+    pub fn new(out: W) -> io::Result<SimulatedCapture<W>> {
+        Ok(SimulatedCapture { writer: PcapngWriter::new(out, "")?, shifts: BTreeMap::new() })
     }
 
     /// Adds an interface with a name such as `fibre.up`.
     ///
     /// # Errors
-    /// Fails if the file cannot be written or the name is longer than 65535 bytes.
+    /// Fails if the file cannot be written.
     pub fn add_interface(&mut self, name: &str) -> io::Result<Interface> {
-        let mut body = Vec::new();
-        body.extend_from_slice(&LINKTYPE_RAW.to_le_bytes());
-        body.extend_from_slice(&[0; 2]);
-        // A capture limit of zero means no limit.
-        body.extend_from_slice(&[0; 4]);
-        option(&mut body, IF_NAME, name.as_bytes())?;
-        option(&mut body, IF_TSRESOL, &[NANOSECONDS])?;
-        option(&mut body, OPTION_END, &[])?;
-        self.block(INTERFACE_DESCRIPTION, &body)?;
-        self.interfaces += 1;
-        Ok(Interface(self.interfaces - 1))
+        self.writer.add_interface(name, "", 0)
     }
 
     /// Captures a packet that passed `interface` at `now`.
@@ -122,9 +86,8 @@ impl<W: Write> PcapngWriter<W> {
     ///
     /// # Errors
     /// Fails if buffered data cannot be written.
-    pub fn finish(mut self) -> io::Result<W> {
-        self.out.flush()?;
-        Ok(self.out)
+    pub fn finish(self) -> io::Result<W> {
+        self.writer.finish()
     }
 
     fn tcp_headers(&mut self, packet: &Packet, segment: &TcpSegment) -> io::Result<PacketHeaders> {
@@ -144,35 +107,9 @@ impl<W: Write> PcapngWriter<W> {
     }
 
     fn enhanced_packet(&mut self, interface: Interface, now: Instant, captured: &[u8], len: usize) -> io::Result<()> {
-        let nanos = now.as_nanos();
-        let mut body = Vec::with_capacity(24 + captured.len());
-        for field in [interface.0, (nanos >> 32) as u32, nanos as u32, captured.len() as u32, len as u32] {
-            body.extend_from_slice(&field.to_le_bytes());
-        }
-        body.extend_from_slice(captured);
-        self.block(ENHANCED_PACKET, &body)
+        let record = Record { unix_ns: now.as_nanos(), is_outgoing: None, stored: captured, len };
+        self.writer.packet(interface, &record)
     }
-
-    /// Writes a block: type, length, body, padding to 32 bits, length again.
-    fn block(&mut self, kind: u32, body: &[u8]) -> io::Result<()> {
-        let padding = body.len().next_multiple_of(4) - body.len();
-        let length = (12 + body.len() + padding) as u32;
-        self.out.write_all(&kind.to_le_bytes())?;
-        self.out.write_all(&length.to_le_bytes())?;
-        self.out.write_all(body)?;
-        self.out.write_all(&[0; 3][..padding])?;
-        self.out.write_all(&length.to_le_bytes())
-    }
-}
-
-/// Appends an option: code, length, value, padding to 32 bits.
-fn option(body: &mut Vec<u8>, code: u16, value: &[u8]) -> io::Result<()> {
-    let length = u16::try_from(value.len()).map_err(io::Error::other)?;
-    body.extend_from_slice(&code.to_le_bytes());
-    body.extend_from_slice(&length.to_le_bytes());
-    body.extend_from_slice(value);
-    body.resize(body.len().next_multiple_of(4), 0);
-    Ok(())
 }
 
 #[cfg(test)]
@@ -225,7 +162,7 @@ mod tests {
     }
 
     fn capture() -> Vec<u8> {
-        let mut writer = PcapngWriter::new(Vec::new()).unwrap();
+        let mut writer = SimulatedCapture::new(Vec::new()).unwrap();
         let sides = [writer.add_interface("fibre.up").unwrap(), writer.add_interface("fibre.down").unwrap()];
         for (n, packet) in (0..).zip(conversation()) {
             let now = Instant::from_nanos(5_000_000_000 + n * 1_234_567);
@@ -239,26 +176,23 @@ mod tests {
     }
 
     #[test]
-    fn blocks_follow_each_other_and_packets_keep_their_lengths() {
+    fn packets_keep_their_lengths_and_the_same_packets_give_the_same_bytes() {
         let bytes = capture();
-        let (mut at, mut kinds, mut lengths) = (0, Vec::new(), Vec::new());
+        let (mut at, mut lengths) = (0, Vec::new());
         while at < bytes.len() {
-            let len = u32_at(&bytes, at + 4) as usize;
-            assert_eq!(u32_at(&bytes, at + len - 4) as usize, len);
-            kinds.push(u32_at(&bytes, at));
-            if u32_at(&bytes, at) == ENHANCED_PACKET {
+            // Standard: type 6 is a packet, with its length after interface, time and stored length.
+            if u32_at(&bytes, at) == 6 {
                 lengths.push(u32_at(&bytes, at + 24));
             }
-            at += len;
+            at += u32_at(&bytes, at + 4) as usize;
         }
-        assert_eq!(kinds[..3], [SECTION_HEADER, INTERFACE_DESCRIPTION, INTERFACE_DESCRIPTION]);
         assert_eq!(lengths, conversation().iter().map(|packet| packet.bytes).collect::<Vec<_>>());
         assert_eq!(bytes, capture());
     }
 
     #[test]
     fn impossible_lengths_are_refused() {
-        let mut writer = PcapngWriter::new(Vec::new()).unwrap();
+        let mut writer = SimulatedCapture::new(Vec::new()).unwrap();
         let interface = writer.add_interface("a").unwrap();
         let udp = Body::Udp { number: 0, sent_at: Instant::ZERO };
         assert!(writer.packet(interface, Instant::ZERO, &packet(0, 20, udp)).is_err());

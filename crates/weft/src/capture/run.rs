@@ -1,7 +1,6 @@
 //! The command: from its arguments to the summary.
 
 use super::output::{EndSignals, Output};
-use super::pcapng::PcapngWriter;
 use super::scope::{LinkScope, Owners};
 use super::summary::Summary;
 use super::taps::{Held, Layer, Taken, Tap, Wanted};
@@ -19,6 +18,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime};
 use weft_control::{Request, Response};
+use weft_pcapng::PcapngWriter;
 
 /// Interval at which the node is asked for its sockets.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);

@@ -1,7 +1,6 @@
 //! The interfaces of a capture: links and tunnel devices, each with its packet socket.
 
 use super::headers::headers_len;
-use super::pcapng::{Counters, Interface, PcapngWriter, Record};
 use super::scope::{LinkScope, Owners, Verdict};
 use super::summary::InterfaceSummary;
 use super::wire::{Scratch, each_on_wire};
@@ -9,6 +8,7 @@ use crate::outcome::Failure;
 use nix::net::if_::if_nametoindex;
 use std::io::{self, Write};
 use weft_io::packet::{Captured, PacketFilter, PacketSocket};
+use weft_pcapng::{Counters, Interface, PcapngWriter, Record};
 
 /// Bytes of an inner packet that the kernel copies if headers alone are wanted: more than any usual headers have.
 const HEADERS_BYTES: u32 = 512;
@@ -311,7 +311,7 @@ impl Sink {
             }
             let len = if is_whole { packet.len() } else { captured.len };
             let stored = layer.stored(packet, *snap);
-            let record = Record { unix_ns: captured.unix_ns, is_outgoing: captured.is_outgoing, stored, len };
+            let record = Record { unix_ns: captured.unix_ns, is_outgoing: Some(captured.is_outgoing), stored, len };
             writer.packet(interface, &record)?;
             counters.packets += 1;
             *bytes += len as u64;

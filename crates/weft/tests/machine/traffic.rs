@@ -1,16 +1,14 @@
 //! Traffic that leaves a machine, and captures of its links.
 
 use crate::common::inside::within;
-use nix::sys::socket::{ControlMessageOwned, LinkAddr, MsgFlags, recvmsg};
-use nix::sys::time::TimeSpec;
-use std::io::IoSliceMut;
-use std::mem::size_of;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::fd::AsFd as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use weft_io::packet::{PacketFilter, PacketSocket};
 
 /// Port of the nodes' datagrams.
 const TUNNEL: u16 = 51900;
@@ -113,65 +111,20 @@ fn has_inner_address(packet: &[u8]) -> bool {
 pub fn capture(namespace: &str, interface: &str, seen: &Arc<Seen>, stop: &Arc<AtomicBool>) -> JoinHandle<()> {
     let (name, seen, stop) = (interface.to_owned(), Arc::clone(seen), Arc::clone(stop));
     within(namespace, move || {
-        let socket = packet_socket(&name);
-        let mut buffer = vec![0_u8; 65_536];
+        let index = nix::net::if_::if_nametoindex(name.as_str()).unwrap();
+        let mut socket = PacketSocket::open(index, &PacketFilter::First { bytes: u32::MAX }).unwrap();
         while !stop.load(Relaxed) {
-            if let Some((length, at)) = receive(&socket, &mut buffer) {
-                seen.note(&name, &buffer[..length], at);
+            let mut ready = [PollFd::new(socket.as_fd(), PollFlags::POLLIN)];
+            poll(&mut ready, PollTimeout::from(50_u8)).unwrap();
+            while let Some(packet) = socket.receive().unwrap() {
+                assert!(packet.unix_ns > 0, "each packet has a stamp");
+                if !packet.is_outgoing {
+                    seen.note(&name, packet.packet, Duration::from_nanos(packet.unix_ns));
+                }
             }
         }
-        assert_eq!(dropped(&socket), 0, "the capture at {name} missed packets");
+        assert_eq!(socket.take_drops().unwrap(), 0, "the capture at {name} missed packets");
     })
-}
-
-/// Receives the next packet from a link. Returns its length and the kernel's time stamp.
-///
-/// Returns `None` if none came in time, or if it was going out to the link.
-fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> Option<(usize, Duration)> {
-    let mut space = nix::cmsg_space!(TimeSpec);
-    let mut into = [IoSliceMut::new(buffer)];
-    let got = recvmsg::<LinkAddr>(socket.as_raw_fd(), &mut into, Some(&mut space), MsgFlags::empty()).ok()?;
-    let stamp = got.cmsgs().unwrap().find_map(|message| match message {
-        ControlMessageOwned::ScmTimestampns(at) => Some(Duration::from(at)),
-        _ => None,
-    });
-    (got.address?.pkttype() != libc::PACKET_OUTGOING).then(|| (got.bytes, stamp.expect("each packet has a stamp")))
-}
-
-/// Returns the number of packets that a capture lost because its buffer was full.
-fn dropped(socket: &OwnedFd) -> u32 {
-    // SAFETY: all pointers are to live values of the stated lengths.
-    unsafe {
-        let mut stats: libc::tpacket_stats = std::mem::zeroed();
-        let mut size = size_of::<libc::tpacket_stats>() as libc::socklen_t;
-        let (fd, at) = (socket.as_raw_fd(), (&raw mut stats).cast());
-        assert_eq!(libc::getsockopt(fd, libc::SOL_PACKET, libc::PACKET_STATISTICS, at, &raw mut size), 0);
-        stats.tp_drops
-    }
-}
-
-/// Opens a socket that receives all packets of an interface, without link headers.
-fn packet_socket(interface: &str) -> OwnedFd {
-    let index = nix::net::if_::if_nametoindex(interface).unwrap();
-    // SAFETY: all pointers are to live values of the stated lengths, and the descriptor is new.
-    unsafe {
-        let all = (libc::ETH_P_ALL as u16).to_be();
-        let socket = libc::socket(libc::AF_PACKET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, all.into());
-        assert!(socket >= 0, "{}", std::io::Error::last_os_error());
-        let socket = OwnedFd::from_raw_fd(socket);
-        let (bytes, on, wait) = (16_i32 << 20, 1_i32, libc::timeval { tv_sec: 0, tv_usec: 50_000 });
-        let set = |name, value: *const libc::c_void, size: usize| {
-            assert_eq!(libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, name, value, size as u32), 0);
-        };
-        set(libc::SO_RCVBUFFORCE, (&raw const bytes).cast(), size_of::<i32>());
-        set(libc::SO_TIMESTAMPNS, (&raw const on).cast(), size_of::<i32>());
-        set(libc::SO_RCVTIMEO, (&raw const wait).cast(), size_of::<libc::timeval>());
-        let mut at: libc::sockaddr_ll = std::mem::zeroed();
-        (at.sll_family, at.sll_protocol, at.sll_ifindex) = (libc::AF_PACKET as u16, all, index as i32);
-        let size = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
-        assert_eq!(libc::bind(socket.as_raw_fd(), (&raw const at).cast(), size), 0);
-        socket
-    }
 }
 
 /// Sends to the far hosts all the time, from `namespace`: datagrams, queries, and connections that begin.

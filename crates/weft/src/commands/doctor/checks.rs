@@ -9,6 +9,7 @@ use serde::Serialize;
 use std::fs::{self, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
+use weft_io::kernel::version_of;
 use weft_io::udp::{UdpConfig, UdpLink};
 use weft_tcp_er::congestion::{Available, NAME, choose, is_available};
 
@@ -150,7 +151,9 @@ fn explicit_rates(machine: &Machine) -> Check {
 
 fn missing_for_weft_er(machine: &Machine) -> Vec<&'static str> {
     let lacks = [
-        version(machine).is_some_and(|version| version < WEFT_ER).then_some("the kernel is older than Linux 6.0"),
+        version_of(&release(machine))
+            .is_some_and(|version| version < WEFT_ER)
+            .then_some("the kernel is older than Linux 6.0"),
         (!machine.sys.join("kernel/btf/vmlinux").exists()).then_some("the kernel has no BTF"),
         (!capable(machine, &[BPF, PERFMON, NET_ADMIN])).then_some("this user may not load BPF programs"),
     ];
@@ -192,19 +195,14 @@ fn release(machine: &Machine) -> String {
     machine.proc("sys/kernel/osrelease").unwrap_or_default()
 }
 
-fn version(machine: &Machine) -> Option<(u32, u32)> {
-    let release = release(machine);
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|word| word.parse::<u32>());
-    numbers.next().and_then(Result::ok).zip(numbers.next().and_then(Result::ok))
-}
-
 fn kernel(machine: &Machine) -> Check {
-    let (verdict, help) = match version(machine) {
+    let release = release(machine);
+    let (verdict, help) = match version_of(&release) {
         Some(version) if version >= WANTED => (Verdict::Good, ""),
         Some(version) if version >= NEEDED => (Verdict::Warning, "Linux 6.2 and later pass UDP in large pieces too"),
         _ => (Verdict::Warning, "Linux 5.0 and later have GRO for UDP: fewer calls for each byte"),
     };
-    Check::new("kernel", verdict, release(machine), help)
+    Check::new("kernel", verdict, release, help)
 }
 
 /// Checks if a socket supports GSO, so that the kernel takes several datagrams at once.

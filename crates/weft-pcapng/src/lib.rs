@@ -1,7 +1,8 @@
 //! Writes captures in the pcapng format (draft-ietf-opsawg-pcapng), which Wireshark opens.
 //!
-//! The format needs four kinds of blocks here, so this file replaces the crate `pcap-file`, which would bring three more
-//! crates and a macro that runs in the compiler.
+//! The format needs four kinds of blocks here, so this crate replaces `pcap-file`, which would bring three more crates and a
+//! macro that runs in the compiler.
+#![forbid(unsafe_code)]
 
 use std::io::{self, Write};
 
@@ -39,8 +40,8 @@ pub struct Interface(u32);
 pub struct Record<'a> {
     /// Time of the packet, in nanoseconds since 1970.
     pub unix_ns: u64,
-    /// True if this machine sends the packet.
-    pub is_outgoing: bool,
+    /// True if this machine sends the packet, false if it receives it; `None`: neither.
+    pub is_outgoing: Option<bool>,
     /// The bytes to store.
     pub stored: &'a [u8],
     /// Length of the whole packet, in bytes.
@@ -52,7 +53,7 @@ pub struct Record<'a> {
 pub struct Counters {
     /// Packets stored.
     pub packets: u64,
-    /// Packets that the kernel dropped because the command was too slow.
+    /// Packets that were dropped before they could be stored.
     pub dropped: u64,
 }
 
@@ -66,7 +67,7 @@ pub struct PcapngWriter<W> {
 }
 
 impl<W: Write> PcapngWriter<W> {
-    /// Starts a capture without interfaces, written by this program.
+    /// Starts a capture without interfaces. An empty name of the program is left out.
     ///
     /// # Errors
     /// Fails if `out` cannot be written.
@@ -76,13 +77,16 @@ impl<W: Write> PcapngWriter<W> {
         body.extend_from_slice(&BYTE_ORDER_MAGIC.to_le_bytes());
         body.extend_from_slice(&[1, 0, 0, 0]);
         body.extend_from_slice(&UNKNOWN_LENGTH.to_le_bytes());
-        option(&mut body, code::SECTION_APPLICATION, application.as_bytes());
-        option(&mut body, code::END, &[]);
+        if !application.is_empty() {
+            option(&mut body, code::SECTION_APPLICATION, application.as_bytes());
+            option(&mut body, code::END, &[]);
+        }
         writer.write(SECTION_HEADER, &body, &[], &[])?;
         Ok(writer)
     }
 
-    /// Adds an interface. `limit` is the number of bytes that are stored of each packet, 0 for all.
+    /// Adds an interface. An empty description is left out. `limit` is the number of bytes that are stored of each packet,
+    /// 0 for all.
     ///
     /// # Errors
     /// Fails if the capture cannot be written.
@@ -92,7 +96,9 @@ impl<W: Write> PcapngWriter<W> {
         body.extend_from_slice(&[0; 2]);
         body.extend_from_slice(&limit.to_le_bytes());
         option(&mut body, code::INTERFACE_NAME, name.as_bytes());
-        option(&mut body, code::INTERFACE_DESCRIPTION, description.as_bytes());
+        if !description.is_empty() {
+            option(&mut body, code::INTERFACE_DESCRIPTION, description.as_bytes());
+        }
         option(&mut body, code::TIME_RESOLUTION, &[NANOSECONDS]);
         option(&mut body, code::END, &[]);
         self.write(INTERFACE_DESCRIPTION, &body, &[], &[])?;
@@ -111,10 +117,12 @@ impl<W: Write> PcapngWriter<W> {
         for (place, field) in head.chunks_exact_mut(4).zip(fields) {
             place.copy_from_slice(&field.to_le_bytes());
         }
-        let direction: u32 = if is_outgoing { 2 } else { 1 };
-        let mut options = Vec::with_capacity(12);
-        option(&mut options, code::PACKET_FLAGS, &direction.to_le_bytes());
-        option(&mut options, code::END, &[]);
+        let mut options = Vec::new();
+        if let Some(is_outgoing) = is_outgoing {
+            let direction: u32 = if is_outgoing { 2 } else { 1 };
+            option(&mut options, code::PACKET_FLAGS, &direction.to_le_bytes());
+            option(&mut options, code::END, &[]);
+        }
         self.write(ENHANCED_PACKET, &head, stored, &options)
     }
 
@@ -139,6 +147,15 @@ impl<W: Write> PcapngWriter<W> {
     /// Fails if they cannot be written.
     pub fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
+    }
+
+    /// Passes all written blocks on, and returns the destination.
+    ///
+    /// # Errors
+    /// Fails if they cannot be written.
+    pub fn finish(mut self) -> io::Result<W> {
+        self.flush()?;
+        Ok(self.out)
     }
 
     /// Writes a block: type, length, head, data, padding to 32 bits, options, length again.
@@ -168,5 +185,4 @@ fn option(body: &mut Vec<u8>, code: u16, value: &[u8]) {
 }
 
 #[cfg(test)]
-#[path = "pcapng_tests.rs"]
 mod tests;
