@@ -83,7 +83,7 @@ impl Output {
     }
 }
 
-/// Creates a new file that no name of the path leads elsewhere than it seems to.
+/// Creates a new file. A symbolic link in its place is an error.
 fn create(path: &Path) -> io::Result<File> {
     let name = path.file_name().ok_or(io::ErrorKind::IsADirectory)?;
     let directory = Directory::open(path.parent().unwrap_or(Path::new("")))?;

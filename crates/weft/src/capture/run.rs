@@ -274,7 +274,7 @@ impl Capture<'_> {
         Ok(())
     }
 
-    /// Follows the node's links, ports and addresses. While the node does not answer, the last ones count.
+    /// Takes over the node's present links, ports and addresses. While the node does not answer, the known ones apply.
     fn look_again(&mut self, now: Instant) -> io::Result<()> {
         (self.last_look, self.next_look) = (now, now + LOOK_INTERVAL);
         let wanted = match look(self.arguments) {

@@ -82,8 +82,8 @@ impl LinkScope {
 
     /// True for a segment of a connection that the node opened.
     ///
-    /// Another program may have connections to the same server, such as a browser. The kernel's filter lets its outgoing
-    /// segments not pass, so those that pass name the node's connections.
+    /// Another program, such as a browser, may have connections to the same server. The kernel's filter drops its outgoing
+    /// segments, so each segment that passes names a connection of the node.
     fn is_own_connection(&mut self, is_outgoing: bool, local: SocketAddr, remote: SocketAddr) -> bool {
         let is_called = self.sockets.tcp.iter().any(|of| of.ip() == remote.ip() && of.port() == remote.port());
         if !is_called || !is_outgoing {

@@ -1,4 +1,4 @@
-//! Reads a capture file, and panics where it breaks the format.
+//! Reads a capture file. A file that breaks the format makes it panic.
 
 use std::path::Path;
 

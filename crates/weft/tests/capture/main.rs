@@ -8,7 +8,7 @@ mod wireshark;
 use common::{Dir, TWO_NODES, has_tun, mode, on_two_nodes, part, script, stderr, stdout, two_nodes};
 use file::{INBOUND, OUTBOUND, Packet, read};
 
-/// Starts the nodes, and `captured NAME ARGUMENT…`, which runs until the function `traffic` has ended.
+/// Starts the nodes and defines `captured NAME ARGUMENT…`, which captures until the function `traffic` ends.
 const CAPTURE: &str = r#"
     up hub; up home; settled
     # Waits until the capture has begun, because it announces that.
