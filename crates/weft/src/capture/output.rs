@@ -83,7 +83,9 @@ impl Output {
     }
 }
 
-/// Creates a new file. A symbolic link in its place is an error.
+/// Creates a new file.
+///
+/// A symbolic link in its place is an error. So is one in its path that another user may have planted.
 fn create(path: &Path) -> io::Result<File> {
     let name = path.file_name().ok_or(io::ErrorKind::IsADirectory)?;
     let directory = Directory::open(path.parent().unwrap_or(Path::new("")))?;
