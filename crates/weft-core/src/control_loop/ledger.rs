@@ -26,6 +26,11 @@ pub(super) struct Ledger {
     marked_at: Instant,
     sequence: u32,
     reported: u32,
+    /// Number of markers after `reported` that give no RTT sample.
+    ///
+    /// They were in flight when a sample was too large to count in full. A pause of the machine lengthens the samples
+    /// of all markers in flight, and only the first of them counts.
+    unsampled: u32,
     lost_packets: u32,
     ce_packets: u32,
     round: LedgerRound,
@@ -146,6 +151,7 @@ impl Ledger {
         if !newer || settled_bytes > self.in_flight() || settled_packets > in_flight_packets {
             return None;
         }
+        let markers = marker.sequence.wrapping_sub(self.reported);
         self.reported = marker.sequence;
         self.settled_bytes = marker.bytes;
         self.settled_packets = marker.packets;
@@ -153,7 +159,11 @@ impl Ledger {
         self.backoff = 0;
         let out_us = (now.as_micros() as u32).wrapping_sub(marker.sent_at_us);
         let round_trip = Duration::from_micros(out_us.saturating_sub(report.held_us).into());
-        self.rtt.on_sample(now, round_trip);
+        let is_sampled = markers > self.unsampled;
+        self.unsampled = self.unsampled.saturating_sub(markers);
+        if is_sampled && self.rtt.on_sample(now, round_trip) {
+            self.unsampled = self.sequence.wrapping_sub(self.reported);
+        }
         self.measure_rate(report);
         let ce_packets = report.ce_packets.wrapping_sub(self.ce_packets);
         self.ce_packets = report.ce_packets;
@@ -225,6 +235,7 @@ impl Ledger {
 mod tests {
     use super::*;
     use crate::control_loop::LoopEgress;
+    use alloc::vec::Vec;
 
     fn ms(millis: u64) -> Instant {
         Instant::from_millis(millis)
@@ -283,6 +294,44 @@ mod tests {
         assert_eq!(news, Some((4_000, 0, 10_000, Duration::from_millis(49))));
         ledger.on_lost(2);
         assert_eq!((ledger.lost_packets(), ledger.in_flight()), (2, 0));
+    }
+
+    /// A clock that jumps makes the samples of all markers in flight long, be they 1 or 100.
+    ///
+    /// All together do to the time-out what one long sample does, and later samples count again.
+    #[test]
+    fn a_pause_counts_once_however_many_markers_were_in_flight() {
+        let mut rng = weft_units::Rng::new(7);
+        for _ in 0..500 {
+            let (mut ledger, mut egress) =
+                (Ledger { sequence: u32::MAX - 30, ..Ledger::default() }, LoopEgress::default());
+            ledger.reported = ledger.sequence;
+            let (usual, in_flight) = (1 + rng.below(200), 1 + rng.below(100));
+            let mut answer = |ledger: &mut Ledger, sent: &[u64], at: u64| {
+                let reports: Vec<_> = sent.iter().map(|at| send(ledger, &mut egress, ms(*at), 1, 0)).collect();
+                for report in reports.into_iter().flatten() {
+                    assert!(ledger.on_report(ms(at), &report, Losses::Counted).is_some());
+                }
+            };
+            for round in 0..50 {
+                answer(&mut ledger, &[round * usual], (round + 1) * usual);
+            }
+            let (begin, jump) = (50 * usual, rng.below(60_000));
+            let times: Vec<_> = (0..in_flight).map(|marker| begin + marker * usual / in_flight).collect();
+            answer(&mut ledger, &times, begin + usual + jump);
+            let largest_sample = Duration::from_millis(usual * 8).max(Duration::from_secs(1));
+            assert!(
+                ledger.rtt.timeout() <= largest_sample * 3,
+                "{usual} ms, {in_flight} in flight, {jump} ms: {:?}",
+                ledger.rtt
+            );
+
+            let begin = begin + usual + jump;
+            for round in 0..50 {
+                answer(&mut ledger, &[begin + round * usual], begin + (round + 1) * usual);
+            }
+            assert!(ledger.rtt.smoothed() <= Duration::from_millis(usual + 2), "{usual} ms: {:?}", ledger.rtt);
+        }
     }
 
     #[test]

@@ -29,9 +29,11 @@ impl RoundTrip {
     /// Minimum of the time-out for an unanswered marker.
     const LEAST_TIMEOUT: Duration = Duration::from_millis(20);
 
-    pub fn on_sample(&mut self, now: Instant, rtt: Duration) {
+    /// Applies a sample. Returns true if it is too large to count in full.
+    pub fn on_sample(&mut self, now: Instant, rtt: Duration) -> bool {
         let most = self.smoothed_us.saturating_mul(LARGEST_RISE.0).max(LARGEST_RISE.1);
-        let rtt = (rtt.as_micros().clamp(1, LONGEST_US) as u32).min(most);
+        let whole = rtt.as_micros().clamp(1, LONGEST_US) as u32;
+        let rtt = whole.min(most);
         if self.smoothed_us == 0 {
             (self.smoothed_us, self.variation_us, self.bucket_start) = (rtt, rtt / 2, now);
         } else {
@@ -42,6 +44,7 @@ impl RoundTrip {
             (self.minima_us, self.bucket_start) = ([0, self.minima_us[0]], now);
         }
         self.minima_us[0] = if self.minima_us[0] == 0 { rtt } else { self.minima_us[0].min(rtt) };
+        whole > most
     }
 
     pub fn is_known(&self) -> bool {

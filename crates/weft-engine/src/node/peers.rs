@@ -197,11 +197,20 @@ impl Peers {
         }
     }
 
-    /// Returns the earliest deadline of all peers.
+    /// Returns the earliest deadline of all peers, or one that has passed.
+    ///
+    /// A deadline that has passed ends the search: a busy node has many peers with something to send now.
     pub(crate) fn next_timeout(&self, now: Instant) -> Option<Instant> {
-        let unnoted = self.changed.iter().chain(self.awake.iter()).filter_map(|index| self.list.get(index));
         let noted = Some(self.deadlines.total()).filter(|at| *at != Instant::FAR_FUTURE);
-        unnoted.filter_map(|peer| peer.next_timeout(now)).chain(noted).min()
+        let unnoted = self.changed.iter().chain(self.awake.iter()).filter_map(|index| self.list.get(index));
+        let mut deadlines = noted.into_iter().chain(unnoted.filter_map(|peer| peer.next_timeout(now)));
+        let mut earliest = deadlines.next()?;
+        while earliest > now
+            && let Some(at) = deadlines.next()
+        {
+            earliest = earliest.min(at);
+        }
+        Some(earliest)
     }
 
     /// Returns the values over all peers, as of the last turn.

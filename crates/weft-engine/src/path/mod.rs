@@ -25,6 +25,7 @@ pub use pacer::Pacer;
 pub use proof::Proof;
 pub use queues::{Lane, Queues};
 pub use sensing::{HeardTrains, Sensing};
+use waiting::ASK_SPACING;
 pub use waiting::Waiting;
 
 use crate::api::PathState;
@@ -448,10 +449,12 @@ impl Path {
 
     /// Returns the time to ask again, because an answer is late and too few questions are open to judge the silence.
     ///
-    /// An answer counts as late after its usual time, and after `patience` at least.
+    /// An answer counts as late after its usual time, and after `patience` at least. With `patience`, each further
+    /// question waits as long.
     pub fn ask_at(&self, patience: Duration) -> Option<Instant> {
         let usual = self.rtt().smoothed() + self.rtt().variation() * 2 + REPORT_INTERVAL;
-        self.waiting.ask_at(usual.min(liveness::CEILING).max(patience), self.misses)
+        let late = usual.min(liveness::CEILING).max(patience);
+        self.waiting.ask_at(late, if patience.is_zero() { ASK_SPACING } else { late }, self.misses)
     }
 
     /// Returns the duration of silence after which the path becomes suspect.

@@ -14,7 +14,7 @@ const SPACING: Duration = Duration::from_millis(3);
 /// A lossy path needs more.
 const MARKS: u32 = 3;
 /// Spacing of the pings that add marks where traffic sets too few. Reports are not closer to each other either.
-const ASK_SPACING: Duration = Duration::from_millis(10);
+pub const ASK_SPACING: Duration = Duration::from_millis(10);
 
 /// Sending times of datagrams that ask for a report and have none yet, at a coarse spacing.
 #[derive(Debug, Default)]
@@ -65,13 +65,13 @@ impl Waiting {
 
     /// Returns the time to ask again, because too few marks exist to judge silence.
     ///
-    /// An answer usually takes `patience`. The question must be late enough to set a mark of its own. Otherwise a
-    /// late timer would ask without end.
-    pub fn ask_at(&self, patience: Duration, misses: u32) -> Option<Instant> {
+    /// An answer usually takes `patience`, and questions are `spacing` apart. The question must be late enough to set a
+    /// mark of its own. Otherwise a late timer would ask without end.
+    pub fn ask_at(&self, patience: Duration, spacing: Duration, misses: u32) -> Option<Instant> {
         let asked = self.marks.len();
         let first = self.since().filter(|_| asked < misses.max(MARKS) as usize)?;
         let last = self.marks.back().map_or(first, |(_, at)| *at);
-        Some((first + patience + ASK_SPACING * (asked as u32 - 1)).max(last + SPACING))
+        Some((first + patience + spacing * (asked as u32 - 1)).max(last + SPACING))
     }
 
     pub fn clear(&mut self) {
@@ -104,11 +104,11 @@ mod tests {
         let (mut w, patience) = (Waiting::default(), Duration::from_millis(20));
         w.on_sent(0, Instant::from_millis(100));
         assert_eq!(w.suspect_at(patience, 3), None);
-        assert_eq!(w.ask_at(patience, 3), Some(Instant::from_millis(120)));
+        assert_eq!(w.ask_at(patience, ASK_SPACING, 3), Some(Instant::from_millis(120)));
         w.on_sent(1, Instant::from_millis(120));
-        assert_eq!(w.ask_at(patience, 3), Some(Instant::from_millis(130)));
+        assert_eq!(w.ask_at(patience, ASK_SPACING, 3), Some(Instant::from_millis(130)));
         w.on_sent(2, Instant::from_millis(130));
-        assert_eq!(w.ask_at(patience, 3), None);
+        assert_eq!(w.ask_at(patience, ASK_SPACING, 3), None);
         assert_eq!(w.suspect_at(patience, 3), Some(Instant::from_millis(150)));
     }
 
@@ -132,6 +132,6 @@ mod tests {
         w.on_sent(1, Instant::from_millis(199));
         // Asked at 200 ms: too close to the previous mark to set one of its own.
         w.on_sent(2, Instant::from_millis(200));
-        assert_eq!(w.ask_at(patience, 3), Some(Instant::from_millis(202)));
+        assert_eq!(w.ask_at(patience, ASK_SPACING, 3), Some(Instant::from_millis(202)));
     }
 }

@@ -4,7 +4,7 @@
 //! its deadline is given up, and a SKIP frame instructs the peer not to wait for it. When a path falls silent or goes
 //! down, this module moves its units to other paths.
 
-use super::outbound::age::sent_stale_at;
+use super::outbound::age::stale_at;
 use super::{Context, Peer};
 use crate::api::PathState;
 use crate::api::Recovery;
@@ -99,9 +99,9 @@ impl Peer {
     /// a loss.
     fn waits_until(&self, unit: &Unit) -> Instant {
         if unit.segment.is_tcp && !self.is_reachable() {
-            return sent_stale_at(&unit.segment);
+            return stale_at(&unit.segment);
         }
-        unit.deadline.min(sent_stale_at(&unit.segment))
+        unit.deadline.min(stale_at(&unit.segment))
     }
 
     /// Returns the earliest deadline of the units that wait for a path.

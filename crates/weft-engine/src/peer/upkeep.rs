@@ -101,12 +101,16 @@ impl Peer {
         }
     }
 
-    /// Returns the least time that an answer may take before the path is asked again.
-    fn patience(&self, now: Instant) -> Duration {
+    /// True if hosts' packets, measurements or a relay's traffic depend on the peer's answers now.
+    pub(super) fn is_needed(&self, now: Instant) -> bool {
         let is_watched =
             self.session.probe_pace.is_some() || self.control.probes.is_some() || self.session.is_first_relay;
-        let is_wanted = self.session.watch.had_packet(now) || self.ingress.openings.next_deadline().is_some();
-        if is_watched || is_wanted { Duration::ZERO } else { IDLE_PATIENCE }
+        is_watched || self.session.watch.had_packet(now) || self.ingress.openings.next_deadline().is_some()
+    }
+
+    /// Returns the least time that an answer may take before the path is asked again.
+    fn patience(&self, now: Instant) -> Duration {
+        if self.is_needed(now) { Duration::ZERO } else { IDLE_PATIENCE }
     }
 
     fn check_silence(&mut self, cx: &mut Context<'_>, index: usize) {
@@ -181,7 +185,9 @@ impl Peer {
             self.log_path(cx.events, index, cause);
             self.choose_path(cx, link);
             self.move_units_away(cx, index);
-            self.call_again(cx);
+            if !self.can_wait(cx.now) {
+                self.call_again(cx);
+            }
         }
         self.keep_calling(cx);
     }

@@ -1,6 +1,8 @@
 //! Traffic of weft itself while hosts send little or nothing. Each host packet allows a limited amount of it.
 
-use crate::net::{World, direction};
+use crate::net::{World, direction, draws};
+use std::cell::Cell;
+use std::rc::Rc;
 use weft_engine::Policy;
 use weft_units::{Duration, Rng};
 
@@ -10,6 +12,8 @@ const IDLE_MB: f64 = 60.0;
 /// IP bytes of a probe from each end, with answers, reports and the copies of reports on the fastest link.
 const PROBES: u64 = 400;
 const PORT: u16 = 7_000;
+/// Type of an initiation, in the low half of its first byte.
+const INITIATION: u8 = 1;
 /// IP and UDP header bytes of the hosts' packets.
 const HEADERS: u64 = 28;
 
@@ -97,6 +101,34 @@ fn a_busy_node_is_asked_no_more_often_than_another() {
         let rates = idle_rates(&mut world);
         assert!(rates.iter().all(|rate| *rate <= 2.5), "{rates:?} datagrams/s with turns of {longest_ms} ms");
     }
+}
+
+/// Checks that a node which answers after seconds, and not always, is not asked and called ever more often for that.
+///
+/// A machine with too much work is such a node. Questions from all its peers would keep it so.
+#[test]
+fn an_overloaded_node_gets_few_questions_and_few_calls() {
+    let mut rng = Rng::new(6);
+    let (mut most_asked, mut most_called) = (0.0f64, 0.0f64);
+    for _ in 0..draws(60) {
+        let link = direction(100, 1 + rng.below(20), 0.0);
+        let mut world = World::new(&[link], &Policy::default());
+        world.run_for(Duration::from_secs(10));
+        let (longest_ms, lost, mut draws) = (200 + rng.below(4_000), 0.5 * rng.unit(), Rng::new(rng.next_u64()));
+        let calls = Rc::new(Cell::new(0));
+        let counted = calls.clone();
+        world.meddler = Some(Box::new(move |from, datagram| {
+            counted.set(counted.get() + u32::from(from == 0 && datagram[0] & 0x0f == INITIATION));
+            if from == 0 && draws.chance(lost) { Vec::new() } else { vec![ms(draws.below(longest_ms) * from as u64)] }
+        }));
+        let before = world.sent(0, 0);
+        world.run_for(Duration::from_secs(100));
+        let (asked, called) = ((world.sent(0, 0) - before) as f64 / 100.0, f64::from(calls.get()) / 100.0);
+        println!("answers after up to {longest_ms} ms, {lost:.2} lost: {asked:.2} datagrams/s, {called:.2} calls/s");
+        (most_asked, most_called) = (most_asked.max(asked), most_called.max(called));
+    }
+    println!("at most {most_asked} and {most_called}");
+    assert!(most_asked <= 4.0 && most_called <= 0.02, "{most_asked} datagrams/s, {most_called} calls/s");
 }
 
 /// Checks that the overhead in addition to a flow of any rate, over all links, is proportional to the flow plus the

@@ -28,6 +28,8 @@ fn a_flood_during_an_outage_does_not_make_it_last() {
     for end in [0, 1] {
         world.set(0, end, |d| d.cut = true);
     }
+    // The failure is detected soon only if something is sent.
+    world.send(0, 700, 41, SMALL);
     world.run_for(Duration::from_secs(1));
     assert_eq!(world.state(0, 0), PathState::Down);
     flood(&mut world, 80_000);
