@@ -2,9 +2,11 @@
 //!
 //! Names in a response come from other nodes. They are escaped here, before a command prints them.
 
+use crate::config::did_you_mean;
 use crate::escape;
 use crate::files;
 use crate::outcome::{Failure, Outcome};
+use crate::status::{Peer, Status};
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -44,6 +46,29 @@ fn silence(why: &io::Error, node: Option<i32>, waited: Duration) -> String {
         io::ErrorKind::UnexpectedEof => "it ended, or has too many clients: try again".to_owned(),
         _ => why.to_string(),
     }
+}
+
+/// Returns the status of the node at `socket`.
+///
+/// # Errors
+/// Fails as [`ask`] does.
+pub fn node_status(socket: &Path) -> Result<Status, Failure> {
+    match ask(socket, &Request::Status)? {
+        Response::Status(status) => Ok(*status),
+        other => Err(Failure::new(format!("the node gave an unexpected answer: {other:?}"))),
+    }
+}
+
+/// Returns the peer with this name.
+///
+/// # Errors
+/// There is none. The failure names the nearest name, or all names.
+pub fn peer_named<'a>(status: &'a Status, name: &str) -> Result<&'a Peer, Failure> {
+    let known = || status.peers.iter().map(|peer| peer.name.as_str());
+    status.peers.iter().find(|peer| peer.name == name).ok_or_else(|| {
+        let list = || format!("known: {}", known().collect::<Vec<_>>().join(", "));
+        Failure::new(format!("no peer `{name}`; {}", did_you_mean(name, known()).unwrap_or_else(list)))
+    })
 }
 
 fn exchange(stream: UnixStream, request: &Request) -> io::Result<Response> {

@@ -19,6 +19,7 @@ mod host;
 #[path = "../../weft-config/src/escape/hostile.rs"]
 mod hostile;
 mod join;
+mod plan;
 mod screen;
 mod table;
 mod why;

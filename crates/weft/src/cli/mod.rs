@@ -11,6 +11,7 @@ mod capture;
 mod change;
 mod join;
 mod live;
+mod plan;
 mod qos;
 
 pub use access::{AccessCommand, AddOptions};
@@ -24,6 +25,7 @@ pub use change::{
 };
 pub use join::{InitOptions, InviteOptions, JoinOptions};
 pub use live::{DrillCommand, DrillOptions, ExplainArguments, PeerCommand, PrefixArguments, TopArguments};
+pub use plan::{GivenRate, PlanArguments};
 pub use qos::{QosArguments, QosView};
 
 use crate::screen::Color;
@@ -408,6 +410,15 @@ The node drops datagrams in both directions. It ends the drill by itself, even i
 drill that would leave a peer without a path, unless forced. Exit status 3 if no other path carried the probes."
     )]
     Drill(DrillCommand),
+    /// Simulate the measured links to a peer, as they are now and with changes: without a link, with more sites
+    #[command(after_help = "\
+Examples:
+  weft plan                                        what the links to the peer carry now
+  weft plan --without wwan0 --with 'eth0=100 Mbit/s' --sites 10
+  weft plan --out home.toml                        also keep the scenario, for: weft sim run home.toml
+
+It runs `weft-lab`, which must be installed. Some figures are assumed if the node did not measure them; it says which.")]
+    Plan(PlanArguments),
     /// Measure the round-trip time to a peer through each path
     #[command(after_help = "Example:\n  weft ping hub")]
     Ping {

@@ -21,6 +21,7 @@ mod keys;
 mod matrix;
 mod other_program;
 mod pages;
+mod plan;
 mod prefixes;
 mod proxy;
 mod qos;
@@ -101,6 +102,7 @@ pub fn run(cli: Cli) -> Result<Outcome, Failure> {
         Command::Capture(arguments) => crate::capture::capture(&arguments),
         Command::Explain(arguments) => explain::explain(&arguments),
         Command::Drill(command) => drill::drill(&command),
+        Command::Plan(arguments) => plan::plan(&arguments),
         Command::Ping { peer, reading } => act::ping(&peer, &reading),
     }
 }

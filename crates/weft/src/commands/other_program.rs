@@ -5,8 +5,9 @@
 
 use crate::outcome::{Failure, Outcome};
 use std::ffi::OsString;
+use std::io::{self, Write as _};
 use std::os::unix::process::CommandExt as _;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use weft_config::beside;
 
 /// A program of this project beside `weft`.
@@ -54,12 +55,40 @@ fn joined(verbs: &[&str], rest: &[OsString]) -> Vec<OsString> {
     verbs.iter().map(OsString::from).chain(rest.iter().cloned()).collect()
 }
 
+/// Runs a scenario in the simulator of `weft-lab`, and returns its result as JSON.
+///
+/// # Errors
+/// The program is not installed, or it refuses the scenario.
+pub fn simulate(scenario: &str) -> Result<Vec<u8>, Failure> {
+    let exchange = |command: &mut Command| -> io::Result<std::process::Output> {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+        // The program reads all of its input before it writes.
+        child.stdin.take().map_or(Ok(()), |mut stdin| stdin.write_all(scenario.as_bytes()))?;
+        child.wait_with_output()
+    };
+    let output = exchange(LAB.command().args(["sim", "/dev/stdin", "--json", "--quiet"]));
+    match output.map_err(|why| LAB.missing(&why))? {
+        output if output.status.success() => Ok(output.stdout),
+        output => Err(Failure::new(String::from_utf8_lossy(&output.stderr).into_owned())),
+    }
+}
+
+impl SiblingProgram {
+    fn command(&self) -> Command {
+        Command::new(beside::program(self.name).unwrap_or_else(|| self.name.into()))
+    }
+
+    fn missing(&self, why: &io::Error) -> Failure {
+        let SiblingProgram { name, package } = self;
+        Failure::new(format!(
+            "cannot run `{name}`: {why}: build it with `cargo build --release -p {package}`, or install it beside `weft`"
+        ))
+    }
+}
+
 fn run(of: &SiblingProgram, arguments: Vec<OsString>) -> Result<Outcome, Failure> {
-    let SiblingProgram { name, package } = of;
-    let why = Command::new(beside::program(name).unwrap_or_else(|| name.into())).args(arguments).exec();
-    Err(Failure::new(format!(
-        "cannot run `{name}`: {why}: build it with `cargo build --release -p {package}`, or install it beside `weft`"
-    )))
+    let why = of.command().args(arguments).exec();
+    Err(of.missing(&why))
 }
 
 #[cfg(test)]

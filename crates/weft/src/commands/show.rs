@@ -7,29 +7,21 @@
 
 use super::watch::watch;
 use crate::cli::Reading;
-use crate::control::ask;
+use crate::control::node_status;
 use crate::outcome::{Failure, Outcome, json};
 use crate::status::{
     LinkQuota, Overlay, OverlayContact, Peer, Proxy, RefusedPrefix, Relay, Status, TcpBundle, TcpEr, VpnMember,
 };
 use crate::table::{Table, bytes, dash, millis, percent, rate, span};
 use std::time::Duration;
-use weft_control::{Request, Response};
 
 /// Prints the text that `view` makes of the node's status.
 pub fn show(reading: &Reading, view: fn(&Status) -> String) -> Result<Outcome, Failure> {
     watch(reading.watch, !reading.json, || {
-        let status = read(reading)?;
+        let status = node_status(&reading.control.control)?;
         let text = if reading.json { json(&status)? } else { view(&status) };
         Ok((text, if status.is_degraded() { Outcome::Degraded } else { Outcome::Well }))
     })
-}
-
-fn read(reading: &Reading) -> Result<Status, Failure> {
-    match ask(&reading.control.control, &Request::Status)? {
-        Response::Status(status) => Ok(*status),
-        other => Err(Failure::new(format!("the node gave an unexpected answer: {other:?}"))),
-    }
 }
 
 /// Returns the view of the node and its peers.

@@ -3,7 +3,7 @@
 use super::pages::{self, Page};
 use super::show;
 use crate::cli::TopArguments;
-use crate::control::ask;
+use crate::control::node_status;
 use crate::outcome::{Failure, Outcome};
 use crate::screen::Screen;
 use crate::status::{Flow, Link, Path, Peer, Status};
@@ -11,7 +11,6 @@ use crate::table::{Table, bytes, dash, millis, percent, rate, span};
 use std::cmp::Reverse;
 use std::io::{self, Write as _};
 use std::time::Duration;
-use weft_control::{Request, Response};
 
 /// Number of flows on the page of everything.
 const FLOWS: usize = 10;
@@ -27,10 +26,7 @@ const PAGES: [Page<Status>; 4] = [
 
 /// Shows the pages until a key ends it, or prints the first one once.
 pub fn top(arguments: &TopArguments) -> Result<Outcome, Failure> {
-    let read = || match ask(&arguments.control.control, &Request::Status)? {
-        Response::Status(status) => Ok(*status),
-        other => Err(Failure::new(format!("the node gave an unexpected answer: {other:?}"))),
-    };
+    let read = || node_status(&arguments.control.control);
     if arguments.once {
         // A reader that closes the pipe early is no error.
         let _ = io::stdout().lock().write_all(Screen::get().fold(&all(&read()?)).as_bytes());

@@ -3,6 +3,7 @@
 
 pub mod flow;
 pub mod inside;
+pub mod line;
 pub mod segment;
 
 use std::fs;

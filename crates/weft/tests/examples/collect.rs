@@ -20,7 +20,7 @@ pub struct Example {
 /// Commands that take minutes, need a network of their own, or end the running node.
 ///
 /// Other tests cover them.
-const ELSEWHERE: [&str; 9] = ["lab", "sim", "up", "tcp-er", "signal", "revoke", "init", "invite", "join"];
+const ELSEWHERE: [&str; 10] = ["lab", "sim", "plan", "up", "tcp-er", "signal", "revoke", "init", "invite", "join"];
 
 impl Example {
     fn new(place: &str, text: &str, key: &str) -> Example {

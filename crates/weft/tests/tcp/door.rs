@@ -1,7 +1,7 @@
 //! The hub's TCP port: peers, web clients, strangers that send random bytes, and callers through a proxy.
 
 use crate::common::inside::{or_again, within};
-use crate::line::{Line, LineSpec};
+use crate::common::line::{Line, LineSpec};
 use crate::load;
 use crate::nodes::{Nodes, answers, drop_tcp, drop_udp, shell};
 use std::io::{Read as _, Write as _};

@@ -8,12 +8,11 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod door;
-mod line;
 mod nodes;
 
 use common::flow::TcpFlow;
 use common::inside::or_again;
-use line::{Line, LineSpec};
+use common::line::{Line, LineSpec};
 use nodes::{Nodes, answers, drop_udp, logged_at, pass_udp, ping_for};
 use std::net::Ipv4Addr;
 use std::time::Duration;

@@ -19,6 +19,7 @@ pub const TOPIC: Topic = Topic {
         Part { name: "allow", run: allow },
         Part { name: "doctor", run: doctor },
         Part { name: "page", run: page },
+        Part { name: "plan", run: plan },
         Part { name: "packages", run: packages },
     ],
 };
@@ -126,6 +127,17 @@ fn page(context: &Context) -> Vec<Check> {
             claim("no token, host or origin: no answer; slow clients", "weft-web", &["--test", "refusals"], ""),
             claim("a token is itself only; a reader that stops is left", "weft-web", LIB, ""),
             claim(browser, "weft-web", &["--test", "page"], ""),
+        ],
+    )
+}
+
+/// The kernel test draws the links, and compares a plan with what two nodes carry.
+fn plan(context: &Context) -> Vec<Check> {
+    run(
+        context,
+        &[
+            claim("random networks become scenarios with the same links", "weft", &["--bin", "weft"], "plan::"),
+            claim("a plan is within 25 % of what two nodes carry", "weft", &["--test", "plan"], ""),
         ],
     )
 }

@@ -5,8 +5,7 @@
 mod probe;
 
 use super::checks::{Check, Verdict};
-use crate::config::did_you_mean;
-use crate::control::ask;
+use crate::control::{node_status, peer_named};
 use crate::escape;
 use crate::outcome::json;
 use crate::outcome::{Failure, Outcome};
@@ -19,7 +18,6 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
-use weft_control::{Request, Response};
 
 /// Maximum number of pairs of a link and an address to probe.
 const MOST_PAIRS: usize = 8;
@@ -35,16 +33,8 @@ struct PeerDiagnosis {
 
 /// Tests the connection of the node at `socket` to the named peer.
 pub fn peer(socket: &Path, name: &str, as_json: bool) -> Result<Outcome, Failure> {
-    let status = match ask(socket, &Request::Status)? {
-        Response::Status(status) => *status,
-        other => return Err(Failure::new(format!("the node gave an unexpected answer: {other:?}"))),
-    };
-    let Some(peer) = status.peers.iter().find(|peer| peer.name == name) else {
-        let known = || status.peers.iter().map(|peer| peer.name.as_str());
-        let help =
-            did_you_mean(name, known()).unwrap_or_else(|| format!("known: {}", known().collect::<Vec<_>>().join(", ")));
-        return Err(Failure::new(format!("no peer `{name}`; {help}")));
-    };
+    let status = node_status(socket)?;
+    let peer = peer_named(&status, name)?;
     let routes = probe::all(&pairs(peer, &status));
     let mut checks = session(peer);
     checks.extend(routes.iter().map(|route| reachability(peer, route)));

@@ -1,6 +1,6 @@
 //! A link with rate, delay and random loss between two namespaces, as the kernel of the machine may lack netem.
 
-use crate::common::inside::within;
+use super::inside::within;
 use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::net::IpAddr;

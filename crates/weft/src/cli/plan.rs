@@ -1,0 +1,63 @@
+//! Arguments of `weft plan`.
+
+use super::Control;
+use clap::Args;
+use std::path::PathBuf;
+use std::str::FromStr;
+use weft_units::{Rate, parse_rate};
+
+/// Arguments of `weft plan`.
+#[derive(Args)]
+pub struct PlanArguments {
+    /// Peer whose links are planned; needed if there are several peers
+    #[arg(long, value_name = "NODE")]
+    pub peer: Option<String>,
+    /// Ask: without this link? Several with commas go together; can be given several times
+    #[arg(long, value_name = "LINK[,LINK]")]
+    pub without: Vec<String>,
+    /// Ask: with another rate of this link, or other rates to and from the peer? Can be given several times
+    #[arg(long, value_name = "LINK=RATE[,RATE]")]
+    pub with: Vec<GivenRate>,
+    /// Ask: with this number of further sites, which share all links and send as much? Can be given several times
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..100))]
+    pub sites: Vec<u16>,
+    /// Rate of a link that was not measured, or instead of the measured one; can be given several times
+    #[arg(long, value_name = "LINK=RATE[,RATE]")]
+    pub rate: Vec<GivenRate>,
+    /// Output of `weft status --json` at the peer, which has measured the rates from the peer
+    #[arg(long, value_name = "FILE")]
+    pub peer_status: Option<PathBuf>,
+    /// New file for the scenario; the scenarios of questions are stored beside it
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Print one JSON object on standard output
+    #[arg(long)]
+    pub json: bool,
+    /// Control socket of the node.
+    #[command(flatten)]
+    pub control: Control,
+}
+
+/// The rates of a link by the command line: `LINK=RATE`, or `LINK=RATE,RATE` to and from the peer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GivenRate {
+    /// Name of the link.
+    pub link: String,
+    /// Rates to the peer and from it.
+    pub rates: [Rate; 2],
+}
+
+impl FromStr for GivenRate {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<GivenRate, String> {
+        let form = "write LINK=RATE, or LINK=RATE,RATE to and from the peer, for example 'lte=20 Mbit/s'";
+        let (link, rates) = text.rsplit_once('=').filter(|(link, _)| !link.is_empty()).ok_or(form)?;
+        let (to, from) = rates.split_once(',').unwrap_or((rates, rates));
+        let read = |text: &str| match parse_rate(text) {
+            Ok(Rate::ZERO) => Err("a rate must be greater than zero; to remove a link use --without".to_owned()),
+            rate => rate.map_err(|why| format!("{}: {why}; {form}", text.trim())),
+        };
+        Ok(GivenRate { link: link.to_owned(), rates: [read(to)?, read(from)?] })
+    }
+}
