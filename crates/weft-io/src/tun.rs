@@ -6,13 +6,13 @@
 use std::fmt;
 use std::io::{self, IoSlice};
 use std::net::IpAddr;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd as _, OwnedFd, RawFd};
 use std::path::Path;
 
 use tun_rs::{DeviceBuilder, SyncDevice};
 
 use crate::netlink::Configure;
-use crate::sys::{retry, unless_blocked};
+use crate::sys::{check, retry, unless_blocked};
 
 /// Length of the virtio-net header before every packet, in bytes.
 pub const VIRTIO_HEADER_LEN: usize = 10;
@@ -90,9 +90,15 @@ impl TunError {
 /// Name of the opening step in error messages.
 const OPEN: &str = "open";
 
-/// An open TUN device. The kernel removes it when this is dropped.
+/// Offloads of TCP, in `TUNSETOFFLOAD`.
+const TCP_OFFLOADS: libc::c_uint = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6;
+/// Offloads of UDP, which exist since Linux 6.2.
+const UDP_OFFLOADS: libc::c_uint = libc::TUN_F_USO4 | libc::TUN_F_USO6;
+
+/// An open TUN device. The kernel removes it when its last descriptor is closed.
 pub struct TunDevice {
     device: SyncDevice,
+    has_udp_offload: bool,
     /// Name of the device at the time of opening.
     name: String,
     /// Interface index of the device.
@@ -119,12 +125,31 @@ impl TunDevice {
             return Err(TunError::NoDriver);
         }
         let device = open_device(config.name.as_deref(), has_offload)?;
+        let has_udp_offload = device.udp_gso();
+        let tun = Self::of(device, has_udp_offload)?;
+        tun.configure(config)?;
+        Ok(tun)
+    }
+
+    fn of(device: SyncDevice, has_udp_offload: bool) -> Result<Self, TunError> {
         device.set_nonblocking(true).map_err(TunError::at("set non-blocking"))?;
-        let tun = Self {
-            name: device.name().map_err(TunError::at("read the name"))?,
-            index: device.if_index().map_err(TunError::at("read the index"))?,
-            device,
-        };
+        let name = device.name().map_err(TunError::at("read the name"))?;
+        let index = device.if_index().map_err(TunError::at("read the index"))?;
+        Ok(Self { device, has_udp_offload, name, index })
+    }
+
+    /// Continues with a device that an earlier process opened with [`TunDevice::open`].
+    ///
+    /// It keeps other addresses and its routes. Packets that the kernel queued since then are read first.
+    pub fn adopt(descriptor: OwnedFd, config: &TunConfig) -> Result<Self, TunError> {
+        // SAFETY: `into_raw_fd` passes the only ownership on. The function fails for a descriptor of another kind.
+        let device = unsafe { SyncDevice::from_fd(descriptor.into_raw_fd()) }.map_err(TunError::at("adopt"))?;
+        set_offloads(&device, TCP_OFFLOADS).map_err(TunError::at("set the offloads"))?;
+        let has_udp_offload = set_offloads(&device, TCP_OFFLOADS | UDP_OFFLOADS).is_ok();
+        let tun = Self::of(device, has_udp_offload)?;
+        if config.name.as_ref().is_some_and(|name| *name != tun.name) {
+            return Err(TunError::NameInUse(tun.name));
+        }
         tun.configure(config)?;
         Ok(tun)
     }
@@ -160,7 +185,7 @@ impl TunDevice {
 
     /// True if the kernel also delivers UDP super-packets (USO).
     pub fn has_udp_offload(&self) -> bool {
-        self.device.udp_gso()
+        self.has_udp_offload
     }
 
     /// Returns the device's name at the time of opening.
@@ -195,6 +220,12 @@ fn open_device(name: Option<&str>, has_offload: bool) -> Result<SyncDevice, TunE
         (Some(libc::EBUSY | libc::EINVAL), Some(name)) => TunError::NameInUse(name.to_owned()),
         _ => TunError::at(OPEN)(error),
     })
+}
+
+/// Sets the offloads of a device to exactly these.
+fn set_offloads(device: &SyncDevice, offloads: libc::c_uint) -> io::Result<()> {
+    // SAFETY: the descriptor is open, and the request takes its argument by value.
+    check(unsafe { libc::ioctl(device.as_raw_fd(), libc::TUNSETOFFLOAD as _, libc::c_ulong::from(offloads)) }).map(drop)
 }
 
 impl AsRawFd for TunDevice {
