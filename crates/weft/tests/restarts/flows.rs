@@ -44,6 +44,7 @@ struct Arrivals {
 /// A flow in one direction. Dropping it ends its threads.
 pub struct Flow {
     pub name: String,
+    pub kind: Kind,
     arrivals: Arc<Mutex<Arrivals>>,
     is_over: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
@@ -75,7 +76,7 @@ impl Flow {
                 thread::spawn(move || receiver.receive_stream(accepted)),
             ]
         };
-        Flow { name: format!("{kind:?} {} → {}", from.0, to.0), arrivals, is_over, threads }
+        Flow { name: format!("{kind:?} {} → {}", from.0, to.0), kind, arrivals, is_over, threads }
     }
 
     /// Returns the recorded intervals without data, and the present one as it stands.
