@@ -115,6 +115,7 @@ struct Step<'a> {
     what: &'a str,
     nodes: &'a [usize],
     program: &'a Path,
+    is_older: bool,
 }
 
 #[test]
@@ -128,7 +129,8 @@ fn upgrades_and_downgrades_cost_a_short_gap() {
         let old = before.as_deref().unwrap_or(new);
         let mut network = Network::start(old);
         let rounds = if is_check() { 10 } else { 1 };
-        let step = |what, nodes, program| Step { what, nodes, program };
+        let is_older = |program| before.is_some() && program == old;
+        let step = |what, nodes, program| Step { what, nodes, program, is_older: is_older(program) };
         let steps = [
             step("upgrade home", &[0][..], new),
             step("upgrade hub", &[1], new),
@@ -166,7 +168,7 @@ fn replace(network: &mut Network, step: &Step) {
     thread::scope(|scope| {
         for (_, node) in network.nodes.iter_mut().enumerate().filter(|(at, _)| step.nodes.contains(at)) {
             scope.spawn(move || {
-                node.replace(step.program);
+                node.replace(step.program, step.is_older);
                 let began = Instant::now();
                 node.stop();
                 println!("  ended in {:?}", began.elapsed());

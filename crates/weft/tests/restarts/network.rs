@@ -63,7 +63,9 @@ fn is_steady(flow: &Flow) -> bool {
 fn flows() -> Vec<Flow> {
     let kinds = [Kind::Bulk, Kind::Bulk, Kind::Session, Kind::Call];
     let ports = (5_001..).zip(kinds);
-    ports.flat_map(|(port, kind)| [(0, 1), (1, 0)].map(|(from, to)| Flow::start(kind, end(from), end(to), port))).collect()
+    ports
+        .flat_map(|(port, kind)| [(0, 1), (1, 0)].map(|(from, to)| Flow::start(kind, end(from), end(to), port)))
+        .collect()
 }
 
 impl Network {

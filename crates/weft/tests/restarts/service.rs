@@ -33,6 +33,11 @@ pub fn restart_delay() -> Duration {
     }
 }
 
+/// Returns the number of descriptors that the unit allows the node to store.
+fn store_max() -> usize {
+    setting("FileDescriptorStoreMax").map_or(0, |text| text.parse().unwrap())
+}
+
 /// A node that is started and ended by the test.
 pub struct Service {
     node: &'static str,
@@ -43,7 +48,7 @@ pub struct Service {
     /// Stored descriptors by name (sd_pid_notify_with_fds(3)).
     stored: Vec<(String, OwnedFd)>,
     /// Maximum number of stored descriptors, as in the unit of `program`.
-    pub store_max: usize,
+    store_max: usize,
     pub started: Instant,
 }
 
@@ -53,15 +58,18 @@ impl Service {
         notified.set_nonblocking(true).unwrap();
         let (dir, program) = (dir.0.clone(), program.to_owned());
         let (child, stored, started) = (None, Vec::new(), Instant::now());
-        let store_max = setting("FileDescriptorStoreMax").map_or(0, |text| text.parse().unwrap());
+        let store_max = store_max();
         let mut service = Service { node, program, dir, child, notified, stored, store_max, started };
         service.run();
         service
     }
 
     /// Uses another program from its next start on.
-    pub fn replace(&mut self, program: &Path) {
+    ///
+    /// The unit of an older package stores no descriptors.
+    pub fn replace(&mut self, program: &Path, is_older: bool) {
         self.program = program.to_owned();
+        self.store_max = if is_older { 0 } else { store_max() };
     }
 
     /// Starts the process with the stored descriptors.

@@ -80,8 +80,7 @@ impl Devices {
 
     fn open_each(&self, config: &Config, mtu: u16, stored: &mut StoredDevices) -> Result<Vec<Opened>, TunError> {
         let missing = config.vpns.iter().filter(|vpn| !self.has(vpn));
-        let mut open =
-            |vpn: &Vpn| Device::open(&vpn.tun(&config.tun), mtu, vpn.table.is_some(), &self.changes, stored);
+        let mut open = |vpn: &Vpn| Device::open(&vpn.tun(&config.tun), mtu, vpn.table.is_some(), &self.changes, stored);
         missing.map(|vpn| Ok((id(vpn), open(vpn)?))).collect()
     }
 
