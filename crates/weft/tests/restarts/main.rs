@@ -24,7 +24,7 @@ use weft_units::Rng;
 
 /// Longest time without data after the start of the new process.
 const AFTER_START: Duration = Duration::from_secs(1);
-/// Longest time without data in a restart by the service manager.
+/// Longest time without data in a restart by the service manager, judged with `WEFT_CHECK=1` only.
 const GAP: Duration = Duration::from_millis(300);
 
 fn is_check() -> bool {
@@ -156,9 +156,10 @@ fn upgrades_and_downgrades_cost_a_short_gap() {
         }
         for (step, gaps) in steps.iter().zip(&mut gaps) {
             println!("{}: gap {}", step.what, summary(gaps));
+            // The device of an older program ends with it, and TCP waits for its retransmission timeout.
+            let most = if is_check() && !step.is_older { GAP } else { AFTER_START };
+            assert!(gaps.iter().all(|gap| *gap <= most), "{}\n{}", step.what, network.logs());
         }
-        let longest = gaps.iter().flatten().max().unwrap();
-        assert!(*longest <= GAP, "{longest:?}\n{}", network.logs());
         assert_eq!(network.resets(), 0, "{}", network.logs());
     });
 }
