@@ -71,6 +71,7 @@ impl Peer {
     fn hurry_call(&self, cx: &mut Context<'_>) {
         let is_recent = self.ingress.outage.is_some_and(|outage| cx.now - outage.since < CALL_OFTEN_FOR);
         if is_recent {
+            self.call_if_silent(cx, CALL_EVERY);
             cx.sessions.hurry(cx.now, self.id, CALL_EVERY);
         }
     }
