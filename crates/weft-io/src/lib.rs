@@ -14,6 +14,7 @@ pub mod netfilter;
 pub mod netlink;
 pub mod packet;
 pub mod raw;
+pub mod stored;
 pub mod stream;
 mod sys;
 pub mod tun;

@@ -3,16 +3,17 @@
 //! Each read or write is one `virtio_net_hdr` of [`VIRTIO_HEADER_LEN`] bytes (native-endian, linux/virtio_net.h) and
 //! one IP packet of up to 65,535 bytes.
 
+use std::ffi::{CStr, CString, c_char, c_int, c_short, c_uint, c_ulong};
 use std::fmt;
-use std::io::{self, IoSlice};
+use std::fs::{File, OpenOptions};
+use std::io::{self, IoSlice, Read as _, Write as _};
 use std::net::IpAddr;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-use tun_rs::{DeviceBuilder, SyncDevice};
-
 use crate::netlink::Configure;
-use crate::sys::{retry, unless_blocked};
+use crate::sys::{check, retry, unless_blocked};
 
 /// Length of the virtio-net header before every packet, in bytes.
 pub const VIRTIO_HEADER_LEN: usize = 10;
@@ -90,9 +91,17 @@ impl TunError {
 /// Name of the opening step in error messages.
 const OPEN: &str = "open";
 
-/// An open TUN device. The kernel removes it when this is dropped.
+/// Name of a device without a configured one.
+const ANY_NAME: &str = "tun%d";
+/// Offloads of TCP (`TUNSETOFFLOAD`).
+const TCP_OFFLOADS: c_uint = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6;
+/// Offloads of UDP, since Linux 6.2.
+const UDP_OFFLOADS: c_uint = libc::TUN_F_USO4 | libc::TUN_F_USO6;
+
+/// An open TUN device. The kernel removes it when its last descriptor is closed.
 pub struct TunDevice {
-    device: SyncDevice,
+    file: File,
+    has_udp_offload: bool,
     /// Name of the device at the time of opening.
     name: String,
     /// Interface index of the device.
@@ -104,27 +113,28 @@ impl TunDevice {
     ///
     /// It enables checksum offload and segmentation offload for TCP and (since Linux 6.2) UDP.
     pub fn open(config: &TunConfig) -> Result<Self, TunError> {
-        Self::open_as(config, true)
+        Self::new(create(config.name.as_deref(), true)?, true, config)
     }
 
     /// Opens a TUN device without offloads.
     ///
     /// Each read or write is one IP packet within the MTU. It has complete checksums and no header before it.
     pub fn open_plain(config: &TunConfig) -> Result<Self, TunError> {
-        Self::open_as(config, false)
+        Self::new(create(config.name.as_deref(), false)?, false, config)
     }
 
-    fn open_as(config: &TunConfig, has_offload: bool) -> Result<Self, TunError> {
-        if !Path::new(DEVICE_NODE).exists() {
-            return Err(TunError::NoDriver);
-        }
-        let device = open_device(config.name.as_deref(), has_offload)?;
-        device.set_nonblocking(true).map_err(TunError::at("set non-blocking"))?;
-        let tun = Self {
-            name: device.name().map_err(TunError::at("read the name"))?,
-            index: device.if_index().map_err(TunError::at("read the index"))?,
-            device,
-        };
+    /// Continues with a device that an earlier process opened with [`TunDevice::open`].
+    ///
+    /// It keeps other addresses and its routes. Packets that the kernel queued since then are read first.
+    pub fn adopt(descriptor: OwnedFd, config: &TunConfig) -> Result<Self, TunError> {
+        Self::new(descriptor.into(), true, config)
+    }
+
+    fn new(file: File, has_offload: bool, config: &TunConfig) -> Result<Self, TunError> {
+        let has_udp_offload = set_offloads(&file, has_offload).map_err(TunError::at("set the offloads"))?;
+        let name = name_of(&file).map_err(TunError::at("read the name"))?;
+        let index = index_of(&name).map_err(TunError::at("read the index"))?;
+        let tun = Self { file, has_udp_offload, name, index };
         tun.configure(config)?;
         Ok(tun)
     }
@@ -146,7 +156,7 @@ impl TunDevice {
     /// `buffer` should hold [`MAX_READ_LEN`] bytes. Longer packets are truncated. Returns `None` if no packet is
     /// waiting.
     pub fn read(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        unless_blocked(retry(|| self.device.recv(buffer)))
+        unless_blocked(retry(|| (&self.file).read(buffer)))
     }
 
     /// Writes one packet, gathered from a virtio-net header and packet parts.
@@ -155,12 +165,12 @@ impl TunDevice {
     ///
     /// The kernel rejects a malformed packet with `InvalidInput`, and any packet with `EIO` while the device is down.
     pub fn write(&self, parts: &[IoSlice]) -> io::Result<bool> {
-        unless_blocked(retry(|| self.device.send_vectored(parts))).map(|written| written.is_some())
+        unless_blocked(retry(|| (&self.file).write_vectored(parts))).map(|written| written.is_some())
     }
 
     /// True if the kernel also delivers UDP super-packets (USO).
     pub fn has_udp_offload(&self) -> bool {
-        self.device.udp_gso()
+        self.has_udp_offload
     }
 
     /// Returns the device's name at the time of opening.
@@ -184,27 +194,78 @@ impl TunDevice {
     }
 }
 
-fn open_device(name: Option<&str>, has_offload: bool) -> Result<SyncDevice, TunError> {
-    let builder = DeviceBuilder::new().offload(has_offload).enable(false);
-    let builder = match name {
-        Some(name) => builder.name(name),
-        None => builder,
-    };
-    builder.build_sync().map_err(|error| match (error.raw_os_error(), name) {
+/// Creates a device that is down.
+fn create(name: Option<&str>, has_offload: bool) -> Result<File, TunError> {
+    if !Path::new(DEVICE_NODE).exists() {
+        return Err(TunError::NoDriver);
+    }
+    let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open(DEVICE_NODE);
+    let file = file.map_err(TunError::at(OPEN))?;
+    let with_header = if has_offload { libc::IFF_VNET_HDR } else { 0 };
+    let flags = (libc::IFF_TUN | libc::IFF_NO_PI | with_header) as c_short;
+    attach(&file, name.unwrap_or(ANY_NAME), flags).map_err(|error| match (error.raw_os_error(), name) {
         // TUNSETIFF returns EBUSY for a TUN device in use, and EINVAL for a device of another kind.
         (Some(libc::EBUSY | libc::EINVAL), Some(name)) => TunError::NameInUse(name.to_owned()),
         _ => TunError::at(OPEN)(error),
-    })
+    })?;
+    Ok(file)
+}
+
+fn attach(file: &File, name: &str, flags: c_short) -> io::Result<()> {
+    let mut request = empty_request();
+    // The last byte stays zero, because the kernel takes the name as text.
+    let (field, _) = request.ifr_name.split_at_mut(libc::IFNAMSIZ - 1);
+    let field = field.get_mut(..name.len()).ok_or_else(|| io::Error::other("the name is too long"))?;
+    field.iter_mut().zip(name.bytes()).for_each(|(to, byte)| *to = byte as c_char);
+    request.ifr_ifru.ifru_flags = flags;
+    // SAFETY: the descriptor is open. The kernel reads and writes `request`, which has the layout that it expects.
+    check(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF as _, &raw mut request) }).map(drop)
+}
+
+/// Enables all offloads or none. Returns true if those of UDP are among them.
+fn set_offloads(file: &File, enabled: bool) -> io::Result<bool> {
+    let set = |offloads: c_uint| -> io::Result<c_int> {
+        // SAFETY: the descriptor is open, and the request takes its argument by value.
+        check(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETOFFLOAD as _, c_ulong::from(offloads)) })
+    };
+    if !enabled {
+        return set(0).map(|_| false);
+    }
+    set(TCP_OFFLOADS)?;
+    Ok(set(TCP_OFFLOADS | UDP_OFFLOADS).is_ok())
+}
+
+fn name_of(file: &File) -> io::Result<String> {
+    let mut request = empty_request();
+    // SAFETY: the descriptor is open. The kernel writes `request`, which has the layout that it expects.
+    check(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNGETIFF as _, &raw mut request) })?;
+    let bytes = request.ifr_name.map(|byte| byte as u8);
+    let name = CStr::from_bytes_until_nul(&bytes).map_err(io::Error::other)?;
+    Ok(name.to_string_lossy().into_owned())
+}
+
+fn index_of(name: &str) -> io::Result<u32> {
+    let name = CString::new(name)?;
+    // SAFETY: the pointer is to a string with a final zero, which outlives the call.
+    match unsafe { libc::if_nametoindex(name.as_ptr()) } {
+        0 => Err(io::Error::last_os_error()),
+        index => Ok(index),
+    }
+}
+
+fn empty_request() -> libc::ifreq {
+    // SAFETY: the structure consists of numbers, for which zero is a value.
+    unsafe { std::mem::zeroed() }
 }
 
 impl AsRawFd for TunDevice {
     fn as_raw_fd(&self) -> RawFd {
-        self.device.as_raw_fd()
+        self.file.as_raw_fd()
     }
 }
 
 impl AsFd for TunDevice {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.device.as_fd()
+        self.file.as_fd()
     }
 }

@@ -245,12 +245,15 @@ impl Peer {
     ///
     /// The peer may have restarted without this session, or its session may have ended before it could answer a call.
     pub fn keep_calling(&self, cx: &mut Context<'_>) {
-        let is_silent = self.session.heard_at.is_none_or(|at| cx.now - at >= CALL_AFTER);
-        if is_silent
-            && !self.can_wait(cx.now)
-            && !self.usable_paths().any(|path| path.health.answers())
-            && !cx.sessions.is_calling(self.id)
-        {
+        if !self.can_wait(cx.now) {
+            self.call_if_silent(cx, CALL_AFTER);
+        }
+    }
+
+    /// Starts a call unless one is in progress, a path answers, or the peer was heard within `time`.
+    fn call_if_silent(&self, cx: &mut Context<'_>, time: Duration) {
+        let is_silent = self.session.heard_at.is_none_or(|at| cx.now - at >= time);
+        if is_silent && !self.usable_paths().any(|path| path.health.answers()) && !cx.sessions.is_calling(self.id) {
             self.call(cx);
         }
     }

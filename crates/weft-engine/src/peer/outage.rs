@@ -18,7 +18,7 @@ use weft_units::{Duration, Instant};
 ///
 /// When a path returns, old packets are dropped at once.
 const DROP_EVERY: Duration = Duration::from_millis(100);
-/// Interval of initiations while packets wait for a session.
+/// Interval of initiations while packets wait for a peer that no path reaches.
 ///
 /// It equals the probe interval while packets wait for a path.
 const CALL_EVERY: Duration = Duration::from_millis(100);
@@ -65,10 +65,13 @@ impl Peer {
         self.ingress.queue.expire(now, &expiry, &mut dropping(cx, drops));
     }
 
-    /// Repeats initiations at the probe interval. Without a session, no path can be probed.
+    /// Repeats initiations at the probe interval.
+    ///
+    /// Without a session, no path can be probed. A peer that restarted without the session answers no probe either.
     fn hurry_call(&self, cx: &mut Context<'_>) {
         let is_recent = self.ingress.outage.is_some_and(|outage| cx.now - outage.since < CALL_OFTEN_FOR);
-        if !self.is_established() && is_recent {
+        if is_recent {
+            self.call_if_silent(cx, CALL_EVERY);
             cx.sessions.hurry(cx.now, self.id, CALL_EVERY);
         }
     }

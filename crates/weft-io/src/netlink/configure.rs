@@ -3,13 +3,13 @@
 //! Each change is one request, which the kernel has completed when the call returns.
 
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
-use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressHeaderFlags, AddressMessage};
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, NetlinkMessage, NetlinkPayload};
+use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressHeaderFlags, AddressMessage, AddressScope};
 use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
 use netlink_packet_route::route::{
-    RouteAttribute, RouteHeader, RouteMessage, RouteMetric, RouteProtocol, RouteScope, RouteType,
+    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteMetric, RouteProtocol, RouteScope, RouteType,
 };
 use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleMessage};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
@@ -37,6 +37,8 @@ const MOST_PROHIBITIONS: usize = 256;
 const OWN_PROTOCOL: RouteProtocol = RouteProtocol::Other(119);
 /// Value of `rtm_protocol` that marks the routes of devices, so that a routing daemon can distinguish them.
 const PREFIX_PROTOCOL: RouteProtocol = RouteProtocol::Other(120);
+/// Offset of `rtm_protocol` in a message about a route, in bytes (`struct nlmsghdr`, `struct rtmsg`).
+const PROTOCOL_AT: usize = 21;
 /// Interface index of `lo`, which is the same in every network namespace.
 const LOOPBACK: u32 = 1;
 
@@ -167,6 +169,27 @@ impl Configure {
         self.channel.request(RouteNetlinkMessage::DelAddress(message), 0)
     }
 
+    /// Returns the addresses of a device that are valid beyond it.
+    pub fn addresses(&mut self, index: u32) -> io::Result<Vec<(IpAddr, u8)>> {
+        let found = self.channel.dump(RouteNetlinkMessage::GetAddress(AddressMessage::default()))?;
+        Ok(found.iter().filter_map(|message| global_address(message, index)).collect())
+    }
+
+    /// Returns the routes out of a device that [`Configure::add_route`] added.
+    pub fn device_routes(&mut self, index: u32) -> io::Result<Vec<DeviceRoute>> {
+        let mut found = Vec::new();
+        self.channel.dump_routes(|bytes| {
+            // A routing daemon may make very many routes, so only those of devices are parsed.
+            if bytes.get(PROTOCOL_AT) == Some(&PREFIX_PROTOCOL.into())
+                && let Ok(message) = NetlinkMessage::deserialize(bytes)
+                && let NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewRoute(route)) = message.payload
+            {
+                found.extend(device_route(&route).filter(|route| route.index == index));
+            }
+        })?;
+        Ok(found)
+    }
+
     /// Adds a route; `AlreadyExists` if its table has one with the same prefix and priority.
     pub fn add_route(&mut self, route: &DeviceRoute) -> io::Result<()> {
         self.channel.request(RouteNetlinkMessage::NewRoute(route_message(route)), NLM_F_CREATE | NLM_F_EXCL)
@@ -270,6 +293,56 @@ fn address_message(index: u32, address: IpAddr, prefix_len: u8) -> AddressMessag
     message.attributes.push(AddressAttribute::Local(address));
     message.attributes.push(AddressAttribute::Address(address));
     message
+}
+
+/// Reads a global address of a device. On a device with a peer address, the local one counts.
+fn global_address(message: &RouteNetlinkMessage, index: u32) -> Option<(IpAddr, u8)> {
+    let RouteNetlinkMessage::NewAddress(message) = message else { return None };
+    if message.header.index != index || message.header.scope != AddressScope::Universe {
+        return None;
+    }
+    let local = message.attributes.iter().find_map(|attribute| match attribute {
+        AddressAttribute::Local(address) => Some(*address),
+        _ => None,
+    });
+    // IPv6 addresses without a peer have no `IFA_LOCAL`.
+    let address = local.or_else(|| {
+        message.attributes.iter().find_map(|attribute| match attribute {
+            AddressAttribute::Address(address) => Some(*address),
+            _ => None,
+        })
+    });
+    address.map(|address| (address, message.header.prefix_len))
+}
+
+/// Reads a route of a device, the inverse of [`route_message`].
+fn device_route(message: &RouteMessage) -> Option<DeviceRoute> {
+    let is_ipv6 = message.header.address_family == AddressFamily::Inet6;
+    let mut route = DeviceRoute {
+        destination: if is_ipv6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() },
+        prefix_len: message.header.destination_prefix_length,
+        index: 0,
+        table: Some(message.header.table.into()),
+        priority: None,
+        reordering: None,
+    };
+    for attribute in &message.attributes {
+        match attribute {
+            RouteAttribute::Destination(RouteAddress::Inet(address)) => route.destination = (*address).into(),
+            RouteAttribute::Destination(RouteAddress::Inet6(address)) => route.destination = (*address).into(),
+            RouteAttribute::Oif(index) => route.index = *index,
+            RouteAttribute::Table(table) => route.table = Some(*table),
+            RouteAttribute::Priority(priority) => route.priority = Some(*priority),
+            RouteAttribute::Metrics(metrics) => {
+                route.reordering = metrics.iter().find_map(|metric| match metric {
+                    RouteMetric::Reordering(threshold) => Some(*threshold),
+                    _ => None,
+                });
+            }
+            _ => {}
+        }
+    }
+    (route.index != 0).then_some(route)
 }
 
 fn route_message(route: &DeviceRoute) -> RouteMessage {

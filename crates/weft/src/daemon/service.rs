@@ -1,7 +1,10 @@
 //! Notifications to the service manager (sd_notify(3)); without a service manager they have no effect.
 
 use super::threads::Threads;
+use nix::sys::socket::{ControlMessage, MsgFlags, UnixAddr, sendmsg};
 use nix::time::{ClockId, clock_gettime};
+use std::io::IoSlice;
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 use std::{env, process};
@@ -58,8 +61,26 @@ pub fn stopping() {
     notify("STOPPING=1\n");
 }
 
+/// Stores a copy of a descriptor for the next run of the node (`FileDescriptorStoreMax=` of the unit).
+pub fn store(name: &str, descriptor: &impl AsRawFd) {
+    notify_with(&format!("FDSTORE=1\nFDNAME={name}\n"), &[descriptor.as_raw_fd()]);
+}
+
+/// Closes the stored descriptors of this name.
+pub fn forget(name: &str) {
+    notify(&format!("FDSTOREREMOVE=1\nFDNAME={name}\n"));
+}
+
 fn notify(states: &str) {
+    notify_with(states, &[]);
+}
+
+fn notify_with(states: &str, descriptors: &[RawFd]) {
     let Some(manager) = env::var_os("NOTIFY_SOCKET") else { return };
     // The node runs on if the service manager cannot be reached.
-    let _ = UnixDatagram::unbound().and_then(|socket| socket.send_to(states.as_bytes(), manager));
+    let (Ok(socket), Ok(manager)) = (UnixDatagram::unbound(), UnixAddr::new(manager.as_os_str())) else { return };
+    let attached = ControlMessage::ScmRights(descriptors);
+    let attached = if descriptors.is_empty() { &[][..] } else { std::slice::from_ref(&attached) };
+    let contents = [IoSlice::new(states.as_bytes())];
+    let _ = sendmsg(socket.as_raw_fd(), &contents, attached, MsgFlags::empty(), Some(&manager));
 }

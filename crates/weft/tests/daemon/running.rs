@@ -406,7 +406,7 @@ fn the_service_manager_is_notified() {
     let order: Vec<&str> =
         told.iter().map(String::as_str).filter(|line| !line.starts_with("MONOTONIC_USEC=")).collect();
     let states: Vec<&str> = order.iter().copied().filter(|line| *line != "WATCHDOG=1").collect();
-    assert_eq!(states, ["READY=1", "RELOADING=1", "READY=1", "STOPPING=1"], "{told:?}");
+    assert_eq!(states, ["FDSTORE=1", "FDNAME=weft0", "READY=1", "RELOADING=1", "READY=1", "STOPPING=1"], "{told:?}");
     assert!(order.contains(&"WATCHDOG=1"), "{told:?}");
 }
 

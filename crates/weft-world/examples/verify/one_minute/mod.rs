@@ -18,6 +18,7 @@ pub const TOPIC: Topic = Topic {
         Part { name: "tcp", run: tcp },
         Part { name: "allow", run: allow },
         Part { name: "doctor", run: doctor },
+        Part { name: "restarts", run: restarts },
         Part { name: "page", run: page },
         Part { name: "plan", run: plan },
         Part { name: "packages", run: packages },
@@ -114,6 +115,18 @@ fn doctor(context: &Context) -> Vec<Check> {
         &[
             claim(what, "weft", &["--test", "machine"], "doctor::"),
             claim(peers, "weft", &["--test", "views"], "connecting::"),
+        ],
+    )
+}
+
+/// The test draws 6 kills, or 1,000 with `FULL=1`.
+fn restarts(context: &Context) -> Vec<Check> {
+    let kernel = &["--test", "restarts"];
+    run(
+        context,
+        &[
+            claim("kill -9: no TCP reset, data within 1 s", "weft", kernel, "connections_survive"),
+            claim("upgrades of one end or both: gap of 300 ms at most", "weft", kernel, "upgrades"),
         ],
     )
 }

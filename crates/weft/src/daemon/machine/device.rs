@@ -2,6 +2,7 @@
 
 use crate::config::{Mtu, Tun as TunSettings, prefix};
 use crate::daemon::machine::changes::{By, Change, Changes};
+use crate::daemon::machine::stored::{self, StoredDevices};
 use std::collections::BTreeSet;
 use std::io::{self, IoSlice};
 use std::net::IpAddr;
@@ -34,7 +35,7 @@ pub struct Device {
 }
 
 impl Drop for Device {
-    /// Undoes the rules. The kernel removes addresses and routes together with the device.
+    /// Undoes the rules. The kernel removes addresses and routes together with the device, unless it is stored.
     fn drop(&mut self) {
         self.changes.undo(&self.rules);
     }
@@ -48,12 +49,19 @@ impl Device {
     ///
     /// # Errors
     /// Returns the reason why the device cannot be opened, with advice.
-    pub fn open(settings: &TunSettings, mtu: u16, is_own: bool, changes: &Changes) -> Result<Device, TunError> {
+    pub fn open(
+        settings: &TunSettings,
+        mtu: u16,
+        is_own: bool,
+        changes: &Changes,
+        stored: &mut StoredDevices,
+    ) -> Result<Device, TunError> {
         let with_routes = settings.addresses.iter().filter(|_| !is_own);
         let addresses = with_routes.map(|prefix| (prefix.address, prefix.length)).collect();
         let mtu = fixed(settings).unwrap_or(mtu);
         let alias = TUNNEL_ALIAS.to_owned();
-        let tun = TunDevice::open(&TunConfig { name: Some(settings.name.clone()), mtu, addresses, alias })?;
+        let config = TunConfig { name: Some(settings.name.clone()), mtu, addresses, alias };
+        let (tun, is_stored) = stored.open(&settings.name, &config)?;
         tun.set_txqueuelen(QUEUE_PACKETS).map_err(|why| TunError::Failed("set the queue length", why))?;
         let (table, addresses, changes) = (settings.table, settings.addresses.clone(), changes.clone());
         let (prefixes, rules) = (BTreeSet::new(), Vec::new());
@@ -61,7 +69,35 @@ impl Device {
         if is_own {
             device.use_own_table().map_err(|why| TunError::Failed("set up its routing table", why))?;
         }
+        if is_stored {
+            device.take_over().map_err(|why| TunError::Failed("take over the device of the last run", why))?;
+        }
         Ok(device)
+    }
+
+    /// Removes the addresses and routes of the last run that the settings lack, and counts the other routes as set.
+    fn take_over(&mut self) -> io::Result<()> {
+        let mut configure = Configure::open()?;
+        for (address, length) in configure.addresses(self.tun.index())? {
+            if !self.addresses.contains(&Prefix { address, length }) {
+                configure.remove_address(self.tun.index(), address, length)?;
+            }
+        }
+        for found in configure.device_routes(self.tun.index())? {
+            let prefix = (found.destination, found.prefix_len);
+            if found.table != Some(self.table) {
+                // The kernel has already removed a route whose address was removed.
+                let _ = configure.remove_route(&found);
+            } else if found.reordering.is_none() || configure.replace_route(&self.route(prefix)).is_ok() {
+                self.prefixes.insert(prefix);
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the device. The service manager keeps no copy for the next run.
+    pub fn close(self) {
+        stored::forget(self.tun.name());
     }
 
     fn use_own_table(&mut self) -> io::Result<()> {

@@ -5,6 +5,7 @@ use crate::daemon::machine::changes::Changes;
 use crate::daemon::machine::device::Device;
 use crate::daemon::machine::lookup::Lookup;
 use crate::daemon::machine::outside::{Refused, Sieve};
+use crate::daemon::machine::stored::StoredDevices;
 use std::collections::BTreeMap;
 use std::io;
 use weft_engine::Prefix;
@@ -31,10 +32,11 @@ impl Devices {
     /// # Errors
     /// Returns the reason why a device cannot be opened, with advice.
     pub fn open(config: &Config, mtu: u16, changes: Changes) -> Result<Devices, TunError> {
-        let default = Device::open(&config.tun, mtu, false, &changes)?;
+        let mut stored = StoredDevices::take();
+        let default = Device::open(&config.tun, mtu, false, &changes, &mut stored)?;
         let lookup = Lookup::new(config.tun.table, &changes);
         let mut devices = Devices { default, others: BTreeMap::new(), opened: Vec::new(), lookup, changes };
-        let opened = devices.open_missing(config, mtu)?;
+        let opened = devices.open_each(config, mtu, &mut stored)?;
         devices.change(config, opened);
         Ok(devices)
     }
@@ -73,8 +75,12 @@ impl Devices {
     /// # Errors
     /// Returns the reason why a device cannot be opened, with advice.
     pub fn open_missing(&self, config: &Config, mtu: u16) -> Result<Vec<Opened>, TunError> {
+        self.open_each(config, mtu, &mut StoredDevices::default())
+    }
+
+    fn open_each(&self, config: &Config, mtu: u16, stored: &mut StoredDevices) -> Result<Vec<Opened>, TunError> {
         let missing = config.vpns.iter().filter(|vpn| !self.has(vpn));
-        let open = |vpn: &Vpn| Device::open(&vpn.tun(&config.tun), mtu, vpn.table.is_some(), &self.changes);
+        let mut open = |vpn: &Vpn| Device::open(&vpn.tun(&config.tun), mtu, vpn.table.is_some(), &self.changes, stored);
         missing.map(|vpn| Ok((id(vpn), open(vpn)?))).collect()
     }
 
@@ -84,9 +90,10 @@ impl Devices {
 
     /// Adopts the devices opened for `config`, and closes those that `config` does not contain.
     pub fn change(&mut self, config: &Config, opened: Vec<Opened>) {
-        self.others.retain(|other, _| config.vpns.iter().any(|vpn| id(vpn) == *other));
+        let unwanted = |other: &VpnId, _: &mut Device| !config.vpns.iter().any(|vpn| id(vpn) == *other);
+        self.others.extract_if(.., unwanted).for_each(|(_, device)| device.close());
         for (vpn, device) in opened {
-            self.others.insert(vpn, device);
+            self.others.insert(vpn, device).into_iter().for_each(Device::close);
             self.opened.push(vpn);
         }
     }

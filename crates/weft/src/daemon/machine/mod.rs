@@ -11,6 +11,7 @@ pub mod lookup;
 pub mod outside;
 pub mod owner;
 pub mod resolver;
+pub mod stored;
 
 /// Returns a name with the characters that nft takes in the name of a table.
 pub fn identifier(name: &str) -> String {
