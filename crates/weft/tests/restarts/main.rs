@@ -84,7 +84,8 @@ fn connections_survive_kills_at_any_moment() {
         let mut rng = rng();
         let mut network = Network::start(Path::new(common::WEFT));
         let wanted = if is_check() { 1_000 } else { 6 };
-        let (mut kills, mut gaps, mut calls, mut from_start) = (0, Vec::new(), Vec::new(), Vec::new());
+        let (mut kills, mut late) = (0, Vec::new());
+        let (mut gaps, mut calls, mut from_start) = (Vec::new(), Vec::new(), Vec::new());
         while kills < wanted {
             pause(&mut rng, 400);
             kills += draw_kills(&mut network, &mut rng);
@@ -93,12 +94,15 @@ fn connections_survive_kills_at_any_moment() {
             gaps.push(worst.gap);
             calls.push(worst.call);
             from_start.push(worst.after_start);
-            assert!(worst.after_start <= AFTER_START, "{kills} kills: {worst:?}\n{}", network.logs());
+            if worst.after_start > AFTER_START {
+                late.push(format!("{kills} kills: {worst:?}\n{}", network.logs()));
+            }
         }
         println!("{kills} kills in {} events, restarts after {:?}", gaps.len(), restart_delay());
         println!("longest time without data, worst flow of each event: {}", summary(&mut gaps));
         println!("  the same for calls: {}", summary(&mut calls));
         println!("  of it after the start of the new process: {}", summary(&mut from_start));
+        assert!(late.is_empty(), "{}", late.join("\n"));
         assert_eq!(network.resets(), 0, "{}", network.logs());
     });
 }
