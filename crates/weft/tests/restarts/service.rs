@@ -135,7 +135,7 @@ impl Service {
                     fds.extend(received.into_iter().map(own));
                 }
             }
-            self.apply(&String::from_utf8_lossy(&text[..len]).into_owned(), fds);
+            self.apply(&String::from_utf8_lossy(&text[..len]), fds);
         }
         self.stored.truncate(self.store_max);
     }
