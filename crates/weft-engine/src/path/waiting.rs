@@ -20,21 +20,29 @@ pub const ASK_SPACING: Duration = Duration::from_millis(10);
 #[derive(Debug, Default)]
 pub struct Waiting {
     marks: VecDeque<(u64, Instant)>,
+    /// Number and sending time of the newest datagram, which may have no mark.
+    newest: Option<(u64, Instant)>,
     /// Time at which overdue units were last retransmitted.
     seen_to: Instant,
 }
 
 impl Waiting {
     pub fn on_sent(&mut self, number: u64, now: Instant) {
+        self.newest = Some((number, now));
         if self.marks.back().is_none_or(|(_, at)| now - *at >= SPACING) {
             self.marks.push_back((number, now));
         }
     }
 
     /// Handles a report whose largest arrived number is `largest`. Missing numbers below it are losses, not silence.
+    ///
+    /// The last datagram of a burst often has no mark. It gets one if the burst is answered without it.
     pub fn on_report(&mut self, largest: u64) {
         while self.marks.front().is_some_and(|(number, _)| *number <= largest) {
             self.marks.pop_front();
+        }
+        if self.marks.is_empty() {
+            self.marks.extend(self.newest.filter(|(number, _)| *number > largest));
         }
     }
 
@@ -76,12 +84,35 @@ impl Waiting {
 
     pub fn clear(&mut self) {
         self.marks.clear();
+        self.newest = None;
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec::Vec;
+
+    /// Checks that the newest unanswered datagram counts, however close it follows others.
+    #[test]
+    fn an_unanswered_datagram_is_never_forgotten() {
+        let mut rng = weft_units::Rng::new(1);
+        for _ in 0..1_000 {
+            let (mut w, mut at, mut sent) = (Waiting::default(), Instant::ZERO, Vec::new());
+            for number in 0..1 + rng.below(20) {
+                at += Duration::from_micros(rng.below(8_000));
+                w.on_sent(number, at);
+                sent.push(at);
+            }
+            let largest = rng.below(sent.len() as u64);
+            w.on_report(largest);
+            let oldest = sent.get(largest as usize + 1).copied();
+            assert_eq!(w.since().is_some(), oldest.is_some(), "{sent:?}, answered to {largest}");
+            if let (Some(since), Some(oldest)) = (w.since(), oldest) {
+                assert!(since >= oldest && since - oldest < SPACING, "{sent:?}, answered to {largest}: {since:?}");
+            }
+        }
+    }
 
     #[test]
     fn remembers_the_oldest_unanswered() {

@@ -77,13 +77,11 @@ fn a_narrow_path_bears_its_share_of_a_bundle() {
     }
 }
 
-/// Of the last packets, one may stay lost: no later packet shows its loss, and its repetition can be lost, too.
 #[test]
 fn lost_parts_are_repeated_alone_and_in_a_bundle() {
     const COUNT: u64 = 5_000;
-    const LAST: u64 = 10;
     let mut rng = Rng::new(3);
-    for draw in 0..12 {
+    for draw in 0..40 {
         let link_mtu = [1300, 600][draw % 2];
         let (links, every) = [
             (vec![narrow(20, 10, 0.03, link_mtu)], ms(1)),
@@ -93,10 +91,8 @@ fn lost_parts_are_repeated_alone_and_in_a_bundle() {
         let mut world = World::new(&links, &Policy::default());
         world.run_for(ms(1_000 + rng.below(1_000)));
         let out = send(&mut world, COUNT, every, |_| FULL);
-        let (first, last): (Vec<u64>, Vec<u64>) = out.into_iter().partition(|number| *number < COUNT - LAST);
         let s = &world.nodes[0].snapshot(world.now).peers[0];
-        assert_all(&first, COUNT - LAST, || format!("MTU {link_mtu} of {} links\n{s:#?}", links.len()));
-        assert!(last.len() as u64 >= LAST - 1, "MTU {link_mtu} of {} links: {last:?}", links.len());
+        assert_all(&out, COUNT, || format!("MTU {link_mtu} of {} links\n{s:#?}", links.len()));
         assert!(s.repeated_units > 50, "{} repeated", s.repeated_units);
         assert!(s.repeated_units < 1_200, "{} repeated", s.repeated_units);
         let buffers = world.nodes[1].snapshot(world.now).buffers_in_use;
