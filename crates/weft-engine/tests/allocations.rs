@@ -200,7 +200,7 @@ fn meet_peaks(world: &mut World, traffic: &mut Traffic) {
     for round in 0..6 {
         traffic.run(world, Duration::from_secs(4), 2_000_000);
         world.set(round % 2, 0, |link| link.loss = if round < 3 { 1.0 } else { 0.4 });
-        traffic.run(world, Duration::from_millis(400), 2_000_000);
+        traffic.run(world, Duration::from_millis(600), 2_000_000);
         world.set(round % 2, 0, |link| link.loss = 0.02);
     }
 }

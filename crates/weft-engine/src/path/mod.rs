@@ -449,8 +449,8 @@ impl Path {
 
     /// Returns the time to ask again, because an answer is late and too few questions are open to judge the silence.
     ///
-    /// An answer counts as late after its usual time, and after `patience` at least. With `patience`, each further
-    /// question waits as long.
+    /// An answer counts as late after its usual time, and after `patience` at least. If `patience` is not zero, the
+    /// questions are as far apart.
     pub fn ask_at(&self, patience: Duration) -> Option<Instant> {
         let usual = self.rtt().smoothed() + self.rtt().variation() * 2 + REPORT_INTERVAL;
         let late = usual.min(liveness::CEILING).max(patience);
