@@ -2,11 +2,11 @@
 //!
 //! Names in a response come from other nodes. They are escaped here, before a command prints them.
 
-use crate::config::did_you_mean;
+use crate::config::unknown_name;
 use crate::escape;
 use crate::files;
 use crate::outcome::{Failure, Outcome};
-use crate::status::{Peer, Status};
+use crate::status::{PathHistory, Peer, Status};
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -48,6 +48,22 @@ fn silence(why: &io::Error, node: Option<i32>, waited: Duration) -> String {
     }
 }
 
+/// Returns the failure of a node that gave another kind of answer than the request has. It has another version.
+pub fn unexpected(answer: &Response) -> Failure {
+    Failure::new(format!("the node gave an unexpected answer: {answer:?}"))
+}
+
+/// Returns the histories of the paths to a peer.
+///
+/// # Errors
+/// Fails as [`ask`] does.
+pub fn histories(socket: &Path, peer: &str) -> Result<Vec<PathHistory>, Failure> {
+    match ask(socket, &Request::History { peer: peer.to_owned() })? {
+        Response::Histories { paths } => Ok(paths),
+        other => Err(unexpected(&other)),
+    }
+}
+
 /// Returns the status of the node at `socket`.
 ///
 /// # Errors
@@ -55,20 +71,18 @@ fn silence(why: &io::Error, node: Option<i32>, waited: Duration) -> String {
 pub fn node_status(socket: &Path) -> Result<Status, Failure> {
     match ask(socket, &Request::Status)? {
         Response::Status(status) => Ok(*status),
-        other => Err(Failure::new(format!("the node gave an unexpected answer: {other:?}"))),
+        other => Err(unexpected(&other)),
     }
 }
 
 /// Returns the peer with this name.
 ///
 /// # Errors
-/// There is none. The failure names the nearest name, or all names.
+/// There is none. The failure has the nearest name, or all names.
 pub fn peer_named<'a>(status: &'a Status, name: &str) -> Result<&'a Peer, Failure> {
-    let known = || status.peers.iter().map(|peer| peer.name.as_str());
-    status.peers.iter().find(|peer| peer.name == name).ok_or_else(|| {
-        let list = || format!("known: {}", known().collect::<Vec<_>>().join(", "));
-        Failure::new(format!("no peer `{name}`; {}", did_you_mean(name, known()).unwrap_or_else(list)))
-    })
+    let known = status.peers.iter().map(|peer| peer.name.as_str());
+    let found = status.peers.iter().find(|peer| peer.name == name);
+    found.ok_or_else(|| Failure::new(unknown_name("peer", name, known)))
 }
 
 fn exchange(stream: UnixStream, request: &Request) -> io::Result<Response> {

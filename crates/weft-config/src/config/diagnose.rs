@@ -189,6 +189,13 @@ pub fn did_you_mean<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) ->
     nearest(word, known).map(|candidate| format!("did you mean `{candidate}`?"))
 }
 
+/// Returns the message about an unknown name. It proposes a similar one, or lists all that are known.
+pub fn unknown_name<'a>(kind: &str, name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    let known: Vec<&str> = known.into_iter().collect();
+    let list = || if known.is_empty() { "there is none".to_owned() } else { format!("known: {}", known.join(", ")) };
+    format!("no {kind} `{name}`; {}", did_you_mean(name, known.iter().copied()).unwrap_or_else(list))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -33,7 +33,7 @@ mod vpn_loop;
 
 pub use access::{Access, Openvpn, Pool};
 pub use allow::{AllowAnswer, AllowQuestion, AllowSettings};
-pub use diagnose::{Diagnostic, Report, Severity, did_you_mean};
+pub use diagnose::{Diagnostic, Report, Severity, did_you_mean, unknown_name};
 pub use engine::tcp_link_name;
 pub use exit::Exit;
 pub use flows::{FlowSettings, protocol_number, vpn_number};

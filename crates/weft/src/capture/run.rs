@@ -7,7 +7,7 @@ use super::taps::{Held, Layer, Taken, Tap, Wanted};
 use super::wire::Scratch;
 use crate::cli::CaptureArguments;
 use crate::config;
-use crate::control::ask;
+use crate::control::{ask, unexpected};
 use crate::escape;
 use crate::outcome::{Failure, Outcome, json};
 use crate::status::{SCHEMA, Sockets};
@@ -97,7 +97,7 @@ fn look(arguments: &CaptureArguments) -> Result<Vec<Wanted>, Failure> {
     let request = Request::Sockets { peer: arguments.peer.clone() };
     let sockets = match ask(socket, &request)? {
         Response::Sockets(sockets) => *sockets,
-        other => return Err(Failure::new(format!("the node gave an unexpected answer: {other:?}"))),
+        other => return Err(unexpected(&other)),
     };
     let (outer, inner) = layers(arguments);
     let mut wanted = if outer { links(arguments, &sockets)? } else { Vec::new() };
@@ -111,7 +111,7 @@ fn links(arguments: &CaptureArguments, sockets: &Sockets) -> Result<Vec<Wanted>,
     let selected = arguments.link.as_deref();
     let names = || sockets.links.iter().map(|link| link.name.as_str());
     if let Some(name) = selected.filter(|selected| !names().any(|name| name == *selected)) {
-        return Err(unknown("link in use", name, &names().collect::<Vec<_>>()));
+        return Err(Failure::new(config::unknown_name("link in use", name, names())));
     }
     let links = sockets.links.iter().filter(|link| selected.is_none_or(|selected| link.name == selected));
     let wanted = links.map(|link| {
@@ -126,13 +126,13 @@ fn devices(arguments: &CaptureArguments, sockets: &Sockets) -> Result<Vec<Wanted
     let selected = arguments.vpn.as_deref();
     let names = || sockets.devices.iter().map(|device| device.vpn.as_str());
     if let Some(name) = selected.filter(|selected| !names().any(|name| name == *selected)) {
-        return Err(unknown("VPN", name, &names().collect::<Vec<_>>()));
+        return Err(Failure::new(config::unknown_name("VPN", name, names())));
     }
     let prefixes = match &arguments.peer {
         None => None,
         Some(_) => match ask(&arguments.control.control, &Request::Prefixes { peer: None, vpn: None })? {
             Response::Prefixes(prefixes) => Some(prefixes),
-            other => return Err(Failure::new(format!("the node gave an unexpected answer: {other:?}"))),
+            other => return Err(unexpected(&other)),
         },
     };
     if prefixes.as_ref().is_some_and(|prefixes| prefixes.left_out > 0) {
@@ -149,12 +149,6 @@ fn devices(arguments: &CaptureArguments, sockets: &Sockets) -> Result<Vec<Wanted
         Wanted { name: device.name.clone(), index: device.index, layer }
     });
     Ok(wanted.collect())
-}
-
-fn unknown(kind: &str, name: &str, known: &[&str]) -> Failure {
-    let help = config::did_you_mean(name, known.iter().copied());
-    let list = || if known.is_empty() { "there is none".to_owned() } else { format!("known: {}", known.join(", ")) };
-    Failure::new(format!("no {kind} `{name}`; {}", help.unwrap_or_else(list)))
 }
 
 /// A running capture.

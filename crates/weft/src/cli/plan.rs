@@ -12,16 +12,16 @@ pub struct PlanArguments {
     /// Peer whose links are planned; needed if there are several peers
     #[arg(long, value_name = "NODE")]
     pub peer: Option<String>,
-    /// Ask: without this link? Several with commas go together; can be given several times
+    /// Ask what changes without this link, or without several, separated by commas; can be given several times
     #[arg(long, value_name = "LINK[,LINK]")]
     pub without: Vec<String>,
-    /// Ask: with another rate of this link, or other rates to and from the peer? Can be given several times
+    /// Ask what changes if this link has this rate, or these rates to and from the peer; can be given several times
     #[arg(long, value_name = "LINK=RATE[,RATE]")]
     pub with: Vec<GivenRate>,
-    /// Ask: with this number of further sites, which share all links and send as much? Can be given several times
+    /// Ask what changes with this number of further sites, which share all links and send as much; can be given several times
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..100))]
     pub sites: Vec<u16>,
-    /// Rate of a link that was not measured, or instead of the measured one; can be given several times
+    /// Use this rate of a link instead of the measured one; can be given several times
     #[arg(long, value_name = "LINK=RATE[,RATE]")]
     pub rate: Vec<GivenRate>,
     /// Output of `weft status --json` at the peer, which has measured the rates from the peer

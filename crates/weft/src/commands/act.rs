@@ -3,7 +3,7 @@
 //! They are `down`, `reload`, `peer reset`, `weights set`, `vpns set`, `revoke` and `ping`.
 
 use crate::cli::{Control, Reading};
-use crate::control::ask;
+use crate::control::{ask, unexpected};
 use crate::daemon::machine::changes::lift_kill_switch;
 use crate::files;
 use crate::keys;
@@ -126,7 +126,7 @@ pub fn ping(peer: &str, reading: &Reading) -> Result<Outcome, Failure> {
 fn ping_once(peer: &str, reading: &Reading) -> Result<Outcome, Failure> {
     let response = ask(&reading.control.control, &Request::Ping { peer: peer.to_owned() })?;
     let Response::Pongs { paths } = &response else {
-        return Err(Failure::new(format!("the node gave an unexpected answer: {response:?}")));
+        return Err(unexpected(&response));
     };
     print!("{}", if reading.json { json(&response)? } else { table(paths) });
     Ok(match paths.iter().filter(|path| path.rtt_us.is_some()).count() {

@@ -1,7 +1,7 @@
 //! `weft drill`: silences a link or a node for a limited time, and reports how long traffic stopped.
 
 use crate::cli::{DrillCommand, DrillOptions};
-use crate::control::ask;
+use crate::control::{ask, unexpected};
 use crate::outcome::json;
 use crate::outcome::{Failure, Outcome};
 use crate::status::{Drill, DrillPeer};
@@ -37,7 +37,7 @@ fn wait(socket: &Path) -> Result<Drill, Failure> {
                 let left = Duration::from_millis(drill.left_ms) + Duration::from_millis(10);
                 thread::sleep(left.min(LOOK_INTERVAL));
             }
-            other => return Err(Failure::new(format!("the node gave an unexpected answer: {other:?}"))),
+            other => return Err(unexpected(&other)),
         }
     }
 }

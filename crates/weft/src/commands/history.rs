@@ -1,12 +1,11 @@
 //! `weft sense --history`: prints the measurement history of a peer's paths.
 
 use crate::cli::Reading;
-use crate::control::ask;
+use crate::control::histories;
 use crate::outcome::{Failure, Outcome, json};
 use crate::status::{PathHistory, Point};
 use crate::table::{Table, dash, millis, percent, rate};
 use std::io::Write as _;
-use weft_control::{Request, Response};
 
 /// Bars of rising height, for values from zero to the greatest.
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
@@ -17,10 +16,7 @@ const WIDTH: usize = 60;
 
 /// Prints the histories of the paths to `peer`.
 pub fn history(reading: &Reading, peer: &str) -> Result<Outcome, Failure> {
-    let paths = match ask(&reading.control.control, &Request::History { peer: peer.to_owned() })? {
-        Response::Histories { paths } => paths,
-        other => return Err(Failure::new(format!("the node gave an unexpected answer: {other:?}"))),
-    };
+    let paths = histories(&reading.control.control, peer)?;
     let text = if reading.json { json(&paths)? } else { table(&paths) };
     // A reader that closes the pipe early is no error.
     let _ = std::io::stdout().lock().write_all(text.as_bytes());

@@ -2,7 +2,7 @@
 
 use super::watch::watch;
 use crate::cli::Reading;
-use crate::control::ask;
+use crate::control::{ask, unexpected};
 use crate::outcome::{Failure, Outcome, json};
 use crate::status::LinkMap;
 use crate::table::{Table, dash, millis, percent, rate};
@@ -14,7 +14,7 @@ pub fn matrix(reading: &Reading, from: Option<&str>) -> Result<Outcome, Failure>
         let request = Request::LinkMap { from: from.map(str::to_owned) };
         let map = match ask(&reading.control.control, &request)? {
             Response::LinkMap(map) => map,
-            other => return Err(Failure::new(format!("the node gave an unexpected answer: {other:?}"))),
+            other => return Err(unexpected(&other)),
         };
         Ok((if reading.json { json(&map)? } else { text(&map) }, Outcome::Well))
     })

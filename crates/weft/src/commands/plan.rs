@@ -2,19 +2,18 @@
 
 use super::other_program::simulate;
 use crate::cli::PlanArguments;
-use crate::control::{ask, node_status, peer_named};
+use crate::control::{histories, node_status, peer_named};
 use crate::date::rfc_3339;
 use crate::escape;
 use crate::files;
 use crate::outcome::{Failure, Outcome, json};
 use crate::plan::{Measurements, Occasion, Pace, PlanAnswer, PlanLink, PlanLinks, PlanQuestion, scenario};
-use crate::status::{Path as PeerPath, PathHistory, Peer, SCHEMA, Status};
+use crate::status::{Path as PeerPath, Peer, SCHEMA, Status};
 use crate::table::{Table, dash, millis, percent, rate};
 use serde::Serialize;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
-use weft_control::{Request, Response};
 
 /// A plan with its answers, as `--json` prints it.
 #[derive(Serialize)]
@@ -68,13 +67,6 @@ pub fn plan(arguments: &PlanArguments) -> Result<Outcome, Failure> {
     };
     print!("{}", if arguments.json { json(&report)? } else { text(&report) });
     Ok(Outcome::Well)
-}
-
-fn histories(socket: &Path, peer: &str) -> Result<Vec<PathHistory>, Failure> {
-    match ask(socket, &Request::History { peer: peer.to_owned() })? {
-        Response::Histories { paths } => Ok(paths),
-        other => Err(Failure::new(format!("the node gave an unexpected answer: {other:?}"))),
-    }
 }
 
 /// Returns the peer of this name, or the only peer.

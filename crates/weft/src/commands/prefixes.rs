@@ -2,7 +2,7 @@
 
 use super::watch::watch;
 use crate::cli::PrefixArguments;
-use crate::control::ask;
+use crate::control::{ask, unexpected};
 use crate::date::rfc_3339;
 use crate::outcome::json;
 use crate::outcome::{Failure, Outcome};
@@ -25,7 +25,7 @@ fn read(socket: &Path, peer: Option<&str>, vpn: Option<&str>) -> Result<Prefixes
     let request = Request::Prefixes { peer: peer.map(str::to_owned), vpn: vpn.map(str::to_owned) };
     match ask(socket, &request)? {
         Response::Prefixes(prefixes) => Ok(prefixes),
-        other => Err(Failure::new(format!("the node gave an unexpected answer: {other:?}"))),
+        other => Err(unexpected(&other)),
     }
 }
 

@@ -4,7 +4,7 @@ use super::change::{change_classes, change_rules};
 use super::pages::{self, Page};
 use super::watch::watch;
 use crate::cli::{QosArguments, QosView};
-use crate::control::ask;
+use crate::control::{ask, unexpected};
 use crate::outcome::json;
 use crate::outcome::{Failure, Outcome};
 use crate::status::{Qos, QosLoad};
@@ -58,7 +58,7 @@ fn print_view(view: &QosView) -> Result<Outcome, Failure> {
 fn read(socket: &Path, most: u32) -> Result<Qos, Failure> {
     match ask(socket, &Request::Qos { most })? {
         Response::Qos(qos) => Ok(*qos),
-        other => Err(Failure::new(format!("the node gave an unexpected answer: {other:?}"))),
+        other => Err(unexpected(&other)),
     }
 }
 

@@ -19,7 +19,7 @@ pub struct PlanAnswer {
     pub longest_gap_ms: Option<f64>,
 }
 
-/// The part of a result of `weft-lab sim --json` that an answer needs.
+/// A result of `weft-lab sim --json`. It has more fields, which no answer needs.
 #[derive(Deserialize)]
 struct SimResult {
     variants: Vec<SimVariant>,

@@ -59,9 +59,10 @@ fn typical(points: &[Point]) -> Option<KnownRate> {
     values.get(values.len() / 2).and_then(|median| KnownRate::new(*median, source))
 }
 
-/// Returns the rate from the peer. Only the peer measures it: `far` is its path.
+/// Returns the rate from the peer.
 ///
-/// Without the peer's path it is assumed to be the rate `to` the peer, or what the path receives if that is more.
+/// Only the peer measures it. `far` is the peer's view of the path. Without it, the rate is assumed to be the rate `to`
+/// the peer, or what the path receives if that is more.
 pub fn receiving_rate(path: &Path, far: Option<&Path>, to: &KnownRate) -> KnownRate {
     let measured = far.and_then(|far| sending_rate(far, None, None));
     measured.map(|known| KnownRate { source: format!("{} by the peer", known.source), ..known }).unwrap_or_else(|| {

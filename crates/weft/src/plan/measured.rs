@@ -2,7 +2,7 @@
 
 use super::evidence::{KnownRate, receiving_rate, sending_rate};
 use crate::cli::GivenRate;
-use crate::config::did_you_mean;
+use crate::config::unknown_name;
 use crate::status::{Link, Path, PathHistory, Point};
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -141,17 +141,16 @@ impl Measurements<'_> {
     }
 }
 
-/// Returns an error if a name is not among the names of the links. The error suggests the nearest one.
+/// Checks that all names are among the names of the links.
 ///
 /// # Errors
-/// A name is unknown.
+/// A name is unknown. The message proposes a similar one, or lists all that are known.
 pub(super) fn known<'a>(
     mut names: impl Iterator<Item = &'a str>,
     links: impl Iterator<Item = &'a str> + Clone,
 ) -> Result<(), String> {
-    let Some(unknown) = names.find(|name| links.clone().all(|link| link != *name)) else { return Ok(()) };
-    let list = || format!("known: {}", links.clone().collect::<Vec<_>>().join(", "));
-    Err(format!("no link `{unknown}`; {}", did_you_mean(unknown, links.clone()).unwrap_or_else(list)))
+    let unknown = names.find(|name| links.clone().all(|link| link != *name));
+    unknown.map_or(Ok(()), |unknown| Err(unknown_name("link", unknown, links)))
 }
 
 fn without_rate(unmeasured: &[&str], first: &str) -> String {
@@ -180,7 +179,7 @@ fn local(path: &Path) -> &str {
     path.link.strip_suffix("/tcp").unwrap_or(&path.link)
 }
 
-/// Returns the name of the path's link at the peer, or its address there if the peer has not sent the name.
+/// Returns the name of the path's link at the peer. If the peer has not sent the name, returns the peer's address.
 fn remote(path: &Path) -> &str {
     path.remote_link.as_deref().map_or(&path.remote, |name| name.strip_suffix("/tcp").unwrap_or(name))
 }

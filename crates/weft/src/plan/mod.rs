@@ -2,7 +2,7 @@
 //!
 //! `measured` chooses a path for each link and takes its figures from the node's status. `question` changes the links.
 //! `scenario` writes them as a file for `weft-lab sim`, and `answer` reads the result. All are pure functions:
-//! `commands::plan` asks the node and runs the simulator.
+//! The command `commands::plan` asks the node and runs the simulator.
 
 mod answer;
 mod evidence;

@@ -42,7 +42,7 @@ impl PlanQuestion {
     /// Links on standby take over when no other one is left.
     ///
     /// # Errors
-    /// Fails if the question names an unknown link, or leaves none.
+    /// The question has an unknown link, or no link is left.
     pub fn links(&self, measured: &[PlanLink]) -> Result<Vec<PlanLink>, String> {
         let mut links = measured.to_vec();
         known(self.names().iter().map(String::as_str), measured.iter().map(|link| link.name.as_str()))?;

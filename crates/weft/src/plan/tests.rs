@@ -166,29 +166,22 @@ impl TrueLink {
             false => path(first_id + number, "uplink", Some(&end(suffix))),
         };
         let mut paths = Vec::new();
+        let worse = |other: Path| Path {
+            in_bundle: false,
+            standby: self.standby,
+            rtt_min_us: Some(1),
+            capacity_bps: Some(self.rates[0] / 2),
+            ..other
+        };
         if slower {
-            let capacity_bps = Some(self.rates[0] / 2);
-            paths.push(Path {
-                in_bundle: false,
-                standby: self.standby,
-                rtt_min_us: Some(1),
-                capacity_bps,
-                ..other(0, "")
-            });
+            paths.push(worse(other(0, "")));
         }
         if down {
             let state = "down".to_owned();
             paths.push(Path { state, rtt_min_us: Some(1), capacity_bps: Some(u64::MAX / 2), ..other(1, "") });
         }
         if tcp {
-            let capacity_bps = Some(self.rates[0] / 2);
-            paths.push(Path {
-                in_bundle: false,
-                standby: self.standby,
-                rtt_min_us: Some(1),
-                capacity_bps,
-                ..other(2, "/tcp")
-            });
+            paths.push(worse(other(2, "/tcp")));
         }
         paths
     }

@@ -12,9 +12,18 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::SystemTime;
+use weft_units::Rng;
 
 /// Path of the program under test.
 pub const WEFT: &str = env!("CARGO_BIN_EXE_weft");
+
+/// Returns a generator with a new seed, or with that of `WEFT_SEED`, and prints the seed.
+pub fn drawn_rng() -> Rng {
+    let now = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos() as u64;
+    let seed = std::env::var("WEFT_SEED").map_or_else(|_| now(), |text| text.parse().unwrap());
+    println!("WEFT_SEED={seed}");
+    Rng::new(seed)
+}
 
 /// A directory that is removed at the end of the test.
 pub struct Dir(pub PathBuf);

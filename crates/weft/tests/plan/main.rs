@@ -12,8 +12,7 @@ use common::{Dir, WEFT, stderr, stdout, two_nodes};
 use std::net::Ipv4Addr;
 use std::process::{Command, Output};
 use std::thread;
-use std::time::{Duration, SystemTime};
-use weft_units::Rng;
+use std::time::Duration;
 
 /// Greatest share by which a planned goodput may differ from that of the nodes.
 ///
@@ -43,10 +42,7 @@ fn build_lab() {
 
 /// Starts two links with random rates, delays and losses.
 fn lines() -> [Line; 2] {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
-    let seed = std::env::var("WEFT_SEED").map_or(now.as_nanos() as u64, |seed| seed.parse().unwrap());
-    println!("seed {seed}");
-    let mut rng = Rng::new(seed);
+    let mut rng = common::drawn_rng();
     [("link1", 16, 6e6..16e6, 5..20), ("link2", 32, 3e6..8e6, 10..40)].map(|(name, network, rates, delays)| {
         let delay = Duration::from_millis(delays.start + rng.below(delays.end - delays.start));
         let bits_per_s = rates.start + rng.unit() * (rates.end - rates.start);

@@ -1,4 +1,4 @@
-//! Property: whatever kills or replaces a node, every TCP connection through its tunnel goes on, and soon.
+//! Checks that TCP connections through the tunnel go on after a node was killed or replaced.
 //!
 //! Two nodes have two links. Bulk connections, sessions of small writes, and datagrams of calls run both ways. Events
 //! are drawn from a seed. After `kill -9` the node restarts with the delay of its unit. An upgrade ends a node with
@@ -20,7 +20,7 @@ use network::Network;
 use service::restart_delay;
 use std::path::{Path, PathBuf};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 use weft_units::Rng;
 
 /// Longest time without data after the start of the new process, judged with `WEFT_CHECK=1` only.
@@ -30,13 +30,6 @@ const GAP: Duration = Duration::from_millis(300);
 
 fn is_check() -> bool {
     std::env::var_os("WEFT_CHECK").is_some()
-}
-
-fn rng() -> Rng {
-    let now = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos() as u64;
-    let seed = std::env::var("WEFT_SEED").map_or_else(|_| now(), |text| text.parse().unwrap());
-    println!("WEFT_SEED={seed}");
-    Rng::new(seed)
 }
 
 fn pause(rng: &mut Rng, most_ms: u64) {
@@ -82,7 +75,7 @@ fn draw_kills(network: &mut Network, rng: &mut Rng) -> usize {
 #[test]
 fn connections_survive_kills_at_any_moment() {
     or_again("connections_survive_kills_at_any_moment", || {
-        let mut rng = rng();
+        let mut rng = common::drawn_rng();
         let mut network = Network::start(Path::new(common::WEFT));
         let wanted = if is_check() { 1_000 } else { 6 };
         let (mut kills, mut late) = (0, Vec::new());

@@ -8,7 +8,7 @@ mod add;
 use crate::access::{clients, openvpn};
 use crate::cli::AccessCommand;
 use crate::config::{self, Access, Config};
-use crate::control::ask;
+use crate::control::{ask, unexpected};
 use crate::outcome::json;
 use crate::outcome::{Failure, Outcome};
 use crate::table::{Table, bytes, dash};
@@ -78,10 +78,6 @@ fn list(file: &Path, as_json: bool) -> Result<Outcome, Failure> {
         false => print!("{}{}", table(&clients), refused.map_or_else(String::new, turned_away)),
     }
     Ok(Outcome::Well)
-}
-
-fn unexpected(answer: &Response) -> Failure {
-    Failure::new(format!("the node gave an unexpected answer: {answer:?}"))
 }
 
 /// Returns the clients in the table, all as absent.

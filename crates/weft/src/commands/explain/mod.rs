@@ -5,7 +5,7 @@ mod access;
 use super::prefixes::address_behind;
 use crate::cli::ExplainArguments;
 use crate::config::peer_name;
-use crate::control::ask;
+use crate::control::{ask, unexpected};
 use crate::outcome::json;
 use crate::outcome::{Failure, Outcome};
 use crate::screen::Screen;
@@ -36,7 +36,7 @@ pub fn explain(arguments: &ExplainArguments) -> Result<Outcome, Failure> {
             print!("{}", if arguments.json { json(access)? } else { Screen::get().fold(&text) });
             Ok(if access.is_dropped() { Outcome::Failed } else { Outcome::Well })
         }
-        other => Err(Failure::new(format!("the node gave an unexpected answer: {other:?}"))),
+        other => Err(unexpected(&other)),
     }
 }
 

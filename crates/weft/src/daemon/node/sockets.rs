@@ -27,10 +27,7 @@ impl DaemonNode {
     /// Returns the known addresses of a peer: configured ones and those of its paths, but not those of relays.
     fn remotes(&self, peer: &str) -> Result<Vec<SocketAddr>, Response> {
         let Some(known) = self.engine.peer_snapshot(self.clock.now(), peer) else {
-            let names: Vec<&str> = self.engine.peer_names().collect();
-            let help = config::did_you_mean(peer, names.iter().copied());
-            let help = help.unwrap_or_else(|| format!("known: {}", names.join(", ")));
-            return Err(Response::Refused { why: format!("no peer `{peer}`; {help}") });
+            return Err(Response::Refused { why: config::unknown_name("peer", peer, self.engine.peer_names()) });
         };
         let configured = self.config.peers.iter().filter(|of| of.name.value == peer);
         let paths = known.paths.iter().map(|path| path.remote).filter(|remote| relays_to(remote).is_none());

@@ -1,19 +1,15 @@
 //! Messages for refused commands.
 
-use crate::config;
+use crate::config::unknown_name;
 use weft_control::Response;
 use weft_engine::{CommandError, DrillError};
 
 /// Returns the response to a command that the engine refused.
 pub fn refused(why: CommandError) -> Response {
-    let did_you_mean = |word: &str, known: &[String]| {
-        let help = config::did_you_mean(word, known.iter().map(String::as_str));
-        help.unwrap_or_else(|| format!("known: {}", known.join(", ")))
-    };
     let why = match why {
         CommandError::UnknownPeer(known) => format!("no such peer; known: {}", known.join(", ")),
-        CommandError::UnknownLink(name, known) => format!("no link `{name}`; {}", did_you_mean(&name, &known)),
-        CommandError::UnknownVpn(name, known) => format!("no VPN `{name}`; {}", did_you_mean(&name, &known)),
+        CommandError::UnknownLink(name, known) => unknown_name("link", &name, known.iter().map(String::as_str)),
+        CommandError::UnknownVpn(name, known) => unknown_name("VPN", &name, known.iter().map(String::as_str)),
         CommandError::NoRoute => {
             "no prefix of a peer contains this destination; see: weft status, weft vpns".to_owned()
         }
