@@ -36,7 +36,7 @@ pub fn explain(arguments: &ExplainArguments) -> Result<Outcome, Failure> {
             print!("{}", if arguments.json { json(access)? } else { Screen::get().fold(&text) });
             Ok(if access.is_dropped() { Outcome::Failed } else { Outcome::Well })
         }
-        other => Err(unexpected(&other)),
+        other => Err(unexpected(other)),
     }
 }
 
