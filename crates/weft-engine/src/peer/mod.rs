@@ -259,16 +259,13 @@ impl Peer {
     }
 
     fn restart(&mut self, cx: &mut Context<'_>) {
-        for index in 0..self.paths.len() {
-            self.forget_in_flight(cx.pool, index);
-        }
+        self.take_back(cx);
         self.control.reach = Reach::default();
         self.control.bulletin_position = 0;
         self.paths.retain(|p| p.ours);
         for path in &mut self.paths {
             path.restart(cx.now);
         }
-        self.recovery.lost.drain(..).for_each(|id| self.recovery.units.release(id, cx.pool));
         self.recovery.skips.clear();
         self.recovery.hold_announced = Duration::ZERO;
         if !planted::is(Fault::FreshPeerNotReset) {
@@ -279,24 +276,10 @@ impl Peer {
         self.inbound.known_headers.clear();
     }
 
-    /// Discards all units queued on a path or in flight on it, without retransmission.
-    fn forget_in_flight(&mut self, pool: &mut Pool, index: usize) {
-        while let Some((lane, unit)) = self.paths.get_mut(index).and_then(|path| path.queues.take()) {
-            self.uncommit(lane, unit);
-            self.recovery.units.release(unit, pool);
-        }
-        let Some(path) = self.paths.get_mut(index) else { return };
-        let units = &mut self.recovery.units;
-        path.sent_packets.drain(|sent, _, _| {
-            if let Some(unit) = sent.unit().filter(|_| !planted::is(Fault::EndedSessionKeepsUnits)) {
-                units.release(unit, pool);
-            }
-        });
-    }
-
     /// Retires a removed peer: afterwards nothing is sent to it or accepted from it.
     pub fn retire(&mut self, cx: &mut Context<'_>, cause: &'static str) {
         self.on_lost(cx, cause);
+        self.recovery.lost.drain(..).for_each(|id| self.recovery.units.release(id, cx.pool));
         self.config.prefixes.clear();
         self.config.endpoints.clear();
         self.addresses.clear();

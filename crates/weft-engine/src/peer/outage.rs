@@ -34,6 +34,11 @@ impl Peer {
         self.is_established() && self.usable_paths().next().is_some()
     }
 
+    /// True if some path that carries packets answers.
+    pub(super) fn answers(&self) -> bool {
+        self.paths.iter().any(|path| path.carries() && path.health.answers())
+    }
+
     /// During an outage, drops packets that are too old and hurries the handshake.
     ///
     /// At its end, drops the remaining old packets.
@@ -89,10 +94,9 @@ impl Peer {
     /// No path answers, or packets wait that the answering paths cannot carry. A path that has never answered is
     /// needed only in the first case, because it may lead nowhere.
     pub(super) fn wants(&self, path: &Path, now: Instant) -> bool {
-        let none_answers = || !self.paths.iter().any(|p| p.carries() && p.health.answers());
         match path.state() {
             PathState::Down if self.ingress.queue.is_ready() => path.active || !self.has_path_in_use(path.link),
-            PathState::Down | PathState::Opening => self.is_busy(now) && none_answers(),
+            PathState::Down | PathState::Opening => self.is_busy(now) && !self.answers(),
             PathState::Good | PathState::Degraded | PathState::Suspect => false,
         }
     }

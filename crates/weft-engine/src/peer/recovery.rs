@@ -13,6 +13,7 @@ use crate::units::{Unit, UnitId};
 use weft_core::pool::Pool;
 use weft_core::sched::{PathChoice, UnitView};
 use weft_units::Instant;
+use weft_units::planted::{self, Fault};
 use weft_wire::hop::DATA_OVERHEAD;
 
 /// Reason for which a path's queued units and units in flight are sent on other paths.
@@ -45,6 +46,39 @@ impl Peer {
     /// Each takes the path that delivers it first. Without any path, they wait.
     pub(super) fn repeat_lost(&mut self, cx: &mut Context<'_>) {
         self.send_lost(cx, None, Path::copies_of_repeat);
+    }
+
+    /// Takes back all units that wait or are in flight, because the session ended or the peer restarted.
+    ///
+    /// The peer's host may have some already. TCP discards duplicates, so its segments are sent again, in order. All
+    /// other units are released.
+    pub(super) fn take_back(&mut self, cx: &mut Context<'_>) {
+        let mut taken = core::mem::take(&mut self.recovery.lost);
+        for index in 0..self.paths.len() {
+            while let Some((lane, id)) = self.paths[index].queues.take() {
+                self.uncommit(lane, id);
+                taken.push(id);
+            }
+            self.paths[index].sent_packets.drain(|sent, _, _| {
+                taken.extend(sent.unit().filter(|_| !planted::is(Fault::EndedSessionKeepsUnits)));
+            });
+        }
+        let units = &mut self.recovery.units;
+        taken.sort_unstable_by_key(|id| {
+            (units.get(*id).map(|u| (u.segment.born, u.segment.flow, u.seq.get())), *id)
+        });
+        let (repeats, mut before) = (self.config.policy.recovery == Recovery::Arq, None);
+        taken.retain(|id| {
+            let is_first = before.replace(*id) != Some(*id);
+            let unit = units.get(*id).filter(|unit| is_first && repeats && unit.segment.is_tcp && !unit.settled);
+            let until = unit.map(|unit| stale_at(&unit.segment)).filter(|until| cx.now < *until);
+            match until {
+                Some(until) => units.start_again(*id, until),
+                None => units.release(*id, cx.pool),
+            }
+            until.is_some()
+        });
+        self.recovery.lost = taken;
     }
 
     /// Queues lost units, avoiding the path `away_from` if another one is usable.
@@ -95,10 +129,10 @@ impl Peer {
 
     /// Returns the time at which a unit that waits for a path is given up.
     ///
-    /// In an outage, a TCP segment outlives its deadline: its sender takes the late arrival for a long delay, not for
-    /// a loss.
+    /// While no path answers, a TCP segment outlives its deadline: its sender takes the late arrival for a long delay, not
+    /// for a loss.
     fn waits_until(&self, unit: &Unit) -> Instant {
-        if unit.segment.is_tcp && !self.is_reachable() {
+        if unit.segment.is_tcp && !self.answers() {
             return stale_at(&unit.segment);
         }
         unit.deadline.min(stale_at(&unit.segment))

@@ -145,7 +145,7 @@ pub fn bits(granules: &Range<u8>) -> u16 {
 }
 
 /// Index of a unit in the slab.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct UnitId(u32);
 
 /// All units of a peer that are queued on a path or in flight.
@@ -246,6 +246,13 @@ impl Units {
     pub fn parts_sent(&mut self, id: UnitId) {
         if let Some(Some(unit)) = self.slots.get_mut(id.0 as usize) {
             unit.repeating = false;
+        }
+    }
+
+    /// Prepares a unit to be sent whole, until `deadline`, to a peer that may have nothing of it.
+    pub fn start_again(&mut self, id: UnitId, deadline: Instant) {
+        if let Some(Some(unit)) = self.slots.get_mut(id.0 as usize) {
+            (unit.arrived, unit.repeating, unit.spares, unit.deadline) = (0, false, 0, deadline);
         }
     }
 

@@ -454,6 +454,25 @@ pub fn udp(source: Ipv4Addr, destination: Ipv4Addr, port: u16, number: u64, payl
     packet
 }
 
+/// Returns a TUN read of a TCP segment from node 0 to node 1 that carries only its number.
+pub fn segment(port: u16, number: u64) -> Vec<u8> {
+    let mut packet = udp(inner(0), inner(1), port, 0, 32);
+    let (ip, transport) = packet[10..].split_at_mut(20);
+    ip[9] = 6;
+    ip[10..12].fill(0);
+    let sum = ip.chunks(2).map(|c| u32::from(u16::from_be_bytes([c[0], c[1]]))).sum::<u32>();
+    ip[10..12].copy_from_slice(&(!((sum & 0xffff) + (sum >> 16)) as u16).to_be_bytes());
+    transport[4..].fill(0);
+    (transport[12], transport[13]) = (5 << 4, 0x10);
+    transport[20..28].copy_from_slice(&number.to_be_bytes());
+    packet
+}
+
+/// Returns the number of a delivered segment of [`segment`].
+pub fn segment_number(packet: &[u8]) -> u64 {
+    u64::from_be_bytes(packet[50..58].try_into().unwrap())
+}
+
 /// Returns the events so far as text, for the output of a failed test.
 pub fn story(world: &World) -> String {
     world.events.iter().map(|(n, at, e)| format!("{:9.3} ms node {n}: {e:?}\n", at.as_nanos() as f64 / 1e6)).collect()

@@ -1,7 +1,7 @@
 //! Random silent failures of links and their return: the time until links carry data again, the data that they carry,
 //! and its age.
 
-use crate::net::{Direction, World, direction, draws, inner, story, udp};
+use crate::net::{Direction, World, direction, draws, segment, segment_number, story};
 use weft_engine::Policy;
 use weft_units::{Duration, Instant, Rng};
 
@@ -189,20 +189,6 @@ fn bulk_uses_a_flapping_link_while_it_works_and_a_call_does_not_suffer() {
     }
 }
 
-/// Returns a TUN read of a TCP segment that carries only its number.
-fn tcp(number: u64) -> Vec<u8> {
-    let mut packet = udp(inner(0), inner(1), CALL_PORT, 0, 32);
-    let (ip, transport) = packet[10..].split_at_mut(20);
-    ip[9] = 6;
-    ip[10..12].fill(0);
-    let sum = ip.chunks(2).map(|c| u32::from(u16::from_be_bytes([c[0], c[1]]))).sum::<u32>();
-    ip[10..12].copy_from_slice(&(!((sum & 0xffff) + (sum >> 16)) as u16).to_be_bytes());
-    transport[4..].fill(0);
-    (transport[12], transport[13]) = (5 << 4, 0x10);
-    transport[20..28].copy_from_slice(&number.to_be_bytes());
-    packet
-}
-
 #[test]
 fn of_a_tcp_connection_the_newest_segment_waits_for_the_end_of_an_outage() {
     let mut rng = Rng::new(7);
@@ -219,7 +205,7 @@ fn of_a_tcp_connection_the_newest_segment_waits_for_the_end_of_an_outage() {
         world.run_for(ms(1_000));
         let repeats = between(&mut rng, 2, 5);
         (0..repeats).for_each(|number| {
-            world.send_raw(0, &tcp(number));
+            world.send_raw(0, &segment(CALL_PORT, number));
             world.run_for(ms(300 << number));
         });
         // All segments reach the age limit of those that are not the newest.
@@ -227,10 +213,7 @@ fn of_a_tcp_connection_the_newest_segment_waits_for_the_end_of_an_outage() {
         world.delivered[1].clear();
         (0..4).for_each(|at| world.set(at / 2, at % 2, |link| link.cut = false));
         world.run_for(ms(300));
-        let numbers: Vec<_> = world.delivered[1]
-            .iter()
-            .map(|(_, packet)| u64::from_be_bytes(packet[50..58].try_into().unwrap()))
-            .collect();
+        let numbers: Vec<_> = world.delivered[1].iter().map(|(_, packet)| segment_number(packet)).collect();
         assert_eq!(numbers, [repeats - 1], "{}", story(&world));
     }
 }

@@ -1,6 +1,6 @@
 //! The restart of a node has no lasting effect: a silent link must be detected as soon as before.
 
-use crate::net::{Direction, World, direction, draws, story};
+use crate::net::{Direction, World, direction, draws, segment, segment_number, story};
 use weft_engine::Policy;
 use weft_units::{Duration, Instant, Rng};
 
@@ -117,5 +117,26 @@ fn no_path_shows_jitter_that_a_restart_made() {
                 assert!(path.jitter < FULL_PACKET_TIME, "{seed}: node {node}, {}: {:?}", path.link_name, path.jitter);
             }
         }
+    }
+}
+
+#[test]
+fn tcp_segments_in_flight_to_a_node_that_restarts_arrive_after_it() {
+    for seed in 0..draws(RUNS) {
+        let mut rng = Rng::new(seed);
+        let mut world = World::new(&draw_links(&mut rng), &Policy::default());
+        world.run_for(ms(between(&mut rng, 1_000, 3_000)));
+        let segments = between(&mut rng, 1, 60);
+        for number in 0..segments {
+            world.send_raw(0, &segment(PORT, number));
+            world.run_for(ms(rng.below(3)));
+        }
+        world.restart(1, &Policy::default(), (seed + 2) << 50);
+        // The sender may find the restart by a call of its own, after its last segment was not answered.
+        world.run_for(ms(1_500));
+        let mut arrived: Vec<u64> = world.delivered[1].iter().map(|(_, packet)| segment_number(packet)).collect();
+        arrived.sort_unstable();
+        arrived.dedup();
+        assert_eq!(arrived, Vec::from_iter(0..segments), "{seed}\n{}", story(&world));
     }
 }
