@@ -50,8 +50,8 @@ impl Peer {
 
     /// Takes back all units that wait or are in flight, because the session ended or the peer restarted.
     ///
-    /// The peer's host may have some already. TCP discards duplicates, so its segments are sent again, in order. All
-    /// other units are released.
+    /// The peer's host may have some already. TCP discards duplicates, so its segments are sent again, in order, as new
+    /// units: a peer that restarted would wait for the numbers of those that arrived before. Other units are released.
     pub(super) fn take_back(&mut self, cx: &mut Context<'_>) {
         let mut taken = core::mem::take(&mut self.recovery.lost);
         for index in 0..self.paths.len() {
@@ -63,22 +63,35 @@ impl Peer {
                 taken.extend(sent.unit().filter(|_| !planted::is(Fault::EndedSessionKeepsUnits)));
             });
         }
-        let units = &mut self.recovery.units;
-        taken.sort_unstable_by_key(|id| {
-            (units.get(*id).map(|u| (u.segment.born, u.segment.flow, u.seq.get())), *id)
-        });
-        let (repeats, mut before) = (self.config.policy.recovery == Recovery::Arq, None);
+        let units = &self.recovery.units;
+        taken.sort_unstable_by_key(|id| (units.get(*id).map(|u| (u.segment.born, u.segment.flow, u.seq.get())), *id));
+        self.dispatch.last_slices.clear();
+        let mut before = None;
         taken.retain(|id| {
-            let is_first = before.replace(*id) != Some(*id);
-            let unit = units.get(*id).filter(|unit| is_first && repeats && unit.segment.is_tcp && !unit.settled);
-            let until = unit.map(|unit| stale_at(&unit.segment)).filter(|until| cx.now < *until);
-            match until {
-                Some(until) => units.start_again(*id, until),
-                None => units.release(*id, cx.pool),
+            let is_kept = before.replace(*id) != Some(*id) && self.renew(cx.now, *id);
+            if !is_kept {
+                self.recovery.units.release(*id, cx.pool);
             }
-            until.is_some()
+            is_kept
         });
         self.recovery.lost = taken;
+    }
+
+    /// Makes a unit the next one of its flow, to be sent whole.
+    ///
+    /// Returns false if it is not to be sent again.
+    fn renew(&mut self, now: Instant, id: UnitId) -> bool {
+        let Some(unit) = self.recovery.units.get(id).copied() else { return false };
+        let (segment, deadline) = (unit.segment, stale_at(&unit.segment));
+        let repeats = self.config.policy.recovery == Recovery::Arq;
+        if !repeats || !segment.is_tcp || unit.settled || now >= deadline {
+            return false;
+        }
+        let (kind, index) = self.slice_kind(segment.flow, &segment);
+        let seq = self.ingress.flows.next_seq(segment.flow);
+        let fresh = Unit { kind, index, seq, deadline, marker: None, arrived: 0, repeating: false, spares: 0, ..unit };
+        self.recovery.units.replace(id, fresh);
+        true
     }
 
     /// Queues lost units, avoiding the path `away_from` if another one is usable.

@@ -249,10 +249,10 @@ impl Units {
         }
     }
 
-    /// Prepares a unit to be sent whole, until `deadline`, to a peer that may have nothing of it.
-    pub fn start_again(&mut self, id: UnitId, deadline: Instant) {
+    /// Replaces a unit, which keeps its buffer and its references.
+    pub fn replace(&mut self, id: UnitId, by: Unit) {
         if let Some(Some(unit)) = self.slots.get_mut(id.0 as usize) {
-            (unit.arrived, unit.repeating, unit.spares, unit.deadline) = (0, false, 0, deadline);
+            *unit = by;
         }
     }
 

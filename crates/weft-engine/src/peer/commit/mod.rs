@@ -289,7 +289,7 @@ impl Peer {
     /// Returns the kind and slice index of a segment's unit.
     ///
     /// A tail slice omits its header, because it directly follows the flow's last unit.
-    fn slice_kind(&mut self, flow: FlowId, segment: &Segment) -> (UnitKind, u8) {
+    pub(super) fn slice_kind(&mut self, flow: FlowId, segment: &Segment) -> (UnitKind, u8) {
         let shape = &segment.shape;
         if !shape.may_be_sliced() {
             return (shape.unit_kind(), 0);
