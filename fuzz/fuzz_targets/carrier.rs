@@ -2,12 +2,12 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use weft_carrier::frame::{BadFrame, Frames, append};
-use weft_carrier::greeting::{self, Verdict};
+use weft_carrier::frame::{BadFrame, FrameReader, append};
+use weft_carrier::greeting::{self, GreetingVerdict};
 
 /// Returns the stream's datagrams, framed again, and the error that ends it.
 fn read(stream: &[u8], piece: usize) -> (Vec<u8>, Option<BadFrame>) {
-    let (mut frames, mut again, mut rest) = (Frames::default(), Vec::new(), stream);
+    let (mut frames, mut again, mut rest) = (FrameReader::default(), Vec::new(), stream);
     while !rest.is_empty() {
         let room = frames.room();
         let len = piece.min(room.len()).min(rest.len());
@@ -31,7 +31,7 @@ fuzz_target!(|input: (u16, [u8; 16], Vec<u8>)| {
     let (again, bad) = read(&stream, usize::from(piece).max(1));
     assert!(stream.starts_with(&again), "nothing is made up");
     assert_eq!((again, bad), read(&stream, usize::MAX), "the pieces do not matter");
-    if let Verdict::Valid(greeting) = greeting::judge(&proof, &stream) {
+    if let GreetingVerdict::Valid(greeting) = greeting::judge(&proof, &stream) {
         assert!(stream.starts_with(&greeting::encode(&proof, &greeting)));
     }
 });

@@ -4,7 +4,7 @@
 //! the least data in flight, and short datagrams have connections of their own.
 
 use crate::greeting::{BundleId, Lane};
-use crate::member::Way;
+use crate::member::CallTarget;
 use std::time::{Duration, Instant};
 
 /// Length of a datagram, in bytes, up to which it is short. Tuned: acknowledgements, reports, calls and pings.
@@ -49,7 +49,7 @@ const MARK: usize = 24;
 
 /// State of a connection when a datagram is to leave.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Standing {
+pub struct ConnectionState {
     /// Number of the connection.
     pub token: u64,
     /// Kind of the datagrams that the connection carries.
@@ -64,7 +64,7 @@ pub struct Standing {
 
 /// Decision about a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Choice {
+pub struct ConnectionChoice {
     /// The connection by which it leaves. `None`: it is dropped.
     pub token: Option<u64>,
     /// The next best connection, by which a copy may leave.
@@ -102,16 +102,16 @@ pub struct Allowed {
 }
 
 /// Chooses the connection for a datagram of a lane.
-pub fn choose(standings: &[Standing], lane: Lane, allowed: Allowed) -> Choice {
-    let has_lane = standings.iter().any(|of| of.lane == lane);
-    let of_lane = || standings.iter().filter(|of| !has_lane || of.lane == lane);
+pub fn choose(states: &[ConnectionState], lane: Lane, allowed: Allowed) -> ConnectionChoice {
+    let has_lane = states.iter().any(|of| of.lane == lane);
+    let of_lane = || states.iter().filter(|of| !has_lane || of.lane == lane);
     let free = || of_lane().filter(|of| !of.is_blocked);
     let best = free().min_by_key(|of| (of.unacknowledged, of.token));
     let second = free().filter(|of| Some(of.token) != best.map(|best| best.token));
     let is_full = of_lane().map(|of| of.unsent).sum::<u64>() > allowed.unsent
         || of_lane().map(|of| of.unacknowledged).sum::<u64>() > allowed.in_flight;
     let crowded = CROWDED[lane as usize];
-    Choice {
+    ConnectionChoice {
         token: best.filter(|_| !is_full).map(|of| of.token),
         copy: second.min_by_key(|of| (of.unacknowledged, of.token)).map(|of| of.token),
         is_crowded: !has_lane || best.is_none_or(|of| of.unacknowledged >= crowded),
@@ -119,11 +119,11 @@ pub fn choose(standings: &[Standing], lane: Lane, allowed: Allowed) -> Choice {
 }
 
 /// The connections to one remote node by one link.
-pub struct Bundle {
+pub struct ConnectionBundle {
     /// Number that its connections share.
     pub id: BundleId,
     /// Address and options with which another connection is opened. `None` at the node that was called.
-    pub way: Option<Way>,
+    pub way: Option<CallTarget>,
     /// Numbers of its connections.
     pub members: Vec<u64>,
     /// Number of connections that are being opened.
@@ -156,10 +156,10 @@ pub struct Bundle {
     next_recent: usize,
 }
 
-impl Bundle {
+impl ConnectionBundle {
     /// Returns a bundle without connections.
-    pub fn new(id: BundleId, way: Option<Way>, now: Instant) -> Bundle {
-        Bundle {
+    pub fn new(id: BundleId, way: Option<CallTarget>, now: Instant) -> ConnectionBundle {
+        ConnectionBundle {
             id,
             way,
             members: Vec::new(),
@@ -254,7 +254,7 @@ impl Bundle {
         Allowed { unsent, in_flight }
     }
 
-    /// True if it is time for [`Bundle::on_delivered`].
+    /// True if it is time for [`ConnectionBundle::on_delivered`].
     pub fn wants_look(&self, now: Instant) -> bool {
         now - self.delivered.0 >= WINDOW
     }
@@ -285,29 +285,29 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
-    fn standing() -> impl Strategy<Value = Standing> {
+    fn state() -> impl Strategy<Value = ConnectionState> {
         (any::<bool>(), 0..50_000u64, 0..50_000u64, any::<bool>()).prop_map(|(is_bulk, unsent, sent, is_blocked)| {
             let lane = if is_bulk { Lane::Bulk } else { Lane::Short };
-            Standing { token: 0, lane, unsent, unacknowledged: unsent + sent, is_blocked }
+            ConnectionState { token: 0, lane, unsent, unacknowledged: unsent + sent, is_blocked }
         })
     }
 
     proptest! {
         #[test]
         fn the_least_loaded_connection_of_the_lane_is_chosen(
-            mut standings in vec(standing(), 0..10), is_bulk: bool, unsent in 0..100_000u64, in_flight in 0..400_000u64,
+            mut states in vec(state(), 0..10), is_bulk: bool, unsent in 0..100_000u64, in_flight in 0..400_000u64,
         ) {
             let allowed = Allowed { unsent, in_flight };
-            standings.iter_mut().enumerate().for_each(|(at, of)| of.token = at as u64);
+            states.iter_mut().enumerate().for_each(|(at, of)| of.token = at as u64);
             let lane = if is_bulk { Lane::Bulk } else { Lane::Short };
-            let choice = choose(&standings, lane, allowed);
-            let has_lane = standings.iter().any(|of| of.lane == lane);
-            let eligible: Vec<_> = standings.iter().filter(|of| of.lane == lane || !has_lane).collect();
+            let choice = choose(&states, lane, allowed);
+            let has_lane = states.iter().any(|of| of.lane == lane);
+            let eligible: Vec<_> = states.iter().filter(|of| of.lane == lane || !has_lane).collect();
             let is_full = eligible.iter().map(|of| of.unsent).sum::<u64>() > unsent
                 || eligible.iter().map(|of| of.unacknowledged).sum::<u64>() > in_flight;
             match choice.token {
                 Some(token) => {
-                    let chosen = standings[token as usize];
+                    let chosen = states[token as usize];
                     prop_assert!(eligible.iter().any(|of| of.token == token) && !chosen.is_blocked);
                     let free = eligible.iter().filter(|of| !of.is_blocked);
                     prop_assert!(free.clone().all(|of| of.unacknowledged >= chosen.unacknowledged));
@@ -322,11 +322,12 @@ mod tests {
     fn a_caller_to_whom_much_is_sent_opens_connections_up_to_the_limit() {
         let begin = Instant::now();
         let remote = "192.0.2.1:443".parse().unwrap();
-        let way = Way { link: 1, remote, to: remote, device: None, mark: 0, key: [0; 32], name: None, proxy: None };
-        let mut bundle = Bundle::new([0; 16], Some(way), begin);
+        let way =
+            CallTarget { link: 1, remote, to: remote, device: None, mark: 0, key: [0; 32], name: None, proxy: None };
+        let mut bundle = ConnectionBundle::new([0; 16], Some(way), begin);
         bundle.is_up = true;
         bundle.add(0, Lane::Bulk);
-        let receive = |mbit_per_s: usize, from: u64, bundle: &mut Bundle| {
+        let receive = |mbit_per_s: usize, from: u64, bundle: &mut ConnectionBundle| {
             for ms in from..from + 1_000 {
                 if bundle.on_received(begin + Duration::from_millis(ms), Lane::Bulk, mbit_per_s * 125) {
                     bundle.add(ms, Lane::Bulk);
@@ -346,7 +347,7 @@ mod tests {
 
     #[test]
     fn a_copy_is_recognised_among_the_recent_datagrams() {
-        let mut bundle = Bundle::new([0; 16], None, Instant::now());
+        let mut bundle = ConnectionBundle::new([0; 16], None, Instant::now());
         let datagram = |number: usize| [&number.to_be_bytes()[..], &[7; 100]].concat();
         assert!((0..RECENT).all(|number| !bundle.has_arrived(&datagram(number))));
         assert!((0..RECENT).all(|number| bundle.has_arrived(&datagram(number))));
@@ -355,7 +356,7 @@ mod tests {
 
     #[test]
     fn one_segment_in_a_thousand_makes_a_bundle_lossy() {
-        let mut bundle = Bundle::new([0; 16], None, Instant::now());
+        let mut bundle = ConnectionBundle::new([0; 16], None, Instant::now());
         let mut look = |sent, again| {
             bundle.sent += sent;
             bundle.on_retransmitted(again);
@@ -378,7 +379,7 @@ mod tests {
     #[test]
     fn unsent_data_is_bounded_by_time_and_not_less_than_a_batch() {
         let begin = Instant::now();
-        let mut bundle = Bundle::new([0; 16], None, begin);
+        let mut bundle = ConnectionBundle::new([0; 16], None, begin);
         assert_eq!(bundle.allowed(Lane::Bulk), Allowed { unsent: 16_384, in_flight: 65_536 });
         // 50 Mbit/s and a round trip of 40 ms.
         for ms in 1..=100 {

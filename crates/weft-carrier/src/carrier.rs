@@ -1,11 +1,11 @@
 //! The carrier thread's loop: it moves datagrams between the packet loop's ports and the connections of all bundles.
 
-use crate::bundle::{Bundle, MOST, Standing, choose, lane_of, part_of};
+use crate::bundle::{ConnectionBundle, ConnectionState, MOST, choose, lane_of, part_of};
 use crate::frame;
 use crate::greeting::{BundleId, Greeting, Lane};
-use crate::member::{Call, Member, Way};
+use crate::member::{Call, CallTarget, OpenConnection};
 use crate::port::Port;
-use crate::stream::{Arrived, TlsStream};
+use crate::stream::{ReadOutcome, TlsStream};
 use crate::tls::Caller;
 use std::collections::BTreeMap;
 use std::io;
@@ -43,11 +43,11 @@ const FIRST_MEMBER: u64 = 16;
 const FIRST_PORT: u64 = 1 << 40;
 
 /// An order to the carrier thread.
-pub enum Order {
+pub enum CarrierOrder {
     /// Serve this port for the link of this number.
     Serve(u32, Port),
     /// Call a node.
-    Open(Way),
+    Open(CallTarget),
     /// End the bundle of this link and remote address.
     Close(u32, SocketAddr),
     /// Take over an accepted connection for the link of this number.
@@ -68,7 +68,7 @@ pub struct Accepted {
 
 /// A message of the carrier thread.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Report {
+pub enum CarrierEvent {
     /// The first connection of a called bundle is open.
     Up(u32, SocketAddr),
     /// The last connection of a called bundle is closed, or the call failed for this reason.
@@ -93,14 +93,14 @@ pub struct BundleView {
 /// Sends commands to the carrier thread, and reads its state.
 #[derive(Clone)]
 pub struct Handle {
-    orders: SyncSender<Order>,
+    orders: SyncSender<CarrierOrder>,
     waker: Arc<Waker>,
     shown: Arc<Mutex<Vec<BundleView>>>,
 }
 
 impl Handle {
     /// Gives an order. Returns false if the thread has ended or is far behind. Never blocks.
-    pub fn order(&self, order: Order) -> bool {
+    pub fn order(&self, order: CarrierOrder) -> bool {
         self.orders.try_send(order).is_ok() && self.waker.wake().is_ok()
     }
 
@@ -113,22 +113,22 @@ impl Handle {
 /// Link and remote address of a bundle.
 type Key = (u32, SocketAddr);
 
-enum Entry {
+enum BundleConnection {
     Calling(Box<Call>, Key),
-    Open(Box<Member>, Key),
+    Open(Box<OpenConnection>, Key),
 }
 
 /// The loop's state.
 pub struct CarrierLoop {
     poller: Poller,
     waker: Arc<Waker>,
-    orders: Receiver<Order>,
-    report: Box<dyn FnMut(Report) + Send>,
+    orders: Receiver<CarrierOrder>,
+    report: Box<dyn FnMut(CarrierEvent) + Send>,
     random: fn() -> io::Result<BundleId>,
     caller: Caller,
     ports: BTreeMap<u32, Port>,
-    entries: BTreeMap<u64, Entry>,
-    bundles: BTreeMap<Key, Bundle>,
+    entries: BTreeMap<u64, BundleConnection>,
+    bundles: BTreeMap<Key, ConnectionBundle>,
     /// Accepted bundles by their ids.
     accepted: BTreeMap<BundleId, Key>,
     next_token: u64,
@@ -136,7 +136,7 @@ pub struct CarrierLoop {
     ready: Vec<Ready>,
     message: Box<[u8]>,
     framed: Vec<u8>,
-    standings: Vec<Standing>,
+    states: Vec<ConnectionState>,
     shown: Arc<Mutex<Vec<BundleView>>>,
 }
 
@@ -147,7 +147,7 @@ impl CarrierLoop {
     /// Returns the kernel's error.
     pub fn new(
         random: fn() -> io::Result<BundleId>,
-        report: Box<dyn FnMut(Report) + Send>,
+        report: Box<dyn FnMut(CarrierEvent) + Send>,
     ) -> io::Result<(CarrierLoop, Handle)> {
         let (poller, waker) = (Poller::new()?, Arc::new(Waker::new()?));
         poller.add(waker.as_raw_fd(), WAKER)?;
@@ -170,7 +170,7 @@ impl CarrierLoop {
             ready: Vec::new(),
             message: vec![0; MESSAGE].into(),
             framed: Vec::with_capacity(MESSAGE),
-            standings: Vec::with_capacity(MOST),
+            states: Vec::with_capacity(MOST),
             shown,
         };
         Ok((carrier, handle))
@@ -213,22 +213,22 @@ impl CarrierLoop {
         Ok(())
     }
 
-    fn obey(&mut self, order: Order) -> io::Result<()> {
+    fn obey(&mut self, order: CarrierOrder) -> io::Result<()> {
         let now = Instant::now();
         match order {
-            Order::Serve(link, port) => {
+            CarrierOrder::Serve(link, port) => {
                 self.poller.add(port.as_raw_fd(), FIRST_PORT + u64::from(link))?;
                 self.ports.insert(link, port);
             }
-            Order::Open(way) => {
+            CarrierOrder::Open(way) => {
                 let key = (way.link, way.remote);
                 self.close(&key);
                 let id = (self.random)()?;
-                self.bundles.insert(key, Bundle::new(id, Some(way), now));
+                self.bundles.insert(key, ConnectionBundle::new(id, Some(way), now));
                 self.call(&key, Lane::Short);
             }
-            Order::Close(link, remote) => self.close(&(link, remote)),
-            Order::Adopt(link, accepted) => self.adopt(link, *accepted, now),
+            CarrierOrder::Close(link, remote) => self.close(&(link, remote)),
+            CarrierOrder::Adopt(link, accepted) => self.adopt(link, *accepted, now),
         }
         Ok(())
     }
@@ -244,7 +244,7 @@ impl CarrierLoop {
                 self.next_token += 1;
                 bundle.opening += 1;
                 bundle.add(token, lane);
-                self.entries.insert(token, Entry::Calling(Box::new(call), *key));
+                self.entries.insert(token, BundleConnection::Calling(Box::new(call), *key));
                 let watched = self.poller.add(fd, token).and_then(|()| self.poller.watch_writable(fd, token, true));
                 if let Err(why) = watched {
                     self.remove(token, &why.to_string());
@@ -264,7 +264,7 @@ impl CarrierLoop {
                 let key = (link, from);
                 // The caller's port is in use again, so the earlier connection is over.
                 self.close(&key);
-                self.bundles.insert(key, Bundle::new(greeting.bundle, None, now));
+                self.bundles.insert(key, ConnectionBundle::new(greeting.bundle, None, now));
                 self.accepted.insert(greeting.bundle, key);
                 key
             }
@@ -276,16 +276,16 @@ impl CarrierLoop {
             return;
         }
         bundle.add(token, greeting.lane);
-        let member = Box::new(Member::accepted(stream, greeting.lane, &rest));
-        self.entries.insert(token, Entry::Open(member, key));
+        let member = Box::new(OpenConnection::accepted(stream, greeting.lane, &rest));
+        self.entries.insert(token, BundleConnection::Open(member, key));
         // TLS may already hold more than the greeting, of which the poller knows nothing.
         self.receive(token);
     }
 
     fn serve(&mut self, token: u64, source: &Ready) {
         match self.entries.get_mut(&token) {
-            Some(Entry::Calling(..)) => self.go_on(token),
-            Some(Entry::Open(member, _)) => {
+            Some(BundleConnection::Calling(..)) => self.go_on(token),
+            Some(BundleConnection::Open(member, _)) => {
                 if source.writable && member.is_blocked {
                     let flushed = member.stream.flush();
                     self.after_write(token, flushed);
@@ -299,19 +299,19 @@ impl CarrierLoop {
     }
 
     fn go_on(&mut self, token: u64) {
-        let Some(Entry::Calling(call, key)) = self.entries.get_mut(&token) else { return };
+        let Some(BundleConnection::Calling(call, key)) = self.entries.get_mut(&token) else { return };
         let (key, lane, fd) = (*key, call.lane(), call.as_raw_fd());
         match call.go_on() {
             Ok(None) => _ = self.poller.watch_writable(fd, token, call.wants_room()),
             Ok(Some(stream)) => {
-                let mut member = Box::new(Member::new(stream, lane));
+                let mut member = Box::new(OpenConnection::new(stream, lane));
                 member.is_blocked = member.stream.tls().wants_write();
                 let _ = self.poller.watch_writable(fd, token, member.is_blocked);
-                self.entries.insert(token, Entry::Open(member, key));
+                self.entries.insert(token, BundleConnection::Open(member, key));
                 let Some(bundle) = self.bundles.get_mut(&key) else { return };
                 bundle.opening -= 1;
                 if !std::mem::replace(&mut bundle.is_up, true) {
-                    (self.report)(Report::Up(key.0, key.1));
+                    (self.report)(CarrierEvent::Up(key.0, key.1));
                     self.call(&key, Lane::Bulk);
                 }
                 self.receive(token);
@@ -338,12 +338,12 @@ impl CarrierLoop {
         let Some(bundle) = self.bundles.get_mut(key) else { return };
         let datagrams = part.len().div_ceil(stride) as u64;
         let lane = lane_of(stride.min(part.len()));
-        look_at(&bundle.members, &self.entries, &mut self.standings);
+        look_at(&bundle.members, &self.entries, &mut self.states);
         let now = Instant::now();
         if bundle.wants_look(now) {
             measure(bundle, &self.entries, now);
         }
-        let choice = choose(&self.standings, lane, bundle.allowed(lane));
+        let choice = choose(&self.states, lane, bundle.allowed(lane));
         let (grows, is_lossy) = (choice.is_crowded && bundle.can_grow(lane), bundle.is_lossy);
         self.framed.clear();
         self.message[part].chunks(stride).for_each(|datagram| frame::append(&mut self.framed, datagram));
@@ -366,7 +366,7 @@ impl CarrierLoop {
 
     /// Writes the framed datagrams to a connection.
     fn write(&mut self, token: u64) {
-        if let Some(Entry::Open(member, _)) = self.entries.get_mut(&token) {
+        if let Some(BundleConnection::Open(member, _)) = self.entries.get_mut(&token) {
             let written = member.stream.write(&self.framed);
             self.after_write(token, written);
         }
@@ -374,7 +374,7 @@ impl CarrierLoop {
 
     /// Records whether a connection's send buffer has space after a write.
     fn after_write(&mut self, token: u64, written: io::Result<bool>) {
-        let Some(Entry::Open(member, _)) = self.entries.get_mut(&token) else { return };
+        let Some(BundleConnection::Open(member, _)) = self.entries.get_mut(&token) else { return };
         match written {
             Ok(is_done) if member.is_blocked == is_done => {
                 member.is_blocked = !is_done;
@@ -388,13 +388,13 @@ impl CarrierLoop {
     /// Receives from a connection, and passes datagrams of equal length together.
     fn receive(&mut self, token: u64) {
         for _ in 0..READS_PER_TURN {
-            let Some(Entry::Open(member, key)) = self.entries.get_mut(&token) else { return };
+            let Some(BundleConnection::Open(member, key)) = self.entries.get_mut(&token) else { return };
             let key = *key;
             let (Some(port), Some(bundle)) = (self.ports.get(&key.0), self.bundles.get_mut(&key)) else { return };
             let passed = pass(member, bundle, port, key.1, &mut self.framed);
             let arrived = passed.and_then(|()| member.stream.read(member.frames.room()));
             match arrived {
-                Ok(Arrived::Bytes(len)) => {
+                Ok(ReadOutcome::Bytes(len)) => {
                     member.frames.fill(len);
                     let lane = member.lane;
                     let bundle = self.bundles.get_mut(&key);
@@ -402,12 +402,12 @@ impl CarrierLoop {
                         self.call(&key, lane);
                     }
                 }
-                Ok(Arrived::Nothing) => return,
-                Ok(Arrived::End) => return self.remove(token, "the other side ended the connection"),
+                Ok(ReadOutcome::Nothing) => return,
+                Ok(ReadOutcome::End) => return self.remove(token, "the other side ended the connection"),
                 Err(why) => return self.remove(token, &why.to_string()),
             }
         }
-        if let Some(Entry::Open(member, key)) = self.entries.get_mut(&token)
+        if let Some(BundleConnection::Open(member, key)) = self.entries.get_mut(&token)
             && let (Some(port), Some(bundle)) = (self.ports.get(&key.0), self.bundles.get_mut(key))
             && let Err(why) = pass(member, bundle, port, key.1, &mut self.framed)
         {
@@ -419,8 +419,8 @@ impl CarrierLoop {
     fn remove(&mut self, token: u64, why: &str) {
         let Some(entry) = self.entries.remove(&token) else { return };
         let (key, lane, was_calling) = match &entry {
-            Entry::Calling(call, key) => (*key, call.lane(), true),
-            Entry::Open(member, key) => (*key, member.lane, false),
+            BundleConnection::Calling(call, key) => (*key, call.lane(), true),
+            BundleConnection::Open(member, key) => (*key, member.lane, false),
         };
         let Some(bundle) = self.bundles.get_mut(&key) else { return };
         bundle.remove(token, lane);
@@ -433,7 +433,7 @@ impl CarrierLoop {
     /// Ends a bundle and reports it.
     fn end(&mut self, key: &Key, why: &str) {
         if self.bundles.get(key).is_some_and(|bundle| bundle.way.is_some()) {
-            (self.report)(Report::Down(key.0, key.1, why.to_owned()));
+            (self.report)(CarrierEvent::Down(key.0, key.1, why.to_owned()));
         }
         self.close(key);
     }
@@ -443,27 +443,27 @@ impl CarrierLoop {
         let Some(bundle) = self.bundles.remove(key) else { return };
         self.accepted.remove(&bundle.id);
         for token in bundle.members {
-            if let Some(Entry::Open(mut member, _)) = self.entries.remove(&token) {
+            if let Some(BundleConnection::Open(mut member, _)) = self.entries.remove(&token) {
                 member.stream.end();
             }
         }
     }
 
     fn end_stale(&mut self, now: Instant) {
-        let is_late = |(token, entry): (&u64, &Entry)| match entry {
-            Entry::Calling(call, _) if now - call.began >= LONGEST_CALL => Some(*token),
+        let is_late = |(token, entry): (&u64, &BundleConnection)| match entry {
+            BundleConnection::Calling(call, _) if now - call.began >= LONGEST_CALL => Some(*token),
             _ => None,
         };
         let late: Vec<u64> = self.entries.iter().filter_map(is_late).collect();
         late.into_iter().for_each(|token| self.remove(token, "no answer"));
-        let is_silent = |bundle: &Bundle| bundle.way.is_none() && now - bundle.heard >= LONGEST_SILENCE;
+        let is_silent = |bundle: &ConnectionBundle| bundle.way.is_none() && now - bundle.heard >= LONGEST_SILENCE;
         let silent: Vec<Key> = self.bundles.iter().filter(|(_, of)| is_silent(of)).map(|(key, _)| *key).collect();
         silent.iter().for_each(|key| self.close(key));
     }
 
     fn show(&mut self) {
-        let is_open = |token: &&u64| matches!(self.entries.get(token), Some(Entry::Open(..)));
-        let view = |(key, bundle): (&Key, &Bundle)| BundleView {
+        let is_open = |token: &&u64| matches!(self.entries.get(token), Some(BundleConnection::Open(..)));
+        let view = |(key, bundle): (&Key, &ConnectionBundle)| BundleView {
             link: key.0,
             remote: key.1,
             connections: bundle.members.iter().filter(is_open).count(),
@@ -476,14 +476,14 @@ impl CarrierLoop {
 }
 
 /// Checks the open connections of a bundle.
-fn look_at(members: &[u64], entries: &BTreeMap<u64, Entry>, standings: &mut Vec<Standing>) {
-    standings.clear();
+fn look_at(members: &[u64], entries: &BTreeMap<u64, BundleConnection>, states: &mut Vec<ConnectionState>) {
+    states.clear();
     for token in members {
-        if let Some(Entry::Open(member, _)) = entries.get(token) {
+        if let Some(BundleConnection::Open(member, _)) = entries.get(token) {
             let socket = member.stream.as_fd();
             // A connection without an answer is about to end.
             let (unsent, unacknowledged) = (unsent_bytes(socket), unacknowledged_bytes(socket));
-            standings.push(Standing {
+            states.push(ConnectionState {
                 token: *token,
                 lane: member.lane,
                 unsent: unsent.unwrap_or(0),
@@ -495,10 +495,10 @@ fn look_at(members: &[u64], entries: &BTreeMap<u64, Entry>, standings: &mut Vec<
 }
 
 /// Measures how much the connections of a bundle deliver and lose.
-fn measure(bundle: &mut Bundle, entries: &BTreeMap<u64, Entry>, now: Instant) {
+fn measure(bundle: &mut ConnectionBundle, entries: &BTreeMap<u64, BundleConnection>, now: Instant) {
     let (mut acknowledged, mut again, mut least_rtt) = (0, 0, Duration::MAX);
     for token in &bundle.members {
-        if let Some(Entry::Open(member, _)) = entries.get(token)
+        if let Some(BundleConnection::Open(member, _)) = entries.get(token)
             && let Ok(known) = info(member.stream.as_fd())
         {
             acknowledged += known.acknowledged;
@@ -513,8 +513,8 @@ fn measure(bundle: &mut Bundle, entries: &BTreeMap<u64, Entry>, now: Instant) {
 
 /// Passes the complete datagrams of a connection to the packet loop, those of equal length together.
 fn pass(
-    member: &mut Member,
-    bundle: &mut Bundle,
+    member: &mut OpenConnection,
+    bundle: &mut ConnectionBundle,
     port: &Port,
     remote: SocketAddr,
     batch: &mut Vec<u8>,

@@ -5,10 +5,10 @@
 //! strangers is limited, and none may stay silent for long. At the limit, the loop drops the oldest stranger of the
 //! address with most connections.
 
-use crate::carrier::{Accepted, Handle, Order};
-use crate::greeting::{self, Verdict};
-use crate::stream::{Arrived, TlsStream};
-use crate::tls::Answerer;
+use crate::carrier::{Accepted, CarrierOrder, Handle};
+use crate::greeting::{self, GreetingVerdict};
+use crate::stream::{ReadOutcome, TlsStream};
+use crate::tls::TlsAcceptor;
 use crate::web::{Visit, turn_away};
 use std::collections::BTreeMap;
 use std::io;
@@ -41,7 +41,7 @@ pub struct DoorSettings {
     /// Public key of this node.
     pub key: [u8; 32],
     /// TLS side of this node.
-    pub tls: Answerer,
+    pub tls: TlsAcceptor,
     /// Address of the web server, which receives the strangers' bytes in clear.
     pub web: Option<SocketAddr>,
     /// Mark of the packets to the web server.
@@ -177,29 +177,29 @@ impl DoorLoop {
         loop {
             let Some(Guest::Unknown { stream, first, .. }) = self.guests.get_mut(&token) else { return };
             match stream.read(&mut self.buffer) {
-                Ok(Arrived::Bytes(len)) => first.extend_from_slice(&self.buffer[..len]),
-                Ok(Arrived::Nothing) => {
+                Ok(ReadOutcome::Bytes(len)) => first.extend_from_slice(&self.buffer[..len]),
+                Ok(ReadOutcome::Nothing) => {
                     let wants_room = stream.tls().wants_write();
                     let _ = self.poller.watch_writable(stream.as_raw_fd(), token, wants_room);
                     return;
                 }
-                Ok(Arrived::End) | Err(_) => return drop(self.guests.remove(&token)),
+                Ok(ReadOutcome::End) | Err(_) => return drop(self.guests.remove(&token)),
             }
             let Some(proof) = greeting::proof(stream.tls(), &self.settings.key) else { return };
             let verdict = greeting::judge(&proof, first);
-            if verdict != Verdict::Unfinished {
+            if verdict != GreetingVerdict::Unfinished {
                 return self.let_in(token, verdict);
             }
         }
     }
 
-    fn let_in(&mut self, token: u64, verdict: Verdict) {
+    fn let_in(&mut self, token: u64, verdict: GreetingVerdict) {
         let Some(Guest::Unknown { stream, mut first, from, .. }) = self.guests.remove(&token) else { return };
-        let Verdict::Valid(greeting) = verdict else { return self.visit(token, *stream, first) };
+        let GreetingVerdict::Valid(greeting) = verdict else { return self.visit(token, *stream, first) };
         let rest = first.split_off(greeting::LEN);
         if self.poller.remove(stream.as_raw_fd()).is_ok() {
             let accepted = Accepted { stream: *stream, greeting, rest, from };
-            self.carrier.order(Order::Adopt(self.settings.link, Box::new(accepted)));
+            self.carrier.order(CarrierOrder::Adopt(self.settings.link, Box::new(accepted)));
         }
     }
 

@@ -39,19 +39,19 @@ pub fn append(out: &mut Vec<u8>, datagram: &[u8]) {
 
 /// Finds the datagrams in a stream, however the stream is cut into pieces.
 #[derive(Debug)]
-pub struct Frames {
+pub struct FrameReader {
     buffer: Box<[u8]>,
     start: usize,
     end: usize,
 }
 
-impl Default for Frames {
-    fn default() -> Frames {
-        Frames { buffer: vec![0; BUFFER].into(), start: 0, end: 0 }
+impl Default for FrameReader {
+    fn default() -> FrameReader {
+        FrameReader { buffer: vec![0; BUFFER].into(), start: 0, end: 0 }
     }
 }
 
-impl Frames {
+impl FrameReader {
     /// Returns room for the next bytes of the stream. It is never empty once all complete frames are taken.
     pub fn room(&mut self) -> &mut [u8] {
         self.buffer.copy_within(self.start..self.end, 0);
@@ -92,7 +92,7 @@ mod tests {
 
     /// Returns the datagrams of a stream that arrives in pieces of these lengths, and the error that ends it.
     fn read(stream: &[u8], pieces: &[usize]) -> (Vec<Vec<u8>>, Option<BadFrame>) {
-        let (mut frames, mut found, mut at) = (Frames::default(), Vec::new(), 0);
+        let (mut frames, mut found, mut at) = (FrameReader::default(), Vec::new(), 0);
         for piece in pieces.iter().copied().cycle() {
             if at >= stream.len() {
                 break;

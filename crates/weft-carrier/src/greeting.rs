@@ -38,7 +38,7 @@ pub struct Greeting {
 
 /// Judgement about the first bytes of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verdict {
+pub enum GreetingVerdict {
     /// All bytes so far are those of a greeting. More must follow.
     Unfinished,
     /// The greeting is valid.
@@ -64,19 +64,19 @@ pub fn encode(proof: &[u8; PROOF], greeting: &Greeting) -> [u8; LEN] {
 /// Judges the first bytes of a connection, of which more may follow.
 ///
 /// The duration of the comparison may depend on the bytes, because each connection has another proof.
-pub fn judge(proof: &[u8; PROOF], bytes: &[u8]) -> Verdict {
+pub fn judge(proof: &[u8; PROOF], bytes: &[u8]) -> GreetingVerdict {
     if bytes.iter().zip(proof).any(|(byte, wanted)| byte != wanted) {
-        return Verdict::Stranger;
+        return GreetingVerdict::Stranger;
     }
-    let Some(rest) = bytes.get(PROOF..LEN) else { return Verdict::Unfinished };
+    let Some(rest) = bytes.get(PROOF..LEN) else { return GreetingVerdict::Unfinished };
     let lane = match rest[ID] {
         0 => Lane::Short,
         1 => Lane::Bulk,
-        _ => return Verdict::Stranger,
+        _ => return GreetingVerdict::Stranger,
     };
     let mut bundle = [0; ID];
     bundle.copy_from_slice(&rest[..ID]);
-    Verdict::Valid(Greeting { bundle, lane })
+    GreetingVerdict::Valid(Greeting { bundle, lane })
 }
 
 #[cfg(test)]
@@ -92,17 +92,17 @@ mod tests {
             let lane = if is_bulk { Lane::Bulk } else { Lane::Short };
             let greeting = Greeting { bundle, lane };
             let mut bytes = encode(&proof, &greeting);
-            let expected = if cut == LEN { Verdict::Valid(greeting) } else { Verdict::Unfinished };
+            let expected = if cut == LEN { GreetingVerdict::Valid(greeting) } else { GreetingVerdict::Unfinished };
             prop_assert_eq!(judge(&proof, &bytes[..cut]), expected);
             bytes[at] ^= change;
-            let expected = if cut > at { Verdict::Stranger } else { Verdict::Unfinished };
+            let expected = if cut > at { GreetingVerdict::Stranger } else { GreetingVerdict::Unfinished };
             prop_assert_eq!(judge(&proof, &bytes[..cut]), expected);
         }
 
         #[test]
         fn a_request_of_a_web_client_is_a_strangers(proof: [u8; PROOF]) {
             prop_assume!(proof[0] != b'G');
-            prop_assert_eq!(judge(&proof, b"GET"), Verdict::Stranger);
+            prop_assert_eq!(judge(&proof, b"GET"), GreetingVerdict::Stranger);
         }
     }
 }

@@ -1,8 +1,8 @@
 //! A connection of a bundle: from the call, over a proxy where one is required, to the frames that it carries.
 
-use crate::frame::Frames;
+use crate::frame::FrameReader;
 use crate::greeting::{self, Greeting, Lane};
-use crate::stream::{Arrived, TlsStream};
+use crate::stream::{ReadOutcome, TlsStream};
 use crate::tls::Caller;
 use rustls::Connection;
 use std::io::{self, Read as _, Write as _};
@@ -20,7 +20,7 @@ const LONGEST_ANSWER: usize = 8_192;
 
 /// Everything that a call needs.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Way {
+pub struct CallTarget {
     /// Number of the local link as the packet loop knows it.
     pub link: u32,
     /// Address at which the packet loop knows the remote node.
@@ -39,7 +39,7 @@ pub struct Way {
     pub proxy: Option<SocketAddr>,
 }
 
-enum Stage {
+enum CallStage {
     Connecting(TcpStream, Connection),
     Proxy(TcpStream, Connection, ProxyTalk),
     Handshake(TlsStream),
@@ -53,7 +53,7 @@ struct ProxyTalk {
 
 /// A connection that is being made.
 pub struct Call {
-    stage: Stage,
+    stage: CallStage,
     key: [u8; 32],
     greeting: Greeting,
     target: Option<String>,
@@ -67,7 +67,7 @@ impl Call {
     ///
     /// # Errors
     /// Returns an error if no socket can be opened, or the host name is invalid.
-    pub fn begin(caller: &Caller, way: &Way, greeting: Greeting) -> io::Result<Call> {
+    pub fn begin(caller: &Caller, way: &CallTarget, greeting: Greeting) -> io::Result<Call> {
         let socket = connect(way.proxy.unwrap_or(way.to), way.device.as_deref(), way.mark)?;
         tune(socket.as_fd(), LOW_WATER, LONGEST_SILENCE)?;
         let tls = caller.call(way.name.as_deref(), way.to.ip()).map_err(io::Error::other)?;
@@ -76,7 +76,14 @@ impl Call {
             None => way.to.to_string(),
         });
         let fd = socket.as_raw_fd();
-        Ok(Call { stage: Stage::Connecting(socket, tls), key: way.key, greeting, target, fd, began: Instant::now() })
+        Ok(Call {
+            stage: CallStage::Connecting(socket, tls),
+            key: way.key,
+            greeting,
+            target,
+            fd,
+            began: Instant::now(),
+        })
     }
 
     /// Returns the lane of the connection.
@@ -87,10 +94,10 @@ impl Call {
     /// True if the call continues when the send buffer has space, and not only when data arrives.
     pub fn wants_room(&self) -> bool {
         match &self.stage {
-            Stage::Connecting(..) => true,
-            Stage::Proxy(_, _, talk) => !talk.request.is_empty(),
-            Stage::Handshake(stream) => stream.tls().wants_write(),
-            Stage::Over => false,
+            CallStage::Connecting(..) => true,
+            CallStage::Proxy(_, _, talk) => !talk.request.is_empty(),
+            CallStage::Handshake(stream) => stream.tls().wants_write(),
+            CallStage::Over => false,
         }
     }
 
@@ -100,42 +107,42 @@ impl Call {
     /// Returns the reason why the call failed.
     pub fn go_on(&mut self) -> io::Result<Option<TlsStream>> {
         loop {
-            match std::mem::replace(&mut self.stage, Stage::Over) {
-                Stage::Connecting(socket, tls) => {
+            match std::mem::replace(&mut self.stage, CallStage::Over) {
+                CallStage::Connecting(socket, tls) => {
                     if let Some(why) = socket.take_error()? {
                         return Err(why);
                     }
                     if socket.peer_addr().is_err() {
-                        self.stage = Stage::Connecting(socket, tls);
+                        self.stage = CallStage::Connecting(socket, tls);
                         return Ok(None);
                     }
                     self.stage = match &self.target {
-                        Some(target) => Stage::Proxy(socket, tls, ProxyTalk::to(target)),
-                        None => Stage::Handshake(TlsStream::new(socket, tls)),
+                        Some(target) => CallStage::Proxy(socket, tls, ProxyTalk::to(target)),
+                        None => CallStage::Handshake(TlsStream::new(socket, tls)),
                     };
                 }
-                Stage::Proxy(mut socket, tls, mut talk) => {
+                CallStage::Proxy(mut socket, tls, mut talk) => {
                     if !talk.go_on(&mut socket)? {
-                        self.stage = Stage::Proxy(socket, tls, talk);
+                        self.stage = CallStage::Proxy(socket, tls, talk);
                         return Ok(None);
                     }
-                    self.stage = Stage::Handshake(TlsStream::new(socket, tls));
+                    self.stage = CallStage::Handshake(TlsStream::new(socket, tls));
                 }
-                Stage::Handshake(mut stream) => {
+                CallStage::Handshake(mut stream) => {
                     stream.flush()?;
                     // Nothing but the handshake can arrive before the greeting is sent.
-                    if stream.is_handshaking() && stream.read(&mut [0])? != Arrived::Nothing {
+                    if stream.is_handshaking() && stream.read(&mut [0])? != ReadOutcome::Nothing {
                         return Err(io::Error::other("the server ended the TLS handshake"));
                     }
                     let Some(proof) = greeting::proof(stream.tls(), &self.key).filter(|_| !stream.is_handshaking())
                     else {
-                        self.stage = Stage::Handshake(stream);
+                        self.stage = CallStage::Handshake(stream);
                         return Ok(None);
                     };
                     stream.write(&greeting::encode(&proof, &self.greeting))?;
                     return Ok(Some(stream));
                 }
-                Stage::Over => return Err(io::ErrorKind::NotConnected.into()),
+                CallStage::Over => return Err(io::ErrorKind::NotConnected.into()),
             }
         }
     }
@@ -192,26 +199,26 @@ fn accepted(answer: &[u8]) -> io::Result<()> {
 }
 
 /// An open connection of a bundle.
-pub struct Member {
+pub struct OpenConnection {
     /// TLS stream of the connection.
     pub stream: TlsStream,
     /// Datagrams that arrive.
-    pub frames: Frames,
+    pub frames: FrameReader,
     /// Kind of the datagrams that the connection carries.
     pub lane: Lane,
     /// True while earlier data has not left the program.
     pub is_blocked: bool,
 }
 
-impl Member {
+impl OpenConnection {
     /// Returns the member over an open stream.
-    pub fn new(stream: TlsStream, lane: Lane) -> Member {
-        Member { stream, frames: Frames::default(), lane, is_blocked: false }
+    pub fn new(stream: TlsStream, lane: Lane) -> OpenConnection {
+        OpenConnection { stream, frames: FrameReader::default(), lane, is_blocked: false }
     }
 
     /// Returns the member over an accepted stream, behind whose greeting `rest` has already arrived.
-    pub fn accepted(stream: TlsStream, lane: Lane, rest: &[u8]) -> Member {
-        let mut member = Member::new(stream, lane);
+    pub fn accepted(stream: TlsStream, lane: Lane, rest: &[u8]) -> OpenConnection {
+        let mut member = OpenConnection::new(stream, lane);
         // Without these options the connection only works less well.
         let _ = tune(member.stream.as_fd(), LOW_WATER, LONGEST_SILENCE);
         let room = member.frames.room();

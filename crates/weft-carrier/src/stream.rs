@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 /// Result of a read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Arrived {
+pub enum ReadOutcome {
     /// Number of bytes that were read.
     Bytes(usize),
     /// Nothing has arrived yet.
@@ -50,24 +50,24 @@ impl TlsStream {
     ///
     /// # Errors
     /// Returns an error if the socket failed or the other side breaks the protocol.
-    pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<Arrived> {
+    pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<ReadOutcome> {
         loop {
             match self.tls.reader().read(buffer) {
-                Ok(0) => return Ok(Arrived::End),
-                Ok(len) => return Ok(Arrived::Bytes(len)),
+                Ok(0) => return Ok(ReadOutcome::End),
+                Ok(len) => return Ok(ReadOutcome::Bytes(len)),
                 Err(why) if why.kind() == io::ErrorKind::WouldBlock => {}
-                Err(why) if why.kind() == io::ErrorKind::UnexpectedEof => return Ok(Arrived::End),
+                Err(why) if why.kind() == io::ErrorKind::UnexpectedEof => return Ok(ReadOutcome::End),
                 Err(why) => return Err(why),
             }
             match self.tls.read_tls(&mut self.socket) {
-                Ok(0) => return Ok(Arrived::End),
+                Ok(0) => return Ok(ReadOutcome::End),
                 Ok(_) => {
                     let result = self.tls.process_new_packets();
                     // Also sends the alert that explains an error.
                     self.flush()?;
                     result.map_err(io::Error::other)?;
                 }
-                Err(why) if why.kind() == io::ErrorKind::WouldBlock => return Ok(Arrived::Nothing),
+                Err(why) if why.kind() == io::ErrorKind::WouldBlock => return Ok(ReadOutcome::Nothing),
                 Err(why) => return Err(why),
             }
         }

@@ -50,14 +50,14 @@ impl Caller {
 
 /// Makes the TLS side of accepted connections.
 #[derive(Clone, Debug)]
-pub struct Answerer(Arc<ServerConfig>);
+pub struct TlsAcceptor(Arc<ServerConfig>);
 
-impl Answerer {
+impl TlsAcceptor {
     /// Returns the settings for a certificate and its key, both as PEM.
     ///
     /// # Errors
     /// Returns the reason why they cannot be used, as text for a reader.
-    pub fn new(certificate: &[u8], key: &[u8]) -> Result<Answerer, String> {
+    pub fn new(certificate: &[u8], key: &[u8]) -> Result<TlsAcceptor, String> {
         let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(certificate).collect();
         let chain = chain.map_err(|why| format!("certificate: {why}"))?;
         if chain.is_empty() {
@@ -71,7 +71,7 @@ impl Answerer {
             .with_single_cert(chain, key);
         let mut config = config.map_err(|why| format!("certificate and key: {why}"))?;
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Ok(Answerer(Arc::new(config)))
+        Ok(TlsAcceptor(Arc::new(config)))
     }
 
     /// Begins the server's side of a connection.

@@ -1,6 +1,6 @@
 //! A stranger's connection: its bytes go to the web server and back, as if the web server had port and certificate.
 
-use crate::stream::{Arrived, TlsStream};
+use crate::stream::{ReadOutcome, TlsStream};
 use std::io::{self, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::fd::{AsRawFd as _, RawFd};
@@ -14,7 +14,7 @@ const NOT_FOUND: &[u8] =
 
 /// Bytes in flight from one side to the other.
 #[derive(Default)]
-struct Waiting {
+struct PendingBytes {
     bytes: Vec<u8>,
     is_over: bool,
 }
@@ -23,8 +23,8 @@ struct Waiting {
 pub struct Visit {
     visitor: TlsStream,
     web: TcpStream,
-    to_web: Waiting,
-    to_visitor: Waiting,
+    to_web: PendingBytes,
+    to_visitor: PendingBytes,
     buffer: Box<[u8]>,
 }
 
@@ -42,7 +42,7 @@ impl Visit {
     /// Returns an error if no socket can be opened.
     pub fn begin(visitor: TlsStream, first: Vec<u8>, web: SocketAddr, mark: u32) -> io::Result<Visit> {
         let web = connect(web, None, mark)?;
-        let (to_web, to_visitor) = (Waiting { bytes: first, is_over: false }, Waiting::default());
+        let (to_web, to_visitor) = (PendingBytes { bytes: first, is_over: false }, PendingBytes::default());
         Ok(Visit { visitor, web, to_web, to_visitor, buffer: vec![0; ROOM].into() })
     }
 
@@ -80,9 +80,9 @@ impl Visit {
                 return Ok(());
             }
             match self.visitor.read(&mut self.buffer)? {
-                Arrived::Bytes(len) => self.to_web.bytes.extend_from_slice(&self.buffer[..len]),
-                Arrived::Nothing => return Ok(()),
-                Arrived::End => {
+                ReadOutcome::Bytes(len) => self.to_web.bytes.extend_from_slice(&self.buffer[..len]),
+                ReadOutcome::Nothing => return Ok(()),
+                ReadOutcome::End => {
                     self.to_web.is_over = true;
                     let _ = self.web.shutdown(Shutdown::Write);
                 }

@@ -44,7 +44,7 @@ pub enum Task {
     /// Sense exactly these addresses for `bfdd`.
     Sense(Vec<SensedAddress>),
     /// Follow TCP connections that were made or lost.
-    Carried(weft_carrier::carrier::Report),
+    Carried(weft_carrier::carrier::CarrierEvent),
     /// Read the configuration again.
     Reload,
     /// Stop the node.

@@ -10,7 +10,7 @@ use crate::files::{self, Directory};
 use aws_lc_rs::error::Unspecified;
 use std::io::{self, Read as _};
 use std::path::Path;
-use weft_carrier::tls::Answerer;
+use weft_carrier::tls::TlsAcceptor;
 
 /// File of the certificate that the node makes.
 const CERTIFICATE: &str = "tcp.crt";
@@ -25,9 +25,9 @@ const LARGEST: u64 = 1 << 20;
 ///
 /// # Errors
 /// Returns the reason why it cannot be used, as text for a reader.
-pub fn load(door: &TcpDoor, state: &Path) -> Result<Answerer, String> {
+pub fn load(door: &TcpDoor, state: &Path) -> Result<TlsAcceptor, String> {
     match &door.certificate {
-        Some((certificate, key)) => Answerer::new(&read(certificate)?, &read(key)?),
+        Some((certificate, key)) => TlsAcceptor::new(&read(certificate)?, &read(key)?),
         None => own(state),
     }
 }
@@ -40,19 +40,19 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
 }
 
 /// Returns the TLS side with the certificate that this node makes for itself.
-fn own(state: &Path) -> Result<Answerer, String> {
+fn own(state: &Path) -> Result<TlsAcceptor, String> {
     let directory = Directory::open(state).map_err(|why| format!("{}: {why}", state.display()))?;
     let kept = [CERTIFICATE, KEY].map(|name| directory.read_text(name, LARGEST));
     if let [Ok(certificate), Ok(key)] = &kept
-        && let Ok(answerer) = Answerer::new(certificate.as_bytes(), key.as_bytes())
+        && let Ok(acceptor) = TlsAcceptor::new(certificate.as_bytes(), key.as_bytes())
     {
-        return Ok(answerer);
+        return Ok(acceptor);
     }
     let (certificate, key) = make().map_err(|why| format!("certificate: {why}"))?;
     for (name, text) in [(KEY, &key), (CERTIFICATE, &certificate)] {
         directory.write(name, text.as_bytes()).map_err(|why| directory.failed(name, &why))?;
     }
-    Answerer::new(certificate.as_bytes(), key.as_bytes())
+    TlsAcceptor::new(certificate.as_bytes(), key.as_bytes())
 }
 
 /// Makes a certificate and its key, both PEM. The certificate reveals nothing about this node.
@@ -69,9 +69,9 @@ mod tests {
     #[test]
     fn a_certificate_that_was_made_serves() {
         let (certificate, key) = make().unwrap();
-        assert!(Answerer::new(certificate.as_bytes(), key.as_bytes()).is_ok());
+        assert!(TlsAcceptor::new(certificate.as_bytes(), key.as_bytes()).is_ok());
         let (other, _) = make().unwrap();
-        assert!(Answerer::new(other.as_bytes(), key.as_bytes()).is_err(), "the key of another certificate");
-        assert!(Answerer::new(b"", key.as_bytes()).is_err());
+        assert!(TlsAcceptor::new(other.as_bytes(), key.as_bytes()).is_err(), "the key of another certificate");
+        assert!(TlsAcceptor::new(b"", key.as_bytes()).is_err());
     }
 }

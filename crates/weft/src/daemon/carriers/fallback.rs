@@ -23,7 +23,7 @@ const CLOSE_LOOK: Duration = Duration::from_millis(20);
 
 /// State of a pair of a link and a peer.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Seen {
+pub struct PairState {
     /// The link.
     pub link: LinkId,
     /// Name of the peer.
@@ -40,7 +40,7 @@ pub struct Seen {
 
 /// Decision about the TCP connections of a link to a peer.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Step {
+pub enum FallbackDecision {
     /// Call the peer at this address by TCP, and log the reason.
     Call(LinkId, String, SocketAddr, &'static str),
     /// End the connections to this address, and log the reason.
@@ -61,7 +61,7 @@ enum Stage {
 }
 
 #[derive(Debug)]
-struct Attempt {
+struct TcpAttempt {
     stage: Stage,
     to: Option<SocketAddr>,
     why: &'static str,
@@ -73,7 +73,7 @@ struct Attempt {
 /// All attempts.
 #[derive(Debug, Default)]
 pub struct Fallback {
-    attempts: BTreeMap<(LinkId, String), Attempt>,
+    attempts: BTreeMap<(LinkId, String), TcpAttempt>,
     leads: BTreeMap<LinkId, Vec<SocketAddr>>,
     next: Option<Instant>,
 }
@@ -91,12 +91,12 @@ impl Fallback {
 
     /// Returns the reason for which a link calls this address by TCP.
     pub fn why(&self, link: LinkId, to: SocketAddr) -> Option<&'static str> {
-        let is_it = |((of, _), attempt): &(&(LinkId, String), &Attempt)| *of == link && attempt.to == Some(to);
+        let is_it = |((of, _), attempt): &(&(LinkId, String), &TcpAttempt)| *of == link && attempt.to == Some(to);
         self.attempts.iter().find(is_it).map(|(_, attempt)| attempt.why)
     }
 
     /// Decides about all pairs. A pair that is missing in `seen` needs TCP no more.
-    pub fn decide(&mut self, now: Instant, seen: &[Seen]) -> Vec<Step> {
+    pub fn decide(&mut self, now: Instant, seen: &[PairState]) -> Vec<FallbackDecision> {
         let mut steps = Vec::new();
         let is_seen = |(link, peer): &(LinkId, String)| seen.iter().any(|of| of.link == *link && of.peer == *peer);
         let gone: Vec<_> = self.attempts.keys().filter(|key| !is_seen(key)).cloned().collect();
@@ -111,14 +111,14 @@ impl Fallback {
         steps
     }
 
-    fn decide_one(&mut self, now: Instant, seen: &Seen, steps: &mut Vec<Step>) {
+    fn decide_one(&mut self, now: Instant, seen: &PairState, steps: &mut Vec<FallbackDecision>) {
         let key = (seen.link, seen.peer.clone());
         let wants_udp = seen.mode != TcpFallback::Always;
         let Some(attempt) = self.attempts.get_mut(&key) else {
             if !(wants_udp && seen.udp_answers) {
                 let stage = Stage::Silent(if wants_udp { now } else { now.before(PATIENCE) });
                 let why = if wants_udp { "UDP does not pass" } else { "configured" };
-                self.attempts.insert(key, Attempt { stage, to: None, why, failures: 0, udp_since: None });
+                self.attempts.insert(key, TcpAttempt { stage, to: None, why, failures: 0, udp_since: None });
                 return self.decide_one(now, seen, steps);
             }
             return;
@@ -132,7 +132,7 @@ impl Fallback {
                     attempt.stage = Stage::Up(now);
                 } else if now - heard >= LONGEST_MUTE {
                     let (link, peer) = key;
-                    steps.extend(attempt.to.map(|to| Step::End(link, peer, to, "nothing arrives by them")));
+                    steps.extend(attempt.to.map(|to| FallbackDecision::End(link, peer, to, "nothing arrives by them")));
                     attempt.fail(now);
                 }
             }
@@ -163,7 +163,7 @@ impl Fallback {
     }
 
     /// Forgets a link whose addresses or routes have changed: it begins anew with UDP.
-    pub fn on_link_changed(&mut self, now: Instant, link: LinkId) -> Vec<Step> {
+    pub fn on_link_changed(&mut self, now: Instant, link: LinkId) -> Vec<FallbackDecision> {
         let mut steps = Vec::new();
         let keys: Vec<_> = self.attempts.keys().filter(|(of, _)| *of == link).cloned().collect();
         keys.iter().for_each(|key| self.give_up(key, "the link has changed", &mut steps));
@@ -172,19 +172,19 @@ impl Fallback {
         steps
     }
 
-    fn find(&mut self, link: LinkId, to: SocketAddr) -> Option<&mut Attempt> {
-        let is_it = |((of, _), attempt): &(&(LinkId, String), &mut Attempt)| *of == link && attempt.to == Some(to);
+    fn find(&mut self, link: LinkId, to: SocketAddr) -> Option<&mut TcpAttempt> {
+        let is_it = |((of, _), attempt): &(&(LinkId, String), &mut TcpAttempt)| *of == link && attempt.to == Some(to);
         self.attempts.iter_mut().find(is_it).map(|(_, attempt)| attempt)
     }
 
-    fn give_up(&mut self, key: &(LinkId, String), why: &'static str, steps: &mut Vec<Step>) {
-        if let Some(Attempt { to: Some(to), stage: Stage::Calling | Stage::Up(_), .. }) = self.attempts.remove(key) {
-            steps.push(Step::End(key.0, key.1.clone(), to, why));
+    fn give_up(&mut self, key: &(LinkId, String), why: &'static str, steps: &mut Vec<FallbackDecision>) {
+        if let Some(TcpAttempt { to: Some(to), stage: Stage::Calling | Stage::Up(_), .. }) = self.attempts.remove(key) {
+            steps.push(FallbackDecision::End(key.0, key.1.clone(), to, why));
         }
     }
 
     /// Adds the links whose addresses have changed.
-    fn lead(&mut self, steps: &mut Vec<Step>) {
+    fn lead(&mut self, steps: &mut Vec<FallbackDecision>) {
         let mut leads: BTreeMap<LinkId, Vec<SocketAddr>> = self.leads.keys().map(|link| (*link, Vec::new())).collect();
         for ((link, _), attempt) in &self.attempts {
             if let (Stage::Up(_), Some(to)) = (attempt.stage, attempt.to) {
@@ -193,7 +193,7 @@ impl Fallback {
         }
         for (link, now) in &leads {
             if self.leads.get(link).map_or(&[][..], Vec::as_slice) != now.as_slice() {
-                steps.push(Step::Lead(over_tcp(*link), now.clone()));
+                steps.push(FallbackDecision::Lead(over_tcp(*link), now.clone()));
             }
         }
         leads.retain(|_, to| !to.is_empty());
@@ -201,12 +201,12 @@ impl Fallback {
     }
 }
 
-impl Attempt {
-    fn call(&mut self, seen: &Seen, steps: &mut Vec<Step>) {
+impl TcpAttempt {
+    fn call(&mut self, seen: &PairState, steps: &mut Vec<FallbackDecision>) {
         let turn = self.failures as usize % seen.endpoints.len().max(1);
         let Some(to) = seen.endpoints.get(turn) else { return };
         (self.stage, self.to) = (Stage::Calling, Some(*to));
-        steps.push(Step::Call(seen.link, seen.peer.clone(), *to, self.why));
+        steps.push(FallbackDecision::Call(seen.link, seen.peer.clone(), *to, self.why));
     }
 
     fn fail(&mut self, now: Instant) {
@@ -234,18 +234,18 @@ mod tests {
 
     const LINK: LinkId = LinkId(3);
 
-    fn seen(mode: TcpFallback, udp_answers: bool, tcp_answers: bool) -> [Seen; 1] {
+    fn seen(mode: TcpFallback, udp_answers: bool, tcp_answers: bool) -> [PairState; 1] {
         let endpoints = ["192.0.2.1:443", "192.0.2.2:443"].map(|at| at.parse().unwrap()).into();
-        [Seen { link: LINK, peer: "hub".to_owned(), endpoints, mode, udp_answers, tcp_answers }]
+        [PairState { link: LINK, peer: "hub".to_owned(), endpoints, mode, udp_answers, tcp_answers }]
     }
 
     fn at(ms: u64) -> Instant {
         Instant::from_millis(10_000 + ms)
     }
 
-    fn called(steps: &[Step]) -> Vec<String> {
-        let address = |step: &Step| match step {
-            Step::Call(_, _, to, _) => Some(to.to_string()),
+    fn called(steps: &[FallbackDecision]) -> Vec<String> {
+        let address = |step: &FallbackDecision| match step {
+            FallbackDecision::Call(_, _, to, _) => Some(to.to_string()),
             _ => None,
         };
         steps.iter().filter_map(address).collect()
@@ -262,13 +262,13 @@ mod tests {
         let to = "192.0.2.1:443".parse().unwrap();
         all.on_up(at(1_200), LINK, to);
         let steps = all.decide(at(1_200), &seen(auto, false, false));
-        assert_eq!(steps, [Step::Lead(over_tcp(LINK), vec![to])]);
+        assert_eq!(steps, [FallbackDecision::Lead(over_tcp(LINK), vec![to])]);
         assert_eq!(all.decide(at(2_000), &seen(auto, false, true)), []);
         assert_eq!(all.decide(at(9_000), &seen(auto, true, true)), []);
         assert_eq!(all.decide(at(9_900), &seen(auto, true, true)), [], "UDP may be gone again");
         let steps = all.decide(at(10_000), &seen(auto, true, true));
-        let end = Step::End(LINK, "hub".to_owned(), to, "UDP passes again");
-        assert_eq!(steps, [end, Step::Lead(over_tcp(LINK), Vec::new())]);
+        let end = FallbackDecision::End(LINK, "hub".to_owned(), to, "UDP passes again");
+        assert_eq!(steps, [end, FallbackDecision::Lead(over_tcp(LINK), Vec::new())]);
         assert_eq!(all.decide(at(11_000), &seen(auto, true, true)), []);
     }
 
@@ -297,7 +297,10 @@ mod tests {
         all.on_up(at(50), LINK, to);
         all.decide(at(50), &seen);
         let steps = all.decide(at(5_050), &seen);
-        assert!(matches!(steps[..], [Step::End(..), Step::Lead(_, ref none)] if none.is_empty()), "{steps:?}");
+        assert!(
+            matches!(steps[..], [FallbackDecision::End(..), FallbackDecision::Lead(_, ref none)] if none.is_empty()),
+            "{steps:?}"
+        );
         assert!(all.on_down(at(5_060), LINK, "192.0.2.9:1".parse().unwrap()).is_none(), "another address");
     }
 
@@ -306,7 +309,7 @@ mod tests {
         let (mut all, auto) = (Fallback::default(), TcpFallback::Auto);
         all.decide(at(0), &seen(auto, false, false));
         all.decide(at(100), &seen(auto, false, false));
-        assert!(matches!(all.on_link_changed(at(200), LINK)[..], [Step::End(..)]));
+        assert!(matches!(all.on_link_changed(at(200), LINK)[..], [FallbackDecision::End(..)]));
         assert_eq!(called(&all.decide(at(200), &seen(auto, false, false))), Vec::<String>::new());
         assert_eq!(called(&all.decide(at(300), &seen(auto, false, false))).len(), 1);
         all.decide(at(310), &[]);

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::path::Path;
-use weft_carrier::carrier::{BundleView, CarrierLoop, Handle, Order, Report};
+use weft_carrier::carrier::{BundleView, CarrierEvent, CarrierLoop, CarrierOrder, Handle};
 use weft_carrier::door::{DoorLoop, DoorSettings};
 use weft_carrier::port::Port;
 use weft_session::PublicKey;
@@ -90,7 +90,7 @@ impl Carriers {
     ///
     /// # Errors
     /// Returns an error if that fails, or the thread is far behind.
-    pub fn order(&mut self, link: LinkId, order: Order) -> io::Result<()> {
+    pub fn order(&mut self, link: LinkId, order: CarrierOrder) -> io::Result<()> {
         let handle = self.handle()?;
         self.open(&handle, link)?;
         if handle.order(order) { Ok(()) } else { Err(io::ErrorKind::WouldBlock.into()) }
@@ -101,7 +101,7 @@ impl Carriers {
             return Ok(());
         }
         let (own, theirs) = Port::pair()?;
-        if !handle.order(Order::Serve(link.0, theirs)) {
+        if !handle.order(CarrierOrder::Serve(link.0, theirs)) {
             return Err(io::ErrorKind::WouldBlock.into());
         }
         self.ports.insert(link, own);
@@ -115,7 +115,7 @@ impl Carriers {
             return Ok(handle.clone());
         }
         let sender = self.sender.clone();
-        let report = move |report: Report| {
+        let report = move |report: CarrierEvent| {
             // The packet loop has ended otherwise.
             let _ = sender.send(Task::Carried(report));
         };

@@ -2,12 +2,12 @@
 
 use super::*;
 use crate::config::{TcpFallback, tcp_link_name};
-use crate::daemon::carriers::fallback::{Seen, Step};
+use crate::daemon::carriers::fallback::{FallbackDecision, PairState};
 use crate::daemon::carriers::{self, Carriers, over_tcp};
 use crate::daemon::machine::kill_switch::TUNNEL_MARK;
 use std::net::SocketAddr;
-use weft_carrier::carrier::{BundleView, Order, Report};
-use weft_carrier::member::Way;
+use weft_carrier::carrier::{BundleView, CarrierEvent, CarrierOrder};
+use weft_carrier::member::CallTarget;
 use weft_engine::{LinkEvent, PathSnapshot, PathState};
 use weft_units::LinkId;
 
@@ -67,11 +67,11 @@ impl DaemonNode {
     }
 
     /// Follows TCP connections that were made or lost.
-    pub(super) fn on_carried(&mut self, report: Report) {
+    pub(super) fn on_carried(&mut self, report: CarrierEvent) {
         let now = self.clock.now();
         match report {
-            Report::Up(link, to) => self.fallback.on_up(now, under(link), to),
-            Report::Down(link, to, why) => {
+            CarrierEvent::Up(link, to) => self.fallback.on_up(now, under(link), to),
+            CarrierEvent::Down(link, to, why) => {
                 let name = self.links.name(under(link)).to_owned();
                 if let Some(pause) = self.fallback.on_down(now, under(link), to) {
                     let pause = pause.as_secs_f64();
@@ -83,7 +83,7 @@ impl DaemonNode {
     }
 
     /// Returns the state of each pair of a link and a peer that accepts TCP.
-    fn seen_paths(&self, now: Instant) -> Vec<Seen> {
+    fn seen_paths(&self, now: Instant) -> Vec<PairState> {
         if self.config.peers.iter().all(|peer| peer.tcp.is_none()) {
             return Vec::new();
         }
@@ -108,32 +108,32 @@ impl DaemonNode {
                 if !endpoints.is_empty() {
                     let name = peer.name.value.clone();
                     let (udp_answers, tcp_answers) = (answers(&name, active.id), answers(&name, over_tcp(active.id)));
-                    seen.push(Seen { link: active.id, peer: name, endpoints, mode, udp_answers, tcp_answers });
+                    seen.push(PairState { link: active.id, peer: name, endpoints, mode, udp_answers, tcp_answers });
                 }
             }
         }
         seen
     }
 
-    fn take_steps(&mut self, now: Instant, steps: Vec<Step>) {
+    fn take_steps(&mut self, now: Instant, steps: Vec<FallbackDecision>) {
         for step in steps {
             match step {
-                Step::Call(link, peer, to, why) => {
+                FallbackDecision::Call(link, peer, to, why) => {
                     let name = self.links.name(link).to_owned();
                     self.log.info(format_args!("link {name}: calling {peer} at {} by TCP: {why}", to.ip()));
                     let called = self.way(link, &peer, to).ok_or(std::io::ErrorKind::NotFound.into());
-                    let called = called.and_then(|way| self.carriers.order(over_tcp(link), Order::Open(way)));
+                    let called = called.and_then(|way| self.carriers.order(over_tcp(link), CarrierOrder::Open(way)));
                     if let Err(why) = called {
                         self.log.error(format_args!("link {name}: TCP to {peer}: {why}"));
                         let _ = self.fallback.on_down(now, link, to);
                     }
                 }
-                Step::End(link, peer, to, why) => {
+                FallbackDecision::End(link, peer, to, why) => {
                     let name = self.links.name(link).to_owned();
                     self.log.info(format_args!("link {name}: TCP connections to {peer} ended: {why}"));
-                    let _ = self.carriers.order(over_tcp(link), Order::Close(over_tcp(link).0, to));
+                    let _ = self.carriers.order(over_tcp(link), CarrierOrder::Close(over_tcp(link).0, to));
                 }
-                Step::Lead(link, remotes) => self.lead(now, link, remotes),
+                FallbackDecision::Lead(link, remotes) => self.lead(now, link, remotes),
             }
         }
     }
@@ -151,12 +151,12 @@ impl DaemonNode {
     }
 
     /// Returns how the carrier thread calls a peer.
-    fn way(&self, link: LinkId, peer: &str, to: SocketAddr) -> Option<Way> {
+    fn way(&self, link: LinkId, peer: &str, to: SocketAddr) -> Option<CallTarget> {
         let peer = self.config.peers.iter().find(|of| of.name.value == peer)?;
         let active = self.links.active().iter().find(|active| active.id == link)?;
         let config = self.config.link.iter().find(|of| of.name.value == active.name);
         let tcp = peer.tcp.as_ref()?;
-        Some(Way {
+        Some(CallTarget {
             link: over_tcp(link).0,
             remote: to,
             to: SocketAddr::new(to.ip(), tcp.port),
