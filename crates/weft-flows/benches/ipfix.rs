@@ -8,7 +8,7 @@ use std::hint::black_box;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use weft_flows::ClassId;
 use weft_flows::ipfix::{
-    Dialect, EndReason, ExportRecord, Exporter, ExporterConfig, FlowVerdict, HOLD, MESSAGE_BYTES, RecordDirection,
+    Dialect, EndReason, ExportRecord, ExportVerdict, Exporter, ExporterConfig, HOLD, MESSAGE_BYTES, RecordDirection,
 };
 use weft_units::{Instant, Rate, Rng, VpnId};
 use weft_wire::ip::FlowKey;
@@ -42,7 +42,7 @@ fn record(rng: &mut Rng, is_ipv6: bool) -> ExportRecord {
         class: ClassId(1),
         precedence: 1,
         is_on_alternate: false,
-        verdict: FlowVerdict::Granted,
+        verdict: ExportVerdict::Granted,
         path: 1,
     }
 }

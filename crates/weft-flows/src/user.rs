@@ -40,7 +40,7 @@ pub enum UserKey {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct UserEntry {
     key: UserKey,
     weight: u16,
 }
@@ -50,7 +50,7 @@ struct Entry {
 pub struct Users {
     state: SeededState,
     index: HashTable<u32>,
-    entries: Vec<Entry>,
+    entries: Vec<UserEntry>,
     most: u32,
     hand: u32,
 }
@@ -82,7 +82,7 @@ impl Users {
         if let Some(user) = self.find(&key) {
             return user;
         }
-        let entry = Entry { key, weight };
+        let entry = UserEntry { key, weight };
         let at = if (self.entries.len() as u32) < self.most - 1 {
             self.entries.push(entry);
             self.entries.len() as u32 - 1
@@ -117,7 +117,7 @@ impl Users {
         self.entries.is_empty()
     }
 
-    fn entry(&self, user: UserId) -> Option<&Entry> {
+    fn entry(&self, user: UserId) -> Option<&UserEntry> {
         self.entries.get(user.0.checked_sub(1)? as usize)
     }
 

@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use weft_flows::ClassId;
 use weft_flows::class::Classes;
 use weft_flows::ipfix::{
-    CLASS, CLASS_NAME, Dialect, EndReason, ExportCounters, ExportRecord, Exporter, ExporterConfig, FlowVerdict, HOLD,
+    CLASS, CLASS_NAME, Dialect, EndReason, ExportCounters, ExportRecord, ExportVerdict, Exporter, ExporterConfig, HOLD,
     MESSAGE_BYTES_MIN, PROBE_MAX, RecordDirection,
 };
 use weft_units::{Duration, Instant, Rate, Rng, VpnId};
@@ -27,11 +27,11 @@ fn record(rng: &mut Rng) -> ExportRecord {
     let (src_port, dst_port) = (rng.next_u64() as u16, rng.next_u64() as u16);
     let reasons = [EndReason::Idle, EndReason::Active, EndReason::Ended, EndReason::Forced, EndReason::LackOfResources];
     let verdicts = [
-        FlowVerdict::NothingAsked,
-        FlowVerdict::Granted,
-        FlowVerdict::Reduced,
-        FlowVerdict::Preempted,
-        FlowVerdict::Refused,
+        ExportVerdict::NothingAsked,
+        ExportVerdict::Granted,
+        ExportVerdict::Reduced,
+        ExportVerdict::Preempted,
+        ExportVerdict::Refused,
     ];
     ExportRecord {
         key: FlowKey { src, dst, protocol: rng.next_u64() as u8, src_port, dst_port, flow_label },

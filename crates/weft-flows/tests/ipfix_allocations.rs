@@ -6,7 +6,7 @@ use std::cell::Cell;
 use weft_flows::ClassId;
 use weft_flows::class::Classes;
 use weft_flows::ipfix::{
-    EndReason, ExportRecord, Exporter, ExporterConfig, FlowVerdict, MESSAGE_BYTES, RecordDirection,
+    EndReason, ExportRecord, ExportVerdict, Exporter, ExporterConfig, MESSAGE_BYTES, RecordDirection,
 };
 use weft_flows::rules::{FirstPacket, FlowPrefix, FlowRule, FlowRules, NameId, Overrides, RuleLimits, RuleMatch};
 use weft_units::{Duration, Instant, Rate, VpnId};
@@ -63,7 +63,7 @@ fn the_exporter_allocates_nothing_after_it_was_made() {
         class: ClassId(1),
         precedence: 1,
         is_on_alternate: false,
-        verdict: FlowVerdict::NothingAsked,
+        verdict: ExportVerdict::NothingAsked,
         path: 1,
     };
     let mut exporter =

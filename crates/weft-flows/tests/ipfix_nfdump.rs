@@ -13,7 +13,7 @@ use std::time::{Duration, Instant as Clock, SystemTime, UNIX_EPOCH};
 use weft_flows::ClassId;
 use weft_flows::class::Classes;
 use weft_flows::ipfix::{
-    Dialect, EndReason, ExportRecord, Exporter, ExporterConfig, FlowVerdict, MESSAGE_BYTES, RecordDirection,
+    Dialect, EndReason, ExportRecord, ExportVerdict, Exporter, ExporterConfig, MESSAGE_BYTES, RecordDirection,
 };
 use weft_units::{Instant, Rate, Rng, VpnId};
 use weft_wire::ip::FlowKey;
@@ -124,7 +124,7 @@ fn record(rng: &mut Rng) -> ExportRecord {
         class: ClassId(1),
         precedence: 10,
         is_on_alternate: false,
-        verdict: FlowVerdict::Granted,
+        verdict: ExportVerdict::Granted,
         path: 3,
     }
 }

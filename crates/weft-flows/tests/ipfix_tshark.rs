@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use weft_flows::ClassId;
 use weft_flows::class::Classes;
 use weft_flows::ipfix::{
-    Dialect, EndReason, ExportRecord, Exporter, ExporterConfig, FlowVerdict, MESSAGE_BYTES, RecordDirection,
+    Dialect, EndReason, ExportRecord, ExportVerdict, Exporter, ExporterConfig, MESSAGE_BYTES, RecordDirection,
 };
 use weft_units::{Instant, Rate, Rng, VpnId};
 use weft_wire::ip::FlowKey;
@@ -100,7 +100,7 @@ fn record(rng: &mut Rng) -> ExportRecord {
         class: ClassId(2),
         precedence: 8,
         is_on_alternate: true,
-        verdict: FlowVerdict::Reduced,
+        verdict: ExportVerdict::Reduced,
         path: 5,
     }
 }

@@ -19,7 +19,7 @@ pub const CLASS: u16 = 4;
 pub const PRECEDENCE: u16 = 5;
 /// Element of weft: 1 if the flow is on its alternate route, 0 if it is on the primary, 8 bits.
 pub const ALTERNATE: u16 = 6;
-/// Element of weft: the decision of admission, 8 bits. The values are those of [`super::FlowVerdict`].
+/// Element of weft: the decision of admission, 8 bits. The values are those of [`super::ExportVerdict`].
 pub const VERDICT: u16 = 7;
 /// Element of weft: number of the path that carried the flow's last packet, 32 bits.
 pub const PATH: u16 = 8;

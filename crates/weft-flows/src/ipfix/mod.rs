@@ -20,7 +20,7 @@ pub use field::{
     ACHIEVED_RATE, ALTERNATE, ASKED_RATE, CLASS, CLASS_NAME, GRANTED_RATE, PATH, PRECEDENCE, PRIVATE_ENTERPRISE,
     VERDICT,
 };
-pub use record::{EndReason, ExportRecord, FlowVerdict, RecordDirection};
+pub use record::{EndReason, ExportRecord, ExportVerdict, RecordDirection};
 pub use retained::{ExportCounters, NotSent};
 pub use sets::Dialect;
 

@@ -33,7 +33,7 @@ pub enum RecordDirection {
 /// Decision of admission about a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[repr(u8)]
-pub enum FlowVerdict {
+pub enum ExportVerdict {
     /// The flow asked for no guarantee.
     #[default]
     NothingAsked = 0,
@@ -91,7 +91,7 @@ pub struct ExportRecord {
     /// True if the flow is on its alternate route.
     pub is_on_alternate: bool,
     /// Decision of admission.
-    pub verdict: FlowVerdict,
+    pub verdict: ExportVerdict,
     /// Number of the path that carried the last packet.
     pub path: u32,
 }

@@ -6,21 +6,21 @@
 use crate::{Service, Treatment};
 use weft_units::{Duration, Instant, Rate};
 
-/// Fraction bits of [`ByteCost::nanos_q24`].
+/// Fraction bits of [`ByteTime::nanos_q24`].
 ///
 /// Derived: at 1 Tbit/s a byte takes 0.008 ns, and 24 bits keep its error below 0.001 %.
 const COST_BITS: u32 = 24;
 
 /// The time that a byte takes at a rate.
 #[derive(Clone, Copy, Debug)]
-struct ByteCost {
+struct ByteTime {
     nanos_q24: u64,
 }
 
-impl ByteCost {
-    fn at(rate: Rate) -> ByteCost {
+impl ByteTime {
+    fn at(rate: Rate) -> ByteTime {
         let bps = u128::from(rate.bps().max(1));
-        ByteCost { nanos_q24: ((8_000_000_000_u128 << COST_BITS) / bps).min(u64::MAX.into()) as u64 }
+        ByteTime { nanos_q24: ((8_000_000_000_u128 << COST_BITS) / bps).min(u64::MAX.into()) as u64 }
     }
 
     fn of(self, bytes: u32) -> Duration {
@@ -32,7 +32,7 @@ impl ByteCost {
 /// A meter of one rate with a burst tolerance.
 #[derive(Clone, Copy, Debug)]
 struct Gcra {
-    cost: ByteCost,
+    cost: ByteTime,
     /// Time by which the flow may be ahead of its rate: the burst at the rate.
     tolerance: Duration,
     /// Theoretical arrival time: when the next packet is due if the flow keeps exactly to its rate.
@@ -41,7 +41,7 @@ struct Gcra {
 
 impl Gcra {
     fn new(rate: Rate, burst_bytes: u32) -> Gcra {
-        Gcra { cost: ByteCost::at(rate), tolerance: rate.time_for(burst_bytes.into()), due: Instant::ZERO }
+        Gcra { cost: ByteTime::at(rate), tolerance: rate.time_for(burst_bytes.into()), due: Instant::ZERO }
     }
 
     /// Returns true, and counts the packet, if it conforms.

@@ -108,7 +108,7 @@ struct ClassMeter {
 
 /// Load measurement of a port.
 #[derive(Debug)]
-pub(super) struct LoadMeter {
+pub(super) struct PortMeter {
     classes: Vec<ClassMeter>,
     numbers: BTreeMap<ClassId, u16>,
     interval: u32,
@@ -116,11 +116,11 @@ pub(super) struct LoadMeter {
     total: PortLoad,
 }
 
-impl LoadMeter {
+impl PortMeter {
     /// Returns a measurement of the default class.
-    pub(super) fn new() -> LoadMeter {
+    pub(super) fn new() -> PortMeter {
         let (classes, numbers) = (Vec::new(), BTreeMap::new());
-        let mut meter = LoadMeter { classes, numbers, interval: 1, began_at: Instant::ZERO, total: PortLoad::NONE };
+        let mut meter = PortMeter { classes, numbers, interval: 1, began_at: Instant::ZERO, total: PortLoad::NONE };
         meter.number(ClassId::default());
         meter
     }

@@ -33,7 +33,7 @@ use crate::ClassId;
 use alloc::vec::Vec;
 use contract::Judgement;
 use flows::FlowState;
-use load::LoadMeter;
+use load::PortMeter;
 use packets::{PacketSlab, StoredPacket};
 use rounds::ServiceRounds;
 use weft_core::ingress::timers::SlotTimers;
@@ -92,7 +92,7 @@ pub struct Port<T> {
     backlogged: u32,
     counters: QueueCounters,
     policing: PolicingCounters,
-    load: LoadMeter,
+    load: PortMeter,
 }
 
 impl<T> Port<T> {
@@ -113,7 +113,7 @@ impl<T> Port<T> {
             backlogged: 0,
             counters: QueueCounters::default(),
             policing: PolicingCounters::default(),
-            load: LoadMeter::new(),
+            load: PortMeter::new(),
         }
     }
 

@@ -59,7 +59,7 @@ pub enum FlowVerdict {
 
 /// One direction of a flow that asked for a guarantee.
 #[derive(Clone, Copy, Debug)]
-struct Asked {
+struct GuaranteeRequest {
     flow: FlowRef,
     treatment: Treatment,
     verdict: FlowVerdict,
@@ -67,27 +67,27 @@ struct Asked {
 
 /// The in-band request of one direction of a flow.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Signalled {
+pub(super) struct InBandRequest {
     treatment: Treatment,
     verdict: FlowVerdict,
 }
 
 /// The flows that asked for a guarantee, by direction.
 #[derive(Debug)]
-pub(super) struct Grants {
-    asked: HashMap<GrantKey, Asked, SeededState>,
+pub(super) struct FlowGrants {
+    asked: HashMap<GrantKey, GuaranteeRequest, SeededState>,
     /// Requests of flows in band, with the decisions of admission. They take precedence over the flows' rules.
-    signalled: HashMap<GrantKey, Signalled, SeededState>,
+    signalled: HashMap<GrantKey, InBandRequest, SeededState>,
 }
 
-impl Grants {
-    pub(super) fn new(seed: u64) -> Grants {
+impl FlowGrants {
+    pub(super) fn new(seed: u64) -> FlowGrants {
         let map = SeededState::new(seed);
-        Grants { asked: HashMap::with_hasher(map), signalled: HashMap::with_hasher(SeededState::new(!seed)) }
+        FlowGrants { asked: HashMap::with_hasher(map), signalled: HashMap::with_hasher(SeededState::new(!seed)) }
     }
 
     /// Returns the request of a flow in band.
-    pub(super) fn signalled(&self, key: &GrantKey) -> Option<Signalled> {
+    pub(super) fn signalled(&self, key: &GrantKey) -> Option<InBandRequest> {
         self.signalled.get(key).copied()
     }
 
@@ -124,7 +124,7 @@ impl FlowRouter {
             AdmissionOutcome::Waits => FlowVerdict::Waits,
             AdmissionOutcome::Refused => FlowVerdict::Refused,
         };
-        self.grants.asked.insert(key, Asked { flow, treatment: *asked, verdict });
+        self.grants.asked.insert(key, GuaranteeRequest { flow, treatment: *asked, verdict });
         self.apply(&key);
         events.iter().for_each(|event| self.on_admission(event));
     }
@@ -140,7 +140,7 @@ impl FlowRouter {
         admission: &AdmissionControl<GrantHolder>,
     ) {
         let before = self.grants.signalled(key);
-        let now = admission.signalled(&GrantHolder::Flow(*key)).map(|(rate, is_in_force)| Signalled {
+        let now = admission.signalled(&GrantHolder::Flow(*key)).map(|(rate, is_in_force)| InBandRequest {
             treatment: match before {
                 // A confirmation repeats the granted rate, not the requested one.
                 Some(before) if signal.message == Message::Confirm => {
@@ -164,11 +164,13 @@ impl FlowRouter {
     }
 
     /// Applies the granted in-band request of a flow. The flow keeps the `class` of its rule.
-    pub(super) fn follow_signal(&mut self, flow: FlowRef, key: GrantKey, signalled: Signalled, class: ClassId) {
-        let Signalled { treatment, verdict } = signalled;
+    pub(super) fn follow_signal(&mut self, flow: FlowRef, key: GrantKey, signalled: InBandRequest, class: ClassId) {
+        let InBandRequest { treatment, verdict } = signalled;
         if self.grants.asked.get(&key).is_none_or(|known| known.flow != flow) {
             self.states.set_asked(flow, treatment.guaranteed);
-            self.grants.asked.insert(key, Asked { flow, treatment: Treatment { class, ..treatment }, verdict });
+            self.grants
+                .asked
+                .insert(key, GuaranteeRequest { flow, treatment: Treatment { class, ..treatment }, verdict });
             self.apply(&key);
         }
     }

@@ -20,7 +20,7 @@ use crate::treatment::Treatment;
 use crate::user::{UserKey, Users};
 use alloc::string::String;
 use alloc::vec::Vec;
-use grants::{Grants, without_guarantee};
+use grants::{FlowGrants, without_guarantee};
 use weft_units::{Instant, Rate, VpnId};
 use weft_wire::er_sig::Direction;
 use weft_wire::ip::FlowKey;
@@ -104,7 +104,7 @@ pub struct FlowRouter {
     user_rule: UserRule,
     states: FlowStates,
     users: Users,
-    grants: Grants,
+    grants: FlowGrants,
     /// Ended flows whose guarantee admission has not released yet.
     ended: Vec<GrantKey>,
     changes: u32,
@@ -126,7 +126,7 @@ impl FlowRouter {
             user_rule: config.users,
             users: Users::new(config.table.users, seed.rotate_left(17)),
             states: FlowStates::new(config.table, seed),
-            grants: Grants::new(seed.rotate_left(31)),
+            grants: FlowGrants::new(seed.rotate_left(31)),
             ended: Vec::new(),
             changes: 0,
             review: None,

@@ -10,7 +10,7 @@ use hashbrown::HashTable;
 use weft_core::flow::hash::SeededState;
 
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct TreatmentEntry {
     treatment: Treatment,
     /// Rate and burst that the policer allows a flow with this treatment.
     limit: PoliceLimit,
@@ -23,7 +23,7 @@ struct Entry {
 pub struct Treatments {
     state: SeededState,
     index: HashTable<u16>,
-    entries: Vec<Entry>,
+    entries: Vec<TreatmentEntry>,
     free: Vec<u16>,
     most: usize,
     /// The number that was taken last. Most new flows take it again.
@@ -47,7 +47,7 @@ impl Treatments {
 
     /// Returns the number of `treatment` for one more flow, or `None` if the set is full.
     pub fn take(&mut self, treatment: &Treatment) -> Option<u16> {
-        let same = |entry: &&Entry| entry.flows > 0 && entry.treatment == *treatment;
+        let same = |entry: &&TreatmentEntry| entry.flows > 0 && entry.treatment == *treatment;
         if self.entries.get(usize::from(self.last)).filter(same).is_none() {
             let (hash, entries) = (self.state.hash64(treatment), &self.entries);
             let found = self.index.find(hash, |at| entries[usize::from(*at)].treatment == *treatment).copied();
@@ -82,7 +82,7 @@ impl Treatments {
     }
 
     fn add(&mut self, hash: u64, treatment: &Treatment) -> Option<u16> {
-        let entry = Entry { treatment: *treatment, limit: PoliceLimit::of(treatment), flows: 0 };
+        let entry = TreatmentEntry { treatment: *treatment, limit: PoliceLimit::of(treatment), flows: 0 };
         let at = match self.free.pop() {
             Some(at) => {
                 self.entries[usize::from(at)] = entry;

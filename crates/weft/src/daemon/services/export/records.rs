@@ -1,7 +1,7 @@
 //! From the engine's record of a flow to the exported records of its two directions.
 
 use weft_engine::{Engine, FlowKey};
-use weft_flows::ipfix::{EndReason, ExportRecord, FlowVerdict as ExportVerdict, RecordDirection};
+use weft_flows::ipfix::{EndReason, ExportRecord, ExportVerdict, RecordDirection};
 use weft_flows::router::FlowVerdict;
 use weft_flows::table::{FlowEnd, FlowRecord};
 use weft_units::{Instant, PeerId};
