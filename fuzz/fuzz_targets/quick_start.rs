@@ -5,10 +5,12 @@
 
 use libfuzzer_sys::fuzz_target;
 use weft_wire::ip::L4Checksum;
-use weft_wire::quick_start::{QuickRate, QuickStart, Response, blank, insert, nonces_agree, parse, remove, update};
+use weft_wire::quick_start::{
+    QuickRate, QuickStart, QuickStartResponse, blank, insert, nonces_agree, parse, remove, update,
+};
 
 fuzz_target!(|packet: &[u8]| {
-    let response = Response::of(packet);
+    let response = QuickStartResponse::of(packet);
     if let Ok(Some((at, option))) = parse(packet) {
         let (mut again, mut lowered) = (packet.to_vec(), option);
         lowered.pass(QuickRate::new(packet[0] & 0x0f), packet[1] & 7, u32::from(packet[1]) * 0x0101_0101);
@@ -18,7 +20,7 @@ fuzz_target!(|packet: &[u8]| {
         assert_eq!(parse(&again).expect("sound"), Some((at, lowered)));
         without(again, at);
         if response.is_none() {
-            answer(&Response::to(&option, packet[0]), packet);
+            answer(&QuickStartResponse::to(&option, packet[0]), packet);
         }
         return;
     }
@@ -31,11 +33,11 @@ fuzz_target!(|packet: &[u8]| {
 });
 
 /// A response that was inserted into a segment is found in it.
-fn answer(response: &Response, packet: &[u8]) {
+fn answer(response: &QuickStartResponse, packet: &[u8]) {
     let mut out = vec![0; packet.len() + 64];
     for checksum in [L4Checksum::Complete, L4Checksum::Partial] {
         if let Ok(len) = response.insert(packet, checksum, &mut out) {
-            assert_eq!(Response::of(&out[..len]), Some(*response));
+            assert_eq!(QuickStartResponse::of(&out[..len]), Some(*response));
         }
     }
 }

@@ -16,7 +16,7 @@ use weft_core::queue;
 use weft_core::service::Service;
 use weft_engine::allow::{AllowRule, AllowRules, NodeGroups, Party};
 use weft_engine::{
-    AccessConfig, AckPolicy, Engine, EngineConfig, Entry, LinkConfig, MemberConfig, Policy, Prefix, QueueKind,
+    AccessConfig, AckPolicy, Engine, EngineConfig, Entry, LinkConfig, MemberConfig, PeerQueue, Policy, Prefix,
     Recovery, Reorder, Schedule, VpnConfig,
 };
 use weft_units::{Duration, PathTier, Rate, VpnId};
@@ -318,7 +318,7 @@ fn no_unit_in_parts_costs_an_allocation() {
 #[test]
 fn no_schedule_costs_an_allocation() {
     for schedule in [Schedule::WeightedRoundRobin, Schedule::FlowHash, Schedule::Redundant] {
-        let (recovery, reorder, ack, queue) = (Recovery::Off, Reorder::Off, AckPolicy::Condition, QueueKind::DropTail);
+        let (recovery, reorder, ack, queue) = (Recovery::Off, Reorder::Off, AckPolicy::Condition, PeerQueue::DropTail);
         in_steady_state(0.01, &Policy { schedule, recovery, reorder, ack, queue, ..Policy::default() });
     }
 }

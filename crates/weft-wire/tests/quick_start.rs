@@ -6,7 +6,7 @@ use weft_wire::WireError;
 use weft_wire::checksum::{checksum, finish_partial};
 use weft_wire::ip::{IpView, L4Checksum, has_options};
 use weft_wire::quick_start::{
-    Function, QuickRate, QuickStart, Response, blank, insert, nonces_agree, parse, remove, update,
+    Function, QuickRate, QuickStart, QuickStartResponse, blank, insert, nonces_agree, parse, remove, update,
 };
 use weft_wire::super_packet::partial_l4_checksum;
 
@@ -69,20 +69,20 @@ fn its_bytes_in_both_headers() {
 
 #[test]
 fn a_response_in_a_tcp_header() {
-    let response = Response { rate: QuickRate::new(9), ttl_difference: 0x17, nonce: 0x1234_5678 };
+    let response = QuickStartResponse { rate: QuickRate::new(9), ttl_difference: 0x17, nonce: 0x1234_5678 };
     let mut option = [0; 8];
     assert_eq!(response.emit(&mut option), Ok(8));
     assert_eq!(option, [27, 8, 9, 0x17, 0x48, 0xd1, 0x59, 0xe0]);
     assert_eq!(response.emit(&mut [0; 7]), Err(WireError::NoRoom));
     for is_ipv6 in [false, true] {
-        assert_eq!(Response::of(&syn(is_ipv6, &option)), Some(response));
-        assert_eq!(Response::of(&syn(is_ipv6, &[1, 1, 1, 1])), None);
+        assert_eq!(QuickStartResponse::of(&syn(is_ipv6, &option)), Some(response));
+        assert_eq!(QuickStartResponse::of(&syn(is_ipv6, &[1, 1, 1, 1])), None);
     }
 }
 
 #[test]
 fn a_response_is_put_before_other_options_and_the_checksum_holds() {
-    let response = Response { rate: QuickRate::new(9), ttl_difference: 0x17, nonce: 0x1234_5678 };
+    let response = QuickStartResponse { rate: QuickRate::new(9), ttl_difference: 0x17, nonce: 0x1234_5678 };
     for is_ipv6 in [false, true] {
         let (packet, start) = (syn(is_ipv6, &[2, 4, 5, 0xb4]), if is_ipv6 { 40 } else { 20 });
         for kind in [L4Checksum::Complete, L4Checksum::Partial] {
@@ -90,7 +90,7 @@ fn a_response_is_put_before_other_options_and_the_checksum_holds() {
             let len = response.insert(&packet, kind, &mut out).unwrap();
             let longer = &mut out[..len];
             assert_eq!((len, IpView::parse(longer).unwrap().total_len), (packet.len() + 8, packet.len() + 8));
-            assert_eq!((Response::of(longer), &longer[len - 4..]), (Some(response), &[2, 4, 5, 0xb4][..]));
+            assert_eq!((QuickStartResponse::of(longer), &longer[len - 4..]), (Some(response), &[2, 4, 5, 0xb4][..]));
             assert!(is_ipv6 || checksum(&longer[..20]) == 0, "the header's checksum");
             let found = [longer[start + 16], longer[start + 17]];
             let partial = partial_l4_checksum(longer).unwrap();
@@ -149,8 +149,8 @@ proptest! {
             *byte = first;
         }
         let found = parse(&packet);
-        let response = Response { rate: QuickRate::MOST, ttl_difference: 1, nonce: 2 };
-        let _ = (Response::of(&packet), insert(&packet, ASKED, &mut [0; 160]), remove(&mut packet.clone()));
+        let response = QuickStartResponse { rate: QuickRate::MOST, ttl_difference: 1, nonce: 2 };
+        let _ = (QuickStartResponse::of(&packet), insert(&packet, ASKED, &mut [0; 160]), remove(&mut packet.clone()));
         if let Ok(len) = response.insert(&packet, L4Checksum::Complete, &mut [0; 160]) {
             prop_assert!(len <= packet.len() + 8);
         }

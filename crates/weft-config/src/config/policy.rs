@@ -5,7 +5,7 @@
 use super::diagnose::Report;
 use super::dscp;
 use super::read::{At, Section, names};
-use weft_engine::{AckPolicy, Bundle, Policy, QueueKind, Recovery, Reorder, Schedule, Weights, WrrOrder};
+use weft_engine::{AckPolicy, Bundle, PeerQueue, Policy, Recovery, Reorder, Schedule, Weights, WrrOrder};
 use weft_units::parse_rate;
 
 names!(Schedule {
@@ -21,7 +21,7 @@ names!(Recovery { Arq = "arq", Off = "off" });
 names!(Reorder { Resequence = "resequence", Off = "off" });
 names!(AckPolicy { Filter = "filter", Pass = "pass", Condition = "condition" });
 names!(WrrOrder { Smooth = "smooth", Block = "block" });
-names!(QueueKind { FqCodel = "fq-codel", DropTail = "drop-tail" });
+names!(PeerQueue { FqCodel = "fq-codel", DropTail = "drop-tail" });
 
 /// Maximum weight of a link or a VPN.
 pub const MAX_WEIGHT: i64 = 1_000_000;

@@ -164,14 +164,14 @@ mod tests {
     const T: Duration = Duration::from_millis(20);
 
     /// A packet of a random flow: departure and arrival in microseconds, and bytes. It is lost if it has no arrival.
-    struct Crossing {
+    struct RandomPacket {
         left_us: u64,
         arrived_us: Option<u64>,
         bytes: u32,
     }
 
     /// Draws a flow over a path of 7 ms with a queue that keeps order, and with loss.
-    fn crossings(rng: &mut Rng) -> Vec<Crossing> {
+    fn crossings(rng: &mut Rng) -> Vec<RandomPacket> {
         let (mut left_us, mut last_us) = (0, 0);
         let burst_us = 1 + rng.below(8_000);
         (0..600)
@@ -180,7 +180,7 @@ mod tests {
                 let arrival = (left_us + 7_000 + rng.below(12_000)).max(last_us + 1);
                 let is_lost = rng.below(20) == 0;
                 last_us = if is_lost { last_us } else { arrival };
-                Crossing { left_us, arrived_us: (!is_lost).then_some(arrival), bytes: 40 + rng.below(1_460) as u32 }
+                RandomPacket { left_us, arrived_us: (!is_lost).then_some(arrival), bytes: 40 + rng.below(1_460) as u32 }
             })
             .collect()
     }
@@ -190,7 +190,7 @@ mod tests {
     /// Every 25th packet carries a marker. The first marker restarts the intervals.
     ///
     /// Returns the samples with the number of the marker's packet.
-    fn samples(flow: &[Crossing]) -> Vec<(usize, u32, CountedSample)> {
+    fn samples(flow: &[RandomPacket]) -> Vec<(usize, u32, CountedSample)> {
         let (mut sent, mut egress, mut at_egress) = (SentIntervals::default(), LoopEgress::default(), 0);
         let (mut bytes, mut found) = (0u32, Vec::new());
         let mut markers: Vec<Option<Marker>> = vec![None; flow.len()];

@@ -2,7 +2,7 @@
 
 use alloc::collections::VecDeque;
 use weft_units::{Duration, Instant, Rate};
-use weft_wire::quick_start::{QuickRate, QuickStart, Response, nonces_agree};
+use weft_wire::quick_start::{QuickRate, QuickStart, QuickStartResponse, nonces_agree};
 
 /// S: length of a utilisation sample, and of a slot in which approvals are counted.
 const SLOT: Duration = Duration::from_millis(150);
@@ -89,7 +89,7 @@ impl PendingQuickStart {
     /// Returns the granted rate, if every router approved and none raised it (§4.4).
     ///
     /// `round_trip` is the RTT of the exchange.
-    pub fn accept(&self, now: Instant, response: &Response, round_trip: Duration) -> Option<Rate> {
+    pub fn accept(&self, now: Instant, response: &QuickStartResponse, round_trip: Duration) -> Option<Rate> {
         let is_sound = response.ttl_difference == self.ttl_difference
             && response.rate <= self.rate
             && nonces_agree(self.nonce, response.nonce, response.rate);
@@ -174,7 +174,7 @@ mod tests {
                 }
             }
             let response =
-                Response { rate: option.rate, ttl_difference: left.wrapping_sub(option.ttl), nonce: option.nonce };
+                QuickStartResponse { rate: option.rate, ttl_difference: left.wrapping_sub(option.ttl), nonce: option.nonce };
             let accepted = sent.accept(now + Duration::from_millis(40), &response, Duration::from_millis(40));
             if let Some(rate) = accepted {
                 prop_assert!(rate <= sent.rate.rate());

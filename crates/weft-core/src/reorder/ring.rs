@@ -21,7 +21,7 @@ const RANGES: u32 = 256;
 
 /// Units of [`PAGE`] consecutive places of a ring.
 #[derive(Debug)]
-pub struct Page<T> {
+pub struct RingPage<T> {
     units: [Option<T>; PAGE as usize],
     count: u32,
 }
@@ -30,7 +30,7 @@ pub struct Page<T> {
 #[derive(Debug)]
 pub struct Pages<T> {
     // A box, so that a page moves to a ring and back without a copy.
-    spare: Vec<Box<Page<T>>>,
+    spare: Vec<Box<RingPage<T>>>,
 }
 
 impl<T> Pages<T> {
@@ -38,8 +38,8 @@ impl<T> Pages<T> {
         Pages { spare: Vec::new() }
     }
 
-    fn take(&mut self) -> Box<Page<T>> {
-        self.spare.pop().unwrap_or_else(|| Box::new(Page { units: [const { None }; PAGE as usize], count: 0 }))
+    fn take(&mut self) -> Box<RingPage<T>> {
+        self.spare.pop().unwrap_or_else(|| Box::new(RingPage { units: [const { None }; PAGE as usize], count: 0 }))
     }
 }
 
@@ -50,7 +50,7 @@ pub struct Ring<T> {
     /// One bit for each place. A set bit means that the number is known.
     known: Vec<u64>,
     /// Pages by position. Empty before the first unit.
-    pages: Vec<Option<Box<Page<T>>>>,
+    pages: Vec<Option<Box<RingPage<T>>>>,
     units: u32,
     /// Ranges of numbers that were unknown when a later number arrived, oldest first.
     ///

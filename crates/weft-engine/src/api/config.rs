@@ -169,7 +169,7 @@ pub struct Policy {
     /// Treatment of TCP acknowledgements.
     pub ack: AckPolicy,
     /// Queue discipline before the paths.
-    pub queue: QueueKind,
+    pub queue: PeerQueue,
     /// Order of the paths within one weighted round.
     pub wrr_order: WrrOrder,
     /// Source of the weights of weighted schedules.
@@ -194,7 +194,7 @@ impl Default for Policy {
             recovery: Recovery::Arq,
             reorder: Reorder::Resequence,
             ack: AckPolicy::Filter,
-            queue: QueueKind::FqCodel,
+            queue: PeerQueue::FqCodel,
             wrr_order: WrrOrder::Smooth,
             weights: Weights::Measured,
             leasable: None,
@@ -280,7 +280,7 @@ pub enum AckPolicy {
 
 /// `queue`: the queue discipline before the paths to a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum QueueKind {
+pub enum PeerQueue {
     /// FQ-CoDel (RFC 8290).
     FqCodel,
     /// One first-in first-out queue that drops new packets when it is full.

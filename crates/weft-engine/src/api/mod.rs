@@ -25,7 +25,7 @@ mod trust;
 pub use access::{AccessConfig, AccessTotals, DeniedPacket};
 pub use address_pairs::AddressPairs;
 pub use config::{
-    AckPolicy, Bundle, Dscp, EngineConfig, Entry, LinkConfig, MemberConfig, PeerConfig, Policy, Prefix, QueueKind,
+    AckPolicy, Bundle, Dscp, EngineConfig, Entry, LinkConfig, MemberConfig, PeerConfig, PeerQueue, Policy, Prefix,
     Recovery, Reorder, Schedule, VpnConfig, Weights, WrrOrder,
 };
 pub use drill::{DRILL_MAX, DrillError, DrillPhase, DrillReport, DrillTarget, PeerDrill, WayDrill};

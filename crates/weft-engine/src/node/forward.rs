@@ -6,7 +6,7 @@
 use super::Engine;
 use crate::api::{Departing, Forward, Received, Transmit};
 use crate::links::is_route;
-use crate::relay::forward::{Arrival, RelayHop, ip_bytes};
+use crate::relay::forward::{ArrivalRoute, RelayHop, ip_bytes};
 use crate::relay::turns::WaitingBatch;
 use core::ops::Range;
 use weft_session::Relayed;
@@ -40,19 +40,19 @@ impl Engine {
 
     /// Handles the inner datagram as if it had arrived on the route's own link.
     fn on_arrival(&mut self, now: Instant, received: &Received, start: usize, opened: &Relayed) {
-        let Arrival { link, source, .. } = self.arrival(now, received, opened);
+        let ArrivalRoute { link, source, .. } = self.arrival(now, received, opened);
         let within = Received { link, source, destination: None, ..*received };
         self.handle_datagram(now, &within, start + opened.within.start, start + opened.within.end);
     }
 
     /// Returns the route of a datagram for this node. The lookup is done once for each batch.
-    fn arrival(&mut self, now: Instant, received: &Received, opened: &Relayed) -> Arrival {
+    fn arrival(&mut self, now: Instant, received: &Received, opened: &Relayed) -> ArrivalRoute {
         let relaying = &mut self.relaying;
         let (via, way) = (opened.peer, opened.way);
         let known = relaying.arrival.filter(|known| (known.via, known.way) == (via, way));
         known.unwrap_or_else(|| {
             let route = relaying.routes.found(now, via, way.back(), received.source.is_ipv4());
-            let arrival = Arrival { via, way, link: route.link.id, source: route.address };
+            let arrival = ArrivalRoute { via, way, link: route.link.id, source: route.address };
             *relaying.arrival.insert(arrival)
         })
     }

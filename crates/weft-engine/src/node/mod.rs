@@ -106,7 +106,7 @@ struct WireSide {
 
 /// State for diagnosis: why a peer is not reached, and how traffic reacts to a cut.
 #[derive(Default)]
-struct Diagnosis {
+struct DiagnosisState {
     drill: Option<RunningDrill>,
     facts: Facts,
 }
@@ -127,7 +127,7 @@ pub struct Engine {
     events: Events,
     hosts: HostSide,
     wire: WireSide,
-    diagnosis: Diagnosis,
+    diagnosis: DiagnosisState,
 }
 
 impl Engine {
@@ -177,7 +177,7 @@ impl Engine {
             },
             rng,
             wire: WireSide::default(),
-            diagnosis: Diagnosis::default(),
+            diagnosis: DiagnosisState::default(),
         };
         let count = config.peers.len();
         for (index, peer) in config.peers.into_iter().enumerate() {

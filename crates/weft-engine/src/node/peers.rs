@@ -66,7 +66,7 @@ impl Marks {
 
 /// Values that the node computes over all its peers.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) struct Standing {
+pub(crate) struct PeersSummary {
     /// Largest inner packet that every path in use carries whole, in bytes. [`usize::MAX`] if no path knows.
     pub(crate) inner_limit: usize,
     /// Reordering metric for hosts, where units are delivered out of order.
@@ -77,11 +77,11 @@ pub(crate) struct Standing {
     pub(crate) buffers: usize,
 }
 
-impl Standing {
-    fn of(peer: &Peer) -> Standing {
+impl PeersSummary {
+    fn of(peer: &Peer) -> PeersSummary {
         let settled = peer.usable_paths().filter(|path| path.mtu.is_settled());
         let is_unordered = peer.config.policy.reorder == Reorder::Off;
-        Standing {
+        PeersSummary {
             inner_limit: settled.map(|path| path.inner_limit()).min().unwrap_or(usize::MAX),
             reordering: is_unordered.then(|| route_reordering_metric(peer.usable_paths().count() as u32)),
             buffers: peer.buffers(),
@@ -89,11 +89,11 @@ impl Standing {
     }
 }
 
-impl Join for Standing {
-    const NOTHING: Standing = Standing { inner_limit: usize::MAX, reordering: None, buffers: 0 };
+impl Join for PeersSummary {
+    const NOTHING: PeersSummary = PeersSummary { inner_limit: usize::MAX, reordering: None, buffers: 0 };
 
-    fn join(self, other: Standing) -> Standing {
-        Standing {
+    fn join(self, other: PeersSummary) -> PeersSummary {
+        PeersSummary {
             inner_limit: self.inner_limit.min(other.inner_limit),
             reordering: self.reordering.max(other.reordering),
             buffers: self.buffers.max(other.buffers),
@@ -118,7 +118,7 @@ pub(crate) struct Peers {
     /// For an awake peer, only timers before its turn to send count. Otherwise peers that wait for their turn would
     /// be examined in each turn.
     deadlines: Tournament<Instant>,
-    standings: Tournament<Standing>,
+    standings: Tournament<PeersSummary>,
 }
 
 impl Peers {
@@ -179,10 +179,10 @@ impl Peers {
         self.changed.next(start).into_iter().chain(due).min()
     }
 
-    /// Updates a peer's contribution to [`Standing`].
+    /// Updates a peer's contribution to [`PeersSummary`].
     pub(crate) fn note_standing(&mut self, index: usize) {
         if let Some(peer) = self.list.get(index) {
-            self.standings.set(index, Standing::of(peer));
+            self.standings.set(index, PeersSummary::of(peer));
         }
     }
 
@@ -214,7 +214,7 @@ impl Peers {
     }
 
     /// Returns the values over all peers, as of the last turn.
-    pub(crate) fn standing(&self) -> Standing {
+    pub(crate) fn standing(&self) -> PeersSummary {
         self.standings.total()
     }
 

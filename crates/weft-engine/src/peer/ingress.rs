@@ -11,7 +11,7 @@ use crate::api::{AckPolicy, Dscp};
 use crate::flows::Seen;
 use crate::units::INNER_MTU_MIN;
 use crate::units::{Origin, Segment, Whole};
-use crate::vpn::{Gate, VpnFlow};
+use crate::vpn::{GateDecision, VpnFlow};
 use weft_core::queue::Arrival;
 use weft_units::VpnId;
 use weft_wire::ecn::{DscpModel, encapsulate};
@@ -168,14 +168,14 @@ impl Peer {
     /// Queues a segment whose VPN is open at the peer. A segment of another VPN waits for the opening or is dropped.
     fn pass_gate(&mut self, cx: &mut Context<'_>, arrival: Arrival, segment: Segment) {
         match self.gate(cx, segment.vpn) {
-            Gate::Pass => self.push_to_queue(cx, arrival, segment),
-            Gate::Wait => self.let_wait(cx, arrival, segment),
-            Gate::Refuse => self.drop_closed(cx, segment),
+            GateDecision::Pass => self.push_to_queue(cx, arrival, segment),
+            GateDecision::Wait => self.let_wait(cx, arrival, segment),
+            GateDecision::Refuse => self.drop_closed(cx, segment),
         }
     }
 
     /// Returns whether a packet of a VPN may pass now, must wait, or is refused.
-    pub(super) fn gate(&mut self, cx: &Context<'_>, vpn: VpnId) -> Gate {
+    pub(super) fn gate(&mut self, cx: &Context<'_>, vpn: VpnId) -> GateDecision {
         self.ingress.openings.gate(cx.now, vpn, cx.sessions.vpn_standing(self.id, vpn))
     }
 

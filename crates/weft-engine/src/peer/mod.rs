@@ -41,11 +41,11 @@ pub use receive::Datagram;
 pub use snapshot::FLOWS_SHOWN;
 
 use crate::access::HostAccess;
-use crate::api::{Event, PeerConfig, QueueKind, Schedule, WrrOrder};
+use crate::api::{Event, PeerConfig, PeerQueue, Schedule, WrrOrder};
 use crate::flows::Flowing;
 use crate::links::Links;
 use crate::path::Path;
-use crate::relay::{Bulletin, Reach};
+use crate::relay::{Bulletin, ReachableNodes};
 use crate::signal::{Offer, Signalling};
 use crate::trust::Trust;
 use crate::units::Segment;
@@ -260,7 +260,7 @@ impl Peer {
 
     fn restart(&mut self, cx: &mut Context<'_>) {
         self.take_back(cx);
-        self.control.reach = Reach::default();
+        self.control.reach = ReachableNodes::default();
         self.control.bulletin_position = 0;
         self.paths.retain(|p| p.ours);
         for path in &mut self.paths {
@@ -401,9 +401,9 @@ fn scheduler(config: &PeerConfig, rng: Rng) -> Scheduler {
     Scheduler::new(kind, rng)
 }
 
-fn queue_kind(kind: QueueKind) -> queue::QueueKind {
+fn queue_kind(kind: PeerQueue) -> queue::QueueKind {
     match kind {
-        QueueKind::FqCodel => queue::QueueKind::FqCodel,
-        QueueKind::DropTail => queue::QueueKind::DropTail,
+        PeerQueue::FqCodel => queue::QueueKind::FqCodel,
+        PeerQueue::DropTail => queue::QueueKind::DropTail,
     }
 }

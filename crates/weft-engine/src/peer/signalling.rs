@@ -5,10 +5,10 @@
 
 use super::inbound::egress::Arrived;
 use super::{Context, Peer};
-use crate::api::{QueueKind, Schedule};
+use crate::api::{PeerQueue, Schedule};
 use crate::flows::{Flowing, route_of};
 use crate::path::Path;
-use crate::signal::{self, Bundle, Carrier, Ends, Offer, Place, Room};
+use crate::signal::{self, BundleState, Carrier, Offer, Place, Room, SignalEnd};
 use crate::units::Origin;
 use alloc::boxed::Box;
 use core::net::IpAddr;
@@ -29,12 +29,12 @@ const MOST_ACTIVE: usize = 256;
 
 impl Peer {
     /// Returns the current state of the bundle toward the peer.
-    pub(super) fn bundle(&self, now: Instant) -> Bundle {
+    pub(super) fn bundle(&self, now: Instant) -> BundleState {
         let (mut round_trips, mut count) = (Duration::ZERO, 0);
         for path in self.carrying_paths() {
             (round_trips, count) = (round_trips + path.rtt().smoothed(), count + 1);
         }
-        Bundle {
+        BundleState {
             carried: self.inner_capacity(self.carrying_paths(), |path| path.rate.carried()),
             offered: self.offered_by(Path::offered),
             sent_bytes: self.totals.sent_bytes,
@@ -83,7 +83,7 @@ impl Peer {
 
     /// Returns the number of recently active flows, or 0 if the queue does not separate flows.
     fn active_flows(&self, now: Instant) -> u32 {
-        if self.config.policy.queue != QueueKind::FqCodel {
+        if self.config.policy.queue != PeerQueue::FqCodel {
             return 0;
         }
         let active = self.ingress.flows.iter().take_while(|(_, flow)| now - flow.last_used < ACTIVE);
@@ -222,8 +222,8 @@ pub(super) fn signal_in(
 ) {
     let Some(packet) = pool.bytes_mut(unit.buf).get_mut(unit.start..unit.start + unit.len) else { return };
     let ends = match IpView::parse(packet) {
-        Ok(view) if goes_on(view.dst) => Ends::Elsewhere,
-        _ => Ends::Here,
+        Ok(view) if goes_on(view.dst) => SignalEnd::Elsewhere,
+        _ => SignalEnd::Here,
     };
     let taken = room.pass_in(place, packet, 0, ends);
     (unit.start, unit.len) = (unit.start + taken, unit.len - taken);

@@ -27,7 +27,7 @@ const BATCH_BYTES: usize = 65_000;
 
 /// A GSO batch that is being written.
 #[derive(Default)]
-struct Batch {
+struct GsoBatch {
     len: usize,
     segment_size: usize,
     count: usize,
@@ -37,7 +37,7 @@ struct Batch {
     gap: usize,
 }
 
-impl Batch {
+impl GsoBatch {
     /// Returns the space for the next datagram.
     fn room<'a>(&self, datagram: usize, out: &'a mut [u8]) -> Option<&'a mut [u8]> {
         let at = self.len + self.count * self.gap;
@@ -112,7 +112,7 @@ impl Peer {
         let (path_id, has_window) = (path.id, path.has_window());
         let (_, gap) = room_for_relays(&path.remote);
         let limit = limit.min(out.len().saturating_sub(BATCH_DATAGRAMS * gap));
-        let mut batch = Batch { gap, ..Batch::default() };
+        let mut batch = GsoBatch { gap, ..GsoBatch::default() };
         while let Some((lane, id)) = self.next_unit(cx.pool, index) {
             if lane.waits_for_window() && !has_window {
                 break;
@@ -212,7 +212,7 @@ impl Peer {
         self.part_with_marker(cx.now, index, id, false);
         let unit = *self.recovery.units.get(id)?;
         let mut body = [0; MAX_GRANULES as usize * GRANULE];
-        let mut batch = Batch { gap, ..Batch::default() };
+        let mut batch = GsoBatch { gap, ..GsoBatch::default() };
         if let (Some((missing, of)), Some(len)) = (unit.missing(), write_unit(cx.pool, &unit, &mut body)) {
             let parts = missing.len().div_ceil(limit).max(1);
             let stride = missing.len().div_ceil(parts).max(1);
@@ -283,7 +283,7 @@ impl Peer {
     }
 }
 
-fn transmit(path: &Path, batch: &Batch) -> Transmit {
+fn transmit(path: &Path, batch: &GsoBatch) -> Transmit {
     Transmit {
         link: path.link,
         destination: path.remote,

@@ -24,7 +24,7 @@ pub struct RelayHop {
 
 /// The route by which datagrams arrived, and the link and address that stand for it. It holds for a whole batch.
 #[derive(Clone, Copy)]
-pub struct Arrival {
+pub struct ArrivalRoute {
     pub via: PeerId,
     pub way: Way,
     pub link: LinkId,

@@ -14,13 +14,13 @@ pub mod turns;
 
 pub use bulletin::Bulletin;
 pub use labels::{Labels, label, label_of};
-pub use reach::Reach;
+pub use reach::ReachableNodes;
 pub use routes::Routes;
 
 use crate::api::{ConfigError, PeerConfig, RelayTotals, RouteError};
 use alloc::vec::Vec;
 use departures::Departures;
-use forward::{Arrival, RelayHop};
+use forward::{ArrivalRoute, RelayHop};
 use weft_session::PublicKey;
 use weft_units::{Instant, PeerId};
 use weft_wire::relay::MAX_RELAYS;
@@ -61,7 +61,7 @@ pub struct Relaying {
     /// Result of the last label lookup: the hop that the batch being received takes next.
     pub segment: Option<RelayHop>,
     /// Route by which that batch arrived.
-    pub arrival: Option<Arrival>,
+    pub arrival: Option<ArrivalRoute>,
     pub totals: RelayTotals,
 }
 

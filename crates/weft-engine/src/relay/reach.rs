@@ -32,12 +32,12 @@ pub fn words(count: usize, listeners: usize) -> Duration {
 
 /// The nodes that a relay reaches, as it reports.
 #[derive(Debug, Default)]
-pub struct Reach {
+pub struct ReachableNodes {
     nodes: BTreeMap<Label, (Neighbour, Instant)>,
     has_changed: bool,
 }
 
-impl Reach {
+impl ReachableNodes {
     pub fn hear(&mut self, now: Instant, neighbour: &Neighbour) {
         let node = neighbour.node;
         let was_known = self.nodes.contains_key(&node);

@@ -5,7 +5,7 @@
 //! lost where a network drops packets with options.
 
 use super::packet::write_ack;
-use super::{Bundle, Carrier, Ends, Offer, Place};
+use super::{BundleState, Carrier, Offer, Place, SignalEnd};
 use crate::api::Event;
 use crate::api::{SignalConfig, SignalStatus};
 use crate::flows::Flowing;
@@ -167,7 +167,7 @@ impl SignalHost {
         let (Some(room), Ok(view)) = (signalling.room_mut(), IpView::parse(packet)) else { return false };
         let received_bytes = position(&view);
         let mut place = Place { now, peer: PEER, offer: up, inward: Some(down), flows, events };
-        room.pass_in(&mut place, packet, received_bytes, Ends::Here);
+        room.pass_in(&mut place, packet, received_bytes, SignalEnd::Here);
         true
     }
 
@@ -200,10 +200,10 @@ impl SignalHost {
 }
 
 /// Returns the interface as two bundles. Flows that ask get at least an equal share, whatever the other flows do.
-fn bundles(link: &HostLink, round_trip: Duration) -> [Bundle; 2] {
+fn bundles(link: &HostLink, round_trip: Duration) -> [BundleState; 2] {
     let HostLink { up, down, sent_bytes, received_bytes, queued_bytes, .. } = *link;
-    let up = Bundle { carried: up, offered: up, sent_bytes, queued_bytes, round_trip, flows: 1 };
-    [up, Bundle { carried: down, offered: down, sent_bytes: received_bytes, queued_bytes: 0, ..up }]
+    let up = BundleState { carried: up, offered: up, sent_bytes, queued_bytes, round_trip, flows: 1 };
+    [up, BundleState { carried: down, offered: down, sent_bytes: received_bytes, queued_bytes: 0, ..up }]
 }
 
 /// Returns the position of a TCP stream. It wraps every 4 GiB, and the flow then seems once to have sent nothing.

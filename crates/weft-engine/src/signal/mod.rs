@@ -22,7 +22,7 @@ mod status;
 
 pub use agent::Carrier;
 pub use host::{HostLink, Leaving, SignalHost};
-pub use offer::{Bundle, Offer};
+pub use offer::{BundleState, Offer};
 
 use crate::api::{Event, Grant, SignalConfig, SignalTotals};
 use crate::flows::Flowing;
@@ -51,7 +51,7 @@ pub(super) enum GrantChange {
 
 /// Where the signals of an arriving packet end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Ends {
+pub enum SignalEnd {
     /// At this node or at a host behind it.
     Here,
     /// Behind another peer, to which this node forwards the packet.

@@ -28,7 +28,7 @@ const LOOK_MAX: Duration = Duration::from_millis(100);
 
 /// Present state of a bundle.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Bundle {
+pub struct BundleState {
     /// Inner-packet rate that the usable paths were seen to carry.
     pub carried: Rate,
     /// Rate that may be offered, to discover whether the paths carry more.
@@ -75,7 +75,7 @@ pub struct Offer {
 }
 
 impl Offer {
-    pub fn new(now: Instant, config: &SignalConfig, (route, bundle): (RouteNo, &Bundle), seed: u64) -> Offer {
+    pub fn new(now: Instant, config: &SignalConfig, (route, bundle): (RouteNo, &BundleState), seed: u64) -> Offer {
         Offer {
             route,
             kind: config.controller,
@@ -105,7 +105,7 @@ impl Offer {
     }
 
     /// Updates the offer from the bundle's present state.
-    pub fn look(&mut self, now: Instant, bundle: &Bundle) {
+    pub fn look(&mut self, now: Instant, bundle: &BundleState) {
         self.quick_start.sample(now, bundle.sent_bytes);
         self.round_trip = bundle.round_trip;
         self.carried = bundle.carried;
@@ -201,7 +201,7 @@ impl Offer {
         self.capacity
     }
 
-    fn least(&self, bundle: &Bundle) -> Rate {
+    fn least(&self, bundle: &BundleState) -> Rate {
         match bundle.flows {
             0 => Rate::ZERO,
             flows => self.capacity.scaled(UTILIZATION / f64::from(flows.max(self.askers.count()))),

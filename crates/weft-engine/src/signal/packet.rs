@@ -6,7 +6,7 @@ use weft_wire::checksum::{checksum, finish_partial};
 use weft_wire::er_sig::Signal;
 use weft_wire::er_sig::carriage::{ADDED_LEN, insert};
 use weft_wire::ip::{IpView, L4Checksum, TcpFlags, protocol};
-use weft_wire::quick_start::Response;
+use weft_wire::quick_start::QuickStartResponse;
 use weft_wire::super_packet::{SuperPacket, partial_l4_checksum};
 use weft_wire::virtio::{VNET_HEADER_LEN, VnetHeader};
 
@@ -26,7 +26,12 @@ pub fn add(pool: &mut Pool, buf: BufId, len: usize, signal: &Signal) -> Result<S
 }
 
 /// Adds the answer to a Quick-Start request to the SYN/ACK of `len` bytes in a buffer.
-pub fn answer(pool: &mut Pool, buf: BufId, len: usize, response: &Response) -> Result<SuperPacket, WireError> {
+pub fn answer(
+    pool: &mut Pool,
+    buf: BufId,
+    len: usize,
+    response: &QuickStartResponse,
+) -> Result<SuperPacket, WireError> {
     lengthen(pool, buf, len, |packet, out, vnet| {
         let checksum = if vnet.needs_csum() { L4Checksum::Partial } else { L4Checksum::Complete };
         response.insert(packet, checksum, out)

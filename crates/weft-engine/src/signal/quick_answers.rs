@@ -6,7 +6,7 @@ use hashbrown::HashMap;
 use weft_core::flow::hash::SeededState;
 use weft_units::{Duration, Instant};
 use weft_wire::ip::{FlowKey, IpView, TcpFlags};
-use weft_wire::quick_start::{QuickRate, QuickStart, Response};
+use weft_wire::quick_start::{QuickRate, QuickStart, QuickStartResponse};
 
 /// Maximum number of requests whose answer waits. Further requests are passed to their hosts.
 const MAX_WAITING: usize = 4_096;
@@ -15,7 +15,7 @@ const LASTS: Duration = Duration::from_secs(1);
 
 /// Answer that a SYN/ACK should carry.
 struct Due {
-    response: Response,
+    response: QuickStartResponse,
     /// Acknowledgement number of the SYN/ACK.
     ack: u32,
     ends: Instant,
@@ -58,13 +58,13 @@ impl QuickAnswers {
         if self.flows.len() >= MAX_WAITING && !self.flows.contains_key(&back) {
             return None;
         }
-        let response = Response { rate, ..Response::to(option, packet.hop_limit) };
+        let response = QuickStartResponse { rate, ..QuickStartResponse::to(option, packet.hop_limit) };
         self.flows.insert(back, Due { response, ack: syn.seq.wrapping_add(1), ends: now + LASTS });
         Some(back)
     }
 
     /// Removes and returns the answer that a packet should carry. An answer that is lost is not repeated (§4.3).
-    pub(super) fn take(&mut self, now: Instant, packet: &IpView<'_>) -> Option<Response> {
+    pub(super) fn take(&mut self, now: Instant, packet: &IpView<'_>) -> Option<QuickStartResponse> {
         if self.flows.is_empty() {
             return None;
         }

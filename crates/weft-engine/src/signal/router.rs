@@ -1,13 +1,13 @@
 //! The router role: lowers the rates in passing signals to those that this node grants.
 
-use super::{Ends, Offer, Place, Room};
+use super::{Offer, Place, Room, SignalEnd};
 use crate::flows::Flowing;
 use core::net::IpAddr;
 use weft_flows::admission::{PassingSignal, SignalVerdict};
 use weft_units::{Instant, PeerId, Rate};
 use weft_wire::er_sig::{Direction, Message, Rates, Signal, carriage, ttl_difference};
 use weft_wire::ip::{FlowKey, IpView};
-use weft_wire::quick_start::{self, Function, QuickRate, QuickStart, Response};
+use weft_wire::quick_start::{self, Function, QuickRate, QuickStart, QuickStartResponse};
 
 impl Room {
     /// Processes the signals of a whole packet that leaves for a peer. `sent_bytes` of its flow left earlier.
@@ -63,7 +63,7 @@ impl Room {
     /// Processes the signals of a whole packet from a peer. `received_bytes` of its flow arrived earlier.
     ///
     /// Returns the number of bytes by which the packet's start moves, because a signal in it ended here.
-    pub fn pass_in(&mut self, place: &mut Place<'_>, packet: &mut [u8], received_bytes: u64, ends: Ends) -> usize {
+    pub fn pass_in(&mut self, place: &mut Place<'_>, packet: &mut [u8], received_bytes: u64, ends: SignalEnd) -> usize {
         let Ok(view) = IpView::parse(packet) else { return 0 };
         let (tuple, ttl, lowers) = (view.flow_key().five_tuple(), view.hop_limit, self.ttl_lowered(view.dst));
         let mut taken = 0;
@@ -72,7 +72,7 @@ impl Room {
         {
             self.settle(place, flow, &mut signal);
             self.lower_inward(place, flow, &mut signal, received_bytes);
-            if ends == Ends::Elsewhere {
+            if ends == SignalEnd::Elsewhere {
                 // The hop limit and QTTL are lowered when the packet leaves for the next peer.
                 let _ = carriage::update(packet, at, &signal);
             } else if self.take_in(place, tuple, flow, &signal, ttl_difference(ttl, signal.qttl)) {
@@ -82,7 +82,7 @@ impl Room {
                 let _ = carriage::update(packet, at, &signal);
             }
         }
-        if ends == Ends::Elsewhere {
+        if ends == SignalEnd::Elsewhere {
             return 0;
         }
         taken + self.quick_start_in(place, packet.get_mut(taken..).unwrap_or_default())
@@ -127,7 +127,7 @@ impl Room {
     }
 
     /// Returns the Quick-Start answer that a leaving packet should carry, if it is a SYN/ACK.
-    pub fn quick_answer(&mut self, now: Instant, packet: &[u8]) -> Option<Response> {
+    pub fn quick_answer(&mut self, now: Instant, packet: &[u8]) -> Option<QuickStartResponse> {
         let answer = self.quick_answers.take(now, &IpView::parse(packet).ok()?)?;
         self.totals.quick_start_answered += 1;
         Some(answer)

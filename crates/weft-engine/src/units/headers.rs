@@ -22,7 +22,7 @@ fn place(flow: FlowId) -> usize {
 }
 
 /// A reference that was sent.
-struct Sent {
+struct SentReference {
     flow: FlowId,
     /// Sequence number of the unit that carried it.
     seq: FlowSeq,
@@ -34,7 +34,7 @@ struct Sent {
     used_at: Instant,
 }
 
-impl Sent {
+impl SentReference {
     /// True if the receiver has the reference and can open datagrams sealed under `key`.
     fn holds_under(&self, key: u32) -> bool {
         self.is_confirmed && (self.key == key || planted::is(Fault::ReferenceSurvives))
@@ -86,7 +86,7 @@ impl Compressed {
 /// earlier key.
 #[derive(Default)]
 pub struct SentHeaders {
-    places: Vec<Option<Sent>>,
+    places: Vec<Option<SentReference>>,
 }
 
 impl SentHeaders {
@@ -118,7 +118,7 @@ impl SentHeaders {
         let Some(reference) = Reference::of(packet).filter(|_| !is_taken && unit.sent_bytes == 0) else {
             return compressed;
         };
-        *entry = Some(Sent { flow, seq, reference, key, is_confirmed: false, used_at: now });
+        *entry = Some(SentReference { flow, seq, reference, key, is_confirmed: false, used_at: now });
         Compressed { form: HeaderForm::Reference, ..compressed }
     }
 

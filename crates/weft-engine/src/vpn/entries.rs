@@ -32,7 +32,7 @@ pub struct Admitted {
 
 /// Weights of all VPNs.
 #[derive(Clone, Debug)]
-pub struct Weights {
+pub struct VpnWeights {
     mean: f64,
     /// Weight of the VPN with a window law that uses the nominal `a` and `b`.
     ///
@@ -42,14 +42,14 @@ pub struct Weights {
     window: Option<AimdConfig>,
 }
 
-impl Default for Weights {
-    fn default() -> Weights {
-        Weights { mean: 1.0, nominal: 1.0, window: None }
+impl Default for VpnWeights {
+    fn default() -> VpnWeights {
+        VpnWeights { mean: 1.0, nominal: 1.0, window: None }
     }
 }
 
-impl Weights {
-    pub(super) fn of(vpns: &[VpnConfig]) -> Weights {
+impl VpnWeights {
+    pub(super) fn of(vpns: &[VpnConfig]) -> VpnWeights {
         let sum: f64 = vpns.iter().map(|vpn| f64::from(vpn.weight)).sum();
         let mean = if vpns.is_empty() { 1.0 } else { sum / vpns.len() as f64 };
         let windows = || vpns.iter().filter_map(|vpn| Some((vpn.weight, window(vpn)?)));
@@ -59,7 +59,7 @@ impl Weights {
             Some(Knob::Decrease) => weights.min(),
             _ => weights.max(),
         };
-        Weights { mean, nominal: f64::from(nominal.unwrap_or(1)) / mean, window }
+        VpnWeights { mean, nominal: f64::from(nominal.unwrap_or(1)) / mean, window }
     }
 
     /// Returns a VPN's share. The weight is relative to the mean, because H, L and α scale with it.
@@ -93,7 +93,7 @@ pub(super) struct Profiles(Vec<Arc<Profile>>);
 
 impl Profiles {
     /// Returns the profile of a VPN. The paths report losses to its loop, since its packets take several paths.
-    pub(super) fn of(&mut self, vpn: &VpnConfig, weights: &Weights) -> Arc<Profile> {
+    pub(super) fn of(&mut self, vpn: &VpnConfig, weights: &VpnWeights) -> Arc<Profile> {
         let entry = &vpn.entry;
         let (limit_units, limit_bytes) = (entry.limit_packets, entry.limit_bytes);
         let sizes = QueueConfig { limit_units, limit_bytes, red: thresholds(entry), ..QueueConfig::default() };

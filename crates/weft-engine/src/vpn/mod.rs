@@ -13,7 +13,7 @@ pub use check::check_vpns;
 pub use entries::Admitted;
 pub use learnt::Learnt;
 pub use leases::Leases;
-pub use opening::{Gate, News, Openings};
+pub use opening::{GateDecision, News, Openings};
 pub use transit::Transit;
 
 use crate::api::{PeerConfig, Prefix, VpnConfig, VpnTotals};
@@ -135,7 +135,7 @@ impl Vpn {
 pub struct Vpns {
     default: Vpn,
     others: HashMap<VpnId, Box<Vpn>, SeededState>,
-    weights: entries::Weights,
+    weights: entries::VpnWeights,
     /// True if packets to link-local multicast groups go to all members of their VPN.
     pub floods_multicast: bool,
     /// `None` if the node never forwards packets from peers to other peers.
@@ -146,7 +146,7 @@ impl Vpns {
     pub fn new(seed: u64) -> Vpns {
         let default = Vpn { weight: 1, ..Vpn::default() };
         let others = HashMap::with_hasher(SeededState::new(seed));
-        Vpns { default, others, weights: entries::Weights::default(), floods_multicast: false, transit: None }
+        Vpns { default, others, weights: entries::VpnWeights::default(), floods_multicast: false, transit: None }
     }
 
     #[inline]
@@ -215,7 +215,7 @@ impl Vpns {
         let empty = HashMap::with_hasher(*self.others.hasher());
         let mut before = core::mem::replace(&mut self.others, empty);
         self.others.reserve(configs.len());
-        self.weights = entries::Weights::of(&configs);
+        self.weights = entries::VpnWeights::of(&configs);
         let mut known = entries::Profiles::default();
         for config in configs {
             let (totals, learnt) = before.remove(&config.id).map(|vpn| (vpn.totals, vpn.learnt)).unwrap_or_default();

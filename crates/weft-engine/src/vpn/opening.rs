@@ -24,7 +24,7 @@ const MAX_NEWS: usize = 1_024;
 
 /// The decision about a packet of a VPN.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Gate {
+pub enum GateDecision {
     /// The packet may be queued.
     Pass,
     /// The packet waits for the peer's answer.
@@ -69,20 +69,20 @@ pub struct Openings {
 impl Openings {
     /// Returns the decision about a packet of `vpn`. The first packet that cannot pass causes a request to the peer.
     #[inline]
-    pub fn gate(&mut self, now: Instant, vpn: VpnId, standing: VpnStanding) -> Gate {
+    pub fn gate(&mut self, now: Instant, vpn: VpnId, standing: VpnStanding) -> GateDecision {
         if self.by_vpn.is_empty() && standing == VpnStanding::Open {
-            return Gate::Pass;
+            return GateDecision::Pass;
         }
         self.gate_of_some(now, vpn, standing)
     }
 
-    fn gate_of_some(&mut self, now: Instant, vpn: VpnId, standing: VpnStanding) -> Gate {
+    fn gate_of_some(&mut self, now: Instant, vpn: VpnId, standing: VpnStanding) -> GateDecision {
         match self.by_vpn.get(&vpn) {
-            Some(opening) if opening.is_refused => return Gate::Refuse,
+            Some(opening) if opening.is_refused => return GateDecision::Refuse,
             None if standing != VpnStanding::Open => self.begin(now, vpn),
             _ => {}
         }
-        if standing == VpnStanding::Closed { Gate::Wait } else { Gate::Pass }
+        if standing == VpnStanding::Closed { GateDecision::Wait } else { GateDecision::Pass }
     }
 
     fn begin(&mut self, now: Instant, vpn: VpnId) {

@@ -5,7 +5,7 @@ use weft_engine::*;
 use weft_units::{Duration, Instant, Rate, Rng};
 use weft_wire::er_sig::{Message, carriage};
 use weft_wire::ip::{FlowKey, TcpFlags};
-use weft_wire::quick_start::Response;
+use weft_wire::quick_start::QuickStartResponse;
 
 const WAY: Duration = Duration::from_millis(20);
 
@@ -218,7 +218,7 @@ fn quick_start_requests_are_answered_within_the_hosts_limit() {
     // The SYN has sequence number 1, and this ACK acknowledges it.
     syn_ack[31] = 2;
     let heard = pair.queue(1, &syn_ack).unwrap();
-    let response = Response::of(&heard).expect("an answer");
+    let response = QuickStartResponse::of(&heard).expect("an answer");
     assert_eq!(response.rate.rate(), Rate::from_bps(10_240_000), "the greatest below 0.9 of 20 Mbit/s");
 }
 

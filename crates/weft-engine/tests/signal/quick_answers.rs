@@ -8,7 +8,7 @@ use weft_engine::*;
 use weft_units::{Duration, Rate};
 use weft_wire::checksum::finish_partial;
 use weft_wire::ip::TcpFlags;
-use weft_wire::quick_start::{self, QuickRate, Response, nonces_agree};
+use weft_wire::quick_start::{self, QuickRate, QuickStartResponse, nonces_agree};
 use weft_wire::super_packet::partial_l4_checksum;
 
 /// Configures hosts behind their nodes. Only node 1 answers for its host.
@@ -47,7 +47,7 @@ fn a_sender_that_asks_is_granted_what_the_paths_carry() {
     let heard = pass(&mut world, 0, &quick_syn(4001, option));
     assert_eq!((heard[0].len(), heard[0][0]), (tcp(0, 4001, SYN, 0).len(), 0x45), "the plain host gets a plain SYN");
     let answered = pass(&mut world, 1, &syn_ack(4001, 2, &[])).remove(0);
-    let response = Response::of(&answered).expect("an answer");
+    let response = QuickStartResponse::of(&answered).expect("an answer");
     // Neither path alone could carry 40.96 Mbit/s.
     assert_eq!(response.rate.rate(), Rate::from_bps(40_960_000));
     assert!(nonces_agree(option.nonce, response.nonce, response.rate));
@@ -56,7 +56,7 @@ fn a_sender_that_asks_is_granted_what_the_paths_carry() {
     assert_eq!((mss(&answered).is_some(), answered.len()), (true, syn_ack(4001, 2, &[]).len() + 8));
     assert_eq!(status(&world, 1).totals.quick_start_answered, 1);
     let again = pass(&mut world, 1, &syn_ack(4001, 2, &[])).remove(0);
-    assert_eq!(Response::of(&again), None, "an answer that is lost is not repeated");
+    assert_eq!(QuickStartResponse::of(&again), None, "an answer that is lost is not repeated");
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn a_router_without_quick_start_shows_in_the_ttl_difference() {
     });
     let (option, began) = (quick(QuickRate::new(3)), world.now);
     pass(&mut world, 0, &quick_syn(4001, option));
-    let response = Response::of(&pass(&mut world, 1, &syn_ack(4001, 2, &[])).remove(0)).unwrap();
+    let response = QuickStartResponse::of(&pass(&mut world, 1, &syn_ack(4001, 2, &[])).remove(0)).unwrap();
     let asked = PendingQuickStart::new(began, &option, 65);
     assert_eq!(asked.accept(world.now, &response, Duration::from_secs(1)), None);
 }
@@ -75,7 +75,7 @@ fn a_router_without_quick_start_shows_in_the_ttl_difference() {
 #[test]
 fn refused_late_foreign_and_excess_requests_are_not_answered() {
     let mut world = world(&[direction(20, 5, 0.0)], behind);
-    let answer = |world: &mut World, packet: &[u8]| Response::of(&pass(world, 1, packet).remove(0));
+    let answer = |world: &mut World, packet: &[u8]| QuickStartResponse::of(&pass(world, 1, packet).remove(0));
     let refused = pass(&mut world, 0, &quick_syn(4001, quick(QuickRate::ZERO))).remove(0);
     assert_eq!(quick_start::parse(&refused).unwrap().unwrap().1.rate, QuickRate::ZERO);
     assert_eq!(answer(&mut world, &syn_ack(4001, 2, &[])), None, "nothing was asked");
@@ -88,7 +88,10 @@ fn refused_late_foreign_and_excess_requests_are_not_answered() {
     assert_eq!(answer(&mut world, &syn_ack(4004, 2, &[])), None, "late");
     pass(&mut world, 0, &quick_syn(4005, small));
     let crowded = [1; 28];
-    assert_eq!(answer(&mut world, &syn_ack(4005, 2, &crowded)), Some(Response { rate: small.rate, ..answered(small) }));
+    assert_eq!(
+        answer(&mut world, &syn_ack(4005, 2, &crowded)),
+        Some(QuickStartResponse { rate: small.rate, ..answered(small) })
+    );
     pass(&mut world, 0, &quick_syn(4006, small));
     let full = [1; 36];
     let heard = pass(&mut world, 1, &syn_ack(4006, 2, &full)).remove(0);
@@ -102,8 +105,8 @@ fn refused_late_foreign_and_excess_requests_are_not_answered() {
 /// Returns the answer to a request that no node lowered.
 ///
 /// The TTL difference is 64 - 9, plus one for the host before the first node.
-fn answered(option: quick_start::QuickStart) -> Response {
-    Response { rate: option.rate, ttl_difference: 56, nonce: option.nonce }
+fn answered(option: quick_start::QuickStart) -> QuickStartResponse {
+    QuickStartResponse { rate: option.rate, ttl_difference: 56, nonce: option.nonce }
 }
 
 #[test]
@@ -124,7 +127,7 @@ fn requests_without_end_leave_room_for_the_next() {
     world.run_for(Duration::from_secs(2));
     pass(&mut world, 0, &quick_syn(4001, small));
     let heard = pass(&mut world, 1, &syn_ack(4001, 2, &[])).remove(0);
-    assert!(Response::of(&heard).is_some());
+    assert!(QuickStartResponse::of(&heard).is_some());
 }
 
 /// Checks that damaged options and answers cause no failure and no wrong checksum.
@@ -140,12 +143,12 @@ fn broken_requests_are_left_alone() {
         packet[10..12].copy_from_slice(&sum.to_be_bytes());
         assert_eq!(pass(&mut world, 0, &packet).len(), 1, "byte {at} is {byte}");
         let answer = pass(&mut world, 1, &syn_ack(4001, 2, &[])).remove(0);
-        assert!(answer.len() == 44 || Response::of(&answer).is_some());
+        assert!(answer.len() == 44 || QuickStartResponse::of(&answer).is_some());
     }
     let mut reset = [0; 80];
     let len = quick_start::insert(&tcp(0, 4001, TcpFlags::RST, 0), quick(QuickRate::MOST), &mut reset).unwrap();
     send(&mut world, 0, &reset[..len]);
     world.run_for(Duration::from_millis(60));
     hear(&mut world, 1);
-    assert_eq!(Response::of(&pass(&mut world, 1, &syn_ack(4001, 2, &[])).remove(0)), None, "no SYN asked");
+    assert_eq!(QuickStartResponse::of(&pass(&mut world, 1, &syn_ack(4001, 2, &[])).remove(0)), None, "no SYN asked");
 }

@@ -7,7 +7,7 @@ use crate::{Body, Packet};
 use weft_core::explicit_rate::exchange::{RateInitiator, TAKES_ALL, Wish, respond};
 use weft_units::{Duration, Instant, Rate, Rng};
 use weft_wire::er_sig::{BurstTolerance, DelayVariance, Message, Rate16, Rates, Signal, SignalService, ttl_difference};
-use weft_wire::quick_start::{Function, QuickRate, Response};
+use weft_wire::quick_start::{Function, QuickRate, QuickStartResponse};
 
 /// Initial TTL of a packet that a host sends.
 pub(super) const TTL: u8 = 64;
@@ -123,7 +123,7 @@ impl Answerer {
         let answer = match &asked.rate_signal {
             RateSignal::Explicit { signal, .. } if is_genuine(packet) => answer_to(signal, asked.ttl),
             RateSignal::Quick(option) if option.function == Function::Request && option.rate > QuickRate::ZERO => {
-                Some(RateSignal::QuickAnswer(Response::to(option, asked.ttl)))
+                Some(RateSignal::QuickAnswer(QuickStartResponse::to(option, asked.ttl)))
             }
             _ => None,
         };

@@ -34,7 +34,7 @@ use weft_units::Rate;
 use weft_wire::er_sig::carriage::ADDED_LEN;
 use weft_wire::er_sig::{KEY_LEN, Message, Signal, SignalKey};
 use weft_wire::ip::FlowKey;
-use weft_wire::quick_start::{QuickStart, RESPONSE_LEN, Response};
+use weft_wire::quick_start::{QuickStart, QuickStartResponse, RESPONSE_LEN};
 
 /// Key of the signalling domain, which all hosts and routers of a network share.
 const KEY: SignalKey = SignalKey::new([0x5e; KEY_LEN]);
@@ -62,7 +62,7 @@ pub enum RateSignal {
     /// The IP option of Quick-Start.
     Quick(QuickStart),
     /// The TCP option of Quick-Start.
-    QuickAnswer(Response),
+    QuickAnswer(QuickStartResponse),
 }
 
 impl RateSignal {

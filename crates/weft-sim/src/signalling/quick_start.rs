@@ -8,7 +8,7 @@ use crate::tcp::{Flags, TcpSegment};
 use crate::{Body, Packet};
 use weft_core::explicit_rate::quick_start::PendingQuickStart;
 use weft_units::{Duration, Instant, Rate, Rng};
-use weft_wire::quick_start::{Function, QuickRate, QuickStart, Response};
+use weft_wire::quick_start::{Function, QuickRate, QuickStart, QuickStartResponse};
 
 /// Assumed round-trip time before a measurement.
 ///
@@ -109,7 +109,7 @@ impl QuickAsker {
 }
 
 /// Returns the report to the routers on an answer, if there was one.
-fn report(granted: Option<Rate>, response: Option<Response>) -> QuickStart {
+fn report(granted: Option<Rate>, response: Option<QuickStartResponse>) -> QuickStart {
     let nonce = response.map_or(0, |response| response.nonce);
     let rate = granted.map_or(QuickRate::ZERO, QuickRate::floor);
     QuickStart { function: Function::Report, rate, ttl: 0, nonce }
@@ -142,7 +142,7 @@ mod tests {
     /// Processes a SYN-ACK with an answer one round trip later.
     ///
     /// It returns the granted rate and the report of the next packet.
-    fn answered(asker: &mut QuickAsker, response: Response) -> (Option<Rate>, QuickStart) {
+    fn answered(asker: &mut QuickAsker, response: QuickStartResponse) -> (Option<Rate>, QuickStart) {
         let segment = segment(Flags::SYN.with(Flags::ACK));
         let answer =
             Signalled { rate_signal: RateSignal::QuickAnswer(response), ttl: 60, is_encapsulated: false, segment };
@@ -160,7 +160,7 @@ mod tests {
         let mut option = option_of(asker.sign(Instant::ZERO, &SYN, u64::MAX));
         assert_eq!((option.function, option.rate), (Function::Request, QuickRate::new(9)));
         option.pass(QuickRate::new(8), 3, 0x5555_5555);
-        let (granted, report) = answered(&mut asker, Response::to(&option, TTL - 3));
+        let (granted, report) = answered(&mut asker, QuickStartResponse::to(&option, TTL - 3));
         assert_eq!(granted, Some(QuickRate::new(8).rate()));
         assert_eq!((report.function, report.rate, report.nonce), (Function::Report, QuickRate::new(8), option.nonce));
         assert!(asker.sign(Instant::ZERO, &TcpSegment { flags: Flags::ACK, ..SYN }, 1).is_none(), "once");
@@ -170,7 +170,7 @@ mod tests {
     fn where_a_router_takes_no_part_nothing_is_used_and_zero_reported() {
         let mut asker = asker();
         let option = option_of(asker.sign(Instant::ZERO, &SYN, u64::MAX));
-        let (granted, report) = answered(&mut asker, Response::to(&option, TTL - 1));
+        let (granted, report) = answered(&mut asker, QuickStartResponse::to(&option, TTL - 1));
         assert_eq!((granted, report.rate), (None, QuickRate::ZERO));
     }
 

@@ -1,11 +1,11 @@
 //! Codec of Quick-Start (RFC 4782), by which a TCP sender asks routers for its initial rate.
 //!
 //! The sender puts a coarse rate into an IP option, and routers may lower it. The receiver returns the result in a TCP
-//! option ([`Response`]). This module keeps no state and decides no rate.
+//! option ([`QuickStartResponse`]). This module keeps no state and decides no rate.
 
 mod response;
 
-pub use response::{RESPONSE_LEN, Response};
+pub use response::{QuickStartResponse, RESPONSE_LEN};
 
 use crate::WireError;
 use crate::bytes::{ByteReader, Writer, array_at, put_at};

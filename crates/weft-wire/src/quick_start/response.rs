@@ -14,7 +14,7 @@ const TCP_HEADER_MAX: usize = 60;
 
 /// The Quick-Start Response option of TCP: the values of a request as the receiver saw them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Response {
+pub struct QuickStartResponse {
     /// The rate that arrived.
     pub rate: QuickRate,
     /// IP TTL of the received packet minus the TTL field of its option, modulo 256.
@@ -23,28 +23,28 @@ pub struct Response {
     pub nonce: u32,
 }
 
-impl Response {
+impl QuickStartResponse {
     /// Creates the response to a request that arrived in a packet with this IP TTL.
-    pub fn to(request: &QuickStart, ttl: u8) -> Response {
-        Response { rate: request.rate, ttl_difference: ttl.wrapping_sub(request.ttl), nonce: request.nonce }
+    pub fn to(request: &QuickStart, ttl: u8) -> QuickStartResponse {
+        QuickStartResponse { rate: request.rate, ttl_difference: ttl.wrapping_sub(request.ttl), nonce: request.nonce }
     }
 
     /// Parses the data of the TCP option, without its kind and length.
     ///
     /// # Errors
     /// [`WireError::Truncated`], [`WireError::TooLong`].
-    pub fn parse(data: &[u8]) -> Result<Response, WireError> {
+    pub fn parse(data: &[u8]) -> Result<QuickStartResponse, WireError> {
         let mut r = ByteReader::new(data);
         let (rate, ttl_difference, nonce) = (r.u8()?, r.u8()?, r.u32()?);
         r.end()?;
-        Ok(Response { rate: QuickRate(rate & 0x0f), ttl_difference, nonce: nonce >> 2 })
+        Ok(QuickStartResponse { rate: QuickRate(rate & 0x0f), ttl_difference, nonce: nonce >> 2 })
     }
 
     /// Returns the response in a TCP segment, or `None` if there is no valid one.
-    pub fn of(packet: &[u8]) -> Option<Response> {
+    pub fn of(packet: &[u8]) -> Option<QuickStartResponse> {
         let tcp = IpView::parse(packet).ok()?.tcp()?;
         tcp.options().find_map(|option| match option {
-            TcpOption::Other { kind: KIND, data } => Response::parse(data).ok(),
+            TcpOption::Other { kind: KIND, data } => QuickStartResponse::parse(data).ok(),
             _ => None,
         })
     }
@@ -75,7 +75,7 @@ impl Response {
     pub fn insert(&self, packet: &[u8], checksum: L4Checksum, out: &mut [u8]) -> Result<usize, WireError> {
         let ip = IpView::parse(packet)?;
         let tcp = ip.tcp().ok_or(WireError::Malformed)?;
-        if Response::of(packet).is_some() {
+        if QuickStartResponse::of(packet).is_some() {
             return Err(WireError::Malformed);
         }
         let (start, header_len) = (ip.header_len, tcp.header_len + RESPONSE_LEN);

@@ -9,7 +9,7 @@ use weft_core::control_loop::accumulation::AccumulationConfig;
 use weft_core::control_loop::aimd_window::AimdConfig;
 use weft_core::queue;
 use weft_engine::{
-    AckPolicy, Bundle, Dscp, Entry, LinkConfig, Policy, QueueKind, Recovery, Reorder, Schedule, Weights, WrrOrder,
+    AckPolicy, Bundle, Dscp, Entry, LinkConfig, PeerQueue, Policy, Recovery, Reorder, Schedule, Weights, WrrOrder,
 };
 use weft_session::Cipher;
 use weft_units::{Duration, Instant, PathUse, Rate, Rng, VpnId};
@@ -353,7 +353,7 @@ impl NodePlan {
             recovery,
             reorder: if rng.chance(0.7) { Reorder::Resequence } else { Reorder::Off },
             ack: if rng.chance(0.8) { AckPolicy::Filter } else { AckPolicy::Condition },
-            queue: if rng.chance(0.8) { QueueKind::FqCodel } else { QueueKind::DropTail },
+            queue: if rng.chance(0.8) { PeerQueue::FqCodel } else { PeerQueue::DropTail },
             wrr_order: if rng_bool(rng) { WrrOrder::Smooth } else { WrrOrder::Block },
             weights,
             leasable: None,

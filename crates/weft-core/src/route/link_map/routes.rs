@@ -137,10 +137,10 @@ impl MemberGraph {
         least: Rate,
         looked: &mut usize,
     ) -> Option<Vec<usize>> {
-        let mut rounds: Vec<Round> = vec![vec![(u64::MAX, usize::MAX); self.labels.len()]];
+        let mut rounds: Vec<RoundCosts> = vec![vec![(u64::MAX, usize::MAX); self.labels.len()]];
         rounds[0][source].0 = 0;
         let has_doubts = !avoided.doubted.is_empty();
-        let cost = |before: &Round, one: usize, link: &LinkTo| {
+        let cost = |before: &RoundCosts, one: usize, link: &LinkTo| {
             let is_barred = (one, link.to) == (source, target) || avoided.banned == Some(link_of(one, link.to));
             let factor = if has_doubts && avoided.doubts(one, link.to) { PENALTY } else { 1 };
             let total = before[one].0.saturating_add(link.cost_us.saturating_mul(factor));
@@ -199,10 +199,10 @@ impl MemberGraph {
 }
 
 /// The cost of the way to each member so far, and the member before it.
-type Round = Vec<(u64, usize)>;
+type RoundCosts = Vec<(u64, usize)>;
 
 /// Follows the predecessors back from the last round.
-fn traced(rounds: &[Round], source: usize, target: usize) -> Option<Vec<usize>> {
+fn traced(rounds: &[RoundCosts], source: usize, target: usize) -> Option<Vec<usize>> {
     let (mut at, mut path) = (target, vec![target]);
     let mut round = rounds.len() - 1;
     if rounds[round][target].0 == u64::MAX {

@@ -9,7 +9,7 @@
 //! - *Down* from the least n ≥ 3 with Lⁿ ≤ 10⁻¹²: 6 on a link without loss, 28 at L = 0.36. L counts as at least
 //!   1/128. At one probe a second that is one false alarm in 30,000 years, or in thirty years for a thousand links.
 //!
-//! At the first doubt the probes become faster ([`Pace::in_doubt`]). A run then takes tens of milliseconds instead of
+//! At the first doubt the probes become faster ([`ProbePace::in_doubt`]). A run then takes tens of milliseconds instead of
 //! one second per probe. A new link starts with 20 assumed probes, half of them lost. 100 answers outweigh them.
 //!
 //! - *Degraded* above 10 % loss over about the last twenty probes.
@@ -63,7 +63,7 @@ const LONGEST_REST: Duration = Duration::from_secs(8);
 
 /// Probe intervals of a neighbour.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Pace {
+pub struct ProbePace {
     /// Probe interval while the link works.
     pub calm: Duration,
     /// Probe interval while the state of the link is in doubt.
@@ -195,14 +195,14 @@ impl NeighbourLink {
     }
 
     /// Returns the time at which [`NeighbourLink::settle`] or [`NeighbourLink::poll_probe`] has work.
-    pub fn due(&self, pace: Pace) -> Instant {
+    pub fn due(&self, pace: ProbePace) -> Instant {
         let open = self.sent.iter().find(|probe| probe.fate == ProbeFate::Open);
         let deadline = open.map_or(Instant::FAR_FUTURE, |probe| probe.at + self.patience());
         deadline.min(self.next_probe(pace))
     }
 
     /// Returns the number of a probe to send now, if one is due.
-    pub fn poll_probe(&mut self, now: Instant, pace: Pace) -> Option<u32> {
+    pub fn poll_probe(&mut self, now: Instant, pace: ProbePace) -> Option<u32> {
         if now < self.next_probe(pace) {
             return None;
         }
@@ -310,7 +310,7 @@ impl NeighbourLink {
         recovers || falters || self.missed >= LEAST_SUSPECT_RUN
     }
 
-    fn next_probe(&self, pace: Pace) -> Instant {
+    fn next_probe(&self, pace: ProbePace) -> Instant {
         let Some(last) = self.last_sent else { return Instant::ZERO };
         last + if self.is_urgent || self.is_in_doubt() {
             pace.in_doubt

@@ -2,7 +2,7 @@ use super::*;
 use alloc::vec::Vec;
 use weft_units::Rng;
 
-const PACE: Pace = Pace { calm: Duration::from_millis(100), in_doubt: Duration::from_millis(20) };
+const PACE: ProbePace = ProbePace { calm: Duration::from_millis(100), in_doubt: Duration::from_millis(20) };
 
 /// A link in virtual time. Each probe returns after a delay, or is lost.
 struct LinkWorld {

@@ -32,7 +32,7 @@ mod timers;
 
 pub use duplicates::Duplicates;
 pub use leaf_set::{LEAVES, LeafSet};
-pub use link::{NeighbourLink, Pace, Quality};
+pub use link::{NeighbourLink, ProbePace, Quality};
 pub use loss::{Loss, run_length};
 pub use neighbour::NodeStanding;
 pub use prefix_table::PrefixTable;
@@ -60,9 +60,9 @@ const ALONE_AFTER: Duration = Duration::from_secs(5);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OverlayTiming {
     /// Pace of probes on links that carried a packet in the last second.
-    pub used: Pace,
+    pub used: ProbePace,
     /// Pace of probes on all other links.
-    pub idle: Pace,
+    pub idle: ProbePace,
     /// Mean interval between gossip rounds, with a random deviation of up to a third.
     ///
     /// Gossip searches for nearer nodes and for missed changes. The interval grows up to 32-fold while nothing
@@ -73,7 +73,7 @@ pub struct OverlayTiming {
 impl Default for OverlayTiming {
     fn default() -> OverlayTiming {
         let pace =
-            |calm, in_doubt| Pace { calm: Duration::from_millis(calm), in_doubt: Duration::from_millis(in_doubt) };
+            |calm, in_doubt| ProbePace { calm: Duration::from_millis(calm), in_doubt: Duration::from_millis(in_doubt) };
         OverlayTiming { used: pace(25, 10), idle: pace(1_000, 50), gossip: Duration::from_secs(2) }
     }
 }

@@ -1,5 +1,5 @@
 use super::OverlayTiming;
-use super::link::{NeighbourLink, Pace, Quality};
+use super::link::{NeighbourLink, ProbePace, Quality};
 use alloc::boxed::Box;
 use weft_units::{Duration, Instant, NodeId};
 use weft_wire::overlay::NodeState;
@@ -185,7 +185,7 @@ impl OverlayNeighbour {
         self.last_used.is_some_and(|at| now - at < USED_FOR)
     }
 
-    fn pace(&self, now: Instant, timing: &OverlayTiming) -> Pace {
+    fn pace(&self, now: Instant, timing: &OverlayTiming) -> ProbePace {
         if self.was_used(now) { timing.used } else { timing.idle }
     }
 }

@@ -14,7 +14,7 @@ use super::{dropping, view};
 use crate::api::{Recovery, Reorder};
 use crate::path::Lane;
 use crate::units::{Segment, Unit, UnitId};
-use crate::vpn::{Gate, Vpns};
+use crate::vpn::{GateDecision, Vpns};
 use weft_core::pool::Pool;
 use weft_core::queue::Arrival;
 use weft_core::sched::{PathChoice, Scheduler, UnitView};
@@ -136,13 +136,13 @@ impl Peer {
     /// The VPN may have closed while the segment was queued, because the peer restarted or the configuration changed.
     /// A path's MTU may also have shrunk.
     fn may_leave(&mut self, cx: &mut Context<'_>, vpn: VpnId, bytes: u32) -> bool {
-        let gate = if cx.vpns.has_member(vpn, self.id) { self.gate(cx, vpn) } else { Gate::Refuse };
-        if gate == Gate::Pass && self.is_carried(bytes as usize) {
+        let gate = if cx.vpns.has_member(vpn, self.id) { self.gate(cx, vpn) } else { GateDecision::Refuse };
+        if gate == GateDecision::Pass && self.is_carried(bytes as usize) {
             return true;
         }
         let Some(taken) = self.ingress.queue.discard(cx.now) else { return true };
         let segment = taken.item;
-        if gate == Gate::Wait {
+        if gate == GateDecision::Wait {
             let ecn_capable = Ecn::of(segment.tos).is_capable();
             self.let_wait(cx, Arrival { flow: segment.flow, bytes: taken.bytes, ecn_capable }, segment);
         } else {

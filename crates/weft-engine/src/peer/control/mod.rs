@@ -6,7 +6,7 @@ pub mod revocation_sync;
 mod send_revocations;
 pub mod watch;
 
-use crate::relay::Reach;
+use crate::relay::ReachableNodes;
 use mail::OverlayMail;
 use probes::Probes;
 use revocation_sync::RevocationSync;
@@ -22,7 +22,7 @@ pub struct Exchange {
     /// Position in this relay's bulletin up to which the peer has been informed.
     pub bulletin_position: u64,
     /// Nodes to which the peer relays datagrams, as it reports.
-    pub reach: Reach,
+    pub reach: ReachableNodes,
     /// Probes of the current drill, or of the last one.
     pub probes: Option<Probes>,
 }
@@ -34,7 +34,7 @@ impl Exchange {
             revocation_sync: RevocationSync::default(),
             overlay: OverlayMail::default(),
             bulletin_position: 0,
-            reach: Reach::default(),
+            reach: ReachableNodes::default(),
             probes: None,
         }
     }

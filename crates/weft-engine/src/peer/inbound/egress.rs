@@ -108,7 +108,7 @@ struct Open {
 }
 
 /// The state of a flow, and the direction of its packets that arrive.
-pub type FlowState = (FlowRef, Direction);
+pub type DirectedFlow = (FlowRef, Direction);
 
 /// A finished write.
 struct Write {
@@ -144,7 +144,7 @@ pub struct Output {
     /// Units dropped because their head is unknown or they are malformed.
     pub orphans: u64,
     /// State of the flow that last had each number at the peer, for tails, which have no header.
-    states: Vec<Option<FlowState>>,
+    states: Vec<Option<DirectedFlow>>,
     /// True for a flow whose last packet rules of access dropped, by flow number.
     refused: Vec<bool>,
 }
@@ -175,12 +175,12 @@ impl Output {
     }
 
     /// Returns the state of the flow to which a tail belongs, if flow state is kept.
-    pub fn state(&self, flow: FlowId) -> Option<FlowState> {
+    pub fn state(&self, flow: FlowId) -> Option<DirectedFlow> {
         self.states.get(usize::from(flow.0)).copied().flatten()
     }
 
     /// Records the state of the flow that has this number at the peer now.
-    pub fn set_state(&mut self, flow: FlowId, state: Option<FlowState>) {
+    pub fn set_state(&mut self, flow: FlowId, state: Option<DirectedFlow>) {
         let at = usize::from(flow.0);
         if self.states.len() <= at {
             self.states.resize(at + 1, None);
