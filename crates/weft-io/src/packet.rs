@@ -5,5 +5,5 @@
 pub mod filter;
 mod socket;
 
-pub use filter::{FlowRule, PacketFilter};
+pub use filter::{FilterRule, PacketFilter};
 pub use socket::{Captured, PacketSocket};

@@ -12,7 +12,7 @@ mod socket;
 
 pub(crate) use address::RawAddress;
 pub(crate) use control::{ControlBuffer, messages as control_messages, timestamp};
-pub use errors::{Bounce, IcmpError};
+pub use errors::{Bounce, BounceReason};
 pub use receive::{ReceiveSlot, ReceivedBatch};
 pub use send::{MAX_SEGMENTS, Outgoing, SendError, SendOutcome};
 pub use socket::{UdpConfig, UdpLink};

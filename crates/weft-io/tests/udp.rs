@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use namespace::{Namespace, in_namespace, ip, wait_for, wait_for_local_route};
 use std::time::{SystemTime, UNIX_EPOCH};
 use weft_io::udp::{
-    IcmpError, MAX_SEGMENTS, Outgoing, ReceiveSlot, ReceivedBatch, SendError, SendOutcome, UdpConfig, UdpLink,
+    BounceReason, MAX_SEGMENTS, Outgoing, ReceiveSlot, ReceivedBatch, SendError, SendOutcome, UdpConfig, UdpLink,
 };
 
 /// TOS byte: expedited forwarding with ECT(1).
@@ -179,7 +179,7 @@ fn sockets_keep_to_their_device() {
 }
 
 /// Waits for the next ICMP error at a socket.
-fn bounce(link: &UdpLink) -> (SocketAddr, IcmpError, Option<IpAddr>) {
+fn bounce(link: &UdpLink) -> (SocketAddr, BounceReason, Option<IpAddr>) {
     let bounce = wait_for("an ICMP error", || link.take_bounce());
     (bounce.destination, bounce.error, bounce.reporter)
 }
@@ -211,7 +211,7 @@ fn icmp_errors_are_reported_and_cost_no_other_datagram() {
             let open = SocketAddr::new(closed.ip(), remote.local_address().port());
             for round in 0..20u8 {
                 link.send(&outgoing(closed, b"?")).unwrap();
-                let expected = (closed, IcmpError::Port, Some(closed.ip()));
+                let expected = (closed, BounceReason::Port, Some(closed.ip()));
                 assert_eq!(bounce(&link), expected, "round {round}");
                 // The error about this datagram is pending when the next one is sent, and when the answer is received.
                 link.send(&outgoing(closed, b"?")).unwrap();

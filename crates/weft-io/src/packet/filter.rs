@@ -41,7 +41,7 @@ mod word {
 
 /// Packets that a program accepts.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum FlowRule {
+pub enum FilterRule {
     /// UDP datagrams of a local port.
     Udp {
         /// The local port.
@@ -70,7 +70,7 @@ pub enum PacketFilter {
         bytes: u32,
     },
     /// Packets that a rule accepts. With more than [`MAX_RULES`] rules, all TCP segments pass.
-    Rules(Vec<FlowRule>),
+    Rules(Vec<FilterRule>),
 }
 
 impl PacketFilter {
@@ -83,7 +83,7 @@ impl PacketFilter {
     }
 }
 
-fn of_rules(rules: &[FlowRule]) -> Vec<sock_filter> {
+fn of_rules(rules: &[FilterRule]) -> Vec<sock_filter> {
     let (v4, v6) = (section(false, rules), section(true, rules));
     let mut program = vec![
         load(DIRECTION),
@@ -101,7 +101,7 @@ fn of_rules(rules: &[FlowRule]) -> Vec<sock_filter> {
 }
 
 /// Returns the part of the program for one version of IP. It ends in a return on every way.
-fn section(is_ipv6: bool, rules: &[FlowRule]) -> Vec<sock_filter> {
+fn section(is_ipv6: bool, rules: &[FilterRule]) -> Vec<sock_filter> {
     let mut part = if is_ipv6 { header_v6() } else { header_v4() };
     part.extend([load_word(word::DIRECTION), equal(OUTGOING, 0, 5)]);
     part.extend([load_port(0), store(word::LOCAL_PORT), load_port(2), store(word::REMOTE_PORT), jump(4)]);
@@ -111,12 +111,12 @@ fn section(is_ipv6: bool, rules: &[FlowRule]) -> Vec<sock_filter> {
     }
     for rule in rules.iter().take(MAX_RULES) {
         part.extend(match rule {
-            FlowRule::Udp { port } => accept_if(&[(word::PROTOCOL, UDP), (word::LOCAL_PORT, (*port).into())], None),
-            FlowRule::TcpServer { port } => {
+            FilterRule::Udp { port } => accept_if(&[(word::PROTOCOL, UDP), (word::LOCAL_PORT, (*port).into())], None),
+            FilterRule::TcpServer { port } => {
                 accept_if(&[(word::PROTOCOL, TCP), (word::LOCAL_PORT, (*port).into())], None)
             }
-            FlowRule::TcpClient { remote, .. } if remote.is_ipv6() != is_ipv6 => Vec::new(),
-            FlowRule::TcpClient { remote, mark } => {
+            FilterRule::TcpClient { remote, .. } if remote.is_ipv6() != is_ipv6 => Vec::new(),
+            FilterRule::TcpClient { remote, mark } => {
                 let mut conditions = vec![(word::PROTOCOL, TCP), (word::REMOTE_PORT, remote.port().into())];
                 conditions.extend((word::REMOTE..).zip(words(remote.ip())));
                 accept_if(&conditions, Some(*mark))

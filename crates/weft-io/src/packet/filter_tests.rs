@@ -51,7 +51,7 @@ fn run(program: &[sock_filter], packet: &[u8], direction: u32, mark: u32) -> u32
 
 /// A packet, and what the program may know about it.
 #[derive(Clone, Debug)]
-struct Packet {
+struct FilteredPacket {
     from: SocketAddr,
     to: SocketAddr,
     protocol: u8,
@@ -61,7 +61,7 @@ struct Packet {
     mark: u32,
 }
 
-impl Packet {
+impl FilteredPacket {
     fn bytes(&self) -> Vec<u8> {
         let mut bytes = match (self.from.ip(), self.to.ip()) {
             (IpAddr::V4(from), IpAddr::V4(to)) => {
@@ -89,15 +89,15 @@ impl Packet {
         bytes
     }
 
-    fn is_accepted_by(&self, rule: &FlowRule) -> bool {
+    fn is_accepted_by(&self, rule: &FilterRule) -> bool {
         let (local, remote) = if self.is_outgoing { (self.from, self.to) } else { (self.to, self.from) };
         if self.from.is_ipv4() && self.is_later_fragment {
             return false;
         }
         match *rule {
-            FlowRule::Udp { port } => self.protocol == 17 && local.port() == port,
-            FlowRule::TcpServer { port } => self.protocol == 6 && local.port() == port,
-            FlowRule::TcpClient { remote: wanted, mark } => {
+            FilterRule::Udp { port } => self.protocol == 17 && local.port() == port,
+            FilterRule::TcpServer { port } => self.protocol == 6 && local.port() == port,
+            FilterRule::TcpClient { remote: wanted, mark } => {
                 self.protocol == 6 && remote == wanted && (!self.is_outgoing || self.mark == mark)
             }
         }
@@ -116,19 +116,19 @@ fn place() -> impl Strategy<Value = SocketAddr> {
     (address(), 1..4u16).prop_map(SocketAddr::from)
 }
 
-fn rule() -> impl Strategy<Value = FlowRule> {
+fn rule() -> impl Strategy<Value = FilterRule> {
     prop_oneof![
-        (1..4u16).prop_map(|port| FlowRule::Udp { port }),
-        (1..4u16).prop_map(|port| FlowRule::TcpServer { port }),
-        (place(), 1..3u32).prop_map(|(remote, mark)| FlowRule::TcpClient { remote, mark }),
+        (1..4u16).prop_map(|port| FilterRule::Udp { port }),
+        (1..4u16).prop_map(|port| FilterRule::TcpServer { port }),
+        (place(), 1..3u32).prop_map(|(remote, mark)| FilterRule::TcpClient { remote, mark }),
     ]
 }
 
-fn packet() -> impl Strategy<Value = Packet> {
+fn packet() -> impl Strategy<Value = FilteredPacket> {
     let protocol = prop_oneof![Just(6u8), Just(17u8), any::<u8>()];
     let ends = (place(), place()).prop_filter("one version", |(from, to)| from.is_ipv4() == to.is_ipv4());
     (ends, protocol, 0..10usize, any::<bool>(), any::<bool>(), 1..3u32).prop_map(
-        |((from, to), protocol, options, is_later_fragment, is_outgoing, mark)| Packet {
+        |((from, to), protocol, options, is_later_fragment, is_outgoing, mark)| FilteredPacket {
             from,
             to,
             protocol,
@@ -160,10 +160,10 @@ proptest! {
 #[test]
 fn the_longest_program_is_one_that_the_kernel_takes() {
     let remote = "[2001:db8::1]:443".parse().unwrap();
-    let rules = vec![FlowRule::TcpClient { remote, mark: 7 }; MAX_RULES + 1];
+    let rules = vec![FilterRule::TcpClient { remote, mark: 7 }; MAX_RULES + 1];
     let program = PacketFilter::Rules(rules).program();
     assert!(program.len() <= 4_096, "{}", program.len());
-    let segment = Packet {
+    let segment = FilteredPacket {
         from: "192.0.2.1:9".parse().unwrap(),
         to: "192.0.2.2:9".parse().unwrap(),
         protocol: 6,

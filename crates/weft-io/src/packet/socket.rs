@@ -98,7 +98,7 @@ impl PacketSocket {
             Err(why) if matches!(why.raw_os_error(), Some(libc::ENETDOWN | libc::ENXIO)) => return Ok(None),
             received => received?,
         };
-        let Some(Message { len, info, is_outgoing }) = received else { return Ok(None) };
+        let Some(ReceivedPacket { len, info, is_outgoing }) = received else { return Ok(None) };
         let packet = self.buffer.get(info.link_len..len).unwrap_or_default();
         Ok(Some(Captured {
             packet,
@@ -110,7 +110,7 @@ impl PacketSocket {
         }))
     }
 
-    fn receive_message(&mut self) -> io::Result<Message> {
+    fn receive_message(&mut self) -> io::Result<ReceivedPacket> {
         // SAFETY: all-zero bytes are a valid sockaddr_ll and a valid, empty msghdr.
         let (mut from, mut message): (libc::sockaddr_ll, libc::msghdr) = unsafe { std::mem::zeroed() };
         let mut control = ControlBuffer::EMPTY;
@@ -132,7 +132,7 @@ impl PacketSocket {
         let len = len.saturating_sub(if self.describes { SEGMENTATION_LEN } else { 0 });
         let is_outgoing = u32::from(from.sll_pkttype) == OUTGOING;
         let info = PacketInfo::read(control.bytes(message.msg_controllen as _), len);
-        Ok(Message { len, info, is_outgoing })
+        Ok(ReceivedPacket { len, info, is_outgoing })
     }
 
     /// True if the kernel says how it cuts a packet into datagrams.
@@ -167,7 +167,7 @@ impl AsFd for PacketSocket {
     }
 }
 
-struct Message {
+struct ReceivedPacket {
     len: usize,
     info: PacketInfo,
     is_outgoing: bool,

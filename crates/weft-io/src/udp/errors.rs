@@ -15,7 +15,7 @@ use crate::sys::{check, retry};
 
 /// Meaning of an ICMP error (RFC 792, RFC 1812 §5.2.7.1, RFC 4443 §3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum IcmpError {
+pub enum BounceReason {
     /// No socket at the host uses this port.
     Port,
     /// The last router, or this machine, does not reach the host.
@@ -38,7 +38,7 @@ pub struct Bounce {
     /// Destination of the datagram.
     pub destination: SocketAddr,
     /// Meaning of the error.
-    pub error: IcmpError,
+    pub error: BounceReason,
     /// Address of the router or host that reported it.
     pub reporter: Option<IpAddr>,
 }
@@ -86,26 +86,26 @@ impl UdpLink {
 }
 
 /// Parses a `struct sock_extended_err`: errno u32, origin, type, code, padding, info u32, data u32.
-fn icmp_error(data: &[u8]) -> Option<IcmpError> {
+fn icmp_error(data: &[u8]) -> Option<BounceReason> {
     let [_, _, _, _, origin, kind, code, ..] = *data.first_chunk::<EXTENDED_LEN>()?;
     match origin {
         ORIGIN_ICMP => Some(match (kind, code) {
-            (3, 0 | 6) => IcmpError::Network,
-            (3, 1 | 7) => IcmpError::Host,
-            (3, 3) => IcmpError::Port,
-            (3, 4) => IcmpError::TooBig,
-            (3, 9 | 10 | 13) => IcmpError::Prohibited,
-            (11, _) => IcmpError::HopLimit,
-            _ => IcmpError::Other,
+            (3, 0 | 6) => BounceReason::Network,
+            (3, 1 | 7) => BounceReason::Host,
+            (3, 3) => BounceReason::Port,
+            (3, 4) => BounceReason::TooBig,
+            (3, 9 | 10 | 13) => BounceReason::Prohibited,
+            (11, _) => BounceReason::HopLimit,
+            _ => BounceReason::Other,
         }),
         ORIGIN_ICMP6 => Some(match (kind, code) {
-            (1, 0 | 6) => IcmpError::Network,
-            (1, 1 | 5) => IcmpError::Prohibited,
-            (1, 2 | 3) => IcmpError::Host,
-            (1, 4) => IcmpError::Port,
-            (2, _) => IcmpError::TooBig,
-            (3, _) => IcmpError::HopLimit,
-            _ => IcmpError::Other,
+            (1, 0 | 6) => BounceReason::Network,
+            (1, 1 | 5) => BounceReason::Prohibited,
+            (1, 2 | 3) => BounceReason::Host,
+            (1, 4) => BounceReason::Port,
+            (2, _) => BounceReason::TooBig,
+            (3, _) => BounceReason::HopLimit,
+            _ => BounceReason::Other,
         }),
         _ => None,
     }

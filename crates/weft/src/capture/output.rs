@@ -45,26 +45,26 @@ impl AsFd for EndSignals {
 }
 
 /// Destination of a capture.
-pub enum Output {
+pub enum CaptureOutput {
     /// A new file.
     File(BufWriter<File>),
     /// Standard output, which is no terminal.
-    Pipe(Pipe),
+    Pipe(OutputPipe),
 }
 
-impl Output {
+impl CaptureOutput {
     /// Creates the file, or checks standard output if `path` is `-`.
     ///
     /// # Errors
     /// Fails if the file exists, is a symbolic link or cannot be created, or if standard output is a terminal.
-    pub fn create(path: &Path, signals: &Rc<EndSignals>) -> Result<Output, Failure> {
+    pub fn create(path: &Path, signals: &Rc<EndSignals>) -> Result<CaptureOutput, Failure> {
         if path == Path::new("-") {
             if io::stdout().is_terminal() {
                 let text =
                     "standard output is a terminal: use -w FILE, or a pipe: weft capture -w - | wireshark -k -i -";
                 return Err(Failure::with(Outcome::Usage, text));
             }
-            return Ok(Output::Pipe(Pipe { signals: Rc::clone(signals), buffer: Vec::new() }));
+            return Ok(CaptureOutput::Pipe(OutputPipe { signals: Rc::clone(signals), buffer: Vec::new() }));
         }
         let file = create(path).map_err(|why| {
             let shown = path.display();
@@ -74,12 +74,12 @@ impl Output {
                 _ => format!("{shown}: {why}"),
             })
         })?;
-        Ok(Output::File(BufWriter::with_capacity(BUFFER, file)))
+        Ok(CaptureOutput::File(BufWriter::with_capacity(BUFFER, file)))
     }
 
     /// True for a pipe, whose reader shows packets as they come.
     pub fn is_live(&self) -> bool {
-        matches!(self, Output::Pipe(_))
+        matches!(self, CaptureOutput::Pipe(_))
     }
 }
 
@@ -92,29 +92,29 @@ fn create(path: &Path) -> io::Result<File> {
     directory.create(name, MODE, &[])
 }
 
-impl Write for Output {
+impl Write for CaptureOutput {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
-            Output::File(file) => file.write(bytes),
-            Output::Pipe(pipe) => pipe.write(bytes),
+            CaptureOutput::File(file) => file.write(bytes),
+            CaptureOutput::Pipe(pipe) => pipe.write(bytes),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match self {
-            Output::File(file) => file.flush(),
-            Output::Pipe(pipe) => pipe.flush(),
+            CaptureOutput::File(file) => file.flush(),
+            CaptureOutput::Pipe(pipe) => pipe.flush(),
         }
     }
 }
 
 /// A pipe that is written without waiting for longer than the user wants.
-pub struct Pipe {
+pub struct OutputPipe {
     signals: Rc<EndSignals>,
     buffer: Vec<u8>,
 }
 
-impl Write for Pipe {
+impl Write for OutputPipe {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.buffer.extend_from_slice(bytes);
         if self.buffer.len() >= BUFFER {

@@ -1,10 +1,10 @@
 //! The command: from its arguments to the summary.
 
-use super::output::{EndSignals, Output};
-use super::scope::{LinkScope, Owners};
+use super::output::{CaptureOutput, EndSignals};
+use super::scope::{LinkScope, PrefixOwners};
 use super::summary::Summary;
-use super::taps::{Held, Layer, Taken, Tap, Wanted};
-use super::wire::Scratch;
+use super::taps::{HeldPacket, InterfaceTap, Layer, Taken, Wanted};
+use super::wire::PacketBuffers;
 use crate::cli::CaptureArguments;
 use crate::config;
 use crate::control::{ask, unexpected};
@@ -40,14 +40,15 @@ pub fn capture(arguments: &CaptureArguments) -> Result<Outcome, Failure> {
     let signals = EndSignals::listen().map_err(|why| Failure::new(format!("signals: {why}")))?;
     let signals = Rc::new(signals);
     let wanted = look(arguments)?;
-    let taps = wanted.into_iter().map(|wanted| Tap::open(wanted, arguments.snap)).collect::<Result<Vec<_>, _>>()?;
-    let output = Output::create(&arguments.write, &signals)?;
+    let taps =
+        wanted.into_iter().map(|wanted| InterfaceTap::open(wanted, arguments.snap)).collect::<Result<Vec<_>, _>>()?;
+    let output = CaptureOutput::create(&arguments.write, &signals)?;
     let is_live = output.is_live();
     let failed = |why: io::Error| write_failed(&arguments.write, &why);
     let application = concat!("weft ", env!("CARGO_PKG_VERSION"));
     let writer = PcapngWriter::new(output, application).map_err(failed)?;
     let now = Instant::now();
-    let mut capture = Capture {
+    let mut capture = RunningCapture {
         arguments,
         signals,
         taps,
@@ -58,7 +59,7 @@ pub fn capture(arguments: &CaptureArguments) -> Result<Outcome, Failure> {
         last_look: now,
         packets: 0,
         is_node_silent: false,
-        scratch: Scratch::default(),
+        scratch: PacketBuffers::default(),
     };
     capture.announce();
     let ended_by = match capture.run() {
@@ -143,7 +144,7 @@ fn devices(arguments: &CaptureArguments, sockets: &Sockets) -> Result<Vec<Wanted
     let wanted = devices.map(|device| {
         let owners = prefixes.as_ref().map(|prefixes| {
             let of_vpn = prefixes.prefixes.iter().filter(|prefix| prefix.vpn == device.vpn);
-            Owners::new(of_vpn.map(|prefix| (prefix.prefix.as_str(), prefix.peer == arguments.peer)))
+            PrefixOwners::new(of_vpn.map(|prefix| (prefix.prefix.as_str(), prefix.peer == arguments.peer)))
         });
         let layer = Layer::Inner { vpn: device.vpn.clone(), owners, has_payload: arguments.payload };
         Wanted { name: device.name.clone(), index: device.index, layer }
@@ -152,11 +153,11 @@ fn devices(arguments: &CaptureArguments, sockets: &Sockets) -> Result<Vec<Wanted
 }
 
 /// A running capture.
-struct Capture<'a> {
+struct RunningCapture<'a> {
     arguments: &'a CaptureArguments,
     signals: Rc<EndSignals>,
-    taps: Vec<Tap>,
-    writer: PcapngWriter<Output>,
+    taps: Vec<InterfaceTap>,
+    writer: PcapngWriter<CaptureOutput>,
     is_live: bool,
     began: Instant,
     next_look: Instant,
@@ -164,16 +165,16 @@ struct Capture<'a> {
     packets: u64,
     /// True while the node does not answer, as the user knows.
     is_node_silent: bool,
-    scratch: Scratch,
+    scratch: PacketBuffers,
 }
 
-impl Capture<'_> {
+impl RunningCapture<'_> {
     /// Tells the user what is captured.
     fn announce(&self) {
-        let names: Vec<&str> = self.taps.iter().map(Tap::name).collect();
+        let names: Vec<&str> = self.taps.iter().map(InterfaceTap::name).collect();
         let names = if names.is_empty() { "no interface yet".to_owned() } else { names.join(", ") };
         eprintln!("capturing {names}; Ctrl-C ends it");
-        if self.taps.iter().filter_map(Tap::socket).any(|socket| !socket.describes_batches()) {
+        if self.taps.iter().filter_map(InterfaceTap::socket).any(|socket| !socket.describes_batches()) {
             eprintln!("this kernel is older than 6.2, so datagrams that it sends in a batch are stored as one packet");
         }
     }
@@ -230,7 +231,7 @@ impl Capture<'_> {
 
     /// Waits for packets. Returns true if a signal ends the capture.
     fn wait(&self, most: Duration) -> io::Result<bool> {
-        let sockets = self.taps.iter().filter_map(Tap::socket).map(|socket| socket.as_fd());
+        let sockets = self.taps.iter().filter_map(InterfaceTap::socket).map(|socket| socket.as_fd());
         let all = std::iter::once(self.signals.as_fd()).chain(sockets);
         let mut fds: Vec<PollFd<'_>> = all.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
         // Rounded up: a wait of zero would spin until the time is over.
@@ -255,7 +256,7 @@ impl Capture<'_> {
         Ok(PACKETS_PER_TURN)
     }
 
-    fn on_new_address(&mut self, at: usize, held: &Held) -> io::Result<()> {
+    fn on_new_address(&mut self, at: usize, held: &HeldPacket) -> io::Result<()> {
         let now = Instant::now();
         if now.saturating_duration_since(self.last_look) < LEAST_INTERVAL {
             return Ok(());
@@ -290,7 +291,7 @@ impl Capture<'_> {
             let name = wanted.name.clone();
             let result = match self.taps.iter_mut().find(|tap| tap.is(&wanted)) {
                 Some(tap) => tap.update(wanted),
-                None => Tap::open(wanted, self.arguments.snap).map(|tap| self.taps.push(tap)),
+                None => InterfaceTap::open(wanted, self.arguments.snap).map(|tap| self.taps.push(tap)),
             };
             if let Err(why) = result {
                 eprintln!("{} is not captured now: {}", escape::line(&name), escape::line(why.text()));
@@ -316,7 +317,7 @@ impl Capture<'_> {
             Err(why) if why.kind() != io::ErrorKind::BrokenPipe => return Err(why),
             _ => {}
         }
-        let interfaces: Vec<_> = self.taps.iter().map(Tap::summary).collect();
+        let interfaces: Vec<_> = self.taps.iter().map(InterfaceTap::summary).collect();
         Ok(Summary {
             schema: SCHEMA,
             file: escape::line(&self.arguments.write.display().to_string()).into_owned(),

@@ -5,7 +5,7 @@
 use crate::status::LinkSockets;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
-use weft_io::packet::FlowRule;
+use weft_io::packet::FilterRule;
 use weft_wire::ip::{IpView, protocol};
 
 /// Maximum number of TCP connections that are remembered. A node has a few for each peer.
@@ -13,7 +13,7 @@ const MAX_CONNECTIONS: usize = 4_096;
 
 /// Judgement about a packet of a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verdict {
+pub enum ScopeVerdict {
     /// The node sends or receives the packet.
     Own,
     /// The packet is other traffic.
@@ -50,17 +50,17 @@ impl LinkScope {
     }
 
     /// Returns the rules of the kernel's filter.
-    pub fn rules(&self) -> Vec<FlowRule> {
-        let udp = FlowRule::Udp { port: self.sockets.udp_port };
-        let server = self.tcp_port.map(|port| FlowRule::TcpServer { port });
+    pub fn rules(&self) -> Vec<FilterRule> {
+        let udp = FilterRule::Udp { port: self.sockets.udp_port };
+        let server = self.tcp_port.map(|port| FilterRule::TcpServer { port });
         let mark = self.tcp_mark;
-        let client = self.sockets.tcp.iter().map(|&remote| FlowRule::TcpClient { remote, mark });
+        let client = self.sockets.tcp.iter().map(|&remote| FilterRule::TcpClient { remote, mark });
         std::iter::once(udp).chain(server).chain(client).collect()
     }
 
     /// Judges a packet that passed the kernel's filter.
-    pub fn judge(&mut self, is_outgoing: bool, packet: &[u8]) -> Verdict {
-        let Some((number, source, destination)) = ends(packet) else { return Verdict::Foreign };
+    pub fn judge(&mut self, is_outgoing: bool, packet: &[u8]) -> ScopeVerdict {
+        let Some((number, source, destination)) = ends(packet) else { return ScopeVerdict::Foreign };
         let (local, remote) = if is_outgoing { (source, destination) } else { (destination, source) };
         let is_of_node = match number {
             protocol::UDP => local.port() == self.sockets.udp_port && self.is_of_peer(remote, true),
@@ -69,9 +69,9 @@ impl LinkScope {
             _ => false,
         };
         match (is_of_node, self.sockets.addresses.contains(&local.ip())) {
-            (true, true) => Verdict::Own,
-            (true, false) => Verdict::NewAddress,
-            (false, _) => Verdict::Foreign,
+            (true, true) => ScopeVerdict::Own,
+            (true, false) => ScopeVerdict::NewAddress,
+            (false, _) => ScopeVerdict::Foreign,
         }
     }
 
@@ -106,21 +106,21 @@ fn ends(packet: &[u8]) -> Option<(u8, SocketAddr, SocketAddr)> {
 
 /// Prefixes of a VPN and the peers that have them, for captures of one peer's inner packets.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Owners {
+pub struct PrefixOwners {
     /// Prefix, and true if the peer of interest has it; the longest first.
     prefixes: Vec<(IpAddr, u8, bool)>,
 }
 
-impl Owners {
+impl PrefixOwners {
     /// Returns the owners for prefixes such as `10.9.0.0/24`. A text that is no prefix is left out.
-    pub fn new<'a>(prefixes: impl Iterator<Item = (&'a str, bool)>) -> Owners {
+    pub fn new<'a>(prefixes: impl Iterator<Item = (&'a str, bool)>) -> PrefixOwners {
         let parsed = prefixes.filter_map(|(text, is_wanted)| {
             let (address, length) = text.split_once('/')?;
             Some((address.parse().ok()?, length.parse().ok()?, is_wanted))
         });
         let mut prefixes: Vec<(IpAddr, u8, bool)> = parsed.collect();
         prefixes.sort_by_key(|(_, length, _)| std::cmp::Reverse(*length));
-        Owners { prefixes }
+        PrefixOwners { prefixes }
     }
 
     /// True if one end of the packet lies behind the peer of interest.

@@ -1,9 +1,9 @@
 //! The interfaces of a capture: links and tunnel devices, each with its packet socket.
 
 use super::headers::headers_len;
-use super::scope::{LinkScope, Owners, Verdict};
+use super::scope::{LinkScope, PrefixOwners, ScopeVerdict};
 use super::summary::InterfaceSummary;
-use super::wire::{Scratch, each_on_wire};
+use super::wire::{PacketBuffers, each_on_wire};
 use crate::outcome::Failure;
 use nix::net::if_::if_nametoindex;
 use std::io::{self, Write};
@@ -25,7 +25,7 @@ pub enum Layer {
         /// Name of the VPN.
         vpn: String,
         /// Prefixes of the only peer of interest; `None`: all peers are.
-        owners: Option<Owners>,
+        owners: Option<PrefixOwners>,
         /// True if payload is stored, too.
         has_payload: bool,
     },
@@ -64,12 +64,12 @@ impl Layer {
         }
     }
 
-    fn judge(&mut self, captured: &Captured<'_>) -> Verdict {
+    fn judge(&mut self, captured: &Captured<'_>) -> ScopeVerdict {
         let is_own = match self {
             Layer::Outer(scope) => return scope.judge(captured.is_outgoing, captured.packet),
             Layer::Inner { owners, .. } => owners.as_ref().is_none_or(|owners| owners.has_end_of(captured.packet)),
         };
-        if is_own { Verdict::Own } else { Verdict::Foreign }
+        if is_own { ScopeVerdict::Own } else { ScopeVerdict::Foreign }
     }
 
     /// Returns the bytes of a packet that are stored.
@@ -99,16 +99,16 @@ pub struct Wanted {
 }
 
 /// An interface of the capture.
-pub struct Tap {
+pub struct InterfaceTap {
     name: String,
     index: u32,
     /// The socket; `None` while the node does not use the interface.
     socket: Option<PacketSocket>,
-    sink: Sink,
+    sink: InterfaceSink,
 }
 
 /// The choice of an interface's packets, and the part of the capture that they go to.
-struct Sink {
+struct InterfaceSink {
     layer: Layer,
     /// Bytes that are stored of each packet at most.
     snap: Option<u32>,
@@ -118,7 +118,7 @@ struct Sink {
 }
 
 /// A packet that waits until the node's addresses are known again.
-pub struct Held {
+pub struct HeldPacket {
     packet: Vec<u8>,
     len: usize,
     link_len: usize,
@@ -127,14 +127,14 @@ pub struct Held {
     segmentation: Option<[u8; 10]>,
 }
 
-impl Held {
-    fn of(captured: &Captured<'_>) -> Held {
+impl HeldPacket {
+    fn of(captured: &Captured<'_>) -> HeldPacket {
         let Captured { packet, len, link_len, unix_ns, is_outgoing, segmentation } = *captured;
-        Held { packet: packet.to_vec(), len, link_len, unix_ns, is_outgoing, segmentation: segmentation.copied() }
+        HeldPacket { packet: packet.to_vec(), len, link_len, unix_ns, is_outgoing, segmentation: segmentation.copied() }
     }
 
     fn captured(&self) -> Captured<'_> {
-        let Held { packet, len, link_len, unix_ns, is_outgoing, segmentation } = self;
+        let HeldPacket { packet, len, link_len, unix_ns, is_outgoing, segmentation } = self;
         let (len, link_len, unix_ns, is_outgoing) = (*len, *link_len, *unix_ns, *is_outgoing);
         Captured { packet, len, link_len, unix_ns, is_outgoing, segmentation: segmentation.as_ref() }
     }
@@ -147,19 +147,19 @@ pub enum Taken {
     /// A packet was stored, as this number of packets of the wire, or it was none of the node's.
     Done(u64),
     /// The packet may belong to an address of the node that is not known yet.
-    NewAddress(Held),
+    NewAddress(HeldPacket),
 }
 
-impl Tap {
+impl InterfaceTap {
     /// Opens the socket of an interface.
     ///
     /// # Errors
     /// Fails without the privilege, or if the interface is not in this network namespace.
-    pub fn open(wanted: Wanted, snap: Option<u32>) -> Result<Tap, Failure> {
+    pub fn open(wanted: Wanted, snap: Option<u32>) -> Result<InterfaceTap, Failure> {
         let Wanted { name, index, layer } = wanted;
         let socket = open(&name, index, &layer.filter(snap))?;
-        let sink = Sink { layer, snap, interface: None, counters: Counters::default(), bytes: 0 };
-        Ok(Tap { name, index, socket: Some(socket), sink })
+        let sink = InterfaceSink { layer, snap, interface: None, counters: Counters::default(), bytes: 0 };
+        Ok(InterfaceTap { name, index, socket: Some(socket), sink })
     }
 
     /// Adds the interface to the capture, if it is not there yet.
@@ -167,7 +167,7 @@ impl Tap {
     /// # Errors
     /// Fails if the capture cannot be written.
     pub fn register(&mut self, writer: &mut PcapngWriter<impl Write>) -> io::Result<()> {
-        let Sink { layer, snap, interface, .. } = &mut self.sink;
+        let InterfaceSink { layer, snap, interface, .. } = &mut self.sink;
         if interface.is_none() {
             *interface = Some(writer.add_interface(&self.name, &layer.description(), layer.limit(*snap))?);
         }
@@ -228,7 +228,7 @@ impl Tap {
         &mut self,
         most: u64,
         writer: &mut PcapngWriter<impl Write>,
-        scratch: &mut Scratch,
+        scratch: &mut PacketBuffers,
     ) -> io::Result<Taken> {
         // A socket that fails has no packets. The next look at the node opens it again or closes it.
         match self.socket.as_mut().and_then(|socket| socket.receive().ok().flatten()) {
@@ -243,10 +243,10 @@ impl Tap {
     /// Fails if the capture cannot be written.
     pub fn take_held(
         &mut self,
-        held: &Held,
+        held: &HeldPacket,
         most: u64,
         writer: &mut PcapngWriter<impl Write>,
-        scratch: &mut Scratch,
+        scratch: &mut PacketBuffers,
     ) -> io::Result<u64> {
         match self.sink.take(&held.captured(), most, writer, scratch)? {
             Taken::Done(stored) => Ok(stored),
@@ -266,33 +266,33 @@ impl Tap {
     /// Fails if the capture cannot be written.
     pub fn finish(&mut self, writer: &mut PcapngWriter<impl Write>, unix_ns: u64) -> io::Result<()> {
         self.count_drops();
-        let Sink { interface, counters, .. } = &self.sink;
+        let InterfaceSink { interface, counters, .. } = &self.sink;
         interface.map_or(Ok(()), |interface| writer.counters(interface, unix_ns, *counters))
     }
 
     /// Returns the counters for the summary.
     pub fn summary(&self) -> InterfaceSummary {
-        let Sink { layer, counters, bytes, .. } = &self.sink;
+        let InterfaceSink { layer, counters, bytes, .. } = &self.sink;
         let Counters { packets, dropped } = *counters;
         InterfaceSummary { name: self.name.clone(), layer: layer.name(), packets, bytes: *bytes, dropped }
     }
 }
 
-impl Sink {
+impl InterfaceSink {
     /// Stores at most `most` packets of the wire that `captured` stands for, if it belongs to the node.
     fn take(
         &mut self,
         captured: &Captured<'_>,
         most: u64,
         writer: &mut PcapngWriter<impl Write>,
-        scratch: &mut Scratch,
+        scratch: &mut PacketBuffers,
     ) -> io::Result<Taken> {
         match (self.layer.judge(captured), self.interface) {
-            (Verdict::NewAddress, _) => Ok(Taken::NewAddress(Held::of(captured))),
-            (Verdict::Own, Some(interface)) => {
+            (ScopeVerdict::NewAddress, _) => Ok(Taken::NewAddress(HeldPacket::of(captured))),
+            (ScopeVerdict::Own, Some(interface)) => {
                 self.store(captured, most, (writer, interface), scratch).map(Taken::Done)
             }
-            (Verdict::Foreign, _) | (Verdict::Own, None) => Ok(Taken::Done(0)),
+            (ScopeVerdict::Foreign, _) | (ScopeVerdict::Own, None) => Ok(Taken::Done(0)),
         }
     }
 
@@ -301,9 +301,9 @@ impl Sink {
         captured: &Captured<'_>,
         most: u64,
         (writer, interface): (&mut PcapngWriter<W>, Interface),
-        scratch: &mut Scratch,
+        scratch: &mut PacketBuffers,
     ) -> io::Result<u64> {
-        let Sink { layer, snap, counters, bytes, .. } = self;
+        let InterfaceSink { layer, snap, counters, bytes, .. } = self;
         let (before, is_whole) = (counters.packets, captured.len == captured.packet.len());
         let mut write = |packet: &[u8]| -> io::Result<()> {
             if counters.packets - before >= most {

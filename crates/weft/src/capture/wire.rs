@@ -16,7 +16,7 @@ const UDP_CHECKSUM: usize = 6;
 
 /// Memory for the packets of the wire.
 #[derive(Default)]
-pub struct Scratch {
+pub struct PacketBuffers {
     /// The captured packet, whose checksum may be finished in place.
     whole: Vec<u8>,
     /// One packet of the wire.
@@ -31,7 +31,7 @@ pub struct Scratch {
 /// Returns the error of `each`.
 pub fn each_on_wire(
     captured: &Captured<'_>,
-    scratch: &mut Scratch,
+    scratch: &mut PacketBuffers,
     mut each: impl FnMut(&[u8]) -> io::Result<()>,
 ) -> io::Result<()> {
     let Some(description) = description(captured) else { return each(captured.packet) };
@@ -102,8 +102,13 @@ impl Checksum {
 }
 
 /// Writes one packet of the wire. Returns `None` if the super-packet does not have it.
-fn write_segment(scratch: &mut Scratch, shape: &SuperPacket, number: usize, checksum: Option<Checksum>) -> Option<()> {
-    let Scratch { whole, one } = scratch;
+fn write_segment(
+    scratch: &mut PacketBuffers,
+    shape: &SuperPacket,
+    number: usize,
+    checksum: Option<Checksum>,
+) -> Option<()> {
+    let PacketBuffers { whole, one } = scratch;
     one.clear();
     one.resize(shape.header_len(), 0);
     shape.segment_header(whole, number, SegmentRole::Alone, one).ok()?;
@@ -150,7 +155,7 @@ mod tests {
         }
         let segmentation = header.is_some().then_some(&described);
         let captured = Captured { packet, len, link_len: 14, unix_ns: 1, is_outgoing: true, segmentation };
-        let (mut all, mut scratch) = (Vec::new(), Scratch::default());
+        let (mut all, mut scratch) = (Vec::new(), PacketBuffers::default());
         each_on_wire(&captured, &mut scratch, |packet| {
             all.push(packet.to_vec());
             Ok(())
@@ -215,7 +220,7 @@ mod tests {
                 segmentation: Some(&header),
             };
             let mut count = 0;
-            each_on_wire(&captured, &mut Scratch::default(), |_| { count += 1; Ok(()) }).unwrap();
+            each_on_wire(&captured, &mut PacketBuffers::default(), |_| { count += 1; Ok(()) }).unwrap();
             prop_assert!(count >= 1);
         }
     }

@@ -2,7 +2,7 @@
 
 use std::io;
 use weft_engine::Unreachable;
-use weft_io::udp::{Bounce, IcmpError, UdpLink};
+use weft_io::udp::{Bounce, BounceReason, UdpLink};
 
 /// Maximum number of ICMP errors to take from a socket in a turn. The rest wakes the loop again.
 pub const MOST: usize = 16;
@@ -13,14 +13,14 @@ pub fn take(socket: &UdpLink, bounces: &mut Vec<Bounce>) {
 }
 
 /// Converts an ICMP error.
-pub fn unreachable(error: IcmpError) -> Unreachable {
+pub fn unreachable(error: BounceReason) -> Unreachable {
     match error {
-        IcmpError::Port => Unreachable::Port,
-        IcmpError::Host => Unreachable::Host,
-        IcmpError::Network => Unreachable::Network,
-        IcmpError::Prohibited => Unreachable::Prohibited,
-        IcmpError::TooBig => Unreachable::TooBig,
-        IcmpError::HopLimit | IcmpError::Other => Unreachable::Other,
+        BounceReason::Port => Unreachable::Port,
+        BounceReason::Host => Unreachable::Host,
+        BounceReason::Network => Unreachable::Network,
+        BounceReason::Prohibited => Unreachable::Prohibited,
+        BounceReason::TooBig => Unreachable::TooBig,
+        BounceReason::HopLimit | BounceReason::Other => Unreachable::Other,
     }
 }
 

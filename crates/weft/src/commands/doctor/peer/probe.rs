@@ -5,7 +5,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 use weft_io::echo::EchoSocket;
-use weft_io::udp::{Bounce, IcmpError, Outgoing, UdpConfig, UdpLink};
+use weft_io::udp::{Bounce, BounceReason, Outgoing, UdpConfig, UdpLink};
 
 /// Maximum time to wait for an answer.
 const PATIENCE: Duration = Duration::from_millis(600);
@@ -91,16 +91,16 @@ fn bounce(link: &str, remote: SocketAddr, hops: Option<u8>) -> Option<Bounce> {
 }
 
 fn bounce_of_router(link: &str, remote: SocketAddr, hops: u8) -> Option<IpAddr> {
-    bounce(link, remote, Some(hops)).filter(|bounce| bounce.error == IcmpError::HopLimit)?.reporter
+    bounce(link, remote, Some(hops)).filter(|bounce| bounce.error == BounceReason::HopLimit)?.reporter
 }
 
-fn words(error: IcmpError) -> Option<&'static str> {
+fn words(error: BounceReason) -> Option<&'static str> {
     Some(match error {
-        IcmpError::Port => "port unreachable",
-        IcmpError::Host => "host unreachable",
-        IcmpError::Network => "network unreachable",
-        IcmpError::Prohibited => "administratively prohibited",
-        IcmpError::TooBig => "too big",
-        IcmpError::HopLimit | IcmpError::Other => return None,
+        BounceReason::Port => "port unreachable",
+        BounceReason::Host => "host unreachable",
+        BounceReason::Network => "network unreachable",
+        BounceReason::Prohibited => "administratively prohibited",
+        BounceReason::TooBig => "too big",
+        BounceReason::HopLimit | BounceReason::Other => return None,
     })
 }
