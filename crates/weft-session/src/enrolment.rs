@@ -104,12 +104,12 @@ impl Applicant {
 }
 
 /// The inviting node's side, after the first message of an applicant with the secret.
-pub struct Host {
+pub struct Inviter {
     state: HandshakeState,
     applicant: PublicKey,
 }
 
-impl Host {
+impl Inviter {
     /// Reads an applicant's first message.
     ///
     /// # Errors
@@ -119,11 +119,11 @@ impl Host {
         secret: &PresharedKey,
         message: &[u8],
         seed: [u8; 32],
-    ) -> Result<Host, EnrolmentError> {
+    ) -> Result<Inviter, EnrolmentError> {
         let mut state = builder(identity, secret, seed)?.build_responder()?;
         read(&mut state, message)?;
         let applicant = state.get_remote_static().and_then(|key| key.first_chunk()).ok_or(EnrolmentError)?;
-        Ok(Host { applicant: PublicKey(*applicant), state })
+        Ok(Inviter { applicant: PublicKey(*applicant), state })
     }
 
     /// Returns the applicant's public key. The applicant has proved that it owns the private half.
@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn an_applicant_with_the_secret_receives_the_reply_and_gives_a_receipt() {
         let (applicant, hello) = first_message();
-        let host = Host::read(&identity(2), &secret(3), &hello, [5; 32]).unwrap();
+        let host = Inviter::read(&identity(2), &secret(3), &hello, [5; 32]).unwrap();
         assert_eq!(host.applicant(), identity(1).public_key());
         let (answer, receipt) = host.answer(b"a certificate").unwrap();
         let (reply, given) = applicant.finish(&answer).unwrap();
@@ -186,9 +186,9 @@ mod tests {
     #[test]
     fn another_secret_or_another_node_opens_nothing() {
         let (_, hello) = first_message();
-        assert!(Host::read(&identity(2), &secret(9), &hello, [5; 32]).is_err());
-        assert!(Host::read(&identity(9), &secret(3), &hello, [5; 32]).is_err());
-        let host = Host::read(&identity(2), &secret(3), &hello, [5; 32]).unwrap();
+        assert!(Inviter::read(&identity(2), &secret(9), &hello, [5; 32]).is_err());
+        assert!(Inviter::read(&identity(9), &secret(3), &hello, [5; 32]).is_err());
+        let host = Inviter::read(&identity(2), &secret(3), &hello, [5; 32]).unwrap();
         assert!(host.answer(&[0; MAX_REPLY + 1]).is_err());
     }
 
@@ -196,7 +196,7 @@ mod tests {
     fn the_answer_of_another_exchange_is_refused() {
         let (applicant, _) = first_message();
         let (_, other) = Applicant::start(&identity(1), &identity(2).public_key(), &secret(3), [8; 32]).unwrap();
-        let (answer, _) = Host::read(&identity(2), &secret(3), &other, [5; 32]).unwrap().answer(b"x").unwrap();
+        let (answer, _) = Inviter::read(&identity(2), &secret(3), &other, [5; 32]).unwrap().answer(b"x").unwrap();
         assert!(applicant.finish(&answer).is_err());
     }
 
@@ -209,8 +209,8 @@ mod tests {
             let at = at % hello.len();
             hello[at] ^= flip;
             // The highest bit of an X25519 key is ignored (RFC 7748 §5), but the transcript covers it.
-            prop_assert!(Host::read(&identity(2), &secret(3), &hello, [5; 32]).is_err());
-            prop_assert!(Host::read(&identity(2), &secret(3), &invented, [5; 32]).is_err());
+            prop_assert!(Inviter::read(&identity(2), &secret(3), &hello, [5; 32]).is_err());
+            prop_assert!(Inviter::read(&identity(2), &secret(3), &invented, [5; 32]).is_err());
             let (applicant, _) = first_message();
             prop_assert!(applicant.finish(&invented).is_err());
         }

@@ -17,7 +17,7 @@ pub struct Access {
     /// UDP port that WireGuard clients send to.
     pub listen: At<u16>,
     /// Pool of the clients' addresses.
-    pub pool: At<Pool>,
+    pub pool: At<AddressPool>,
     /// `HOST:PORT` at which clients reach this node; absent: each `weft access add` names it.
     pub endpoint: Option<At<String>>,
     /// Prefixes that clients send to this node; empty: all IPv4 prefixes in its configuration.
@@ -38,7 +38,7 @@ pub struct Openvpn {
     /// UDP port that OpenVPN clients send to.
     pub listen: At<u16>,
     /// Pool of the clients' addresses.
-    pub pool: At<Pool>,
+    pub pool: At<AddressPool>,
     /// `HOST:PORT` at which clients reach this node; absent: each `weft access add` names it.
     pub endpoint: Option<At<String>>,
     /// Name of the device from which the clients' packets emerge.
@@ -52,7 +52,7 @@ impl Access {
     }
 
     /// Returns the address pools of both kinds of clients.
-    pub fn pools(&self) -> impl Iterator<Item = &At<Pool>> {
+    pub fn pools(&self) -> impl Iterator<Item = &At<AddressPool>> {
         iter::once(&self.pool).chain(self.openvpn.iter().map(|openvpn| &openvpn.pool))
     }
 }
@@ -60,31 +60,31 @@ impl Access {
 /// Keys that `[access]` and `[access.openvpn]` have in common.
 struct Common {
     listen: Option<At<u16>>,
-    pool: Option<At<Pool>>,
+    pool: Option<At<AddressPool>>,
     endpoint: Option<At<String>>,
     device: String,
 }
 
 /// IPv4 addresses for clients. The first one is the edge's own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Pool {
+pub struct AddressPool {
     network: Ipv4Addr,
     length: u8,
 }
 
-impl Pool {
+impl AddressPool {
     /// Parses a pool such as `10.9.128.0/24`.
     ///
     /// # Errors
     /// Returns the expected form.
-    pub fn parse(text: &str) -> Result<Pool, String> {
+    pub fn parse(text: &str) -> Result<AddressPool, String> {
         let given = prefix::parse(text)?;
         let trimmed = prefix::trimmed(given);
         match (trimmed.address, trimmed.length) {
             _ if trimmed != given => {
                 Err(format!("bits are set after the prefix length; write {}", prefix::text(trimmed)))
             }
-            (IpAddr::V4(network), length @ 16..=30) => Ok(Pool { network, length }),
+            (IpAddr::V4(network), length @ 16..=30) => Ok(AddressPool { network, length }),
             _ => Err("expected an IPv4 prefix with a length from 16 to 30".to_owned()),
         }
     }
@@ -111,7 +111,7 @@ impl Pool {
     }
 }
 
-impl fmt::Display for Pool {
+impl fmt::Display for AddressPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&prefix::text(self.prefix()))
     }
@@ -142,7 +142,7 @@ fn common(section: &mut Section<'_, '_>, device: &str) -> Common {
     }
     Common {
         listen: section.integer("listen", 1..65_536).map(|at| at.map(|port| port as u16)),
-        pool: section.parsed("pool", "\"10.9.128.0/24\"", Pool::parse),
+        pool: section.parsed("pool", "\"10.9.128.0/24\"", AddressPool::parse),
         endpoint: section.parsed("endpoint", "\"vpn.example.org:51820\"", endpoint),
         device: section
             .parsed("device", "\"weft-clients\"", interface_name)
@@ -233,14 +233,14 @@ mod tests {
 
     #[test]
     fn a_pool_gives_the_edge_the_first_address_and_clients_the_others() {
-        let pool = Pool::parse("10.9.128.0/29").unwrap();
+        let pool = AddressPool::parse("10.9.128.0/29").unwrap();
         assert_eq!(pool.edge().to_string(), "10.9.128.1");
         let hosts: Vec<String> = pool.hosts().map(|host| host.to_string()).collect();
         assert_eq!(hosts, ["10.9.128.2", "10.9.128.3", "10.9.128.4", "10.9.128.5", "10.9.128.6"]);
-        assert_eq!(Pool::parse("255.255.255.252/30").unwrap().hosts().count(), 1);
-        assert_eq!(Pool::parse("10.9.0.0/16").unwrap().hosts().count(), 65_533);
+        assert_eq!(AddressPool::parse("255.255.255.252/30").unwrap().hosts().count(), 1);
+        assert_eq!(AddressPool::parse("10.9.0.0/16").unwrap().hosts().count(), 65_533);
         for bad in ["10.9.128.1/24", "10.0.0.0/8", "10.9.0.0/31", "fd00::/64", "10.9.0.0", "x/24"] {
-            assert!(Pool::parse(bad).is_err(), "{bad}");
+            assert!(AddressPool::parse(bad).is_err(), "{bad}");
         }
     }
 

@@ -44,7 +44,7 @@ pub struct Diagnostic {
 }
 
 /// Place of a finding in the source.
-struct Place {
+struct TextPosition {
     /// Number of bytes before the finding.
     start: usize,
     /// Number of bytes before the finding's line.
@@ -134,15 +134,15 @@ impl Report {
         findings.iter().map(diagnostics).collect()
     }
 
-    fn place(&self, finding: &SpannedFinding) -> Place {
+    fn place(&self, finding: &SpannedFinding) -> TextPosition {
         let start = floor_char(&self.text, finding.span.start);
         let line_start = self.text[..start].rfind('\n').map_or(0, |at| at + 1);
         let row = self.text[..line_start].matches('\n').count() + 1;
-        Place { start, line_start, row, column: self.text[line_start..start].chars().count() }
+        TextPosition { start, line_start, row, column: self.text[line_start..start].chars().count() }
     }
 
     fn write(&self, f: &mut fmt::Formatter<'_>, finding: &SpannedFinding) -> fmt::Result {
-        let Place { start, line_start, row, column } = self.place(finding);
+        let TextPosition { start, line_start, row, column } = self.place(finding);
         let line_end = self.text[start..].find('\n').map_or(self.text.len(), |at| start + at);
         let end = floor_char(&self.text, finding.span.end).clamp(start, line_end);
         let line = self.text[line_start..line_end].trim_end_matches('\r');

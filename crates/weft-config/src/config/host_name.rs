@@ -31,7 +31,7 @@ impl fmt::Display for HostName {
 }
 
 /// Addresses of names, as a resolver returned them.
-pub type Addresses = BTreeMap<HostName, Vec<SocketAddr>>;
+pub type ResolvedAddresses = BTreeMap<HostName, Vec<SocketAddr>>;
 
 /// An endpoint as the configuration states it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -102,7 +102,7 @@ impl Config {
     }
 
     /// Adds the addresses of names to the endpoints of their peers and contacts.
-    pub fn add_addresses(&mut self, known: &Addresses) {
+    pub fn add_addresses(&mut self, known: &ResolvedAddresses) {
         for peer in &mut self.peers {
             for address in peer.names.iter().filter_map(|name| known.get(name)).flatten() {
                 if !peer.endpoints.contains(address) {

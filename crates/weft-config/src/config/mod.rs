@@ -31,13 +31,13 @@ mod tcp_er;
 mod vpn;
 mod vpn_loop;
 
-pub use access::{Access, Openvpn, Pool};
+pub use access::{Access, AddressPool, Openvpn};
 pub use allow::{AllowAnswer, AllowQuestion, AllowSettings};
 pub use diagnose::{Diagnostic, Report, Severity, did_you_mean, unknown_name};
 pub use engine::tcp_link_name;
 pub use exit::Exit;
 pub use flows::{FlowSettings, protocol_number, vpn_number};
-pub use host_name::{Addresses, HostName};
+pub use host_name::{HostName, ResolvedAddresses};
 pub use limits::cap_hours::CapHours;
 pub use limits::quota::{Quota, QuotaPeriod, QuotaReached};
 pub use metrics::MetricsAddress;
@@ -50,7 +50,7 @@ pub use route::Route;
 pub use routing::{BfdAddress, Routing, protocol_name};
 pub use signal::{Signal, SignalledFlows};
 pub use tcp::{LinkTcp, PeerTcp, TcpDoor, TcpFallback};
-pub use tcp_er::{Grant, TcpEr};
+pub use tcp_er::{DestinationRate, TcpEr};
 pub use vpn::{LoopLaw, Member, Vpn, ingress_entry};
 
 pub use read::At;
@@ -279,17 +279,17 @@ pub fn load_as(file: &Path, shown: &Path) -> Result<Loaded, String> {
 }
 
 /// The configuration if a node would start with it, and the findings.
-pub type Checked = (Option<(Config, Identity, Option<Certificate>)>, Report);
+pub type CheckedConfig = (Option<(Config, Identity, Option<Certificate>)>, Report);
 
 /// Reads and checks the configuration in `file`, and returns the report in any case.
 ///
 /// # Errors
 /// Returns the reason why the file cannot be read.
-pub fn read_and_check(file: &Path) -> Result<Checked, String> {
+pub fn read_and_check(file: &Path) -> Result<CheckedConfig, String> {
     read(file, file)
 }
 
-fn read(file: &Path, shown: &Path) -> Result<Checked, String> {
+fn read(file: &Path, shown: &Path) -> Result<CheckedConfig, String> {
     let name = shown.display().to_string();
     let text = std::fs::read_to_string(file).map_err(|why| match why.kind() {
         io::ErrorKind::NotFound => {

@@ -7,7 +7,7 @@ use weft_units::{Rate, parse_rate};
 
 /// Rate of each connection toward a destination.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Grant {
+pub struct DestinationRate {
     /// Prefix of the destination.
     pub to: At<Prefix>,
     /// Rate, in IP bytes.
@@ -18,7 +18,7 @@ pub struct Grant {
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct TcpEr {
     /// Rates by destination. The longest matching prefix applies.
-    pub grants: Vec<Grant>,
+    pub grants: Vec<DestinationRate>,
 }
 
 impl TcpEr {
@@ -31,7 +31,7 @@ impl TcpEr {
             let (to, of) = text.split_once('=').ok_or_else(|| format!("{text}: expected PREFIX=RATE"))?;
             let to = prefix::parse(to).map_err(|why| format!("{to}: {why}"))?;
             let rate = rate(of).map_err(|why| format!("{of}: {why}"))?;
-            Ok(Grant { to: At { value: to, span: 0..0 }, rate })
+            Ok(DestinationRate { to: At { value: to, span: 0..0 }, rate })
         };
         Ok(TcpEr { grants: grants.iter().map(read).collect::<Result<_, String>>()? })
     }
@@ -39,7 +39,7 @@ impl TcpEr {
 
 /// Parses `[tcp-er]`.
 pub fn read(mut section: Section<'_, '_>) -> TcpEr {
-    let mut grants: Vec<Grant> = Vec::new();
+    let mut grants: Vec<DestinationRate> = Vec::new();
     for grant in section.sections("grant", "[[tcp-er.grant]]") {
         let span = grant.span();
         let Some(read) = read_grant(grant) else { continue };
@@ -52,7 +52,7 @@ pub fn read(mut section: Section<'_, '_>) -> TcpEr {
     TcpEr { grants }
 }
 
-fn read_grant(mut section: Section<'_, '_>) -> Option<Grant> {
+fn read_grant(mut section: Section<'_, '_>) -> Option<DestinationRate> {
     let to = section.parsed("to", "\"10.9.0.0/24\"", prefix::parse);
     let rate = section.parsed("rate", "\"20 Mbit/s\"", rate);
     for (key, help) in [("to", "the destination, such as \"10.9.0.0/24\""), ("rate", "such as \"20 Mbit/s\"")] {
@@ -61,7 +61,7 @@ fn read_grant(mut section: Section<'_, '_>) -> Option<Grant> {
         }
     }
     section.finish();
-    Some(Grant { to: to?, rate: rate?.value })
+    Some(DestinationRate { to: to?, rate: rate?.value })
 }
 
 fn rate(text: &str) -> Result<Rate, String> {

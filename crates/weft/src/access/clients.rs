@@ -5,7 +5,7 @@
 //! `weft access` changes the table under a lock. The daemon reads it at its start and when the control socket reports a
 //! change.
 
-use crate::config::Pool;
+use crate::config::AddressPool;
 use crate::files::{Directory, Owner};
 use crate::state_lines::parse_client;
 use crate::{entropy, keys};
@@ -92,7 +92,7 @@ fn failed(state: &Path, why: &io::Error) -> String {
 ///
 /// # Errors
 /// Returns an error if the name is taken or the pool has no free address.
-pub fn add(clients: &mut Vec<Client>, name: &str, public_key: PublicKey, pool: &Pool) -> Result<Client, String> {
+pub fn add(clients: &mut Vec<Client>, name: &str, public_key: PublicKey, pool: &AddressPool) -> Result<Client, String> {
     if let Some(other) = clients.iter().find(|client| client.name == name) {
         let address = other.address;
         return Err(format!(
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn addresses_are_given_once_and_again_when_free() {
-        let pool = Pool::parse("10.9.128.0/29").unwrap();
+        let pool = AddressPool::parse("10.9.128.0/29").unwrap();
         let mut clients = Vec::new();
         for (number, name) in ["a", "b", "c", "d", "e"].into_iter().enumerate() {
             let client = add(&mut clients, name, key(number as u8), &pool).unwrap();

@@ -33,16 +33,16 @@ const PERSONS: std::ops::RangeInclusive<u32> = 1_000..=60_000;
 /// A part of the report, or the reason why it is absent.
 #[derive(Serialize, Debug)]
 #[serde(rename_all = "kebab-case")]
-enum Part<T> {
+enum Collected<T> {
     /// The part.
     Found(T),
     /// Reason for its absence.
     Absent(String),
 }
 
-impl<T> From<Result<T, String>> for Part<T> {
-    fn from(result: Result<T, String>) -> Part<T> {
-        result.map_or_else(Part::Absent, Part::Found)
+impl<T> From<Result<T, String>> for Collected<T> {
+    fn from(result: Result<T, String>) -> Collected<T> {
+        result.map_or_else(Collected::Absent, Collected::Found)
     }
 }
 
@@ -65,19 +65,19 @@ pub struct BugReport {
     /// Architecture, and whether the program was built with checks for development.
     build: String,
     kernel: String,
-    node: Part<Status>,
+    node: Collected<Status>,
     /// One line for each setting.
-    configuration: Part<Vec<String>>,
+    configuration: Collected<Vec<String>>,
     /// Findings of `weft check`.
     mistakes: Vec<String>,
     /// Findings of `weft doctor`.
     checks: Vec<Check>,
     /// Last lines of the log.
-    log: Part<Vec<String>>,
+    log: Collected<Vec<String>>,
     /// nft tables of weft.
-    tables: Part<Vec<String>>,
+    tables: Collected<Vec<String>>,
     /// Routing rules and routes of weft.
-    routes: Part<Vec<String>>,
+    routes: Collected<Vec<String>>,
 }
 
 impl BugReport {
@@ -122,8 +122,8 @@ impl BugReport {
     fn anonymise(&mut self, anonymiser: &mut Anonymiser) {
         for part in [&mut self.log, &mut self.tables, &mut self.routes] {
             match part {
-                Part::Found(lines) => lines.iter_mut().for_each(|line| *line = anonymiser.text(line)),
-                Part::Absent(why) => *why = anonymiser.text(why),
+                Collected::Found(lines) => lines.iter_mut().for_each(|line| *line = anonymiser.text(line)),
+                Collected::Absent(why) => *why = anonymiser.text(why),
             }
         }
         for Check { name, found, help, .. } in &mut self.checks {
@@ -145,8 +145,8 @@ impl BugReport {
             let _ = write!(text, "\n== {title}\n{body}\n");
         };
         match &self.node {
-            Part::Absent(why) => section("status", why),
-            Part::Found(status) => {
+            Collected::Absent(why) => section("status", why),
+            Collected::Found(status) => {
                 section("status", &crate::commands::show::status(status));
                 section("paths", &crate::commands::show::paths(status));
                 section("flows", &crate::commands::show::flows(status));
@@ -166,17 +166,17 @@ impl BugReport {
     }
 }
 
-fn lines(part: &Part<Vec<String>>) -> String {
+fn lines(part: &Collected<Vec<String>>) -> String {
     match part {
-        Part::Found(lines) => lines.join("\n"),
-        Part::Absent(why) => format!("absent: {why}"),
+        Collected::Found(lines) => lines.join("\n"),
+        Collected::Absent(why) => format!("absent: {why}"),
     }
 }
 
-fn absence<T>(part: &mut Part<T>) -> Option<&mut String> {
+fn absence<T>(part: &mut Collected<T>) -> Option<&mut String> {
     match part {
-        Part::Found(_) => None,
-        Part::Absent(why) => Some(why),
+        Collected::Found(_) => None,
+        Collected::Absent(why) => Some(why),
     }
 }
 

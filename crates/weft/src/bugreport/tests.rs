@@ -5,15 +5,15 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A directory that is removed at the end of the test.
-struct Scratch(PathBuf);
+struct TestDirectory(PathBuf);
 
-impl Scratch {
-    fn new() -> Scratch {
+impl TestDirectory {
+    fn new() -> TestDirectory {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("weft-bugreport-{}-{number}", std::process::id()));
         fs::create_dir(&path).unwrap();
-        Scratch(path)
+        TestDirectory(path)
     }
 
     /// Writes the files, collects reports of both levels, and returns them as text and as JSON.
@@ -28,7 +28,7 @@ impl Scratch {
     }
 }
 
-impl Drop for Scratch {
+impl Drop for TestDirectory {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
@@ -94,7 +94,7 @@ proptest! {
         use_passwords: bool,
         logged in prop::collection::vec(token(), 4..5),
     ) {
-        let scratch = Scratch::new();
+        let scratch = TestDirectory::new();
         // A public key is parsed as a key, so a password there is not one that its owner lost.
         let is_key = |key: &str| matches!(key, "public-key" | "root");
         let pick = |at: usize| if use_passwords && !is_key(KEYS[at].1) { passwords[at].clone() } else { tokens[at].clone() };
@@ -118,7 +118,7 @@ proptest! {
 
 #[test]
 fn a_report_of_a_node_that_is_down_has_all_other_parts() {
-    let scratch = Scratch::new();
+    let scratch = TestDirectory::new();
     let config = "[node]\nkey = \"weft.key\"\nlisten = 51900\n[tun]\naddress = [\"10.9.0.1/24\"]\n[[peer]]\nname = \"office\"\n\
                   endpoints = [\"198.51.100.7:51900\", \"vpn.example.org:51900\"]\npreshared-key = \"office.psk\"\n";
     let log = "2026-11-27T17:15:01.123Z peer office: no answer from 198.51.100.7:51900\n\
@@ -152,7 +152,7 @@ fn a_report_of_a_node_that_is_down_has_all_other_parts() {
 
 #[test]
 fn a_report_names_a_broken_or_absent_configuration() {
-    let scratch = Scratch::new();
+    let scratch = TestDirectory::new();
     for (text, _) in scratch.reports("[node]\nkey = hunter2-hunter2\n", "x\n") {
         assert!(text.contains("the file is not TOML: the mistake is in line 2") && !text.contains("hunter2"), "{text}");
         assert!(text.contains("== doctor\n") && text.contains("== log\nx\n"), "{text}");

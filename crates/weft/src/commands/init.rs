@@ -4,7 +4,7 @@ use super::ca;
 use crate::cli::InitOptions;
 use crate::config::peer_name;
 use crate::entropy;
-use crate::join::{MAX_ENDPOINTS, Member, how_to_start};
+use crate::join::{MAX_ENDPOINTS, MemberDirectory, how_to_start};
 use crate::outcome::{Failure, Outcome};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use weft_session::Claims;
@@ -25,7 +25,7 @@ pub fn init(options: &InitOptions) -> Result<Outcome, Failure> {
         return Err(ca::wrong(&options.network, "it has no space for nodes"));
     };
     let endpoints = endpoints(options)?;
-    let member = Member::prepare(&options.dir)?;
+    let member = MemberDirectory::prepare(&options.dir)?;
     let directory = options.dir.join("ca");
     let root = ca::create(&directory)?;
     let now = ca::unix_s();

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 use weft_engine::Prefix;
-use weft_session::enrolment::Host;
+use weft_session::enrolment::Inviter;
 use weft_session::{Certificate, Claims, Identity, PresharedKey, PublicKey};
 
 /// Maximum time for each message of an applicant.
@@ -201,7 +201,7 @@ fn answer(invitation: &Invitation, mut stream: TcpStream) -> Option<PublicKey> {
     stream.set_read_timeout(Some(PATIENCE)).ok()?;
     stream.set_write_timeout(Some(PATIENCE)).ok()?;
     let hello = receive(&mut stream).ok()?;
-    let host = Host::read(&invitation.identity, &invitation.secret, &hello, entropy::seed().ok()?).ok()?;
+    let host = Inviter::read(&invitation.identity, &invitation.secret, &hello, entropy::seed().ok()?).ok()?;
     let key = host.applicant();
     let certificate = certificate_for(invitation, key)?;
     let welcome = Welcome { certificate: certificate.to_string(), ..invitation.welcome.clone() };

@@ -3,7 +3,7 @@
 use super::ca;
 use crate::cli::JoinOptions;
 use crate::config::{peer_name, prefix};
-use crate::join::{Code, Member, Welcome, how_to_start, receive, send};
+use crate::join::{Code, MemberDirectory, Welcome, how_to_start, receive, send};
 use crate::outcome::{Failure, Outcome};
 use crate::{entropy, escape};
 use std::io::{self, IsTerminal as _, Read as _};
@@ -22,7 +22,7 @@ const MAX_CODE: u64 = 1_024;
 pub fn join(options: &JoinOptions) -> Result<Outcome, Failure> {
     let text = code_text(options)?;
     let code: Code = text.parse().map_err(|why| Failure::with(Outcome::Usage, format!("{why}")))?;
-    let member = Member::prepare(&options.dir)?;
+    let member = MemberDirectory::prepare(&options.dir)?;
     let (mut stream, welcome, receipt) = enrol(&code, &member)?;
     let text = checked(&welcome, &member, options.exit)?;
     let config = member.store(&welcome.certificate, &text)?;
@@ -53,7 +53,7 @@ fn code_text(options: &JoinOptions) -> Result<String, Failure> {
 }
 
 /// Tries each endpoint of the code. Returns the first answer, and the receipt to send once it is stored.
-fn enrol(code: &Code, member: &Member) -> Result<(TcpStream, Welcome, Vec<u8>), Failure> {
+fn enrol(code: &Code, member: &MemberDirectory) -> Result<(TcpStream, Welcome, Vec<u8>), Failure> {
     let mut reasons = Vec::new();
     for endpoint in &code.endpoints {
         match ask(code, member, *endpoint) {
@@ -65,7 +65,7 @@ fn enrol(code: &Code, member: &Member) -> Result<(TcpStream, Welcome, Vec<u8>), 
     Err(Failure::new(format!("no answer to the invitation: {}: {help}", reasons.join("; "))))
 }
 
-fn ask(code: &Code, member: &Member, endpoint: SocketAddr) -> Result<(TcpStream, Welcome, Vec<u8>), String> {
+fn ask(code: &Code, member: &MemberDirectory, endpoint: SocketAddr) -> Result<(TcpStream, Welcome, Vec<u8>), String> {
     let words = |why: io::Error| match why.kind() {
         io::ErrorKind::UnexpectedEof => {
             "the code has expired, was used or was copied wrongly, or another node issued it".to_owned()
@@ -90,7 +90,7 @@ fn ask(code: &Code, member: &Member, endpoint: SocketAddr) -> Result<(TcpStream,
 /// Checks an answer, and returns the configuration that it stands for.
 ///
 /// The inviting node is authentic, but no text of it goes into the file unparsed.
-fn checked(welcome: &Welcome, member: &Member, wants_exit: bool) -> Result<String, Failure> {
+fn checked(welcome: &Welcome, member: &MemberDirectory, wants_exit: bool) -> Result<String, Failure> {
     let wrong = |what: &str| Failure::new(format!("the inviting node's answer is not valid: {what}"));
     if welcome.version != 1 {
         return Err(wrong("a newer version of weft sent it: update weft on this machine"));

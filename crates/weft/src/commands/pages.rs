@@ -25,17 +25,17 @@ pub struct Page<T> {
 
 /// Contents of the screen: a view, from a line on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-struct Place {
+struct ScrollPosition {
     page: usize,
     from: usize,
 }
 
-impl Place {
+impl ScrollPosition {
     /// Follows a key. `keys` are those of the views, and the present view has `lines` lines, of which `room` fit.
     fn press(&mut self, key: u8, keys: &[u8], (lines, room): (usize, usize)) {
         let last = lines.saturating_sub(room);
         if let Some(page) = keys.iter().position(|of| *of == key) {
-            *self = Place { page, from: 0 };
+            *self = ScrollPosition { page, from: 0 };
             return;
         }
         // The cursor keys end with these capital letters.
@@ -67,7 +67,7 @@ pub fn show<T>(pages: &[Page<T>], instead: &str, read: impl Fn() -> Result<T, Fa
     let keys = Keys::listen().map_err(|why| Failure::new(format!("cannot use the terminal: {why}")))?;
     let _whole = WholeScreen::take();
     let (mut place, mut problem, page_keys) =
-        (Place::default(), None, pages.iter().map(|page| page.key).collect::<Vec<_>>());
+        (ScrollPosition::default(), None, pages.iter().map(|page| page.key).collect::<Vec<_>>());
     let mut next_reading = Instant::now() + INTERVAL;
     loop {
         let screen = Screen::get();
@@ -101,7 +101,7 @@ pub fn show<T>(pages: &[Page<T>], instead: &str, read: impl Fn() -> Result<T, Fa
 /// Returns the bytes that paint the screen.
 fn frame<T>(
     pages: &[Page<T>],
-    place: Place,
+    place: ScrollPosition,
     (lines, room): (&[&str], usize),
     (width, problem): (usize, Option<&str>),
 ) -> String {
@@ -151,23 +151,24 @@ mod tests {
 
     #[test]
     fn keys_choose_and_scroll() {
-        let mut place = Place::default();
-        let press = |place: &mut Place, keys: &[u8]| keys.iter().for_each(|key| place.press(*key, b"fu", (30, 10)));
+        let mut place = ScrollPosition::default();
+        let press =
+            |place: &mut ScrollPosition, keys: &[u8]| keys.iter().for_each(|key| place.press(*key, b"fu", (30, 10)));
         press(&mut place, b"jjk\x1b[B");
-        assert_eq!(place, Place { page: 0, from: 2 });
+        assert_eq!(place, ScrollPosition { page: 0, from: 2 });
         press(&mut place, b"  ");
         assert_eq!(place.from, 20, "the last line is at the bottom");
         press(&mut place, b"bb\x1b[A");
         assert_eq!(place.from, 0);
         press(&mut place, b"Gu");
-        assert_eq!(place, Place { page: 1, from: 0 });
+        assert_eq!(place, ScrollPosition { page: 1, from: 0 });
     }
 
     proptest! {
         /// After any keys, the position exists, and a frame fills the screen exactly.
         #[test]
         fn a_frame_fills_the_screen(keys in proptest::collection::vec(any::<u8>(), 0..40), count in 0..50usize, height in 1..40usize) {
-            let (mut place, room) = (Place::default(), height.saturating_sub(FRAME_ROWS).max(1));
+            let (mut place, room) = (ScrollPosition::default(), height.saturating_sub(FRAME_ROWS).max(1));
             let lines: Vec<String> = (0..count).map(|line| format!("line {line}")).collect();
             let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
             for key in keys {

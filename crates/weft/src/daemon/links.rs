@@ -94,7 +94,7 @@ struct Failed {
 }
 
 /// All known interfaces, and the links in use.
-pub struct Links {
+pub struct LinkTable {
     wanted: WantedLinks,
     demand: Demand,
     port: u16,
@@ -108,14 +108,14 @@ pub struct Links {
     route_cache: RouteCache,
 }
 
-impl Links {
+impl LinkTable {
     /// Creates the set without interfaces.
     ///
     /// Sockets are bound to `port` (0: any). The interfaces `own` are never used.
-    pub fn new(wanted: WantedLinks, port: u16, own: Vec<u32>) -> Links {
+    pub fn new(wanted: WantedLinks, port: u16, own: Vec<u32>) -> LinkTable {
         let (known, active, remembered) = (BTreeMap::new(), Vec::new(), BTreeSet::new());
         let (failed, demand, route_cache) = (BTreeMap::new(), Demand::default(), RouteCache::default());
-        Links { wanted, demand, port, own, known, active, remembered, failed, route_cache }
+        LinkTable { wanted, demand, port, own, known, active, remembered, failed, route_cache }
     }
 
     /// Excludes further interfaces of this node.

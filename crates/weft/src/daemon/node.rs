@@ -18,7 +18,7 @@ use super::carriers::fallback::Fallback;
 use super::clock::{self, Clock};
 use super::control::{Task, TaskSender};
 use super::gather::Gathered;
-use super::links::{LinkChange, Links, WantedLinks};
+use super::links::{LinkChange, LinkTable, WantedLinks};
 use super::log::Log;
 use super::machine::changes::Changes;
 use super::machine::device;
@@ -46,7 +46,7 @@ use super::shown::why;
 use super::stamps;
 use super::state::{StateWriter, StoredStamps};
 use super::threads::Threads;
-use super::trial::Trial;
+use super::trial::ConfigTrial;
 use super::trust;
 use super::turns::TurnTimes;
 use crate::config::{self, Config, QuotaPeriod};
@@ -84,7 +84,7 @@ pub struct DaemonNode {
     /// TUN devices of all VPNs.
     pub devices: Devices,
     /// Links on which datagrams are sent.
-    pub links: Links,
+    pub links: LinkTable,
     /// Datagrams in TCP connections.
     pub carriers: Carriers,
     /// When links use TCP.
@@ -103,7 +103,7 @@ pub struct DaemonNode {
     pub turns: TurnTimes,
     file: PathBuf,
     /// A changed configuration that is not confirmed yet.
-    trial: Trial,
+    trial: ConfigTrial,
     config: Config,
     identity: Identity,
     certificate: Option<Certificate>,
@@ -203,7 +203,7 @@ impl DaemonNode {
         engine.set_relaying(config.node.relay);
         let devices =
             Devices::open(&config, engine.inner_mtu(), changes.clone()).map_err(|why| Failure::new(why.to_string()))?;
-        let mut links = Links::new(WantedLinks::of(&config), config.node.listen.unwrap_or(0), devices.indices());
+        let mut links = LinkTable::new(WantedLinks::of(&config), config.node.listen.unwrap_or(0), devices.indices());
         let access = access::AccessHandle::start(&config, &threads)?;
         links.add_own(access.iter().map(access::AccessHandle::device).collect());
         let resolver = ResolverSetting::new(&config, &threads);
@@ -222,7 +222,7 @@ impl DaemonNode {
             drops: Drops::default(),
             turns: TurnTimes::default(),
             file,
-            trial: Trial::default(),
+            trial: ConfigTrial::default(),
             config,
             identity,
             certificate,

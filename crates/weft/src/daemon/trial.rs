@@ -8,11 +8,11 @@ use weft_units::{Duration, Instant};
 
 /// The trial that is in progress, if any.
 #[derive(Debug, Default)]
-pub struct Trial {
+pub struct ConfigTrial {
     ends: Option<Instant>,
 }
 
-impl Trial {
+impl ConfigTrial {
     /// Begins a trial that needs a confirmation within `time`.
     pub fn begin(&mut self, now: Instant, time: Duration) {
         self.ends = Some(now + time);

@@ -16,13 +16,13 @@ const CERTIFICATE_FILE: &str = "weft.cert";
 const CONFIG_FILE: &str = "weft.toml";
 
 /// The directory of a node that is about to become a member.
-pub struct Member {
+pub struct MemberDirectory {
     directory: PathBuf,
     /// Key pair of the node.
     pub identity: Identity,
 }
 
-impl Member {
+impl MemberDirectory {
     /// Prepares a directory. Its key is used if there is one. Otherwise a key is made and stored.
     ///
     /// A code works for the first key that shows it. The key is therefore stored before any node sees it, so that an
@@ -30,7 +30,7 @@ impl Member {
     ///
     /// # Errors
     /// The directory has a configuration already, cannot be written, or its key cannot be read.
-    pub fn prepare(directory: &Path) -> Result<Member, Failure> {
+    pub fn prepare(directory: &Path) -> Result<MemberDirectory, Failure> {
         let config = directory.join(CONFIG_FILE);
         if config.exists() {
             let (config, directory) = (config.display(), directory.display());
@@ -45,7 +45,7 @@ impl Member {
         } else {
             create_key(directory, &key)?
         };
-        Ok(Member { directory: directory.to_owned(), identity })
+        Ok(MemberDirectory { directory: directory.to_owned(), identity })
     }
 
     /// Stores certificate and configuration, and checks the configuration as the daemon does.

@@ -9,7 +9,7 @@ mod member;
 
 pub use code::{Code, MAX_ENDPOINTS};
 pub use frame::{receive, send};
-pub use member::{Member, how_to_start};
+pub use member::{MemberDirectory, how_to_start};
 
 use serde::{Deserialize, Serialize};
 

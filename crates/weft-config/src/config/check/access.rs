@@ -3,7 +3,7 @@
 use crate::config::access::{Access, ClientOffer};
 use crate::config::diagnose::Report;
 use crate::config::read::At;
-use crate::config::{Config, Pool, prefix};
+use crate::config::{AddressPool, Config, prefix};
 use weft_engine::Prefix;
 use weft_session::Certificate;
 
@@ -64,7 +64,7 @@ fn names(config: &Config, access: &Access, report: &Report) {
 }
 
 /// Reports addresses of the pool that another node or VPN has as well.
-fn overlaps(at: &At<Pool>, config: &Config, report: &Report) {
+fn overlaps(at: &At<AddressPool>, config: &Config, report: &Report) {
     let pool = at.value.prefix();
     let is_within = |other: Prefix| other.length >= pool.length && other.overlaps(pool);
     for peer in &config.peers {
@@ -84,7 +84,7 @@ fn overlaps(at: &At<Pool>, config: &Config, report: &Report) {
 /// Warns if the certificate does not cover the pool.
 ///
 /// Other nodes accept from this node only the prefixes of its certificate.
-fn in_certificate(at: &At<Pool>, certificate: Option<&Certificate>, report: &Report) {
+fn in_certificate(at: &At<AddressPool>, certificate: Option<&Certificate>, report: &Report) {
     let Some(claims) = certificate.map(Certificate::claims) else { return };
     let pool = at.value;
     let mut claimed = claims.prefixes.iter().map(|&(address, length)| Prefix { address, length });

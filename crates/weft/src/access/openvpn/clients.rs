@@ -3,7 +3,7 @@
 //! The server reads the file when the client connects (`client-config-dir` in openvpn(8)).
 
 use super::{enter, read, write};
-use crate::config::Pool;
+use crate::config::AddressPool;
 use crate::entropy;
 use crate::files::Directory;
 use std::ffi::OsStr;
@@ -82,7 +82,7 @@ pub fn list(directory: &Directory) -> Result<Vec<OpenvpnClient>, String> {
 ///
 /// # Errors
 /// Returns an error if the pool has no free address, or the kernel gives no random numbers.
-pub fn new(clients: &[OpenvpnClient], name: &str, pool: &Pool) -> Result<OpenvpnClient, String> {
+pub fn new(clients: &[OpenvpnClient], name: &str, pool: &AddressPool) -> Result<OpenvpnClient, String> {
     let is_free = |address: &Ipv4Addr| clients.iter().all(|client| client.address != *address);
     let address = pool.hosts().find(is_free).ok_or_else(|| format!("all addresses of the pool {pool} are in use"))?;
     let seed = entropy::seed().map_err(|why| format!("cannot get random numbers from the kernel: {why}"))?;
@@ -94,7 +94,7 @@ pub fn new(clients: &[OpenvpnClient], name: &str, pool: &Pool) -> Result<Openvpn
 ///
 /// # Errors
 /// Returns the reason why its file cannot be written, as text for a reader.
-pub fn admit(directory: &Directory, client: &OpenvpnClient, pool: &Pool) -> Result<(), String> {
+pub fn admit(directory: &Directory, client: &OpenvpnClient, pool: &AddressPool) -> Result<(), String> {
     let directory = directory.make_in(DIRECTORY).map_err(|why| directory.failed(DIRECTORY, &why))?;
     let text = format!("# {}\nifconfig-push {} {}\n", client.name, client.address, pool.mask());
     write(&directory, &client.common_name, &text)
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn common_names_differ_and_addresses_are_free_ones() {
-        let pool = Pool::parse("10.9.129.0/30").unwrap();
+        let pool = AddressPool::parse("10.9.129.0/30").unwrap();
         let first = new(&[], "phone", &pool).unwrap();
         assert_eq!((first.address, first.common_name.len()), (Ipv4Addr::new(10, 9, 129, 2), 16));
         assert_ne!(new(&[], "phone", &pool).unwrap().common_name, first.common_name);

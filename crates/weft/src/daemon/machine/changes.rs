@@ -151,7 +151,7 @@ fn is_forwarding() -> io::Result<bool> {
 
 /// The changes of one run. All clones share them.
 #[derive(Clone)]
-pub struct Changes(Arc<Mutex<Record>>);
+pub struct Changes(Arc<Mutex<ChangeRecord>>);
 
 impl Changes {
     /// Begins a run of the node with the control socket at `control`.
@@ -162,7 +162,7 @@ impl Changes {
         let directory = Directory::open(parent)
             .map_err(|why| log.error(format_args!("{}: changes are not recorded: {why}", parent.display())))
             .ok();
-        let mut record = Record { directory, name, made: Vec::new(), log };
+        let mut record = ChangeRecord { directory, name, made: Vec::new(), log };
         let (outliving, left): (Vec<_>, Vec<_>) = record.left().into_iter().partition(Change::outlives_run);
         if !left.is_empty() {
             log.info(format_args!("the last run was killed: undoing its {} changes to this machine", left.len()));
@@ -188,7 +188,7 @@ impl Changes {
         }
     }
 
-    fn record(&self) -> MutexGuard<'_, Record> {
+    fn record(&self) -> MutexGuard<'_, ChangeRecord> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -230,7 +230,7 @@ impl Changes {
 }
 
 /// The changes that are in effect, in order, and the place of their record.
-struct Record {
+struct ChangeRecord {
     directory: Option<Directory>,
     name: String,
     made: Vec<Change>,
@@ -244,13 +244,13 @@ struct Written {
     changes: Vec<Change>,
 }
 
-impl Drop for Record {
+impl Drop for ChangeRecord {
     fn drop(&mut self) {
         self.undo_all();
     }
 }
 
-impl Record {
+impl ChangeRecord {
     /// Returns the changes that an earlier run has left.
     fn left(&self) -> Vec<Change> {
         let Some(directory) = &self.directory else { return Vec::new() };

@@ -58,18 +58,18 @@ pub fn set_once(config: &Config, log: Log) -> Result<bool, String> {
     }
     let changes = Changes::begin(&config.node.control, Some(&change), log);
     changes.note(&change);
-    Table { protected: Some(protected), written: String::new() }.refresh(false).map_err(failed)?;
+    WrittenTable { protected: Some(protected), written: String::new() }.refresh(false).map_err(failed)?;
     Ok(true)
 }
 
 /// The table as it was written last.
 #[derive(Default)]
-struct Table {
+struct WrittenTable {
     protected: Option<Protected>,
     written: String,
 }
 
-impl Table {
+impl WrittenTable {
     /// Writes the table if it must change or is gone. Returns the result for the log.
     fn refresh(&mut self, looks: bool) -> io::Result<Option<&'static str>> {
         let Some(protected) = &self.protected else { return Ok(None) };
@@ -87,9 +87,9 @@ impl Table {
 }
 
 #[derive(Default)]
-struct Shared {
+struct SharedTable {
     /// Held while nft runs.
-    table: Mutex<Table>,
+    table: Mutex<WrittenTable>,
     /// Reason to compare the table with the intended one, or `None`.
     reason: Mutex<Option<Reason>>,
     due: Condvar,
@@ -104,7 +104,7 @@ enum Reason {
     Tables,
 }
 
-impl Shared {
+impl SharedTable {
     fn look_again(&self, reason: Reason) {
         let mut present = locked(&self.reason);
         *present = (*present).max(Some(reason));
@@ -124,7 +124,7 @@ impl Shared {
 
 /// The kill switch of a node, set or not.
 pub struct KillSwitch {
-    shared: Arc<Shared>,
+    shared: Arc<SharedTable>,
     changes: Changes,
     change: Option<Change>,
     threads: Threads,
@@ -175,7 +175,7 @@ impl KillSwitch {
     /// Removes the table, if the switch is set.
     pub fn lift(&mut self) {
         let mut table = locked(&self.shared.table);
-        *table = Table::default();
+        *table = WrittenTable::default();
         if let Some(change) = self.change.take() {
             self.changes.undo(&[change]);
             self.threads.log().info("kill switch: lifted");
@@ -200,7 +200,7 @@ fn say(said: Option<&str>, log: Log) {
 }
 
 /// Keeps the table as long as the process runs.
-fn keep(shared: &Shared, log: Log, pulse: &Pulse) -> Result<(), String> {
+fn keep(shared: &SharedTable, log: Log, pulse: &Pulse) -> Result<(), String> {
     let mut last_failure = None;
     let mut look = Instant::now() + LOOK_INTERVAL;
     loop {
@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn a_look_comes_in_time_however_often_addresses_change() {
-        let shared = Shared::default();
+        let shared = SharedTable::default();
         let look = Instant::now() + Duration::from_millis(50);
         let mut waits = 0;
         loop {
@@ -239,7 +239,7 @@ mod tests {
 
     #[test]
     fn a_change_of_tables_causes_a_look_at_once_and_is_not_hidden_by_one_of_addresses() {
-        let shared = Shared::default();
+        let shared = SharedTable::default();
         let look = Instant::now() + Duration::from_secs(3_600);
         shared.look_again(Reason::Tables);
         shared.look_again(Reason::Addresses);

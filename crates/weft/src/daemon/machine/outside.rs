@@ -1,7 +1,7 @@
 //! Prefixes that would take addresses from this machine: refusal, and display of the refused ones.
 
 use crate::config::{Config, prefix};
-use crate::daemon::links::Links;
+use crate::daemon::links::LinkTable;
 use crate::status;
 use std::collections::VecDeque;
 use weft_engine::{Clash, Outside, Prefix, Rejection};
@@ -24,7 +24,7 @@ pub struct Sieve {
 
 impl Sieve {
     /// Creates the filter for a machine with these interfaces.
-    pub fn new(config: &Config, links: &Links) -> Sieve {
+    pub fn new(config: &Config, links: &LinkTable) -> Sieve {
         let openvpn = config.access.iter().filter_map(|access| access.openvpn.as_ref()).map(|of| of.device.as_str());
         let networks = links.foreign_networks(&openvpn.collect::<Vec<_>>());
         let peers = config.peers.iter().flat_map(|peer| &peer.endpoints);

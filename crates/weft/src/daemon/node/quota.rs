@@ -3,7 +3,7 @@
 use super::caps::CapsInForce;
 use super::*;
 use crate::config::QuotaReached;
-use crate::daemon::quota::{self, QuotaChange, Quotas, Standing};
+use crate::daemon::quota::{self, QuotaChange, QuotaUse, Quotas};
 use crate::table;
 use std::fs;
 use weft_engine::LinkConfig;
@@ -73,12 +73,12 @@ impl DaemonNode {
     fn log_quota(&self, QuotaChange { link, used, quota, standing }: &QuotaChange) {
         let of = format!("{} of {}", table::bytes(*used), table::bytes(quota.bytes));
         let what = match (standing, quota.reached) {
-            (Standing::Within, _) => "a new period has begun",
-            (Standing::Near, _) => "the quota is nearly used up",
-            (Standing::Reached, QuotaReached::Sparse) => "the quota is used up: sparse flows only",
-            (Standing::Reached, QuotaReached::Backup) => "the quota is used up: used while no other link answers",
-            (Standing::Reached, QuotaReached::Never) => "the quota is used up: not used any more",
-            (Standing::Reached, QuotaReached::GoOn) => "the quota is used up, and the link goes on",
+            (QuotaUse::Within, _) => "a new period has begun",
+            (QuotaUse::Near, _) => "the quota is nearly used up",
+            (QuotaUse::Reached, QuotaReached::Sparse) => "the quota is used up: sparse flows only",
+            (QuotaUse::Reached, QuotaReached::Backup) => "the quota is used up: used while no other link answers",
+            (QuotaUse::Reached, QuotaReached::Never) => "the quota is used up: not used any more",
+            (QuotaUse::Reached, QuotaReached::GoOn) => "the quota is used up, and the link goes on",
         };
         self.log.info(format_args!("link {link}: {of} used: {what}"));
     }

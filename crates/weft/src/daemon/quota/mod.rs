@@ -31,7 +31,7 @@ struct LinkUsage {
     used: BTreeMap<PeriodNumber, u64>,
     /// Last known counter of the interface, and the boot in which it counts.
     seen: Option<(String, u64)>,
-    standing: Standing,
+    standing: QuotaUse,
 }
 
 /// Number of a period. Numbers of later periods are greater.
@@ -43,7 +43,7 @@ enum PeriodNumber {
 
 /// Used part of a quota.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
-pub enum Standing {
+pub enum QuotaUse {
     /// Less than 80 %.
     #[default]
     Within,
@@ -63,7 +63,7 @@ pub struct QuotaChange {
     /// The quota.
     pub quota: Quota,
     /// The new standing.
-    pub standing: Standing,
+    pub standing: QuotaUse,
 }
 
 impl Quotas {
@@ -120,7 +120,7 @@ impl Quotas {
                 usage.add(period, more);
             }
             let used = usage.used.get(&period).copied().unwrap_or(0);
-            let standing = Standing::of(used, &quota);
+            let standing = QuotaUse::of(used, &quota);
             if standing != usage.standing {
                 usage.standing = standing;
                 self.changes.push(QuotaChange { link: name.to_owned(), used, quota, standing });
@@ -143,7 +143,7 @@ impl Quotas {
     /// Returns the use of a link whose quota is used up.
     pub fn consequence(&self, link: &Link) -> Option<QuotaReached> {
         let usage = self.links.get(&link.name.value)?;
-        link.quota.filter(|_| usage.standing == Standing::Reached).map(|quota| quota.reached)
+        link.quota.filter(|_| usage.standing == QuotaUse::Reached).map(|quota| quota.reached)
     }
 }
 
@@ -212,12 +212,12 @@ impl std::fmt::Display for PeriodNumber {
     }
 }
 
-impl Standing {
-    fn of(used: u64, quota: &Quota) -> Standing {
+impl QuotaUse {
+    fn of(used: u64, quota: &Quota) -> QuotaUse {
         match u128::from(used) * 100 / u128::from(quota.bytes.max(1)) {
-            percent if percent >= 100 => Standing::Reached,
-            percent if percent >= u128::from(NEAR) => Standing::Near,
-            _ => Standing::Within,
+            percent if percent >= 100 => QuotaUse::Reached,
+            percent if percent >= u128::from(NEAR) => QuotaUse::Near,
+            _ => QuotaUse::Within,
         }
     }
 }

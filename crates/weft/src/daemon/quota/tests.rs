@@ -71,20 +71,20 @@ fn each_change_is_reported_once_and_a_new_period_begins_with_nothing() {
     // 2026-01-14, 2026-01-15 and 2026-02-14, at noon.
     let [before, first, last] = [1_768_392_000, 1_768_478_400, 1_771_070_400];
     let mut counter = 0;
-    let mut standings = |at: u64, more: u64| -> Vec<Standing> {
+    let mut standings = |at: u64, more: u64| -> Vec<QuotaUse> {
         counter += more;
         quotas.look(at, "b", &links, |_| Some(counter));
         quotas.take_changes().into_iter().map(|change| change.standing).collect()
     };
     assert_eq!(standings(before, 5_000), [], "nothing is known of the time before the first look");
     assert_eq!(standings(before, 799), []);
-    assert_eq!(standings(before, 1), [Standing::Near]);
+    assert_eq!(standings(before, 1), [QuotaUse::Near]);
     assert_eq!(standings(before, 199), []);
-    assert_eq!(standings(before, 500), [Standing::Reached]);
+    assert_eq!(standings(before, 500), [QuotaUse::Reached]);
     assert_eq!(standings(before, 500), []);
-    assert_eq!(standings(first, 10), [Standing::Within]);
-    assert_eq!(standings(last, 989), [Standing::Near]);
-    assert_eq!(standings(last, 1), [Standing::Reached]);
+    assert_eq!(standings(first, 10), [QuotaUse::Within]);
+    assert_eq!(standings(last, 989), [QuotaUse::Near]);
+    assert_eq!(standings(last, 1), [QuotaUse::Reached]);
 }
 
 #[test]

@@ -6,7 +6,7 @@
 use crate::access::clients;
 use crate::access::gate::{Gate, GateOutput, Remote};
 use crate::config::access::{Access, ClientOffer};
-use crate::config::{Config, Pool};
+use crate::config::{AddressPool, Config};
 use crate::daemon::log::Log;
 use crate::daemon::machine::device::TUNNEL_ALIAS;
 use crate::daemon::machine::isolation::Isolation;
@@ -161,12 +161,12 @@ type OpenvpnOffer = (bool, Vec<Ipv4Addr>);
 /// They are the ports, pools and devices.
 ///
 /// The other two are isolation, and the offer to OpenVPN clients.
-type Settings<'a> = (Vec<(u16, Pool, &'a str)>, bool, Option<OpenvpnOffer>);
+type FixedSettings<'a> = (Vec<(u16, AddressPool, &'a str)>, bool, Option<OpenvpnOffer>);
 
 /// Returns the settings of clients that a running node cannot change.
 ///
 /// The result omits their places in the file.
-pub fn settings(config: &Config) -> Option<Settings<'_>> {
+pub fn settings(config: &Config) -> Option<FixedSettings<'_>> {
     let access = config.access.as_ref()?;
     let openvpn =
         access.openvpn.iter().map(|openvpn| (openvpn.listen.value, openvpn.pool.value, openvpn.device.as_str()));
@@ -203,7 +203,7 @@ struct AccessServer {
     gate: Gate,
     socket: UdpLink,
     device: TunDevice,
-    pool: Pool,
+    pool: AddressPool,
     state: PathBuf,
     inbox: Receiver<PendingRequest>,
     waker: Arc<Waker>,
@@ -374,7 +374,7 @@ impl Drop for ClientBatch<'_> {
 /// Returns the clients in the table whose addresses are in the pool.
 ///
 /// The table may be from an earlier pool.
-fn read_within(state: &Path, pool: &Pool) -> Result<Vec<clients::Client>, String> {
+fn read_within(state: &Path, pool: &AddressPool) -> Result<Vec<clients::Client>, String> {
     let mut clients = clients::read(state)?;
     clients.retain(|client| pool.prefix().contains(client.address.into()));
     Ok(clients)

@@ -7,7 +7,7 @@
 
 mod direct;
 
-use crate::config::{Addresses, Config, HostName};
+use crate::config::{Config, HostName, ResolvedAddresses};
 use crate::daemon::control::TaskSender;
 use crate::daemon::log::Log;
 use crate::daemon::threads::{Pulse, Threads};
@@ -30,7 +30,7 @@ struct NamesState {
     wanted: BTreeSet<HostName>,
     /// Devices over which the resolver asks; empty: it does not ask through the tunnel.
     hidden_by: Vec<String>,
-    known: Addresses,
+    known: ResolvedAddresses,
     /// Names whose last lookup failed.
     failed: BTreeSet<HostName>,
     is_started: bool,

@@ -25,7 +25,7 @@ pub struct Judge<'a> {
 }
 
 /// Ends of a flow: the peers behind which they lie.
-struct Ends {
+struct FlowPeers {
     way: FlowWay,
     from: Option<String>,
     to: Option<String>,
@@ -52,12 +52,12 @@ impl Judge<'_> {
     }
 
     /// Returns the ends of a flow, as the engine sees them when its first packet arrives.
-    fn ends(&self, now: Instant, vpn: Option<&str>, flow: &FlowPattern) -> Option<Ends> {
+    fn ends(&self, now: Instant, vpn: Option<&str>, flow: &FlowPattern) -> Option<FlowPeers> {
         let to = self.peer_behind(now, vpn, flow.destination);
         let Some(source) = flow.source else {
             let way = if to.is_some() { FlowWay::Leaving } else { FlowWay::Entering };
             let is_known = to.is_some() || self.local_len(flow.destination).is_some();
-            return is_known.then_some(Ends { way, from: None, to: to.map(|(peer, _)| peer) });
+            return is_known.then_some(FlowPeers { way, from: None, to: to.map(|(peer, _)| peer) });
         };
         // Behind a default route lies every address, also that of a host here that no prefix names.
         let is_here = self.local_len(flow.destination).is_some();
@@ -66,10 +66,10 @@ impl Judge<'_> {
         // A packet of a peer goes to another peer, but not by a default route.
         let onward = to.clone().filter(|(peer, length)| *length > 0 && Some(peer) != from.as_ref());
         Some(match (from, onward) {
-            (Some(from), Some((to, _))) => Ends { way: FlowWay::Passing, from: Some(from), to: Some(to) },
-            (Some(from), None) => Ends { way: FlowWay::Entering, from: Some(from), to: None },
-            (None, _) if to.is_some() => Ends { way: FlowWay::Leaving, from: None, to: to.map(|(peer, _)| peer) },
-            (None, _) if is_here => Ends { way: FlowWay::Entering, from: None, to: None },
+            (Some(from), Some((to, _))) => FlowPeers { way: FlowWay::Passing, from: Some(from), to: Some(to) },
+            (Some(from), None) => FlowPeers { way: FlowWay::Entering, from: Some(from), to: None },
+            (None, _) if to.is_some() => FlowPeers { way: FlowWay::Leaving, from: None, to: to.map(|(peer, _)| peer) },
+            (None, _) if is_here => FlowPeers { way: FlowWay::Entering, from: None, to: None },
             (None, _) => return None,
         })
     }
@@ -98,7 +98,7 @@ impl Judge<'_> {
         own.chain(certified).filter(|prefix| prefix.contains(address)).map(|prefix| prefix.length).max()
     }
 
-    fn decide(&self, vpn: Option<&str>, flow: &FlowPattern, ends: &Ends) -> (FlowDecision, Option<String>) {
+    fn decide(&self, vpn: Option<&str>, flow: &FlowPattern, ends: &FlowPeers) -> (FlowDecision, Option<String>) {
         if ends.way == FlowWay::Leaving {
             return (FlowDecision::NotJudged, None);
         }

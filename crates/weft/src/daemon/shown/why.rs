@@ -1,6 +1,6 @@
 //! Log lines about peers without a session and about impaired peers, and their timing.
 
-use crate::daemon::links::Links;
+use crate::daemon::links::LinkTable;
 use crate::daemon::log::Log;
 use crate::status::{Finding, Peer, StrangerSeen};
 use crate::table::span;
@@ -36,7 +36,7 @@ pub struct FindingLog {
 }
 
 /// Returns the facts about this node that the diagnosis needs.
-pub fn own(identity: &Identity, links: &Links) -> Own {
+pub fn own(identity: &Identity, links: &LinkTable) -> Own {
     let addresses = links.active().iter().flat_map(|link| link.addresses.iter().copied()).collect();
     Own { public_key: identity.public_key().to_string(), addresses, without_route: links.without_route() }
 }

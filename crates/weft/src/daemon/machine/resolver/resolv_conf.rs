@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const STUBS: [&str; 2] = ["127.0.0.53", "127.0.0.54"];
 
 /// File to which the name `resolv.conf` leads.
-enum Present {
+enum CurrentFile {
     /// The file that this node wrote.
     Own(Vec<u8>),
     /// Another file, or a link.
@@ -66,13 +66,13 @@ impl ResolvConf {
         let _lock = directory.lock_whole(PATIENCE);
         let text = self.text(servers, domains);
         match self.present(&directory)? {
-            Present::Own(present) if present == text.as_bytes() => return Ok(()),
-            Present::Own(_) => {}
-            Present::Other => {
+            CurrentFile::Own(present) if present == text.as_bytes() => return Ok(()),
+            CurrentFile::Own(_) => {}
+            CurrentFile::Other => {
                 remove(&directory, BEFORE)?;
                 directory.link(FILE, BEFORE).map_err(|why| named(&directory, BEFORE, &why))?;
             }
-            Present::Absent => remove(&directory, BEFORE)?,
+            CurrentFile::Absent => remove(&directory, BEFORE)?,
         }
         self.place(&directory, &text).map_err(|why| named(&directory, FILE, &why))
     }
@@ -96,11 +96,11 @@ impl ResolvConf {
         let _lock = directory.lock_whole(PATIENCE);
         let has_before = fs::symlink_metadata(directory.held_path().join(BEFORE)).is_ok();
         match (self.present(&directory)?, has_before) {
-            (Present::Own(_), true) => directory.rename(BEFORE, FILE)?,
-            (Present::Own(_), false) => directory.remove(FILE.as_ref())?,
+            (CurrentFile::Own(_), true) => directory.rename(BEFORE, FILE)?,
+            (CurrentFile::Own(_), false) => directory.remove(FILE.as_ref())?,
             // Another program has written its own file since, or weft was killed before it had replaced the file. A
             // file of another node uses the previous one.
-            (Present::Other, true) if !self.is_of_a_node() => {
+            (CurrentFile::Other, true) if !self.is_of_a_node() => {
                 directory.remove(BEFORE.as_ref())?;
                 return Ok(false);
             }
@@ -113,13 +113,13 @@ impl ResolvConf {
         fs::read_to_string(self.directory.join(FILE)).is_ok_and(|text| text.starts_with("# By the weft node at "))
     }
 
-    fn present(&self, directory: &Directory) -> io::Result<Present> {
+    fn present(&self, directory: &Directory) -> io::Result<CurrentFile> {
         match directory.read(FILE, MAX_OWN) {
-            Ok(content) if content.starts_with(self.first_line.as_bytes()) => Ok(Present::Own(content)),
-            Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(Present::Absent),
+            Ok(content) if content.starts_with(self.first_line.as_bytes()) => Ok(CurrentFile::Own(content)),
+            Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(CurrentFile::Absent),
             Err(why) if why.kind() == io::ErrorKind::PermissionDenied => Err(named(directory, FILE, &why)),
             // `read` refuses links and files with two names, which weft's is not.
-            _ => Ok(Present::Other),
+            _ => Ok(CurrentFile::Other),
         }
     }
 

@@ -56,7 +56,7 @@ enum RouteStanding {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct RouteEntry {
+struct KernelRoute {
     /// Position of the next hop in the list of all.
     hop: u16,
     protocol: u8,
@@ -109,7 +109,7 @@ pub struct RoutingReport {
 pub struct RoutingTable {
     settings: Routing,
     devices: Vec<RoutedDevice>,
-    entries: BTreeMap<RouteKey, RouteEntry>,
+    entries: BTreeMap<RouteKey, KernelRoute>,
     hops: Vec<IpAddr>,
     pending: VecDeque<RouteKey>,
     withdrawn: BTreeSet<RouteKey>,
@@ -181,7 +181,7 @@ impl RoutingTable {
         match event {
             RouteEvent::Added(_) => self.on_added(key, hop, route.protocol),
             RouteEvent::Removed(_) => {
-                let is_same = |entry: &&RouteEntry| (entry.hop, entry.protocol) == (hop, route.protocol);
+                let is_same = |entry: &&KernelRoute| (entry.hop, entry.protocol) == (hop, route.protocol);
                 if self.entries.get(&key).filter(is_same).is_some() {
                     self.on_removed(now, key);
                 }
@@ -197,7 +197,7 @@ impl RoutingTable {
             }
             let standing = RouteStanding::Pending;
             self.entries
-                .insert(key, RouteEntry { hop, protocol, standing, is_present: true, is_leaving: false, parity });
+                .insert(key, KernelRoute { hop, protocol, standing, is_present: true, is_leaving: false, parity });
             self.pending.push_back(key);
             self.protocols.entry(protocol).or_default().count += 1;
             return;
@@ -237,7 +237,7 @@ impl RoutingTable {
 
     /// Withdraws the routes that the dump did not contain.
     pub fn end_dump(&mut self, now: Instant) {
-        let is_gone = |entry: &RouteEntry| entry.is_present && entry.parity != self.parity;
+        let is_gone = |entry: &KernelRoute| entry.is_present && entry.parity != self.parity;
         let gone: Vec<RouteKey> =
             self.entries.iter().filter(|(_, entry)| is_gone(entry)).map(|(key, _)| *key).collect();
         gone.into_iter().for_each(|key| self.on_removed(now, key));

@@ -5,9 +5,9 @@ use std::os::unix::fs::{MetadataExt as _, symlink};
 use weft_units::Rng;
 
 /// Bytes, target of a link, mode and inode of a name.
-type Seen = Option<(Vec<u8>, Option<PathBuf>, u32, u64)>;
+type FileState = Option<(Vec<u8>, Option<PathBuf>, u32, u64)>;
 
-fn seen(path: &Path) -> Seen {
+fn seen(path: &Path) -> FileState {
     let meta = fs::symlink_metadata(path).ok()?;
     Some((fs::read(path).unwrap_or_default(), fs::read_link(path).ok(), meta.mode(), meta.ino()))
 }

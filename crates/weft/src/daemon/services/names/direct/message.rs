@@ -51,7 +51,7 @@ fn question(name: &str, of: RecordType) -> Option<Vec<u8>> {
 ///
 /// Records of other names count too: they follow from a CNAME record.
 pub fn answer(bytes: &[u8], id: u16, name: &str, of: RecordType) -> Option<Vec<IpAddr>> {
-    let mut reader = Reader { bytes };
+    let mut reader = MessageReader { bytes };
     let (its_id, flags) = (reader.number()?, reader.number()?);
     let is_answer = ANSWERS.iter().any(|(mask, value)| flags & mask == *value);
     let (questions, records) = (reader.number()?, reader.number()?);
@@ -81,11 +81,11 @@ fn address(data: &[u8], of: RecordType) -> Option<IpAddr> {
     })
 }
 
-struct Reader<'a> {
+struct MessageReader<'a> {
     bytes: &'a [u8],
 }
 
-impl<'a> Reader<'a> {
+impl<'a> MessageReader<'a> {
     fn take(&mut self, length: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.bytes.split_at_checked(length)?;
         self.bytes = rest;
