@@ -28,7 +28,7 @@ const MAX_EVENT: usize = 32 << 20;
 
 /// The newest event, and the time of its poll.
 #[derive(Clone, Default)]
-struct Frame {
+struct LatestEvent {
     bytes: Bytes,
     polled: Option<Instant>,
 }
@@ -43,7 +43,7 @@ struct ReadMap {
 pub struct Feed {
     control: PathBuf,
     changes: Arc<NodeChanges>,
-    frames: watch::Sender<Frame>,
+    frames: watch::Sender<LatestEvent>,
     wanted: Notify,
     events: Arc<EventLog>,
 }
@@ -51,7 +51,7 @@ pub struct Feed {
 impl Feed {
     /// Creates a feed from the node at `control`.
     pub fn new(control: PathBuf, changes: Arc<NodeChanges>) -> Arc<Feed> {
-        let frames = watch::Sender::new(Frame::default());
+        let frames = watch::Sender::new(LatestEvent::default());
         Arc::new(Feed { control, changes, frames, wanted: Notify::new(), events: Arc::default() })
     }
 
@@ -83,7 +83,7 @@ impl Feed {
             let polled = spawn_blocking(move || feed.poll(map)).await;
             let Ok((bytes, read)) = polled else { return };
             map = read;
-            self.frames.send_replace(Frame { bytes, polled: Some(Instant::now()) });
+            self.frames.send_replace(LatestEvent { bytes, polled: Some(Instant::now()) });
         }
     }
 

@@ -66,7 +66,7 @@ mod tests {
 
     /// What a request shows. Each part is right or drawn from what is wrong.
     #[derive(Clone, Debug)]
-    struct Shown {
+    struct RequestParts {
         method: Method,
         path: &'static str,
         host: Option<String>,
@@ -74,7 +74,7 @@ mod tests {
         token: Option<String>,
     }
 
-    fn answered(shown: &Shown, token: &Token) -> Result<(), StatusCode> {
+    fn answered(shown: &RequestParts, token: &Token) -> Result<(), StatusCode> {
         let mut headers = HeaderMap::new();
         let given = shown.token.as_ref().map(|text| match text.as_str() {
             "right" => format!("Bearer {}", token.text()),
@@ -89,8 +89,8 @@ mod tests {
         check(&shown.method, &shown.path.parse().unwrap(), &headers, token).map_err(|(status, _)| status)
     }
 
-    fn good(port: u16, method: &Method, path: &'static str) -> Shown {
-        Shown {
+    fn good(port: u16, method: &Method, path: &'static str) -> RequestParts {
+        RequestParts {
             method: method.clone(),
             path,
             host: Some(format!("127.0.0.1:{port}")),
@@ -150,15 +150,15 @@ mod tests {
             let method_of = if post { Method::POST } else { Method::GET };
             let (path, right) = ("/api/live", good(port, &method_of, "/api/live"));
             prop_assert_eq!(answered(&right, &own), Ok(()));
-            prop_assert_eq!(answered(&Shown { host, ..right.clone() }, &own), Err(StatusCode::FORBIDDEN));
-            let other = Shown { origin: Some(origin), ..good(port_of_origin, &method_of, path) };
+            prop_assert_eq!(answered(&RequestParts { host, ..right.clone() }, &own), Err(StatusCode::FORBIDDEN));
+            let other = RequestParts { origin: Some(origin), ..good(port_of_origin, &method_of, path) };
             prop_assert_eq!(answered(&other, &own), Err(StatusCode::FORBIDDEN));
-            let stranger = Shown { token: token.clone(), ..right.clone() };
+            let stranger = RequestParts { token: token.clone(), ..right.clone() };
             prop_assert_eq!(answered(&stranger, &own), Err(StatusCode::UNAUTHORIZED));
             let method = Method::from_bytes(method.as_bytes()).unwrap();
-            prop_assert_eq!(answered(&Shown { method, ..right.clone() }, &own), Err(StatusCode::METHOD_NOT_ALLOWED));
+            prop_assert_eq!(answered(&RequestParts { method, ..right.clone() }, &own), Err(StatusCode::METHOD_NOT_ALLOWED));
             // The page itself holds no data of the node. A change needs an origin wherever it goes.
-            let page = Shown { token, path: "/page.js", origin: None, ..right.clone() };
+            let page = RequestParts { token, path: "/page.js", origin: None, ..right.clone() };
             let expected = if post { Err(StatusCode::FORBIDDEN) } else { Ok(()) };
             prop_assert_eq!(answered(&page, &own), expected);
         }

@@ -3,7 +3,7 @@
 //! This module creates the interfaces of a link in its two nodes and configures their addresses. All ends
 //! offer the same calls to receive and send a packet, whatever their backend.
 
-use super::packet::{self, PacketSocket, SocketDrops};
+use super::packet::{self, SocketDrops, WireSocket};
 use super::spec::{EmulatedLinkSpec, EndSpec};
 use super::tun;
 use crate::net::NetNamespace;
@@ -39,7 +39,7 @@ impl Backend {
 #[derive(Debug)]
 pub(super) enum LinkDevice {
     Tun(File),
-    Packet(PacketSocket),
+    Packet(WireSocket),
 }
 
 impl LinkDevice {
@@ -136,7 +136,7 @@ impl Opener {
             Some(wires) => {
                 let number = wires.count;
                 wires.count += 1;
-                let socket = PacketSocket::open(&wires.node, number, node, name)?;
+                let socket = WireSocket::open(&wires.node, number, node, name)?;
                 let drops = socket.drop_counter()?;
                 (LinkDevice::Packet(socket), DropCounter::Packet(drops))
             }

@@ -36,19 +36,14 @@ pub(super) fn wire_name(number: usize) -> String {
 
 /// The emulator's end of a wire to a node. It carries IP packets without Ethernet headers.
 #[derive(Debug)]
-pub(super) struct PacketSocket {
+pub(super) struct WireSocket {
     socket: OwnedFd,
     interface: c_int,
 }
 
-impl PacketSocket {
+impl WireSocket {
     /// Creates interface `name` in `node`, and the pair's other end, number `number`, in `wires`.
-    pub(super) fn open(
-        wires: &NetNamespace,
-        number: usize,
-        node: &NetNamespace,
-        name: &str,
-    ) -> io::Result<PacketSocket> {
+    pub(super) fn open(wires: &NetNamespace, number: usize, node: &NetNamespace, name: &str) -> io::Result<WireSocket> {
         let outer = wire_name(number);
         wires.ip(&format!(
             "link add {outer} type veth peer name {name} address 02:00:00:00:00:01 netns {}",
@@ -59,11 +54,11 @@ impl PacketSocket {
         // The longest IP packet must fit, so that only the node's side sets the MTU.
         wires.ip(&format!("link set dev {outer} mtu 65535 addrgenmode none up"))?;
         wires
-            .run(|| PacketSocket::bind(&outer))?
+            .run(|| WireSocket::bind(&outer))?
             .map_err(|e| context(format_args!("packet socket to {name} on {node}"), e))
     }
 
-    fn bind(interface: &str) -> io::Result<PacketSocket> {
+    fn bind(interface: &str) -> io::Result<WireSocket> {
         let name = std::ffi::CString::new(interface)?;
         // SAFETY: The name is a C string that outlives the call.
         let interface = unsafe { libc::if_nametoindex(name.as_ptr()) } as c_int;
@@ -75,7 +70,7 @@ impl PacketSocket {
         // below.
         let fd = sys::check(unsafe { libc::socket(libc::AF_PACKET, kind, 0) })?;
         // SAFETY: The descriptor is new and has no other owner.
-        let socket = PacketSocket { socket: unsafe { OwnedFd::from_raw_fd(fd) }, interface };
+        let socket = WireSocket { socket: unsafe { OwnedFd::from_raw_fd(fd) }, interface };
         socket.set_option(libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1)?;
         if socket.set_option(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, RECEIVE_BUFFER_BYTES).is_err() {
             socket.set_option(libc::SOL_SOCKET, libc::SO_RCVBUF, RECEIVE_BUFFER_BYTES)?;

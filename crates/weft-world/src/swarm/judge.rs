@@ -47,7 +47,7 @@ struct Account {
 
 /// All packets sent and delivered, by flow.
 #[derive(Debug)]
-pub(super) struct Judge<'a> {
+pub(super) struct DeliveryJudge<'a> {
     flows: &'a [SwarmFlow],
     by_port: BTreeMap<(VpnId, u16), usize>,
     accounts: Vec<Account>,
@@ -83,8 +83,8 @@ pub(super) struct Overtaken {
     pub(super) hold: Duration,
 }
 
-impl<'a> Judge<'a> {
-    pub(super) fn new(plan: &'a Plan) -> Judge<'a> {
+impl<'a> DeliveryJudge<'a> {
+    pub(super) fn new(plan: &'a Plan) -> DeliveryJudge<'a> {
         let flows = &plan.flows;
         let stops_time = |kind: &FaultKind| {
             matches!(kind, FaultKind::Pause { .. } | FaultKind::Suspend { .. } | FaultKind::ClockStep { .. })
@@ -92,7 +92,7 @@ impl<'a> Judge<'a> {
         let is_timely = !plan.faults.iter().any(|fault| stops_time(&fault.kind));
         let by_port = flows.iter().enumerate().map(|(at, flow)| ((flow.vpn, flow.port), at)).collect();
         let accounts = flows.iter().map(|_| Account::default()).collect();
-        Judge {
+        DeliveryJudge {
             flows,
             by_port,
             accounts,

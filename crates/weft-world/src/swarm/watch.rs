@@ -68,7 +68,7 @@ fn u32_at(datagram: &[u8], at: usize) -> u32 {
 
 /// A datagram that a node accepted.
 #[derive(Clone, Debug)]
-pub(super) struct Taken {
+pub(super) struct AcceptedDatagram {
     pub(super) at: Instant,
     pub(super) bytes: Vec<u8>,
 }
@@ -81,11 +81,11 @@ pub(super) struct Observer {
     /// Time at which a sender first used a key, on that sender's clock.
     keys: BTreeMap<(usize, u32), Instant>,
     /// Sealed datagrams that each node accepted.
-    taken: BTreeMap<usize, Vec<Taken>>,
+    taken: BTreeMap<usize, Vec<AcceptedDatagram>>,
     /// Initiations that each node answered.
-    initiations: BTreeMap<usize, Vec<Taken>>,
+    initiations: BTreeMap<usize, Vec<AcceptedDatagram>>,
     /// Initiations that each node received and has not answered.
-    unanswered: BTreeMap<usize, Vec<Taken>>,
+    unanswered: BTreeMap<usize, Vec<AcceptedDatagram>>,
     /// Source of the newest datagram of a path, by receiver, sender and path.
     sources: BTreeMap<(usize, usize, u8), (u32, SocketAddr)>,
     /// Keys that nodes had before they slept.
@@ -127,7 +127,7 @@ impl Observer {
     }
 
     /// Records an unchanged datagram that a node accepted.
-    pub(super) fn on_taken(&mut self, rng: &mut Rng, node: usize, taken: &Taken) {
+    pub(super) fn on_taken(&mut self, rng: &mut Rng, node: usize, taken: &AcceptedDatagram) {
         let kind = type_of(&taken.bytes);
         if kind == INITIATION {
             let list = self.unanswered.entry(node).or_default();
@@ -188,7 +188,7 @@ impl Observer {
     }
 
     /// Returns a random sealed datagram that `node` accepted before.
-    pub(super) fn old_datagram(&self, rng: &mut Rng, node: usize) -> Option<&Taken> {
+    pub(super) fn old_datagram(&self, rng: &mut Rng, node: usize) -> Option<&AcceptedDatagram> {
         let list = self.taken.get(&node)?;
         // Prefer the newest datagram, because it is at the edge of the replay window.
         let newest = list.iter().max_by_key(|t| t.at);
@@ -196,7 +196,7 @@ impl Observer {
     }
 
     /// Returns an initiation that `node` answered so long ago that it must not answer it again.
-    pub(super) fn old_initiation(&self, rng: &mut Rng, now: Instant, node: usize) -> Option<&Taken> {
+    pub(super) fn old_initiation(&self, rng: &mut Rng, now: Instant, node: usize) -> Option<&AcceptedDatagram> {
         let old: Vec<_> = self.initiations.get(&node)?.iter().filter(|t| now - t.at > REPEAT_FOR).collect();
         old.get(rng.below(old.len() as u64) as usize).copied()
     }

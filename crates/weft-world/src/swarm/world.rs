@@ -4,14 +4,14 @@
 //! their datagrams over the wire, and passes everything to the judge and the observer. It must depend on
 //! nothing but the plan.
 
-use super::judge::{Judge, ReceivingNode};
+use super::judge::{DeliveryJudge, ReceivingNode};
 use super::liar::{Liar, is_from};
 use super::packet::{self, Offload, SwarmSegment, VNET};
 use super::plan::Plan;
 use super::role::NodeRole;
 use super::site::{SocketDatagram, SwarmSite, public_key};
 use super::violation::Violation;
-use super::watch::{Observer, Taken, is_data, is_relayed, is_sealed, may_be_handshake_within, type_of};
+use super::watch::{AcceptedDatagram, Observer, is_data, is_relayed, is_sealed, may_be_handshake_within, type_of};
 use super::wire::{DatagramFate, HIJACKER, Wire};
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -89,7 +89,7 @@ pub(super) struct SwarmWorld<'a> {
     pub(super) plan: &'a Plan,
     pub(super) now: Instant,
     pub(super) sites: Vec<SwarmSite>,
-    pub(super) judge: Judge<'a>,
+    pub(super) judge: DeliveryJudge<'a>,
     pub(super) counts: SwarmCounts,
     /// Number of datagrams that were refused although they were genuine.
     pub(super) refused: u64,
@@ -123,7 +123,7 @@ impl<'a> SwarmWorld<'a> {
             now,
             peers: peers.collect(),
             sites: nodes.clone().map(|n| SwarmSite::new(plan, n, now)).collect(),
-            judge: Judge::new(plan),
+            judge: DeliveryJudge::new(plan),
             counts: SwarmCounts::default(),
             refused: 0,
             story: None,
@@ -348,7 +348,7 @@ impl<'a> SwarmWorld<'a> {
             if datagram.source == HIJACKER {
                 self.watch.on_hijacked(node, datagram.bytes.len());
             }
-            let taken = Taken { at: self.now, bytes: datagram.bytes.clone() };
+            let taken = AcceptedDatagram { at: self.now, bytes: datagram.bytes.clone() };
             self.watch.on_taken(&mut self.rng, node, &taken);
             if let Some(sender) = datagram.sender
                 && rejected == 0
