@@ -200,6 +200,7 @@ impl Peer {
         }
         self.control.revocation_sync = RevocationSync::default();
         if fresh {
+            self.take_back(cx, true);
             self.restart(cx);
             self.restart_loops();
         }
@@ -216,6 +217,7 @@ impl Peer {
             self.session.alone_since = cx.now;
             cx.events.push_back(Event::Lost { peer: self.id, cause });
         }
+        self.take_back(cx, false);
         self.restart(cx);
         self.call_again(cx);
     }
@@ -259,7 +261,6 @@ impl Peer {
     }
 
     fn restart(&mut self, cx: &mut Context<'_>) {
-        self.take_back(cx);
         self.control.reach = ReachableNodes::default();
         self.control.bulletin_position = 0;
         self.paths.retain(|p| p.ours);
@@ -279,7 +280,6 @@ impl Peer {
     /// Retires a removed peer: afterwards nothing is sent to it or accepted from it.
     pub fn retire(&mut self, cx: &mut Context<'_>, cause: &'static str) {
         self.on_lost(cx, cause);
-        self.recovery.lost.drain(..).for_each(|id| self.recovery.units.release(id, cx.pool));
         self.config.prefixes.clear();
         self.config.endpoints.clear();
         self.addresses.clear();

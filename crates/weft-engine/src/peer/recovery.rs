@@ -50,9 +50,10 @@ impl Peer {
 
     /// Takes back all units that wait or are in flight, because the session ended or the peer restarted.
     ///
-    /// The peer's host may have some already. TCP discards duplicates, so its segments are sent again, in order, as new
-    /// units: a peer that restarted would wait for the numbers of those that arrived before. Other units are released.
-    pub(super) fn take_back(&mut self, cx: &mut Context<'_>) {
+    /// If `again` is true, TCP segments are sent again, in order. The peer's host may have some already, and discards
+    /// them. They become new units: a peer that restarted would wait for the numbers of those that arrived before. All
+    /// other units are released.
+    pub(super) fn take_back(&mut self, cx: &mut Context<'_>, again: bool) {
         let mut taken = core::mem::take(&mut self.recovery.lost);
         for index in 0..self.paths.len() {
             while let Some((lane, id)) = self.paths[index].queues.take() {
@@ -68,7 +69,7 @@ impl Peer {
         self.dispatch.last_slices.clear();
         let mut before = None;
         taken.retain(|id| {
-            let is_kept = before.replace(*id) != Some(*id) && self.renew(cx.now, *id);
+            let is_kept = before.replace(*id) != Some(*id) && again && self.renew(cx.now, *id);
             if !is_kept {
                 self.recovery.units.release(*id, cx.pool);
             }

@@ -55,7 +55,6 @@ impl Peer {
         self.watch_outage(cx);
         self.release_acks(cx);
         if !self.is_established() {
-            self.repeat_lost(cx);
             return;
         }
         self.choose_spares(cx);
@@ -304,7 +303,7 @@ impl Peer {
     pub fn next_timer(&self, now: Instant) -> Option<Instant> {
         let (outage, acks) = (self.outage_deadline(now), self.ingress.held_acks.deadline());
         if !self.is_established() {
-            return [outage, acks, self.lost_deadline()].into_iter().flatten().min();
+            return outage.into_iter().chain(acks).min();
         }
         let patience = self.patience(now);
         let paths = self.paths.iter().filter_map(|p| path_timer(p, self.probe_at(p, now), patience)).min();

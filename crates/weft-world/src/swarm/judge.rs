@@ -21,12 +21,12 @@ const OLDEST: Duration = Duration::from_secs(10);
 /// Largest number of holes that are recorded for a flow.
 const MAX_HOLES: usize = 256;
 
-/// A packet that was sent, and whether it was delivered.
+/// A packet that was sent, and when it was delivered.
 #[derive(Clone, Copy, Debug)]
 struct SentPacket {
     segment: SwarmSegment,
     at: Instant,
-    delivered: bool,
+    delivered: Option<Instant>,
 }
 
 /// The packets of one flow.
@@ -58,6 +58,8 @@ pub(super) struct DeliveryJudge<'a> {
     /// While the second node runs, peers confuse the two after a restart, so a packet may be delivered a
     /// second time.
     shares_key: Option<usize>,
+    /// Time of each node's last restart.
+    restarted: Vec<Option<Instant>>,
     /// True if no machine stops and no clock jumps in this plan.
     is_timely: bool,
     /// Number of packets delivered.
@@ -98,6 +100,7 @@ impl<'a> DeliveryJudge<'a> {
             accounts,
             expelled: plan.expelled(),
             shares_key: plan.shared_key(),
+            restarted: vec![None; plan.nodes.len()],
             is_timely,
             delivered: 0,
         }
@@ -108,7 +111,7 @@ impl<'a> DeliveryJudge<'a> {
         let account = &mut self.accounts[flow];
         let segment = SwarmSegment { number: account.sent.len() as u32, offset: account.bytes, len, push };
         account.bytes += u64::from(len);
-        account.sent.push(SentPacket { segment, at: now, delivered: false });
+        account.sent.push(SentPacket { segment, at: now, delivered: None });
         segment
     }
 
@@ -192,6 +195,11 @@ impl<'a> DeliveryJudge<'a> {
         Err(altered(&format!("packet {number} differs at byte {differs:?}, {len} bytes long instead of {of}")))
     }
 
+    /// Records that a node was killed and runs again.
+    pub(super) fn on_restart(&mut self, now: Instant, node: usize) {
+        self.restarted[node] = Some(now);
+    }
+
     fn count(
         &mut self,
         now: Instant,
@@ -213,7 +221,11 @@ impl<'a> DeliveryJudge<'a> {
             let what = format!("flow {at}: packet {number} arrived {:?} after it was sent", now - sent);
             return Err(Violation::new("stale", now, what));
         }
-        if core::mem::replace(&mut account.sent[number].delivered, true) {
+        if let Some(before) = account.sent[number].delivered.replace(now) {
+            // A node that was killed has no record of what it delivered, so its peer sends TCP segments again.
+            if flow.tcp && self.restarted[flow.to].is_some_and(|at| at >= before) {
+                return Ok(None);
+            }
             if self.shares_key.is_some_and(|node| flow.from == node || flow.to == node) {
                 return Ok(None);
             }
@@ -240,12 +252,12 @@ impl<'a> DeliveryJudge<'a> {
     /// Returns how many of a flow's packets never arrived, and how many were sent.
     pub(super) fn missing(&self, flow: usize) -> (usize, usize) {
         let sent = &self.accounts[flow].sent;
-        (sent.iter().filter(|s| !s.delivered).count(), sent.len())
+        (sent.iter().filter(|s| s.delivered.is_none()).count(), sent.len())
     }
 
     /// Returns the packets of a flow that never arrived: number, sending time, payload bytes.
     pub(super) fn lost(&self, flow: usize) -> impl Iterator<Item = (u32, Instant, u16)> + '_ {
-        let sent = self.accounts[flow].sent.iter().filter(|s| !s.delivered);
+        let sent = self.accounts[flow].sent.iter().filter(|s| s.delivered.is_none());
         sent.map(|s| (s.segment.number, s.at, s.segment.len))
     }
 }
