@@ -25,6 +25,8 @@ pub(crate) struct LabLane {
     pub setup: Option<Duration>,
     /// Both nodes' addresses in each VPN, by its position. Empty if all flows share one network.
     pub vpns: Vec<[Ipv4Addr; 2]>,
+    /// Addresses of the scenario's hosts behind the first node. Empty if their flows come from the node itself.
+    pub hosts: Vec<Ipv4Addr>,
     /// The control sockets of pairs of daemons, first node first.
     ///
     /// With several pairs, each pair has one VPN.
@@ -44,6 +46,7 @@ impl LabLane {
             mptcp: false,
             setup: None,
             vpns: Vec::new(),
+            hosts: Vec::new(),
             weft: Vec::new(),
             daemons: Vec::new(),
         }
@@ -53,6 +56,11 @@ impl LabLane {
     pub fn addresses(&self, flow: &Flow) -> [Ipv4Addr; 2] {
         let vpn = flow.vpn.and_then(|position| self.vpns.get(position));
         vpn.copied().unwrap_or([self.home, self.hub])
+    }
+
+    /// Returns the address of the host that begins a flow, or `None` if any address of the first node will do.
+    pub fn host_of(&self, flow: &Flow) -> Option<Ipv4Addr> {
+        self.hosts.get(flow.host?).copied()
     }
 
     /// Returns a command for a TCP application on `node`.

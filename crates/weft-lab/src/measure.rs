@@ -16,7 +16,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 use weft_scenario::measure::{
-    bound_bps, bulk_direction, newest_age_ms_p95, omniscient_ms_p95, vpn_fairness, vpn_results, vpn_series,
+    bound_bps, bulk_direction, host_fairness, host_results, newest_age_ms_p95, omniscient_ms_p95, vpn_fairness,
+    vpn_results, vpn_series,
 };
 use weft_scenario::{App, Capacity, Flow, FlowDirection, FlowResult, Scenario, Series, Traces, Variant, VariantRun};
 use weft_tcp_er::congestion::{self, Congestion};
@@ -182,6 +183,7 @@ impl LabRunInputs<'_> {
         let names: Vec<&str> = world.links.iter().map(|link| link.name.as_str()).collect();
         let is_own_series = |s: &Series| s.name.rsplit_once('.').is_some_and(|(link, _)| own(link));
         series.extend(links.carried.series(&names).into_iter().filter(is_own_series));
+        let hosts = host_results(self.scenario, &flows);
         let run = VariantRun {
             goodput_bps,
             efficiency: goodput_bps / self.bound_bps().max(1.0),
@@ -192,6 +194,8 @@ impl LabRunInputs<'_> {
                 .into_iter()
                 .filter(|link| own(&link.name))
                 .collect(),
+            host_fairness: host_fairness(&hosts),
+            hosts,
             lateness_ms_p999: links.lateness_ms(),
             ..VariantRun::default()
         };

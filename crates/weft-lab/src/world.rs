@@ -1,11 +1,12 @@
 //! Two nodes and the emulated links between them, built from a scenario.
 
 use crate::LabError;
+use crate::apps::NO_SHORT_FLOWS;
 use crate::emulator::{EmulatedDirection, EmulatedLinkSpec, Emulator, EmulatorHandle, EndSpec};
 use crate::net::{Lab, NetNamespace};
 use crate::scratch::Scratch;
 use std::net::Ipv4Addr;
-use weft_scenario::{Link, Scenario, Traces};
+use weft_scenario::{App, Link, Scenario, Traces};
 
 const LINK_MTU: u16 = 1500;
 
@@ -39,6 +40,9 @@ impl LabPair {
         if let Some(link) = scenario.links.iter().find(|link| link.rebind.is_some()) {
             let why = format!("link `{}` has `rebind`: the lab has no NAT; use `weft-lab sim`", link.name);
             return Err(LabError::Scenario(why));
+        }
+        if let Some(flow) = scenario.flows.iter().find(|flow| flow.app == App::ShortFlows) {
+            return Err(LabError::Scenario(format!("flow `{}`: {NO_SHORT_FLOWS}", flow.name)));
         }
         let lab = Lab::new()?;
         let [home, hub] = [lab.node(&scenario.nodes[0])?, lab.node(&scenario.nodes[1])?];

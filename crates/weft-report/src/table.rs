@@ -93,11 +93,16 @@ pub fn run_table(result: &RunResult) -> String {
         "gap ms",
         "set-up ms",
         "delay p95 ms",
+        "DV p99.9 ms",
         "beyond omniscient ms",
         "resets",
         "F of VPNs",
+        "F of hosts",
+        "port p50 ms",
+        "port p95 ms",
     ]);
     for variant in &result.variants {
+        let port = variant.ports.first();
         let name = match &variant.link {
             Some(link) if !variant.name.ends_with(link.as_str()) => format!("{} ({link})", variant.name),
             _ => variant.name.clone(),
@@ -114,13 +119,18 @@ pub fn run_table(result: &RunResult) -> String {
             number(over_flows(variant, |f| f.longest_gap_ms), 0),
             number(variant.setup_ms, 0),
             number(over_flows(variant, |f| f.one_way_ms_p95), 1),
+            number(over_flows(variant, |f| f.delay_variation_ms_p999), 1),
             number(over_flows(variant, |f| f.beyond_omniscient_ms_p95), 1),
             number(over_flows(variant, |f| f.tcp_resets).filter(|n| *n > 0.0), 0),
             number(variant.vpn_fairness, 3),
+            number(variant.host_fairness, 4),
+            number(port.map(|port| port.queue_ms_p50), 1),
+            number(port.map(|port| port.queue_ms_p95), 1),
         ]);
     }
     text.push_str(&table.render());
     text.push_str(&flows_table(result));
+    text.push_str(&hosts_table(result));
     text.push_str(&vpns_table(result));
     text.push_str(&queues_table(result));
     text.push_str(&events_table(result));
@@ -218,7 +228,8 @@ fn vpns_table(result: &RunResult) -> String {
 /// It is empty if there are VPNs, because VPNs have their own table.
 fn flows_table(result: &RunResult) -> String {
     let with_goodput = |variant: &VariantResult| variant.flows.iter().filter(|flow| flow.goodput_bps.is_some()).count();
-    if result.variants.iter().any(|v| !v.vpns.is_empty()) || result.variants.iter().all(|v| with_goodput(v) < 2) {
+    let has_groups = |variant: &VariantResult| !variant.vpns.is_empty() || !variant.hosts.is_empty();
+    if result.variants.iter().any(has_groups) || result.variants.iter().all(|v| with_goodput(v) < 2) {
         return String::new();
     }
     let mut table = ReportTable::new(["flow", "Mbit/s", "share %"]);
@@ -233,6 +244,21 @@ fn flows_table(result: &RunResult) -> String {
         }
     }
     format!("\n{}", table.render())
+}
+
+/// Returns a table of the hosts that begin flows.
+fn hosts_table(result: &RunResult) -> String {
+    let mut table = ReportTable::new(["host", "flows", "Mbit/s"]);
+    for variant in &result.variants {
+        for host in &variant.hosts {
+            table.row([
+                format!("{}: {}", variant.name, host.name),
+                host.flows.to_string(),
+                format!("{:.2}", host.goodput_bps / 1e6),
+            ]);
+        }
+    }
+    if table.rows.len() == 1 { String::new() } else { format!("\n{}", table.render()) }
 }
 
 fn events_table(result: &RunResult) -> String {

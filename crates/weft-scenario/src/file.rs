@@ -96,6 +96,7 @@ pub(crate) struct FlowFile {
     pub name: Option<Spanned<String>>,
     pub app: Spanned<App>,
     pub vpn: Option<Spanned<String>>,
+    pub host: Option<Spanned<String>>,
     pub count: Option<NonZeroU32>,
     pub rate: Option<Spanned<Quantity<Rate>>>,
     pub packet_size: Option<Spanned<Quantity<Bytes>>>,
@@ -107,6 +108,7 @@ pub(crate) struct FlowFile {
     pub stop: Option<Spanned<Quantity<Duration>>>,
     pub interval: Option<Quantity<Duration>>,
     pub size: Option<Quantity<Bytes>>,
+    pub mean_packets: Option<Spanned<u32>>,
 }
 
 /// The `tcp` table of a variant, which overrides the settings of all TCP flows.

@@ -1,5 +1,7 @@
 //! Defines the flows of a scenario, one for each application.
 
+use crate::error::{Checked, Source};
+use crate::file::FlowFile;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use weft_units::Rate;
@@ -14,6 +16,8 @@ pub enum App {
     Http,
     /// TCP transfers of `size` bytes, each on its own connection, timed from connect to last byte.
     Transfer,
+    /// Short TCP connections that begin at random times (Poisson) and have geometrically distributed lengths.
+    ShortFlows,
     /// ICMP echo, which measures the round-trip time of a sparse flow.
     Ping,
     /// One small UDP datagram every `interval` (default 1 ms), which measures gaps and one-way delays.
@@ -29,6 +33,7 @@ impl App {
             App::Iperf3 => "iperf3",
             App::Http => "http",
             App::Transfer => "transfer",
+            App::ShortFlows => "short-flows",
             App::Ping => "ping",
             App::Probe => "probe",
             App::Cbr => "cbr",
@@ -39,7 +44,7 @@ impl App {
 impl App {
     /// True if the application uses TCP connections.
     pub fn is_tcp(self) -> bool {
-        matches!(self, App::Iperf3 | App::Http | App::Transfer)
+        matches!(self, App::Iperf3 | App::Http | App::Transfer | App::ShortFlows)
     }
 }
 
@@ -62,6 +67,8 @@ pub struct Flow {
     pub app: App,
     /// Index of the flow's VPN, or `None` for the default VPN.
     pub vpn: Option<usize>,
+    /// Index of the host behind the first node that begins the flow, or `None` for the node itself.
+    pub host: Option<usize>,
     /// Direction in which the flow sends its data.
     pub direction: FlowDirection,
     /// Name of the TCP congestion control in the kernel.
@@ -74,16 +81,26 @@ pub struct Flow {
     pub start: Duration,
     /// Stop time of the flow, since the start of the run.
     pub stop: Duration,
-    /// Interval between two packets of `ping`, `probe` and `cbr`.
+    /// Interval between two packets of `ping`, `probe` and `cbr`. Mean interval between two connections of `short-flows`.
     pub interval: Duration,
     /// Size of a `cbr` packet in IP bytes.
     pub packet_bytes: u32,
     /// Size of one transfer of `http` and `transfer`, in bytes.
     pub size_bytes: u64,
+    /// Mean length of a connection of `short-flows`, in full segments.
+    pub mean_packets: u32,
 }
 
 /// Default size of a `cbr` packet in IP bytes.
 pub(crate) const CBR_PACKET_BYTES: u32 = 1_200;
+/// Default mean length of a connection of `short-flows`, in full segments.
+///
+/// Standard: paper 001, section III.
+const MEAN_PACKETS: u32 = 14;
+/// Maximum number of hosts behind the first node.
+///
+/// Derived: the lab numbers them in one byte of their addresses, after those of the nodes.
+const HOSTS_MAX: usize = 200;
 
 impl Flow {
     /// Returns a flow with default settings that lasts for the whole run of `length`.
@@ -94,6 +111,7 @@ impl Flow {
             name: name.into(),
             app,
             vpn: None,
+            host: None,
             direction: FlowDirection::Up,
             congestion: "cubic".into(),
             pacing: None,
@@ -102,10 +120,48 @@ impl Flow {
             stop: length,
             interval: match app {
                 App::Probe => Duration::from_millis(1),
-                App::Ping | App::Iperf3 | App::Http | App::Transfer | App::Cbr => Duration::from_millis(100),
+                App::Ping | App::Iperf3 | App::Http | App::Transfer | App::ShortFlows | App::Cbr => {
+                    Duration::from_millis(100)
+                }
             },
             packet_bytes: CBR_PACKET_BYTES,
             size_bytes: 10_000_000,
+            mean_packets: MEAN_PACKETS,
         }
+    }
+}
+
+/// Returns the index of the host that begins a flow, and adds a new host to `hosts`.
+pub(crate) fn host_of(source: &Source<'_>, file: &FlowFile, hosts: &mut Vec<String>) -> Checked<Option<usize>> {
+    let Some(name) = &file.host else { return Ok(None) };
+    if file.vpn.is_some() {
+        return Err(source.at(name, "hosts are in no VPN: remove `host` or `vpn` of this flow"));
+    }
+    if file.direction == Some(FlowDirection::Down) {
+        return Err(source.at(name, "hosts are behind the first node, so their flows go up: remove `host` or `direction`"));
+    }
+    if name.get_ref().is_empty() {
+        return Err(source.at(name, "the host has no name: write one, such as \"laptop\""));
+    }
+    let known = hosts.iter().position(|known| known == name.get_ref());
+    if known.is_none() && hosts.len() == HOSTS_MAX {
+        return Err(source.at(name, format!("more than {HOSTS_MAX} hosts: the lab has no more addresses")));
+    }
+    Ok(Some(known.unwrap_or_else(|| {
+        hosts.push(name.get_ref().clone());
+        hosts.len() - 1
+    })))
+}
+
+/// Returns the mean length of a flow's connections, in full segments.
+pub(crate) fn mean_packets(source: &Source<'_>, file: &FlowFile) -> Checked<u32> {
+    let app = *file.app.get_ref();
+    match &file.mean_packets {
+        None => Ok(MEAN_PACKETS),
+        Some(mean) if app != App::ShortFlows => {
+            Err(source.at(mean, format!("`{}` has no `mean-packets`: only short-flows has it", app.word())))
+        }
+        Some(mean) if *mean.get_ref() < 2 => Err(source.at(mean, "`mean-packets` must be at least 2")),
+        Some(mean) => Ok(*mean.get_ref()),
     }
 }

@@ -57,12 +57,12 @@ pub use network::{
 };
 pub use queue::{Discipline, RandomEarly};
 pub use result::{
-    EventResult, EventSummary, FlowResult, LinkResult, PacketSizeCount, Prediction, RunResult, SCHEMA, Skipped,
-    VariantResult, VariantRun, VpnResult,
+    EventResult, EventSummary, FlowResult, HostResult, LinkResult, PacketSizeCount, PortResult, Prediction, RunResult,
+    SCHEMA, Skipped, VariantResult, VariantRun, VpnResult,
 };
 pub use scenario::Scenario;
 pub use series::{RunSeries, Series, write_csv};
-pub use stats::{median, percentile};
+pub use stats::{jain, median, percentile};
 pub use sweep::{DrawnMix, Least, MixRanges, MixResult, MixSource, Sweep, SweepResult};
 pub use variant::{OpenvpnProto, Variant, VariantKind, VariantTcp};
 pub use vpn::{PairVpn, ShareChange, VpnEntry, VpnQueue, VpnShare};

@@ -76,6 +76,15 @@ pub struct VariantResult {
     /// Medians for each loop.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub vpns: Vec<VpnResult>,
+    /// Median of the fairness index between hosts.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub host_fairness: Option<f64>,
+    /// Medians for each host.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub hosts: Vec<HostResult>,
+    /// Medians for each port.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub ports: Vec<PortResult>,
     /// Summaries of the events over repetitions and runs.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub events: Vec<EventSummary>,
@@ -119,6 +128,15 @@ pub struct VariantRun {
     /// Result of each loop: a VPN from one edge to another.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub vpns: Vec<VpnResult>,
+    /// Jain's fairness index between the goodputs of hosts behind the first node.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub host_fairness: Option<f64>,
+    /// Result of each host behind the first node that begins flows.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub hosts: Vec<HostResult>,
+    /// Result of the port of each node with flow state, in the simulator.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub ports: Vec<PortResult>,
     /// Result of each event.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub events: Vec<EventResult>,
@@ -153,12 +171,15 @@ pub struct FlowResult {
     /// 99th percentile of the one-way delay in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub one_way_ms_p99: Option<f64>,
+    /// 99.9th percentile of the one-way delay above the least one, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub delay_variation_ms_p999: Option<f64>,
     /// 95th percentile of the newest arrival's age above an omniscient sender's, in milliseconds.
     ///
     /// The method is that of Sprout (Winstein et al., NSDI 2013).
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub beyond_omniscient_ms_p95: Option<f64>,
-    /// Number of packets (ping, probe) or transfers (http) that never arrived.
+    /// Number of packets (ping, probe, in the simulator cbr) or transfers (http) that never arrived.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub lost: Option<f64>,
     /// Number of TCP connections that were reset or timed out.
@@ -251,6 +272,31 @@ pub struct VpnResult {
     pub queue_ms_p95: Option<f64>,
 }
 
+/// The result of one host behind the first node.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct HostResult {
+    /// Name of the host.
+    pub name: String,
+    /// Number of the host's flows.
+    pub flows: usize,
+    /// Goodput of the host's flows together, averaged over the measured time, in bit/s.
+    pub goodput_bps: f64,
+}
+
+/// The queue of the port from one node to the other, as flow state measures it.
+///
+/// The port reports intervals of 20 ms. The delay of an interval is the one that 95 % of its packets did not exceed,
+/// rounded up by at most 25 %.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct PortResult {
+    /// Name of the node.
+    pub node: String,
+    /// Median of the intervals' delays, in milliseconds.
+    pub queue_ms_p50: f64,
+    /// 95th percentile of the intervals' delays, in milliseconds.
+    pub queue_ms_p95: f64,
+}
+
 /// The effect of one event.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct EventResult {
@@ -315,6 +361,9 @@ impl VariantResult {
             links: median_links(&runs),
             vpn_fairness: median(runs.iter().filter_map(|run| run.vpn_fairness)),
             vpns: median_vpns(&runs),
+            host_fairness: median(runs.iter().filter_map(|run| run.host_fairness)),
+            hosts: median_hosts(&runs),
+            ports: median_ports(&runs),
             events: summarise_events(&runs),
             disturbances: disturbance::medians(&runs),
             runs,
@@ -336,6 +385,7 @@ fn median_flows(runs: &[VariantRun]) -> Vec<FlowResult> {
             one_way_ms_p50: middle(|f| f.one_way_ms_p50),
             one_way_ms_p95: middle(|f| f.one_way_ms_p95),
             one_way_ms_p99: middle(|f| f.one_way_ms_p99),
+            delay_variation_ms_p999: middle(|f| f.delay_variation_ms_p999),
             beyond_omniscient_ms_p95: middle(|f| f.beyond_omniscient_ms_p95),
             lost: middle(|f| f.lost),
             tcp_resets: middle(|f| f.tcp_resets),
@@ -407,6 +457,29 @@ fn median_vpns(runs: &[VariantRun]) -> Vec<VpnResult> {
         }
     };
     first.vpns.iter().map(one).collect()
+}
+
+fn median_hosts(runs: &[VariantRun]) -> Vec<HostResult> {
+    let Some(first) = runs.first() else { return Vec::new() };
+    let one = |host: &HostResult| {
+        let same = runs.iter().flat_map(|run| &run.hosts).filter(|other| other.name == host.name);
+        HostResult { goodput_bps: median(same.map(|host| host.goodput_bps)).unwrap_or(0.0), ..host.clone() }
+    };
+    first.hosts.iter().map(one).collect()
+}
+
+fn median_ports(runs: &[VariantRun]) -> Vec<PortResult> {
+    let Some(first) = runs.first() else { return Vec::new() };
+    let one = |port: &PortResult| {
+        let same = || runs.iter().flat_map(|run| &run.ports).filter(|other| other.node == port.node);
+        let middle = |value: fn(&PortResult) -> f64| median(same().map(value)).unwrap_or(0.0);
+        PortResult {
+            node: port.node.clone(),
+            queue_ms_p50: middle(|port| port.queue_ms_p50),
+            queue_ms_p95: middle(|port| port.queue_ms_p95),
+        }
+    };
+    first.ports.iter().map(one).collect()
 }
 
 fn summarise_events(runs: &[VariantRun]) -> Vec<EventSummary> {

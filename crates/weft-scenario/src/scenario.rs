@@ -4,7 +4,7 @@ use crate::any::Shape;
 use crate::error::{Checked, Source, which_exist};
 use crate::event::{self, EventSurroundings};
 use crate::file::{FlowFile, ScenarioFile, VariantFile};
-use crate::flow::CBR_PACKET_BYTES;
+use crate::flow::{self, CBR_PACKET_BYTES};
 use crate::link_file::{self, LinkFile, LinkRules};
 use crate::run_length::{RunLength, run_length};
 use crate::vpn::{self, PairVpn, VpnEntry};
@@ -51,6 +51,8 @@ pub struct Scenario {
     pub vpns: Vec<PairVpn>,
     /// Maximum total rate of leased VPNs, or `None` if no VPN may be leased.
     pub leasable: Option<Rate>,
+    /// Names of the hosts behind the first node that begin flows.
+    pub hosts: Vec<String>,
     /// Flows of the scenario, one for each application.
     pub flows: Vec<Flow>,
     /// Timed events in order of time, with every repetition as its own event.
@@ -119,7 +121,7 @@ impl Checker<'_> {
         let links = self.links(&read.links, &nodes)?;
         let leasable = vpn::leasable(&self.source, read.policy.leasable.as_ref(), &links)?;
         let vpns = vpn::read(&self.source, &read.vpns, leasable)?;
-        let flows = self.flows(read.flows, duration, &vpns)?;
+        let (flows, hosts) = self.flows(read.flows, duration, &vpns)?;
         let leases: Vec<_> = read.events.iter().map(|event| event.leased.as_ref().map(|at| at.span().start)).collect();
         let probes = flows.iter().filter(|flow| flow.app == App::Probe);
         let around = EventSurroundings {
@@ -143,6 +145,7 @@ impl Checker<'_> {
             links,
             vpns,
             leasable,
+            hosts,
             flows,
             events,
             variants,
@@ -170,10 +173,13 @@ impl Checker<'_> {
         link_file::read(&self.source, read, nodes, LinkRules::Pair)
     }
 
-    fn flows(&self, read: Vec<FlowFile>, duration: Duration, vpns: &[PairVpn]) -> Checked<Vec<Flow>> {
-        let mut flows: Vec<Flow> = Vec::new();
+    /// Returns the flows, and the names of the hosts that begin some of them.
+    fn flows(&self, read: Vec<FlowFile>, duration: Duration, vpns: &[PairVpn]) -> Checked<(Vec<Flow>, Vec<String>)> {
+        let (mut flows, mut hosts): (Vec<Flow>, Vec<String>) = (Vec::new(), Vec::new());
         for flow in read {
             let vpn = vpn::of_flow(&self.source, &flow, vpns)?;
+            let host = flow::host_of(&self.source, &flow, &mut hosts)?;
+            let mean_packets = flow::mean_packets(&self.source, &flow)?;
             let cbr = self.cbr(&flow)?;
             let app = *flow.app.get_ref();
             let (name, named_at) = match &flow.name {
@@ -206,6 +212,7 @@ impl Checker<'_> {
             self.check_tcp(&flow)?;
             let read = Flow {
                 vpn,
+                host,
                 pacing: flow.pacing.map(|q| q.into_inner().0),
                 receive_buffer_bytes: flow.receive_buffer.map(|q| q.into_inner().0.0),
                 direction: flow.direction.unwrap_or(plain.direction),
@@ -215,11 +222,12 @@ impl Checker<'_> {
                 interval,
                 packet_bytes,
                 size_bytes: flow.size.map_or(plain.size_bytes, |q| q.0.0),
+                mean_packets,
                 ..plain
             };
             flows.extend(names.into_iter().map(|name| Flow { name, ..read.clone() }));
         }
-        Ok(flows)
+        Ok((flows, hosts))
     }
 
     fn check_tcp(&self, flow: &FlowFile) -> Checked<()> {

@@ -1,4 +1,4 @@
-//! Computes medians and percentiles.
+//! Computes medians, percentiles and Jain's index.
 
 /// Returns the median, or `None` if there are no values.
 ///
@@ -24,6 +24,17 @@ pub fn percentile(values: impl IntoIterator<Item = f64>, share: f64) -> Option<f
     sorted.get(rank.saturating_sub(1)).or(sorted.last()).copied()
 }
 
+/// Returns Jain's fairness index, or `None` if there are fewer than two values or all are zero.
+///
+/// Source: Jain, Chiu and Hawe, DEC-TR-301, 1984.
+pub fn jain(values: impl IntoIterator<Item = f64>) -> Option<f64> {
+    let (mut count, mut sum, mut squares) = (0u32, 0.0, 0.0);
+    for value in values {
+        (count, sum, squares) = (count + 1, sum + value, squares + value * value);
+    }
+    (count > 1 && squares > 0.0).then(|| sum * sum / (f64::from(count) * squares))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -33,6 +44,13 @@ mod tests {
         assert_eq!(median([3.0, 1.0, 2.0]), Some(2.0));
         assert_eq!(median([4.0, 1.0, 2.0, 3.0]), Some(2.5));
         assert_eq!(median([]), None);
+    }
+
+    #[test]
+    fn jain_s_index_is_one_if_all_are_equal() {
+        assert_eq!(jain([3.0, 3.0, 3.0]), Some(1.0));
+        assert_eq!(jain([1.0, 0.0]), Some(0.5));
+        assert_eq!([jain([1.0]), jain([0.0, 0.0])], [None, None]);
     }
 
     #[test]

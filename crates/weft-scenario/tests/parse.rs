@@ -79,6 +79,22 @@ fn a_scenario_is_read_whole() {
 }
 
 #[test]
+fn hosts_and_short_flows_are_read() {
+    let more = "\n[[flow]]\nname = \"many\"\napp = \"short-flows\"\ncount = 2\nhost = \"pc\"\nmean-packets = 9\n\
+        [[flow]]\nname = \"one\"\napp = \"iperf3\"\nhost = \"tv\"\n[[flow]]\nname = \"two\"\napp = \"short-flows\"\nhost = \"pc\"\n";
+    let scenario = Scenario::parse(&format!("{GOOD}{more}"), "two.toml").unwrap();
+    assert_eq!(scenario.hosts, ["pc", "tv"]);
+    let read: Vec<_> = scenario.flows.iter().map(|flow| (flow.host, flow.mean_packets)).collect();
+    assert_eq!(read, [(None, 14), (None, 14), (Some(0), 9), (Some(0), 9), (Some(1), 14), (Some(0), 14)]);
+    assert_eq!(scenario.flows[5].interval, Duration::from_millis(100));
+    let in_a_vpn = format!("{GOOD}[[vpn]]\nname = \"blue\"\n[[flow]]\nname = \"x\"\napp = \"iperf3\"\nhost = \"pc\"\nvpn = \"blue\"\n");
+    let error = refuse(&in_a_vpn);
+    assert!(error.message.contains("remove `host` or `vpn`") && (error.line, error.column) == (46, 8), "{error}");
+    let hosts = (0..201).map(|n| format!("[[flow]]\nname = \"f{n}\"\napp = \"iperf3\"\nhost = \"h{n}\"\n"));
+    assert!(refuse(&format!("{GOOD}{}", hosts.collect::<String>())).message.contains("more than 200 hosts"));
+}
+
+#[test]
 fn an_unknown_key_is_reported_with_its_place_and_the_nearest_right_one() {
     let error = broken("delay = \"8 ms\"", "dealy = \"8 ms\"");
     assert_eq!((error.line, error.column), (10, 1));
@@ -134,6 +150,11 @@ fn impossible_scenarios_are_refused() {
         ("name = \"wrr\"", "name = \"wrr\"\nkind = \"mptcp\"", "no weft settings"),
         ("name = \"wrr\"", "name = \"weft\"", "two variants have the name"),
         ("app = \"iperf3\"", "app = \"iperf3\"\nstop = \"61 s\"", "before the run ends"),
+        ("app = \"iperf3\"", "app = \"iperf3\"\nhost = \"pc\"\ndirection = \"down\"", "remove `host` or `direction`"),
+        ("app = \"iperf3\"", "app = \"iperf3\"\nhost = \"\"", "write one, such as \"laptop\""),
+        ("app = \"iperf3\"", "app = \"iperf3\"\nmean-packets = 14", "only short-flows has it"),
+        ("app = \"iperf3\"", "app = \"short-flows\"\nmean-packets = 1", "must be at least 2"),
+        ("app = \"iperf3\"", "app = \"short-flow\"", "did you mean `short-flows`?"),
         ("name = \"two\"", "name = \"two\"\nnodes = [\"a\"]", "two nodes"),
         ("\"weft\"]", "\"weft-each-vpn\"]", "the scenario has no VPN"),
         ("name = \"lte\"", "name = \"lte\"\nbetween = [\"hub\", \"home\"]", "must be [\"home\", \"hub\"]"),

@@ -56,6 +56,9 @@ fn transfer_until_stop(place: &FlowEndpoints) -> Result<Vec<Transfer>, LabError>
         let mut curl = place.lane.tcp_command(&place.world.home, "curl");
         curl.args(["-s", "-o", "/dev/null", "-w", "%{size_download} %{size_upload} %{time_total}"]);
         curl.args(["--max-time", &format!("{:.3}", left.as_secs_f64())]);
+        if let Some(host) = place.host() {
+            curl.args(["--interface", &host.to_string()]);
+        }
         if place.flow.direction == FlowDirection::Up {
             curl.arg("-T").arg(&upload);
         }

@@ -58,6 +58,9 @@ pub(super) fn run(place: &FlowEndpoints) -> Result<FlowReport, LabError> {
     let mut client = lane.tcp_command(&world.home, "iperf3");
     let length_s = place.length().as_secs_f64().round().max(1.0).to_string();
     client.args(["-c", &place.hub().to_string(), "-p", &port_text, "-t", &length_s, "-i", INTERVAL_S, "-J"]);
+    if let Some(host) = place.host() {
+        client.args(["-B", &host.to_string()]);
+    }
     match flow.app {
         App::Cbr => client.arg("-u").args(datagrams(flow)),
         _ => client.args(["-C", &flow.congestion]),

@@ -24,6 +24,9 @@ use weft_scenario::{App, Flow, FlowResult, Series};
 /// Time that an application may take to finish after its end.
 const GRACE: Duration = Duration::from_secs(15);
 
+/// Reason for which the lab refuses an application that only the simulator has.
+pub(crate) const NO_SHORT_FLOWS: &str = "the lab has no `short-flows`; use `weft-lab sim`";
+
 /// The times of a run that all flows share.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FlowTimes {
@@ -54,6 +57,11 @@ impl FlowEndpoints<'_> {
     fn hub(&self) -> Ipv4Addr {
         let [_, hub] = self.lane.addresses(self.flow);
         hub
+    }
+
+    /// Returns the address of the host that begins the flow, or `None` if any address of the first node will do.
+    fn host(&self) -> Option<Ipv4Addr> {
+        self.lane.host_of(self.flow)
     }
 
     /// Returns the part of the warm-up that falls after the flow's own start.
@@ -88,6 +96,7 @@ pub(crate) fn run(place: &FlowEndpoints, arrivals: &probe::ProbeArrivals) -> Res
         App::Iperf3 | App::Cbr => iperf3::run(place),
         App::Http => http::run(place),
         App::Transfer => transfer::run(place),
+        App::ShortFlows => Err(LabError::Scenario(format!("flow `{}`: {NO_SHORT_FLOWS}", place.flow.name))),
         App::Ping => ping::run(place),
         App::Probe => probe::run(place, arrivals),
     }

@@ -23,6 +23,9 @@ pub(super) fn run(place: &FlowEndpoints) -> Result<FlowReport, LabError> {
         "3",
         &place.hub().to_string(),
     ]);
+    if let Some(host) = place.host() {
+        command.args(["-I", &host.to_string()]);
+    }
     let output = world.home.output(command, place.length() + GRACE)?;
     let replies: Vec<EchoReply> = String::from_utf8_lossy(&output.stdout).lines().filter_map(parse_reply).collect();
     if replies.is_empty() && !output.stderr.is_empty() {

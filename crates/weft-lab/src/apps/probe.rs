@@ -60,6 +60,8 @@ pub(crate) struct ProbeEndpoints<'a> {
     pub address: Ipv4Addr,
     /// The stream's own UDP port.
     pub port: u16,
+    /// The address that the sender uses, or `None` for any.
+    pub host: Option<Ipv4Addr>,
 }
 
 impl ProbeEndpoints<'_> {
@@ -69,7 +71,7 @@ impl ProbeEndpoints<'_> {
     fn sockets(&self) -> Result<[UdpSocket; 2], LabError> {
         let receiver = self.to.run(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, self.port)))??;
         receiver.set_read_timeout(Some(READ_TIMEOUT))?;
-        let sender = self.from.run(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)))??;
+        let sender = self.from.run(|| UdpSocket::bind((self.host.unwrap_or(Ipv4Addr::UNSPECIFIED), 0)))??;
         Ok([sender, receiver])
     }
 
@@ -110,7 +112,7 @@ pub(super) fn run(place: &FlowEndpoints, arrivals: &ProbeArrivals) -> Result<Flo
         FlowDirection::Up => (&world.home, &world.hub, place.hub()),
         FlowDirection::Down => (&world.hub, &world.home, place.home()),
     };
-    let way = ProbeEndpoints { from, to, address, port: *port };
+    let way = ProbeEndpoints { from, to, address, port: *port, host: place.host() };
     let [sender, receiver] = way.sockets()?;
     let over = AtomicBool::new(false);
     let sent = thread::scope(|scope| {

@@ -46,7 +46,7 @@ pub(super) fn run(place: &FlowEndpoints) -> Result<FlowReport, LabError> {
                 };
             }
         });
-        let transfers = transfer_until_stop(place, &arrivals, || sender.run(|| send(flow, to, *port))?);
+        let transfers = transfer_until_stop(place, &arrivals, || sender.run(|| send(flow, place.host(), (to, *port)))?);
         // The receiver ends after an empty connection.
         let _ = sender.run(|| TcpStream::connect((to, *port)));
         transfers
@@ -85,7 +85,7 @@ fn listen(flow: &Flow, port: u16) -> io::Result<TcpListener> {
 }
 
 /// Sends one transfer. Returns the time at which it called connect.
-fn send(flow: &Flow, to: Ipv4Addr, port: u16) -> io::Result<Instant> {
+fn send(flow: &Flow, from: Option<Ipv4Addr>, (to, port): (Ipv4Addr, u16)) -> io::Result<Instant> {
     // SAFETY: The call takes no pointers. It makes a new descriptor that has no other owner.
     let socket = unsafe { libc::socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) };
     if socket < 0 {
@@ -98,8 +98,11 @@ fn send(flow: &Flow, to: Ipv4Addr, port: u16) -> io::Result<Instant> {
     if let Some(pacing) = flow.pacing {
         set_pacing(&stream, pacing)?;
     }
+    if let Some(from) = from {
+        with_address(libc::bind, &stream, SocketAddrV4::new(from, 0))?;
+    }
     let began = Instant::now();
-    connect(&stream, SocketAddrV4::new(to, port))?;
+    with_address(libc::connect, &stream, SocketAddrV4::new(to, port))?;
     let chunk = vec![0x5a; CHUNK];
     let mut left = flow.size_bytes as usize;
     while left > 0 {
@@ -108,16 +111,20 @@ fn send(flow: &Flow, to: Ipv4Addr, port: u16) -> io::Result<Instant> {
     Ok(began)
 }
 
-fn connect(stream: &TcpStream, to: SocketAddrV4) -> io::Result<()> {
+/// A call of the kernel that takes a socket and an address.
+type AddressCall = unsafe extern "C" fn(libc::c_int, *const libc::sockaddr, libc::socklen_t) -> libc::c_int;
+
+/// Calls `bind` or `connect` for a socket.
+fn with_address(call: AddressCall, stream: &TcpStream, at: SocketAddrV4) -> io::Result<()> {
     let address = libc::sockaddr_in {
         sin_family: libc::AF_INET as libc::sa_family_t,
-        sin_port: to.port().to_be(),
-        sin_addr: libc::in_addr { s_addr: u32::from(*to.ip()).to_be() },
+        sin_port: at.port().to_be(),
+        sin_addr: libc::in_addr { s_addr: u32::from(*at.ip()).to_be() },
         sin_zero: [0; 8],
     };
     let length = size_of::<libc::sockaddr_in>() as libc::socklen_t;
     // SAFETY: The kernel reads `length` bytes of `address`, which outlives the call.
-    let result = unsafe { libc::connect(stream.as_raw_fd(), (&raw const address).cast(), length) };
+    let result = unsafe { call(stream.as_raw_fd(), (&raw const address).cast(), length) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 

@@ -40,7 +40,7 @@ pub(super) fn measure(
     pause(SETTLE)?;
     series.idle_bps = diamond.watch(options.count)?.most_bps(0..LINKS.len());
     let [from, to] = diamond.ends();
-    let way = ProbeEndpoints { from, to, address: network.far_end(), port: PORT };
+    let way = ProbeEndpoints { from, to, address: network.far_end(), port: PORT, host: None };
     let epoch = Instant::now();
     let mut stage = CutStage { contender, diamond: &diamond, network: network.as_mut(), epoch };
     while_probing(&way, epoch, options.interval, |probes| {

@@ -39,7 +39,7 @@ pub(super) fn open(variant: &Variant, world: &LabPair, best: usize) -> Result<Ve
 /// Puts OpenVPN between the flows and `lane`, which then carries OpenVPN's packets.
 pub(super) fn inside(variant: &Variant, world: &LabPair, lane: LabLane) -> Result<LabLane, LabError> {
     let server = lane.hub;
-    connect(variant, world, LabLane { home: HOME, hub: HUB, ..lane }, server)
+    connect(variant, world, LabLane { home: HOME, hub: HUB, hosts: Vec::new(), ..lane }, server)
 }
 
 /// Starts a server at `at` and a client. The lane's flows then pass through them.

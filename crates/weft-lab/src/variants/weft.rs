@@ -21,6 +21,8 @@ use weft_control::{Request, Response, VpnSetting, socket};
 use weft_scenario::{Scenario, ShareChange, Variant, VpnService};
 
 const FIRST_PORT: u16 = 51_900;
+/// Last byte of the address of the first of the scenario's hosts.
+const FIRST_HOST: u8 = 10;
 /// Second byte of the addresses in the first VPN.
 const FIRST_VPN_NET: u8 = 101;
 
@@ -162,6 +164,8 @@ struct WeftEnd<'a> {
     /// The last byte of the node's addresses: 1 for the first node, 2 for the second.
     host: u8,
     address: Ipv4Addr,
+    /// Addresses of the scenario's hosts behind this node.
+    hosts: Vec<Ipv4Addr>,
 }
 
 impl<'a> WeftEnd<'a> {
@@ -175,7 +179,10 @@ impl<'a> WeftEnd<'a> {
         let name = format!("{node}{number}");
         let key = scratch_file(world, format!("{name}.key"));
         let public = keygen(binary, &key)?;
-        Ok(WeftEnd { node, name, key, public, number, host, address: Ipv4Addr::new(10, 99, number, host) })
+        let address = |host| Ipv4Addr::new(10, 99, number, host);
+        let count = if host == 1 { world.scenario.hosts.len() } else { 0 };
+        let hosts = (FIRST_HOST..).take(count).map(address).collect();
+        Ok(WeftEnd { node, name, key, public, number, host, address: address(host), hosts })
     }
 
     /// Returns the node's address in the VPN at a position. A scenario has at most a hundred VPNs.
@@ -216,6 +223,7 @@ fn pair(
     wait_until(&mut daemons, || controls[0].carries(links.len()))?;
     let mut lane = LabLane::plain(name, None, home.address, hub.address);
     lane.vpns = vpns.map(|position| [home.address_in(position), hub.address_in(position)]).collect();
+    lane.hosts = home.hosts;
     lane.weft = vec![controls];
     lane.daemons = daemons;
     Ok(lane)
@@ -247,14 +255,15 @@ fn configuration(
     node.insert("control".into(), file(format!("{}.sock", own.name)));
     let mut tun = Table::new();
     tun.insert("name".into(), format!("weft{}", own.address.octets()[2]).into());
-    tun.insert("address".into(), strings(&mut [format!("{}/24", own.address)].into_iter()));
+    let hosts = |end: &WeftEnd| end.hosts.iter().map(|host| format!("{host}/32")).collect::<Vec<_>>();
+    tun.insert("address".into(), strings(&mut [format!("{}/24", own.address)].into_iter().chain(hosts(own))));
     let mut peer_table = Table::new();
     peer_table.insert("name".into(), peer.name.clone().into());
     peer_table.insert("public-key".into(), peer.public.clone().into());
     if !endpoints.is_empty() {
         peer_table.insert("endpoints".into(), strings(&mut endpoints.iter().cloned()));
     }
-    peer_table.insert("prefixes".into(), strings(&mut [format!("{}/32", peer.address)].into_iter()));
+    peer_table.insert("prefixes".into(), strings(&mut [format!("{}/32", peer.address)].into_iter().chain(hosts(peer))));
     let links = Table::from_iter([("use".to_owned(), strings(&mut links.iter().map(|name| (*name).to_owned())))]);
     let sections = [("node", Value::Table(node)), ("tun", Value::Table(tun)), ("links", Value::Table(links))];
     let peers = Value::Array(vec![Value::Table(peer_table)]);

@@ -54,6 +54,7 @@ pub fn draw_mix(seed: u64, one_link: bool) -> Scenario {
         links,
         vpns: Vec::new(),
         leasable: None,
+        hosts: Vec::new(),
         flows,
         events: Vec::new(),
         variants,

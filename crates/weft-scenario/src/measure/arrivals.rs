@@ -30,7 +30,7 @@ impl ProbeArrival {
     }
 }
 
-/// Returns the result of a `probe` flow that sent `sent` datagrams.
+/// Returns the result of a flow of evenly spaced datagrams that sent `sent` datagrams.
 ///
 /// All times count from the start of the run.
 pub fn probe_result(flow: &Flow, warmup: Duration, arrivals: &[ProbeArrival], sent: u64) -> FlowResult {
@@ -47,6 +47,7 @@ pub fn probe_result(flow: &Flow, warmup: Duration, arrivals: &[ProbeArrival], se
         one_way_ms_p50: one_way(0.5),
         one_way_ms_p95: one_way(0.95),
         one_way_ms_p99: one_way(0.99),
+        delay_variation_ms_p999: one_way(0.999).zip(one_way(0.0)).map(|(late, least)| late - least),
         lost: Some(sent.saturating_sub(sent_before).saturating_sub(sequences.len() as u64) as f64),
         ..FlowResult::default()
     }

@@ -6,6 +6,7 @@ mod arrivals;
 mod bound;
 mod campaign;
 mod carried;
+mod hosts;
 mod lengths;
 mod marks;
 mod replies;
@@ -18,6 +19,7 @@ pub use arrivals::{
 pub use bound::{bound_bps, bulk_direction, omniscient_ms_p95};
 pub use campaign::{arrange, predict, variants_to_run, wanted_variants};
 pub use carried::{CarriedBytes, STEP};
+pub use hosts::{host_fairness, host_results};
 pub use lengths::{LengthSummary, Lengths};
 pub use marks::DeliveryMarks;
 pub use replies::{EchoReply, ping_result};

@@ -1,6 +1,6 @@
 //! Computes the results of VPNs between two nodes from the results of their flows.
 
-use crate::{App, Flow, FlowDirection, FlowResult, Scenario, Series, VpnResult, VpnService, VpnShare};
+use crate::{App, Flow, FlowDirection, FlowResult, Scenario, Series, VpnResult, VpnService, VpnShare, jain};
 use std::collections::BTreeMap;
 
 /// Time between two points of a VPN's time series, in seconds.
@@ -40,7 +40,11 @@ pub fn vpn_results(
     let mut results = Vec::new();
     for (direction, from, to) in [(FlowDirection::Up, home, hub), (FlowDirection::Down, hub, home)] {
         let got: Vec<Option<f64>> =
-            (0..scenario.vpns.len()).map(|vpn| goodput_bps(scenario, flows, vpn, direction)).collect();
+            (0..scenario.vpns.len())
+                .map(|vpn| {
+                    goodput_bps(scenario, flows, |flow| flow.vpn == Some(vpn) && flow.direction == direction)
+                })
+                .collect();
         let sum: f64 = got.iter().flatten().sum();
         let of_all = |bps: f64| if sum > 0.0 { bps / sum } else { 0.0 };
         for (number, (vpn, share)) in scenario.vpns.iter().zip(&shares).enumerate() {
@@ -69,12 +73,16 @@ pub fn vpn_results(
     results
 }
 
-/// Returns the goodput of a VPN's flows in bit/s, averaged over the measured time.
+/// Returns the goodput of some flows together in bit/s, averaged over the measured time.
 ///
-/// The result is `None` if the VPN has no flows.
-fn goodput_bps(scenario: &Scenario, flows: &[FlowResult], vpn: usize, direction: FlowDirection) -> Option<f64> {
+/// The result is `None` if there are no such flows.
+pub(super) fn goodput_bps(
+    scenario: &Scenario,
+    flows: &[FlowResult],
+    is_counted: impl Fn(&Flow) -> bool,
+) -> Option<f64> {
     let counted_s = (scenario.duration - scenario.warmup).as_secs_f64();
-    let own = scenario.flows.iter().filter(|flow| flow.vpn == Some(vpn) && flow.direction == direction);
+    let own = scenario.flows.iter().filter(|flow| is_counted(flow));
     let bits = own.filter_map(|flow| {
         let result = flows.iter().find(|result| result.name == flow.name)?;
         let length = flow.stop.saturating_sub(flow.start.max(scenario.warmup));
@@ -106,11 +114,7 @@ pub fn vpn_fairness(scenario: &Scenario, vpns: &[VpnResult], direction: FlowDire
             asked: asked_bps(scenario, &vpn.name, direction),
         })
         .collect();
-    let parts: Vec<f64> =
-        claims.iter().zip(due(&claims)).filter(|(_, due)| *due > 0.0).map(|(claim, due)| claim.got / due).collect();
-    let squares: f64 = parts.iter().map(|part| part * part).sum();
-    let total: f64 = parts.iter().sum();
-    (parts.len() > 1 && squares > 0.0).then(|| total * total / (parts.len() as f64 * squares))
+    jain(claims.iter().zip(due(&claims)).filter(|(_, due)| *due > 0.0).map(|(claim, due)| claim.got / due))
 }
 
 /// The claim of one VPN on the total goodput, with rates in bit/s.
@@ -147,7 +151,7 @@ fn asked_bps(scenario: &Scenario, vpn: &str, direction: FlowDirection) -> f64 {
     let own = scenario.flows.iter().filter(of).filter(|flow| flow.direction == direction);
     own.map(|flow| match flow.app {
         App::Cbr => f64::from(flow.packet_bytes - UDP_HEADERS_LEN) * 8.0 / flow.interval.as_secs_f64(),
-        App::Iperf3 | App::Http | App::Transfer => f64::INFINITY,
+        App::Iperf3 | App::Http | App::Transfer | App::ShortFlows => f64::INFINITY,
         App::Ping | App::Probe => 0.0,
     })
     .sum()

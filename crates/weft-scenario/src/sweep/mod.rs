@@ -135,6 +135,7 @@ impl Sweep {
             links,
             vpns: Vec::new(),
             leasable: None,
+            hosts: Vec::new(),
             flows: vec![Flow::plain("bulk", App::Iperf3, ranges.duration)],
             events: Vec::new(),
             variants: [VariantKind::EachLink, VariantKind::BestLink, VariantKind::WeftEachLink, VariantKind::Weft]

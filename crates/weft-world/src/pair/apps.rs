@@ -1,6 +1,6 @@
 //! The applications of a scenario as agents on the two hosts, and the agents' measurements.
 
-use super::world::{HOME, HUB, TwoSiteWorld};
+use super::world::{FIRST_HOST, HOME, HUB, TwoSiteWorld};
 use crate::site::Site;
 use weft_scenario::measure::{EchoReply, PROBE_PAYLOAD_BYTES, ProbeArrival, ping_result, probe_result};
 use weft_scenario::{App, Flow, FlowDirection, FlowResult, Scenario, Series};
@@ -106,6 +106,8 @@ pub(super) struct FlowEnds {
     number: FlowNo,
     from: NodeId,
     to: NodeId,
+    /// The host that begins the flow behind `from`: `from` itself, or one of the scenario's hosts.
+    host: NodeId,
     epoch: Instant,
     /// Bytes delivered to the application at each sample.
     ///
@@ -124,16 +126,20 @@ pub(super) fn add_flows(
     rng: &Rng,
 ) -> Result<Vec<FlowEnds>, String> {
     let vpns = &scenario.vpns;
+    // Only tunnels of weft have hosts behind a node.
+    let has_engines = world.simulator.nodes().first().is_some_and(|site| site.engines().is_some());
     let flow_ends = (0..).zip(&scenario.flows).map(|(number, flow)| {
         let is_down = flow.direction == FlowDirection::Down && flow.app != App::Ping;
         let [from, to] = if is_down { [HUB, HOME] } else { [HOME, HUB] };
-        let ends = FlowEnds { flow: flow.clone(), number: FlowNo(number), from, to, epoch, delivered: Vec::new() };
-        if let Some(vpn) = flow.vpn.and_then(|vpn| vpns.get(vpn)) {
+        let host = flow.host.filter(|_| has_engines).map_or(from, |host| NodeId(FIRST_HOST.0 + host as u32));
+        let (flow, number) = (flow.clone(), FlowNo(number));
+        let ends = FlowEnds { flow, number, from, to, host, epoch, delivered: Vec::new() };
+        if let Some(vpn) = ends.flow.vpn.and_then(|vpn| vpns.get(vpn)) {
             ends.join(world, &vpn.name);
         }
-        let rng = rng.split(u64::from(number));
+        let rng = rng.split(u64::from(ends.number.0));
         let is_multipath = world.simulator.nodes().first().is_some_and(|site| site.multipath().is_some());
-        if is_multipath && flow.app.is_tcp() {
+        if is_multipath && ends.flow.app.is_tcp() {
             ends.connect_multipath(world, &rng)?;
         } else {
             let [source, sink] = ends.agents(world, &rng)?;
@@ -164,16 +170,16 @@ impl FlowEnds {
 
     /// Adds one of the flow's ends at `node`.
     fn add(&self, world: &mut TwoSiteWorld, node: NodeId, add: impl FnOnce(&mut Site, FlowNodes)) {
-        let there = if node == self.from { self.to } else { self.from };
+        let [here, there] = if node == self.from { [self.host, self.to] } else { [self.to, self.host] };
         world.simulator.with_node(node, |site, now, ports| {
-            add(site, FlowNodes { flow: self.number, here: node, there });
+            add(site, FlowNodes { flow: self.number, here, there });
             weft_sim::SimNode::wake(site, now, ports);
         });
     }
 
     fn connect_multipath(&self, world: &mut TwoSiteWorld, rng: &Rng) -> Result<(), String> {
-        if matches!(self.flow.app, App::Http | App::Transfer) {
-            return Err("the simulator's MPTCP has no http".into());
+        if self.flow.app != App::Iperf3 {
+            return Err(format!("the simulator's MPTCP has no {}", self.flow.app.word()));
         }
         let (start, stop) = (self.epoch + self.flow.start, self.epoch + self.flow.stop);
         let mss = world.mss(self.from);
@@ -212,11 +218,18 @@ impl FlowEnds {
             }
             App::Cbr => {
                 let source = datagrams(self.flow.packet_bytes);
-                return Ok([FlowAgent::DatagramSource(source), FlowAgent::DatagramSink(Box::default())]);
+                return Ok([
+                    FlowAgent::DatagramSource(source),
+                    FlowAgent::DatagramSink(Box::new(DatagramSink::logging())),
+                ]);
             }
             App::Iperf3 => Supply::Endless,
             App::Http => Supply::Transfers { bytes: self.flow.size_bytes, pause: Duration::ZERO },
             App::Transfer => Supply::Transfers { bytes: self.flow.size_bytes, pause: PAUSE },
+            App::ShortFlows => Supply::ShortFlows {
+                mean_segments: self.flow.mean_packets.into(),
+                interval: self.flow.interval,
+            },
         };
         let mss = world.mss(self.from);
         let site = world.simulator.nodes().get(self.from.index());
@@ -280,7 +293,15 @@ impl FlowEnds {
         }
     }
 
-    /// Returns all arrivals of a probe flow so far.
+    /// Returns the number of datagrams that the flow sent.
+    fn sent(&self, world: &TwoSiteWorld) -> u64 {
+        match self.agent(world, self.from) {
+            Some(FlowAgent::DatagramSource(source)) => source.sent(),
+            _ => 0,
+        }
+    }
+
+    /// Returns all arrivals of a probe or `cbr` flow so far.
     pub(super) fn arrivals(&self, world: &TwoSiteWorld) -> Vec<ProbeArrival> {
         let Some(FlowAgent::DatagramSink(sink)) = self.agent(world, self.to) else { return Vec::new() };
         let arrival = |(at, one_way): &(Instant, Duration)| {
@@ -306,16 +327,13 @@ impl FlowEnds {
     pub(super) fn report(&self, world: &TwoSiteWorld, warmup: Duration) -> (FlowResult, Series) {
         let series = |unit, points| Series { name: self.flow.name.clone(), unit, points };
         match self.flow.app {
-            App::Iperf3 | App::Http | App::Cbr => (self.bulk_result(warmup), series("bit/s", self.rates())),
+            App::Iperf3 | App::Http | App::ShortFlows => (self.bulk_result(warmup), series("bit/s", self.rates())),
+            App::Cbr => (self.cbr_result(world, warmup), series("bit/s", self.rates())),
             App::Transfer => (self.transfer_result(world, warmup), series("bit/s", self.rates())),
             App::Probe => {
                 let arrivals = self.arrivals(world);
-                let sent = match self.agent(world, self.from) {
-                    Some(FlowAgent::DatagramSource(source)) => source.sent(),
-                    _ => 0,
-                };
                 let points = arrivals.iter().map(|a| (a.received.as_secs_f64(), a.one_way_ms())).collect();
-                (probe_result(&self.flow, warmup, &arrivals, sent), series("ms", points))
+                (probe_result(&self.flow, warmup, &arrivals, self.sent(world)), series("ms", points))
             }
             App::Ping => {
                 let replies = self.replies(world);
@@ -348,6 +366,13 @@ impl FlowEnds {
             tcp_resets: (self.flow.app != App::Cbr).then_some(0.0),
             ..FlowResult::default()
         }
+    }
+
+    /// Returns the result of a flow of datagrams at a constant rate.
+    fn cbr_result(&self, world: &TwoSiteWorld, warmup: Duration) -> FlowResult {
+        let timed = probe_result(&self.flow, warmup, &self.arrivals(world), self.sent(world));
+        let FlowResult { delay_variation_ms_p999, lost, .. } = timed;
+        FlowResult { delay_variation_ms_p999, lost, ..self.bulk_result(warmup) }
     }
 
     /// Returns the result of a transfer flow.

@@ -9,10 +9,12 @@ use super::world::{HOME, HUB, TwoSiteWorld, described};
 use crate::observers::Observers;
 use std::path::PathBuf;
 use weft_scenario::measure::{
-    CarriedBytes, LengthSummary, Lengths, STEP, bound_bps, bulk_direction, newest_age_ms_p95, omniscient_ms_p95,
-    vpn_fairness, vpn_results, vpn_series,
+    CarriedBytes, LengthSummary, Lengths, STEP, bound_bps, bulk_direction, host_fairness, host_results,
+    newest_age_ms_p95, omniscient_ms_p95, vpn_fairness, vpn_results, vpn_series,
 };
-use weft_scenario::{Capacity, FlowDirection, LinkResult, Scenario, Series, Traces, VariantRun};
+use weft_scenario::{
+    Capacity, FlowDirection, LinkResult, PortResult, Scenario, Series, Traces, VariantRun, percentile,
+};
 use weft_sim::link::LinkSpec;
 use weft_units::{Duration, Instant, Rate, Rng};
 
@@ -20,6 +22,9 @@ use weft_units::{Duration, Instant, Rate, Rng};
 const LEAD: Duration = Duration::from_millis(700);
 /// Time after the end of a run in which packets may still arrive.
 const DRAIN: Duration = Duration::from_secs(2);
+
+/// Interval at which the ports' delays are read: that of their own measurement.
+const PORT_STEP: Duration = Duration::from_millis(20);
 
 /// Percentage of the paths' known rate that flows with explicit rates get.
 ///
@@ -54,6 +59,10 @@ pub(super) struct SimStage<'a> {
     capacity: Vec<[u64; 2]>,
     /// Time of the next sample, counted from the beginning of the run.
     next_look: Duration,
+    /// Time of the next reading of the ports, counted from the beginning of the run.
+    next_port_look: Duration,
+    /// Delays of each node's port since the warm-up, in milliseconds.
+    port_ms: [Vec<f64>; 2],
     at: Duration,
     results: Vec<LinkResult>,
     /// The state of the VPNs' ingress queues when counting began, and at the end.
@@ -102,6 +111,8 @@ impl SimRunInputs<'_> {
             before: zeros.clone(),
             capacity: zeros,
             next_look: STEP,
+            next_port_look: self.scenario.warmup + PORT_STEP,
+            port_ms: [Vec::new(), Vec::new()],
             at: Duration::ZERO,
             results: Vec::new(),
             entries: [Entries::default(), Entries::default()],
@@ -129,6 +140,7 @@ impl SimRunInputs<'_> {
             |name: &str| self.scenario.flows.iter().any(|flow| flow.name == name && flow.direction == self.direction());
         let goodput_bps: f64 =
             flows.iter().filter(|flow| is_bounded(&flow.name)).filter_map(|flow| flow.goodput_bps).sum();
+        let hosts = host_results(self.scenario, &flows);
         let run = VariantRun {
             goodput_bps,
             efficiency: goodput_bps / self.bound_bps().max(1.0),
@@ -137,6 +149,9 @@ impl SimRunInputs<'_> {
             links: stage.results.iter().filter(|link| is_own(&link.name)).cloned().collect(),
             vpn_fairness: vpn_fairness(self.scenario, &vpns, self.direction()),
             vpns,
+            host_fairness: host_fairness(&hosts),
+            hosts,
+            ports: stage.port_results(),
             events: Vec::new(),
             disturbances: Vec::new(),
             lateness_ms_p999: 0.0,
@@ -178,6 +193,13 @@ impl SimStage<'_> {
         let warmup = self.scenario.warmup;
         if self.at < warmup && to > warmup {
             self.go(warmup);
+        }
+        while self.next_port_look <= to {
+            let look = self.next_port_look;
+            self.next_port_look += PORT_STEP;
+            self.go(look);
+            let delays = self.world.port_delays();
+            self.port_ms.iter_mut().zip(delays).for_each(|(all, delay)| all.extend(delay.map(|d| d.as_secs_f64() * 1e3)));
         }
         let (from, until) = (self.epoch + self.at, self.epoch + to);
         self.world.simulator.run_until(until);
@@ -230,6 +252,15 @@ impl SimStage<'_> {
             let each = Rate::from_bps(rate.bps() * USED_PERCENT / 100 / flows);
             self.flow_ends.iter().filter(own).for_each(|ends| ends.grant(&mut self.world, each));
         }
+    }
+
+    /// Returns the results of the ports of nodes with flow state.
+    fn port_results(&self) -> Vec<PortResult> {
+        let of = |(node, ms): (&String, &Vec<f64>)| {
+            let at = |share| percentile(ms.iter().copied(), share);
+            Some(PortResult { node: node.clone(), queue_ms_p50: at(0.5)?, queue_ms_p95: at(0.95)? })
+        };
+        self.scenario.nodes.iter().zip(&self.port_ms).filter_map(of).collect()
     }
 
     fn link_results(&mut self) -> Vec<LinkResult> {

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use weft_scenario::measure::{arrange, predict, variants_to_run, wanted_variants};
 use weft_scenario::{
-    App, Capacity, RunResult, RunSeries, SCHEMA, Scenario, Skipped, Traces, Variant, VariantKind, VariantResult,
+    Capacity, RunResult, RunSeries, SCHEMA, Scenario, Skipped, Traces, Variant, VariantKind, VariantResult,
     VariantRun, median,
 };
 
@@ -117,7 +117,7 @@ fn check_looks(scenario: &Scenario, options: &PairOptions) -> Result<(), String>
     let Some(name) = &observers.traced else { return Ok(()) };
     let flow = observers::position(scenario.flows.iter().map(|flow| flow.name.as_str()), name, "flow", "trace")?;
     match scenario.flows[flow].app {
-        App::Iperf3 | App::Http | App::Transfer => Ok(()),
+        app if app.is_tcp() => Ok(()),
         _ => Err(format!("flow `{name}` does not go over TCP")),
     }
 }

@@ -17,6 +17,8 @@ use weft_units::{Duration, Instant, Rate, Rng, VpnId};
 pub const HOME: NodeId = NodeId(0);
 /// The scenario's second node.
 pub const HUB: NodeId = NodeId(1);
+/// The first of the scenario's hosts behind the first node. They have no links of their own.
+pub(super) const FIRST_HOST: NodeId = NodeId(2);
 const PORT: u16 = 51_900;
 /// Prefix of the hosts behind each of the two nodes. Every VPN has the same addresses.
 const EVERYWHERE: Prefix = Prefix { address: IpAddr::V4(Ipv4Addr::UNSPECIFIED), length: 0 };
@@ -145,6 +147,17 @@ impl TwoSiteWorld {
     pub(super) fn paths_rate(&self, node: NodeId) -> Option<Rate> {
         let site = self.simulator.nodes().get(node.index()).and_then(Site::engine)?;
         site.engine().payload_rates(self.simulator.now()).next()?.rate
+    }
+
+    /// Returns the delay in the queue of each node's port in its last interval, first node first.
+    ///
+    /// Returns `None` for a node without flow state, and for a port through which no packet went.
+    pub(super) fn port_delays(&self) -> [Option<Duration>; 2] {
+        [HOME, HUB].map(|node| {
+            let site = self.simulator.nodes().get(node.index()).and_then(Site::engine)?;
+            let load = site.engine().port_views(self.simulator.now()).first()?.load;
+            (load.departed > Rate::ZERO).then_some(load.queue_delay)
+        })
     }
 
     /// Returns the TCP payload of a full packet that `node` sends now, in bytes.

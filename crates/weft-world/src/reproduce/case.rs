@@ -42,6 +42,9 @@ scenario_files! {
     HETEROGENEOUS = "paper-002-heterogeneous-sim.toml";
     STEP = "paper-002-step-sim.toml";
     CLEAN = "clean-links.toml";
+    MIXED_PORT = "mixed-port.toml";
+    VOICE = "voice-under-load.toml";
+    HOME_OFFICE = "home-office.toml";
 }
 
 impl CompiledScenario {

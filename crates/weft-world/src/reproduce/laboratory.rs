@@ -1,7 +1,7 @@
 //! Runs cases over all seeds on all cores. Each case runs only once.
 
 use crate::network::{NetworkRun, run};
-use crate::pair::{self, EngineSettings, PairOptions};
+use crate::pair::{self, EngineSettings, PairOptions, PairRun};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -171,6 +171,14 @@ impl<'a> Laboratory<'a> {
         scenario: &Scenario,
         settings: &EngineSettings,
     ) -> Result<BTreeMap<String, Vec<RunSeries>>, String> {
+        self.play_whole(scenario, settings).map(|played| played.series)
+    }
+
+    /// Does as [`Laboratory::play`], and also returns the figures of each run.
+    ///
+    /// # Errors
+    /// Returns an error if the scenario cannot be run.
+    pub fn play_whole(&mut self, scenario: &Scenario, settings: &EngineSettings) -> Result<PairRun, String> {
         self.ran_with(self.effort.seeds);
         let options = PairOptions {
             repeat: Some(self.effort.seeds as u32),
@@ -191,7 +199,7 @@ impl<'a> Laboratory<'a> {
         let runs = played.series.values().map(Vec::len).sum::<usize>();
         self.runs += runs;
         self.simulated += scenario.duration * runs as u32;
-        Ok(played.series)
+        Ok(played)
     }
 
     fn of_run_length(&self, case: &Case) -> Case {

@@ -32,7 +32,7 @@ pub(super) struct SiteClients(Vec<(SiteClient, InnerCodec)>);
 
 impl SiteClients {
     pub(super) fn add(&mut self, client: SiteClient) {
-        self.0.push((client, InnerCodec::new(client.node)));
+        self.0.push((client, InnerCodec::default()));
     }
 
     pub(super) fn is_empty(&self) -> bool {

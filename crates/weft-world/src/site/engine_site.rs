@@ -110,7 +110,7 @@ impl EngineSite {
             host: SimHost::new(),
             clients: SiteClients::default(),
             here,
-            codec: InnerCodec::new(here),
+            codec: InnerCodec::default(),
             port,
             links,
             outbox: Outbox::default(),

@@ -28,25 +28,22 @@ struct FlowCodec {
 /// Segments of one flow that leave as one super-packet.
 struct PendingSuperPacket {
     flow: FlowNo,
-    there: NodeId,
+    /// The host that sends, and the one that receives.
+    ends: [NodeId; 2],
     ecn: PacketEcn,
     segments: SuperSegment,
 }
 
-/// Converts between one host's packets and a TUN device's packets.
+/// Converts between the packets of the hosts behind a node and a TUN device's packets.
+#[derive(Default)]
 pub(super) struct InnerCodec {
-    here: NodeId,
     flows: Vec<Option<FlowCodec>>,
     pending: Option<PendingSuperPacket>,
     written: Vec<u8>,
 }
 
 impl InnerCodec {
-    pub(super) fn new(here: NodeId) -> InnerCodec {
-        InnerCodec { here, flows: Vec::new(), pending: None, written: Vec::new() }
-    }
-
-    /// Takes a packet that the host sends.
+    /// Takes a packet that a host sends.
     ///
     /// Calls `device` with each complete packet: its flow, and a virtio_net_hdr with the packet behind it.
     pub(super) fn send(&mut self, packet: &Packet, device: &mut impl FnMut(FlowNo, &[u8])) {
@@ -60,8 +57,8 @@ impl InnerCodec {
                 }
                 self.flush(device);
                 let segments = SuperSegment::new(*segment);
-                let (flow, there, ecn) = (packet.flow, packet.destination, packet.ecn);
-                self.pending = Some(PendingSuperPacket { flow, there, ecn, segments });
+                let (flow, ecn, ends) = (packet.flow, packet.ecn, [packet.source, packet.destination]);
+                self.pending = Some(PendingSuperPacket { flow, ends, ecn, segments });
             }
             Body::Udp { number, sent_at } => {
                 self.flush(device);
@@ -84,10 +81,10 @@ impl InnerCodec {
 
     /// Ends an instant: hands the segments that waited to be joined to `device`.
     pub(super) fn flush(&mut self, device: &mut impl FnMut(FlowNo, &[u8])) {
-        let Some(PendingSuperPacket { flow, there, ecn, segments }) = self.pending.take() else { return };
+        let Some(PendingSuperPacket { flow, ends, ecn, segments }) = self.pending.take() else { return };
         let mut written = std::mem::take(&mut self.written);
         written.clear();
-        let codec = self.codec(flow, there);
+        let codec = self.codec(flow, ends);
         let fields = IpFields { id: codec.next_id, ecn };
         codec.next_id = codec.next_id.wrapping_add(segments.count() as u16);
         if segments.write(&codec.out, fields, &mut written).is_ok() {
@@ -123,12 +120,12 @@ impl InnerCodec {
     fn read(&mut self, written: &[u8]) -> Option<(Packet, Option<SuperSegment>)> {
         let packet = written.get(VNET_HEADER_LEN..)?;
         let ip = IpView::parse(packet).ok()?;
-        let IpAddr::V4(source) = ip.src else { return None };
-        let there = node_at(source)?;
-        let flow = self.flow_of(&ip, there)?;
-        let whole = Packet { bytes: packet.len() as u32, ..blank(flow, there, self.here) };
+        let (IpAddr::V4(source), IpAddr::V4(destination)) = (ip.src, ip.dst) else { return None };
+        let (here, there) = (node_at(destination)?, node_at(source)?);
+        let flow = flow_of(&ip, here, there)?;
+        let whole = Packet { bytes: packet.len() as u32, ..blank(flow, there, here) };
         if ip.protocol == protocol::TCP {
-            let (segments, ecn) = SuperSegment::read(&mut self.codec(flow, there).reader, written).ok()?;
+            let (segments, ecn) = SuperSegment::read(&mut self.codec(flow, [here, there]).reader, written).ok()?;
             Some((Packet { ecn, body: Body::Tcp(*segments.whole()), ..whole }, Some(segments)))
         } else {
             let (body, ecn) = read_udp(packet).ok()?;
@@ -136,16 +133,8 @@ impl InnerCodec {
         }
     }
 
-    /// Returns the flow that has the packet's addresses.
-    fn flow_of(&self, ip: &IpView<'_>, there: NodeId) -> Option<FlowNo> {
-        let (first, _) = endpoints(&blank(FlowNo(0), self.here.min(there), self.here.max(there)));
-        let (source_port, destination_port) = ip.ports();
-        let port = if there < self.here { source_port } else { destination_port };
-        port.checked_sub(first.port()).map(|number| FlowNo(number.into()))
-    }
-
-    fn codec(&mut self, flow: FlowNo, there: NodeId) -> &mut FlowCodec {
-        let here = self.here;
+    /// Returns the codec of a flow from the host `here` to the host `there`.
+    fn codec(&mut self, flow: FlowNo, [here, there]: [NodeId; 2]) -> &mut FlowCodec {
         if self.flows.len() <= flow.index() {
             self.flows.resize_with(flow.index() + 1, || None);
         }
@@ -171,6 +160,14 @@ impl InnerCodec {
             FlowCodec { out, reader: TcpReader::new(back), next_id: 0 }
         })
     }
+}
+
+/// Returns the flow that has the addresses of a packet for the host `here`.
+fn flow_of(ip: &IpView<'_>, here: NodeId, there: NodeId) -> Option<FlowNo> {
+    let (first, _) = endpoints(&blank(FlowNo(0), here.min(there), here.max(there)));
+    let (source_port, destination_port) = ip.ports();
+    let port = if there < here { source_port } else { destination_port };
+    port.checked_sub(first.port()).map(|number| FlowNo(number.into()))
 }
 
 fn blank(flow: FlowNo, source: NodeId, destination: NodeId) -> Packet {
@@ -209,11 +206,11 @@ mod tests {
 
     fn through(packets: &[Packet]) -> Vec<Packet> {
         let mut device = Vec::new();
-        let mut sender = InnerCodec::new(NodeId(0));
+        let mut sender = InnerCodec::default();
         let mut write = |_: FlowNo, bytes: &[u8]| device.push(bytes.to_vec());
         packets.iter().for_each(|packet| sender.send(packet, &mut write));
         sender.flush(&mut write);
-        let mut receiver = InnerCodec::new(NodeId(1));
+        let mut receiver = InnerCodec::default();
         device.iter().map(|written| *receiver.receive(written).unwrap()).collect()
     }
 
@@ -228,6 +225,15 @@ mod tests {
             })
             .collect();
         assert_eq!(seen, [(3, 0, 2000), (4, 0, 500), (3, 2000, 1)]);
+    }
+
+    #[test]
+    fn hosts_behind_one_node_keep_their_addresses() {
+        let of = |flow, source| Packet { source: NodeId(source), ..segment(flow, 0, 500) };
+        let received = through(&[of(0, 2), of(1, 3), of(2, 0)]);
+        let seen: Vec<(u32, u32, u32)> =
+            received.iter().map(|packet| (packet.flow.0, packet.source.0, packet.destination.0)).collect();
+        assert_eq!(seen, [(0, 2, 1), (1, 3, 1), (2, 0, 1)]);
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod fleet;
 mod hashing;
 mod laws;
 mod overlay;
+mod ports;
 mod prototype;
 mod receivers;
 mod services;
@@ -37,6 +38,7 @@ pub(super) fn all() -> Vec<Row> {
     rows.extend(overlay::ROWS);
     rows.extend(signalled::ROWS);
     rows.push(failover::B8);
+    rows.push(ports::B9);
     rows.push(calls::B10);
     rows.push(fleet::B12);
     rows.extend(weights::ROWS);
