@@ -138,7 +138,9 @@ pub(crate) fn host_of(source: &Source<'_>, file: &FlowFile, hosts: &mut Vec<Stri
         return Err(source.at(name, "hosts are in no VPN: remove `host` or `vpn` of this flow"));
     }
     if file.direction == Some(FlowDirection::Down) {
-        return Err(source.at(name, "hosts are behind the first node, so their flows go up: remove `host` or `direction`"));
+        return Err(
+            source.at(name, "hosts are behind the first node, so their flows go up: remove `host` or `direction`")
+        );
     }
     if name.get_ref().is_empty() {
         return Err(source.at(name, "the host has no name: write one, such as \"laptop\""));

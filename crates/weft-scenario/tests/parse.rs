@@ -87,7 +87,9 @@ fn hosts_and_short_flows_are_read() {
     let read: Vec<_> = scenario.flows.iter().map(|flow| (flow.host, flow.mean_packets)).collect();
     assert_eq!(read, [(None, 14), (None, 14), (Some(0), 9), (Some(0), 9), (Some(1), 14), (Some(0), 14)]);
     assert_eq!(scenario.flows[5].interval, Duration::from_millis(100));
-    let in_a_vpn = format!("{GOOD}[[vpn]]\nname = \"blue\"\n[[flow]]\nname = \"x\"\napp = \"iperf3\"\nhost = \"pc\"\nvpn = \"blue\"\n");
+    let in_a_vpn = format!(
+        "{GOOD}[[vpn]]\nname = \"blue\"\n[[flow]]\nname = \"x\"\napp = \"iperf3\"\nhost = \"pc\"\nvpn = \"blue\"\n"
+    );
     let error = refuse(&in_a_vpn);
     assert!(error.message.contains("remove `host` or `vpn`") && (error.line, error.column) == (46, 8), "{error}");
     let hosts = (0..201).map(|n| format!("[[flow]]\nname = \"f{n}\"\napp = \"iperf3\"\nhost = \"h{n}\"\n"));

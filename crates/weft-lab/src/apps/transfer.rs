@@ -46,7 +46,8 @@ pub(super) fn run(place: &FlowEndpoints) -> Result<FlowReport, LabError> {
                 };
             }
         });
-        let transfers = transfer_until_stop(place, &arrivals, || sender.run(|| send(flow, place.host(), (to, *port)))?);
+        let transfers =
+            transfer_until_stop(place, &arrivals, || sender.run(|| send(flow, place.host(), (to, *port)))?);
         // The receiver ends after an empty connection.
         let _ = sender.run(|| TcpStream::connect((to, *port)));
         transfers

@@ -39,12 +39,9 @@ pub fn vpn_results(
     let [home, hub] = &scenario.nodes;
     let mut results = Vec::new();
     for (direction, from, to) in [(FlowDirection::Up, home, hub), (FlowDirection::Down, hub, home)] {
-        let got: Vec<Option<f64>> =
-            (0..scenario.vpns.len())
-                .map(|vpn| {
-                    goodput_bps(scenario, flows, |flow| flow.vpn == Some(vpn) && flow.direction == direction)
-                })
-                .collect();
+        let got: Vec<Option<f64>> = (0..scenario.vpns.len())
+            .map(|vpn| goodput_bps(scenario, flows, |flow| flow.vpn == Some(vpn) && flow.direction == direction))
+            .collect();
         let sum: f64 = got.iter().flatten().sum();
         let of_all = |bps: f64| if sum > 0.0 { bps / sum } else { 0.0 };
         for (number, (vpn, share)) in scenario.vpns.iter().zip(&shares).enumerate() {

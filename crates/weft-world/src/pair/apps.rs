@@ -226,10 +226,9 @@ impl FlowEnds {
             App::Iperf3 => Supply::Endless,
             App::Http => Supply::Transfers { bytes: self.flow.size_bytes, pause: Duration::ZERO },
             App::Transfer => Supply::Transfers { bytes: self.flow.size_bytes, pause: PAUSE },
-            App::ShortFlows => Supply::ShortFlows {
-                mean_segments: self.flow.mean_packets.into(),
-                interval: self.flow.interval,
-            },
+            App::ShortFlows => {
+                Supply::ShortFlows { mean_segments: self.flow.mean_packets.into(), interval: self.flow.interval }
+            }
         };
         let mss = world.mss(self.from);
         let site = world.simulator.nodes().get(self.from.index());

@@ -199,7 +199,10 @@ impl SimStage<'_> {
             self.next_port_look += PORT_STEP;
             self.go(look);
             let delays = self.world.port_delays();
-            self.port_ms.iter_mut().zip(delays).for_each(|(all, delay)| all.extend(delay.map(|d| d.as_secs_f64() * 1e3)));
+            self.port_ms
+                .iter_mut()
+                .zip(delays)
+                .for_each(|(all, delay)| all.extend(delay.map(|d| d.as_secs_f64() * 1e3)));
         }
         let (from, until) = (self.epoch + self.at, self.epoch + to);
         self.world.simulator.run_until(until);

@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use weft_scenario::measure::{arrange, predict, variants_to_run, wanted_variants};
 use weft_scenario::{
-    Capacity, RunResult, RunSeries, SCHEMA, Scenario, Skipped, Traces, Variant, VariantKind, VariantResult,
-    VariantRun, median,
+    Capacity, RunResult, RunSeries, SCHEMA, Scenario, Skipped, Traces, Variant, VariantKind, VariantResult, VariantRun,
+    median,
 };
 
 /// The options of a scenario run.

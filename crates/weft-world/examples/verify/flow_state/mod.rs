@@ -56,6 +56,7 @@ fn enforced(context: &Context) -> Vec<Check> {
             claim("users are equal, calls keep their delay, nothing idles", "weft-flows", &["--test", "port"], ""),
             claim("a packet through a port allocates nothing", "weft-flows", &["--test", "port_allocations"], ""),
             claim("the same between two nodes, over one link and two", "weft-engine", &["--test", "flow_state"], ""),
+            claim("50 users of 1 to 100 TCP connections are equal", "weft-world", &["--test", "flow_state"], ""),
         ],
     )
 }

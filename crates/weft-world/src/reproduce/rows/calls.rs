@@ -55,7 +55,8 @@ fn examine(lab: &mut Laboratory) -> Result<RowFinding, String> {
             runs(&played).map(|run| calls(run).filter_map(of).fold(0.0, f64::max)).collect()
         };
         let [variation, lost] = [worst(|call| call.delay_variation_ms_p999), worst(|call| call.lost)];
-        let bulk = runs(&played).map(|run| (run.goodput_bps - calls(run).filter_map(|c| c.goodput_bps).sum::<f64>()) / 1e6);
+        let bulk =
+            runs(&played).map(|run| (run.goodput_bps - calls(run).filter_map(|c| c.goodput_bps).sum::<f64>()) / 1e6);
         measured.add(name, "variation of the worst call, 99.9 %, ms", Estimate::of(variation.iter().copied()));
         measured.add(name, "most packets lost of a call", Estimate::of(lost));
         measured.add(name, "bulk, Mbit/s", Estimate::of(bulk));
@@ -76,7 +77,8 @@ fn beside_bulk() -> Result<[(&'static str, Scenario); 3], String> {
     one.variants.retain(|variant| !variant.weft.is_empty());
     let mut many = one.clone();
     let calls: Vec<Flow> = one.flows.iter().filter(|flow| flow.app == App::Cbr).cloned().collect();
-    let more = (1..MORE).flat_map(|n| calls.iter().map(move |call| Flow { name: format!("{}-{n}", call.name), ..call.clone() }));
+    let more = (1..MORE)
+        .flat_map(|n| calls.iter().map(move |call| Flow { name: format!("{}-{n}", call.name), ..call.clone() }));
     many.flows.extend(more);
     let bundle = Scenario { links: read_pair(HOME_OFFICE)?.links, ..one.clone() };
     Ok([("30 calls, 20 Mbit/s", one), ("150 calls, 20 Mbit/s", many), ("30 calls, three links", bundle)])
