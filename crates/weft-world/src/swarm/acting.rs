@@ -82,9 +82,8 @@ impl SwarmWorld<'_> {
     fn restart(&mut self, node: usize, has_old_state: bool) {
         self.sites[node].start(self.plan, self.now);
         self.watch.on_restart(node, has_old_state);
-        self.judge.on_restart(self.now, node);
         for &peer in &self.peers[node] {
-            self.judge.forget_order(peer, node);
+            self.judge.forget_order(self.now, peer, node);
             self.watch.forget_paths(node, peer);
             self.watch.forget_paths(peer, node);
         }

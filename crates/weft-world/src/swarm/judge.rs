@@ -38,6 +38,8 @@ struct Account {
     next: u32,
     /// Time since which the receiver has stored state for the flow.
     known_since: Option<Instant>,
+    /// Time at which the receiver last discarded what it stored of the sender.
+    forgotten_at: Option<Instant>,
     last_delivery: Option<Instant>,
     /// Packets that later ones overtook, by number.
     ///
@@ -58,8 +60,6 @@ pub(super) struct DeliveryJudge<'a> {
     /// While the second node runs, peers confuse the two after a restart, so a packet may be delivered a
     /// second time.
     shares_key: Option<usize>,
-    /// Time of each node's last restart.
-    restarted: Vec<Option<Instant>>,
     /// True if no machine stops and no clock jumps in this plan.
     is_timely: bool,
     /// Number of packets delivered.
@@ -100,7 +100,6 @@ impl<'a> DeliveryJudge<'a> {
             accounts,
             expelled: plan.expelled(),
             shares_key: plan.shared_key(),
-            restarted: vec![None; plan.nodes.len()],
             is_timely,
             delivered: 0,
         }
@@ -116,10 +115,10 @@ impl<'a> DeliveryJudge<'a> {
     }
 
     /// Forgets the order of all flows from `from` to `to`, because the receiver restarts with them.
-    pub(super) fn forget_order(&mut self, from: usize, to: usize) {
+    pub(super) fn forget_order(&mut self, now: Instant, from: usize, to: usize) {
         for (flow, account) in self.flows.iter().zip(&mut self.accounts) {
             if (flow.from, flow.to) == (from, to) {
-                account.known_since = None;
+                (account.known_since, account.forgotten_at) = (None, Some(now));
                 account.overtaken.clear();
             }
         }
@@ -195,11 +194,6 @@ impl<'a> DeliveryJudge<'a> {
         Err(altered(&format!("packet {number} differs at byte {differs:?}, {len} bytes long instead of {of}")))
     }
 
-    /// Records that a node was killed and runs again.
-    pub(super) fn on_restart(&mut self, now: Instant, node: usize) {
-        self.restarted[node] = Some(now);
-    }
-
     fn count(
         &mut self,
         now: Instant,
@@ -222,8 +216,8 @@ impl<'a> DeliveryJudge<'a> {
             return Err(Violation::new("stale", now, what));
         }
         if let Some(before) = account.sent[number].delivered.replace(now) {
-            // A node that was killed has no record of what it delivered, so its peer sends TCP segments again.
-            if flow.tcp && self.restarted[flow.to].is_some_and(|at| at >= before) {
+            // A node that was killed or suspended has no record of what it delivered. Its peer sends TCP segments again.
+            if flow.tcp && account.forgotten_at.is_some_and(|at| at >= before) {
                 return Ok(None);
             }
             if self.shares_key.is_some_and(|node| flow.from == node || flow.to == node) {

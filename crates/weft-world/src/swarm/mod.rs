@@ -9,7 +9,7 @@
 //!
 //! | promise | kind of violation |
 //! |---|---|
-//! | a packet is delivered at most once, unaltered, at its own node; a TCP segment once by each process of a node | `twice`, `altered`, `wrong peer` |
+//! | a packet is delivered at most once, unaltered, at its own node; a TCP segment once more by a node that was killed or suspended | `twice`, `altered`, `wrong peer` |
 //! | a packet is delivered only if its source is behind the peer | `forged` |
 //! | a packet stays in its VPN, also where others use the same addresses, and reaches members only | `wrong VPN` |
 //! | where flows are resequenced, no packet overtakes another before the hold time is over | `order` |

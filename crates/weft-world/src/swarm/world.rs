@@ -554,7 +554,7 @@ impl<'a> SwarmWorld<'a> {
                     let peer = self.peers[node][usize::from(peer.0)];
                     self.watch.forget_paths(node, peer);
                     if fresh {
-                        self.judge.forget_order(peer, node);
+                        self.judge.forget_order(self.now, peer, node);
                     }
                     if matches!(self.plan.roles[node], NodeRole::Twin { is_thief: true, .. }) {
                         let what = format!("node {node} has a session with node {peer} by a stolen key alone");
@@ -564,7 +564,7 @@ impl<'a> SwarmWorld<'a> {
                 Event::Lost { peer, cause } => {
                     let peer = self.peers[node][usize::from(peer.0)];
                     self.watch.forget_paths(node, peer);
-                    self.judge.forget_order(peer, node);
+                    self.judge.forget_order(self.now, peer, node);
                     self.sessions_lost.push((self.now, node, peer, cause));
                 }
                 _ => {}
