@@ -91,7 +91,7 @@ fn hosts_and_short_flows_are_read() {
         "{GOOD}[[vpn]]\nname = \"blue\"\n[[flow]]\nname = \"x\"\napp = \"iperf3\"\nhost = \"pc\"\nvpn = \"blue\"\n"
     );
     let error = refuse(&in_a_vpn);
-    assert!(error.message.contains("remove `host` or `vpn`") && (error.line, error.column) == (46, 8), "{error}");
+    assert!(error.message.contains("remove `host` or `vpn`") && (error.line, error.column) == (45, 8), "{error}");
     let hosts = (0..201).map(|n| format!("[[flow]]\nname = \"f{n}\"\napp = \"iperf3\"\nhost = \"h{n}\"\n"));
     assert!(refuse(&format!("{GOOD}{}", hosts.collect::<String>())).message.contains("more than 200 hosts"));
 }
