@@ -182,7 +182,7 @@ fn watch(mut world: World, links: [Direction; 2], mut traffic: Traffic) {
         (0..2).for_each(|from| world.set(at, from, |spec| *spec = *link));
     }
     // By then each flow has had a missing unit. The first one allocates the flow's ring of waiting units.
-    traffic.run(&mut world, Duration::from_secs(30), 400_000);
+    traffic.run(&mut world, Duration::from_secs(60), 400_000);
     let mut units = 0;
     let (count, places) = counted(|| units = traffic.run(&mut world, Duration::from_secs(10), 400_000));
     println!("loss {}: {units} units, {count} allocations", links[0].loss);
