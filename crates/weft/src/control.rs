@@ -78,7 +78,7 @@ pub fn node_status(socket: &Path) -> Result<Status, Failure> {
 /// Returns the peer with this name.
 ///
 /// # Errors
-/// There is none. The failure has the nearest name, or all names.
+/// No peer has this name. The failure has the nearest name, or all names.
 pub fn peer_named<'a>(status: &'a Status, name: &str) -> Result<&'a Peer, Failure> {
     let known = status.peers.iter().map(|peer| peer.name.as_str());
     let found = status.peers.iter().find(|peer| peer.name == name);

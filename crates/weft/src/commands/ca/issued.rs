@@ -94,7 +94,7 @@ fn table(all: &[Issued], now: u64) -> String {
 /// Returns the last certificate of this name whose key is not revoked.
 ///
 /// # Errors
-/// There is none. The failure names the nearest name.
+/// No valid certificate has this name. The failure has the nearest name.
 fn valid_of(directory: &Path, name: &str) -> Result<Certificate, Failure> {
     let all = issued(directory)?;
     let mut of_name = all.iter().filter(|of| of.certificate.claims().name == name).peekable();
