@@ -8,6 +8,9 @@ use weft_core::route::link_map::{FoundRoute, MAX_AUTHORS, MapEdge, MemberGraph, 
 use weft_units::{Rate, Rng};
 use weft_wire::relay::{Label, MAX_RELAYS};
 
+/// Largest number of links in a part of a search: those of all members for each hop, and the members themselves.
+const MOST_LINKS: i64 = ((MAX_RELAYS + 1) * MAX_AUTHORS * (MAX_AUTHORS + 1)) as i64;
+
 /// A random network. It is kept beside the graph, so that the oracle does not depend on the code under test.
 struct RandomMap {
     relays: Vec<bool>,
@@ -252,25 +255,27 @@ fn pauses_change_no_routes() {
         let doubted: Vec<_> = (0..rng.below(4)).map(|_| rng.below(nodes as u64) as usize).collect();
         let doubted: Vec<_> = doubted.windows(2).map(|pair| (label(pair[0]), label(pair[1]))).collect();
         let mut search = RouteSearch::new(graph.clone(), (label(0), label(1)), 3, doubted.clone());
-        let found = (0..10_000).find_map(|_| search.advance(&mut (1 + rng.below(5_000) as usize)));
+        let found = (0..10_000).find_map(|_| search.advance(&mut (1 + rng.below(5_000) as i64)));
         assert_eq!(found, Some(graph.routes(label(0), label(1), 3, &doubted)), "seed {seed}");
     }
 }
 
+/// Prints the time of the longest part, too. Other load of the machine adds to it.
 #[test]
-#[expect(clippy::disallowed_methods, reason = "the time that work takes is what is measured")]
-fn a_part_of_a_search_takes_bounded_time_in_the_largest_map() {
-    let mut longest = Duration::ZERO;
+#[expect(clippy::disallowed_methods, reason = "the time that work takes is printed")]
+fn a_part_of_a_search_takes_bounded_work_in_the_largest_map() {
+    let (mut longest, mut most_links) = (Duration::ZERO, 0);
     for seed in 0..12 {
         let mut rng = Rng::new(seed);
         let graph = Arc::new(dear(&mut rng, MAX_AUTHORS).graph());
         let mut search = RouteSearch::new(graph, (label(0), label(1)), 3, Vec::new());
         let (mut parts, mut whole) = (0, Duration::ZERO);
         loop {
-            let started = Instant::now();
-            let found = search.advance(&mut 1);
+            let (started, mut links) = (Instant::now(), 1);
+            let found = search.advance(&mut links);
             let taken = started.elapsed();
             (parts, whole, longest) = (parts + 1, whole + taken, longest.max(taken));
+            most_links = most_links.max(1 - links);
             assert!(parts < 1_000, "seed {seed}");
             if let Some(found) = found {
                 println!("seed {seed}: {} routes in {parts} parts, {whole:?}", found.len());
@@ -278,6 +283,6 @@ fn a_part_of_a_search_takes_bounded_time_in_the_largest_map() {
             }
         }
     }
-    println!("the longest part took {longest:?}");
-    assert!(longest < Duration::from_millis(50), "{longest:?}");
+    println!("the longest part took {longest:?}, and the largest looked at {most_links} links");
+    assert!(most_links <= MOST_LINKS, "{most_links}");
 }

@@ -12,6 +12,7 @@ extern crate alloc;
 mod access;
 mod api;
 mod flows;
+mod hold_down;
 mod links;
 mod node;
 mod overlay;

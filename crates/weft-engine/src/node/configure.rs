@@ -26,8 +26,7 @@ impl Engine {
         check_routes(&self.sessions.public_key(), &peers)?;
         self.give_way_to_configured(now, &peers);
         self.links.configure(links);
-        self.hosts.inner_mtu_limit = inner_mtu.unwrap_or(u16::MAX);
-        self.set_inner_mtu(self.widest_inner_mtu().unwrap_or(INNER_MTU_DEFAULT));
+        self.limit_inner_mtu(inner_mtu);
         for index in 0..self.peers.len() {
             let (key, id) = (self.peers[index].config.public_key, self.peers[index].id);
             if !self.is_present(&self.peers[index]) || self.is_dynamic(id) {

@@ -40,6 +40,7 @@ use crate::api::{
     Transmit, VpnChange, VpnConfig, VpnError, Weights,
 };
 use crate::flows::Flowing;
+use crate::hold_down::HoldDown;
 use crate::links::{Link, Links, outer_header_len};
 use crate::overlay::Overlaying;
 use crate::peer::{Context, Datagram, Peer};
@@ -51,6 +52,7 @@ use crate::vpn::{Leases, Vpn, Vpns, check_vpns};
 use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 use drill::RunningDrill;
 use facts::Facts;
 pub use flows::FlowListing;
@@ -80,8 +82,8 @@ struct Events {
 /// The node's side toward the hosts: the packets that they may send, and the packets that were lost here.
 struct HostSide {
     inner_mtu_limit: u16,
-    inner_mtu: u16,
-    reordering: Option<u32>,
+    inner_mtu: HoldDown<Reverse<u16>>,
+    reordering: HoldDown<Option<u32>>,
     /// Number of the next packet from a TUN device.
     serial: u32,
     /// Index after the peer whose packets were written to a TUN device last.
@@ -165,8 +167,8 @@ impl Engine {
             events: Events::default(),
             hosts: HostSide {
                 inner_mtu_limit: config.inner_mtu.unwrap_or(u16::MAX),
-                inner_mtu: INNER_MTU_DEFAULT.min(config.inner_mtu.unwrap_or(u16::MAX)),
-                reordering: None,
+                inner_mtu: HoldDown::new(Reverse(INNER_MTU_DEFAULT.min(config.inner_mtu.unwrap_or(u16::MAX)))),
+                reordering: HoldDown::new(None),
                 serial: 0,
                 written: 0,
                 unroutable_packets: 0,
@@ -208,7 +210,7 @@ impl Engine {
 
     /// Returns the largest packet that the TUN device should pass to this node, in bytes.
     pub fn inner_mtu(&self) -> u16 {
-        self.hosts.inner_mtu
+        self.hosts.inner_mtu.value().0
     }
 
     /// Starts, changes or stops in-band signalling of rates.
@@ -400,8 +402,8 @@ impl Engine {
         self.attend_peers(now);
         self.signal.handle_timeout(now, &mut self.events.queue);
         self.hosts.flows.handle_timeout(now);
-        self.refresh_inner_mtu();
-        self.refresh_reordering();
+        self.refresh_inner_mtu(now);
+        self.refresh_reordering(now);
     }
 
     /// Runs the timers of the peers that changed or that are due, and notes their next deadlines.
@@ -415,9 +417,11 @@ impl Engine {
         self.peers.note_deadlines(now);
     }
 
-    fn refresh_inner_mtu(&mut self) {
-        if let Some(mtu) = self.widest_inner_mtu() {
-            self.set_inner_mtu(mtu);
+    fn refresh_inner_mtu(&mut self, now: Instant) {
+        if let Some(mtu) = self.widest_inner_mtu()
+            && self.hosts.inner_mtu.follow(now, Reverse(self.allowed_inner_mtu(mtu)))
+        {
+            self.events.queue.push_back(Event::InnerMtu(self.inner_mtu()));
         }
     }
 
@@ -427,10 +431,16 @@ impl Engine {
         Some(u16::try_from(limit).unwrap_or(u16::MAX))
     }
 
-    fn set_inner_mtu(&mut self, mtu: u16) {
-        let mtu = mtu.clamp(INNER_MTU_MIN, self.hosts.inner_mtu_limit.max(INNER_MTU_MIN));
-        if mtu != self.hosts.inner_mtu {
-            self.hosts.inner_mtu = mtu;
+    fn allowed_inner_mtu(&self, mtu: u16) -> u16 {
+        mtu.clamp(INNER_MTU_MIN, self.hosts.inner_mtu_limit.max(INNER_MTU_MIN))
+    }
+
+    /// Sets the inner MTU to a new limit, or to what the paths carry if that is less.
+    fn limit_inner_mtu(&mut self, limit: Option<u16>) {
+        self.hosts.inner_mtu_limit = limit.unwrap_or(u16::MAX);
+        let mtu = self.allowed_inner_mtu(self.widest_inner_mtu().unwrap_or(INNER_MTU_DEFAULT));
+        if mtu != self.inner_mtu() {
+            self.hosts.inner_mtu = HoldDown::new(Reverse(mtu));
             self.events.queue.push_back(Event::InnerMtu(mtu));
         }
     }
@@ -438,11 +448,9 @@ impl Engine {
     /// Updates the routes' reordering metric (paper 000, eq. 1).
     ///
     /// Hosts should tolerate more duplicate ACKs where units are spread over paths and not resequenced.
-    fn refresh_reordering(&mut self) {
-        let metric = self.peers.standing().reordering;
-        if metric != self.hosts.reordering {
-            self.hosts.reordering = metric;
-            self.events.queue.push_back(Event::ReorderingMetric(metric));
+    fn refresh_reordering(&mut self, now: Instant) {
+        if self.hosts.reordering.follow(now, self.peers.standing().reordering) {
+            self.events.queue.push_back(Event::ReorderingMetric(self.hosts.reordering.value()));
         }
     }
 

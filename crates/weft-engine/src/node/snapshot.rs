@@ -22,7 +22,7 @@ impl Engine {
         let (small, large) = (self.pool.small_usage(), self.pool.large_usage());
         Snapshot {
             peers: self.peers.iter().map(|peer| self.snapshot_of(now, peer)).collect(),
-            inner_mtu: self.hosts.inner_mtu,
+            inner_mtu: self.inner_mtu(),
             rejected_datagrams: self.wire.rejected_datagrams,
             unroutable_packets: self.hosts.unroutable_packets,
             no_buffer_packets: self.hosts.no_buffer_packets,

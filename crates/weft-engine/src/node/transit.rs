@@ -123,7 +123,7 @@ impl Engine {
         }
         let may_not_split = packet.version == IpVersion::V6 || packet.bytes.get(6)? & DONT_FRAGMENT != 0;
         let longest = shape.header_len() + shape.payload(0).len();
-        let mtu = self.hosts.inner_mtu;
+        let mtu = self.inner_mtu();
         (may_not_split && longest > usize::from(mtu)).then_some(IcmpError::TooBig { mtu })
     }
 

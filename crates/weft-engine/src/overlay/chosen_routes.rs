@@ -21,7 +21,7 @@ const LOST_INTERVAL: Duration = Duration::from_secs(1);
 ///
 /// *Tuned*: a millisecond in a map of any size. A search in a full mesh of 50 members looks at half as many. The last
 /// shortest path of a round looks at 400,000 more at most, with 256 members that are all adjacent.
-const LINKS_IN_ROUND: usize = 250_000;
+const LINKS_IN_ROUND: i64 = 250_000;
 /// Number of links beyond which comparisons are rarer. Derived: twice the links of 50 members, all of which relay.
 ///
 /// With 256 such members a search looks at a hundred times as many links. Comparisons are fewer in proportion to the
@@ -59,7 +59,7 @@ pub struct ChosenRoutes {
     /// The search for the first of the queue, once it has begun, and the version of its map.
     search: Option<(RouteSearch, u64)>,
     /// Number of links that searches may still look at in this round.
-    links_left: usize,
+    links_left: i64,
 }
 
 fn hops(from: Label, nodes: &[Label]) -> impl Iterator<Item = (Label, Label)> {
@@ -133,7 +133,7 @@ impl ChosenRoutes {
         if !self.queue.contains(&peer) {
             self.queue.push_back(peer);
         }
-        if self.queue.front() != Some(&peer) || self.links_left == 0 {
+        if self.queue.front() != Some(&peer) || self.links_left <= 0 {
             return;
         }
         let doubted = &self.doubted;

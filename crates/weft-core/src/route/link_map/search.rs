@@ -47,11 +47,11 @@ impl RouteSearch {
         RouteSearch { graph, ends, most, doubted, answers: Vec::new() }
     }
 
-    /// Searches on until it has looked at `links`, and takes what it has looked at from that number.
+    /// Searches on while `links` is positive, and takes the number of links that it has looked at from it.
     ///
-    /// Returns the routes at the end, or `None` before. The last shortest path may look at more links: each member's
-    /// links at most once for each hop of a route.
-    pub fn advance(&mut self, links: &mut usize) -> Option<Vec<FoundRoute>> {
+    /// Returns the routes at the end, or `None` before. The last shortest path may make the number negative: it looks
+    /// at each member's links at most once for each hop of a route.
+    pub fn advance(&mut self, links: &mut i64) -> Option<Vec<FoundRoute>> {
         let mut search = Search { graph: &self.graph, answers: &mut self.answers, asked: 0, links };
         search.routes(self.ends, self.most, &self.doubted).ok()
     }
@@ -63,7 +63,7 @@ impl MemberGraph {
     /// They share no relay and no link if such routes exist. Otherwise the second one shares as little as possible
     /// with the first. Links between `doubted` pairs of members cost more.
     pub fn routes(&self, from: Label, to: Label, most: usize, doubted: &[(Label, Label)]) -> Vec<FoundRoute> {
-        let (mut answers, mut links) = (Vec::new(), usize::MAX);
+        let (mut answers, mut links) = (Vec::new(), i64::MAX);
         let mut search = Search { graph: self, answers: &mut answers, asked: 0, links: &mut links };
         search.routes((from, to), most, doubted).unwrap_or_default()
     }
@@ -75,8 +75,8 @@ struct Search<'a> {
     answers: &'a mut Vec<Vec<Path>>,
     /// Number of questions so far.
     asked: usize,
-    /// Number of links that it may still look at.
-    links: &'a mut usize,
+    /// Number of links that it may still look at. Negative after it has looked at more.
+    links: &'a mut i64,
 }
 
 impl Search<'_> {
@@ -86,12 +86,12 @@ impl Search<'_> {
         if let Some(known) = self.answers.get(self.asked - 1) {
             return Ok(known.clone());
         }
-        if *self.links == 0 {
+        if *self.links <= 0 {
             return Err(Paused);
         }
         let mut looked = 0;
         let found = find(self.graph, &mut looked);
-        *self.links = self.links.saturating_sub(looked);
+        *self.links = self.links.saturating_sub_unsigned(looked as u64);
         self.answers.push(found.clone());
         Ok(found)
     }
