@@ -1,8 +1,8 @@
 //! An authentic peer that sends arbitrary datagrams.
 
-use super::{World, address, config, direction};
+use super::{World, address, config, direction, inner};
 use std::net::SocketAddr;
-use weft_engine::{Engine, Policy, VpnConfig};
+use weft_engine::{Engine, EngineConfig, PeerConfig, Policy, Prefix, VpnConfig};
 use weft_session::{Certificate, Cipher, Identity, Outcome, SessionPeerConfig, Sessions};
 use weft_units::{Duration, Instant, PathId, PeerId};
 use weft_wire::frame::{Frame, FrameWriter};
@@ -38,16 +38,38 @@ impl Liar {
         certificate: Option<&Certificate>,
         prepare: impl FnOnce(Instant, &mut Engine),
     ) -> Liar {
-        let links = [direction(100, 1, 0.0)];
         let mut configs = [0, 1].map(|n| config(n, 1, &Policy::default(), 1));
         // The engine in the liar's place gets another key and stays silent.
         configs[0].identity = Identity::from_secret([99; 32]);
         configs[0].peers.clear();
         configs[1].vpns = vpns;
-        let mut world = World::with(&links, configs);
+        Liar::among(seed, configs, Identity::from_secret([1; 32]), certificate, prepare)
+    }
+
+    /// Returns a liar whose node 1 also has node 0 as a peer.
+    pub fn beside_another(seed: u8) -> Liar {
+        let mut configs = [0, 1].map(|n| config(n, 1, &Policy::default(), 1));
+        let me = Identity::from_secret([99; 32]);
+        let liar = PeerConfig {
+            name: "liar".into(),
+            public_key: me.public_key(),
+            prefixes: vec![Prefix { address: inner(2).into(), length: 32 }],
+            ..configs[1].peers[0].clone()
+        };
+        configs[1].peers.push(liar);
+        Liar::among(seed, configs, me, None, |_, _| ())
+    }
+
+    fn among(
+        seed: u8,
+        configs: [EngineConfig; 2],
+        me: Identity,
+        certificate: Option<&Certificate>,
+        prepare: impl FnOnce(Instant, &mut Engine),
+    ) -> Liar {
+        let mut world = World::with(&[direction(100, 1, 0.0)], configs);
         prepare(world.now, &mut world.nodes[1]);
-        let [me, hub] = [1, 2].map(|n| Identity::from_secret([n; 32]));
-        let hub = SessionPeerConfig::from(hub.public_key());
+        let hub = SessionPeerConfig::from(Identity::from_secret([2; 32]).public_key());
         let mut sessions = Sessions::new(me, &[hub], Cipher::Aes256Gcm, [seed; 32], world.now).unwrap();
         sessions.set_certificate(certificate);
         let mut out = [0; 2_048];
@@ -78,6 +100,16 @@ impl Liar {
         let datagram = self.seal(path, packet_type, plaintext);
         self.world.inject(1, 0, Liar::source(), &datagram);
         self.world.run_for(Duration::from_micros(100));
+    }
+
+    /// Reads the hub's datagrams. Returns the largest packet number of path 0 so far, `before` included.
+    pub fn largest_heard(&mut self, before: u64) -> u64 {
+        let heard = std::mem::take(&mut self.world.astray[1]);
+        let numbers = heard.into_iter().filter_map(|mut datagram| {
+            let opened = self.sessions.open(&mut datagram).ok()?;
+            (opened.path == PathId(0)).then_some(opened.packet_number)
+        });
+        numbers.fold(before, u64::max)
     }
 
     pub fn frames(&mut self, path: u8, frames: &[Frame<'_>]) {

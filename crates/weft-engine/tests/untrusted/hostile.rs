@@ -1,6 +1,7 @@
 //! A live session under attack and failure: forged, replayed and damaged datagrams, restarts, NAT rebinding, removed
 //! links and MTU black holes.
 
+use crate::lies::{CONTROL, DATA, Draw, ROOM};
 use crate::net::liar::Liar;
 use crate::net::{self, PORT, Seen, World, address, config, direction, inner, udp};
 use std::collections::BTreeSet;
@@ -319,6 +320,48 @@ fn a_black_hole_for_long_packets_is_survived() {
     assert!(arrived[5..].iter().all(|n| *n >= 195), "{arrived:?}\n{}", net::story(&world));
     assert_eq!(world.nodes[0].inner_mtu(), 1340, "{}", net::story(&world));
     assert!(world.events.iter().any(|(n, _, e)| *n == 0 && *e == Event::InnerMtu(1340)));
+}
+
+/// The paths of a lying peer come and go as often as it likes, with any MTU.
+#[test]
+fn a_liar_seldom_changes_the_settings_of_the_tunnel() {
+    for seed in 0..40 {
+        let mut liar = Liar::beside_another(seed);
+        let mut rng = Rng::new(u64::from(seed));
+        // Until then the search for the MTU of the liar's path has ended, or not.
+        for _ in 0..rng.below(100) {
+            policy(&mut liar, true);
+            liar.world.run_for(ms(100));
+        }
+        let (start, pause_us) = (liar.world.now, 10u64.pow(2 + rng.below(3) as u32));
+        let mut draw = Draw { rng, n: 0, largest: 1, room: ROOM, ends: [inner(2), inner(1)] };
+        let kinds: Vec<_> = DATA.iter().chain(CONTROL).filter(|_| draw.rng.chance(0.3)).collect();
+        while liar.world.now - start < Duration::from_secs(10) && draw.n < 3_000 {
+            draw.n += 1;
+            draw.room = 1 + draw.rng.below(ROOM as u64) as usize;
+            draw.largest = liar.largest_heard(draw.largest);
+            if draw.rng.chance(0.5) {
+                let is_active = draw.rng.chance(0.5);
+                policy(&mut liar, is_active);
+            } else {
+                let (packet_type, plaintext) = (kinds[draw.rng.below(kinds.len() as u64) as usize].make)(&mut draw);
+                liar.say(0, packet_type, &plaintext);
+            }
+            liar.world.run_for(Duration::from_micros(draw.rng.below(2 * pause_us)));
+        }
+        let is_setting = |event: &Event| matches!(event, Event::InnerMtu(_) | Event::ReorderingMetric(_));
+        let changes =
+            liar.world.events.iter().filter(|(node, at, event)| *node == 1 && *at >= start && is_setting(event));
+        let changes = changes.count();
+        println!("seed {seed}: {changes} changes in {:?}, {} datagrams", liar.world.now - start, draw.n);
+        assert!(changes < 10, "seed {seed}: {changes} changes");
+    }
+}
+
+/// Says that the liar's path carries data from now on, or does not.
+fn policy(liar: &mut Liar, path_active: bool) {
+    let policy = Frame::Policy { bundle_toward_me: true, path_active, path_use: PathUse::default() };
+    liar.frames(0, &[policy, Frame::Ping { token: 1 }]);
 }
 
 #[test]
