@@ -257,9 +257,12 @@ impl Star {
         self.now = until;
     }
 
-    /// Returns the number of sites with which the hub has a session.
+    /// Returns the number of sites with which the hub has a session, and which have one with the hub.
     pub fn established(&self) -> usize {
-        self.nodes[1..].iter().filter(|site| site.snapshot(self.now).peers[0].established_for.is_some()).count()
+        let is_up = |peer: &PeerSnapshot| peer.established_for.is_some();
+        let of_hub = self.nodes[HUB].snapshot(self.now).peers.iter().filter(|peer| is_up(peer)).count();
+        let of_sites = self.nodes[1..].iter().filter(|site| is_up(&site.snapshot(self.now).peers[0])).count();
+        of_hub.min(of_sites)
     }
 
     pub fn forget_turns(&mut self) {
