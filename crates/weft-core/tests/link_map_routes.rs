@@ -8,7 +8,9 @@ use weft_core::route::link_map::{FoundRoute, MAX_AUTHORS, MapEdge, MemberGraph, 
 use weft_units::{Rate, Rng};
 use weft_wire::relay::{Label, MAX_RELAYS};
 
-/// Largest number of links in a part of a search: those of all members for each hop, and the members themselves.
+/// Largest number of links that a part of a search may look at.
+///
+/// Derived: each member and all its links, once for each hop.
 const MOST_LINKS: i64 = ((MAX_RELAYS + 1) * MAX_AUTHORS * (MAX_AUTHORS + 1)) as i64;
 
 /// A random network. It is kept beside the graph, so that the oracle does not depend on the code under test.

@@ -1,11 +1,13 @@
 //! A setting that becomes stricter at once, and less strict only some time later.
 //!
-//! Some settings of the tunnel are those that its most demanding path needs. A peer whose paths come and go would
-//! otherwise change them for all hosts with each datagram.
+//! Some settings of the tunnel follow the path with the strictest need. Without the delay, a peer whose paths come and
+//! go changes them for all hosts with each datagram.
 
 use weft_units::{Duration, Instant};
 
-/// Minimum time between the last stricter value and a less strict one. Chosen: hosts hardly notice a change in this time.
+/// Minimum time between the last stricter value and a less strict one.
+///
+/// Chosen: a value that is too strict for this time costs hosts little, and so do two changes in it.
 const HOLD: Duration = Duration::from_secs(10);
 
 /// A setting whose greater values are stricter.
@@ -27,7 +29,9 @@ impl<T: Ord + Copy> HoldDown<T> {
         self.value
     }
 
-    /// Takes over the value that is needed now, unless it is too early. Returns true if the value in force changed.
+    /// Sets the value that is needed now, unless it is less strict and comes too early.
+    ///
+    /// Call it again later in that case. Returns true if the value in force changed.
     pub fn follow(&mut self, now: Instant, needed: T) -> bool {
         if needed == self.value || needed < self.value && now < self.held_until {
             return false;

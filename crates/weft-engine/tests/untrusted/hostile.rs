@@ -322,13 +322,13 @@ fn a_black_hole_for_long_packets_is_survived() {
     assert!(world.events.iter().any(|(n, _, e)| *n == 0 && *e == Event::InnerMtu(1340)));
 }
 
-/// The paths of a lying peer come and go as often as it likes, with any MTU.
+/// Checks that a peer cannot change the tunnel for others, although its own paths come and go as it likes.
 #[test]
 fn a_liar_seldom_changes_the_settings_of_the_tunnel() {
     for seed in 0..40 {
         let mut liar = Liar::beside_another(seed);
         let mut rng = Rng::new(u64::from(seed));
-        // Until then the search for the MTU of the liar's path has ended, or not.
+        // The search for the MTU of the liar's path may end in this time.
         for _ in 0..rng.below(100) {
             policy(&mut liar, true);
             liar.world.run_for(ms(100));
@@ -350,9 +350,8 @@ fn a_liar_seldom_changes_the_settings_of_the_tunnel() {
             liar.world.run_for(Duration::from_micros(draw.rng.below(2 * pause_us)));
         }
         let is_setting = |event: &Event| matches!(event, Event::InnerMtu(_) | Event::ReorderingMetric(_));
-        let changes =
-            liar.world.events.iter().filter(|(node, at, event)| *node == 1 && *at >= start && is_setting(event));
-        let changes = changes.count();
+        let is_change = |(node, at, event): &&(usize, Instant, Event)| *node == 1 && *at >= start && is_setting(event);
+        let changes = liar.world.events.iter().filter(is_change).count();
         println!("seed {seed}: {changes} changes in {:?}, {} datagrams", liar.world.now - start, draw.n);
         assert!(changes < 10, "seed {seed}: {changes} changes");
     }

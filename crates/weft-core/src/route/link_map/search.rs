@@ -47,10 +47,10 @@ impl RouteSearch {
         RouteSearch { graph, ends, most, doubted, answers: Vec::new() }
     }
 
-    /// Searches on while `links` is positive, and takes the number of links that it has looked at from it.
+    /// Searches on while `links` is positive, and subtracts the number of links that it has looked at.
     ///
-    /// Returns the routes at the end, or `None` before. The last shortest path may make the number negative: it looks
-    /// at each member's links at most once for each hop of a route.
+    /// Returns the routes at the end, or `None` before. The last question may make `links` negative. It looks at each
+    /// member's links at most once for each hop of a route, or twice for each route.
     pub fn advance(&mut self, links: &mut i64) -> Option<Vec<FoundRoute>> {
         let mut search = Search { graph: &self.graph, answers: &mut self.answers, asked: 0, links };
         search.routes(self.ends, self.most, &self.doubted).ok()
@@ -75,7 +75,7 @@ struct Search<'a> {
     answers: &'a mut Vec<Vec<Path>>,
     /// Number of questions so far.
     asked: usize,
-    /// Number of links that it may still look at. Negative after it has looked at more.
+    /// Number of links that it may still look at. It is negative if the last question looked at more.
     links: &'a mut i64,
 }
 
