@@ -12,14 +12,13 @@ mod feed;
 mod guard;
 mod invitation;
 mod listen;
-mod patient;
 mod routes;
 mod server;
 mod snapshot;
 mod token;
 
 pub use routes::{BODY_PATIENCE, MAX_BODY};
-pub use server::{HEAD_PATIENCE, WRITE_PATIENCE};
+pub use weft_serve::{HEAD_PATIENCE, WRITE_PATIENCE};
 
 use cli::Cli;
 use std::io::Write as _;

@@ -1,26 +1,11 @@
-//! Serves connections, with limits of their number and of the time that each may waste.
+//! Accepts connections, and limits their number.
 
 use crate::listen::{PageListener, PageStream};
-use crate::patient::Patient;
 use axum::Router;
-use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-
-/// Maximum number of connections; further ones wait. Tuned: a browser opens six, so ten browsers have room.
-const MAX_CONNECTIONS: usize = 64;
-/// Maximum time for the head of a request, and between two requests.
-pub const HEAD_PATIENCE: Duration = Duration::from_secs(5);
-/// Maximum time for which a browser may take no byte of an answer.
-pub const WRITE_PATIENCE: Duration = Duration::from_secs(30);
-/// Maximum size of the head of a request, in bytes. It also bounds what waits for a slow browser.
-const MAX_BUFFER: usize = 64 << 10;
-/// Pause after a failure to accept a connection, such as a lack of descriptors.
-const AFTER_FAILURE: Duration = Duration::from_millis(100);
+use weft_serve::{AFTER_FAILURE, MAX_CONNECTIONS, serve_connection};
 
 /// Serves connections for ever.
 pub async fn serve(listener: &PageListener, router: Router) {
@@ -35,14 +20,10 @@ pub async fn serve(listener: &PageListener, router: Router) {
     }
 }
 
-/// Serves one connection.
+/// Serves one connection, which keeps its place until it ends.
 async fn converse<S>(stream: S, router: Router, _seat: OwnedSemaphorePermit)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let stream = TokioIo::new(Patient::new(stream, WRITE_PATIENCE));
-    let mut connection = http1::Builder::new();
-    connection.timer(TokioTimer::new()).header_read_timeout(HEAD_PATIENCE).max_buf_size(MAX_BUFFER);
-    // A browser that goes away is no error of the server.
-    let _ = connection.serve_connection(stream, TowerToHyperService::new(router)).await;
+    serve_connection(stream, router).await;
 }

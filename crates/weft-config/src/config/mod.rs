@@ -322,6 +322,24 @@ fn read(file: &Path, shown: &Path) -> Result<CheckedConfig, String> {
     }
 }
 
+/// Checks the text of a configuration as far as that is possible away from its node, and returns the findings.
+///
+/// Files that it names are not read. Without the node's certificate, tests of rules would fail for another reason than
+/// theirs, so a configuration with `[network]` has its tests checked by the node alone.
+pub fn check_text(name: &str, text: &str) -> Report {
+    let report = Report::new(name, text);
+    let config = parse::parse(&report, Path::new("/"));
+    report.end_of_reading();
+    if let Some(mut config) = config {
+        check::settings(&config, &report);
+        if config.network.is_some() {
+            config.allow.tests.clear();
+        }
+        allow::check(&config, None, &report);
+    }
+    report
+}
+
 /// Returns the wall clock in seconds since 1970.
 fn unix_s() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()

@@ -18,6 +18,18 @@ use weft_session::Identity;
 
 /// Reports all contradictions in `config`, and returns the private key that it names.
 pub fn check(config: &Config, report: &Report) -> Option<Identity> {
+    settings(config, report);
+    let key = key(config, report)?;
+    route::check(config, &key.public_key(), report);
+    for peer in config.peers.iter().filter(|peer| peer.public_key.value == key.public_key()) {
+        let message = format!("peer `{}` has this node's own key", peer.name.value);
+        report.error(peer.public_key.span.clone(), message, Some("put the peer's public key here".to_owned()));
+    }
+    Some(key)
+}
+
+/// Reports the contradictions between settings, without the files that they name.
+pub fn settings(config: &Config, report: &Report) {
     links(config, report);
     link_names(config, report);
     peers(config, report);
@@ -27,13 +39,6 @@ pub fn check(config: &Config, report: &Report) -> Option<Identity> {
     proxies::check(config, report);
     out::check(config, report);
     flows::check(config, report);
-    let key = key(config, report)?;
-    route::check(config, &key.public_key(), report);
-    for peer in config.peers.iter().filter(|peer| peer.public_key.value == key.public_key()) {
-        let message = format!("peer `{}` has this node's own key", peer.name.value);
-        report.error(peer.public_key.span.clone(), message, Some("put the peer's public key here".to_owned()));
-    }
-    Some(key)
 }
 
 fn key(config: &Config, report: &Report) -> Option<Identity> {

@@ -1,0 +1,108 @@
+//! A request after its checks, and its reply.
+
+use crate::network::Precondition;
+use crate::refusal::Refusal;
+use axum::http::{HeaderMap, HeaderName, StatusCode, header};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+/// A request whose sender may make it.
+#[derive(Debug)]
+pub struct Call {
+    /// The part of the path that is a parameter; empty if it has none.
+    pub name: String,
+    /// `If-Match` or `If-None-Match: *`.
+    pub precondition: Option<Precondition>,
+    /// The tag in `If-None-Match`: a client has this state already.
+    pub known: Option<String>,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+impl Call {
+    /// Reads the body.
+    ///
+    /// # Errors
+    /// Fails if the body is no such object.
+    pub fn read<T: DeserializeOwned>(&self) -> Result<T, Refusal> {
+        serde_json::from_slice(&self.body).map_err(|why| Refusal::bad(format!("the body is not such a request: {why}")))
+    }
+
+    /// Returns the expected state of a record.
+    ///
+    /// # Errors
+    /// Fails if the request states none.
+    pub fn expected(&self) -> Result<Precondition, Refusal> {
+        let why = "send If-Match with the revision that you have read, or If-None-Match: * for a new one";
+        self.precondition.ok_or_else(|| Refusal::new(StatusCode::PRECONDITION_REQUIRED, why))
+    }
+}
+
+/// The result of a request.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Reply {
+    /// Status.
+    pub status: StatusCode,
+    /// Entity tag, without quotation marks.
+    pub tag: Option<String>,
+    /// Body, if there is one.
+    pub body: Option<Value>,
+}
+
+impl Reply {
+    /// Returns a result.
+    ///
+    /// # Errors
+    /// Fails if the result has no form in JSON.
+    pub fn of(status: StatusCode, tag: Option<String>, body: &impl Serialize) -> Result<Reply, Refusal> {
+        let body = serde_json::to_value(body);
+        let body = body.map_err(|why| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, why.to_string()))?;
+        Ok(Reply { status, tag, body: Some(body) })
+    }
+
+    /// Returns a result without a body.
+    pub fn empty(status: StatusCode, tag: Option<String>) -> Reply {
+        Reply { status, tag, body: None }
+    }
+}
+
+/// Returns the conditions that the headers state.
+///
+/// # Errors
+/// Fails if a header is not in the form that the controller gives.
+pub fn conditions(headers: &HeaderMap) -> Result<(Option<Precondition>, Option<String>), Refusal> {
+    let if_match = only(headers, header::IF_MATCH)?;
+    let if_none_match = only(headers, header::IF_NONE_MATCH)?;
+    match (if_match, if_none_match) {
+        (None, None) => Ok((None, None)),
+        (None, Some("*")) => Ok((Some(Precondition::Absent), None)),
+        (None, Some(text)) => Ok((None, Some(tag("If-None-Match", text)?.to_owned()))),
+        (Some(text), None) => {
+            let revision = tag("If-Match", text)?.parse();
+            let revision = revision.map_err(|_| Refusal::bad("If-Match takes a revision, such as \"7\""))?;
+            Ok((Some(Precondition::Revision(revision)), None))
+        }
+        (Some(_), Some(_)) => Err(Refusal::bad("If-Match and If-None-Match exclude each other: send one")),
+    }
+}
+
+/// Returns the text of a tag between quotation marks.
+fn tag<'a>(name: &str, text: &'a str) -> Result<&'a str, Refusal> {
+    let inner = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    let inner = inner.filter(|inner| !inner.is_empty() && inner.bytes().all(|c| c.is_ascii_alphanumeric()));
+    inner.ok_or_else(|| Refusal::bad(format!("{name} takes one entity tag in quotation marks")))
+}
+
+/// Returns the value of a header, which may stand there once.
+///
+/// # Errors
+/// Fails if it stands there twice, or is no text.
+pub fn only(headers: &HeaderMap, name: HeaderName) -> Result<Option<&str>, Refusal> {
+    let mut all = headers.get_all(&name).iter();
+    let first = all.next().map(|value| value.to_str()).transpose();
+    match (first, all.next()) {
+        (Ok(value), None) => Ok(value),
+        _ => Err(Refusal::bad(format!("the header {name} has to stand there once, as text"))),
+    }
+}

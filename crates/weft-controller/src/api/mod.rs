@@ -1,0 +1,165 @@
+//! The interface: HTTP and JSON.
+//!
+//! Each request passes the same checks before its operation runs: its headers, who sends it, the time and the length of
+//! its body. Operations block on the store, so they run on threads of their own, and to their end even if the client
+//! goes away.
+
+mod call;
+mod openapi;
+mod operations;
+
+pub use call::{Call, Reply};
+pub use operations::{Audience, Conditions, Operation, operations};
+
+use crate::network::Network;
+use crate::refusal::Refusal;
+use crate::secret::SecretHash;
+use axum::Router;
+use axum::body::to_bytes;
+use axum::extract::{RawPathParams, Request};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::middleware::{Next, from_fn};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::{MethodFilter, get, on};
+use serde_json::json;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
+
+/// Maximum length of a body, in bytes. Derived: a text of 256 KiB, each byte escaped as two.
+pub const MAX_BODY: usize = 520 << 10;
+/// Maximum time for a body.
+pub const BODY_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Headers of each answer: no browser shows it within a page, stores it or guesses its type.
+const HEADERS: [(HeaderName, &str); 4] = [
+    (
+        header::CONTENT_SECURITY_POLICY,
+        "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+    ),
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (header::REFERRER_POLICY, "no-referrer"),
+    (header::CACHE_CONTROL, "no-store"),
+];
+
+/// What all requests share.
+pub struct Site {
+    /// The network.
+    pub network: Network,
+    /// Hash of the administrator's token.
+    pub administrator: SecretHash,
+}
+
+/// Returns the answers to all requests.
+pub fn router(site: &Arc<Site>) -> Router {
+    let document = openapi::document(&operations()).to_string();
+    let described = move || async move { ([(header::CONTENT_TYPE, "application/json")], document) };
+    let mut router = Router::new().route("/openapi.json", get(described));
+    for operation in operations() {
+        let Ok(filter) = MethodFilter::try_from(operation.method.clone()) else { continue };
+        let (path, operation, site) = (operation.path, Arc::new(operation), Arc::clone(site));
+        let answer = move |parameters: RawPathParams, request: Request| {
+            let name = parameters.iter().next().map_or_else(String::new, |(_, value)| value.to_owned());
+            let (site, operation) = (Arc::clone(&site), Arc::clone(&operation));
+            async move { answered(&site, &operation, name, request).await.map_or_else(refused, replied) }
+        };
+        router = router.route(path, on(filter, answer));
+    }
+    router
+        .fallback(|| async { refused(Refusal::missing("there is no such path: GET /openapi.json lists them")) })
+        .method_not_allowed_fallback(|| async {
+            refused(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "the path has other methods: see GET /openapi.json"))
+        })
+        .layer(from_fn(framed))
+}
+
+/// Refuses requests of pages, and adds the headers to each answer.
+async fn framed(request: Request, next: Next) -> Response {
+    let mut response = match request.headers().contains_key(header::ORIGIN) {
+        true => refused(Refusal::new(StatusCode::FORBIDDEN, "pages of a browser have no access")),
+        false => next.run(request).await,
+    };
+    for (name, value) in HEADERS {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+async fn answered(
+    site: &Arc<Site>,
+    operation: &Arc<Operation>,
+    name: String,
+    request: Request,
+) -> Result<Reply, Refusal> {
+    let (head, body) = request.into_parts();
+    let (precondition, known) = call::conditions(&head.headers)?;
+    let bearer = bearer(&head.headers)?.map(str::to_owned);
+    let body = match operation.audience {
+        Audience::Everybody => read_body(body).await?,
+        audience => {
+            let (site, path_name) = (Arc::clone(site), name.clone());
+            blocking(move || permitted(&site, audience, &path_name, bearer.as_deref())).await?;
+            read_body(body).await?
+        }
+    };
+    let (site, operation) = (Arc::clone(site), Arc::clone(operation));
+    let call = Call { name, precondition, known, body };
+    blocking(move || (operation.run)(&site.network, &call)).await
+}
+
+/// Checks that the sender may make a request.
+fn permitted(site: &Site, audience: Audience, name: &str, bearer: Option<&str>) -> Result<(), Refusal> {
+    let Some(bearer) = bearer else {
+        let why = "send the header Authorization: Bearer TOKEN, with the token in the controller's file admin.token";
+        return Err(Refusal::new(StatusCode::UNAUTHORIZED, why));
+    };
+    if site.administrator.is_of(bearer) || (audience == Audience::Node && site.network.is_secret_of(name, bearer)?) {
+        return Ok(());
+    }
+    Err(Refusal::new(StatusCode::UNAUTHORIZED, "the token is wrong here: a node may read only what is its own"))
+}
+
+fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
+    Ok(call::only(headers, header::AUTHORIZATION)?.and_then(|text| text.strip_prefix("Bearer ")))
+}
+
+async fn read_body(body: axum::body::Body) -> Result<Vec<u8>, Refusal> {
+    match timeout(BODY_PATIENCE, to_bytes(body, MAX_BODY)).await {
+        Ok(Ok(bytes)) => Ok(bytes.to_vec()),
+        Ok(Err(_)) => {
+            Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, format!("a request has at most {MAX_BODY} bytes")))
+        }
+        Err(_) => Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, "the request did not arrive in time")),
+    }
+}
+
+/// Runs work that waits for the store.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Refusal> + Send + 'static) -> Result<T, Refusal> {
+    let failed =
+        |_| Err(Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "the request failed: see the controller's log"));
+    spawn_blocking(work).await.unwrap_or_else(failed)
+}
+
+fn replied(reply: Reply) -> Response {
+    let mut response = match reply.body {
+        Some(body) => ([(header::CONTENT_TYPE, "application/json")], body.to_string()).into_response(),
+        None => ().into_response(),
+    };
+    *response.status_mut() = reply.status;
+    if let Some(tag) = reply.tag.and_then(|tag| HeaderValue::try_from(format!("\"{tag}\"")).ok()) {
+        response.headers_mut().insert(header::ETAG, tag);
+    }
+    response
+}
+
+fn refused(refusal: Refusal) -> Response {
+    let Refusal { status, detail } = refusal;
+    let title = status.canonical_reason().unwrap_or("Refused");
+    let body = json!({ "title": title, "status": status.as_u16(), "detail": detail }).to_string();
+    let mut response = (status, [(header::CONTENT_TYPE, openapi::PROBLEM)], body).into_response();
+    if status == StatusCode::UNAUTHORIZED {
+        response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
+    response
+}

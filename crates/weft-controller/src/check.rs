@@ -1,0 +1,80 @@
+//! Checks of texts before they are accepted, by the code with which a node reads its file.
+
+use crate::records::NodeRecord;
+use std::fmt::Write as _;
+use toml_edit::DocumentMut;
+use weft_config::config::{Severity, check_text};
+
+/// Maximum length of a text, in bytes.
+pub const MAX_TEXT: usize = 256 << 10;
+/// Tables that a policy may have. Its tests run here, so nodes get only the rules.
+const POLICY_TABLES: [&str; 2] = ["allow", TESTS];
+const TESTS: &str = "allow-test";
+
+/// Returns the rules of a policy, without its tests.
+///
+/// # Errors
+/// Returns the mistakes of a text that is no policy.
+pub fn rules(policy: &str) -> Result<String, String> {
+    let mut document: DocumentMut = policy.parse().map_err(|why: toml_edit::TomlError| why.to_string())?;
+    if let Some((table, _)) = document.iter().find(|(table, _)| !POLICY_TABLES.contains(table)) {
+        let table = table.escape_debug();
+        return Err(format!(
+            "a policy has [[allow]] and [[allow-test]] alone: move `{table}` to the nodes' configurations"
+        ));
+    }
+    document.remove(TESTS);
+    Ok(document.to_string())
+}
+
+/// Returns the configuration that a node runs: its own, and the rules of the policy.
+pub fn effective(configuration: &str, rules: &str) -> String {
+    match rules.trim() {
+        "" => configuration.to_owned(),
+        rules => format!("{}\n\n# Policy of the network\n{rules}\n", configuration.trim_end()),
+    }
+}
+
+/// Checks a configuration as far as that is possible away from its node.
+///
+/// # Errors
+/// Returns the mistakes with their places.
+pub fn configuration(text: &str) -> Result<(), String> {
+    let report = check_text("configuration", text);
+    if report.count(Severity::Error) == 0 { Ok(()) } else { Err(report.to_string()) }
+}
+
+/// Checks a policy, with the nodes of the network as peers, and runs its tests.
+///
+/// # Errors
+/// Returns the mistakes with their places, and the tests that fail.
+pub fn policy<'a>(text: &str, nodes: impl Iterator<Item = (&'a str, &'a NodeRecord)>) -> Result<(), String> {
+    rules(text)?;
+    // The policy stands first, so that places are those of its own text.
+    let mut whole = format!("{text}\n[node]\nlisten = 51900\n[tun]\naddress = [\"fd77:6566:7400::1/128\"]\n");
+    for (name, node) in nodes {
+        // A node that has not joined has no key yet. Tests may name it nevertheless.
+        let key = node.public_key.clone().unwrap_or_else(|| placeholder_key(name));
+        let list = |items: &[String]| items.iter().map(|item| toml_string(item)).collect::<Vec<_>>().join(", ");
+        let _ = write!(
+            whole,
+            "[[peer]]\nname = {}\npublic-key = {}\nprefixes = [{}]\ngroups = [{}]\n",
+            toml_string(name),
+            toml_string(&key),
+            list(&node.addresses),
+            list(&node.groups),
+        );
+    }
+    let report = check_text("policy", &whole);
+    if report.count(Severity::Error) == 0 { Ok(()) } else { Err(report.to_string()) }
+}
+
+/// Returns the key with which a node stands in the check of a policy before it has one.
+fn placeholder_key(name: &str) -> String {
+    use base64ct::{Base64, Encoding as _};
+    Base64::encode_string(ring::digest::digest(&ring::digest::SHA256, name.as_bytes()).as_ref())
+}
+
+fn toml_string(text: &str) -> String {
+    toml_edit::Value::from(text).to_string()
+}

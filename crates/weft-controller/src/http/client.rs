@@ -1,0 +1,148 @@
+//! A client of HTTP/1.1, over TCP or TLS.
+//!
+//! Each request has a connection of its own: requests are rare, and a connection that was closed meanwhile would leave
+//! open whether a request arrived.
+
+use super::Endpoint;
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::Bytes;
+use hyper::client::conn::http1;
+use hyper::{HeaderMap, Method, header};
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::ServerName;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+
+/// Maximum time until a connection is open, with its handshake.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
+/// Maximum time until a whole answer is here.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
+/// Maximum length of an answer, in bytes.
+const MAX_ANSWER: usize = 64 << 20;
+
+/// Reason why there is no answer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ClientError {
+    /// No connection: the server has received nothing.
+    NotConnected(String),
+    /// The server may have received the request, and gave no answer.
+    Broken(String),
+}
+
+impl fmt::Display for ClientError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (ClientError::NotConnected(why) | ClientError::Broken(why)) = self;
+        f.write_str(why)
+    }
+}
+
+/// A request to a server.
+#[derive(Clone, Debug)]
+pub struct Request<'a> {
+    /// Method.
+    pub method: Method,
+    /// Path with its query, which begins with a slash.
+    pub path: &'a str,
+    /// Headers besides `Host`.
+    pub headers: Vec<(header::HeaderName, String)>,
+    /// Body; empty for none.
+    pub body: String,
+}
+
+/// An answer of a server.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// Status.
+    pub status: u16,
+    /// Headers.
+    pub headers: HeaderMap,
+    /// Body.
+    pub body: Vec<u8>,
+}
+
+/// A client that trusts given certificate authorities.
+#[derive(Clone)]
+pub struct Client {
+    tls: Arc<rustls::ClientConfig>,
+}
+
+impl Client {
+    /// Makes a client with this configuration of TLS.
+    pub fn new(tls: Arc<rustls::ClientConfig>) -> Client {
+        Client { tls }
+    }
+
+    /// Sends a body of JSON, and returns status and body of the answer.
+    ///
+    /// # Errors
+    /// Fails without an answer in time.
+    pub async fn post(&self, to: &Endpoint, path: &str, body: String) -> Result<(u16, Vec<u8>), ClientError> {
+        let headers = vec![(header::CONTENT_TYPE, "application/json".to_owned())];
+        let answer = self.request(to, Request { method: Method::POST, path, headers, body }).await?;
+        Ok((answer.status, answer.body))
+    }
+
+    /// Sends a request.
+    ///
+    /// # Errors
+    /// Fails without an answer in time.
+    pub async fn request(&self, to: &Endpoint, request: Request<'_>) -> Result<Answer, ClientError> {
+        let not_connected = |why: String| ClientError::NotConnected(format!("no connection: {why}"));
+        let late = |patience: Duration| format!("no answer within {} s", patience.as_secs());
+        let connected = timeout(CONNECT_PATIENCE, TcpStream::connect((to.host.as_str(), to.port))).await;
+        let stream = connected.map_err(|_| not_connected(late(CONNECT_PATIENCE)))?;
+        let stream = stream.map_err(|why| not_connected(why.to_string()))?;
+        // A request has two small segments, which must not wait for each other.
+        let _ = stream.set_nodelay(true);
+        if !to.is_secure {
+            return self.exchange(stream, to, request).await;
+        }
+        let name = ServerName::try_from(to.host.clone()).map_err(|why| not_connected(why.to_string()))?;
+        let opened = timeout(CONNECT_PATIENCE, TlsConnector::from(Arc::clone(&self.tls)).connect(name, stream)).await;
+        let opened = opened.map_err(|_| not_connected(late(CONNECT_PATIENCE)))?;
+        self.exchange(opened.map_err(|why| not_connected(why.to_string()))?, to, request).await
+    }
+
+    async fn exchange<S>(&self, stream: S, to: &Endpoint, request: Request<'_>) -> Result<Answer, ClientError>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let broken = |why: String| ClientError::Broken(format!("no answer: {why}"));
+        let mut message = hyper::Request::builder().method(request.method).uri(format!("{}{}", to.path, request.path));
+        message = message.header(header::HOST, to.authority());
+        for (name, value) in &request.headers {
+            message = message.header(name, value);
+        }
+        let message = message.body(Full::new(Bytes::from(request.body)));
+        let message = message.map_err(|why| ClientError::NotConnected(format!("not such a request: {why}")))?;
+        let exchanged = timeout(ANSWER_PATIENCE, async {
+            let (mut sender, connection) =
+                http1::handshake(TokioIo::new(stream)).await.map_err(|why| why.to_string())?;
+            let answered = async {
+                let answer = sender.send_request(message).await.map_err(|why| why.to_string())?;
+                let (head, body) = answer.into_parts();
+                let body = Limited::new(body, MAX_ANSWER).collect().await.map_err(|why| why.to_string())?;
+                Ok(Answer { status: head.status.as_u16(), headers: head.headers, body: body.to_bytes().to_vec() })
+            };
+            tokio::pin!(answered);
+            tokio::select! {
+                biased;
+                answer = &mut answered => answer,
+                // The connection may end before the last bytes of the answer have been taken from it.
+                ended = connection => match ended {
+                    Ok(()) => answered.await,
+                    Err(why) => Err(why.to_string()),
+                },
+            }
+        });
+        match exchanged.await {
+            Ok(result) => result.map_err(broken),
+            Err(_) => Err(broken(format!("it took more than {} s", ANSWER_PATIENCE.as_secs()))),
+        }
+    }
+}

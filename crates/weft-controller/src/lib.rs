@@ -1,0 +1,34 @@
+//! The program `weft-controller`: keeps the nodes, the policy and the desired configurations of a network.
+//!
+//! `api` answers requests, `network` checks and makes changes, `store` keeps records durably. A text is checked by the
+//! code with which a node reads its file (`check`). The controller takes no part in the network: it carries no packet,
+//! and nodes run without it.
+#![forbid(unsafe_code)]
+
+pub mod api;
+mod check;
+pub mod cli;
+pub mod http;
+pub mod network;
+mod records;
+mod refusal;
+mod secret;
+mod serve;
+mod server;
+pub mod store;
+pub mod tls;
+
+pub use refusal::Refusal;
+pub use secret::{Secret, SecretHash};
+
+use cli::{Cli, Command};
+
+/// Runs a command.
+///
+/// # Errors
+/// Returns why it failed, as text for a reader.
+pub fn run(cli: &Cli) -> Result<(), String> {
+    match &cli.command {
+        Command::Serve(arguments) => serve::serve(arguments),
+    }
+}

@@ -1,0 +1,121 @@
+//! The state of a network, and its changes.
+//!
+//! A change reads what it depends on, checks it, and commits it on condition that nothing has changed meanwhile:
+//! every commit changes one record, the generation. Two controllers on one etcd thus never contradict each other.
+
+mod configurations;
+mod invitations;
+mod nodes;
+
+pub use configurations::{EffectiveConfiguration, Text};
+pub use invitations::{Code, InvitationView, JoinRequest, Joined, NewInvitation};
+pub use nodes::{NewNode, NodeView};
+
+use crate::records::GENERATION;
+use crate::refusal::Refusal;
+use crate::store::{ABSENT, Change, RecordStore, StoreError, Write};
+use axum::http::StatusCode;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::sync::{Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Attempts of a change that other controllers precede.
+const ATTEMPTS: u32 = 8;
+
+/// Which state of a record a request expects.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Precondition {
+    /// `If-Match`: the record has this revision.
+    Revision(u64),
+    /// `If-None-Match: *`: the record does not exist.
+    Absent,
+}
+
+/// A record in its own form, with its revision.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Stored<T> {
+    /// The record.
+    pub record: T,
+    /// Its revision.
+    pub revision: u64,
+}
+
+/// The network of a controller.
+pub struct Network {
+    store: Box<dyn RecordStore>,
+    /// Changes of one controller wait for each other, and only those of others make a change begin again.
+    turn: Mutex<()>,
+}
+
+impl Network {
+    /// Keeps the network in a store.
+    pub fn new(store: Box<dyn RecordStore>) -> Network {
+        Network { store, turn: Mutex::default() }
+    }
+
+    /// Reads and commits until nothing has changed in between, and returns the revision with the result.
+    fn change<T>(&self, plan: impl Fn() -> Result<(Vec<Change>, T), Refusal>) -> Result<(u64, T), Refusal> {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = Refusal::from(StoreError::Conflict);
+        for _ in 0..ATTEMPTS {
+            let generation = self.store.get(GENERATION)?.map_or(ABSENT, |record| record.revision);
+            let (mut changes, result) = plan()?;
+            changes.push(Change { key: GENERATION.to_owned(), expected: generation, write: Write::Put(Vec::new()) });
+            match self.store.commit(&changes) {
+                Ok(revision) => return Ok((revision, result)),
+                Err(StoreError::Conflict) => last = StoreError::Conflict.into(),
+                Err(why) => return Err(why.into()),
+            }
+        }
+        Err(last)
+    }
+
+    fn read<T: DeserializeOwned>(&self, key: &str) -> Result<Option<Stored<T>>, Refusal> {
+        let found = self.store.get(key)?;
+        found.map(|found| Ok(Stored { record: parsed(key, &found.value)?, revision: found.revision })).transpose()
+    }
+
+    /// Returns all records below a beginning of their keys, each with the rest of its key.
+    fn read_all<T: DeserializeOwned>(&self, prefix: &str) -> Result<Vec<(String, Stored<T>)>, Refusal> {
+        let all = self.store.list(prefix)?.into_iter();
+        all.map(|(key, found)| {
+            let stored = Stored { record: parsed(&key, &found.value)?, revision: found.revision };
+            Ok((key.get(prefix.len()..).unwrap_or_default().to_owned(), stored))
+        })
+        .collect()
+    }
+}
+
+/// Checks that a record is in the expected state, and returns its revision for the commit.
+fn expect<T>(what: &str, found: Option<&Stored<T>>, precondition: Precondition) -> Result<u64, Refusal> {
+    let failed = |detail: String| Refusal::new(StatusCode::PRECONDITION_FAILED, detail);
+    match (found, precondition) {
+        (None, Precondition::Absent) => Ok(ABSENT),
+        (Some(found), Precondition::Revision(revision)) if found.revision == revision => Ok(revision),
+        (Some(found), Precondition::Revision(_)) => {
+            Err(failed(format!("{what} has revision {} now: read it again", found.revision)))
+        }
+        (Some(_), Precondition::Absent) => Err(failed(format!("{what} exists: send If-Match with its revision"))),
+        (None, Precondition::Revision(_)) => Err(failed(format!("{what} does not exist: send If-None-Match: *"))),
+    }
+}
+
+fn parsed<T: DeserializeOwned>(key: &str, value: &[u8]) -> Result<T, Refusal> {
+    serde_json::from_slice(value).map_err(|why| {
+        let why = format!("record {key} is of another version or damaged: {why}: use the newest controller");
+        Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, why)
+    })
+}
+
+/// Returns the part of a commit that stores a record.
+fn put<T: Serialize>(prefix: &str, name: &str, expected: u64, record: &T) -> Result<Change, Refusal> {
+    let value = serde_json::to_vec(record);
+    let value = value.map_err(|why| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, why.to_string()))?;
+    Ok(Change { key: format!("{prefix}{name}"), expected, write: Write::Put(value) })
+}
+
+/// Returns the wall clock in seconds since 1970.
+pub fn unix_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}

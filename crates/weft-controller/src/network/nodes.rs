@@ -1,0 +1,215 @@
+//! Nodes: names, public keys, addresses and groups.
+
+use super::{Network, Precondition, Stored, expect, put};
+use crate::check;
+use crate::records::{CONFIGURATIONS, INVITATIONS, InvitationRecord, NODES, NodeRecord, POLICY, TextRecord};
+use crate::refusal::Refusal;
+use crate::store::{Change, Write};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use weft_config::config::allow::group_name;
+use weft_config::config::{peer_name, prefix};
+use weft_session::PublicKey;
+
+/// Maximum number of nodes. Tuned: a change checks names and addresses of all nodes, which takes milliseconds.
+pub const MAX_NODES: usize = 4_096;
+/// Maximum number of addresses and of groups of a node.
+const MAX_ITEMS: usize = 64;
+
+/// A node as an administrator describes it.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct NewNode {
+    /// Public key, base64; absent: the node keeps its key, or brings one when it joins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub public_key: Option<String>,
+    /// Prefixes behind the node, such as `10.9.0.2/32`. No other node may have the same.
+    #[serde(default)]
+    pub addresses: Vec<String>,
+    /// Groups of the node, which the policy names.
+    #[serde(default)]
+    pub groups: Vec<String>,
+}
+
+/// A node as the controller knows it.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
+pub struct NodeView {
+    /// Name.
+    pub name: String,
+    /// Public key, base64; absent until the node joins.
+    pub public_key: Option<String>,
+    /// Prefixes behind the node.
+    pub addresses: Vec<String>,
+    /// Groups of the node.
+    pub groups: Vec<String>,
+    /// True if the node has joined, so that it can read its configuration.
+    pub has_joined: bool,
+    /// Revision, for `If-Match`.
+    pub revision: u64,
+}
+
+impl NodeView {
+    fn new(name: String, Stored { record, revision }: Stored<NodeRecord>) -> NodeView {
+        NodeView {
+            name,
+            public_key: record.public_key,
+            addresses: record.addresses,
+            groups: record.groups,
+            has_joined: record.secret.is_some(),
+            revision,
+        }
+    }
+}
+
+impl Network {
+    /// Returns all nodes, in the order of their names.
+    ///
+    /// # Errors
+    /// Fails if the store cannot be read.
+    pub fn nodes(&self) -> Result<Vec<NodeView>, Refusal> {
+        Ok(self.read_all(NODES)?.into_iter().map(|(name, stored)| NodeView::new(name, stored)).collect())
+    }
+
+    /// Returns a node.
+    ///
+    /// # Errors
+    /// Fails if there is none of this name.
+    pub fn node(&self, name: &str) -> Result<NodeView, Refusal> {
+        Ok(NodeView::new(name.to_owned(), self.stored_node(name)?))
+    }
+
+    /// Adds a node, or changes it.
+    ///
+    /// # Errors
+    /// Fails if the node contradicts itself, another node or the policy.
+    pub fn put_node(&self, name: &str, precondition: Precondition, new: &NewNode) -> Result<NodeView, Refusal> {
+        let name = checked_name(name)?;
+        let new = checked(new)?;
+        let (revision, record) = self.change(|| {
+            let nodes: Vec<(String, Stored<NodeRecord>)> = self.read_all(NODES)?;
+            let found = nodes.iter().find(|(other, _)| *other == name).map(|(_, stored)| stored);
+            let expected = expect(&format!("node {name}"), found, precondition)?;
+            let old = found.map(|stored| stored.record.clone()).unwrap_or_default();
+            let is_same_key = new.public_key.is_none() || new.public_key == old.public_key;
+            let record = NodeRecord {
+                public_key: new.public_key.clone().or(old.public_key),
+                addresses: new.addresses.clone(),
+                groups: new.groups.clone(),
+                // The secret belongs to the machine that has the key.
+                secret: old.secret.filter(|_| is_same_key),
+            };
+            self.check_node(&name, &record, &nodes)?;
+            Ok((vec![put(NODES, &name, expected, &record)?], record))
+        })?;
+        Ok(NodeView::new(name, Stored { record, revision }))
+    }
+
+    /// Removes a node with its configuration and invitations.
+    ///
+    /// # Errors
+    /// Fails if the node is not in the expected state, or if a test of the policy needs it.
+    pub fn remove_node(&self, name: &str, precondition: Precondition) -> Result<(), Refusal> {
+        let change = self.change(|| {
+            let nodes: Vec<(String, Stored<NodeRecord>)> = self.read_all(NODES)?;
+            let found = nodes.iter().find(|(other, _)| other == name).map(|(_, stored)| stored);
+            let found = found.ok_or_else(|| no_node(name))?;
+            expect(&format!("node {name}"), Some(found), precondition)?;
+            self.check_policy_with(
+                nodes.iter().filter(|(other, _)| other != name).map(|(name, of)| (name.as_str(), &of.record)),
+            )?;
+            let removed = |key: String, expected: u64| Change { key, expected, write: Write::Delete };
+            let mut changes = vec![removed(format!("{NODES}{name}"), found.revision)];
+            if let Some(configuration) = self.read::<TextRecord>(&format!("{CONFIGURATIONS}{name}"))? {
+                changes.push(removed(format!("{CONFIGURATIONS}{name}"), configuration.revision));
+            }
+            let invitations: Vec<(String, Stored<InvitationRecord>)> = self.read_all(INVITATIONS)?;
+            let own = invitations.into_iter().filter(|(_, stored)| stored.record.node == name);
+            changes.extend(own.map(|(id, stored)| removed(format!("{INVITATIONS}{id}"), stored.revision)));
+            Ok((changes, ()))
+        });
+        change.map(|_| ())
+    }
+
+    pub(super) fn stored_node(&self, name: &str) -> Result<Stored<NodeRecord>, Refusal> {
+        self.read(&format!("{NODES}{name}"))?.ok_or_else(|| no_node(name))
+    }
+
+    /// True if `given` is the secret of this node.
+    ///
+    /// # Errors
+    /// Fails if the store cannot be read.
+    pub fn is_secret_of(&self, name: &str, given: &str) -> Result<bool, Refusal> {
+        let node: Option<Stored<NodeRecord>> = self.read(&format!("{NODES}{name}"))?;
+        Ok(node.and_then(|node| node.record.secret).is_some_and(|secret| secret.is_of(given)))
+    }
+
+    /// Checks a new state of a node against all other nodes and the policy.
+    pub(super) fn check_node(
+        &self,
+        name: &str,
+        record: &NodeRecord,
+        nodes: &[(String, Stored<NodeRecord>)],
+    ) -> Result<(), Refusal> {
+        let others = || nodes.iter().filter(|(other, _)| other != name).map(|(name, of)| (name.as_str(), &of.record));
+        if others().count() >= MAX_NODES {
+            return Err(Refusal::contradiction(format!("there are {MAX_NODES} nodes already: remove one")));
+        }
+        if let Some((other, _)) = others().find(|(_, of)| of.public_key.is_some() && of.public_key == record.public_key)
+        {
+            return Err(Refusal::contradiction(format!("node {other} has the same public key: each node has its own")));
+        }
+        let taken: HashMap<&str, &str> =
+            others().flat_map(|(name, of)| of.addresses.iter().map(move |address| (address.as_str(), name))).collect();
+        if let Some((address, other)) = record.addresses.iter().find_map(|own| taken.get_key_value(own.as_str())) {
+            return Err(Refusal::contradiction(format!("{address} belongs to node {other}: remove it there first")));
+        }
+        self.check_policy_with(others().chain([(name, record)]))
+    }
+
+    fn check_policy_with<'a>(&self, nodes: impl Iterator<Item = (&'a str, &'a NodeRecord)>) -> Result<(), Refusal> {
+        let Some(policy) = self.read::<TextRecord>(POLICY)? else { return Ok(()) };
+        check::policy(&policy.record.toml, nodes)
+            .map_err(|why| Refusal::contradiction(format!("the policy would no longer hold: change it first\n{why}")))
+    }
+}
+
+fn no_node(name: &str) -> Refusal {
+    Refusal::missing(format!("there is no node `{}`: GET /v1/nodes lists them", name.escape_debug()))
+}
+
+/// Returns a name if it can be that of a node, also in a path and as the name of a host.
+fn checked_name(name: &str) -> Result<String, Refusal> {
+    let is_plain = name.bytes().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'_' | b'.'));
+    let is_plain = is_plain && name.bytes().next().is_some_and(|c| c.is_ascii_alphanumeric());
+    match peer_name(name) {
+        Ok(name) if is_plain => Ok(name),
+        _ => {
+            Err(Refusal::bad("a name has 1 to 63 letters, digits, `-`, `_` or `.`, and begins with a letter or digit"))
+        }
+    }
+}
+
+/// Returns a description with its prefixes and key in their usual form.
+fn checked(new: &NewNode) -> Result<NewNode, Refusal> {
+    if new.addresses.len() > MAX_ITEMS || new.groups.len() > MAX_ITEMS {
+        return Err(Refusal::bad(format!("a node has at most {MAX_ITEMS} addresses and {MAX_ITEMS} groups")));
+    }
+    let wrong = |what: &str, why: &dyn std::fmt::Display| Refusal::bad(format!("`{}`: {why}", what.escape_debug()));
+    let key = |text: &String| text.parse::<PublicKey>().map(|key| key.to_string()).map_err(|why| wrong(text, &why));
+    let address = |text: &String| match prefix::parse(text) {
+        Ok(found) => Ok(prefix::text(prefix::trimmed(found))),
+        Err(why) => Err(wrong(text, &why)),
+    };
+    let group = |text: &String| group_name(text).map_err(|why| wrong(text, &why));
+    let mut addresses = new.addresses.iter().map(address).collect::<Result<Vec<_>, _>>()?;
+    addresses.sort();
+    if let Some(pair) = addresses.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Err(Refusal::bad(format!("{} stands there twice", pair[0])));
+    }
+    Ok(NewNode {
+        public_key: new.public_key.as_ref().map(key).transpose()?,
+        addresses,
+        groups: new.groups.iter().map(group).collect::<Result<_, _>>()?,
+    })
+}

@@ -1,0 +1,53 @@
+//! What the store holds, as JSON.
+
+use crate::secret::SecretHash;
+use serde::{Deserialize, Serialize};
+
+/// Key of the record that every commit changes. A commit expects the revision that its reads began with.
+pub const GENERATION: &str = "generation";
+/// Key of the policy.
+pub const POLICY: &str = "policy";
+/// Beginning of the keys of nodes.
+pub const NODES: &str = "node/";
+/// Beginning of the keys of configurations.
+pub const CONFIGURATIONS: &str = "configuration/";
+/// Beginning of the keys of invitations.
+pub const INVITATIONS: &str = "invitation/";
+
+/// A node, at [`NODES`] and its name.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug, Default)]
+#[serde(deny_unknown_fields)]
+pub struct NodeRecord {
+    /// Public key, base64; absent until the node joins.
+    pub public_key: Option<String>,
+    /// Prefixes behind the node.
+    pub addresses: Vec<String>,
+    /// Groups, which the policy names.
+    pub groups: Vec<String>,
+    /// Hash of the secret with which the node reads its configuration.
+    pub secret: Option<SecretHash>,
+}
+
+/// A text in TOML: the policy, or the desired configuration of a node at [`CONFIGURATIONS`] and its name.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug, Default)]
+#[serde(deny_unknown_fields)]
+pub struct TextRecord {
+    /// The text.
+    pub toml: String,
+}
+
+/// An invitation, at [`INVITATIONS`] and its identifier.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct InvitationRecord {
+    /// Name of the node that may join.
+    pub node: String,
+    /// Hash of the secret of the code.
+    pub secret: SecretHash,
+    /// End of its time, in seconds since 1970.
+    pub expires_at: u64,
+    /// Public key of the node that has used it.
+    pub used_by: Option<String>,
+    /// Who made it: `administrator`, or a user of the identity provider.
+    pub made_by: String,
+}

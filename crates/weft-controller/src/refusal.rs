@@ -1,0 +1,49 @@
+//! Reasons why a request has no result.
+
+use crate::store::StoreError;
+use axum::http::StatusCode;
+
+/// A refused request: a status, and a text that says what to do.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Refusal {
+    /// Status.
+    pub status: StatusCode,
+    /// Reason, as text for a reader.
+    pub detail: String,
+}
+
+impl Refusal {
+    /// Makes a refusal.
+    pub fn new(status: StatusCode, detail: impl Into<String>) -> Refusal {
+        Refusal { status, detail: detail.into() }
+    }
+
+    /// The request makes no sense.
+    pub fn bad(detail: impl Into<String>) -> Refusal {
+        Refusal::new(StatusCode::BAD_REQUEST, detail)
+    }
+
+    /// What the request names does not exist.
+    pub fn missing(detail: impl Into<String>) -> Refusal {
+        Refusal::new(StatusCode::NOT_FOUND, detail)
+    }
+
+    /// The content contradicts itself or the rest of the network.
+    pub fn contradiction(detail: impl Into<String>) -> Refusal {
+        Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, detail)
+    }
+}
+
+impl From<StoreError> for Refusal {
+    fn from(why: StoreError) -> Refusal {
+        match why {
+            StoreError::Conflict => {
+                Refusal::new(StatusCode::CONFLICT, "other changes kept coming in between: send the request again")
+            }
+            StoreError::Failed(why) => Refusal::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                format!("the store failed: {why}: read again whether the change is in force, and repeat it if not"),
+            ),
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Secrets of 256 bits. The store holds only their hashes.
+
+use base64ct::{Base64UrlUnpadded, Encoding as _};
+use ring::digest::{SHA256, digest};
+use std::fmt;
+use subtle::ConstantTimeEq as _;
+use weft_config::entropy;
+
+/// A secret in its text form, 43 characters of base64url.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Draws a secret from the kernel.
+    ///
+    /// # Errors
+    /// Fails if the kernel has no random numbers.
+    pub fn random() -> Result<Secret, String> {
+        let bytes = entropy::seed().map_err(|why| format!("no random numbers from the kernel: {why}"))?;
+        Ok(Secret(Base64UrlUnpadded::encode_string(&bytes)))
+    }
+
+    /// Reads the text of a secret.
+    ///
+    /// # Errors
+    /// Returns the expected form.
+    pub fn parse(text: &str) -> Result<Secret, &'static str> {
+        match Base64UrlUnpadded::decode_vec(text) {
+            Ok(bytes) if bytes.len() == 32 => Ok(Secret(text.to_owned())),
+            _ => Err("expected 43 characters of base64url"),
+        }
+    }
+
+    /// Returns the text, for the only one who may have it.
+    pub fn text(&self) -> &str {
+        &self.0
+    }
+
+    /// Returns the hash that the store holds.
+    pub fn hash(&self) -> SecretHash {
+        SecretHash(sha256_hex(self.0.as_bytes()))
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret")
+    }
+}
+
+/// SHA-256 of a secret's text, in hexadecimal. A hash without salt is enough for a random secret of 256 bits.
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+#[serde(transparent)]
+pub struct SecretHash(String);
+
+impl SecretHash {
+    /// Reads a hash.
+    ///
+    /// # Errors
+    /// Returns the expected form.
+    pub fn parse(text: &str) -> Result<SecretHash, &'static str> {
+        let is_hash = text.len() == 64 && text.bytes().all(|c| matches!(c, b'0'..=b'9' | b'a'..=b'f'));
+        if is_hash { Ok(SecretHash(text.to_owned())) } else { Err("expected 64 digits of lower-case hexadecimal") }
+    }
+
+    /// Returns the digits.
+    pub fn text(&self) -> &str {
+        &self.0
+    }
+
+    /// True if `given` is the secret. The time depends on the length of `given` only.
+    pub fn is_of(&self, given: &str) -> bool {
+        sha256_hex(given.as_bytes()).as_bytes().ct_eq(self.0.as_bytes()).into()
+    }
+}
+
+/// Returns SHA-256 of bytes in hexadecimal.
+pub fn sha256_hex(bytes: &[u8]) -> String {
+    digest(&SHA256, bytes).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn only_the_whole_secret_has_the_hash(at in 0usize..43, with in "[A-Za-z0-9_-]", keep in 0usize..43, more in ".{1,60}") {
+            let secret = Secret::random().unwrap();
+            let (hash, text) = (secret.hash(), secret.text());
+            prop_assert!(hash.is_of(text) && Secret::parse(text).as_ref() == Ok(&secret));
+            let changed = [&text[..at], &with, &text[at + 1..]].concat();
+            prop_assert_eq!(hash.is_of(&changed), changed == text);
+            prop_assert!(!hash.is_of(&text[..keep]) && !hash.is_of(&format!("{text}{more}")));
+            prop_assert!(!hash.is_of(hash.text()), "the hash itself opens nothing");
+            prop_assert_eq!(SecretHash::parse(hash.text()).as_ref(), Ok(&hash));
+            prop_assert!(Secret::parse(&text[..keep]).is_err() && Secret::parse(&format!("{text}{more}")).is_err());
+            prop_assert_eq!(format!("{secret:?}"), "Secret");
+        }
+    }
+}

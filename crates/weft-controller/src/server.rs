@@ -1,0 +1,68 @@
+//! The listening socket: loopback in the clear, every other address with TLS.
+
+use axum::Router;
+use rustls::ServerConfig;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+use weft_serve::{AFTER_FAILURE, HEAD_PATIENCE, MAX_CONNECTIONS, serve_connection};
+
+/// A server at an address.
+pub struct Server {
+    listener: TcpListener,
+    tls: Option<TlsAcceptor>,
+}
+
+impl Server {
+    /// Listens at an address.
+    ///
+    /// # Errors
+    /// Fails if other machines reach the address and there is no certificate.
+    pub async fn bind(address: SocketAddr, tls: Option<Arc<ServerConfig>>) -> Result<Server, String> {
+        if tls.is_none() && !address.ip().is_loopback() {
+            return Err(format!("other machines reach {address}: give --certificate and --key, or a loopback address"));
+        }
+        let listener = TcpListener::bind(address).await;
+        let listener =
+            listener.map_err(|why| format!("cannot listen at {address}: {why}: name another with --listen"))?;
+        Ok(Server { listener, tls: tls.map(TlsAcceptor::from) })
+    }
+
+    /// Returns the address, with the port that the system chose.
+    ///
+    /// # Errors
+    /// Returns the system's error.
+    pub fn address(&self) -> std::io::Result<String> {
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        Ok(format!("{scheme}://{}", self.listener.local_addr()?))
+    }
+
+    /// Serves connections for ever.
+    pub async fn serve(&self, router: Router) {
+        let seats = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        loop {
+            let Ok(seat) = Arc::clone(&seats).acquire_owned().await else { return };
+            match self.listener.accept().await {
+                Ok((stream, _)) => drop(tokio::spawn(converse(stream, self.tls.clone(), router.clone(), seat))),
+                Err(_) => tokio::time::sleep(AFTER_FAILURE).await,
+            }
+        }
+    }
+}
+
+/// Serves one connection, which keeps its place until it ends.
+async fn converse(stream: TcpStream, tls: Option<TlsAcceptor>, router: Router, _seat: OwnedSemaphorePermit) {
+    // An answer has small segments, which must not wait for each other.
+    let _ = stream.set_nodelay(true);
+    match tls {
+        None => serve_connection(stream, router).await,
+        Some(tls) => {
+            if let Ok(Ok(stream)) = timeout(HEAD_PATIENCE, tls.accept(stream)).await {
+                serve_connection(stream, router).await;
+            }
+        }
+    }
+}

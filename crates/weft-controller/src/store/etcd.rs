@@ -1,0 +1,171 @@
+//! The store in etcd, by its gateway of HTTP and JSON.
+//!
+//! A commit is one transaction of etcd, and the revision of a record is its `mod_revision`. Reads are linearizable, so
+//! several controllers may share a cluster. A request goes to the first endpoint that accepts a connection.
+
+use super::{Change, Record, RecordStore, StoreError, Write};
+use crate::http::{Client, ClientError, Endpoint};
+use base64ct::{Base64, Encoding as _};
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer};
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+
+/// Number of records that a request asks for. Tuned: a page of short records stays below a megabyte.
+const PAGE: usize = 512;
+
+/// A store in an etcd cluster, below a prefix of its keys.
+pub struct EtcdStore {
+    endpoints: Vec<Endpoint>,
+    client: Client,
+    prefix: String,
+    /// Requests run here, so that callers need not be asynchronous.
+    runtime: Runtime,
+}
+
+impl EtcdStore {
+    /// Uses the cluster with these endpoints. All keys begin with `prefix`.
+    ///
+    /// # Errors
+    /// Fails if the system gives no event loop.
+    pub fn new(endpoints: Vec<Endpoint>, client: Client, prefix: String) -> Result<EtcdStore, StoreError> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|why| StoreError::Failed(format!("cannot start: {why}")))?;
+        Ok(EtcdStore { endpoints, client, prefix, runtime })
+    }
+
+    /// Sends a request to the first endpoint that accepts it.
+    fn request<T: DeserializeOwned>(&self, path: &str, body: &Value) -> Result<T, StoreError> {
+        let mut last = "no endpoint of etcd is configured".to_owned();
+        for endpoint in &self.endpoints {
+            match self.runtime.block_on(self.client.post(endpoint, path, body.to_string())) {
+                Ok((200, answer)) => {
+                    return serde_json::from_slice(&answer)
+                        .map_err(|why| StoreError::Failed(format!("{endpoint} is no etcd: {why}")));
+                }
+                Ok((status, answer)) => {
+                    let text = String::from_utf8_lossy(&answer).chars().take(200).collect::<String>();
+                    return Err(StoreError::Failed(format!("etcd at {endpoint} answered {status}: {text}")));
+                }
+                // Nothing was sent, so another endpoint may be asked.
+                Err(ClientError::NotConnected(why)) => last = format!("etcd at {endpoint}: {why}"),
+                Err(ClientError::Broken(why)) => return Err(StoreError::Failed(format!("etcd at {endpoint}: {why}"))),
+            }
+        }
+        Err(StoreError::Failed(last))
+    }
+
+    fn key(&self, key: &str) -> String {
+        Base64::encode_string(format!("{}{key}", self.prefix).as_bytes())
+    }
+
+    /// Returns the records from `start` up to `end`, as etcd has them.
+    fn range(&self, body: &Value) -> Result<RangeAnswer, StoreError> {
+        self.request("/v3/kv/range", body)
+    }
+
+    fn record(&self, found: KeyValue) -> Result<(String, Record), StoreError> {
+        let wrong = || StoreError::Failed("etcd answered a record that is not of the controller".to_owned());
+        let key = Base64::decode_vec(&found.key).ok().and_then(|key| String::from_utf8(key).ok());
+        let key = key.as_deref().and_then(|key| key.strip_prefix(&self.prefix)).ok_or_else(wrong)?.to_owned();
+        let value = Base64::decode_vec(&found.value).map_err(|_| wrong())?;
+        Ok((key, Record { value, revision: found.mod_revision }))
+    }
+}
+
+impl RecordStore for EtcdStore {
+    fn get(&self, key: &str) -> Result<Option<Record>, StoreError> {
+        let answer = self.range(&json!({ "key": self.key(key) }))?;
+        answer.kvs.into_iter().next().map(|found| self.record(found).map(|(_, record)| record)).transpose()
+    }
+
+    fn list(&self, prefix: &str) -> Result<Vec<(String, Record)>, StoreError> {
+        let end = Base64::encode_string(&end_of(format!("{}{prefix}", self.prefix).as_bytes()));
+        let (mut start, mut revision, mut all) = (self.key(prefix), None::<u64>, Vec::new());
+        loop {
+            let mut body = json!({ "key": start, "range_end": end, "limit": PAGE.to_string() });
+            if let Some(revision) = revision {
+                // All pages show the same moment.
+                body["revision"] = json!(revision.to_string());
+            }
+            let answer = self.range(&body)?;
+            revision = Some(answer.header.revision);
+            for found in answer.kvs {
+                all.push(self.record(found)?);
+            }
+            match all.last() {
+                Some((last, _)) if answer.more => start = self.key(&format!("{last}\0")),
+                _ => return Ok(all),
+            }
+        }
+    }
+
+    fn commit(&self, changes: &[Change]) -> Result<u64, StoreError> {
+        let compare: Vec<Value> = changes
+            .iter()
+            .map(|change| {
+                let (key, expected) = (self.key(&change.key), change.expected.to_string());
+                json!({ "key": key, "target": "MOD", "result": "EQUAL", "mod_revision": expected })
+            })
+            .collect();
+        let writes = changes.iter().filter_map(|change| match &change.write {
+            Write::Put(value) => {
+                Some(json!({ "request_put": { "key": self.key(&change.key), "value": Base64::encode_string(value) } }))
+            }
+            Write::Delete => Some(json!({ "request_delete_range": { "key": self.key(&change.key) } })),
+            Write::Keep => None,
+        });
+        let body = json!({ "compare": compare, "success": writes.collect::<Vec<_>>() });
+        let answer: CommitAnswer = self.request("/v3/kv/txn", &body)?;
+        if answer.succeeded { Ok(answer.header.revision) } else { Err(StoreError::Conflict) }
+    }
+}
+
+/// Returns the first key behind all keys that begin with `prefix`.
+fn end_of(prefix: &[u8]) -> Vec<u8> {
+    let mut end = prefix.to_vec();
+    while let Some(last) = end.pop() {
+        if last < u8::MAX {
+            end.push(last + 1);
+            return end;
+        }
+    }
+    // For etcd, a zero byte ends the range behind all keys.
+    vec![0]
+}
+
+/// Reads a 64-bit number, which the gateway writes as text.
+fn number<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+    String::deserialize(from)?.parse().map_err(D::Error::custom)
+}
+
+#[derive(Deserialize)]
+struct AnswerHeader {
+    #[serde(deserialize_with = "number")]
+    revision: u64,
+}
+
+#[derive(Deserialize)]
+struct RangeAnswer {
+    header: AnswerHeader,
+    #[serde(default)]
+    kvs: Vec<KeyValue>,
+    #[serde(default)]
+    more: bool,
+}
+
+#[derive(Deserialize)]
+struct KeyValue {
+    key: String,
+    #[serde(default)]
+    value: String,
+    #[serde(deserialize_with = "number")]
+    mod_revision: u64,
+}
+
+#[derive(Deserialize)]
+struct CommitAnswer {
+    header: AnswerHeader,
+    #[serde(default)]
+    succeeded: bool,
+}
