@@ -51,7 +51,8 @@ pub fn configuration(text: &str) -> Result<(), String> {
 pub fn policy<'a>(text: &str, nodes: impl Iterator<Item = (&'a str, &'a NodeRecord)>) -> Result<(), String> {
     rules(text)?;
     // The policy stands first, so that places are those of its own text.
-    let mut whole = format!("{text}\n[node]\nlisten = 51900\n[tun]\naddress = [\"fd77:6566:7400::1/128\"]\n");
+    let mut whole =
+        format!("{text}\n[node]\nkey = \"k\"\nlisten = 51900\n[tun]\naddress = [\"fd77:6566:7400::1/128\"]\n");
     for (name, node) in nodes {
         // A node that has not joined has no key yet. Tests may name it nevertheless.
         let key = node.public_key.clone().unwrap_or_else(|| placeholder_key(name));
