@@ -4,6 +4,8 @@ use crate::http::Endpoint;
 use clap::{Args, Parser, Subcommand};
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
+use weft_config::config::DEFAULT_SOCKET;
 
 /// Keep the nodes, the policy and the desired configurations of a network in one place.
 ///
@@ -17,7 +19,10 @@ use std::path::PathBuf;
 Examples:
   weft controller serve                                       at 127.0.0.1:8443, for this machine
   weft controller serve --listen 0.0.0.0:8443 --certificate hub.pem --key hub.key
-  weft controller serve --etcd http://127.0.0.1:2379          keep it in etcd"
+  weft controller serve --etcd http://127.0.0.1:2379          keep it in etcd
+  weft controller join https://hub.example:8443 --ca hub.pem  on a node; it reads the code
+  weft controller follow                                      let the node follow its configuration
+  weft controller status                                      what the node has, without asking"
 )]
 pub struct Cli {
     /// What to do.
@@ -30,6 +35,12 @@ pub struct Cli {
 pub enum Command {
     /// Serve the interface of the controller
     Serve(ServeArguments),
+    /// Make this machine the node that a code is for
+    Join(JoinArguments),
+    /// Let the node on this machine run its desired configuration, as long as this program runs
+    Follow(FollowArguments),
+    /// Show what this machine has of its controller, and how old that is
+    Status(StatusArguments),
 }
 
 /// Arguments of `weft controller serve`.
@@ -50,6 +61,69 @@ pub struct ServeArguments {
     /// Where to keep the state instead of the database.
     #[command(flatten)]
     pub etcd: EtcdArguments,
+}
+
+/// Default directory of the node's side.
+const DEFAULT_MEMBERSHIP: &str = "/var/lib/weft-follow";
+
+/// Arguments of `weft controller join`.
+#[derive(Args, Clone, Debug)]
+pub struct JoinArguments {
+    /// Address of the controller
+    #[arg(value_name = "ADDRESS")]
+    pub controller: Endpoint,
+    /// Code of the invitation; without it, the first line of standard input
+    #[arg(value_name = "CODE")]
+    pub code: Option<String>,
+    /// Private key of this node
+    #[arg(long, value_name = "FILE", default_value = "/etc/weft/weft.key")]
+    pub key: PathBuf,
+    /// Authority of the controller's certificate, in PEM; without it those of this system
+    #[arg(long, value_name = "FILE")]
+    pub ca: Option<PathBuf>,
+    /// Directory of what this machine knows of its controller
+    #[arg(long, value_name = "DIRECTORY", default_value = DEFAULT_MEMBERSHIP)]
+    pub dir: PathBuf,
+}
+
+/// Arguments of `weft controller follow`.
+#[derive(Args, Clone, Debug)]
+pub struct FollowArguments {
+    /// Directory of what this machine knows of its controller
+    #[arg(long, value_name = "DIRECTORY", default_value = DEFAULT_MEMBERSHIP)]
+    pub dir: PathBuf,
+    /// Configuration file of the node
+    #[arg(short, long, value_name = "FILE", default_value = "/etc/weft/weft.toml")]
+    pub config: PathBuf,
+    /// Control socket of the node
+    #[arg(long, value_name = "SOCKET", default_value = DEFAULT_SOCKET)]
+    pub control: PathBuf,
+    /// Time between two questions to the controller
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = interval)]
+    pub every: Duration,
+    /// Ask once, and end with status 1 unless the desired configuration is in effect
+    #[arg(long)]
+    pub once: bool,
+}
+
+/// Arguments of `weft controller status`.
+#[derive(Args, Clone, Debug)]
+pub struct StatusArguments {
+    /// Directory of what this machine knows of its controller
+    #[arg(long, value_name = "DIRECTORY", default_value = DEFAULT_MEMBERSHIP)]
+    pub dir: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Parses a time between two questions.
+fn interval(text: &str) -> Result<Duration, String> {
+    match weft_config::argument::duration(text) {
+        Ok(time) if time >= Duration::from_secs(1) => Ok(time),
+        Ok(_) => Err("at least 1s".to_owned()),
+        Err(why) => Err(why),
+    }
 }
 
 /// Where etcd is.

@@ -1,10 +1,11 @@
 //! The program `weft-controller`: keeps the nodes, the policy and the desired configurations of a network.
 //!
 //! `api` answers requests, `network` checks and makes changes, `store` keeps records durably. A text is checked by the
-//! code with which a node reads its file (`check`). The controller takes no part in the network: it carries no packet,
+//! code with which a node reads its file (`check`). `agent` runs beside a node and follows its desired configuration. The controller takes no part in the network: it carries no packet,
 //! and nodes run without it.
 #![forbid(unsafe_code)]
 
+mod agent;
 pub mod api;
 mod check;
 pub mod cli;
@@ -30,5 +31,8 @@ use cli::{Cli, Command};
 pub fn run(cli: &Cli) -> Result<(), String> {
     match &cli.command {
         Command::Serve(arguments) => serve::serve(arguments),
+        Command::Join(arguments) => agent::join(arguments),
+        Command::Follow(arguments) => agent::follow(arguments),
+        Command::Status(arguments) => agent::status(arguments),
     }
 }

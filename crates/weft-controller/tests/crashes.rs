@@ -21,7 +21,7 @@ const WRITERS: usize = 2;
 /// Nodes of each writer.
 const NODES: usize = 4;
 /// Maximum time from the moment that the controller is ready to its end.
-const LONGEST: Duration = Duration::from_millis(30);
+const LONGEST: Duration = Duration::from_millis(50);
 
 /// A node that a writer changes again and again. Its content is a number in several forms.
 #[derive(Clone, Debug, Default)]

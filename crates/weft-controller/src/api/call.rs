@@ -26,6 +26,10 @@ impl Call {
     /// # Errors
     /// Fails if the body is no such object.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, Refusal> {
+        // serde takes a list for an object, too.
+        if self.body.trim_ascii_start().first() != Some(&b'{') {
+            return Err(Refusal::bad("the body is no object in JSON"));
+        }
         serde_json::from_slice(&self.body).map_err(|why| Refusal::bad(format!("the body is not such a request: {why}")))
     }
 

@@ -1,0 +1,196 @@
+//! `weft controller follow`.
+
+use super::join::refusal;
+use super::membership::Membership;
+use super::progress::{Heard, Next, Progress, RefusedConfiguration, short};
+use super::trial::{LocalNode, TrialStart};
+use crate::cli::FollowArguments;
+use crate::http::{Client, Endpoint, Request};
+use crate::network::{EffectiveConfiguration, unix_s};
+use crate::secret::{Secret, sha256_hex};
+use hyper::{Method, header};
+use std::io;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+use tokio::runtime::Runtime;
+use weft_config::files::Directory;
+
+/// Name of the file with the last configuration that came into effect.
+const KEPT: &str = "configuration.toml";
+/// Name of the file with a configuration on trial.
+const TRIAL: &str = "trial.toml";
+/// Name of the file with the progress.
+const PROGRESS: &str = "progress.json";
+/// Maximum length of these files, in bytes.
+const MAX_FILE: u64 = 1 << 20;
+/// Time for which the controller may be out of reach during a trial. Derived: the trial, less time for `weft confirm`.
+const OUT_OF_REACH: Duration = Duration::from_secs(45);
+/// Pause between two attempts to reach the controller during a trial.
+const PAUSE: Duration = Duration::from_secs(2);
+/// Time between two writes of the progress if nothing has changed, in seconds. It saves flash memory.
+const WRITE_INTERVAL_S: u64 = 600;
+
+/// Lets the node follow its desired configuration, until the program is ended.
+///
+/// # Errors
+/// Fails if the machine has not joined, or if the directory cannot be used.
+pub fn follow(arguments: &FollowArguments) -> Result<(), String> {
+    let mut follower = Follower::open(arguments)?;
+    loop {
+        let done = follower.round()?;
+        if arguments.once {
+            return done;
+        }
+        thread::sleep(arguments.every);
+    }
+}
+
+/// Reads the progress in a directory.
+///
+/// # Errors
+/// Returns why the file cannot be read.
+pub fn progress(directory: &Directory) -> Result<Progress, String> {
+    match directory.read_text(PROGRESS, MAX_FILE) {
+        Ok(text) => serde_json::from_str(&text).map_err(|why| directory.failed(PROGRESS, &why.into())),
+        Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(Progress::default()),
+        Err(why) => Err(directory.failed(PROGRESS, &why)),
+    }
+}
+
+/// A node that follows its controller.
+struct Follower {
+    directory: Directory,
+    node: LocalNode,
+    client: Client,
+    controller: Endpoint,
+    path: String,
+    secret: Secret,
+    runtime: Runtime,
+    progress: Progress,
+    written: Progress,
+}
+
+impl Follower {
+    fn open(arguments: &FollowArguments) -> Result<Follower, String> {
+        let not_joined = || format!("{}: this machine has not joined: weft controller join", arguments.dir.display());
+        let directory = Directory::open(&arguments.dir).map_err(|_| not_joined())?;
+        let membership = Membership::read(&directory)?.ok_or_else(not_joined)?;
+        let node = membership.node.as_ref().ok_or_else(not_joined)?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let progress = progress(&directory)?;
+        Ok(Follower {
+            node: LocalNode::new(&arguments.config, &arguments.control),
+            client: membership.client()?,
+            controller: membership.endpoint()?,
+            path: format!("/v1/nodes/{node}/effective"),
+            secret: membership.secret()?,
+            runtime: runtime.map_err(|why| format!("cannot start: {why}"))?,
+            written: progress.clone(),
+            progress,
+            directory,
+        })
+    }
+
+    /// Asks once and does what follows. The inner result says whether the desired configuration is in effect.
+    fn round(&mut self) -> Result<Result<(), String>, String> {
+        let heard = self.ask();
+        let away = if let Heard::Away(why) = &heard { Err(format!("{}: {why}", self.controller)) } else { Ok(()) };
+        let done = match self.progress.after(unix_s(), heard) {
+            Next::Wait => away.and_then(|()| self.in_effect()),
+            Next::Say(text) => {
+                eprintln!("weft-controller: {text}");
+                away
+            }
+            Next::Try { toml, digest } => self.try_out(&toml, digest)?,
+        };
+        self.write_progress()?;
+        Ok(done)
+    }
+
+    fn in_effect(&self) -> Result<(), String> {
+        self.progress.refused.as_ref().map_or(Ok(()), |refused| Err(refused.why.clone()))
+    }
+
+    /// Puts a configuration on trial, and keeps it if the controller is in reach with it.
+    fn try_out(&mut self, toml: &str, digest: String) -> Result<Result<(), String>, String> {
+        self.write(TRIAL, toml.as_bytes())?;
+        let start = self.node.try_out(&self.directory.path().join(TRIAL));
+        let result = match start.unwrap_or_else(TrialStart::Refused) {
+            TrialStart::NoNode => {
+                eprintln!("weft-controller: configuration {} waits: no node is running", short(&digest));
+                return Ok(Err("no node is running".to_owned()));
+            }
+            TrialStart::Refused(why) => Err(why),
+            TrialStart::Runs if self.is_in_reach() => self.node.confirm(),
+            TrialStart::Runs => {
+                self.node.undo();
+                Err("the controller was out of reach with it, so it was undone".to_owned())
+            }
+        };
+        match &result {
+            Ok(()) => {
+                self.write(KEPT, toml.as_bytes())?;
+                eprintln!("weft-controller: configuration {} is in effect", short(&digest));
+                (self.progress.digest, self.progress.refused) = (Some(digest), None);
+            }
+            Err(why) => {
+                eprintln!("weft-controller: configuration {} is refused: {why}", short(&digest));
+                self.progress.refused = Some(RefusedConfiguration { digest, why: why.clone(), tried_at: unix_s() });
+            }
+        }
+        Ok(result)
+    }
+
+    /// True as soon as the controller answers, with any configuration.
+    fn is_in_reach(&self) -> bool {
+        let begin = Instant::now();
+        while begin.elapsed() < OUT_OF_REACH {
+            if !matches!(self.ask(), Heard::Away(_)) {
+                return true;
+            }
+            thread::sleep(PAUSE);
+        }
+        false
+    }
+
+    /// Asks the controller for the desired configuration.
+    fn ask(&self) -> Heard {
+        let mut headers = vec![(header::AUTHORIZATION, format!("Bearer {}", self.secret.text()))];
+        headers.extend(self.progress.digest.iter().map(|digest| (header::IF_NONE_MATCH, format!("\"{digest}\""))));
+        let request = Request { method: Method::GET, path: &self.path, headers, body: String::new() };
+        match self.runtime.block_on(self.client.request(&self.controller, request)) {
+            Err(why) => Heard::Away(why.to_string()),
+            Ok(answer) if answer.status == 304 => Heard::Unchanged,
+            Ok(answer) if answer.status == 200 => match serde_json::from_slice(&answer.body) {
+                Ok(EffectiveConfiguration { toml, digest }) if sha256_hex(toml.as_bytes()) == digest => {
+                    Heard::Desired { toml, digest }
+                }
+                _ => Heard::Away("this is no answer of a controller".to_owned()),
+            },
+            Ok(answer) => Heard::Away(refusal(answer.status, &answer.body)),
+        }
+    }
+
+    /// Writes the progress if it says something new.
+    fn write_progress(&mut self) -> Result<(), String> {
+        let heard = |progress: &Progress| progress.heard_at.unwrap_or(0);
+        let is_same = (&self.written.digest, &self.written.refused) == (&self.progress.digest, &self.progress.refused);
+        if is_same && heard(&self.progress).saturating_sub(heard(&self.written)) < WRITE_INTERVAL_S {
+            return Ok(());
+        }
+        let text = serde_json::to_vec(&self.progress).map_err(|why| why.to_string())?;
+        self.write(PROGRESS, &text)?;
+        self.written = self.progress.clone();
+        Ok(())
+    }
+
+    fn write(&self, name: &str, content: &[u8]) -> Result<(), String> {
+        self.directory.write(name, content).map_err(|why| self.directory.failed(name, &why))
+    }
+}
+
+/// Returns the path of the last configuration that came into effect.
+pub fn kept(directory: &Path) -> std::path::PathBuf {
+    directory.join(KEPT)
+}

@@ -1,0 +1,83 @@
+//! `weft controller join`.
+
+use super::membership::Membership;
+use crate::cli::JoinArguments;
+use crate::http::{Endpoint, Request};
+use crate::network::{JoinRequest, Joined};
+use hyper::{Method, header};
+use serde_json::Value;
+use std::io::{self, BufRead as _, Read as _};
+use weft_config::files::{Directory, Owner};
+use weft_config::keys;
+
+/// Maximum length of a code on standard input, in bytes.
+const MAX_CODE: u64 = 256;
+
+/// Makes this machine the node that a code is for.
+///
+/// # Errors
+/// Returns why the controller does not accept the machine.
+pub fn join(arguments: &JoinArguments) -> Result<(), String> {
+    let key = keys::load(&arguments.key).map_err(|why| why.to_string())?.public_key();
+    let told = |why: io::Error| format!("{}: {why}", arguments.dir.display());
+    let directory = Directory::make(&arguments.dir, 0o700, Owner::Parent).map_err(told)?;
+    let mut membership = match Membership::read(&directory)? {
+        Some(Membership { node: Some(node), .. }) => {
+            let place = arguments.dir.display();
+            return Err(format!("this machine is node {node} already: to join again, remove {place} first"));
+        }
+        // The answer to an earlier request may be lost. The same secret is then accepted again.
+        Some(begun) if begun.is_at(&arguments.controller) => begun,
+        _ => Membership::new(&arguments.controller, arguments.ca.as_deref())?,
+    };
+    let request = JoinRequest {
+        code: code(arguments.code.as_deref())?,
+        public_key: key.to_string(),
+        secret_sha256: membership.secret()?.hash().text().to_owned(),
+    };
+    membership.write(&directory)?;
+    let node = ask(&membership, &arguments.controller, &request)?.node;
+    membership.node = Some(node.clone());
+    membership.write(&directory)?;
+    println!("this machine is node {} now: run: weft controller follow", weft_config::escape::line(&node));
+    Ok(())
+}
+
+/// Returns the code of the command line, or the first line of standard input.
+fn code(given: Option<&str>) -> Result<String, String> {
+    if let Some(code) = given {
+        return Ok(code.to_owned());
+    }
+    let mut line = String::new();
+    let read = io::stdin().lock().take(MAX_CODE).read_line(&mut line);
+    read.map_err(|why| format!("cannot read the code: {why}"))?;
+    match line.trim() {
+        "" => Err("the code is missing: give it behind the address, or on standard input".to_owned()),
+        code => Ok(code.to_owned()),
+    }
+}
+
+fn ask(membership: &Membership, controller: &Endpoint, request: &JoinRequest) -> Result<Joined, String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|why| format!("cannot start: {why}"))?;
+    let message = Request {
+        method: Method::POST,
+        path: "/v1/join",
+        headers: vec![(header::CONTENT_TYPE, "application/json".to_owned())],
+        body: serde_json::to_string(request).map_err(|why| why.to_string())?,
+    };
+    let answer = runtime.block_on(membership.client()?.request(controller, message));
+    let answer = answer.map_err(|why| format!("{controller}: {why}"))?;
+    if answer.status != 200 {
+        return Err(format!("{controller}: {}", refusal(answer.status, &answer.body)));
+    }
+    serde_json::from_slice(&answer.body).map_err(|why| format!("{controller} is no controller: {why}"))
+}
+
+/// Returns the reason of a refusal, safe to print.
+pub fn refusal(status: u16, body: &[u8]) -> String {
+    let detail =
+        serde_json::from_slice::<Value>(body).ok().and_then(|body| Some(body.get("detail")?.as_str()?.to_owned()));
+    let detail = detail.unwrap_or_else(|| "this is no answer of a controller".to_owned());
+    format!("{status}: {}", weft_config::escape::lines(&detail))
+}

@@ -1,0 +1,99 @@
+//! What a machine knows of its controller, in a file for its owner alone.
+
+use crate::http::{Client, Endpoint};
+use crate::secret::Secret;
+use crate::tls;
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::path::{Path, PathBuf};
+use weft_config::files::Directory;
+
+/// Name of the file.
+const FILE: &str = "membership.json";
+/// Maximum length of the file, in bytes.
+const MAX_FILE: u64 = 16 << 10;
+
+/// The machine's place in a network.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Membership {
+    /// Address of the controller.
+    controller: String,
+    /// Name of the node; absent until the controller has accepted the machine.
+    pub node: Option<String>,
+    /// The machine's secret.
+    secret: String,
+    /// File of the authority of the controller's certificate.
+    authority: Option<PathBuf>,
+}
+
+impl Membership {
+    /// Begins a membership, which is not accepted yet.
+    ///
+    /// # Errors
+    /// Fails if others could read what is sent, or without random numbers.
+    pub fn new(controller: &Endpoint, authority: Option<&Path>) -> Result<Membership, String> {
+        if !controller.is_private() {
+            return Err(format!("the way to {controller} is open to others: use https"));
+        }
+        let secret = Secret::random()?.text().to_owned();
+        Ok(Membership {
+            controller: controller.to_string(),
+            node: None,
+            secret,
+            authority: authority.map(Path::to_owned),
+        })
+    }
+
+    /// Reads the file in a directory; `None` if there is none.
+    ///
+    /// # Errors
+    /// Returns why the file cannot be read.
+    pub fn read(directory: &Directory) -> Result<Option<Membership>, String> {
+        match directory.read_text(FILE, MAX_FILE) {
+            Ok(text) => serde_json::from_str(&text)
+                .map(Some)
+                .map_err(|why| format!("{}: {why}: remove it and join again", directory.path().join(FILE).display())),
+            Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(why) => Err(directory.failed(FILE, &why)),
+        }
+    }
+
+    /// Writes the file.
+    ///
+    /// # Errors
+    /// Returns why it cannot be written.
+    pub fn write(&self, directory: &Directory) -> Result<(), String> {
+        let text = serde_json::to_vec(self).map_err(|why| why.to_string())?;
+        directory.write(FILE, &text).map_err(|why| directory.failed(FILE, &why))
+    }
+
+    /// True if the membership is at this controller.
+    pub fn is_at(&self, controller: &Endpoint) -> bool {
+        self.controller == controller.to_string()
+    }
+
+    /// Returns the controller's address.
+    ///
+    /// # Errors
+    /// Fails if the file has another address than this program writes.
+    pub fn endpoint(&self) -> Result<Endpoint, String> {
+        self.controller.parse()
+    }
+
+    /// Returns the machine's secret.
+    ///
+    /// # Errors
+    /// Fails if the file has another secret than this program writes.
+    pub fn secret(&self) -> Result<Secret, String> {
+        Secret::parse(&self.secret).map_err(|why| format!("{FILE}: `secret`: {why}"))
+    }
+
+    /// Returns a client that trusts the controller.
+    ///
+    /// # Errors
+    /// Returns why the authority's file cannot be used.
+    pub fn client(&self) -> Result<Client, String> {
+        Ok(Client::new(tls::client(self.authority.as_deref(), None)?))
+    }
+}

@@ -1,0 +1,15 @@
+//! The node's side: `weft controller join`, `follow` and `status`.
+//!
+//! `follow` runs beside the daemon. It reads the node's desired configuration, lets the node run it on trial, and keeps
+//! it if the controller is still in reach. While the controller is away, nothing changes.
+
+mod follow;
+mod join;
+mod membership;
+mod progress;
+mod status;
+mod trial;
+
+pub use follow::follow;
+pub use join::join;
+pub use status::status;

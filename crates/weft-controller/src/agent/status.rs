@@ -1,0 +1,46 @@
+//! `weft controller status`.
+
+use super::follow;
+use super::membership::Membership;
+use super::progress::short;
+use crate::cli::StatusArguments;
+use crate::network::unix_s;
+use serde_json::json;
+use weft_config::escape;
+use weft_config::files::Directory;
+
+/// Prints what this machine has of its controller, without asking it.
+///
+/// # Errors
+/// Fails if the machine has not joined.
+pub fn status(arguments: &StatusArguments) -> Result<(), String> {
+    let not_joined = || format!("{}: this machine has not joined: weft controller join", arguments.dir.display());
+    let directory = Directory::open(&arguments.dir).map_err(|_| not_joined())?;
+    let membership = Membership::read(&directory)?.ok_or_else(not_joined)?;
+    let node = membership.node.as_ref().ok_or_else(not_joined)?;
+    let (progress, now) = (follow::progress(&directory)?, unix_s());
+    let age_s = progress.heard_at.map(|heard| now.saturating_sub(heard));
+    if arguments.json {
+        let controller = membership.endpoint()?.to_string();
+        let state = json!({
+            "controller": controller, "node": node, "digest": progress.digest, "age_s": age_s, "refused": progress.refused,
+        });
+        println!("{}", escape::json(&state.to_string()));
+        return Ok(());
+    }
+    println!("node {} of {}", escape::line(node), membership.endpoint()?);
+    match &progress.digest {
+        Some(digest) => {
+            println!("configuration {} is in effect: {}", short(digest), follow::kept(&arguments.dir).display())
+        }
+        None => println!("no configuration of the controller is in effect"),
+    }
+    match age_s {
+        Some(_) => println!("the controller has been silent{}", progress.since(now)),
+        None => println!("the controller has never answered"),
+    }
+    if let Some(refused) = &progress.refused {
+        println!("configuration {} is refused: {}", short(&refused.digest), escape::lines(&refused.why));
+    }
+    Ok(())
+}

@@ -1,0 +1,79 @@
+//! The program `weft`, which puts a configuration on trial, keeps it or undoes it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use weft_config::beside;
+use weft_config::outcome::Outcome;
+
+/// Time after which the node undoes a configuration unless it is confirmed, as `weft apply` takes it.
+const TRIAL: &str = "60s";
+/// Maximum length of a message of `weft` that is kept, in bytes.
+const MAX_TEXT: usize = 2 << 10;
+
+/// How a trial begins.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum TrialStart {
+    /// The node runs the configuration.
+    Runs,
+    /// No node is running.
+    NoNode,
+    /// The node or its check refuses the configuration.
+    Refused(String),
+}
+
+/// The node on this machine.
+pub struct LocalNode {
+    weft: PathBuf,
+    config: PathBuf,
+    control: PathBuf,
+}
+
+impl LocalNode {
+    /// The node with this configuration and control socket.
+    pub fn new(config: &Path, control: &Path) -> LocalNode {
+        let weft = beside::program("weft").unwrap_or_else(|| "weft".into());
+        LocalNode { weft, config: config.to_owned(), control: control.to_owned() }
+    }
+
+    /// Lets the node run the configuration in a file on trial.
+    ///
+    /// # Errors
+    /// Fails if `weft` cannot be run.
+    pub fn try_out(&self, file: &Path) -> Result<TrialStart, String> {
+        let output = self.run("apply", |command| _ = command.args(["--confirm", TRIAL]).arg("--").arg(file))?;
+        Ok(match output.status.code() {
+            Some(0) => TrialStart::Runs,
+            Some(code) if code == Outcome::NoDaemon as i32 => TrialStart::NoNode,
+            _ => TrialStart::Refused(said(&output)),
+        })
+    }
+
+    /// Keeps the configuration that is on trial.
+    ///
+    /// # Errors
+    /// Returns why it is not kept.
+    pub fn confirm(&self) -> Result<(), String> {
+        let output = self.run("confirm", |_| ())?;
+        if output.status.success() { Ok(()) } else { Err(said(&output)) }
+    }
+
+    /// Ends the trial. If that fails, the node ends it by itself.
+    pub fn undo(&self) {
+        let mut command = Command::new(&self.weft);
+        command.arg("undo").arg("--control").arg(&self.control).stdin(Stdio::null());
+        let _ = command.output();
+    }
+
+    fn run(&self, verb: &str, more: impl FnOnce(&mut Command)) -> Result<Output, String> {
+        let mut command = Command::new(&self.weft);
+        command.args(["--color", "never", verb, "--config"]).arg(&self.config).arg("--control").arg(&self.control);
+        more(&mut command);
+        command.stdin(Stdio::null());
+        command.output().map_err(|why| format!("cannot run weft: {why}: install it beside weft-controller"))
+    }
+}
+
+fn said(output: &Output) -> String {
+    let text = String::from_utf8_lossy(&output.stderr[..output.stderr.len().min(MAX_TEXT)]).trim().to_owned();
+    if text.is_empty() { format!("weft failed: {}", output.status) } else { text }
+}
