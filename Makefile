@@ -16,16 +16,17 @@ setup: ## install what is missing: compilers, cargo, iproute2, iperf3 …
 	@packaging/setup
 
 build: TARGET := $(or $(CARGO_TARGET_DIR),target)
-build: ## build the programs weft, weft-web and weft-lab, each with a file of debug information beside it
+build: ## build the programs weft, weft-web, weft-controller and weft-lab, each with a file of debug information beside it
 	@packaging/setup build
-	cargo build --release --locked -p weft -p weft-web -p weft-experiments
+	cargo build --release --locked -p weft -p weft-web -p weft-controller -p weft-experiments
 	@packaging/split-debug $(TARGET)/release/weft
 	@packaging/split-debug $(TARGET)/release/weft-web
+	@packaging/split-debug $(TARGET)/release/weft-controller
 	@packaging/split-debug $(TARGET)/release/weft-lab
 
 packages: TARGET := $(or $(CARGO_TARGET_DIR),target)
 packages: build ## packages in out/packages: .deb, .rpm, OCI image; STATIC=1 adds a static tarball, TRY=1 installs, purges and starts them
-	cargo build --release --locked -p weft --example pages -p weft-web --example web_pages -p weft-experiments --example lab_pages
+	cargo build --release --locked -p weft --example pages -p weft-web --example web_pages -p weft-controller --example controller_pages -p weft-experiments --example lab_pages
 	@packaging/deb $(TARGET)/release out/packages
 	@packaging/oci $(TARGET)/release out/packages
 	if command -v rpmbuild >/dev/null; then packaging/rpm $(TARGET)/release out/packages; else echo 'no .rpm: it takes rpmbuild, from the package rpm'; fi
@@ -44,13 +45,14 @@ deny:
 	  cargo install --locked cargo-deny --version $(CARGO_DENY_VERSION)
 	fi
 
-check: setup deny test ## test, then advisories, each fuzz target for 60 s, a million forged datagrams, proxies at their limits, the kill switch under 100 events, the page in Chromium, nfdump's sums, captures in Wireshark, 10,000 swarm seeds
+check: setup deny test ## test, then advisories, each fuzz target for 60 s, a million forged datagrams, proxies at their limits, the kill switch under 100 events, the page in Chromium, the controller under 10,000 kills, nfdump's sums, captures in Wireshark, 10,000 swarm seeds
 	@if cargo deny --log-level error fetch db; then cargo deny --log-level error check advisories; else echo 'ADVISORIES NOT CHECKED: their database cannot be fetched from here' >&2; fi
 	@fuzz/run.sh 60
 	WEFT_CHECK=1 cargo test --release --locked -p weft --test hostile -- --nocapture
 	WEFT_CHECK=1 cargo test --release --locked -p weft --test proxy -- --nocapture --test-threads 1
 	WEFT_CHECK=1 cargo test --release --locked -p weft --test machine kill_switch -- --nocapture
 	WEFT_CHECK=1 cargo test --release --locked -p weft-web --test page -- --nocapture --test-threads 1
+	WEFT_CHECK=1 cargo test --release --locked -p weft-controller --test stores --test crashes -- --nocapture
 	WEFT_CHECK=1 cargo test --release --locked -p weft --test capture
 	WEFT_CHECK=1 cargo test --release --locked -p weft-flows --test ipfix_nfdump --test ipfix_tshark
 	cargo run --release --locked -p weft-world --example swarm -- --seeds 0..10000

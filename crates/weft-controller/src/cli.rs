@@ -101,6 +101,9 @@ pub struct FollowArguments {
     /// Time between two questions to the controller
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = interval)]
     pub every: Duration,
+    /// Time within which the controller must be in reach with a new configuration; otherwise it is undone
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = interval)]
+    pub trial: Duration,
     /// Ask once, and end with status 1 unless the desired configuration is in effect
     #[arg(long)]
     pub once: bool,

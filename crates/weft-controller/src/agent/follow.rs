@@ -24,10 +24,8 @@ const TRIAL: &str = "trial.toml";
 const PROGRESS: &str = "progress.json";
 /// Maximum length of these files, in bytes.
 const MAX_FILE: u64 = 1 << 20;
-/// Time for which the controller may be out of reach during a trial. Derived: the trial, less time for `weft confirm`.
-const OUT_OF_REACH: Duration = Duration::from_secs(45);
 /// Pause between two attempts to reach the controller during a trial.
-const PAUSE: Duration = Duration::from_secs(2);
+const PAUSE: Duration = Duration::from_secs(1);
 /// Time between two writes of the progress if nothing has changed, in seconds. It saves flash memory.
 const WRITE_INTERVAL_S: u64 = 600;
 
@@ -69,6 +67,8 @@ struct Follower {
     runtime: Runtime,
     progress: Progress,
     written: Progress,
+    /// Time for which the controller may be out of reach during a trial. The rest of the trial is for `weft confirm`.
+    out_of_reach: Duration,
 }
 
 impl Follower {
@@ -80,7 +80,8 @@ impl Follower {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let progress = progress(&directory)?;
         Ok(Follower {
-            node: LocalNode::new(&arguments.config, &arguments.control),
+            node: LocalNode::new(&arguments.config, &arguments.control, arguments.trial),
+            out_of_reach: arguments.trial * 3 / 4,
             client: membership.client()?,
             controller: membership.endpoint()?,
             path: format!("/v1/nodes/{node}/effective"),
@@ -145,7 +146,7 @@ impl Follower {
     /// True as soon as the controller answers, with any configuration.
     fn is_in_reach(&self) -> bool {
         let begin = Instant::now();
-        while begin.elapsed() < OUT_OF_REACH {
+        while begin.elapsed() < self.out_of_reach {
             if !matches!(self.ask(), Heard::Away(_)) {
                 return true;
             }

@@ -2,11 +2,10 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 use weft_config::beside;
 use weft_config::outcome::Outcome;
 
-/// Time after which the node undoes a configuration unless it is confirmed, as `weft apply` takes it.
-const TRIAL: &str = "60s";
 /// Maximum length of a message of `weft` that is kept, in bytes.
 const MAX_TEXT: usize = 2 << 10;
 
@@ -26,13 +25,14 @@ pub struct LocalNode {
     weft: PathBuf,
     config: PathBuf,
     control: PathBuf,
+    trial: Duration,
 }
 
 impl LocalNode {
-    /// The node with this configuration and control socket.
-    pub fn new(config: &Path, control: &Path) -> LocalNode {
+    /// The node with this configuration and control socket. It undoes a trial that is not confirmed within `trial`.
+    pub fn new(config: &Path, control: &Path, trial: Duration) -> LocalNode {
         let weft = beside::program("weft").unwrap_or_else(|| "weft".into());
-        LocalNode { weft, config: config.to_owned(), control: control.to_owned() }
+        LocalNode { weft, config: config.to_owned(), control: control.to_owned(), trial }
     }
 
     /// Lets the node run the configuration in a file on trial.
@@ -40,7 +40,8 @@ impl LocalNode {
     /// # Errors
     /// Fails if `weft` cannot be run.
     pub fn try_out(&self, file: &Path) -> Result<TrialStart, String> {
-        let output = self.run("apply", |command| _ = command.args(["--confirm", TRIAL]).arg("--").arg(file))?;
+        let time = format!("{}s", self.trial.as_secs());
+        let output = self.run("apply", |command| _ = command.arg("--confirm").arg(&time).arg("--").arg(file))?;
         Ok(match output.status.code() {
             Some(0) => TrialStart::Runs,
             Some(code) if code == Outcome::NoDaemon as i32 => TrialStart::NoNode,
@@ -60,7 +61,7 @@ impl LocalNode {
     /// Ends the trial. If that fails, the node ends it by itself.
     pub fn undo(&self) {
         let mut command = Command::new(&self.weft);
-        command.arg("undo").arg("--control").arg(&self.control).stdin(Stdio::null());
+        command.args(["--color", "never", "undo", "--control"]).arg(&self.control).stdin(Stdio::null());
         let _ = command.output();
     }
 

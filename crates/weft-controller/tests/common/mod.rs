@@ -65,6 +65,10 @@ impl Controller {
         let _ = self.child.wait();
     }
 
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     pub fn connect(&self) -> Connection {
         Connection::to(&self.host).unwrap()
     }

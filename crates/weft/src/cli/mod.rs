@@ -438,6 +438,9 @@ It runs `weft-lab`, which must be installed. Some figures are assumed if the nod
     /// Show the node live on a page for a browser on this machine: runs `weft-web`
     #[command(disable_help_flag = true)]
     Web(OtherProgram),
+    /// Keep the nodes, the policy and the configurations of a network in one place: runs `weft-controller`
+    #[command(disable_help_flag = true)]
+    Controller(OtherProgram),
     /// Emulate links on this machine's kernel and compare, with real applications: runs `weft-lab`
     #[command(disable_help_flag = true)]
     Lab(OtherProgram),
@@ -446,7 +449,7 @@ It runs `weft-lab`, which must be installed. Some figures are assumed if the nod
     Sim(OtherProgram),
 }
 
-/// Arguments for `weft-lab` or `weft-web`, which have command lines of their own.
+/// Arguments for another program of the project, which has a command line of its own.
 #[derive(Args)]
 pub struct OtherProgram {
     /// The arguments, as the `--help` of that program explains them

@@ -96,6 +96,7 @@ pub fn run(cli: Cli) -> Result<Outcome, Failure> {
         }
         Command::Vpns { set: None, reading } => show::show(&reading, show::vpns),
         Command::Web(page) => other_program::web(page.arguments),
+        Command::Controller(controller) => other_program::controller(controller.arguments),
         Command::Lab(experiment) => other_program::lab(experiment.arguments),
         Command::Sim(experiment) => other_program::sim(experiment.arguments),
         Command::Proxy { tun } => proxy::proxy(&tun),

@@ -1,7 +1,7 @@
-//! `weft web`, `weft lab` and `weft sim`: run the programs `weft-web` and `weft-lab`, as git runs its parts.
+//! `weft web`, `weft controller`, `weft lab` and `weft sim`: run other programs of the project, as git runs its parts.
 //!
-//! The web server, the emulator, the simulator and the papers' figures are programs of their own, so that a node carries
-//! none of them.
+//! The web server, the controller, the emulator, the simulator and the papers' figures are programs of their own, so that
+//! a node carries none of them.
 
 use crate::outcome::{Failure, Outcome};
 use std::ffi::OsString;
@@ -19,6 +19,12 @@ struct SiblingProgram {
 
 const LAB: SiblingProgram = SiblingProgram { name: "weft-lab", package: "weft-experiments" };
 const WEB: SiblingProgram = SiblingProgram { name: "weft-web", package: "weft-web" };
+const CONTROLLER: SiblingProgram = SiblingProgram { name: "weft-controller", package: "weft-controller" };
+
+/// Runs `weft-controller`. It returns only if that is impossible.
+pub fn controller(arguments: Vec<OsString>) -> Result<Outcome, Failure> {
+    run(&CONTROLLER, arguments)
+}
 
 /// Runs `weft-web`. It returns only if that is impossible.
 pub fn web(arguments: Vec<OsString>) -> Result<Outcome, Failure> {

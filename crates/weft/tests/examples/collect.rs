@@ -37,7 +37,7 @@ impl Example {
         let words = self.words();
         let is_own = words.first() == Some(&"weft") && words.get(1).is_some_and(|verb| *verb != "=");
         // A rule may be called `web` too.
-        let is_page = words.get(1) == Some(&"web");
+        let is_page = matches!(words.get(1), Some(&("web" | "controller")));
         let has_window = words.contains(&"wireshark");
         is_own && !is_page && !has_window && !words.iter().any(|word| ELSEWHERE.contains(word))
     }

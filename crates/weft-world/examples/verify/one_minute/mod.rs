@@ -21,6 +21,7 @@ pub const TOPIC: Topic = Topic {
         Part { name: "restarts", run: restarts },
         Part { name: "page", run: page },
         Part { name: "plan", run: plan },
+        Part { name: "controller", run: controller },
         Part { name: "packages", run: packages },
     ],
 };
@@ -140,6 +141,22 @@ fn page(context: &Context) -> Vec<Check> {
             claim("no token, host or origin: no answer; slow clients", "weft-web", &["--test", "refusals"], ""),
             claim("a token is itself only; a reader that stops is left", "weft-web", LIB, ""),
             claim(browser, "weft-web", &["--test", "page"], ""),
+        ],
+    )
+}
+
+/// The controller is killed some dozen times, or 10,000 times for each store with `FULL=1`. Without etcd, its tests say so
+/// and are skipped; with `FULL=1` they fail.
+fn controller(context: &Context) -> Vec<Check> {
+    let node = "a node follows on trial, and keeps what it has without the controller";
+    run(
+        context,
+        &[
+            claim("killed under writes: nothing acknowledged is lost", "weft-controller", &["--test", "crashes"], ""),
+            claim("redb and etcd do what a model does", "weft-controller", &["--test", "stores"], ""),
+            claim("bad input for each operation; OpenAPI", "weft-controller", &["--test", "interface"], ""),
+            claim(node, "weft-controller", &["--test", "follow"], ""),
+            claim("outages of 60 days; any text is an address", "weft-controller", LIB, ""),
         ],
     )
 }

@@ -1,0 +1,11 @@
+//! Writes the manual page and shell completions of `weft-controller` below a directory that stands for /usr, for packages.
+
+#[path = "../../weft/examples/pages/write.rs"]
+mod write;
+
+use clap::CommandFactory as _;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    write::main(weft_controller::cli::Cli::command())
+}
