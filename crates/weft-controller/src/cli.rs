@@ -34,7 +34,7 @@ pub struct Cli {
 #[derive(Subcommand, Clone, Debug)]
 pub enum Command {
     /// Serve the interface of the controller
-    Serve(ServeArguments),
+    Serve(Box<ServeArguments>),
     /// Make this machine the node that a code is for
     Join(JoinArguments),
     /// Let the node on this machine run its desired configuration, as long as this program runs
@@ -61,6 +61,29 @@ pub struct ServeArguments {
     /// Where to keep the state instead of the database.
     #[command(flatten)]
     pub etcd: EtcdArguments,
+    /// Where users log in.
+    #[command(flatten)]
+    pub oidc: OidcArguments,
+}
+
+/// Where users log in for invitations.
+#[derive(Args, Clone, Debug)]
+pub struct OidcArguments {
+    /// OpenID provider at which the owner of a node logs in to get a code, at the path /login
+    #[arg(long, value_name = "ADDRESS", requires_all = ["oidc_client", "url"])]
+    pub oidc_issuer: Option<String>,
+    /// Name of this controller at the provider
+    #[arg(long, value_name = "NAME", requires = "oidc_issuer")]
+    pub oidc_client: Option<String>,
+    /// File of the secret that the provider has given to this controller
+    #[arg(long, value_name = "FILE", requires = "oidc_issuer")]
+    pub oidc_secret_file: Option<PathBuf>,
+    /// Authority of the provider's certificate, in PEM; without it those of this system
+    #[arg(long, value_name = "FILE", requires = "oidc_issuer")]
+    pub oidc_ca: Option<PathBuf>,
+    /// Address of this controller for browsers, without the path
+    #[arg(long, value_name = "ADDRESS", requires = "oidc_issuer")]
+    pub url: Option<Endpoint>,
 }
 
 /// Default directory of the node's side.

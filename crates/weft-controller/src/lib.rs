@@ -11,6 +11,7 @@ mod check;
 pub mod cli;
 pub mod http;
 pub mod network;
+mod oidc;
 mod records;
 mod refusal;
 mod secret;

@@ -24,6 +24,9 @@ pub struct NodeRecord {
     pub addresses: Vec<String>,
     /// Groups, which the policy names.
     pub groups: Vec<String>,
+    /// E-mail address of the user who may invite machines for the node.
+    #[serde(default)]
+    pub owner: Option<String>,
     /// Hash of the secret with which the node reads its configuration.
     pub secret: Option<SecretHash>,
 }

@@ -4,6 +4,7 @@ use crate::api::{Site, router};
 use crate::cli::{EtcdArguments, ServeArguments};
 use crate::http::Client;
 use crate::network::Network;
+use crate::oidc::Provider;
 use crate::secret::{Secret, SecretHash};
 use crate::server::Server;
 use crate::store::{EtcdStore, RecordStore, RedbStore};
@@ -30,6 +31,7 @@ pub fn serve(arguments: &ServeArguments) -> Result<(), String> {
     let directory = Directory::make(&arguments.dir, 0o700, Owner::Parent).map_err(told)?;
     let administrator = administrator(&directory)?;
     let site = Arc::new(Site { network: Network::new(store(&arguments.etcd, &arguments.dir)?), administrator });
+    let provider = Provider::new(&arguments.oidc)?;
     let tls = arguments.certificate.as_deref().zip(arguments.key.as_deref());
     let tls = tls.map(|(certificate, key)| tls::server(certificate, key)).transpose()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -44,7 +46,7 @@ pub fn serve(arguments: &ServeArguments) -> Result<(), String> {
         // Whoever started the program may have closed the pipe, and knows the address from elsewhere.
         let _ = writeln!(out, "{address}").and_then(|()| out.flush());
         tokio::select! {
-            () = server.serve(router(&site)) => {}
+            () = server.serve(router(&site, provider)) => {}
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
         }

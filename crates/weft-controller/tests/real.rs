@@ -18,9 +18,9 @@ const SCRIPT: &str = r#"
     mount --make-rprivate / && mount -t tmpfs none /run && mkdir -p /run/netns && ip link set lo up
     cd "$1"; weft=$2 controller=$3
     ip netns add home; ip netns add hub
-    ip link add link netns home type veth peer name link netns hub
-    ip -n home addr add 192.0.2.1/28 dev link; ip -n home link set link up
-    ip -n hub addr add 192.0.2.2/28 dev link; ip -n hub link set link up
+    ip link add lan netns home type veth peer name lan netns hub
+    ip -n home addr add 192.0.2.1/28 dev lan; ip -n home link set lan up
+    ip -n hub addr add 192.0.2.2/28 dev lan; ip -n hub link set lan up
     for node in home hub; do ip netns exec $node $weft up -c $node.toml 2>$node.log & done
     reach() { ip netns exec home ping -c 1 -W 1 10.9.0.2 >/dev/null; }
     until reach; do sleep 0.1; done
@@ -76,7 +76,8 @@ fn a_configuration_that_cuts_the_way_to_the_controller_is_undone() {
     let dir = Dir::new();
     let weft = weft().expect("weft is built");
     let key = |name: &str| {
-        let made = Command::new(&weft).args(["keygen", "--out"]).arg(dir.path(&format!("{name}.key"))).output().unwrap();
+        let made =
+            Command::new(&weft).args(["keygen", "--out"]).arg(dir.path(&format!("{name}.key"))).output().unwrap();
         String::from_utf8(made.stdout).unwrap().trim().to_owned()
     };
     let (home, hub) = (key("home"), key("hub"));

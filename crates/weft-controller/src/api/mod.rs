@@ -12,6 +12,7 @@ pub use call::{Call, Reply};
 pub use operations::{Audience, Conditions, Operation, operations};
 
 use crate::network::Network;
+use crate::oidc::{self, Provider};
 use crate::refusal::Refusal;
 use crate::secret::SecretHash;
 use axum::Router;
@@ -51,8 +52,8 @@ pub struct Site {
     pub administrator: SecretHash,
 }
 
-/// Returns the answers to all requests.
-pub fn router(site: &Arc<Site>) -> Router {
+/// Returns the answers to all requests, with the pages of logins if there is a provider.
+pub fn router(site: &Arc<Site>, provider: Option<Provider>) -> Router {
     let document = openapi::document(&operations()).to_string();
     let described = move || async move { ([(header::CONTENT_TYPE, "application/json")], document) };
     let mut router = Router::new().route("/openapi.json", get(described));
@@ -65,6 +66,9 @@ pub fn router(site: &Arc<Site>) -> Router {
             async move { answered(&site, &operation, name, request).await.map_or_else(refused, replied) }
         };
         router = router.route(path, on(filter, answer));
+    }
+    if let Some(provider) = provider {
+        router = router.merge(oidc::routes(site, provider));
     }
     router
         .fallback(|| async { refused(Refusal::missing("there is no such path: GET /openapi.json lists them")) })

@@ -46,7 +46,7 @@ impl fmt::Display for ClientError {
 pub struct Request<'a> {
     /// Method.
     pub method: Method,
-    /// Path with its query, which begins with a slash.
+    /// Path with its query, which begins with a slash, behind that of the server; empty for the latter alone.
     pub path: &'a str,
     /// Headers besides `Host`.
     pub headers: Vec<(header::HeaderName, String)>,
@@ -113,7 +113,7 @@ impl Client {
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let broken = |why: String| ClientError::Broken(format!("no answer: {why}"));
-        let mut message = hyper::Request::builder().method(request.method).uri(format!("{}{}", to.path, request.path));
+        let mut message = hyper::Request::builder().method(request.method).uri(target(to, request.path));
         message = message.header(header::HOST, to.authority());
         for (name, value) in &request.headers {
             message = message.header(name, value);
@@ -144,5 +144,13 @@ impl Client {
             Ok(result) => result.map_err(broken),
             Err(_) => Err(broken(format!("it took more than {} s", ANSWER_PATIENCE.as_secs()))),
         }
+    }
+}
+
+/// Returns the path on the wire. An empty path of the request is that of the server's address alone.
+fn target(to: &Endpoint, path: &str) -> String {
+    match format!("{}{path}", to.path) {
+        empty if empty.is_empty() => "/".to_owned(),
+        whole => whole,
     }
 }

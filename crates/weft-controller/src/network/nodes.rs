@@ -30,6 +30,9 @@ pub struct NewNode {
     /// Groups of the node, which the policy names.
     #[serde(default)]
     pub groups: Vec<String>,
+    /// E-mail address of the user who may invite machines for the node at `/login`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
 }
 
 /// A node as the controller knows it.
@@ -43,6 +46,8 @@ pub struct NodeView {
     pub addresses: Vec<String>,
     /// Groups of the node.
     pub groups: Vec<String>,
+    /// E-mail address of the user who may invite machines for the node.
+    pub owner: Option<String>,
     /// True if the node has joined, so that it can read its configuration.
     pub has_joined: bool,
     /// Revision, for `If-Match`.
@@ -56,6 +61,7 @@ impl NodeView {
             public_key: record.public_key,
             addresses: record.addresses,
             groups: record.groups,
+            owner: record.owner,
             has_joined: record.secret.is_some(),
             revision,
         }
@@ -96,6 +102,7 @@ impl Network {
                 public_key: new.public_key.clone().or(old.public_key),
                 addresses: new.addresses.clone(),
                 groups: new.groups.clone(),
+                owner: new.owner.clone(),
                 // The secret belongs to the machine that has the key.
                 secret: old.secret.filter(|_| is_same_key),
             };
@@ -129,6 +136,16 @@ impl Network {
             Ok((changes, ()))
         });
         change.map(|_| ())
+    }
+
+    /// Returns the names of the nodes of a user.
+    ///
+    /// # Errors
+    /// Fails if the store cannot be read.
+    pub fn nodes_of(&self, owner: &str) -> Result<Vec<String>, Refusal> {
+        let nodes: Vec<(String, Stored<NodeRecord>)> = self.read_all(NODES)?;
+        let is_own = |of: &NodeRecord| of.owner.as_ref().is_some_and(|own| own.eq_ignore_ascii_case(owner));
+        Ok(nodes.into_iter().filter(|(_, of)| is_own(&of.record)).map(|(name, _)| name).collect())
     }
 
     pub(super) fn stored_node(&self, name: &str) -> Result<Stored<NodeRecord>, Refusal> {
@@ -207,9 +224,15 @@ fn checked(new: &NewNode) -> Result<NewNode, Refusal> {
     if let Some(pair) = addresses.windows(2).find(|pair| pair[0] == pair[1]) {
         return Err(Refusal::bad(format!("{} stands there twice", pair[0])));
     }
+    let is_address =
+        |text: &String| text.len() <= 254 && text.contains('@') && text.bytes().all(|c| c.is_ascii_graphic());
+    if let Some(wrong) = new.owner.as_ref().filter(|owner| !is_address(owner)) {
+        return Err(Refusal::bad(format!("`{}`: expected an e-mail address", wrong.escape_debug())));
+    }
     Ok(NewNode {
         public_key: new.public_key.as_ref().map(key).transpose()?,
         addresses,
         groups: new.groups.iter().map(group).collect::<Result<_, _>>()?,
+        owner: new.owner.clone(),
     })
 }

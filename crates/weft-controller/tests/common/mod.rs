@@ -161,18 +161,19 @@ impl Connection {
 
 /// The administrator's view of a running controller.
 pub struct Administrator {
-    connection: Connection,
+    host: String,
     bearer: String,
 }
 
 impl Administrator {
     pub fn of(controller: &Controller, dir: &Path) -> Administrator {
-        Administrator { connection: controller.connect(), bearer: format!("Bearer {}", token(dir)) }
+        Administrator { host: controller.host.clone(), bearer: format!("Bearer {}", token(dir)) }
     }
 
     pub fn request(&mut self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> io::Result<Answer> {
         let all: Vec<_> = headers.iter().copied().chain([("Authorization", self.bearer.as_str())]).collect();
-        self.connection.request(method, path, &all, body)
+        // The controller closes a connection between two requests that are seconds apart.
+        Connection::to(&self.host)?.request(method, path, &all, body)
     }
 
     pub fn get(&mut self, path: &str) -> Answer {
