@@ -17,7 +17,7 @@ const SCRIPT: &str = r#"
     set -eu; export PATH=$PATH:/usr/sbin:/sbin
     mount --make-rprivate / && mount -t tmpfs none /run && mkdir -p /run/netns && ip link set lo up
     cd "$1"; weft=$2 controller=$3
-    ip netns add home; ip netns add hub
+    for node in home hub; do ip netns add $node; ip -n $node link set lo up; done
     ip link add lan netns home type veth peer name lan netns hub
     ip -n home addr add 192.0.2.1/28 dev lan; ip -n home link set lan up
     ip -n hub addr add 192.0.2.2/28 dev lan; ip -n hub link set lan up
@@ -27,7 +27,7 @@ const SCRIPT: &str = r#"
     ip netns exec hub $controller serve --listen 10.9.0.2:8443 --dir served --certificate hub.pem --key hub.tls >address &
     until [ -s address ]; do sleep 0.1; done
     ask() { # METHOD PATH CONDITION [FILE]
-        ip netns exec hub curl -sSf --cacert hub.pem -X "$1" -H "Authorization: Bearer $(cat served/admin.token)" -H "$3" \
+        ip netns exec hub curl -sSf -m 10 --cacert hub.pem -X "$1" -H "Authorization: Bearer $(cat served/admin.token)" -H "$3" \
             ${4:+--data-binary "@$4"} "https://10.9.0.2:8443$2"
     }
     follow() { ip netns exec home $controller follow --once --trial 10s --dir member -c home.toml --control home.sock 2>&1; }
@@ -36,7 +36,7 @@ const SCRIPT: &str = r#"
     code=$(ask POST /v1/invitations 'X: y' invitation.json | sed 's/.*"code":"\([^"]*\)".*/\1/')
     echo "$code" | ip netns exec home $controller join https://10.9.0.2:8443 --ca hub.pem --key home.key --dir member
     follow; sed 's/^/first: /' home.toml | head -1
-    revision=$(ip netns exec hub curl -sS --cacert hub.pem -H "Authorization: Bearer $(cat served/admin.token)" -o /dev/null -D - \
+    revision=$(ip netns exec hub curl -sS -m 10 --cacert hub.pem -H "Authorization: Bearer $(cat served/admin.token)" -o /dev/null -D - \
         https://10.9.0.2:8443/v1/nodes/home/configuration | sed -n 's/^etag: \(.*\)\r/\1/p')
     ask PUT /v1/nodes/home/configuration "If-Match: $revision" second.json
     follow || echo "second: not in effect"

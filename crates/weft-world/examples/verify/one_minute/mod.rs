@@ -156,6 +156,8 @@ fn controller(context: &Context) -> Vec<Check> {
             claim("redb and etcd do what a model does", "weft-controller", &["--test", "stores"], ""),
             claim("bad input for each operation; OpenAPI", "weft-controller", &["--test", "interface"], ""),
             claim(node, "weft-controller", &["--test", "follow"], ""),
+            claim("OpenID login: codes for owners, wrong tokens refused", "weft-controller", &["--test", "login"], ""),
+            claim("a change that cuts the way is undone, on a kernel", "weft-controller", &["--test", "real"], ""),
             claim("outages of 60 days; any text is an address", "weft-controller", LIB, ""),
         ],
     )
