@@ -147,6 +147,9 @@ fn survive(name: &str, dir: &Path, more: &[&str], kills: u32, mut also: impl FnM
     let mut early = 0;
     for kill in 0..kills {
         also(kill);
+        if kill % 1_000 == 999 {
+            eprintln!("{name}: {kill} kills so far");
+        }
         if kill > 0 && rng.chance(0.1) {
             // Killed while it starts, for instance during the repair of the file.
             let mut starting = Controller::spawn(dir, more);
