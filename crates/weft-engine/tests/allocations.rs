@@ -99,6 +99,10 @@ fn counted(work: impl FnOnce()) -> (u64, String) {
 }
 
 const MSS: u16 = 1400;
+/// Time before traffic begins. Nodes allocate until a minute after their start, and quiet nodes compute little.
+const QUIET: Duration = Duration::from_secs(45);
+/// Time of steady traffic before allocations are counted. The last ones come within 8 s.
+const SETTLE: Duration = Duration::from_secs(15);
 
 /// Returns a TUN read of a TCP super-packet (TSO).
 fn super_packet(from: usize, port: u16, sequence: u32, payload: u16) -> Vec<u8> {
@@ -177,12 +181,13 @@ fn watch(mut world: World, links: [Direction; 2], mut traffic: Traffic) {
     // The first packet of a VPN opens it.
     world.send_raw_in(0, traffic.vpn, &udp(inner(0), inner(1), 4000, 0, 160));
     world.run_for(Duration::from_millis(500));
+    world.run_for(QUIET);
     meet_peaks(&mut world, &mut traffic);
     for (at, link) in links.iter().enumerate() {
         (0..2).for_each(|from| world.set(at, from, |spec| *spec = *link));
     }
     // By then each flow has had a missing unit. The first one allocates the flow's ring of waiting units.
-    traffic.run(&mut world, Duration::from_secs(60), 400_000);
+    traffic.run(&mut world, SETTLE, 400_000);
     let mut units = 0;
     let (count, places) = counted(|| units = traffic.run(&mut world, Duration::from_secs(10), 400_000));
     println!("loss {}: {units} units, {count} allocations", links[0].loss);
@@ -328,7 +333,7 @@ fn no_schedule_costs_an_allocation() {
 /// Packets of many lengths in both directions make batches of many lengths.
 fn in_steady_state_over_relays(mut mesh: Mesh) {
     mesh.nodes.iter_mut().for_each(fill_pool);
-    mesh.run_for(Duration::from_secs(3));
+    mesh.run_for(Duration::from_secs(3) + QUIET);
     let mut number = 0;
     let mut run = |mesh: &mut Mesh, time: Duration, burst: u64| {
         let (end, passed) = (mesh.now + time, mesh.nodes[1].relay_totals().datagrams);
@@ -344,7 +349,7 @@ fn in_steady_state_over_relays(mut mesh: Mesh) {
         mesh.nodes[1].relay_totals().datagrams - passed
     };
     run(&mut mesh, Duration::from_secs(10), 30);
-    run(&mut mesh, Duration::from_secs(60), 8);
+    run(&mut mesh, SETTLE, 8);
     let mut passed = 0;
     let (count, places) = counted(|| passed = run(&mut mesh, Duration::from_secs(10), 8));
     assert!(passed > 30_000, "only {passed} datagrams passed the relay");
