@@ -1,4 +1,4 @@
-//! What the store holds, as JSON.
+//! The records of the store, as JSON.
 
 use crate::secret::SecretHash;
 use serde::{Deserialize, Serialize};
@@ -51,6 +51,6 @@ pub struct InvitationRecord {
     pub expires_at: u64,
     /// Public key of the node that has used it.
     pub used_by: Option<String>,
-    /// Who made it: `administrator`, or a user of the identity provider.
+    /// Its maker: `administrator`, or a user of the identity provider.
     pub made_by: String,
 }

@@ -5,10 +5,9 @@ use rustls::ServerConfig;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
-use weft_serve::{AFTER_FAILURE, HEAD_PATIENCE, MAX_CONNECTIONS, serve_connection};
+use weft_serve::{HEAD_PATIENCE, accept_connections, serve_connection};
 
 /// A server at an address.
 pub struct Server {
@@ -42,19 +41,13 @@ impl Server {
 
     /// Serves connections for ever.
     pub async fn serve(&self, router: Router) {
-        let seats = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-        loop {
-            let Ok(seat) = Arc::clone(&seats).acquire_owned().await else { return };
-            match self.listener.accept().await {
-                Ok((stream, _)) => drop(tokio::spawn(converse(stream, self.tls.clone(), router.clone(), seat))),
-                Err(_) => tokio::time::sleep(AFTER_FAILURE).await,
-            }
-        }
+        let accept = async || self.listener.accept().await.map(|(stream, _)| stream);
+        accept_connections(accept, |stream| converse(stream, self.tls.clone(), router.clone())).await;
     }
 }
 
-/// Serves one connection, which keeps its place until it ends.
-async fn converse(stream: TcpStream, tls: Option<TlsAcceptor>, router: Router, _seat: OwnedSemaphorePermit) {
+/// Serves one connection.
+async fn converse(stream: TcpStream, tls: Option<TlsAcceptor>, router: Router) {
     // An answer has small segments, which must not wait for each other.
     let _ = stream.set_nodelay(true);
     match tls {

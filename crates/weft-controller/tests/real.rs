@@ -3,13 +3,15 @@
 //! The test needs a network namespace with a TUN device, and curl. Without them, it says so and passes.
 
 mod common;
+#[path = "../../weft-web/tests/common/weft_program.rs"]
+mod weft_program;
 
 use base64ct::{Base64, Encoding as _};
 use common::Dir;
 use serde_json::json;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// The nodes, the controller at the hub's inner address, and three configurations one after the other.
@@ -45,20 +47,6 @@ const SCRIPT: &str = r#"
     echo "the hub is in reach"
 "#;
 
-/// Builds `weft` in the directory of `weft-controller`: cargo builds only the programs of the package under test.
-fn weft() -> Option<PathBuf> {
-    let own = Path::new(env!("CARGO_BIN_EXE_weft-controller"));
-    if std::env::var_os("WEFT_IS_BUILT").is_some() {
-        return Some(own.with_file_name("weft"));
-    }
-    let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    build.args(["build", "--quiet", "--locked", "-p", "weft"]);
-    if own.components().any(|part| part.as_os_str() == "release") {
-        build.arg("--release");
-    }
-    build.status().is_ok_and(|status| status.success()).then(|| own.with_file_name("weft"))
-}
-
 fn pem(kind: &str, bytes: &[u8]) -> String {
     format!("-----BEGIN {kind}-----\n{}\n-----END {kind}-----\n", Base64::encode_string(bytes))
 }
@@ -74,7 +62,7 @@ fn a_configuration_that_cuts_the_way_to_the_controller_is_undone() {
         return;
     }
     let dir = Dir::new();
-    let weft = weft().expect("weft is built");
+    let weft = weft_program::built_beside(Path::new(env!("CARGO_BIN_EXE_weft-controller"))).expect("weft is built");
     let key = |name: &str| {
         let made =
             Command::new(&weft).args(["keygen", "--out"]).arg(dir.path(&format!("{name}.key"))).output().unwrap();

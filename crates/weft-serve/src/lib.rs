@@ -1,6 +1,6 @@
-//! One connection of a web server, with limits of the time and memory that its client may waste.
+//! A web server's connections, with limits of the time and memory that their clients may waste.
 //!
-//! The programs `weft-web` and `weft-controller` accept connections in their own ways, and serve them here.
+//! The programs `weft-web` and `weft-controller` listen in their own ways, and serve their connections here.
 #![forbid(unsafe_code)]
 
 mod patient;
@@ -10,19 +10,45 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use patient::Patient;
+use std::future::Future;
+use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::Semaphore;
 
 /// Maximum number of connections; further ones wait. Tuned: a browser opens six, so ten browsers have room.
-pub const MAX_CONNECTIONS: usize = 64;
+const MAX_CONNECTIONS: usize = 64;
 /// Maximum time for the head of a request, and between two requests.
 pub const HEAD_PATIENCE: Duration = Duration::from_secs(5);
 /// Maximum time for which a client may take no byte of an answer.
 pub const WRITE_PATIENCE: Duration = Duration::from_secs(30);
 /// Pause after a failure to accept a connection, such as a lack of descriptors.
-pub const AFTER_FAILURE: Duration = Duration::from_millis(100);
+const AFTER_FAILURE: Duration = Duration::from_millis(100);
 /// Maximum size of the head of a request, in bytes. It also bounds what waits for a slow client.
 const MAX_BUFFER: usize = 64 << 10;
+
+/// Accepts connections for ever and serves each with `converse`, at most [`MAX_CONNECTIONS`] at once.
+pub async fn accept_connections<S, C>(accept: impl AsyncFn() -> io::Result<S>, converse: impl Fn(S) -> C)
+where
+    C: Future<Output = ()> + Send + 'static,
+{
+    let seats = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    loop {
+        let Ok(seat) = Arc::clone(&seats).acquire_owned().await else { return };
+        match accept().await {
+            Ok(stream) => {
+                let conversation = converse(stream);
+                // A connection keeps its seat until it ends.
+                tokio::spawn(async move {
+                    conversation.await;
+                    drop(seat);
+                });
+            }
+            Err(_) => tokio::time::sleep(AFTER_FAILURE).await,
+        }
+    }
+}
 
 /// Answers the requests of a connection until it ends.
 pub async fn serve_connection<S>(stream: S, router: Router)

@@ -1,4 +1,4 @@
-//! Invitations: a code with which one machine becomes a node, once and for a limited time.
+//! Invitations. A code lets one machine join as a given node, once and for a limited time.
 
 use super::{Network, Stored, put, unix_s};
 use crate::records::{INVITATIONS, InvitationRecord, NODES, NodeRecord};
@@ -21,7 +21,7 @@ const ID_LEN: usize = 16;
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct NewInvitation {
-    /// Name of a node that exists. If it has joined before, the new machine takes its place.
+    /// Name of an existing node. If a machine has joined as this node before, the new machine replaces it.
     pub node: String,
     /// Time for which the code is valid, 1 to 43,200 minutes.
     pub minutes: u32,
@@ -49,7 +49,7 @@ pub struct InvitationView {
     pub expires_at: u64,
     /// Public key of the machine that has used it.
     pub used_by: Option<String>,
-    /// Who made it: `administrator`, or a user of the identity provider.
+    /// Its maker: `administrator`, or a user of the identity provider.
     pub made_by: String,
 }
 
@@ -65,7 +65,7 @@ pub struct JoinRequest {
     pub secret_sha256: String,
 }
 
-/// What a machine learns when it joins.
+/// The controller's answer to a machine that joins.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 pub struct Joined {
     /// Its name.
@@ -145,7 +145,7 @@ impl Network {
         change.map(|_| ())
     }
 
-    /// Lets the machine with a code become the node that the code is for.
+    /// Lets the machine with a code join as the node of the invitation.
     ///
     /// A machine whose answer was lost may ask again with the same key and secret.
     ///

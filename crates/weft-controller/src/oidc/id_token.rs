@@ -52,7 +52,7 @@ enum TokenAudience {
     Several(Vec<String>),
 }
 
-/// What a token must say.
+/// The values that a token must contain.
 pub struct Expected<'a> {
     /// The provider.
     pub issuer: &'a str,
@@ -67,7 +67,7 @@ pub struct Expected<'a> {
 /// Checks a token and returns the user's verified e-mail address.
 ///
 /// # Errors
-/// Returns what is wrong with the token.
+/// Returns the reason why the token is refused.
 pub fn verified_address(token: &str, keys: &KeySet, expected: &Expected<'_>) -> Result<String, &'static str> {
     let (signed, signature) = token.rsplit_once('.').ok_or("it is no token")?;
     let (header, claims) = signed.split_once('.').ok_or("it is no token")?;

@@ -1,4 +1,4 @@
-//! The identity provider: where it is, and what the controller is to it.
+//! The identity provider: its address, and the controller's registration with it.
 
 use super::id_token::KeySet;
 use crate::cli::OidcArguments;
@@ -13,7 +13,9 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use weft_config::files;
 
-/// Time for which the provider's description counts. Strangers can begin logins, and must not make it asked each time.
+/// Time for which the provider's description counts.
+///
+/// Strangers can begin logins. Each login must not cost a request to the provider.
 const DESCRIPTION_AGE: Duration = Duration::from_secs(3_600);
 /// Maximum length of the file of the secret, in bytes.
 const MAX_SECRET_FILE: u64 = 4_096;
@@ -31,7 +33,7 @@ pub struct Provider {
     described: Mutex<Option<(Instant, Description)>>,
 }
 
-/// What the provider publishes of itself (OpenID Connect Discovery 1.0).
+/// The provider's description of itself (OpenID Connect Discovery 1.0).
 #[derive(Clone, Deserialize)]
 pub struct Description {
     issuer: String,
@@ -81,7 +83,7 @@ impl Provider {
         format!("{}/login/callback", self.own)
     }
 
-    /// Returns what the provider publishes of itself.
+    /// Returns the provider's description of itself.
     ///
     /// # Errors
     /// Fails if the provider does not answer, or for another name.

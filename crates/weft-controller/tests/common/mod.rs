@@ -1,39 +1,18 @@
 //! The real program `weft-controller`, and etcd.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
+#[path = "../../../weft-web/tests/common/dir.rs"]
+mod dir;
+
+pub use dir::Dir;
 use serde_json::Value;
 use std::fs;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-
-/// A directory that is removed at the end of the test.
-pub struct Dir(pub PathBuf);
-
-impl Dir {
-    pub fn new() -> Dir {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("weft-controller-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let path = std::env::temp_dir().join(name);
-        let _ = fs::remove_dir_all(&path);
-        fs::create_dir(&path).unwrap();
-        Dir(path)
-    }
-
-    pub fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-}
-
-impl Drop for Dir {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
 
 /// A running `weft-controller`; dropping it kills it.
 pub struct Controller {

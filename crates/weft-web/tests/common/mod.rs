@@ -1,39 +1,16 @@
 //! The real program `weft-web`, in front of a stand-in for a node.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
+mod dir;
 pub mod node;
 
-use std::fs;
+pub use dir::Dir;
+
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
-
-/// A directory that is removed at the end of the test.
-pub struct Dir(pub PathBuf);
-
-impl Dir {
-    pub fn new() -> Dir {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("weft-web-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let path = std::env::temp_dir().join(name);
-        let _ = fs::remove_dir_all(&path);
-        fs::create_dir(&path).unwrap();
-        Dir(path)
-    }
-
-    pub fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-}
-
-impl Drop for Dir {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
 
 /// A running `weft-web`; dropping it ends it.
 pub struct Server {

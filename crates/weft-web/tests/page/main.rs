@@ -4,6 +4,8 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../common/weft_program.rs"]
+mod weft_program;
 
 mod browser;
 mod changes;

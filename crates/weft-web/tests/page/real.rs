@@ -2,7 +2,7 @@
 
 use super::browser::Browser;
 use super::common::{Dir, Server};
-use super::{draws, pictures, take_pictures, wait_for_draws};
+use super::{draws, pictures, take_pictures, wait_for_draws, weft_program};
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -34,25 +34,9 @@ impl Drop for Nodes {
     }
 }
 
-/// Builds `weft` in the directory of `weft-web`: cargo builds only the programs of the package under test.
-///
-/// A test run of the whole workspace has built it and sets `WEFT_IS_BUILT`. Another build would compile other features.
-fn weft() -> Option<std::path::PathBuf> {
-    let own = Path::new(env!("CARGO_BIN_EXE_weft-web"));
-    if std::env::var_os("WEFT_IS_BUILT").is_some() {
-        return Some(own.with_file_name("weft"));
-    }
-    let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    build.args(["build", "--quiet", "--locked", "-p", "weft"]);
-    if own.components().any(|part| part.as_os_str() == "release") {
-        build.arg("--release");
-    }
-    build.status().is_ok_and(|status| status.success()).then(|| own.with_file_name("weft"))
-}
-
 /// Starts two nodes, or prints what is missing.
 fn start(dir: &Dir) -> Option<Nodes> {
-    let weft = weft()?;
+    let weft = weft_program::built_beside(Path::new(env!("CARGO_BIN_EXE_weft-web")))?;
     let tun = fs::OpenOptions::new().read(true).write(true).open("/dev/net/tun");
     let is_root = fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
     let flags = if is_root { "-nm" } else { "-nmUr" };

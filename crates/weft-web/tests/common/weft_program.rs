@@ -1,0 +1,19 @@
+//! The program `weft`, for tests of programs that stand beside it.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Builds `weft` in the directory of the program `own`: cargo builds only the programs of the package under test.
+///
+/// A test run of the whole workspace has built it and sets `WEFT_IS_BUILT`. Another build would compile other features.
+pub fn built_beside(own: &Path) -> Option<PathBuf> {
+    if std::env::var_os("WEFT_IS_BUILT").is_some() {
+        return Some(own.with_file_name("weft"));
+    }
+    let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    build.args(["build", "--quiet", "--locked", "-p", "weft"]);
+    if own.components().any(|part| part.as_os_str() == "release") {
+        build.arg("--release");
+    }
+    build.status().is_ok_and(|status| status.success()).then(|| own.with_file_name("weft"))
+}
