@@ -1,4 +1,4 @@
-//! Writes the manual page and shell completions of `weft-controller` below a directory that stands for /usr, for packages.
+//! Writes the manual page and shell completions of `weft-controller` into a package's directory, which stands for /usr.
 
 #[path = "../../weft/examples/pages/write.rs"]
 mod write;

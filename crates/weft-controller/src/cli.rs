@@ -25,7 +25,7 @@ Examples:
   weft controller status                                      what the node has, without asking"
 )]
 pub struct Cli {
-    /// What to do.
+    /// Subcommand.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -35,11 +35,11 @@ pub struct Cli {
 pub enum Command {
     /// Serve the interface of the controller
     Serve(Box<ServeArguments>),
-    /// Make this machine the node that a code is for
+    /// Join this machine to the network, with the code of an invitation
     Join(JoinArguments),
     /// Let the node on this machine run its desired configuration, as long as this program runs
     Follow(FollowArguments),
-    /// Show what this machine has of its controller, and how old that is
+    /// Show the configuration in effect, and when the controller answered last
     Status(StatusArguments),
 }
 
@@ -69,7 +69,7 @@ pub struct ServeArguments {
 /// Where users log in for invitations.
 #[derive(Args, Clone, Debug)]
 pub struct OidcArguments {
-    /// OpenID provider at which the owner of a node logs in to get a code, at the path /login
+    /// OpenID provider; the owner of a node logs in there, by the path /login of this controller, and gets a code
     #[arg(long, value_name = "ADDRESS", requires_all = ["oidc_client", "url"])]
     pub oidc_issuer: Option<String>,
     /// Name of this controller at the provider
@@ -104,7 +104,7 @@ pub struct JoinArguments {
     /// Authority of the controller's certificate, in PEM; without it those of this system
     #[arg(long, value_name = "FILE")]
     pub ca: Option<PathBuf>,
-    /// Directory of what this machine knows of its controller
+    /// Directory of this machine's membership
     #[arg(long, value_name = "DIRECTORY", default_value = DEFAULT_MEMBERSHIP)]
     pub dir: PathBuf,
 }
@@ -112,7 +112,7 @@ pub struct JoinArguments {
 /// Arguments of `weft controller follow`.
 #[derive(Args, Clone, Debug)]
 pub struct FollowArguments {
-    /// Directory of what this machine knows of its controller
+    /// Directory of this machine's membership
     #[arg(long, value_name = "DIRECTORY", default_value = DEFAULT_MEMBERSHIP)]
     pub dir: PathBuf,
     /// Configuration file of the node
@@ -135,7 +135,7 @@ pub struct FollowArguments {
 /// Arguments of `weft controller status`.
 #[derive(Args, Clone, Debug)]
 pub struct StatusArguments {
-    /// Directory of what this machine knows of its controller
+    /// Directory of this machine's membership
     #[arg(long, value_name = "DIRECTORY", default_value = DEFAULT_MEMBERSHIP)]
     pub dir: PathBuf,
     /// Print JSON

@@ -1,8 +1,8 @@
 //! The program `weft-controller`: keeps the nodes, the policy and the desired configurations of a network.
 //!
-//! `api` answers requests, `network` checks and makes changes, `store` keeps records durably. A text is checked by the
-//! code with which a node reads its file (`check`). `agent` runs beside a node and follows its desired configuration. The controller takes no part in the network: it carries no packet,
-//! and nodes run without it.
+//! `api` answers requests, `network` checks and makes changes, `store` keeps records durably. `check` checks texts by
+//! the code with which a node reads its file. `agent` runs beside a node and follows its desired configuration.
+//! The controller carries no packet, and nodes run without it.
 #![forbid(unsafe_code)]
 
 mod agent;

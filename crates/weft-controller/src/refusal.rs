@@ -18,17 +18,17 @@ impl Refusal {
         Refusal { status, detail: detail.into() }
     }
 
-    /// The request makes no sense.
+    /// Refuses a request that is malformed.
     pub fn bad(detail: impl Into<String>) -> Refusal {
         Refusal::new(StatusCode::BAD_REQUEST, detail)
     }
 
-    /// What the request names does not exist.
+    /// Refuses a request for a record that does not exist.
     pub fn missing(detail: impl Into<String>) -> Refusal {
         Refusal::new(StatusCode::NOT_FOUND, detail)
     }
 
-    /// The content contradicts itself or the rest of the network.
+    /// Refuses content that contradicts itself or the rest of the network.
     pub fn contradiction(detail: impl Into<String>) -> Refusal {
         Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, detail)
     }

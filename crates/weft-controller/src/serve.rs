@@ -43,7 +43,7 @@ pub fn serve(arguments: &ServeArguments) -> Result<(), String> {
         let mut interrupt = signal(SignalKind::interrupt()).map_err(no_signals)?;
         let mut terminate = signal(SignalKind::terminate()).map_err(no_signals)?;
         let mut out = io::stdout();
-        // Whoever started the program may have closed the pipe, and knows the address from elsewhere.
+        // The parent process may have closed the pipe. The server runs without it.
         let _ = writeln!(out, "{address}").and_then(|()| out.flush());
         tokio::select! {
             () = server.serve(router(&site, provider)) => {}

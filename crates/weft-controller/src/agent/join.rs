@@ -13,7 +13,7 @@ use weft_config::keys;
 /// Maximum length of a code on standard input, in bytes.
 const MAX_CODE: u64 = 256;
 
-/// Makes this machine the node that a code is for.
+/// Joins this machine as the node of an invitation.
 ///
 /// # Errors
 /// Returns why the controller does not accept the machine.
@@ -26,7 +26,7 @@ pub fn join(arguments: &JoinArguments) -> Result<(), String> {
             let place = arguments.dir.display();
             return Err(format!("this machine is node {node} already: to join again, remove {place} first"));
         }
-        // The answer to an earlier request may be lost. The same secret is then accepted again.
+        // The answer to an earlier request may have been lost. The controller accepts the same secret again.
         Some(begun) if begun.is_at(&arguments.controller) => begun,
         _ => Membership::new(&arguments.controller, arguments.ca.as_deref())?,
     };

@@ -1,4 +1,4 @@
-//! What a machine knows of its controller, in a file for its owner alone.
+//! The machine's membership at its controller, in a file that only the owner can read.
 
 use crate::http::{Client, Endpoint};
 use crate::secret::Secret;

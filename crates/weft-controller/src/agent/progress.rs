@@ -1,4 +1,4 @@
-//! What a node has of its desired configuration, and what it does next. Without clock and files.
+//! The state of a node that follows its controller, and the decision on its next step. It reads no clock and no file.
 
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -33,7 +33,7 @@ pub struct Progress {
     said_at: Option<u64>,
 }
 
-/// What the controller answered.
+/// The controller's answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Heard {
     /// The configuration that is in effect is still the desired one.
@@ -49,7 +49,7 @@ pub enum Heard {
     Away(String),
 }
 
-/// What to do next.
+/// The next step.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Next {
     /// Nothing.

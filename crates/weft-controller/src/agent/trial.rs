@@ -9,7 +9,7 @@ use weft_config::outcome::Outcome;
 /// Maximum length of a message of `weft` that is kept, in bytes.
 const MAX_TEXT: usize = 2 << 10;
 
-/// How a trial begins.
+/// Result of the start of a trial.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum TrialStart {
     /// The node runs the configuration.

@@ -44,7 +44,7 @@ const HEADERS: [(HeaderName, &str); 4] = [
     (header::CACHE_CONTROL, "no-store"),
 ];
 
-/// What all requests share.
+/// Data that all requests share.
 pub struct Site {
     /// The network.
     pub network: Network,

@@ -8,12 +8,12 @@ use crate::refusal::Refusal;
 use axum::http::{Method, StatusCode};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
-/// Who may make a request.
+/// The senders that may make a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Audience {
     /// Everybody.
     Everybody,
-    /// Whoever has the token of the administrator.
+    /// The holder of the administrator's token.
     Administrator,
     /// The administrator, and the node that the path names.
     Node,
@@ -43,7 +43,7 @@ pub struct Operation {
     pub id: &'static str,
     /// Purpose, in one line.
     pub summary: &'static str,
-    /// Who may make it.
+    /// Senders that may make it.
     pub audience: Audience,
     /// Which conditions it takes.
     pub conditions: Conditions,
@@ -53,7 +53,7 @@ pub struct Operation {
     pub status: StatusCode,
     /// Body of the answer.
     pub gives: Option<SchemaOf>,
-    /// Does it.
+    /// Function that performs the operation.
     pub run: fn(&Network, &Call) -> Result<Reply, Refusal>,
 }
 
@@ -197,7 +197,7 @@ pub fn operations() -> Vec<Operation> {
         post(
             "/v1/join",
             "join",
-            "Become the node that a code is for",
+            "Join as the node of an invitation",
             Everybody,
             schema::<JoinRequest>,
             schema::<Joined>,

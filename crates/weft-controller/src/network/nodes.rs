@@ -12,7 +12,7 @@ use weft_config::config::allow::group_name;
 use weft_config::config::{peer_name, prefix};
 use weft_session::PublicKey;
 
-/// Maximum number of nodes. Tuned: a change checks names and addresses of all nodes, which takes milliseconds.
+/// Maximum number of nodes. Tuned: a change compares the node with all others, so its time grows with their number.
 pub const MAX_NODES: usize = 4_096;
 /// Maximum number of addresses and of groups of a node.
 const MAX_ITEMS: usize = 64;

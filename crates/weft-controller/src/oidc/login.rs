@@ -22,7 +22,7 @@ const CODE_MINUTES: u32 = 15;
 /// Name of the cookie.
 const COOKIE: &str = "weft-login";
 
-/// What the pages share.
+/// Data that both pages share.
 struct LoginPages {
     site: Arc<Site>,
     provider: Provider,

@@ -1,4 +1,4 @@
-//! Logins that have begun.
+//! Unfinished logins.
 
 use crate::secret::{Secret, SecretHash};
 use std::collections::HashMap;
@@ -10,7 +10,7 @@ pub const LOGIN_TIME: Duration = Duration::from_secs(600);
 /// Maximum number of logins. A further one replaces the oldest, so that strangers cannot end logins for all.
 const MAX_LOGINS: usize = 256;
 
-/// A login that has begun.
+/// An unfinished login.
 pub struct PendingLogin {
     /// Name of the node, if the user has named one.
     pub node: Option<String>,
@@ -33,7 +33,7 @@ impl PendingLogin {
     }
 }
 
-/// All logins that have begun, by the value `state` that the provider sends back.
+/// The unfinished logins. The key is the parameter `state`, which the provider returns with the browser.
 #[derive(Default)]
 pub struct PendingLogins(Mutex<HashMap<String, PendingLogin>>);
 

@@ -27,7 +27,7 @@ impl EtcdStore {
     /// Uses the cluster with these endpoints. All keys begin with `prefix`.
     ///
     /// # Errors
-    /// Fails if the system gives no event loop.
+    /// Fails if the runtime of the requests cannot start.
     pub fn new(endpoints: Vec<Endpoint>, client: Client, prefix: String) -> Result<EtcdStore, StoreError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|why| StoreError::Failed(format!("cannot start: {why}")))?;

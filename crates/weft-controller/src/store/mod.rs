@@ -26,7 +26,7 @@ pub struct Record {
     pub revision: u64,
 }
 
-/// What a commit does with a record.
+/// A commit's effect on a record.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Write {
     /// Stores a value.
@@ -44,7 +44,7 @@ pub struct Change {
     pub key: String,
     /// Revision that the record must have, or [`ABSENT`].
     pub expected: u64,
-    /// What to do.
+    /// Effect on the record.
     pub write: Write,
 }
 
