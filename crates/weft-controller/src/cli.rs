@@ -69,7 +69,7 @@ pub struct ServeArguments {
 /// Where users log in for invitations.
 #[derive(Args, Clone, Debug)]
 pub struct OidcArguments {
-    /// OpenID provider; the owner of a node logs in there, by the path /login of this controller, and gets a code
+    /// OpenID provider: an owner of a node opens /login at this controller, logs in at the provider, and gets a code
     #[arg(long, value_name = "ADDRESS", requires_all = ["oidc_client", "url"])]
     pub oidc_issuer: Option<String>,
     /// Name of this controller at the provider

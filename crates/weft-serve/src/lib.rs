@@ -1,6 +1,6 @@
 //! A web server's connections, with limits of the time and memory that their clients may waste.
 //!
-//! The programs `weft-web` and `weft-controller` listen in their own ways, and serve their connections here.
+//! The programs `weft-web` and `weft-controller` listen by themselves. This crate serves their connections.
 #![forbid(unsafe_code)]
 
 mod patient;
@@ -10,7 +10,6 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use patient::Patient;
-use std::future::Future;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,13 +21,15 @@ const MAX_CONNECTIONS: usize = 64;
 /// Maximum time for the head of a request, and between two requests.
 pub const HEAD_PATIENCE: Duration = Duration::from_secs(5);
 /// Maximum time for which a client may take no byte of an answer.
-pub const WRITE_PATIENCE: Duration = Duration::from_secs(30);
+const WRITE_PATIENCE: Duration = Duration::from_secs(30);
 /// Pause after a failure to accept a connection, such as a lack of descriptors.
 const AFTER_FAILURE: Duration = Duration::from_millis(100);
 /// Maximum size of the head of a request, in bytes. It also bounds what waits for a slow client.
 const MAX_BUFFER: usize = 64 << 10;
 
-/// Accepts connections for ever and serves each with `converse`, at most [`MAX_CONNECTIONS`] at once.
+/// Accepts connections for ever and serves each with `converse`.
+///
+/// At most [`MAX_CONNECTIONS`] are open at once. A failure of `accept` is not fatal: the next attempt follows later.
 pub async fn accept_connections<S, C>(accept: impl AsyncFn() -> io::Result<S>, converse: impl Fn(S) -> C)
 where
     C: Future<Output = ()> + Send + 'static,

@@ -18,7 +18,7 @@ mod snapshot;
 mod token;
 
 pub use routes::{BODY_PATIENCE, MAX_BODY};
-pub use weft_serve::{HEAD_PATIENCE, WRITE_PATIENCE};
+pub use weft_serve::HEAD_PATIENCE;
 
 use cli::Cli;
 use std::io::Write as _;

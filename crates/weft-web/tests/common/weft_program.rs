@@ -5,7 +5,8 @@ use std::process::Command;
 
 /// Builds `weft` in the directory of the program `own`: cargo builds only the programs of the package under test.
 ///
-/// A test run of the whole workspace has built it and sets `WEFT_IS_BUILT`. Another build would compile other features.
+/// Where `WEFT_IS_BUILT` is set, the test run of the workspace has built `weft`. A build of `weft` alone would compile
+/// its crates again, with other features.
 pub fn built_beside(own: &Path) -> Option<PathBuf> {
     if std::env::var_os("WEFT_IS_BUILT").is_some() {
         return Some(own.with_file_name("weft"));
