@@ -6,6 +6,7 @@
 use super::Engine;
 use crate::api::Received;
 use crate::api::{CommandError, Event};
+use crate::path::Path;
 use alloc::collections::BTreeMap;
 use weft_session::{PublicKey, RefusedStamp};
 use weft_units::planted::{self, Fault};
@@ -110,7 +111,7 @@ impl Engine {
         // A session outlives its peer by minutes. If all its paths are silent, an earlier run may be back, since two
         // nodes may have one key.
         let is_there = planted::is(Fault::SilentPeerIsThere) && peer.is_some()
-            || peer.is_some_and(|peer| peer.usable_paths().any(|path| path.health.answers()));
+            || peer.is_some_and(|peer| peer.usable_paths().any(Path::shows_peer));
         let is_recording = is_there && refusal.is_of_known_run && !is_expected;
         if !is_recording && !refusal.answer.is_empty() {
             self.queue_handshake(received.link, received.source, received.destination, &refusal.answer);

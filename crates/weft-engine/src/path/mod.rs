@@ -407,6 +407,14 @@ impl Path {
         !self.spare && self.carries() && self.health.is_usable()
     }
 
+    /// True if the peer is known to be there: it answers at the path's address.
+    ///
+    /// An address to which the path has just moved may be an attacker's. Until it is proven, silence there counts late,
+    /// because questions need credit.
+    pub fn shows_peer(&self) -> bool {
+        self.proof.is_proven() && self.health.answers()
+    }
+
     /// True if both ends use the path for data, whatever its health.
     pub fn carries(&self) -> bool {
         self.active && self.link_up && !self.barred

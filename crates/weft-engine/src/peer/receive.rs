@@ -161,7 +161,7 @@ impl Peer {
     ///
     /// It is configured, the peer has shaken hands or has a path there, or it stands for a relayed route.
     fn is_known(&self, cx: &Context<'_>, remote: &SocketAddr) -> bool {
-        let has_path = |path: &Path| path.remote == *remote && path.proof.is_proven() && path.health.answers();
+        let has_path = |path: &Path| path.remote == *remote && path.shows_peer();
         let is_configured = !cx.trust.is_certified(self.id) && self.config.endpoints.contains(remote);
         is_configured
             || is_route(remote)
