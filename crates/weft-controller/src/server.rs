@@ -41,7 +41,7 @@ impl Server {
 
     /// Serves connections for ever.
     pub async fn serve(&self, router: Router) {
-        let accept = async || self.listener.accept().await.map(|(stream, _)| stream);
+        let accept = async || self.listener.accept().await.map(|(stream, client)| (stream, Some(client.ip())));
         accept_connections(accept, |stream| converse(stream, self.tls.clone(), router.clone())).await;
     }
 }

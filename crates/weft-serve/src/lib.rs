@@ -4,20 +4,19 @@
 #![forbid(unsafe_code)]
 
 mod patient;
+mod seats;
 
 use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use patient::Patient;
+use seats::Seats;
 use std::io;
-use std::sync::Arc;
+use std::net::IpAddr;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::Semaphore;
 
-/// Maximum number of connections; further ones wait. Tuned: a browser opens six, so ten browsers have room.
-const MAX_CONNECTIONS: usize = 64;
 /// Maximum time for the head of a request, and between two requests.
 pub const HEAD_PATIENCE: Duration = Duration::from_secs(5);
 /// Maximum time for which a client may take no byte of an answer.
@@ -29,21 +28,25 @@ const MAX_BUFFER: usize = 64 << 10;
 
 /// Accepts connections for ever and serves each with `converse`.
 ///
-/// At most [`MAX_CONNECTIONS`] are open at once. A failure of `accept` is not fatal: the next attempt follows later.
-pub async fn accept_connections<S, C>(accept: impl AsyncFn() -> io::Result<S>, converse: impl Fn(S) -> C)
-where
+/// `accept` also returns the client's address, or `None` for this machine. A limited number is served at once, of each
+/// client and in all. More of them wait, and those of a client that has very many are closed. A failure of `accept` is
+/// not fatal: the next attempt follows later.
+pub async fn accept_connections<S, C>(
+    accept: impl AsyncFn() -> io::Result<(S, Option<IpAddr>)>,
+    converse: impl Fn(S) -> C,
+) where
     C: Future<Output = ()> + Send + 'static,
 {
-    let seats = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let mut seats = Seats::new();
     loop {
-        let Ok(seat) = Arc::clone(&seats).acquire_owned().await else { return };
         match accept().await {
-            Ok(stream) => {
+            Ok((stream, address)) => {
+                let Some(waiting) = seats.admit(address) else { continue };
                 let conversation = converse(stream);
-                // A connection keeps its seat until it ends.
                 tokio::spawn(async move {
+                    // A connection keeps its seat until it ends.
+                    let _seat = waiting.seat().await;
                     conversation.await;
-                    drop(seat);
                 });
             }
             Err(_) => tokio::time::sleep(AFTER_FAILURE).await,

@@ -6,7 +6,8 @@ use weft_serve::{accept_connections, serve_connection};
 
 /// Serves connections for ever.
 pub async fn serve(listener: &PageListener, router: Router) {
-    accept_connections(async || listener.accept().await, |stream| converse(stream, router.clone())).await;
+    let accept = async || listener.accept().await.map(|stream| (stream, None));
+    accept_connections(accept, |stream| converse(stream, router.clone())).await;
 }
 
 /// Serves one connection.
