@@ -33,6 +33,7 @@ pub use waiting::Waiting;
 use crate::api::PathState;
 use crate::links;
 use crate::units::{Part, UnitId};
+use crate::vpn::News;
 use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -91,6 +92,8 @@ pub struct Resend {
     pub link: bool,
     /// Number of revocations that the peer has once it gets this datagram, or 0 if it carries none.
     pub revocations: u16,
+    /// The first frame about a VPN. The peer asks again about others.
+    pub vpn: Option<News>,
 }
 
 impl Sent {
@@ -149,7 +152,7 @@ impl Pending {
 
     /// Returns the pending frames to resend if this datagram is lost.
     pub fn to_resend(&self) -> Resend {
-        Resend { policy: self.policy, hold: self.hold, gone: self.gone != 0, link: false, revocations: 0 }
+        Resend { policy: self.policy, hold: self.hold, gone: self.gone != 0, ..Resend::default() }
     }
 
     pub fn resend(&mut self, resend: Resend) {
@@ -157,6 +160,7 @@ impl Pending {
         self.hold |= resend.hold;
         self.gone |= if resend.gone { u64::MAX } else { 0 };
         self.link |= resend.link;
+        self.vpns |= resend.vpn.is_some();
     }
 }
 

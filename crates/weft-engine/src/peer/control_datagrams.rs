@@ -49,7 +49,9 @@ impl Peer {
         let mut writer = self.control_writer(index, out)?;
         self.ask_among_reports(now, index);
         let mut resend = self.paths.get(index)?.pending.to_resend();
-        let mut eliciting = self.write_requests(index, &mut writer) | self.write_vpns(cx, index, &mut writer);
+        let mut eliciting = self.write_requests(index, &mut writer);
+        resend.vpn = self.write_vpns(cx, index, &mut writer);
+        eliciting |= resend.vpn.is_some();
         eliciting |= self.write_neighbours(cx.bulletin, index, &mut writer);
         resend.revocations = self.write_revocations(cx, index, &mut writer);
         eliciting |= resend.revocations > 0;
@@ -209,11 +211,11 @@ impl Peer {
 
     /// Writes the pending VPN frames.
     ///
-    /// Returns true if there was one. Frames that do not fit leave with the next datagram.
-    fn write_vpns(&mut self, cx: &mut Context<'_>, index: usize, writer: &mut FrameWriter<'_>) -> bool {
-        let before = writer.len();
-        let Some(path) = self.paths.get_mut(index).filter(|path| path.pending.vpns) else { return false };
+    /// Returns the first of them. Frames that do not fit leave with the next datagram.
+    fn write_vpns(&mut self, cx: &mut Context<'_>, index: usize, writer: &mut FrameWriter<'_>) -> Option<News> {
+        let path = self.paths.get_mut(index).filter(|path| path.pending.vpns)?;
         path.pending.vpns = false;
+        let mut first = None;
         while let Some(news) = self.ingress.openings.news() {
             let (vpn, wants_index) = match news {
                 News::Ask(vpn) => (vpn, true),
@@ -229,9 +231,10 @@ impl Peer {
                 path.pending.vpns = true;
                 break;
             }
+            first.get_or_insert(news);
             self.ingress.openings.on_frame_sent();
         }
-        writer.len() > before
+        first
     }
 
     /// Writes the numbers of units that were given up, as far as space remains. Returns true if there was one.

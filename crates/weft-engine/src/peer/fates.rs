@@ -8,6 +8,7 @@ use super::{Context, Peer};
 use crate::path::{PathMtu, Pending, Sent};
 use crate::units::headers::SentHeaders;
 use crate::units::{UnitId, Units};
+use crate::vpn::Openings;
 use alloc::vec::Vec;
 use weft_core::pool::Pool;
 use weft_core::sense::{Fate, SentPackets};
@@ -27,6 +28,7 @@ pub(super) struct Fates<'a> {
     pub(super) mtu: &'a mut PathMtu,
     pub(super) pending: &'a mut Pending,
     pub(super) revocation_sync: &'a mut RevocationSync,
+    pub(super) openings: &'a mut Openings,
     pub(super) headers: &'a mut SentHeaders,
     /// True if full-size datagrams are lost while shorter ones arrive.
     pub(super) black_hole: bool,
@@ -53,6 +55,7 @@ impl Peer {
             mtu: &mut path.mtu,
             pending: &mut path.pending,
             revocation_sync: &mut self.control.revocation_sync,
+            openings: &mut self.ingress.openings,
             headers: &mut self.recovery.sent_headers,
             black_hole: false,
         };
@@ -126,6 +129,9 @@ impl Fates<'_> {
             Sent::Control(resend) => {
                 self.pending.resend(resend);
                 self.revocation_sync.on_lost(resend);
+                if let Some(news) = resend.vpn {
+                    self.openings.queue_frame(news);
+                }
             }
         }
     }

@@ -255,7 +255,7 @@ impl Peer {
     /// Starts a call unless one is in progress, a path answers, or the peer was heard within `time`.
     fn call_if_silent(&self, cx: &mut Context<'_>, time: Duration) {
         let is_silent = self.session.heard_at.is_none_or(|at| cx.now - at >= time);
-        if is_silent && !self.usable_paths().any(Path::shows_peer) && !cx.sessions.is_calling(self.id) {
+        if is_silent && !self.usable_paths().any(|path| path.health.answers()) && !cx.sessions.is_calling(self.id) {
             self.call(cx);
         }
     }

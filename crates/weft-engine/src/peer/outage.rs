@@ -86,7 +86,9 @@ impl Peer {
         if self.is_reachable() || self.backlog_packets() == 0 {
             return None;
         }
-        Some(self.ingress.outage.map_or(now, |outage| outage.drop_at))
+        let drop_at = self.ingress.outage.map_or(now, |outage| outage.drop_at);
+        let call_at = self.session.heard_at.map(|at| at + CALL_EVERY).filter(|at| *at > now);
+        Some(call_at.map_or(drop_at, |at| at.min(drop_at)))
     }
 
     /// True if a path that carries nothing is needed.

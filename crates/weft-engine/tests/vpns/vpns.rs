@@ -206,6 +206,31 @@ fn packets_outlive_a_short_outage_before_the_other_end_has_answered() {
     }
 }
 
+/// Checks that a lost request or answer is sent again as soon as reports show its loss, not only when the peer asks again.
+#[test]
+fn a_vpn_opens_soon_over_a_lossy_link_with_traffic() {
+    let mut rng = Rng::new(4);
+    let (count, mut late) = (120, 0);
+    for _ in 0..count {
+        let delay = 2 + rng.below(30);
+        let mut world = World::with(&[direction(20, delay, 0.0)], configs([&[RED], &[RED]], &Policy::default()));
+        world.run_for(ms(500 + rng.below(500)));
+        (0..2).for_each(|from| world.set(0, from, |link| link.loss = 0.2));
+        let talk = |world: &mut World, time| {
+            for number in 0..time / 4 {
+                (0..2).for_each(|from| world.send(from, 5_000, number, 100));
+                world.run_for(ms(4));
+            }
+        };
+        talk(&mut world, 200);
+        send(&mut world, 0, RED, 7);
+        talk(&mut world, 4 * delay + 100);
+        late += usize::from(!arrived(&mut world, 1).contains(&(RED, 7)));
+    }
+    println!("{late} of {count} later than two round trips and 100 ms");
+    assert!(late <= count / 10, "{late} of {count}");
+}
+
 #[test]
 fn waiting_packets_are_bounded_and_dropped_in_time() {
     let mut world = world([&[RED], &[RED]]);
