@@ -1,7 +1,8 @@
 //! The program `weft-controller`: keeps the nodes, the policy and the desired configurations of a network.
 //!
-//! `api` answers requests, `network` checks and makes changes, `store` keeps records durably. `check` refuses
-//! texts that a node would refuse, with the node's own parser. `agent` runs beside a node and follows its desired configuration.
+//! `api` answers requests, `network` checks and makes changes, `store` keeps records durably. `check` refuses texts
+//! that a node would refuse, with the node's own parser. `agent` runs beside a node and follows its desired
+//! configuration.
 //! The controller carries no packet, and nodes run without it.
 #![forbid(unsafe_code)]
 

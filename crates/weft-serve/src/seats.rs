@@ -1,4 +1,4 @@
-//! Seats of the connections that are served at once, shared between clients.
+//! Limits how many connections are served at once, and shares these seats between clients.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -16,18 +16,19 @@ const MAX_OPEN: usize = 512;
 /// Maximum number of open connections of one client. Derived: a quarter of all.
 const MAX_OPEN_OF_ONE: usize = MAX_OPEN / 4;
 
-/// A client: an IPv4 address, the network of an IPv6 subscriber, or this machine.
+/// A client: an IPv4 address, an IPv6 /48, or this machine.
 ///
-/// Whoever has one IPv6 address usually has 2⁶⁴. This machine's clients are not told apart, because a proxy or the tabs
-/// of a browser share its address.
+/// One subscriber may have a whole /48. Clients on this machine count as one, because a proxy or the tabs of a browser
+/// share its address.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct Client(Option<IpAddr>);
 
 impl Client {
+    /// Returns the client at an address, or on this machine.
     fn at(address: Option<IpAddr>) -> Client {
         let address = address.map(|address| address.to_canonical()).filter(|address| !address.is_loopback());
         Client(address.map(|address| match address {
-            IpAddr::V6(address) => IpAddr::V6((address.to_bits() >> 64 << 64).into()),
+            IpAddr::V6(address) => IpAddr::V6((address.to_bits() >> 80 << 80).into()),
             IpAddr::V4(_) => address,
         }))
     }
@@ -97,7 +98,7 @@ mod tests {
         match client % 3 {
             0 => Some(Ipv4Addr::from_bits(number).into()),
             1 => Some(Ipv4Addr::from_bits(number).to_ipv6_mapped().into()),
-            _ => Some(Ipv6Addr::from_bits(u128::from(number) << 64 | u128::from(rng.next_u64())).into()),
+            _ => Some(Ipv6Addr::from_bits(u128::from(number) << 80 | u128::from(rng.next_u64())).into()),
         }
     }
 

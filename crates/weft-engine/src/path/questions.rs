@@ -10,11 +10,11 @@ const QUESTION_BYTES: f64 = 200.0;
 ///
 /// Tuned: with random links below 1.5 Mbit/s, on which 8 to 32 give the same goodput within 0.5 %.
 const PART: f64 = 16.0;
-/// Bytes for questions that time adds, per second: three questions in two seconds.
+/// Bytes for questions that each second adds. They allow three questions in two seconds.
 ///
 /// Tuned: with the same links, on which 150 to 1,000 give the same goodput within 0.5 %.
 const BYTES_PER_S: f64 = 300.0;
-/// Number of rows of questions that may leave at once. One row judges whether the path is silent.
+/// Number of rows of questions that may leave at once. One unanswered row shows that a path is silent.
 ///
 /// Derived: the answer to the first row may be late, and then the path falls silent.
 const ROWS: u32 = 2;
