@@ -12,7 +12,6 @@ mod mtu;
 mod overhead;
 mod pacer;
 mod proof;
-mod questions;
 mod queues;
 mod sensing;
 mod snapshot;
@@ -24,7 +23,6 @@ pub use mtu::PathMtu;
 pub use overhead::Overhead;
 pub use pacer::Pacer;
 pub use proof::Proof;
-use questions::QuestionCredit;
 pub use queues::{Lane, Queues};
 pub use sensing::{HeardTrains, Sensing};
 use waiting::ASK_SPACING;
@@ -207,7 +205,6 @@ pub struct Path {
     pub markers_due: Instant,
     pub sent_packets: SentPackets<Sent>,
     pub waiting: Waiting,
-    pub questions: QuestionCredit,
     pub log: ReceiveLog,
     pub rate: PathRate,
     /// Trains of this node that measure the path.
@@ -283,7 +280,6 @@ impl Path {
             markers_due: Instant::FAR_FUTURE,
             sent_packets: SentPackets::new(),
             waiting: Waiting::default(),
-            questions: QuestionCredit::new(now, liveness::misses_that_matter(0.0)),
             log: ReceiveLog::new(),
             rate: PathRate::new(PathRateConfig { initial: INITIAL_RATE, floor: FLOOR_RATE, cap: ends.cap }),
             sensing: Sensing::default(),
@@ -466,12 +462,11 @@ impl Path {
     /// Returns the time to ask again, because an answer is late and too few questions are open to judge the silence.
     ///
     /// An answer counts as late after its usual time, and after `patience` at least. If `patience` is not zero, the
-    /// questions are as far apart. [`QuestionCredit`] limits them.
+    /// questions are as far apart.
     pub fn ask_at(&self, patience: Duration) -> Option<Instant> {
         let usual = self.rtt().smoothed() + self.rtt().variation() * 2 + REPORT_INTERVAL;
         let late = usual.min(liveness::CEILING).max(patience);
-        let spacing = if patience.is_zero() { ASK_SPACING } else { late };
-        Some(self.waiting.ask_at(late, spacing, self.misses)?.max(self.questions.allowed_at()))
+        self.waiting.ask_at(late, if patience.is_zero() { ASK_SPACING } else { late }, self.misses)
     }
 
     /// Returns the duration of silence after which the path becomes suspect.
@@ -513,7 +508,6 @@ impl Path {
         self.totals.sent_datagrams += 1;
         self.totals.sent_bytes += u64::from(ip_bytes);
         self.proof.on_sent(number, ip_bytes.into());
-        self.questions.on_sent(now, ip_bytes, self.misses);
         self.sent_packets.on_sent(number, now, ip_bytes, self.limited, sent);
         if eliciting {
             self.asked_at = Some(now);

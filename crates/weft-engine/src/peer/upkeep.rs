@@ -119,9 +119,8 @@ impl Peer {
         if !path.active || path.barred || !path.health.answers() {
             return;
         }
-        if path.pending.ping.is_none() && path.ask_at(patience).is_some_and(|at| at <= cx.now) {
-            path.questions.on_asked();
-            path.pending.ping = Some(self.control.next_token);
+        if path.ask_at(patience).is_some_and(|at| at <= cx.now) {
+            path.pending.ping.get_or_insert(self.control.next_token);
             self.control.next_token = self.control.next_token.wrapping_add(1);
         }
         let (threshold, misses) = (path.suspect_after(), path.misses);

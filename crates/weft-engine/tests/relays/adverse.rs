@@ -14,7 +14,7 @@ const D: usize = 3;
 /// Low bits of the first byte of a relayed datagram.
 const RELAYED: u8 = 6;
 /// Number of runs for each kind of fault.
-const SEEDS: u64 = 24;
+const SEEDS: u64 = 12;
 const SHARE: f64 = 0.1;
 const HELD: Duration = Duration::from_millis(50);
 
