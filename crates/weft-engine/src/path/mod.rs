@@ -409,8 +409,7 @@ impl Path {
 
     /// True if the peer is known to be there: it answers at the path's address.
     ///
-    /// An address to which the path has just moved may be an attacker's. Until it is proven, silence there counts late,
-    /// because questions need credit.
+    /// An unproven address may be an attacker's.
     pub fn shows_peer(&self) -> bool {
         self.proof.is_proven() && self.health.answers()
     }
@@ -464,9 +463,28 @@ impl Path {
     /// An answer counts as late after its usual time, and after `patience` at least. If `patience` is not zero, the
     /// questions are as far apart.
     pub fn ask_at(&self, patience: Duration) -> Option<Instant> {
+        if self.withholds() && self.waiting.since().is_none() {
+            return Some(Instant::ZERO);
+        }
         let usual = self.rtt().smoothed() + self.rtt().variation() * 2 + REPORT_INTERVAL;
         let late = usual.min(liveness::CEILING).max(patience);
         self.waiting.ask_at(late, if patience.is_zero() { ASK_SPACING } else { late }, self.misses)
+    }
+
+    /// Asks the peer for an answer with a ping that has `token`.
+    ///
+    /// An unproven address without credit gets no ping. The question then counts as unanswered, so that silence is
+    /// noticed there as soon as elsewhere.
+    pub fn ask(&mut self, now: Instant, token: u32) {
+        self.pending.ping.get_or_insert(token);
+        if !self.has_credit() {
+            self.waiting.on_withheld(now);
+        }
+    }
+
+    /// True if data waits for an address to which it may not be sent.
+    fn withholds(&self) -> bool {
+        !self.has_credit() && !self.queues.is_empty()
     }
 
     /// Returns the duration of silence after which the path becomes suspect.

@@ -34,6 +34,11 @@ impl Waiting {
         }
     }
 
+    /// Counts a datagram that may not leave as unanswered. The next datagram that leaves takes its number.
+    pub fn on_withheld(&mut self, now: Instant) {
+        self.on_sent(self.newest.map_or(0, |(number, _)| number + 1), now);
+    }
+
     /// Handles a report whose largest arrived number is `largest`. Missing numbers below it are losses, not silence.
     ///
     /// The last datagram of a burst often has no mark. It gets one if the burst is answered without it.

@@ -120,7 +120,7 @@ impl Peer {
             return;
         }
         if path.ask_at(patience).is_some_and(|at| at <= cx.now) {
-            path.pending.ping.get_or_insert(self.control.next_token);
+            path.ask(cx.now, self.control.next_token);
             self.control.next_token = self.control.next_token.wrapping_add(1);
         }
         let (threshold, misses) = (path.suspect_after(), path.misses);
@@ -173,7 +173,7 @@ impl Peer {
         }
         let confirm = path.suspect_after();
         let change = path.health.on_probe_sent(cx.now, keepalive, confirm, is_wanted);
-        path.pending.ping.get_or_insert(self.control.next_token);
+        path.ask(cx.now, self.control.next_token);
         if is_wanted {
             self.ingress.openings.hurry(cx.now);
         }
@@ -351,10 +351,6 @@ fn own_timer(path: &Path, probe_at: Instant, patience: Duration) -> Option<Insta
     let loss = path.sent_packets.next_loss_timeout();
     let may_probe = !path.barred && (path.ours || path.health.state() != PathState::Opening);
     let probe = may_probe.then_some(probe_at);
-    if !path.has_credit() {
-        // A due probe cannot leave, but it counts: after enough of them the path is down, and others replace it.
-        return [probe, overdue, silence, loss].into_iter().flatten().min();
-    }
     let sensing = path.sensing.deadline().filter(|_| path.proof.is_proven());
     let ask = path.ask_at(patience).filter(|_| judged);
     [probe, overdue, silence, ask, sensing, loss].into_iter().flatten().min()

@@ -4,7 +4,7 @@
 
 use crate::mesh::{Hijack, Mesh};
 use crate::net::liar::Liar;
-use crate::net::{self, World, direction};
+use crate::net::{self, World, direction, draws, story};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -284,4 +284,59 @@ fn relayed_datagrams_count_against_the_limit() {
         most = most.max(received);
     }
     assert!(most > 0, "paths do move");
+}
+
+/// Checks that a path is noticed as silent at an attacker's address as soon as at the peer's.
+///
+/// An attacker on one of several links takes a datagram away, sends it from an address where nobody answers, and takes
+/// away whatever follows on that path. Returns the longest interval without a packet at home.
+fn taken_away(seed: u64) -> (Duration, String) {
+    let mut rng = Rng::new(seed);
+    let links: Vec<_> = (0..2 + rng.below(2)).map(|_| direction(5 + rng.below(50), 1 + rng.below(80), 0.0)).collect();
+    let mut world = World::new(&links, &Policy::default());
+    let (every, len) = (ms(5 + rng.below(60)), 20 + rng.below(1_350) as usize);
+    let mut number = 0;
+    let mut talk = |world: &mut World, time: Duration| {
+        let end = world.now + time;
+        while world.now < end {
+            world.send(1, 4_000, number, len);
+            number += 1;
+            world.run_for(every);
+        }
+    };
+    talk(&mut world, ms(2_000 + rng.below(2_000)));
+    let taken: Rc<RefCell<Option<Vec<u8>>>> = Rc::default();
+    let first = Rc::clone(&taken);
+    world.meddler = Some(Box::new(move |from, datagram| {
+        let path = |datagram: &[u8]| HopHeader::parse(datagram).map(|header| header.path);
+        let mut first = first.borrow_mut();
+        let is_taken = from == 0 && path(datagram).is_ok_and(|of| first.as_ref().is_none_or(|f| path(f) == Ok(of)));
+        if is_taken {
+            first.get_or_insert_with(|| datagram.to_vec());
+            return Vec::new();
+        }
+        vec![Duration::ZERO]
+    }));
+    while taken.borrow().is_none() {
+        talk(&mut world, every);
+    }
+    let datagram = taken.borrow().clone().unwrap_or_default();
+    world.take_numbers(0);
+    let began = world.now;
+    world.inject(1, 0, SocketAddr::from(([203, 0, 113, 9], 9)), &datagram);
+    talk(&mut world, Duration::from_secs(4));
+    let arrivals = world.take_numbers(0);
+    let mut times: Vec<_> = arrivals.iter().map(|(at, _)| *at).collect();
+    times.push(world.now);
+    let gap = times.iter().scan(began, |last, at| Some(*at - std::mem::replace(last, *at))).max();
+    (gap.unwrap_or_default(), story(&world))
+}
+
+#[test]
+fn a_path_that_an_attacker_takes_away_is_noticed_at_once() {
+    let mut gaps: Vec<_> = (0..draws(80)).map(|seed| (taken_away(seed), seed)).collect();
+    gaps.sort();
+    let ((gap, story), seed) = gaps.last().expect("some draws");
+    println!("median {:?}, worst {gap:?}", gaps[gaps.len() / 2].0.0);
+    assert!(*gap < ms(300), "seed {seed}: {gap:?}\n{story}");
 }
