@@ -145,7 +145,7 @@ fn place(rules: &mut ArrayOfTables, name: &str, before: Option<&str>) -> Result<
     sorted.sort_unstable();
     for (at, mut table) in order.into_iter().enumerate() {
         if let Some(place) = sorted.get(at).or(sorted.last()) {
-            table.set_position(*place);
+            table.set_position(Some(*place));
         }
         rules.push(table);
     }
