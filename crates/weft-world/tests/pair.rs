@@ -6,7 +6,7 @@ use weft_core::queue::QueueKind;
 use weft_core::service::Service;
 use weft_engine::{Entry, Policy, Schedule};
 use weft_scenario::{RunResult, Scenario, VariantResult};
-use weft_units::Rate;
+use weft_units::{Rate, Rng};
 use weft_world::Observers;
 use weft_world::pair::{EngineSettings, PairOptions, VpnSettings, run};
 
@@ -361,4 +361,24 @@ fn as_many_links_as_a_site_may_have_are_bundled() {
         let mbps = variant(&result, "weft").goodput_bps / 1e6;
         assert!(mbps > 4.0 * f64::from(links), "{links} links of 5 Mbit/s: {mbps} Mbit/s");
     }
+}
+
+/// Checks that a link is filled whose queue is shorter than what leaves at once.
+#[test]
+fn a_queue_of_a_few_packets_is_enough() {
+    let mut rng = Rng::new(1);
+    let mut least = 1.0f64;
+    for _ in 0..4 {
+        let (rate, delay_us, packets) = (60 + rng.below(240), 500 + rng.below(2_500), 3 + rng.below(4));
+        let text = format!(
+            "name = \"t\"\nduration = \"8 s\"\nwarmup = \"3 s\"\nvariants = [\"weft\"]\n\
+             [[link]]\nname = \"a\"\nrate = \"{rate} Mbit/s\"\ndelay = \"{delay_us} us\"\nqueue = \"{} kB\"\n{BULK}",
+            packets * 3 / 2,
+        );
+        let result = simulate(&text, &PairOptions { repeat: Some(1), ..PairOptions::default() });
+        let share = variant(&result, "weft").goodput_bps / (rate as f64 * 1e6);
+        println!("{rate} Mbit/s, {delay_us} us, a queue of {packets} packets: {share:.2}");
+        least = least.min(share);
+    }
+    assert!(least > 0.7, "{least}");
 }

@@ -20,16 +20,32 @@ pub enum Fate {
     Lost,
 }
 
+/// Departure of a sent packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Departure {
+    /// Time of the departure.
+    pub at: Instant,
+    /// True if the packet left at the same time as the one before it, in one batch.
+    pub follows: bool,
+}
+
 /// One sent packet. The entry is deleted some time after its outcome is known.
 #[derive(Clone, Debug)]
 struct SentPacketRecord<T> {
     sent_at: Instant,
     bytes: u32,
+    follows: bool,
     /// Bytes sent on the path up to and including this packet.
     sent_bytes: u64,
     /// Last packet number, up to this one, that left no backlog behind.
     idle_number: Option<u64>,
     state: SentState<T>,
+}
+
+impl<T> SentPacketRecord<T> {
+    fn departure(&self) -> Departure {
+        Departure { at: self.sent_at, follows: self.follows }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -127,6 +143,7 @@ impl<T> SentPackets<T> {
         self.ring.push_back(SentPacketRecord {
             sent_at: now,
             bytes,
+            follows: self.ring.back().is_some_and(|last| last.sent_at == now),
             sent_bytes: self.sent_bytes,
             idle_number: self.idle_number,
             state: SentState::Outstanding(item),
@@ -139,14 +156,14 @@ impl<T> SentPackets<T> {
 
     /// Applies a report to the packets sent. `ranges` are the received numbers, largest first.
     ///
-    /// `fate` receives each packet whose outcome became known, and the time when it was sent. Returns a sample if the
+    /// `fate` receives each packet whose outcome became known, and its departure. Returns a sample if the
     /// report moved the largest number. A report that names a number never sent is ignored.
     pub fn on_report(
         &mut self,
         now: Instant,
         report: &PathSample,
         ranges: impl IntoIterator<Item = RangeInclusive<u64>>,
-        fate: &mut impl FnMut(T, Fate, Instant),
+        fate: &mut impl FnMut(T, Fate, Departure),
     ) -> Option<Sample> {
         if report.largest >= self.next_number() {
             return None;
@@ -170,7 +187,7 @@ impl<T> SentPackets<T> {
         Some(sample)
     }
 
-    fn deliver(&mut self, now: Instant, range: &RangeInclusive<u64>, fate: &mut impl FnMut(T, Fate, Instant)) {
+    fn deliver(&mut self, now: Instant, range: &RangeInclusive<u64>, fate: &mut impl FnMut(T, Fate, Departure)) {
         let from = (*range.start()).max(self.first);
         let to = (*range.end()).min(self.next_number().saturating_sub(1));
         let mark = self.mark;
@@ -180,6 +197,7 @@ impl<T> SentPackets<T> {
             let number = next;
             let Some(entry) = self.ring.get_mut((number - self.first) as usize) else { break };
             next = number + 1;
+            let departure = entry.departure();
             match core::mem::replace(&mut entry.state, SentState::Delivered(to + 1)) {
                 SentState::Delivered(end) => {
                     entry.state = SentState::Delivered(end.max(to + 1));
@@ -192,7 +210,7 @@ impl<T> SentPackets<T> {
                     self.in_flight_packets -= 1;
                     self.unsampled.delivered_packets += 1;
                     self.unsampled.delivered_bytes += u64::from(entry.bytes);
-                    fate(item, Fate::Delivered, entry.sent_at);
+                    fate(item, Fate::Delivered, departure);
                 }
             }
             if let Some(mark) = mark.filter(|m| m.report.largest > number) {
@@ -264,7 +282,7 @@ impl<T> SentPackets<T> {
     }
 
     /// Declares packets lost by the packet threshold or by the time threshold (RFC 9002 §6.1.2).
-    pub fn detect_lost(&mut self, now: Instant, fate: &mut impl FnMut(T, Fate, Instant)) {
+    pub fn detect_lost(&mut self, now: Instant, fate: &mut impl FnMut(T, Fate, Departure)) {
         self.reordering.on_time(now);
         let Some(mark) = self.mark else { return };
         let patience = self.patience();
@@ -281,7 +299,7 @@ impl<T> SentPackets<T> {
                             self.unsampled.lost_packets += 1;
                             self.unsampled.lost_bytes += u64::from(entry.bytes);
                         }
-                        fate(item, Fate::Lost, entry.sent_at);
+                        fate(item, Fate::Lost, entry.departure());
                     }
                 } else {
                     // Later packets were overtaken by fewer packets, so none of them is lost.
@@ -351,10 +369,11 @@ impl<T> SentPackets<T> {
     }
 
     /// Declares everything outstanding lost, because the path failed.
-    pub fn drain(&mut self, mut fate: impl FnMut(T, Fate, Instant)) {
+    pub fn drain(&mut self, mut fate: impl FnMut(T, Fate, Departure)) {
         for entry in self.ring.drain(..) {
+            let departure = entry.departure();
             if let SentState::Outstanding(item) = entry.state {
-                fate(item, Fate::Lost, entry.sent_at);
+                fate(item, Fate::Lost, departure);
             }
             self.first += 1;
         }

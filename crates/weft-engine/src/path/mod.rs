@@ -4,6 +4,7 @@
 //! report states its fate. The receive log records arrivals for this node's own reports. A path never chooses which
 //! units it gets. The peer's scheduler does.
 
+mod batch;
 pub mod choice;
 mod copies;
 mod health;
@@ -17,6 +18,7 @@ mod sensing;
 mod snapshot;
 mod waiting;
 
+pub use batch::BatchLimit;
 pub use health::Health;
 pub use markers::LoneMarker;
 pub use mtu::PathMtu;
@@ -205,6 +207,7 @@ pub struct Path {
     pub markers_due: Instant,
     pub sent_packets: SentPackets<Sent>,
     pub waiting: Waiting,
+    pub batch: BatchLimit,
     pub log: ReceiveLog,
     pub rate: PathRate,
     /// Trains of this node that measure the path.
@@ -280,6 +283,7 @@ impl Path {
             markers_due: Instant::FAR_FUTURE,
             sent_packets: SentPackets::new(),
             waiting: Waiting::default(),
+            batch: BatchLimit::new(now),
             log: ReceiveLog::new(),
             rate: PathRate::new(PathRateConfig { initial: INITIAL_RATE, floor: FLOOR_RATE, cap: ends.cap }),
             sensing: Sensing::default(),

@@ -5,13 +5,13 @@
 
 use super::control::revocation_sync::RevocationSync;
 use super::{Context, Peer};
-use crate::path::{PathMtu, Pending, Sent};
+use crate::path::{BatchLimit, PathMtu, Pending, Sent};
 use crate::units::headers::SentHeaders;
 use crate::units::{UnitId, Units};
 use crate::vpn::Openings;
 use alloc::vec::Vec;
 use weft_core::pool::Pool;
-use weft_core::sense::{Fate, SentPackets};
+use weft_core::sense::{Departure, Fate, SentPackets};
 use weft_units::planted::{self, Fault};
 use weft_units::{Instant, VpnId};
 use weft_wire::hop::PART_OVERHEAD;
@@ -26,6 +26,7 @@ pub(super) struct Fates<'a> {
     pub(super) lost_data: &'a mut Vec<VpnId>,
     pub(super) pool: &'a mut Pool,
     pub(super) mtu: &'a mut PathMtu,
+    pub(super) batch: &'a mut BatchLimit,
     pub(super) pending: &'a mut Pending,
     pub(super) revocation_sync: &'a mut RevocationSync,
     pub(super) openings: &'a mut Openings,
@@ -53,6 +54,7 @@ impl Peer {
             lost_data: &mut self.recovery.lost_data,
             pool: &mut *cx.pool,
             mtu: &mut path.mtu,
+            batch: &mut path.batch,
             pending: &mut path.pending,
             revocation_sync: &mut self.control.revocation_sync,
             openings: &mut self.ingress.openings,
@@ -86,8 +88,11 @@ impl Peer {
 }
 
 impl Fates<'_> {
-    pub(super) fn on_fate(&mut self, sent: Sent, fate: Fate) {
+    pub(super) fn on_fate(&mut self, sent: Sent, fate: Fate, departure: Departure) {
         let delivered = fate == Fate::Delivered;
+        if matches!(sent, Sent::Unit(_) | Sent::Part(..) | Sent::Data(..)) {
+            self.batch.on_fate(self.now, departure, fate);
+        }
         match sent {
             Sent::Unit(id) => {
                 let unit = self.units.get(id);

@@ -24,7 +24,9 @@ impl Peer {
         let counters = counters(report);
         let now = cx.now;
         let sample = self.apply_fates(cx, index, |sent_packets, fates| {
-            sent_packets.on_report(now, &counters, report.ranges(), &mut |sent, fate, _| fates.on_fate(sent, fate))
+            sent_packets.on_report(now, &counters, report.ranges(), &mut |sent, fate, departure| {
+                fates.on_fate(sent, fate, departure)
+            })
         });
         let keepalive = self.keepalive(&self.paths[index], now);
         let path = &mut self.paths[index];

@@ -13,15 +13,13 @@ use crate::units::headers::Compressed;
 use crate::units::{Part, Unit, UnitId};
 use weft_core::pool::Pool;
 use weft_units::planted::{self, Fault};
-use weft_units::{Duration, Instant, PathId, VpnId};
+use weft_units::{Instant, PathId, VpnId};
 use weft_wire::hop::{HOP_HEADER_LEN, PART_OVERHEAD, PacketType, TAG_LEN};
 use weft_wire::inner::{self, GRANULE, HeaderForm, INNER_LEN, InnerHeader, MAX_GRANULES, PartHeader, UnitKind};
 use weft_wire::ip::{self, Ecn};
 use weft_wire::loop_data::{Marker, OfRun};
 use weft_wire::super_packet::{MAX_HEADER_LEN, SegmentRole};
 
-/// Longest GSO batch, as time at its path's rate. A batch holds at least one datagram.
-const BATCH_TIME: Duration = Duration::from_millis(1);
 const BATCH_DATAGRAMS: usize = 64;
 const BATCH_BYTES: usize = 65_000;
 
@@ -100,7 +98,7 @@ impl Peer {
 
     fn poll_data(&mut self, cx: &mut Context<'_>, index: usize, out: &mut [u8]) -> Option<Transmit> {
         let now = cx.now;
-        let path = self.paths.get(index)?;
+        let path = self.paths.get_mut(index)?;
         if !path.is_usable() || !path.pacer.is_ready(now) || path.queues.is_empty() {
             return None;
         }
@@ -108,7 +106,7 @@ impl Peer {
         let overhead = path.outer_header_len();
         // Leave space for the relay headers as well.
         let most = BATCH_BYTES.saturating_sub(BATCH_DATAGRAMS * overhead);
-        let limit = usize::try_from(rate.bytes_in(BATCH_TIME)).unwrap_or(most).min(most);
+        let limit = usize::try_from(path.batch.bytes(now, rate)).unwrap_or(most).min(most);
         let (path_id, has_window) = (path.id, path.has_window());
         let (_, gap) = room_for_relays(&path.remote);
         let limit = limit.min(out.len().saturating_sub(BATCH_DATAGRAMS * gap));

@@ -199,7 +199,7 @@ impl Peer {
         }
         let now = cx.now;
         self.apply_fates(cx, index, |sent_packets, fates| {
-            sent_packets.detect_lost(now, &mut |sent, fate, _| fates.on_fate(sent, fate));
+            sent_packets.detect_lost(now, &mut |sent, fate, departure| fates.on_fate(sent, fate, departure));
         });
     }
 

@@ -1,0 +1,208 @@
+//! Adapts the length of a path's batches to the shortest queue of the path.
+//!
+//! The datagrams of a batch leave at once. A queue that is shorter than the batch loses the last of them, however low
+//! the path's rate. Other losses take the first datagram of a batch as often as those that follow it. If those that
+//! follow are lost more often, batches are halved.
+
+use weft_core::sense::{Departure, Fate};
+use weft_units::{Duration, Instant, Rate};
+
+/// Longest batch, as time at its path's rate.
+///
+/// Chosen without an experiment: it adds at most this delay, and saves system calls from 24 Mbit/s on.
+const LONGEST: Duration = Duration::from_millis(1);
+/// Maximum number of halvings. The shortest batch is then one full packet at 200 Mbit/s.
+const MOST_HALVINGS: u32 = 4;
+/// Number of standard deviations by which the loss of followers must exceed the loss of first datagrams.
+///
+/// Standard: three exclude chance (one in 700) if losses are independent.
+const DEVIATIONS: f64 = 3.0;
+/// Number of batches after which both counts are halved, so that the recent ones decide. It lasts a second.
+const MEMORY: u32 = 1_000;
+/// Time after which longer batches are tried again. It doubles with each try that fails.
+///
+/// A try costs the ends of a few batches.
+const RETRY_MIN: Duration = Duration::from_secs(1);
+/// Maximum number of doublings of that time.
+const MOST_DOUBLINGS: u32 = 6;
+
+/// Number of datagrams whose fate is known, and of the lost ones among them.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counted {
+    all: u32,
+    lost: u32,
+}
+
+impl Counted {
+    fn add(&mut self, fate: Fate) {
+        self.all += 1;
+        self.lost += u32::from(fate == Fate::Lost);
+    }
+
+    fn halve(&mut self) {
+        *self = Counted { all: self.all / 2, lost: self.lost / 2 };
+    }
+
+    fn share(&self) -> f64 {
+        f64::from(self.lost) / f64::from(self.all.max(1))
+    }
+
+    /// True if the loss exceeds that of `other` by more than chance explains (two-proportion z-test).
+    fn is_worse_than(&self, other: &Counted) -> bool {
+        let (excess, all) = (self.share() - other.share(), f64::from(self.all + other.all));
+        let pooled = f64::from(self.lost + other.lost) / all.max(1.0);
+        let apart = 1.0 / f64::from(self.all.max(1)) + 1.0 / f64::from(other.all.max(1));
+        other.all > 0 && excess > 0.0 && excess * excess > DEVIATIONS * DEVIATIONS * pooled * (1.0 - pooled) * apart
+    }
+}
+
+/// The longest batch that a path takes.
+#[derive(Clone, Copy, Debug)]
+pub struct BatchLimit {
+    halvings: u32,
+    /// Time of the last change. What left before says nothing about the present limit.
+    changed_at: Instant,
+    longer_at: Instant,
+    /// True if the last change was a try of longer batches.
+    is_try: bool,
+    failed_tries: u32,
+    first: Counted,
+    following: Counted,
+}
+
+impl BatchLimit {
+    pub fn new(now: Instant) -> BatchLimit {
+        BatchLimit {
+            halvings: 0,
+            changed_at: now,
+            longer_at: now,
+            is_try: false,
+            failed_tries: 0,
+            first: Counted::default(),
+            following: Counted::default(),
+        }
+    }
+
+    /// Returns the number of bytes that may leave at once at `rate`.
+    pub fn bytes(&mut self, now: Instant, rate: Rate) -> u64 {
+        if self.halvings > 0 && now >= self.longer_at {
+            self.failed_tries = if self.is_try { 0 } else { self.failed_tries };
+            self.is_try = true;
+            self.change(now, self.halvings - 1);
+        }
+        rate.bytes_in(LONGEST / (1 << self.halvings))
+    }
+
+    /// Counts a data datagram whose fate became known.
+    pub fn on_fate(&mut self, now: Instant, departure: Departure, fate: Fate) {
+        if departure.at < self.changed_at {
+            return;
+        }
+        let counted = if departure.follows { &mut self.following } else { &mut self.first };
+        counted.add(fate);
+        if fate == Fate::Lost && self.halvings < MOST_HALVINGS && self.following.is_worse_than(&self.first) {
+            self.failed_tries = (self.failed_tries + u32::from(self.is_try)).min(MOST_DOUBLINGS);
+            self.is_try = false;
+            self.change(now, self.halvings + 1);
+        } else if self.first.all >= MEMORY {
+            self.first.halve();
+            self.following.halve();
+        }
+    }
+
+    fn change(&mut self, now: Instant, halvings: u32) {
+        self.halvings = halvings;
+        self.changed_at = now;
+        self.longer_at = now + RETRY_MIN * (1 << self.failed_tries);
+        (self.first, self.following) = Default::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_units::Rng;
+
+    const PACKET: u64 = 1_500;
+
+    /// Sends full packets at `rate` in the longest batches allowed, and reports each fate after `round_trip`.
+    ///
+    /// `is_lost` decides by the place in the batch. Returns the packets sent, the lost ones, and the final limit.
+    fn send(
+        rate: Rate,
+        round_trip: Duration,
+        time: Duration,
+        mut is_lost: impl FnMut(u64) -> bool,
+    ) -> (u64, u64, BatchLimit) {
+        let (mut limit, mut now) = (BatchLimit::new(Instant::ZERO), Instant::ZERO);
+        let (mut sent, mut lost) = (0, 0);
+        let mut fates = alloc::collections::VecDeque::new();
+        while now - Instant::ZERO < time {
+            while let Some((departure, fate)) =
+                fates.pop_front_if(|(sent, _): &mut (Departure, Fate)| sent.at + round_trip <= now)
+            {
+                limit.on_fate(now, departure, fate);
+            }
+            let count = (limit.bytes(now, rate) / PACKET).max(1);
+            for place in 0..count {
+                let fate = if is_lost(place) { Fate::Lost } else { Fate::Delivered };
+                fates.push_back((Departure { at: now, follows: place > 0 }, fate));
+                (sent, lost) = (sent + 1, lost + u64::from(fate == Fate::Lost));
+            }
+            now += rate.time_for(count * PACKET);
+        }
+        (sent, lost, limit)
+    }
+
+    #[test]
+    fn batches_become_as_short_as_the_queue_and_seldom_exceed_it_again() {
+        let mut rng = Rng::new(1);
+        for _ in 0..200 {
+            let (rate, round_trip) = (Rate::from_mbps(24 + rng.below(177)), Duration::from_millis(1 + rng.below(200)));
+            let (queue, loss) = (1 + rng.below(16), rng.unit() * 0.05);
+            let (sent, lost, _) =
+                send(rate, round_trip, Duration::from_secs(60), |place| place >= queue || rng.chance(loss));
+            // Before the first change, each of the halvings waits for a round trip.
+            let share = lost as f64 / sent as f64 - loss;
+            assert!(share < 0.06, "{rate:?}, {round_trip:?}, queue {queue}: {share}");
+        }
+    }
+
+    #[test]
+    fn losses_that_hit_all_alike_leave_batches_long() {
+        let mut rng = Rng::new(2);
+        let (mut long, mut all) = (0, 0);
+        for _ in 0..200 {
+            let (rate, round_trip) = (Rate::from_mbps(24 + rng.below(977)), Duration::from_millis(1 + rng.below(200)));
+            let (loss, stays) = (rng.unit() * 0.2, rng.unit() * 0.7);
+            let mut is_lost = false;
+            // Losses in bursts, of one packet and more.
+            let (.., limit) = send(rate, round_trip, Duration::from_secs(5), |_| {
+                is_lost = rng.chance(if is_lost { stays } else { loss });
+                is_lost
+            });
+            (long, all) = (long + u32::from(limit.halvings <= 1), all + 1);
+        }
+        assert!(long * 10 >= all * 9, "{long} of {all}");
+    }
+
+    #[test]
+    fn longer_batches_are_tried_less_and_less_often_and_come_back_with_the_queue() {
+        let rate = Rate::from_mbps(200);
+        let (mut limit, mut now) = (BatchLimit::new(Instant::ZERO), Instant::ZERO);
+        let mut changes = alloc::vec::Vec::new();
+        while now < Instant::from_millis(100_000) {
+            let (before, count) = (limit.halvings, (limit.bytes(now, rate) / PACKET).max(1));
+            for place in 0..count {
+                let fate = if place >= 2 && now < Instant::from_millis(60_000) { Fate::Lost } else { Fate::Delivered };
+                limit.on_fate(now, Departure { at: now, follows: place > 0 }, fate);
+            }
+            if limit.halvings > before {
+                changes.push(now);
+            }
+            now += rate.time_for(count * PACKET);
+        }
+        assert!((5..30).contains(&changes.len()), "{changes:?}");
+        assert_eq!(limit.halvings, 0, "the queue is long again");
+    }
+}
