@@ -23,5 +23,5 @@ pub use one_way_delay::OneWayDelay;
 pub use receive_log::{MAX_RANGES, ReceiveLog};
 pub use rtt::Rtt;
 pub use sample::{PathSample, Sample};
-pub use sent_packets::{Departure, Fate, SentPackets};
+pub use sent_packets::{Departure, Fate, Place, SentPackets};
 pub use transmission::TransmissionDelay;

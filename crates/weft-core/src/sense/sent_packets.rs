@@ -25,8 +25,19 @@ pub enum Fate {
 pub struct Departure {
     /// Time of the departure.
     pub at: Instant,
-    /// True if the packet left at the same time as the one before it, in one batch.
-    pub follows: bool,
+    /// Place of the packet among those that left at the same time.
+    pub place: Place,
+}
+
+/// Place of a packet in a batch, which is the packets that left at the same time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// The only packet.
+    Alone,
+    /// The first of several packets.
+    First,
+    /// A later packet.
+    Following,
 }
 
 /// One sent packet. The entry is deleted some time after its outcome is known.
@@ -34,7 +45,7 @@ pub struct Departure {
 struct SentPacketRecord<T> {
     sent_at: Instant,
     bytes: u32,
-    follows: bool,
+    place: Place,
     /// Bytes sent on the path up to and including this packet.
     sent_bytes: u64,
     /// Last packet number, up to this one, that left no backlog behind.
@@ -44,7 +55,7 @@ struct SentPacketRecord<T> {
 
 impl<T> SentPacketRecord<T> {
     fn departure(&self) -> Departure {
-        Departure { at: self.sent_at, follows: self.follows }
+        Departure { at: self.sent_at, place: self.place }
     }
 }
 
@@ -140,10 +151,15 @@ impl<T> SentPackets<T> {
         self.sent_bytes += u64::from(bytes);
         self.in_flight_bytes += u64::from(bytes);
         self.in_flight_packets += 1;
+        let mut place = Place::Alone;
+        if let Some(last) = self.ring.back_mut().filter(|last| last.sent_at == now) {
+            last.place = if last.place == Place::Alone { Place::First } else { last.place };
+            place = Place::Following;
+        }
         self.ring.push_back(SentPacketRecord {
             sent_at: now,
             bytes,
-            follows: self.ring.back().is_some_and(|last| last.sent_at == now),
+            place,
             sent_bytes: self.sent_bytes,
             idle_number: self.idle_number,
             state: SentState::Outstanding(item),
@@ -417,6 +433,17 @@ mod tests {
     use alloc::vec::Vec;
 
     type FoundFates = Vec<(u64, Fate)>;
+
+    #[test]
+    fn packets_that_leave_at_once_have_places() {
+        let mut sent = SentPackets::new();
+        for (number, at) in [(0, 1), (1, 2), (2, 2), (3, 2), (4, 3)] {
+            assert!(sent.on_sent(number, ms(at), 1000, true, number));
+        }
+        let mut places = Vec::new();
+        sent.drain(|_, _, departure| places.push(departure.place));
+        assert_eq!(places, [Place::Alone, Place::First, Place::Following, Place::Following, Place::Alone]);
+    }
 
     fn ms(n: u64) -> Instant {
         Instant::from_millis(n)

@@ -4,7 +4,7 @@
 //! the path's rate. Other losses take the first datagram of a batch as often as those that follow it. If those that
 //! follow are lost more often, batches are halved.
 
-use weft_core::sense::{Departure, Fate};
+use weft_core::sense::{Departure, Fate, Place};
 use weft_units::{Duration, Instant, Rate};
 
 /// Longest batch, as time at its path's rate.
@@ -15,7 +15,7 @@ const LONGEST: Duration = Duration::from_millis(1);
 const MOST_HALVINGS: u32 = 4;
 /// Number of standard deviations by which the loss of followers must exceed the loss of first datagrams.
 ///
-/// Standard: three exclude chance (one in 700) if losses are independent.
+/// Standard: independent losses exceed three by chance in one of 700 cases.
 const DEVIATIONS: f64 = 3.0;
 /// Number of batches after which both counts are halved, so that the recent ones decide. It lasts a second.
 const MEMORY: u32 = 1_000;
@@ -98,8 +98,12 @@ impl BatchLimit {
         if departure.at < self.changed_at {
             return;
         }
-        let counted = if departure.follows { &mut self.following } else { &mut self.first };
-        counted.add(fate);
+        match departure.place {
+            // It says nothing about batches, and less is lost while there are none.
+            Place::Alone => return,
+            Place::First => self.first.add(fate),
+            Place::Following => self.following.add(fate),
+        }
         if fate == Fate::Lost && self.halvings < MOST_HALVINGS && self.following.is_worse_than(&self.first) {
             self.failed_tries = (self.failed_tries + u32::from(self.is_try)).min(MOST_DOUBLINGS);
             self.is_try = false;
@@ -125,6 +129,14 @@ mod tests {
 
     const PACKET: u64 = 1_500;
 
+    fn place_of(number: u64, count: u64) -> Place {
+        match number {
+            0 if count == 1 => Place::Alone,
+            0 => Place::First,
+            _ => Place::Following,
+        }
+    }
+
     /// Sends full packets at `rate` in the longest batches allowed, and reports each fate after `round_trip`.
     ///
     /// `is_lost` decides by the place in the batch. Returns the packets sent, the lost ones, and the final limit.
@@ -146,7 +158,7 @@ mod tests {
             let count = (limit.bytes(now, rate) / PACKET).max(1);
             for place in 0..count {
                 let fate = if is_lost(place) { Fate::Lost } else { Fate::Delivered };
-                fates.push_back((Departure { at: now, follows: place > 0 }, fate));
+                fates.push_back((Departure { at: now, place: place_of(place, count) }, fate));
                 (sent, lost) = (sent + 1, lost + u64::from(fate == Fate::Lost));
             }
             now += rate.time_for(count * PACKET);
@@ -195,7 +207,7 @@ mod tests {
             let (before, count) = (limit.halvings, (limit.bytes(now, rate) / PACKET).max(1));
             for place in 0..count {
                 let fate = if place >= 2 && now < Instant::from_millis(60_000) { Fate::Lost } else { Fate::Delivered };
-                limit.on_fate(now, Departure { at: now, follows: place > 0 }, fate);
+                limit.on_fate(now, Departure { at: now, place: place_of(place, count) }, fate);
             }
             if limit.halvings > before {
                 changes.push(now);
