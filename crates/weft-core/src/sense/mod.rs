@@ -7,6 +7,7 @@
 
 pub mod active;
 mod delay_noise;
+mod fate;
 pub mod liveness;
 mod loss;
 mod one_way_delay;
@@ -18,10 +19,11 @@ mod sent_packets;
 mod transmission;
 
 pub use delay_noise::DelayNoise;
+pub use fate::{Departure, Fate, Place};
 pub use loss::LossRate;
 pub use one_way_delay::OneWayDelay;
 pub use receive_log::{MAX_RANGES, ReceiveLog};
 pub use rtt::Rtt;
 pub use sample::{PathSample, Sample};
-pub use sent_packets::{Departure, Fate, Place, SentPackets};
+pub use sent_packets::SentPackets;
 pub use transmission::TransmissionDelay;

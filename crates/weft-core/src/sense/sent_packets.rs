@@ -1,3 +1,4 @@
+use crate::sense::fate::{Departure, Fate, Place};
 use crate::sense::reordering::Reordering;
 use crate::sense::sample::{PathSample, Sample};
 use alloc::collections::VecDeque;
@@ -10,35 +11,6 @@ use weft_units::{Duration, Instant};
 const LATE_MEMORY: Duration = Duration::from_millis(50);
 /// Longest time for which a receiver holds a report on purpose.
 const LONGEST_HOLD: Duration = Duration::from_millis(15);
-
-/// Outcome of a sent packet.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Fate {
-    /// Delivered: a report lists the packet as received.
-    Delivered,
-    /// Declared lost: enough later packets were acknowledged, or the path failed.
-    Lost,
-}
-
-/// Departure of a sent packet.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Departure {
-    /// Time of the departure.
-    pub at: Instant,
-    /// Place of the packet among those that left at the same time.
-    pub place: Place,
-}
-
-/// Place of a packet in a batch, which is the packets that left at the same time.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Place {
-    /// The only packet.
-    Alone,
-    /// The first of several packets.
-    First,
-    /// A later packet.
-    Following,
-}
 
 /// One sent packet. The entry is deleted some time after its outcome is known.
 #[derive(Clone, Debug)]

@@ -17,7 +17,9 @@ const MOST_HALVINGS: u32 = 4;
 ///
 /// Standard: independent losses exceed three by chance in one of 700 cases.
 const DEVIATIONS: f64 = 3.0;
-/// Number of batches after which both counts are halved, so that the recent ones decide. It lasts a second.
+/// Number of batches after which both counts are halved, so that the recent ones decide.
+///
+/// Chosen without an experiment: batches of 1 ms reach this number within a second.
 const MEMORY: u32 = 1_000;
 /// Time after which longer batches are tried again. It doubles with each try that fails.
 ///
@@ -83,7 +85,7 @@ impl BatchLimit {
         }
     }
 
-    /// Returns the number of bytes that may leave at once at `rate`.
+    /// Returns the number of bytes that may leave at once at `rate`. It tries longer batches when their time has come.
     pub fn bytes(&mut self, now: Instant, rate: Rate) -> u64 {
         if self.halvings > 0 && now >= self.longer_at {
             self.failed_tries = if self.is_try { 0 } else { self.failed_tries };
@@ -99,7 +101,7 @@ impl BatchLimit {
             return;
         }
         match departure.place {
-            // It says nothing about batches, and less is lost while there are none.
+            // Datagrams leave alone while the path has little to do, and fewer are lost then.
             Place::Alone => return,
             Place::First => self.first.add(fate),
             Place::Following => self.following.add(fate),
@@ -188,7 +190,7 @@ mod tests {
             let (rate, round_trip) = (Rate::from_mbps(24 + rng.below(977)), Duration::from_millis(1 + rng.below(200)));
             let (loss, stays) = (rng.unit() * 0.2, rng.unit() * 0.7);
             let mut is_lost = false;
-            // Losses in bursts, of one packet and more.
+            // Losses occur in bursts of one packet and more.
             let (.., limit) = send(rate, round_trip, Duration::from_secs(5), |_| {
                 is_lost = rng.chance(if is_lost { stays } else { loss });
                 is_lost

@@ -286,10 +286,10 @@ fn relayed_datagrams_count_against_the_limit() {
     assert!(most > 0, "paths do move");
 }
 
-/// Checks that a path is noticed as silent at an attacker's address as soon as at the peer's.
+/// Simulates an attacker that moves a path of the home node to an address where nobody answers.
 ///
-/// An attacker on one of several links takes a datagram away, sends it from an address where nobody answers, and takes
-/// away whatever follows on that path. Returns the longest interval without a packet at home.
+/// It takes a datagram away, sends it from that address, and takes away whatever follows on the path. Returns the
+/// longest interval without a packet at home, and the story of the run.
 fn taken_away(seed: u64) -> (Duration, String) {
     let mut rng = Rng::new(seed);
     let links: Vec<_> = (0..2 + rng.below(2)).map(|_| direction(5 + rng.below(50), 1 + rng.below(80), 0.0)).collect();
@@ -332,6 +332,7 @@ fn taken_away(seed: u64) -> (Duration, String) {
     (gap.unwrap_or_default(), story(&world))
 }
 
+/// Checks that silence at an attacker's address is noticed as soon as silence at the peer's.
 #[test]
 fn a_path_that_an_attacker_takes_away_is_noticed_at_once() {
     let mut gaps: Vec<_> = (0..draws(80)).map(|seed| (taken_away(seed), seed)).collect();
