@@ -25,7 +25,7 @@ pub struct PathSample {
 /// The *window* is the span from the previously reported largest packet to this one. Its delivery rate follows
 /// draft-cheng-iccrg-delivery-rate-estimation: bytes received, divided by the longer of the send and the receive
 /// interval.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Sample {
     /// RTT of the largest packet.
     ///

@@ -87,6 +87,11 @@ impl Waiting {
         Some((first + patience + spacing * (asked as u32 - 1)).max(last + SPACING))
     }
 
+    /// Forgets all marks but the newest `kept` ones.
+    pub fn keep_newest(&mut self, kept: usize) {
+        self.marks.drain(..self.marks.len().saturating_sub(kept));
+    }
+
     pub fn clear(&mut self) {
         self.marks.clear();
         self.newest = None;

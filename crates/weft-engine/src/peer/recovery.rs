@@ -60,7 +60,7 @@ impl Peer {
                 self.uncommit(lane, id);
                 taken.push(id);
             }
-            self.paths[index].sent_packets.drain(|sent, _, _| {
+            self.paths[index].sent_packets.give_up(0, |sent, _, _| {
                 taken.extend(sent.unit().filter(|_| !planted::is(Fault::EndedSessionKeepsUnits)));
             });
         }

@@ -27,6 +27,10 @@ const HOLD_AGAIN: Duration = Duration::from_millis(5);
 /// Derived: two turns of the loop, each of the 100 ms that a node with 4,096 peers may take, and as much for the network.
 /// Peers that ask a busy node sooner keep it busy: each late answer then causes two more questions.
 const IDLE_PATIENCE: Duration = Duration::from_millis(250);
+/// Number of unanswered datagrams that a path without data remembers.
+///
+/// Derived: the most frequent probes of 13 s. No link delays an answer for longer.
+const UNANSWERED_MAX: usize = 128;
 /// Time without traffic after which a peer no longer counts as busy.
 const BUSY: Duration = Duration::from_secs(30);
 
@@ -188,6 +192,8 @@ impl Peer {
             if !self.can_wait(cx.now) {
                 self.call_again(cx);
             }
+        } else if !path.health.is_usable() {
+            self.give_up_sent(cx, index, UNANSWERED_MAX);
         }
         self.keep_calling(cx);
     }
@@ -226,10 +232,16 @@ impl Peer {
     /// Moves all units of a path that may no longer carry data to other paths.
     pub fn move_units_away(&mut self, cx: &mut Context<'_>, index: usize) {
         self.rescue_path(cx, index, Rescue::Down);
+        self.paths[index].waiting.clear();
+        self.give_up_sent(cx, index, 0);
+    }
+
+    /// Gives up all sent datagrams of a path but the newest `kept` ones. The path may not carry data.
+    fn give_up_sent(&mut self, cx: &mut Context<'_>, index: usize, kept: usize) {
         let (path, units, pool) = (&mut self.paths[index], &mut self.recovery.units, &mut *cx.pool);
         let (mtu, pending) = (&mut path.mtu, &mut path.pending);
-        path.waiting.clear();
-        path.sent_packets.drain(|sent, _, _| match sent {
+        path.waiting.keep_newest(kept);
+        path.sent_packets.give_up(kept, |sent, _, _| match sent {
             Sent::Unit(_) | Sent::Part(..) if planted::is(Fault::ClosedPathKeepsUnits) => {}
             Sent::Unit(id) | Sent::Part(id, _) => units.release(id, pool),
             Sent::MtuProbe(size) => mtu.on_probe_lost(cx.now, size),

@@ -1,42 +1,12 @@
-//! Memory of very many idle VPNs, measured by a counting allocator.
-//!
-//! It does not count memory that the cipher library takes from the system. All of that belongs to keys, and an idle
-//! VPN has none.
-#![allow(missing_docs)]
+//! Memory of very many idle VPNs.
 
-mod net;
-
-use net::{World, config, direction, inner, udp};
-use std::alloc::{GlobalAlloc, Layout, System};
+use crate::bytes_in_use;
+use crate::net::{self, World, config, direction, inner, udp};
 use std::net::Ipv4Addr;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use weft_core::service::Service;
 use weft_engine::{EngineConfig, Entry, MemberConfig, Policy, Prefix, VpnConfig};
 use weft_session::KEY_LIFETIME;
 use weft_units::{Duration, VpnId};
-
-/// The system's allocator. It counts the bytes in use.
-struct Weighing;
-
-static BYTES: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: every method passes its arguments to the system's allocator unchanged, and returns its result.
-unsafe impl GlobalAlloc for Weighing {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        BYTES.fetch_add(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller guarantees the conditions that `System` requires.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        BYTES.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: as above.
-        unsafe { System.dealloc(memory, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Weighing = Weighing;
 
 const VPNS: u32 = 100_000;
 const USED: u32 = 100;
@@ -65,12 +35,12 @@ fn vpns(node: usize) -> Vec<VpnConfig> {
 }
 
 fn world(are_there: bool) -> (World, usize) {
-    let before = BYTES.load(Ordering::Relaxed);
+    let before = bytes_in_use();
     let vpns = |node| if are_there { vpns(node) } else { Vec::new() };
     let configs = [0, 1].map(|node| EngineConfig { vpns: vpns(node), ..config(node, 1, &Policy::default(), 1) });
     let mut world = World::with(&[direction(100, 5, 0.0)], configs);
     world.run_for(Duration::from_millis(500));
-    (world, BYTES.load(Ordering::Relaxed) - before)
+    (world, bytes_in_use() - before)
 }
 
 /// Sends packets in the first VPNs, and waits until all have arrived.
@@ -94,11 +64,11 @@ fn an_idle_vpn_costs_less_than_two_kilobytes_and_no_more_after_it_was_used() {
     assert!(idle < IDLE_BYTES, "{idle} bytes");
     use_some(&mut world);
     world.run_for(KEY_LIFETIME * 2);
-    let quiet = BYTES.load(Ordering::Relaxed);
+    let quiet = bytes_in_use();
     for _ in 0..3 {
         use_some(&mut world);
         world.run_for(KEY_LIFETIME * 2);
     }
-    let after = BYTES.load(Ordering::Relaxed);
+    let after = bytes_in_use();
     assert!(after < quiet + LEFT_BYTES, "{} bytes stay", after - quiet);
 }
