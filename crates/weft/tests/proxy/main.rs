@@ -29,7 +29,7 @@ const NETWORK: &str = r#"set -u; export PATH=$PATH:/usr/sbin:/sbin
     ip -n srv route add default via 10.6.0.1; ip -n srv route add default via fd00:6::1
     for node in home hub; do ip netns exec $node sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1; done
     run() { node=$1; shift; ip netns exec $node $WEFT "$@" --control $node.sock; }
-    up() { ip netns exec $1 $WEFT up -c $1.toml 2>$1.log & eval "$1=$!"; }
+    up() { : >$1.log; ip netns exec $1 $WEFT up -c $1.toml 2>>$1.log & eval "$1=$!"; }
     logged() { for _ in $(seq 100); do grep -q "$2" $1.log && return; sleep 0.1; done; echo "not logged: $2"; cat $1.log; }
     end() { node=$1; shift; WEFT_PROXY_TEST_END="$*" ip netns exec $node $END --exact an_end --nocapture; }
     ready() { for _ in $(seq 100); do grep -q "$2" $1 2>/dev/null && return; sleep 0.1; done; echo "$1: no $2"; }

@@ -30,7 +30,7 @@ const NETWORK: &str = r#"set -u; export PATH=$PATH:/usr/sbin:/sbin
         narrow r r2; ip -n h1 route add default via 10.5.1.9; ip -n h2 route add default via 10.5.2.9
         ip netns exec r sysctl -qw net.ipv4.ip_forward=1
     }
-    up() { ip netns exec $1 $WEFT signal -v -c $1.toml 2>$1.log & eval "$1=$!"; ready $1.log "signals for"; }
+    up() { : >$1.log; ip netns exec $1 $WEFT signal -v -c $1.toml 2>>$1.log & eval "$1=$!"; ready $1.log "signals for"; }
     end() { node=$1; shift; WEFT_SIGNAL_TEST_END="$*" ip netns exec $node $END --exact an_end --nocapture; }
     ready() { for _ in $(seq 100); do grep -q "$2" $1 2>/dev/null && return; sleep 0.05; done; echo "$1: no $2"; cat $1; }
     sink() { end h2 sink $1 >$2 & ready $2 listening; }
