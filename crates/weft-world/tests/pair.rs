@@ -382,3 +382,54 @@ fn a_queue_of_a_few_packets_is_enough() {
     }
     assert!(least > 0.7, "{least}");
 }
+
+/// Checks that a line whose uplink is policed to a few dozen kbit/s still carries at least half of a download.
+///
+/// Answers get lost there, and each question about them would need the same uplink.
+#[test]
+fn a_line_with_hardly_any_uplink_carries_data() {
+    let mut rng = Rng::new(1);
+    for _ in 0..8 {
+        let (down, up, police) = (500 + rng.below(1_000), 100 + rng.below(100), 0.2 + 0.2 * rng.unit());
+        let policed =
+            |rate: u64| format!("{{ rate = \"{} kbit/s\", bucket = \"3 kB\" }}", (rate as f64 * police) as u64);
+        let text = format!(
+            "name = \"t\"\nduration = \"14 s\"\nwarmup = \"6 s\"\nvariants = [\"each-link\", \"weft\"]\n\
+             [[link]]\nname = \"a\"\ndelay = \"{} ms\"\nqueue = \"9 kB\"\n\
+             down = {{ rate = \"{down} kbit/s\", policer = {} }}\nup = {{ rate = \"{up} kbit/s\", policer = {} }}\n\
+             [[flow]]\napp = \"iperf3\"\ndirection = \"down\"\n[[flow]]\napp = \"ping\"\n",
+            1 + rng.below(10),
+            policed(down),
+            policed(up),
+        );
+        let result = simulate(&text, &PairOptions { repeat: Some(1), ..PairOptions::default() });
+        let [plain, weft] = ["link:a", "weft"].map(|name| variant(&result, name).goodput_bps);
+        println!("{down}/{up} kbit/s, policed to {police:.2}: {:.2} of plain", weft / plain);
+        assert!(weft >= 0.5 * plain, "{weft} bit/s, {plain} without weft");
+    }
+}
+
+/// Checks that a download behind a narrow, full uplink never stands still.
+///
+/// Each segment that arrived twice causes a D-SACK. Many of them would keep the acknowledgements of new data waiting.
+#[test]
+fn a_download_behind_a_narrow_full_uplink_never_stands_still() {
+    let mut rng = Rng::new(1);
+    for _ in 0..6 {
+        let (down, up, delay) = (8 + rng.below(8), 100 + rng.below(100), 20 + rng.below(20));
+        let text = format!(
+            "name = \"t\"\nduration = \"30 s\"\nwarmup = \"20 s\"\nvariants = [\"weft\"]\n\
+             [[link]]\nname = \"a\"\nrate = \"{down} Mbit/s\"\ndelay = \"{delay} ms\"\njitter = \"{} ms\"\n\
+             queue = \"2.2 BDP\"\nup = {{ rate = \"{up} kbit/s\" }}\n\
+             [[flow]]\napp = \"iperf3\"\ndirection = \"down\"\n[[flow]]\napp = \"iperf3\"\nname = \"back\"\n\
+             [[flow]]\napp = \"ping\"\n",
+            delay * 4 / 5,
+        );
+        for seed in 0..2 {
+            let options = PairOptions { repeat: Some(1), seed: Some(seed), ..PairOptions::default() };
+            let share = variant(&simulate(&text, &options), "weft").goodput_bps / (down as f64 * 1e6);
+            println!("{down} Mbit/s down, {up} kbit/s up, {delay} ms, seed {seed}: {share:.2}");
+            assert!(share > 0.45, "{share}");
+        }
+    }
+}

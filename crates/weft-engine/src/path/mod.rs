@@ -27,8 +27,7 @@ pub use pacer::Pacer;
 pub use proof::Proof;
 pub use queues::{Lane, Queues};
 pub use sensing::{HeardTrains, Sensing};
-use waiting::ASK_SPACING;
-pub use waiting::Waiting;
+pub use waiting::{Urgency, Waiting};
 
 use crate::api::PathState;
 use crate::links;
@@ -464,15 +463,13 @@ impl Path {
 
     /// Returns the time to ask again, because an answer is late and too few questions are open to judge the silence.
     ///
-    /// An answer counts as late after its usual time, and after `patience` at least. If `patience` is not zero, the
-    /// questions are as far apart.
-    pub fn ask_at(&self, patience: Duration) -> Option<Instant> {
+    /// An answer counts as late after its usual time, and if no packet depends on it, after some more.
+    pub fn ask_at(&self, urgency: Urgency) -> Option<Instant> {
         if self.withholds() && self.waiting.since().is_none() {
             return Some(Instant::ZERO);
         }
         let usual = self.rtt().smoothed() + self.rtt().variation() * 2 + REPORT_INTERVAL;
-        let late = usual.min(liveness::CEILING).max(patience);
-        self.waiting.ask_at(late, if patience.is_zero() { ASK_SPACING } else { late }, self.misses)
+        self.waiting.ask_at(usual.min(liveness::CEILING), urgency, self.misses)
     }
 
     /// Asks the peer for an answer with a ping that has `token`.

@@ -14,7 +14,26 @@ const SPACING: Duration = Duration::from_millis(3);
 /// A lossy path needs more.
 const MARKS: u32 = 3;
 /// Spacing of the pings that add marks where traffic sets too few. Reports are not closer to each other either.
-pub const ASK_SPACING: Duration = Duration::from_millis(10);
+const ASK_SPACING: Duration = Duration::from_millis(10);
+/// Least time that an answer may take while no packet depends on it. Then the path is asked again.
+///
+/// Derived: two turns of the loop, each of the 100 ms that a node with 4,096 peers may take, and as much for the network.
+/// Peers that ask a busy node sooner keep it busy: each late answer then causes two more questions.
+const IDLE_PATIENCE: Duration = Duration::from_millis(250);
+
+/// Urgency of questions about a late answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Urgency {
+    /// Packets depend on the path, and something can take over from it: questions follow each other closely.
+    Switch,
+    /// Packets depend on the path, and nothing can take over from it: each question is twice as far from the one
+    /// before (as RFC 9002 §6.2 spaces probes).
+    ///
+    /// A narrow link that is full answers late. Close questions would fill it further.
+    Alone,
+    /// No packet depends on the path: it gets more time to answer.
+    Idle,
+}
 
 /// Sending times of datagrams that ask for a report and have none yet, at a coarse spacing.
 #[derive(Debug, Default)]
@@ -78,13 +97,18 @@ impl Waiting {
 
     /// Returns the time to ask again, because too few marks exist to judge silence.
     ///
-    /// An answer usually takes `patience`, and questions are `spacing` apart. The question must be late enough to set a
-    /// mark of its own. Otherwise a late timer would ask without end.
-    pub fn ask_at(&self, patience: Duration, spacing: Duration, misses: u32) -> Option<Instant> {
+    /// An answer usually takes `usual`. The question must be late enough to set a mark of its own. Otherwise a late
+    /// timer would ask without end.
+    pub fn ask_at(&self, usual: Duration, urgency: Urgency, misses: u32) -> Option<Instant> {
         let asked = self.marks.len();
         let first = self.since().filter(|_| asked < misses.max(MARKS) as usize)?;
         let last = self.marks.back().map_or(first, |(_, at)| *at);
-        Some((first + patience + spacing * (asked as u32 - 1)).max(last + SPACING))
+        let again = asked as u32 - 1;
+        Some(match urgency {
+            Urgency::Switch => (first + usual + ASK_SPACING * again).max(last + SPACING),
+            Urgency::Alone => (first + usual).max(last + (ASK_SPACING * (1 << again.min(5))).min(IDLE_PATIENCE)),
+            Urgency::Idle => (first + usual.max(IDLE_PATIENCE) * asked as u32).max(last + SPACING),
+        })
     }
 
     /// Forgets all marks but the newest `kept` ones.
@@ -143,12 +167,23 @@ mod tests {
         let (mut w, patience) = (Waiting::default(), Duration::from_millis(20));
         w.on_sent(0, Instant::from_millis(100));
         assert_eq!(w.suspect_at(patience, 3), None);
-        assert_eq!(w.ask_at(patience, ASK_SPACING, 3), Some(Instant::from_millis(120)));
+        assert_eq!(w.ask_at(patience, Urgency::Switch, 3), Some(Instant::from_millis(120)));
         w.on_sent(1, Instant::from_millis(120));
-        assert_eq!(w.ask_at(patience, ASK_SPACING, 3), Some(Instant::from_millis(130)));
+        assert_eq!(w.ask_at(patience, Urgency::Switch, 3), Some(Instant::from_millis(130)));
         w.on_sent(2, Instant::from_millis(130));
-        assert_eq!(w.ask_at(patience, ASK_SPACING, 3), None);
+        assert_eq!(w.ask_at(patience, Urgency::Switch, 3), None);
         assert_eq!(w.suspect_at(patience, 3), Some(Instant::from_millis(150)));
+    }
+
+    #[test]
+    fn asks_less_and_less_often_while_nothing_can_take_over() {
+        let (mut w, usual, mut asked) = (Waiting::default(), Duration::from_millis(20), Vec::new());
+        w.on_sent(0, Instant::from_millis(100));
+        while let Some(at) = w.ask_at(usual, Urgency::Alone, 9) {
+            w.on_sent(asked.len() as u64 + 1, at);
+            asked.push(at.as_micros() / 1_000);
+        }
+        assert_eq!(asked, [120, 140, 180, 260, 420, 670, 920, 1_170]);
     }
 
     #[test]
@@ -171,6 +206,6 @@ mod tests {
         w.on_sent(1, Instant::from_millis(199));
         // Asked at 200 ms: too close to the previous mark to set one of its own.
         w.on_sent(2, Instant::from_millis(200));
-        assert_eq!(w.ask_at(patience, ASK_SPACING, 3), Some(Instant::from_millis(202)));
+        assert_eq!(w.ask_at(patience, Urgency::Switch, 3), Some(Instant::from_millis(202)));
     }
 }

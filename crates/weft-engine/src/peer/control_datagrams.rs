@@ -78,8 +78,7 @@ impl Peer {
             return None;
         }
         path.proof.on_ping(cx.now);
-        let token = self.control.next_token;
-        self.control.next_token = token.wrapping_add(1);
+        let token = self.control.take_token();
         let mut writer = self.control_writer(index, out)?;
         writer.write(&Frame::Ping { token }).ok()?;
         let len = writer.len();
@@ -101,14 +100,12 @@ impl Peer {
         let is_dense = self.session.watch.is_dense(now) && !path.rests();
         if (is_dense || path.unasked_bytes >= ASK_BYTES) && path.asked_at.is_none_or(|at| now - at >= ASK_EVERY) {
             path.unasked_bytes = 0;
-            path.pending.ping.get_or_insert(self.control.next_token);
-            self.control.next_token = self.control.next_token.wrapping_add(1);
+            path.pending.ping.get_or_insert(self.control.take_token());
         }
     }
 
     /// Writes a ping that is padded to the size under test.
     fn poll_mtu_probe(&mut self, cx: &mut Context<'_>, index: usize, out: &mut [u8]) -> Option<Transmit> {
-        let token = self.control.next_token;
         let path = self.paths.get_mut(index)?;
         if !path.active || path.barred || !path.health.answers() {
             return None;
@@ -117,9 +114,9 @@ impl Peer {
         let len = usize::from(size).checked_sub(path.outer_header_len() + HOP_HEADER_LEN + TAG_LEN)?;
         let body = out.get_mut(HOP_HEADER_LEN..HOP_HEADER_LEN + len)?;
         body.fill(0);
+        let token = self.control.take_token();
         FrameWriter::new(body).write(&Frame::Ping { token }).ok()?;
         path.mtu.on_probe_sent();
-        self.control.next_token = token.wrapping_add(1);
         self.send_control(cx, index, CONTROL_TOS, len, true, Sent::MtuProbe(size), out)
     }
 

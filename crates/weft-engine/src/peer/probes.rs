@@ -49,11 +49,10 @@ impl Peer {
             probes.unsent += 1;
             return INTERVAL;
         };
-        let token = self.control.next_token;
         let path = &mut self.paths[at];
         if path.pending.ping.is_none() {
+            let token = self.control.take_token();
             path.pending.ping = Some(token);
-            self.control.next_token = token.wrapping_add(1);
             probes.on_sent(now, token, path.id, phase);
         }
         interval(path.rate.pacing_rate(now))

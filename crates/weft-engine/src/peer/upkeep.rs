@@ -6,7 +6,7 @@ use super::dropping;
 use super::recovery::Rescue;
 use super::{Context, Peer};
 use crate::api::{PathState, Weights};
-use crate::path::{Path, Sent};
+use crate::path::{Path, Sent, Urgency};
 use core::net::SocketAddr;
 use weft_units::planted::{self, Fault};
 use weft_units::{Duration, Instant, LinkId, Rate};
@@ -22,11 +22,6 @@ const RTT_MAX: Duration = Duration::from_secs(2);
 ///
 /// Its choice may change with time alone, as predicted queues drain and rates grow.
 const HOLD_AGAIN: Duration = Duration::from_millis(5);
-/// Least time that an answer may take while no packet depends on it. Then the path is asked again.
-///
-/// Derived: two turns of the loop, each of the 100 ms that a node with 4,096 peers may take, and as much for the network.
-/// Peers that ask a busy node sooner keep it busy: each late answer then causes two more questions.
-const IDLE_PATIENCE: Duration = Duration::from_millis(250);
 /// Number of unanswered datagrams that a path without data remembers.
 ///
 /// Derived: the most frequent probes of 13 s. No link delays an answer for longer.
@@ -63,8 +58,9 @@ impl Peer {
         }
         self.choose_spares(cx);
         self.report_untried(cx);
+        let urgency = self.urgency(cx.now);
         for index in 0..self.paths.len() {
-            self.check_silence(cx, index);
+            self.check_silence(cx, index, urgency);
             self.try_next_address(cx, index);
             self.probe(cx, index);
             self.check_losses(cx, index);
@@ -107,25 +103,36 @@ impl Peer {
 
     /// True if hosts' packets, measurements or a relay's traffic depend on the peer's answers now.
     pub(super) fn is_needed(&self, now: Instant) -> bool {
-        let is_watched =
-            self.session.probe_pace.is_some() || self.control.probes.is_some() || self.session.is_first_relay;
-        is_watched || self.session.watch.had_packet(now) || self.ingress.openings.next_deadline().is_some()
+        self.is_watched() || self.session.watch.had_packet(now) || self.ingress.openings.next_deadline().is_some()
     }
 
-    /// Returns the least time that an answer may take before the path is asked again.
-    fn patience(&self, now: Instant) -> Duration {
-        if self.is_needed(now) { Duration::ZERO } else { IDLE_PATIENCE }
+    /// True if a routing protocol, measurements or a relay's traffic depend on the peer's answers.
+    fn is_watched(&self) -> bool {
+        self.session.probe_pace.is_some() || self.control.probes.is_some() || self.session.is_first_relay
     }
 
-    fn check_silence(&mut self, cx: &mut Context<'_>, index: usize) {
-        let patience = self.patience(cx.now);
+    /// Returns how urgent it is to notice a silent path.
+    fn urgency(&self, now: Instant) -> Urgency {
+        match self.is_needed(now) {
+            false => Urgency::Idle,
+            true if self.is_watched() || self.has_alternatives() => Urgency::Switch,
+            true => Urgency::Alone,
+        }
+    }
+
+    /// True if paths between different ends answer, so that one of them can take over from another.
+    fn has_alternatives(&self) -> bool {
+        let mut answering = self.paths.iter().filter(|path| path.health.answers()).map(|path| (path.link, path.remote));
+        answering.next().is_some_and(|first| answering.any(|other| other != first))
+    }
+
+    fn check_silence(&mut self, cx: &mut Context<'_>, index: usize, urgency: Urgency) {
         let path = &mut self.paths[index];
         if !path.active || path.barred || !path.health.answers() {
             return;
         }
-        if path.ask_at(patience).is_some_and(|at| at <= cx.now) {
-            path.ask(cx.now, self.control.next_token);
-            self.control.next_token = self.control.next_token.wrapping_add(1);
+        if path.ask_at(urgency).is_some_and(|at| at <= cx.now) {
+            path.ask(cx.now, self.control.take_token());
         }
         let (threshold, misses) = (path.suspect_after(), path.misses);
         if path.waiting.overdue_at(threshold).is_some_and(|at| at <= cx.now) {
@@ -177,13 +184,12 @@ impl Peer {
         }
         let confirm = path.suspect_after();
         let change = path.health.on_probe_sent(cx.now, keepalive, confirm, is_wanted);
-        path.ask(cx.now, self.control.next_token);
+        path.ask(cx.now, self.control.take_token());
         if is_wanted {
             self.ingress.openings.hurry(cx.now);
         }
         path.pending.hold |= path.is_usable();
         path.pending.policy |= path.active && path.states_policy();
-        self.control.next_token = self.control.next_token.wrapping_add(1);
         if let Some(cause) = change {
             let link = path.link;
             self.log_path(cx.events, index, cause);
@@ -280,8 +286,7 @@ impl Peer {
     /// Pings the peer over every path in use.
     pub fn ping(&mut self, now: Instant, id: u32) {
         for path in self.paths.iter_mut().filter(|p| p.active) {
-            let token = *path.pending.ping.get_or_insert(self.control.next_token);
-            self.control.next_token = self.control.next_token.wrapping_add(1);
+            let token = *path.pending.ping.get_or_insert(self.control.take_token());
             path.pings.retain(|(_, sent)| now - sent.1 < Duration::from_secs(10));
             path.pings.push((token, (id, now)));
         }
@@ -317,8 +322,8 @@ impl Peer {
         if !self.is_established() {
             return outage.into_iter().chain(acks).min();
         }
-        let patience = self.patience(now);
-        let paths = self.paths.iter().filter_map(|p| path_timer(p, self.probe_at(p, now), patience)).min();
+        let urgency = self.urgency(now);
+        let paths = self.paths.iter().filter_map(|p| path_timer(p, self.probe_at(p, now), urgency)).min();
         let waits = [
             self.inbound.hole_deadline(),
             self.inbound.joins.next_deadline(),
@@ -344,15 +349,15 @@ impl Peer {
 
 /// Returns the time at which a path next has timer work.
 ///
-/// Its next probe is due at `probe_at`. Its answers may take `patience` at least.
-fn path_timer(path: &Path, probe_at: Instant, patience: Duration) -> Option<Instant> {
+/// Its next probe is due at `probe_at`.
+fn path_timer(path: &Path, probe_at: Instant, urgency: Urgency) -> Option<Instant> {
     // If nothing may leave by this path, another path sends its report.
     let report = path.report_due().filter(|_| !planted::is(Fault::ReportTimerNotSet));
-    report.into_iter().chain(own_timer(path, probe_at, patience)).min()
+    report.into_iter().chain(own_timer(path, probe_at, urgency)).min()
 }
 
 /// Returns a path's next timer without reports, which may leave by other paths.
-fn own_timer(path: &Path, probe_at: Instant, patience: Duration) -> Option<Instant> {
+fn own_timer(path: &Path, probe_at: Instant, urgency: Urgency) -> Option<Instant> {
     if !path.link_up || path.is_gone() {
         return None;
     }
@@ -364,7 +369,7 @@ fn own_timer(path: &Path, probe_at: Instant, patience: Duration) -> Option<Insta
     let may_probe = !path.barred && (path.ours || path.health.state() != PathState::Opening);
     let probe = may_probe.then_some(probe_at);
     let sensing = path.sensing.deadline().filter(|_| path.proof.is_proven());
-    let ask = path.ask_at(patience).filter(|_| judged);
+    let ask = path.ask_at(urgency).filter(|_| judged);
     [probe, overdue, silence, ask, sensing, loss].into_iter().flatten().min()
 }
 

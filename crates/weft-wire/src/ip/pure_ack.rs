@@ -22,13 +22,15 @@ impl PureAck {
     /// True if this acknowledgment, sent later on the same connection, makes `older` redundant.
     ///
     /// It must acknowledge everything that `older` acknowledges, cumulatively or by SACK, and more. A sender without
-    /// SACK counts duplicate acknowledgments, so these stay. A D-SACK block (RFC 2883) is sent once, so it stays too.
+    /// SACK counts duplicate acknowledgments, so these stay. A D-SACK block (RFC 2883) is sent once. It stays until
+    /// another one follows: data that was sent twice by mistake would otherwise fill a narrow link with them.
     pub fn replaces(&self, older: &PureAck) -> bool {
-        if is_before(self.ack, older.ack) || older.has_duplicate_sack() {
+        let (duplicate, blocks) = older.sack().split_at(usize::from(older.has_duplicate_sack()));
+        if is_before(self.ack, older.ack) || !duplicate.is_empty() && !self.has_duplicate_sack() {
             return false;
         }
         let is_more = self.ack != older.ack || older.blocks > 0 && self.sack() != older.sack();
-        is_more && older.sack().iter().all(|block| self.acknowledges(*block))
+        is_more && blocks.iter().all(|block| self.acknowledges(*block))
     }
 
     fn sack(&self) -> &[(u32, u32)] {

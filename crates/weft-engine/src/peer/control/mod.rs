@@ -15,8 +15,7 @@ use weft_units::{Duration, Instant};
 
 /// Progress of the exchanges with a peer that take several datagrams.
 pub struct Exchange {
-    /// Token of the next ping.
-    pub next_token: u32,
+    next_token: u32,
     pub revocation_sync: RevocationSync,
     pub overlay: OverlayMail,
     /// Position in this relay's bulletin up to which the peer has been informed.
@@ -37,6 +36,13 @@ impl Exchange {
             reach: ReachableNodes::default(),
             probes: None,
         }
+    }
+
+    /// Returns the token of a new ping. It returns after 2^32 pings.
+    pub fn take_token(&mut self) -> u32 {
+        let token = self.next_token;
+        self.next_token = token.wrapping_add(1);
+        token
     }
 }
 
