@@ -260,7 +260,7 @@ fn a_node_that_is_no_peer_is_reported() {
 /// The settings on the page for operators are accepted, and its table of classes has the figures of the code.
 #[test]
 fn the_page_for_operators_is_right() {
-    let page = include_str!("../../../docs/flow-state.md");
+    let page = include_str!("../../../docs/operate/flow-state.md");
     let blocks: Vec<String> = page
         .split("\n\n    [")
         .skip(1)

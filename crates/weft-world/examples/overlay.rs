@@ -1,6 +1,6 @@
 //! Runs whole overlays in virtual time on all cores.
 //!
-//! See `weft_world::overlay` and `docs/overlay.md`. `overlay churn SEEDS`, `overlay deaths SEEDS NODES
+//! See `weft_world::overlay` and `docs/operate/overlay.md`. `overlay churn SEEDS`, `overlay deaths SEEDS NODES
 //! DEATHS`, `overlay brownout SEEDS NODES SECONDS one-way|both-ways`, `overlay quiet SEEDS NODES HOURS LOSS
 //! JITTER_MS`, `overlay scale SEEDS NODES`; SEEDS are FIRST..END.
 

@@ -7,7 +7,7 @@ use std::fmt;
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug, Default)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Finding {
-    /// Name of the cause; docs/connecting.md lists them.
+    /// Name of the cause; docs/use/connecting.md lists them.
     pub cause: String,
     /// Description of what was tried, and of the reaction.
     pub found: String,

@@ -157,7 +157,7 @@ fn a_flow_pays_for_what_is_sent_beside_it() {
     }
 }
 
-/// Prints the table of `docs/data-use.md`: MB a month on each of three links.
+/// Prints the table of `docs/use/data-use.md`: MB a month on each of three links.
 #[test]
 fn a_steady_flow_over_three_links_costs_less_than_three_times_itself() {
     let rows = [

@@ -76,7 +76,7 @@ pub fn reproduce(
     if let Some(unknown) = wanted.iter().find(|name| !is_row(name)) {
         if ELSEWHERE.iter().any(|id| id.eq_ignore_ascii_case(unknown)) {
             return Err(format!(
-                "row {unknown} is of processor and memory, not of a network: `make bench` measures it (docs/scale.md)"
+                "row {unknown} is of processor and memory, not of a network: `make bench` measures it (docs/operate/scale.md)"
             ));
         }
         return Err(format!("there is no row `{unknown}`: there are {}", ids().join(", ")));

@@ -1,6 +1,6 @@
 //! The directory of prefix owners in whole overlays.
 //!
-//! See `weft_world::overlay::ownership` and `docs/overlay.md`.
+//! See `weft_world::overlay::ownership` and `docs/operate/overlay.md`.
 
 use std::net::IpAddr;
 use weft_core::route::ownership::{DirectoryEvent, Found};

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 /// A block of a document.
 #[derive(Debug)]
 pub struct Block {
-    /// Place at which the block begins: `docs/vpns.md:7`.
+    /// Place at which the block begins: `docs/operate/vpns.md:7`.
     pub place: String,
     /// Text of the block, without fence and indentation.
     pub text: String,

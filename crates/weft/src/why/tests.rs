@@ -38,11 +38,11 @@ fn each_cause_has_words_of_its_own() {
     let names: BTreeSet<_> = Cause::all().map(Cause::name).collect();
     let advice: BTreeSet<_> = Cause::all().map(|cause| cause.words().likely).collect();
     assert_eq!((names.len(), advice.len()), (Cause::all().count(), Cause::all().count()));
-    let page = include_str!("../../../../docs/connecting.md");
+    let page = include_str!("../../../../docs/use/connecting.md");
     for cause in Cause::all() {
         let (row, words) = (format!("| `{}` |", cause.name()), cause.words());
         let line = page.lines().find(|line| line.starts_with(&row));
-        let line = line.unwrap_or_else(|| panic!("docs/connecting.md has no row `{row}`"));
+        let line = line.unwrap_or_else(|| panic!("docs/use/connecting.md has no row `{row}`"));
         assert!(line.contains(words.likely) && line.contains(words.advice), "{line}\n{words:?}");
     }
 }

@@ -20,7 +20,7 @@ const DATAPLANE: &str = "/run/frr";
 const MOST: Duration = Duration::from_millis(50);
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// Without it, a route of zebra may hide a link's own route: see `docs/routing.md`.
+/// Without it, a route of zebra may hide a link's own route: see `docs/operate/routing.md`.
 const ZEBRA: &str = "no zebra nexthop kernel enable";
 /// Arguments with which zebra keeps the routes at its end, and adopts them at its start.
 const KEEPING: [&str; 3] = ["-r", "-K", "60"];

@@ -373,7 +373,7 @@ fn path_capacity_is_shared_among_the_connections_of_all_workers() {
     println!("legs by worker {legs:?}, limits {limits:?}");
 }
 
-/// Measures the figures of `docs/proxies.md`.
+/// Measures the figures of `docs/operate/proxies.md`.
 ///
 /// They are at most 10,000 connections, 2,000 new ones a second, and the cost of a gigabyte.
 #[test]

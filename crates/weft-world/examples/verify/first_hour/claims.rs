@@ -16,7 +16,12 @@ pub fn why(context: &Context) -> Vec<Check> {
             &["--test", "views"],
             "connecting::",
         ),
-        claim("each cause has words of its own, and a row in docs/connecting.md", "weft", &["--bin", "weft"], "why::"),
+        claim(
+            "each cause has words of its own, and a row in docs/use/connecting.md",
+            "weft",
+            &["--bin", "weft"],
+            "why::",
+        ),
         claim("ICMP errors cost no other datagram", "weft-io", &["--test", "udp"], "icmp_errors"),
         claim("a host that falls silent is called silent", "weft-engine", &["--lib"], "facts::"),
         claim(
