@@ -18,6 +18,7 @@
 //! | packet numbers rise per path and key; a key ends after 180 s | `packet number`, `old key` |
 //! | no datagram is longer than its link's MTU | `too long` |
 //! | a node sends only after an input, or at a time at which it asked to be woken | `lost wake-up` |
+//! | no peer makes a node wait for a missing unit for more than 5 s | `hold` |
 //! | windows and rates stay within bounds; at the end every unit counts as received or lost | `loop` |
 //! | a node with an invalid certificate or a revoked key sends and receives nothing | `expelled` |
 //! | a key without its preshared secret opens no session | `secret` |

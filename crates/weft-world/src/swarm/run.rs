@@ -19,6 +19,8 @@ const LEAST_RATE: Rate = Rate::from_bps(200);
 ///
 /// In a smaller queue many packets are lost before the peers have found their shares.
 const FEWEST_EACH: u64 = 2;
+/// Longest time for which a peer may make a node wait for a missing unit (SECURITY.md).
+const LONGEST_HOLD: Duration = Duration::from_secs(5);
 /// Largest window of a loop, in bytes.
 const MOST_WINDOW: u64 = 1 << 30;
 
@@ -66,6 +68,7 @@ fn play_in(world: &mut SwarmWorld<'_>) -> SwarmOutcome {
 fn phases(world: &mut SwarmWorld<'_>) -> Result<(), Violation> {
     let times = world.plan.times;
     world.run_until(times.proof)?;
+    check_holds(world)?;
     let dropped = dropped_by_queues(world);
     let refused = world.refused;
     world.run_until(times.settled)?;
@@ -107,6 +110,19 @@ fn check_expelled(world: &SwarmWorld<'_>) -> Result<(), Violation> {
     let engines = world.sites.iter().filter_map(|site| site.engine.as_ref());
     if world.plan.expelled().is_some() && engines.into_iter().any(|engine| engine.certified_peers().next().is_some()) {
         return Err(Violation::new("expelled", world.now, "a guest whose certificate does not hold is still a peer"));
+    }
+    Ok(())
+}
+
+/// Checks that no peer makes a node wait longer for a missing unit than weft promises.
+fn check_holds(world: &SwarmWorld<'_>) -> Result<(), Violation> {
+    let engines = world.sites.iter().filter_map(|site| Some((site, site.engine.as_ref()?)));
+    for (site, engine) in engines {
+        let peers = engine.snapshot(site.local(world.now)).peers;
+        if let Some(peer) = peers.iter().find(|peer| peer.hold > LONGEST_HOLD) {
+            let what = format!("{} makes a node wait {:?} for a missing unit", peer.name, peer.hold);
+            return Err(Violation::new("hold", world.now, what));
+        }
     }
     Ok(())
 }
