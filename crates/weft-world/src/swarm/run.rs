@@ -120,7 +120,7 @@ fn check_holds(world: &SwarmWorld<'_>) -> Result<(), Violation> {
     for (site, engine) in engines {
         let peers = engine.snapshot(site.local(world.now)).peers;
         if let Some(peer) = peers.iter().find(|peer| peer.hold > LONGEST_HOLD) {
-            let what = format!("{} makes a node wait {:?} for a missing unit", peer.name, peer.hold);
+            let what = format!("peer {} makes a node wait {:?} for a missing unit", peer.name, peer.hold);
             return Err(Violation::new("hold", world.now, what));
         }
     }
