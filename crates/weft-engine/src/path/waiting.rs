@@ -24,10 +24,10 @@ const IDLE_PATIENCE: Duration = Duration::from_millis(250);
 /// Urgency of questions about a late answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Urgency {
-    /// Packets depend on the path, and something can take over from it: questions follow each other closely.
+    /// Packets depend on the path, and another path or route can take over from it. Questions are 10 ms apart.
     Switch,
-    /// Packets depend on the path, and nothing can take over from it: each question is twice as far from the one
-    /// before (as RFC 9002 §6.2 spaces probes).
+    /// Packets depend on the path, and nothing can take over from it. Each question is twice as far from the one
+    /// before, as probes are in RFC 9002 §6.2.
     ///
     /// A narrow link that is full answers late. Close questions would fill it further.
     Alone,
@@ -97,8 +97,8 @@ impl Waiting {
 
     /// Returns the time to ask again, because too few marks exist to judge silence.
     ///
-    /// An answer usually takes `usual`. The question must be late enough to set a mark of its own. Otherwise a late
-    /// timer would ask without end.
+    /// `usual` is the time that an answer normally takes. The question must be late enough to set a mark of its own.
+    /// Otherwise a late timer would ask without end.
     pub fn ask_at(&self, usual: Duration, urgency: Urgency, misses: u32) -> Option<Instant> {
         let asked = self.marks.len();
         let first = self.since().filter(|_| asked < misses.max(MARKS) as usize)?;

@@ -24,7 +24,7 @@ const RTT_MAX: Duration = Duration::from_secs(2);
 const HOLD_AGAIN: Duration = Duration::from_millis(5);
 /// Number of unanswered datagrams that a path without data remembers.
 ///
-/// Derived: the most frequent probes of 13 s. No link delays an answer for longer.
+/// Derived: a wanted path sends as many probes in 13 s. A later answer is worth nothing, because newer probes follow.
 const UNANSWERED_MAX: usize = 128;
 /// Time without traffic after which a peer no longer counts as busy.
 const BUSY: Duration = Duration::from_secs(30);

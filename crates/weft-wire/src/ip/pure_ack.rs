@@ -23,7 +23,7 @@ impl PureAck {
     ///
     /// It must acknowledge everything that `older` acknowledges, cumulatively or by SACK, and more. A sender without
     /// SACK counts duplicate acknowledgments, so these stay. A D-SACK block (RFC 2883) is sent once. It stays until
-    /// another one follows: data that was sent twice by mistake would otherwise fill a narrow link with them.
+    /// another one follows. If all stayed, data that was sent twice by mistake would fill a narrow link with D-SACKs.
     pub fn replaces(&self, older: &PureAck) -> bool {
         let (duplicate, blocks) = older.sack().split_at(usize::from(older.has_duplicate_sack()));
         if is_before(self.ack, older.ack) || !duplicate.is_empty() && !self.has_duplicate_sack() {
