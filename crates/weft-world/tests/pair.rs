@@ -433,3 +433,22 @@ fn a_download_behind_a_narrow_full_uplink_never_stands_still() {
         }
     }
 }
+
+/// Checks that a path that loses a fifth to a third of all packets carries TCP.
+///
+/// Retransmissions are lost as well. Each unit that is given up halves the sender's rate.
+#[test]
+fn a_path_that_loses_much_carries_tcp() {
+    let mut rng = Rng::new(1);
+    for _ in 0..6 {
+        let (rate, delay, loss) = (5 + rng.below(30), 3 + rng.below(8), 20 + rng.below(14));
+        let text = format!(
+            "name = \"t\"\nduration = \"10 s\"\nwarmup = \"4 s\"\nvariants = [\"weft\"]\n\
+             [[link]]\nname = \"a\"\nrate = \"{rate} Mbit/s\"\ndelay = \"{delay} ms\"\nloss = \"{loss} %\"\n{BULK}",
+        );
+        let result = simulate(&text, &PairOptions { repeat: Some(1), ..PairOptions::default() });
+        let share = variant(&result, "weft").goodput_bps / (rate as f64 * 1e6 * (1.0 - loss as f64 / 100.0));
+        println!("{rate} Mbit/s, {delay} ms, {loss} %: {share:.2}");
+        assert!(share > 0.5, "{rate} Mbit/s, {delay} ms, {loss} %: {share}");
+    }
+}

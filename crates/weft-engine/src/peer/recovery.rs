@@ -123,7 +123,7 @@ impl Peer {
             urgent: true,
         };
         match self.dispatch.rescue.pick(now, &self.dispatch.views, view) {
-            PathChoice::Path(index) if now < unit.deadline => {
+            PathChoice::Path(index) if now < self.repeats_until(&unit) => {
                 self.totals.repeated_units += 1;
                 let lane = if unit.urgent { Lane::Urgent } else { Lane::Repeat };
                 let times = self.recovery.units.count_repeat(id);
@@ -139,6 +139,13 @@ impl Peer {
         }
         self.recovery.units.release(id, pool);
         false
+    }
+
+    /// Returns the time until which a unit is retransmitted.
+    ///
+    /// The peer may wait longer now than when the unit was first sent.
+    fn repeats_until(&self, unit: &Unit) -> Instant {
+        unit.deadline.max((unit.segment.born + self.recovery.hold_announced).min(stale_at(&unit.segment)))
     }
 
     /// Returns the time at which a unit that waits for a path is given up.
