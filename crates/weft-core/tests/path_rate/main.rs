@@ -215,6 +215,35 @@ fn a_path_that_swings_is_filled_soon_after_each_rise() {
     assert!(used[0].0 > 0.72 && five > 0.82 && mean > 0.94, "mean {mean:.3}; the least: {:#?}", &used[..4]);
 }
 
+/// A path whose rate wanders and whose queue holds a few packets drops a limited part of what is sent.
+#[test]
+fn a_wandering_rate_with_a_short_queue_is_not_overrun() {
+    let mut rng = Rng::new(16);
+    let (mut dropped, mut used) = (Vec::new(), Vec::new());
+    for seed in 0..40 {
+        let (mbps, rtt) = (log_mbps(&mut rng, 5.0, 60.0), 4 + rng.below(40));
+        let (low, every) = (0.03 + 0.2 * rng.unit(), ms(40 + rng.below(300)));
+        let mut walk = 0.5;
+        let steps = (0..500).map(|n| {
+            walk = (walk + 0.5 * (rng.unit() - 0.5)).clamp(0.0, 1.0);
+            (every * n, Rate::from_bps((mbps * 1e6 * low.powf(walk)) as u64))
+        });
+        let capacity = Capacity::Steps(steps.collect());
+        let queue_bytes = (3 + rng.below(12)) * u64::from(PACKET);
+        let link = Link { capacity, queue_bytes, seed, duration: s(20.0), ..Link::fixed(mbps, rtt) };
+        let run = link.run();
+        dropped.push(run.dropped(s(4.0), s(20.0)));
+        used.push(run.utilisation(s(4.0), s(20.0)));
+    }
+    dropped.sort_by(f64::total_cmp);
+    used.sort_by(f64::total_cmp);
+    let mean = |of: &[f64]| of.iter().sum::<f64>() / of.len() as f64;
+    let (most, least) = (dropped[dropped.len() - 1], used[0]);
+    let figures =
+        format!("dropped {:.3}, at most {most:.3}; used {:.3}, at least {least:.3}", mean(&dropped), mean(&used));
+    assert!(mean(&dropped) < 0.15 && most < 0.4 && mean(&used) > 0.93 && least > 0.75, "{figures}");
+}
+
 /// A capacity that was learnt from a burst does not outlive the losses that follow.
 ///
 /// A token bucket passes a burst at the link's rate and then only its own rate. It shows no queue.

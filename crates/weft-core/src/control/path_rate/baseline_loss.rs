@@ -96,9 +96,11 @@ impl BaselineLoss {
 
     /// Largest fraction of the packets that is lost without a limit of the rate.
     ///
-    /// A short path does not ebb, so its baseline loss is unknown and the usual loss applies.
+    /// A short path does not ebb, so its baseline loss is unknown and the usual loss applies. Where the sender exceeds
+    /// the capacity again and again, the usual loss is its own doing, so the part above [`MOST_BASELINE_LOSS`] does
+    /// not count.
     pub fn expected(&self) -> f64 {
-        self.baseline.fraction().max(self.usual.fraction())
+        self.baseline.fraction().max(self.usual.fraction().min(MOST_BASELINE_LOSS))
     }
 
     /// Loss of the last packets, whatever its cause.
@@ -114,5 +116,27 @@ impl BaselineLoss {
     /// Returns the bytes to send for each byte that should arrive.
     pub fn fill(&self) -> f64 {
         1.0 / (1.0 - self.baseline.fraction().min(MOST_BASELINE_LOSS))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn round(delivered: u64, lost: u64) -> Round {
+        let mut round = Round::new(Instant::ZERO, 1e6);
+        (round.delivered, round.lost) = (delivered, lost);
+        round
+    }
+
+    #[test]
+    fn a_senders_own_losses_are_not_expected_for_long() {
+        let mut of = BaselineLoss::default();
+        for n in 1..200 {
+            of.on_usual_round(Instant::from_millis(n * 20), &round(60, 40));
+        }
+        assert_eq!(of.expected(), MOST_BASELINE_LOSS);
+        of.on_own_losses(Instant::from_millis(5_000), 60, 40);
+        assert_eq!(of.expected(), 0.4, "losses that are known to be the path's own count in full");
     }
 }
