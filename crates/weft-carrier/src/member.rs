@@ -21,9 +21,9 @@ const LONGEST_ANSWER: usize = 8_192;
 /// Everything that a call needs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CallTarget {
-    /// Number of the local link as the packet loop knows it.
+    /// Number of the local link in the daemon's event loop.
     pub link: u32,
-    /// Address at which the packet loop knows the remote node.
+    /// Address that stands for the remote node in the daemon's event loop.
     pub remote: SocketAddr,
     /// Address and TCP port of the remote node.
     pub to: SocketAddr,

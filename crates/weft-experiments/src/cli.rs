@@ -20,7 +20,7 @@ Examples:
   weft-lab sim scenarios/home-office.toml              the same in virtual time, without privilege
   weft-lab reproduce A2 A3                             rows of the checklist for the papers
 
-Exit status: 0 success, 1 failed or missed its bound, 2 usage error."
+Exit status: 0 success, 1 a run failed or a result missed its limit, 2 usage error."
 )]
 pub struct Cli {
     /// Subcommand to run.
@@ -165,7 +165,7 @@ pub struct SweepOptions {
     /// On the kernel, number of runs of each variant
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub repeat: Option<u32>,
-    /// On the kernel, directory of Mahimahi traces
+    /// On the kernel, directory with recordings of links whose capacity changes (Mahimahi format)
     #[arg(long, value_name = "DIR")]
     pub traces: Option<PathBuf>,
     /// Print no progress on standard error
@@ -206,7 +206,7 @@ pub struct FailoverArguments {
     /// Number of cuts for each contender; half as many for ospf-hello-1, a seventh as many for ospf-default
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     pub repeat: u32,
-    /// Time for which idle control traffic is measured: 10s, 1m; a plain number is seconds
+    /// Time for which the control traffic of each contender is counted while nothing else is sent: 10s, 1m; a plain number is seconds
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration_or_seconds)]
     pub count: Duration,
     /// Interval between probes: 1ms, 20ms
@@ -268,16 +268,16 @@ fn seeds(text: &str) -> Result<std::ops::RangeInclusive<u64>, String> {
 /// Arguments of `weft-lab reproduce`.
 #[derive(Args)]
 pub struct ReproduceOptions {
-    /// Rows of the checklist (A1, C3 …), or `all`
+    /// Rows of docs/reproduction.md (A1, C3 …), or `all`
     #[arg(required = true, value_name = "ID")]
     pub rows: Vec<String>,
     /// Print one JSON object on standard output
     #[arg(long)]
     pub json: bool,
-    /// Directory for the document and its pictures (SVG)
+    /// Directory for reproduction.md and its pictures (SVG)
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Seeds per case; without it 5, or 2 with --quick
+    /// Number of runs of each case of a row, each with a seed of its own; without it 5, or 2 with --quick
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub seeds: Option<u64>,
     /// Simulate 3 s instead of 30 s
@@ -303,7 +303,7 @@ pub struct ScenarioOptions {
     /// Number of runs of each variant; without it the scenario's number
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub repeat: Option<u32>,
-    /// Directory of Mahimahi traces
+    /// Directory with recordings of links whose capacity changes (Mahimahi format)
     #[arg(long, value_name = "DIR")]
     pub traces: Option<PathBuf>,
     /// Print no progress on standard error

@@ -21,7 +21,7 @@ const TIMER: u32 = 0;
 /// The pending events of one node.
 struct Agenda {
     schedule: SourceSchedule,
-    /// Events by their number in the schedule, with the timer first.
+    /// Events, by their number in the schedule. The first is the node's timer.
     events: Vec<AgendaEntry>,
     /// Least delay of the links to the node.
     ///

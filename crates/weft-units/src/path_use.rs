@@ -17,7 +17,7 @@ pub enum PathTier {
 pub struct PathUse {
     /// Rank of the path.
     pub tier: PathTier,
-    /// True if the path carries no bulk, because its data is scarce.
+    /// True if the path carries only sparse flows, because its link's data quota is nearly used up.
     pub is_sparse_only: bool,
 }
 

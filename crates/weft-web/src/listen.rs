@@ -28,7 +28,9 @@ impl FromStr for Listen {
         let address: SocketAddr = text.parse().map_err(|_| format!("no address of this machine: {form}"))?;
         match address.ip().is_loopback() {
             true => Ok(Listen::Address(address)),
-            false => Err(format!("other machines reach this address: {form}")),
+            false => {
+                Err(format!("other machines can reach this address, and the page is for this machine only: {form}"))
+            }
         }
     }
 }

@@ -37,7 +37,7 @@ pub enum HeaderForm {
     Difference = 2,
 }
 
-/// Length of the sequence number that identifies a reference, in bytes.
+/// Length in bytes of the sequence number by which a header names the unit that it refers to.
 pub const REFERENCE_LEN: usize = 3;
 
 /// Parses the sequence number of the unit that carried the reference, and returns the bytes after it.

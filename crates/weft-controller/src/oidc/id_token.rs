@@ -96,7 +96,7 @@ pub fn verified_address(token: &str, keys: &KeySet, expected: &Expected<'_>) -> 
         return Err("it is for another program");
     }
     if claims.exp.saturating_add(CLOCK_TOLERANCE_S) <= expected.now {
-        return Err("it is over: check the clocks");
+        return Err("the token has expired: compare the clocks of this machine and of the identity provider");
     }
     if claims.nonce.as_deref() != Some(expected.nonce) {
         return Err("it is of another login");

@@ -66,7 +66,7 @@ pub(super) struct CountedSample {
     pub explained_us: i64,
 }
 
-/// The intervals of the ingress edge.
+/// Intervals between the markers that the ingress edge sends, and the bytes sent in each.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SentIntervals {
     started_at: Instant,

@@ -163,7 +163,7 @@ impl<T> Ring<T> {
         while self.opened.pop_front_if(|(end, _)| end.distance_from(next) <= 0).is_some() {}
     }
 
-    /// Copies the known numbers and units of a smaller ring for `count` numbers from `from` on.
+    /// Copies `count` sequence numbers, beginning at `from`, out of a smaller ring: those that arrived, and their units.
     pub fn take_over(&mut self, pages: &mut Pages<T>, old: &mut Ring<T>, from: FlowSeq, count: u32) {
         let mut done = 0;
         while done < count {

@@ -1,4 +1,4 @@
-//! The pairs of a local link and an address of a peer, and those that are not tried.
+//! Pairs of a local link and a peer's address, and which of these pairs are not tried.
 
 use alloc::string::String;
 use alloc::vec::Vec;

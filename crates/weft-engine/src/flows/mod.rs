@@ -160,8 +160,9 @@ impl Flowing {
 
     /// Promises VPNs their rates toward a peer, in place of their earlier promises.
     ///
-    /// The caller has just given the queue of the VPN `given` its full service, or the queues of all VPNs if `given` is
-    /// `None`. It then calls [`Flowing::promise_changes`]. `services` are sorted by VPN.
+    /// Before this call, the caller must set the queue of the VPN `given` to the service in its configuration, or the
+    /// queues of all VPNs if `given` is `None`. After it, the caller must call [`Flowing::promise_changes`]. `services`
+    /// must be sorted by VPN.
     pub fn promise(&mut self, now: Instant, peer: PeerId, services: &[(VpnId, Service)], given: Option<VpnId>) {
         let (route, members) = (route_of(peer), [MemberId(peer.0.into())]);
         let is_named = |vpn: VpnId| {

@@ -53,9 +53,9 @@ impl Engine {
         }
     }
 
-    /// Sets the networks and addresses outside the network.
+    /// Sets the IP networks and addresses that do not belong to the VPN, such as this machine's local networks.
     ///
-    /// A certified peer whose prefix covers a network of this machine is removed.
+    /// Removes each certified peer whose prefix covers a local network.
     pub fn set_outside(&mut self, now: Instant, outside: Outside) {
         if self.trust.outside == outside {
             return;

@@ -18,9 +18,10 @@ use weft_wire::hop::PacketType;
 
 /// Maximum number of pairs of a link and an address that are remembered for each peer.
 const MAX_PAIRS: usize = 64;
-/// Time for which a returned error counts.
+/// Time for which an ICMP error describes an address.
 ///
-/// Slow handshakes are 15 to 20 s apart ([`weft_session::SLOW_RETRY_INTERVAL`]).
+/// Derived: slow handshakes are 15 to 20 s apart ([`weft_session::SLOW_RETRY_INTERVAL`]), so the error of one is kept
+/// until the next.
 const FRESH_FOR: Duration = Duration::from_secs(30);
 /// Handshakes by each link without an error after which a host counts as silent again.
 ///

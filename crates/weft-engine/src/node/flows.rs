@@ -139,7 +139,7 @@ impl Engine {
         let admission = &self.hosts.flows.admission;
         let class_name = |id| router.classes().get(id).map_or(String::new(), |class| class.name.clone());
         let view = |peer: &Peer| {
-            // Where VPNs have queues of their own, admission counts, but no port measures a load.
+            // Where VPNs have queues of their own, guarantees are admitted as usual, but no port measures a load.
             peer.ingress.port.as_ref()?;
             let (port, route) = (peer.ingress.queue.port(), route_of(peer.id));
             Some(PortView {

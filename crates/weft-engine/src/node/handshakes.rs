@@ -51,7 +51,8 @@ impl Handshakes {
 
 impl Engine {
     pub(super) fn on_handshake(&mut self, now: Instant, received: &Received, datagram: &[u8]) {
-        // Without space for the answer, the work is wasted, and the initiator would take its stamp for used.
+        // Without space for the answer, the work would be wasted. This node would also record the initiation's stamp,
+        // and refuse the same initiation later.
         let is_initiation = matches!(PacketType::of(datagram), Ok(PacketType::HandshakeInitiation));
         if is_initiation && self.handshakes.waiting.len() >= MAX_WAITING {
             self.wire.rejected_datagrams += 1;

@@ -366,7 +366,7 @@ impl Engine {
         }
     }
 
-    /// Records an authentic datagram from a peer. Returns false if the peer sent it before it closed its session.
+    /// Records an authentic datagram from a peer. Returns false if the peer has closed the session since it sent the datagram.
     fn on_authentic(&mut self, now: Instant, peer: PeerId, is_first: bool, fresh: bool) -> bool {
         let index = usize::from(peer.0);
         let Some(of) = self.peers.get_mut(index) else { return false };

@@ -15,13 +15,15 @@ pub const BAR_TIME: Duration = Duration::from_secs(60);
 pub const MAX_ANSWERS: usize = 12;
 /// Least interval between two answers to digests of a peer. Derived: honest peers wait for [`super::mapping::DIGEST_DELAY`].
 const ANSWER_INTERVAL: Duration = Duration::from_millis(100);
-/// Checks of signatures for a peer at once. Derived: the messages that may wait from a peer.
+/// Maximum number of signatures that are checked for a peer at once. Derived: the messages that may wait from a peer.
 const CHECKS_AT_ONCE: f64 = 32.0;
-/// Checks of signatures for a peer in a second. Derived: [`MAX_ANSWERS`] in each [`ANSWER_INTERVAL`].
+/// Maximum number of signatures that are checked for a peer in a second. Derived: [`MAX_ANSWERS`] in each [`ANSWER_INTERVAL`].
 const CHECKS_PER_S: f64 = 120.0;
-/// Bytes that answer a peer's digests at once. Derived: the certificates and claims of 100 members, all of which relay.
+/// Maximum number of bytes that answer a peer's digests at once.
+///
+/// Derived: the certificates and claims of 100 members. The claims of relays are the longest, so all are taken as relays.
 const ANSWER_BYTES_AT_ONCE: f64 = 256.0 * 1024.0;
-/// Bytes that answer a peer's digests in a second. *Tuned*: 64 kbit/s, which a slow uplink can spare.
+/// Maximum number of bytes that answer a peer's digests in a second. *Tuned*: 64 kbit/s, which a slow uplink can spare.
 const ANSWER_BYTES_PER_S: f64 = 8_000.0;
 
 /// An amount that refills with time.

@@ -56,11 +56,11 @@ impl Gcra {
 
 /// Policing of a ceiling: the times at which a packet above the ceiling is marked or dropped.
 ///
-/// The first packet above the ceiling is acted on at once. Then one interval passes, which is the worst round trip of
-/// the flows, before a second packet is. While the flow stays too fast, the spacing shrinks by CoDel's control law
-/// (RFC 8289 §4.2): interval/√n after n actions. A flow that reacts thus loses one packet per round trip. A flow that
-/// does not react loses more and more, but never a packet within its ceiling. An interval without excess ends the
-/// spell.
+/// The first packet above the ceiling is marked or dropped at once, the second one interval later. The interval is the
+/// longest round trip of the flows. While the flow stays too fast, the spacing shrinks by CoDel's control law (RFC 8289
+/// §4.2): it is interval/√n after n packets. A flow that reacts thus loses one packet per round trip. A flow that does
+/// not react loses more and more, but never a packet within its ceiling. After an interval without a packet above the
+/// ceiling, n starts again.
 #[derive(Clone, Copy, Debug, Default)]
 struct PoliceState {
     act_at: Instant,

@@ -15,7 +15,7 @@ pub(crate) struct RawAddress {
 }
 
 impl RawAddress {
-    /// Length of the buffer, in bytes, as the kernel's interfaces need it.
+    /// Length of the buffer for a socket address, in bytes, in the type of the system calls (`socklen_t`).
     pub(super) const CAPACITY: u32 = IPV6_LEN as u32;
 
     /// An empty buffer for the kernel to write to.

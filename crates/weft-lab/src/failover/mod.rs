@@ -125,7 +125,7 @@ impl Failover {
         (1.5 * self.rtt_ms).max(50.0)
     }
 
-    /// True if weft completed all of its cuts within the bound, or was not measured.
+    /// True if weft carried traffic again within the bound after each cut, or was not measured.
     pub fn is_held(&self) -> bool {
         let is_within =
             |weft: &CutSeries| weft.failure.is_none() && weft.worst_ms().is_some_and(|worst| worst <= self.bound_ms());

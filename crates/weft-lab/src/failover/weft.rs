@@ -106,7 +106,7 @@ fn configuration(diamond: &LabDiamond, node: usize, keys: &[String]) -> String {
     };
     for (link, own_end) in links_of(node) {
         let Some(other) = LINKS.get(link).and_then(|ends| ends.get(1 - own_end)) else { continue };
-        // The ends call. Relays only answer.
+        // The two end nodes initiate the handshakes. Relays only answer them.
         let endpoint = format!("endpoints = [\"{}:{PORT}\"]", link_address(link, 1 - own_end));
         peer(*other, if is_end { endpoint } else { String::new() });
     }

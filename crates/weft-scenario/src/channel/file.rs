@@ -265,7 +265,10 @@ impl BurstLossFile {
         }
         let spec = BurstLoss { share, length };
         if share >= 1.0 || spec.begins() > 1.0 {
-            return Err(format!("bursts of {length} packets cannot lose {} %: make the bursts longer", share * 100.0));
+            return Err(format!(
+                "bursts of {length} lost packets cannot add up to {} %: make the bursts longer",
+                share * 100.0
+            ));
         }
         Ok(Some(spec).filter(|spec| spec.share > 0.0))
     }

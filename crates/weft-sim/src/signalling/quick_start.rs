@@ -14,9 +14,9 @@ use weft_wire::quick_start::{Function, QuickRate, QuickStart, QuickStartResponse
 ///
 /// The request is at most the rate that sends the waiting data in this time (RFC 4782 §4.2).
 const GUESS: Duration = Duration::from_millis(100);
-/// Maximum number of waiting bytes that affects the request.
+/// Number of waiting bytes above which the request does not grow.
 ///
-/// It exceeds the bytes that the highest requestable rate sends in that time.
+/// The highest rate that can be requested sends fewer bytes in [`GUESS`].
 const MOST_BYTES: u64 = 1 << 32;
 const NONCE_BITS: u32 = 30;
 

@@ -94,7 +94,7 @@ pub fn receiver_config(tcp: &TcpSpec) -> ReceiverConfig {
     }
 }
 
-/// Returns the agents of a flow. `back` is the number of the flow that carries responses.
+/// Returns the two programs that a flow connects. `back` is the number of the flow that carries the responses.
 pub(super) fn agents(
     flow: &NetworkFlow,
     tcp: &TcpSpec,

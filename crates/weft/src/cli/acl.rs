@@ -7,7 +7,7 @@ use std::path::PathBuf;
 /// Subcommands of `weft acl`.
 #[derive(Subcommand)]
 pub enum AclCommand {
-    /// Show whether a flow may enter, by the [[allow]] tables of a configuration; exit status 1 if it may not
+    /// Show whether this node accepts a flow from a peer, by the [[allow]] tables of a configuration; exit status 1 if it may not
     #[command(after_help = "\
 Examples:
   weft acl test laptop 10.9.0.1 tcp 22                  the node laptop, with its groups in [[peer]]

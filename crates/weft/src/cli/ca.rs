@@ -26,7 +26,7 @@ Examples:
 
 A certificate is not secret: only the owner of the node's private key can use it.")]
     Sign(SignOptions),
-    /// Sign a revocation: it ends all certificates of a key, and its [[peer]] tables
+    /// Sign a revocation of a key: nodes refuse its certificates from then on, and its [[peer]] tables
     #[command(after_help = "\
 Example:
   weft ca revoke --ca weft-ca --name home --out home.revoked

@@ -7,7 +7,7 @@ use std::time::Duration;
 /// Arguments of `weft explain`.
 #[derive(Args)]
 pub struct ExplainArguments {
-    /// SRC[:PORT] DST[:PORT] [PROTO], or DST[:PORT] [PROTO]; PROTO: tcp, udp, icmp or a number; DST: also a node's name
+    /// SRC[:PORT] DST[:PORT] [PROTO], or DST[:PORT] [PROTO]; PROTO: tcp, udp, icmp or a number; SRC, DST: an address or a node's name
     #[arg(required = true, num_args = 1..=3, value_name = "FLOW")]
     pub flow: Vec<String>,
     /// Search only this VPN; without it the default VPN, then the others

@@ -88,7 +88,7 @@ Examples:
 
 It calls the inviting node over TCP, receives a certificate for a key made here, and writes keys and weft.toml.")]
     Join(JoinOptions),
-    /// Create a private key and print its public key on standard output
+    /// Create a private key and print its public key
     #[command(after_help = "\
 Examples:
   weft keygen --out /etc/weft/weft.key      the private key goes to a new file, mode 0600
@@ -98,7 +98,7 @@ Examples:
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
     },
-    /// Create a secret that two nodes share (`[[peer]] preshared-key`), against recorded traffic and quantum computers
+    /// Create a secret for two nodes (`[[peer]] preshared-key`); with it, no later quantum computer reads recorded traffic
     #[command(after_help = "\
 Examples:
   weft genpsk --out /etc/weft/hub.psk       the secret goes to a new file, mode 0600; the peer needs the same file
@@ -213,16 +213,17 @@ It needs CAP_NET_ADMIN for the TUN device and its routes. As a service: systemct
     #[command(after_help = "\
 Examples:
   weft tcp-er                                          then: iperf3 -c HOST -C weft_er --fq-rate 20M
-  weft tcp-er --grant 192.0.2.0/24='20 Mbit/s'         for each connection to there without a rate of its own
+  weft tcp-er --grant 192.0.2.0/24='20 Mbit/s'         for connections there whose program sets no rate
 
-A program selects it with TCP_CONGESTION and sets the rate with SO_MAX_PACING_RATE. It needs CAP_BPF, CAP_PERFMON and
+`weft_er` sends each connection at a fixed rate. A program selects it with TCP_CONGESTION, and sets the rate with
+SO_MAX_PACING_RATE; otherwise --grant sets it. The command needs CAP_BPF, CAP_PERFMON and
 CAP_NET_ADMIN, and Linux 6.0 with BTF. A node loads it if its configuration has [tcp-er].")]
     TcpEr {
         /// Rate of each connection toward a prefix; can be given several times
         #[arg(long = "grant", value_name = "PREFIX=RATE")]
         grants: Vec<String>,
     },
-    /// Signal explicit rates for one interface of this machine, without a node, until SIGTERM or Ctrl-C
+    /// Tell senders the rate at which they may send through one interface, without a node, until SIGTERM or Ctrl-C
     #[command(after_help = "\
 Examples:
   weft signal -c /etc/weft/signal.toml
@@ -295,13 +296,13 @@ Examples:
 
 Rules and classes are in the configuration: [[rule]] and [[class]].")]
     Qos(QosArguments),
-    /// Show the packets that the rules of access dropped, or test whether a flow may enter
+    /// Show the packets that the rules of access dropped, or test whether this node accepts a flow from a peer
     #[command(
         args_conflicts_with_subcommands = true,
         after_help = "\
 Examples:
   weft acl                              rules, flows, dropped packets, the last of them
-  weft acl test laptop 10.9.0.1 tcp 22  whether it may enter, and by which [[allow]] table"
+  weft acl test laptop 10.9.0.1 tcp 22  whether it is accepted, and by which [[allow]] table"
     )]
     Acl {
         /// Test; without one, show the counters.
@@ -311,7 +312,7 @@ Examples:
         #[command(flatten)]
         reading: Reading,
     },
-    /// Show the weights of the links, or set them for the weighted schedules
+    /// Show the weights of the links, or set them; schedules such as weighted-round-robin use them
     #[command(
         args_conflicts_with_subcommands = true,
         after_help = "\
@@ -377,13 +378,13 @@ Examples:
         #[command(flatten)]
         control: Control,
     },
-    /// Explain how the node forwards a flow, or whether it may enter: prefix, rule of access, paths, queue, rate
+    /// Explain how the node forwards a flow, or whether it accepts one from a peer: prefix, rule of access, paths, queue, rate
     #[command(after_help = "\
 Examples:
   weft explain 10.9.0.2                              the path of a packet to this address
   weft explain hub                                   the same, for a node's name
   weft explain 10.9.0.1:40000 10.9.0.2:80 tcp --json | jq '.paths[] | {link, takes_sparse, why}'
-  weft explain hub 10.9.0.1:22 tcp                   whether a flow of that node may enter here, and by which rule
+  weft explain hub 10.9.0.1:22 tcp                   whether this node accepts a flow of that node, and by which rule
 
 Exit status 3 if no path would carry it, 1 if the rules of access here drop it.")]
     Explain(ExplainArguments),
@@ -462,7 +463,7 @@ pub struct OtherProgram {
 pub enum WeightsCommand {
     /// Set the weights of the named links: LINK=WEIGHT …, or `measured` for all links
     Set {
-        /// LINK=WEIGHT …, or `measured`
+        /// LINK=WEIGHT …, or `measured`: weights in proportion to the measured capacity of each link
         #[arg(required = true, value_name = "LINK=WEIGHT")]
         weights: Vec<String>,
         /// Control socket of the node.
@@ -474,12 +475,13 @@ pub enum WeightsCommand {
 /// Subcommands of `weft vpns`.
 #[derive(Subcommand)]
 pub enum VpnsCommand {
-    /// Set the weight and the promised rates of a VPN: NAME weight=N assured=RATE leased=RATE
+    /// Set the weight and the promised rates of a VPN until the next reload: NAME weight=N assured=RATE leased=RATE
     Set {
         /// Name of the VPN in the configuration
         #[arg(value_name = "NAME")]
         vpn: String,
-        /// weight=N, N above 0; assured=RATE or leased=RATE, such as '4 Mbit/s', or none
+        /// weight=N, N above 0; assured=RATE: the VPN keeps RATE, such as '4 Mbit/s', while the paths carry it;
+        /// leased=RATE: it keeps RATE always, if the node may lease as much; none removes a promise
         #[arg(required = true, value_name = "SETTING")]
         settings: Vec<String>,
         /// Control socket of the node.

@@ -18,16 +18,16 @@ pub struct PlanArguments {
     /// Ask what changes if this link has this rate, or these rates to and from the peer; can be given several times
     #[arg(long, value_name = "LINK=RATE[,RATE]")]
     pub with: Vec<GivenRate>,
-    /// Ask what changes with this number of further sites, which share all links and send as much; can be given several times
+    /// Ask what changes with this number of further sites, which share all links and send as much as this one; can be given several times
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..100))]
     pub sites: Vec<u16>,
     /// Use this rate of a link instead of the measured one; can be given several times
     #[arg(long, value_name = "LINK=RATE[,RATE]")]
     pub rate: Vec<GivenRate>,
-    /// Output of `weft status --json` at the peer, which has measured the rates from the peer
+    /// File with the output of `weft status --json` on the peer: it has the rates from the peer to this node
     #[arg(long, value_name = "FILE")]
     pub peer_status: Option<PathBuf>,
-    /// New file for the scenario; the scenarios of questions are stored beside it
+    /// New file for the scenario; the scenario of each question (--without, --with, --sites) is stored beside it
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
     /// Print one JSON object on standard output

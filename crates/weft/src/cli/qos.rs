@@ -18,7 +18,7 @@ pub struct QosArguments {
 /// Subcommands of `weft qos`.
 #[derive(Subcommand)]
 pub enum QosView {
-    /// Show the flows with the highest rates: the request and the grant of each
+    /// Show the flows with the highest rates: what each requested and what the node grants
     Flows {
         /// Number of flows to show
         #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -41,7 +41,7 @@ Examples:
   weft qos classes set control guaranteed='1 Mbit/s' precedence=15      a new one
   weft qos classes reset voice                                          back to its defaults
 
-Changes go to the file, with its comments, and to the running node."
+Changes apply to the file, whose comments stay, and to the running node."
     )]
     Classes {
         /// Change; without one, show the classes.
@@ -63,7 +63,7 @@ Examples:
   weft qos rules remove web
   weft qos rules test udp 10.9.0.1:5000 10.9.0.2:5004                   which one matches
 
-Changes go to the file, with its comments, and to the running node."
+Changes apply to the file, whose comments stay, and to the running node."
     )]
     Rules {
         /// Change; without one, show the rules.

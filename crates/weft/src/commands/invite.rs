@@ -125,7 +125,9 @@ fn invitation(
     Ok(Invitation { identity, secret, directory, claims, welcome, member: Mutex::new(None) })
 }
 
-/// Returns a given address if the new node can have it: a host of this node's network, and not this node.
+/// Returns the given address if the new node can have it.
+///
+/// It must be a host address of this node's network, and not this node's own address.
 fn given_address(given: IpAddr, own: Prefix) -> Result<IpAddr, Failure> {
     let network = prefix::trimmed(own);
     let number = match (given, network.address) {

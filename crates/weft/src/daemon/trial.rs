@@ -51,7 +51,10 @@ pub fn candidate(own: &Path, named: &str) -> Result<PathBuf, String> {
     let parent = fs::canonicalize(parent).map_err(|why| format!("{}: {why}", parent.display()))?;
     let found = parent.join(own.file_name().unwrap_or_default());
     if found != Path::new(named) {
-        return Err(format!("the configuration of this node is {}: name it with -c", found.display()));
+        return Err(format!(
+            "the running node uses the configuration {}, not this one: give it with -c",
+            found.display()
+        ));
     }
     // The new file's path has the same directory as the node's own file, so that relative paths in the text mean the
     // same.

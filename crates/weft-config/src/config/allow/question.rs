@@ -99,7 +99,7 @@ fn end(parties: &[Party], config: &Config, own: &NodeGroups, key: &str) -> Resul
                     return Err(format!("`{key}` needs one address, not the prefix {address}/{length}"));
                 }
                 if end.address.replace(*address).is_some() {
-                    return Err(format!("`{key}` names two addresses: one flow has one"));
+                    return Err(format!("`{key}` names two addresses, but a flow has one at each end: write one"));
                 }
             }
         }

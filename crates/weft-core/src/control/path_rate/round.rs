@@ -127,8 +127,8 @@ impl PathRate {
             _ if too_many && !grew && round.backlogged && !ebbs && !overflows => self.enter_plateau(now, round.loss()),
             _ if fruitless >= FRUITLESS_ROUNDS => self.enter_plateau(now, self.fruitless.loss()),
             _ if empty && !ebbs => self.growth = (self.growth + 1).min(GROWTH.len() - 1),
-            // The sender had too little to send, so the round says nothing about the rate. It neither confirms the growth
-            // nor ends it: a path that falls for a moment also stops the flows that fill it.
+            // The sender had too little to send, so the round does not measure the path. The growth neither goes on nor
+            // ends: a capacity that falls for a moment also slows the flows that fill the path.
             _ if !round.backlogged && !round.queued && !too_many && !ebbs => {}
             _ => self.growth = 0,
         }

@@ -23,7 +23,7 @@ pub enum Lacked<'a> {
 pub struct Comparison {
     /// Authors that the other node knows and the fingerprints of their claims, in order.
     theirs: Vec<(Label, u64)>,
-    /// Authors that were found in both.
+    /// Number of members whose claims both nodes have.
     common: usize,
     has_other_claims: bool,
     /// Least and greatest label that is still to be compared.

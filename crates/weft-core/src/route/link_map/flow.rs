@@ -125,7 +125,7 @@ impl DisjointPaths<'_> {
         Some(halves)
     }
 
-    /// Adds a path of the residual graph to the paths. Links that it takes backwards leave them.
+    /// Adds an augmenting path of the residual graph to the routes. A link that it crosses backwards is removed from them.
     fn cross(&mut self, halves: &[usize]) {
         for arc in halves.windows(2).filter(|arc| arc[0] / 2 != arc[1] / 2) {
             let (from, to) = (arc[0] / 2, arc[1] / 2);

@@ -2,7 +2,7 @@
 
 /// Weight of the newest probe in [`Loss::recent`].
 ///
-/// It averages about the last twenty, as Chimera's SUCCESS_WINDOW does.
+/// The average thus covers about the last twenty probes. Standard: the SUCCESS_WINDOW of Chimera, an overlay library.
 const RECENT: f64 = 0.05;
 /// Decay of the long average per probe. The average covers about a hundred probes.
 const KEEP: f64 = 0.99;

@@ -40,12 +40,13 @@ impl ProbeGap {
         }
     }
 
-    /// Share of packets that met no queue; `None` with too few packets. Clock drift is removed first.
+    /// Returns the share of packets that met no queue, or `None` with too few packets. Clock drift is removed first.
     ///
-    /// Packets that met no queue still differ by noise. The width of the noise is `resolution`, or twice the distance
-    /// from the least to the densest delay, whichever is larger. A tail beyond it is included up to `longest`. Short
-    /// queues fall into this range too. They are subtracted as the number of packets in an equally wide range behind
-    /// it.
+    /// Packets that met no queue have delays in a range that begins at the least delay. The range is as wide as the
+    /// noise: `resolution`, or twice the distance from the least to the most frequent delay, whichever is larger. If
+    /// more delays follow without a gap, the range is extended to include them, up to `longest`. Packets that met a
+    /// short queue lie in the range too. Their number is taken to be that of the next range of the same width, and is
+    /// subtracted.
     pub fn idle_share(&self, resolution: Duration, longest: Duration) -> Option<f64> {
         if self.packets.len() < FEWEST {
             return None;

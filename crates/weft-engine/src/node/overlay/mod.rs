@@ -211,7 +211,7 @@ impl Engine {
             }
             return;
         }
-        // A node that has ended its session does not wait for this answer.
+        // A verdict answers a claim. A node that has ended its session does not wait for the answer.
         if matches!(ownership::ClaimMessage::parse(message), Ok(ownership::ClaimMessage::Verdict { .. })) {
             return;
         }

@@ -28,7 +28,7 @@ fn examine(lab: &mut Laboratory) -> Result<RowFinding, String> {
     let length = Some([network.duration, network.warmup]);
     let of = |variant| Ok::<_, String>(Case { length, ..case(&network, "as in the file", variant)? });
     let outcomes = lab.measure(&[of("static")?, of("weft")?])?;
-    let [plain, weft] = &outcomes[..] else { return Err("two variants were run".into()) };
+    let [plain, weft] = &outcomes[..] else { return Err("the row needs the results of two variants".into()) };
     let (mut measured, mut checks) = (Measured::default(), Checks::default());
     for (at, disturbance) in plain.first().map_or(&[][..], |run| &run.run.disturbances).iter().enumerate() {
         for (number, flow) in disturbance.flows.iter().enumerate() {

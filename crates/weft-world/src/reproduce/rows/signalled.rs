@@ -161,7 +161,7 @@ fn jump(lab: &mut Laboratory) -> Result<RowFinding, String> {
         let begun = Case { length: second, ..long_path(rate, None, "available")? };
         let transfer = |name| Ok::<_, String>(Case { length: minute, ..long_path(rate, Some(MEGABYTE), name)? });
         let outcomes = lab.measure(&[begun, transfer("available")?, transfer("cubic")?])?;
-        let [begun, explicit, cubic] = &outcomes[..] else { return Err("a case is missing".into()) };
+        let [begun, explicit, cubic] = &outcomes[..] else { return Err("a case of the row has no result".into()) };
         let share = goodput_mbps(begun).mean / (mbps * PAYLOAD);
         let took = |outcomes: &Outcomes| {
             each(outcomes, |run| run.transfers.first().map_or(0.0, |sum| sum.total_s / (sum.completed as f64)))
@@ -243,7 +243,7 @@ fn quick_start(lab: &mut Laboratory, measured: &mut Measured, checks: &mut Check
     let names = ["all", "sensed", "deaf", "slow-start"];
     let cases = names.map(|name| variant(QUICK_START, name, "as in the file", |_| {}));
     let outcomes = lab.measure(&cases.into_iter().collect::<Result<Vec<_>, _>>()?)?;
-    let [all, sensed, deaf, slowly] = &outcomes[..] else { return Err("a case is missing".into()) };
+    let [all, sensed, deaf, slowly] = &outcomes[..] else { return Err("a case of the row has no result".into()) };
     let took = |outcomes: &Outcomes| {
         each(outcomes, |run| run.transfers.first().map_or(0.0, |sum| sum.total_s / (sum.completed as f64)))
     };

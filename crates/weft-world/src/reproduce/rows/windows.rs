@@ -107,7 +107,7 @@ fn weighted(lab: &mut Laboratory) -> Result<RowFinding, String> {
     Ok(RowFinding { picture: Some(picture), ..checks.finding(measured) })
 }
 
-/// Runs the other laws with their own defaults, and measures the queues in the core.
+/// Runs the rate control laws of the other papers with their defaults, and measures the queues in the core.
 fn beside(lab: &mut Laboratory, measured: &mut Measured) -> Result<(), String> {
     let names = ["windows", "accumulation", "explicit-rate"];
     let cases = names.iter().map(|name| whole_case(&FIVE_VPNS.read()?, "as in the file", name));

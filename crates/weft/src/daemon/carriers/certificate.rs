@@ -39,7 +39,7 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
     Ok(text)
 }
 
-/// Returns the TLS side with the certificate that this node makes for itself.
+/// Returns the acceptor of TLS connections that uses this node's self-signed certificate.
 fn own(state: &Path) -> Result<TlsAcceptor, String> {
     let directory = Directory::open(state).map_err(|why| format!("{}: {why}", state.display()))?;
     let kept = [CERTIFICATE, KEY].map(|name| directory.read_text(name, LARGEST));

@@ -40,10 +40,10 @@ impl Sieve {
 
     /// Returns the usable prefixes of the configuration.
     ///
-    /// It adds the others, with the names of their peers, to `refused`.
+    /// Adds the others, with the names of their peers, to `refused`.
     ///
-    /// A prefix that contains a local network is the user's decision. It takes nothing from that network, because the
-    /// longest prefix wins. A prefix that equals a local network could never be used.
+    /// A shorter prefix that contains a local network is returned. The longest prefix wins, so the local network keeps
+    /// its traffic. A prefix that equals a local network is refused, because the local route always wins.
     pub fn pass<'a>(
         &self,
         prefixes: impl Iterator<Item = (&'a str, Prefix)>,

@@ -27,7 +27,7 @@ const SETTLE: Duration = Duration::from_millis(500);
 const MAX_SETTLE: Duration = Duration::from_secs(5);
 /// Most refused routes that are shown.
 const MOST_SHOWN: usize = 64;
-/// Most different next hops.
+/// Maximum number of distinct next hops.
 const MOST_HOPS: usize = u16::MAX as usize;
 
 /// A device whose routes count.
