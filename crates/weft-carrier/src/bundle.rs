@@ -1,4 +1,4 @@
-//! Several connections to one remote node, and the choice of the one by which a datagram leaves.
+//! Several TCP connections to one remote node, and the choice of the connection for each datagram.
 //!
 //! A lost TCP segment delays all later data on the same connection. Datagrams therefore leave by the connection with
 //! the least data in flight, and short datagrams have connections of their own.
@@ -7,7 +7,7 @@ use crate::greeting::{BundleId, Lane};
 use crate::member::CallTarget;
 use std::time::{Duration, Instant};
 
-/// Length of a datagram, in bytes, up to which it is short. Tuned: acknowledgements, reports, calls and pings.
+/// Maximum length of a short datagram, in bytes. Tuned: it includes acknowledgements, reports, handshakes and pings.
 const SHORT: usize = 400;
 /// Maximum number of connections of a bundle that carry short datagrams.
 const MOST_SHORT: usize = 4;
@@ -17,34 +17,34 @@ const MOST_BULK: usize = 12;
 pub const MOST: usize = MOST_SHORT + MOST_BULK;
 /// Maximum number of connections that are opened at the same time.
 const MOST_OPENING: usize = 4;
-/// Bytes in flight on the best connection from which another one is opened, for short and for long datagrams.
+/// Bytes in flight on the best connection at which another one is opened, for short and for long datagrams.
 ///
-/// *Tuned*: a lost segment delays at most about so many bytes.
+/// *Tuned*: a lost segment delays at most about this number of bytes.
 const CROWDED: [u64; 2] = [1_000, 20_000];
-/// Time that unsent data of a lane may take to leave. Older data is worth less than none.
+/// Maximum time for unsent data of a lane to leave. It is better to drop older data than to send it.
 const LONGEST_WAIT: Duration = Duration::from_millis(15);
-/// Unsent bytes that a lane may always have: a batch of the packet loop.
+/// Number of unsent bytes that a lane may always have: one batch of datagrams of the daemon's event loop.
 const LEAST_UNSENT: f64 = 16_384.0;
 /// Interval at which rates are measured.
 const WINDOW: Duration = Duration::from_millis(50);
-/// Long datagrams in flight that a bundle may always have, in bytes.
+/// Bytes of long datagrams that a bundle may always have in flight.
 const LEAST_IN_FLIGHT: f64 = 65_536.0;
-/// Data that a bundle may have in flight beyond that of a round trip, as the time in which it leaves.
+/// Data that a bundle may have in flight beyond the amount of one round trip, as the time to send that data.
 ///
-/// The queue in the network is not longer than this.
+/// The queue at the bottleneck is not longer than this time.
 ///
-/// *Tuned*: with less, data that waits behind a lost segment would count as too much.
+/// *Tuned*: with less, data that waits behind a lost segment would use up this amount.
 const QUEUE: Duration = Duration::from_millis(20);
 /// Part of the round trip that is added for data that waits behind lost segments. *Tuned*: 1 % of segments lost.
 const BEHIND_LOSSES: f64 = 0.8;
-/// Factor by which the highest rate of delivery counts less in each window. *Tuned*: half of it after a second.
+/// Factor by which the stored highest delivery rate decreases in each window. *Tuned*: half of it after a second.
 const FADING: f64 = 0.966;
 
-/// Number of datagrams, of which one sent again by TCP makes a bundle lossy. Tuned: below, few datagrams wait.
+/// A bundle is lossy if TCP retransmits one segment or more in so many datagrams. Tuned: below, few datagrams wait.
 const LOSSY: u64 = 1_000;
 /// Number of short datagrams that are remembered, so that a copy is delivered once.
 const RECENT: usize = 128;
-/// Bytes by which a datagram is recognised: its header with the packet number, and the beginning of its ciphertext.
+/// Number of bytes that identify a datagram: its header with the packet number, and the start of its ciphertext.
 const MARK: usize = 24;
 
 /// State of a connection when a datagram is to leave.
@@ -65,11 +65,11 @@ pub struct ConnectionState {
 /// Decision about a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ConnectionChoice {
-    /// The connection by which it leaves. `None`: it is dropped.
+    /// Connection by which the datagram leaves. `None`: the datagram is dropped.
     pub token: Option<u64>,
-    /// The next best connection, by which a copy may leave.
+    /// The next best connection, by which a copy of the datagram may leave.
     pub copy: Option<u64>,
-    /// True if another connection would help.
+    /// True if another connection would reduce the delay.
     pub is_crowded: bool,
 }
 
@@ -120,17 +120,17 @@ pub fn choose(states: &[ConnectionState], lane: Lane, allowed: Allowed) -> Conne
 
 /// The connections to one remote node by one link.
 pub struct ConnectionBundle {
-    /// Number that its connections share.
+    /// Number that the connections of the bundle share.
     pub id: BundleId,
-    /// Address and options with which another connection is opened. `None` at the node that was called.
+    /// Address and options with which another connection is opened. `None` at the node that accepted the connections.
     pub way: Option<CallTarget>,
-    /// Numbers of its connections.
+    /// Numbers of the connections of the bundle.
     pub members: Vec<u64>,
     /// Number of connections that are being opened.
     pub opening: usize,
     /// True once a connection was open.
     pub is_up: bool,
-    /// Time at which something last arrived.
+    /// Time at which data last arrived.
     pub heard: Instant,
     /// Datagrams sent.
     pub sent: u64,
@@ -142,7 +142,7 @@ pub struct ConnectionBundle {
     window: (Instant, u64),
     /// Highest rate lately at which data was acknowledged, in bytes per second.
     delivery: f64,
-    /// Time at which the connections were last checked, and the bytes that they had acknowledged by then.
+    /// Time at which the connections were last checked, and the bytes acknowledged on all of them by then.
     delivered: (Instant, u64),
     least_rtt: Duration,
     /// Bytes that each lane received: in the fullest of the last windows, and in the present window.
@@ -150,7 +150,7 @@ pub struct ConnectionBundle {
     received_since: Instant,
     /// True if TCP sends noticeably many segments again, so that a copy of a short datagram is worth its bytes.
     pub is_lossy: bool,
-    /// Datagrams sent and segments sent again, up to the last look.
+    /// Datagrams sent and segments sent again, up to the last check.
     looked: (u64, u64),
     recent: Box<[[u8; MARK]; RECENT]>,
     next_recent: usize,
@@ -183,7 +183,7 @@ impl ConnectionBundle {
         }
     }
 
-    /// Takes the number of segments that all connections have sent again so far.
+    /// Records the number of segments that all connections have sent again so far.
     pub fn on_retransmitted(&mut self, segments: u64) {
         let (sent, again) = (self.sent - self.looked.0, segments.saturating_sub(self.looked.1));
         if sent >= LOSSY || again > 0 {
@@ -225,8 +225,8 @@ impl ConnectionBundle {
 
     /// Records bytes that arrived by a lane now. Returns true if the other side could use another connection.
     ///
-    /// The node that was called opens none, so the caller estimates the other side's sending rate from the bytes that
-    /// arrive.
+    /// Only the node that opened the bundle opens connections. It estimates the other side's sending rate from the
+    /// bytes that arrive.
     pub fn on_received(&mut self, now: Instant, lane: Lane, bytes: usize) -> bool {
         self.heard = now;
         if now - self.received_since >= WINDOW {
@@ -243,7 +243,7 @@ impl ConnectionBundle {
 
     /// Returns the bytes that a lane may hold.
     ///
-    /// Unsent data then leaves within [`LONGEST_WAIT`], and the network's queue stays short.
+    /// Unsent data then leaves within [`LONGEST_WAIT`], and the queue at the bottleneck stays short.
     pub fn allowed(&self, lane: Lane) -> Allowed {
         let unsent = (self.rate * LONGEST_WAIT.as_secs_f64()).max(LEAST_UNSENT) as u64;
         let time = self.least_rtt.mul_f64(1.0 + BEHIND_LOSSES) + QUEUE;
@@ -259,10 +259,10 @@ impl ConnectionBundle {
         now - self.delivered.0 >= WINDOW
     }
 
-    /// Takes the bytes that all connections have seen acknowledged so far, and their least round-trip time.
+    /// Records the number of bytes acknowledged on all connections so far, and their least round-trip time.
     pub fn on_delivered(&mut self, now: Instant, acknowledged: u64, least_rtt: Duration) {
         let (since, before) = std::mem::replace(&mut self.delivered, (now, acknowledged));
-        // A connection that ended takes its count with it.
+        // When a connection ends, its acknowledged bytes are missing from the sum.
         let rate = acknowledged.saturating_sub(before) as f64 / (now - since).as_secs_f64().max(0.001);
         self.delivery = (self.delivery * FADING).max(rate);
         self.least_rtt = least_rtt;

@@ -1,4 +1,4 @@
-//! The carrier thread's loop: it moves datagrams between the packet loop's ports and the connections of all bundles.
+//! The carrier thread: it moves datagrams between the daemon's event loop and the TCP connections of all bundles.
 
 use crate::bundle::{ConnectionBundle, ConnectionState, MOST, choose, lane_of, part_of};
 use crate::frame;
@@ -26,11 +26,11 @@ const MAX_ACCEPTED: usize = 1_024;
 const MESSAGES_PER_TURN: usize = 32;
 /// Maximum number of reads of one connection in a turn.
 const READS_PER_TURN: usize = 8;
-/// Size of the buffer for a port's messages, in bytes: the largest batch of the packet loop.
+/// Size of the buffer for a port's messages, in bytes: the largest batch of the daemon's event loop.
 const MESSAGE: usize = 65_536;
-/// Maximum length of a batch to the packet loop, in bytes.
+/// Maximum length of a batch to the daemon's event loop, in bytes.
 const LONGEST_BATCH: usize = 49_152;
-/// Maximum time for a call, including a proxy and the TLS handshake.
+/// Maximum time to open a connection, including a proxy and the TLS handshake.
 const LONGEST_CALL: Duration = Duration::from_secs(4);
 /// Silence after which an accepted bundle ends. A node probes its paths more often.
 const LONGEST_SILENCE: Duration = Duration::from_secs(120);
@@ -46,7 +46,7 @@ const FIRST_PORT: u64 = 1 << 40;
 pub enum CarrierOrder {
     /// Serve this port for the link of this number.
     Serve(u32, Port),
-    /// Call a node.
+    /// Open a bundle of connections to a node.
     Open(CallTarget),
     /// End the bundle of this link and remote address.
     Close(u32, SocketAddr),
@@ -58,20 +58,20 @@ pub enum CarrierOrder {
 pub struct Accepted {
     /// TLS stream of the connection.
     pub stream: TlsStream,
-    /// Greeting that the caller sent.
+    /// Greeting that the remote node sent.
     pub greeting: Greeting,
     /// Bytes that followed the greeting.
     pub rest: Vec<u8>,
-    /// Address of the caller.
+    /// Address of the remote node.
     pub from: SocketAddr,
 }
 
 /// A message of the carrier thread.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CarrierEvent {
-    /// The first connection of a called bundle is open.
+    /// The first connection of a bundle that this node opens is established.
     Up(u32, SocketAddr),
-    /// The last connection of a called bundle is closed, or the call failed for this reason.
+    /// The last connection of a bundle that this node opened is closed, or none could be opened, for this reason.
     Down(u32, SocketAddr, String),
 }
 
@@ -118,7 +118,7 @@ enum BundleConnection {
     Open(Box<OpenConnection>, Key),
 }
 
-/// The loop's state.
+/// State of the carrier thread.
 pub struct CarrierLoop {
     poller: Poller,
     waker: Arc<Waker>,
@@ -141,7 +141,9 @@ pub struct CarrierLoop {
 }
 
 impl CarrierLoop {
-    /// Returns the loop and a handle to it. `random` returns fresh random bytes. `report` must not block for long.
+    /// Returns the thread's state and a handle to it.
+    ///
+    /// `random` returns fresh random bytes. `report` must not block for long.
     ///
     /// # Errors
     /// Returns the kernel's error.
@@ -233,7 +235,7 @@ impl CarrierLoop {
         Ok(())
     }
 
-    /// Begins one more connection of a called bundle.
+    /// Opens one more connection of a bundle that this node opened.
     fn call(&mut self, key: &Key, lane: Lane) {
         let Some(bundle) = self.bundles.get_mut(key) else { return };
         let Some(way) = &bundle.way else { return };
@@ -262,7 +264,7 @@ impl CarrierLoop {
             None if self.accepted.len() >= MAX_ACCEPTED => return,
             None => {
                 let key = (link, from);
-                // The caller's port is in use again, so the earlier connection is over.
+                // The remote node uses the same port again, so the earlier connection is over.
                 self.close(&key);
                 self.bundles.insert(key, ConnectionBundle::new(greeting.bundle, None, now));
                 self.accepted.insert(greeting.bundle, key);
@@ -278,7 +280,7 @@ impl CarrierLoop {
         bundle.add(token, greeting.lane);
         let member = Box::new(OpenConnection::accepted(stream, greeting.lane, &rest));
         self.entries.insert(token, BundleConnection::Open(member, key));
-        // TLS may already hold more than the greeting, of which the poller knows nothing.
+        // TLS may already hold more than the greeting, which the poller does not report.
         self.receive(token);
     }
 
@@ -320,7 +322,7 @@ impl CarrierLoop {
         }
     }
 
-    /// Sends the datagrams that the packet loop has put into a port.
+    /// Sends the datagrams that the daemon's event loop has put into a port.
     fn send_from(&mut self, link: u32) {
         for _ in 0..MESSAGES_PER_TURN {
             let Some(batch) = self.ports.get(&link).and_then(|port| port.receive(&mut self.message)) else { return };
@@ -352,7 +354,7 @@ impl CarrierLoop {
                 bundle.sent += datagrams;
                 bundle.on_sent(now, self.framed.len());
                 self.write(token);
-                // A lost segment delays one of the two alone.
+                // A lost segment delays the datagram or its copy, not both.
                 if let Some(copy) = choice.copy.filter(|_| is_lossy && lane == Lane::Short) {
                     self.write(copy);
                 }
@@ -415,7 +417,7 @@ impl CarrierLoop {
         }
     }
 
-    /// Removes a connection. Without any, its bundle ends.
+    /// Removes a connection. A bundle without connections ends.
     fn remove(&mut self, token: u64, why: &str) {
         let Some(entry) = self.entries.remove(&token) else { return };
         let (key, lane, was_calling) = match &entry {
@@ -481,7 +483,7 @@ fn look_at(members: &[u64], entries: &BTreeMap<u64, BundleConnection>, states: &
     for token in members {
         if let Some(BundleConnection::Open(member, _)) = entries.get(token) {
             let socket = member.stream.as_fd();
-            // A connection without an answer is about to end.
+            // If the kernel returns no value, the connection is about to end.
             let (unsent, unacknowledged) = (unsent_bytes(socket), unacknowledged_bytes(socket));
             states.push(ConnectionState {
                 token: *token,
@@ -511,7 +513,7 @@ fn measure(bundle: &mut ConnectionBundle, entries: &BTreeMap<u64, BundleConnecti
     bundle.on_retransmitted(again);
 }
 
-/// Passes the complete datagrams of a connection to the packet loop, those of equal length together.
+/// Passes the complete datagrams of a connection to the daemon's event loop, those of equal length together.
 fn pass(
     member: &mut OpenConnection,
     bundle: &mut ConnectionBundle,
@@ -536,7 +538,7 @@ fn pass(
     Ok(())
 }
 
-/// Sends a batch to the packet loop. If its port is full, the datagrams are lost as in a full socket.
+/// Sends a batch to the daemon's event loop. If its port is full, the datagrams are lost as in a full socket.
 fn flush(port: &Port, remote: SocketAddr, stride: usize, batch: &mut Vec<u8>) {
     if !batch.is_empty() {
         port.send(remote, stride, batch);

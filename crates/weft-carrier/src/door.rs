@@ -42,7 +42,7 @@ pub struct DoorSettings {
     pub key: [u8; 32],
     /// TLS side of this node.
     pub tls: TlsAcceptor,
-    /// Address of the web server, which receives the strangers' bytes in clear.
+    /// Address of the web server, which receives the strangers' bytes decrypted.
     pub web: Option<SocketAddr>,
     /// Mark of the packets to the web server.
     pub mark: u32,
@@ -55,7 +55,7 @@ enum Guest {
     Visit { visit: Box<Visit>, heard: Instant },
 }
 
-/// The loop's state.
+/// State of the accept thread.
 pub struct DoorLoop {
     settings: DoorSettings,
     listener: TcpListener,
@@ -69,7 +69,7 @@ pub struct DoorLoop {
 }
 
 impl DoorLoop {
-    /// Returns the loop over a bound listener.
+    /// Returns the state of the accept thread for a bound listener.
     ///
     /// # Errors
     /// Returns the kernel's error.
@@ -215,7 +215,7 @@ impl DoorLoop {
     }
 }
 
-/// Returns the oldest connection of the address that has most.
+/// Returns the oldest connection of the address that has the most connections.
 fn least_welcome(unknown: &[(u64, IpAddr)]) -> Option<u64> {
     let mut counts: BTreeMap<IpAddr, usize> = BTreeMap::new();
     unknown.iter().for_each(|(_, from)| *counts.entry(*from).or_default() += 1);

@@ -52,14 +52,14 @@ impl Default for FrameReader {
 }
 
 impl FrameReader {
-    /// Returns room for the next bytes of the stream. It is never empty once all complete frames are taken.
+    /// Returns the free part of the buffer, for the next bytes. It is not empty once all complete frames are taken.
     pub fn room(&mut self) -> &mut [u8] {
         self.buffer.copy_within(self.start..self.end, 0);
         (self.start, self.end) = (0, self.end - self.start);
         &mut self.buffer[self.end..]
     }
 
-    /// Adds the first `len` bytes of the room to the stream.
+    /// Adds the first `len` bytes of the free part to the stream.
     pub fn fill(&mut self, len: usize) {
         self.end = (self.end + len).min(self.buffer.len());
     }

@@ -1,4 +1,4 @@
-//! First bytes of a connection: they prove that the caller knows the public key of the node that it calls.
+//! First bytes of a connection: they prove that the node that connects has the public key of the other node.
 //!
 //! The proof is keying material of the TLS connection (RFC 8446 §7.5) with the node's key as context. It is different for each
 //! connection, so nobody can replay it, nor use it after taking part in the middle of another connection. A stranger's bytes differ from it at the
@@ -21,7 +21,7 @@ pub type BundleId = [u8; ID];
 /// Kind of the datagrams that a connection of a bundle carries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lane {
-    /// Short datagrams, which wait behind no bulk.
+    /// Short datagrams, which do not wait behind long ones.
     Short,
     /// Long datagrams.
     Bulk,

@@ -1,9 +1,10 @@
 //! Carries datagrams in TLS over TCP where UDP does not pass.
 //!
-//! The packet loop exchanges datagrams with a *carrier* thread by a [`port::Port`], as with a socket. The thread owns *bundles*: one
-//! per local link and remote address, of several TCP connections each. A datagram leaves by a connection that can send it now, or it is
-//! dropped: a queue here would only add delay. At the hub, a *door* thread accepts connections. It hands those that prove
-//! knowledge of the node's key to the carrier thread, and all others to a web server.
+//! The daemon's event loop exchanges datagrams with a *carrier* thread by a [`port::Port`], as with a socket. The
+//! carrier thread owns *bundles*: one per local link and remote address, of several TCP connections each. A datagram
+//! leaves by a connection that can send it now, or it is dropped: a queue here would only add delay. At the hub, a
+//! *door* thread accepts connections. It hands those that prove knowledge of the node's key to the carrier thread, and
+//! all others to a web server.
 //!
 //! TLS hides what is carried. It proves nothing: the datagrams are sealed by the session that they belong to.
 

@@ -1,4 +1,4 @@
-//! A connection of a bundle: from the call, over a proxy where one is required, to the frames that it carries.
+//! A connection of a bundle: how it is opened, over a proxy where one is required, and the frames that it carries.
 
 use crate::frame::FrameReader;
 use crate::greeting::{self, Greeting, Lane};
@@ -18,7 +18,7 @@ const LONGEST_SILENCE: Duration = Duration::from_secs(6);
 /// Maximum length of a proxy's answer in bytes.
 const LONGEST_ANSWER: usize = 8_192;
 
-/// Everything that a call needs.
+/// Parameters for opening a connection to a remote node.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CallTarget {
     /// Number of the local link in the daemon's event loop.
@@ -51,19 +51,19 @@ struct ProxyTalk {
     answer: Vec<u8>,
 }
 
-/// A connection that is being made.
+/// A connection that is being opened.
 pub struct Call {
     stage: CallStage,
     key: [u8; 32],
     greeting: Greeting,
     target: Option<String>,
     fd: RawFd,
-    /// Time at which the call began.
+    /// Time at which the opening began.
     pub began: Instant,
 }
 
 impl Call {
-    /// Begins a call that is to join a bundle.
+    /// Begins to open a connection that is to join a bundle.
     ///
     /// # Errors
     /// Returns an error if no socket can be opened, or the host name is invalid.
@@ -91,7 +91,7 @@ impl Call {
         self.greeting.lane
     }
 
-    /// True if the call continues when the send buffer has space, and not only when data arrives.
+    /// True if the opening continues when the send buffer has space, and not only when data arrives.
     pub fn wants_room(&self) -> bool {
         match &self.stage {
             CallStage::Connecting(..) => true,
@@ -101,10 +101,10 @@ impl Call {
         }
     }
 
-    /// Continues the call. Returns the stream once the greeting is sent.
+    /// Continues to open the connection. Returns the stream once the greeting is sent.
     ///
     /// # Errors
-    /// Returns the reason why the call failed.
+    /// Returns the reason why the connection failed.
     pub fn go_on(&mut self) -> io::Result<Option<TlsStream>> {
         loop {
             match std::mem::replace(&mut self.stage, CallStage::Over) {
@@ -160,7 +160,7 @@ impl ProxyTalk {
         ProxyTalk { request: request.into_bytes(), answer: Vec::new() }
     }
 
-    /// Continues the talk. Returns true once the proxy has made the connection (RFC 9110 §9.3.6).
+    /// Continues the exchange with the proxy. Returns true once the proxy has made the connection (RFC 9110 §9.3.6).
     ///
     /// It reads one byte at a time, because the bytes after the answer belong to TLS.
     fn go_on(&mut self, socket: &mut TcpStream) -> io::Result<bool> {
@@ -211,12 +211,12 @@ pub struct OpenConnection {
 }
 
 impl OpenConnection {
-    /// Returns the member over an open stream.
+    /// Returns the connection over an open stream.
     pub fn new(stream: TlsStream, lane: Lane) -> OpenConnection {
         OpenConnection { stream, frames: FrameReader::default(), lane, is_blocked: false }
     }
 
-    /// Returns the member over an accepted stream, behind whose greeting `rest` has already arrived.
+    /// Returns the connection over an accepted stream, behind whose greeting `rest` has already arrived.
     pub fn accepted(stream: TlsStream, lane: Lane, rest: &[u8]) -> OpenConnection {
         let mut member = OpenConnection::new(stream, lane);
         // Without these options the connection only works less well.

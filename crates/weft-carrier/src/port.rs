@@ -1,4 +1,4 @@
-//! Passes datagrams between the packet loop and the carrier thread.
+//! Passes datagrams between the daemon's event loop and the carrier thread.
 //!
 //! A message is a batch of datagrams to or from one remote address. The kernel limits the backlog: a full port drops
 //! messages.
@@ -12,23 +12,23 @@ use weft_io::stream::packet_pair;
 /// Length of a message's header: family, port, address, and length of each datagram.
 const HEADER: usize = 21;
 
-/// A batch of datagrams of one remote address.
+/// A batch of datagrams to or from one remote address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Batch {
     /// The remote address.
     pub remote: SocketAddr,
-    /// Bytes of each datagram. The last one may be shorter.
+    /// Length of each datagram, in bytes. The last one may be shorter.
     pub stride: usize,
-    /// Bytes of all datagrams.
+    /// Length of all datagrams together, in bytes.
     pub len: usize,
 }
 
-/// One of two ends.
+/// One of the two ends of a channel for batches of datagrams.
 #[derive(Debug)]
 pub struct Port(File);
 
 impl Port {
-    /// Returns two connected ends.
+    /// Returns the two connected ends of a channel.
     ///
     /// # Errors
     /// Returns the kernel's error.

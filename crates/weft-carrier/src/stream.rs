@@ -97,7 +97,7 @@ impl TlsStream {
         Ok(true)
     }
 
-    /// Tells the other side that no more data follows.
+    /// Announces to the other side that no more data follows.
     pub fn end(&mut self) {
         self.tls.send_close_notify();
         let _ = self.flush();

@@ -1,7 +1,7 @@
 //! TLS settings of both sides: those of an ordinary browser and an ordinary web server.
 //!
-//! The caller accepts every certificate. The datagrams inside are sealed for the node's key, so a false server learns
-//! nothing and can forge nothing.
+//! The side that connects accepts every certificate. The datagrams inside are sealed for the node's key, so a false
+//! server learns nothing and can forge nothing.
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
@@ -13,12 +13,12 @@ use rustls::{
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// Makes the TLS side of calls.
+/// Makes the client side of TLS connections.
 #[derive(Clone, Debug)]
 pub struct Caller(Arc<ClientConfig>);
 
 impl Caller {
-    /// Returns the settings of calls.
+    /// Returns the settings of the client side.
     ///
     /// # Errors
     /// Returns an error if the cryptography lacks TLS 1.3.
@@ -48,7 +48,7 @@ impl Caller {
     }
 }
 
-/// Makes the TLS side of accepted connections.
+/// Makes the server side of TLS connections.
 #[derive(Clone, Debug)]
 pub struct TlsAcceptor(Arc<ServerConfig>);
 

@@ -6,7 +6,7 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::fd::{AsRawFd as _, RawFd};
 use weft_io::stream::connect;
 
-/// Bytes that may wait in one direction.
+/// Maximum number of bytes that wait in one direction.
 const ROOM: usize = 32_768;
 /// Answer where no web server is configured.
 const NOT_FOUND: &[u8] =

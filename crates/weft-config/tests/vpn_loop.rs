@@ -45,7 +45,7 @@ fn a_loop_has_parameters_of_its_law() {
 
 #[test]
 fn loop_parameters_out_of_bounds_are_refused_with_their_place() {
-    // The table stands in line 14, its law in line 15.
+    // The table stands in line 14, its algorithm in line 15.
     for (law, line, expected) in [
         (
             "accumulation",

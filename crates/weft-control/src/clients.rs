@@ -16,7 +16,7 @@ pub enum ClientProgram {
 
 /// Counters of packets and handshakes of clients that the edge rejected since the start.
 ///
-/// The edge answers none of them.
+/// The edge sends no answer to a rejected packet or handshake.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default, Debug)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ClientRefusals {
@@ -26,7 +26,7 @@ pub struct ClientRefusals {
     pub for_another_edge: u64,
     /// Handshakes with a key that no client of this edge has, or no longer has.
     pub from_no_client: u64,
-    /// Source of the last of these handshakes.
+    /// Source of the last rejected handshake.
     pub last_from: Option<SocketAddr>,
 }
 

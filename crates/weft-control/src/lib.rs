@@ -2,7 +2,7 @@
 //!
 //! A client sends a [`Request`], and the node answers it with a [`Response`]. [`Request::Watch`] returns events.
 //! [`status`] has the types of the answers, which `--json` prints too. [`socket`] writes and reads the lines, with
-//! their time and length limits. The crate knows nothing of the engine or of a configuration.
+//! their time and length limits. The crate does not depend on the engine or on a configuration.
 //!
 //! `docs/control.schema.json` describes the same messages for programs in other languages. A test writes it from these
 //! types.

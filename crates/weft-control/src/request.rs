@@ -8,7 +8,7 @@ use std::fmt;
 use std::time::Duration;
 use weft_units::Rate;
 
-/// End of the name of the file beside a configuration that has its changed text.
+/// Suffix of the name of the file that holds the changed text of a configuration, beside the configuration's file.
 pub const CANDIDATE_SUFFIX: &str = ".new";
 
 /// A request to a running node.
@@ -62,7 +62,7 @@ pub enum Request {
         /// Number of flows to return.
         most: u32,
     },
-    /// Silences a link or a node for a while.
+    /// Starts a drill, which cuts a link or a peer for a given time.
     Drill {
         /// The link or node.
         cut: DrillCut,
@@ -88,7 +88,7 @@ pub enum Request {
         /// Text of the revocation, base64.
         revocation: String,
     },
-    /// Calls the root of a key in the overlay, and waits for its answer.
+    /// Sends a request of an application to the node nearest to a key in the overlay, and waits for its answer.
     Call {
         /// A node's identifier, or any other text, whose hash is the key.
         key: String,
@@ -124,21 +124,21 @@ pub enum Request {
     OpenvpnClients,
     /// Reads the configuration again.
     Reload,
-    /// Runs the changed configuration that stands in the file beside it.
+    /// Applies the changed configuration in the file whose name ends in [`CANDIDATE_SUFFIX`].
     ///
-    /// Unless [`Request::Confirm`] comes in time, the configuration before it counts again.
+    /// Unless [`Request::Confirm`] arrives in time, the node returns to the previous configuration.
     Try {
-        /// Absolute path of the node's configuration, for a check that this is the node that is meant.
+        /// Absolute path of the node's configuration, by which the node checks that the request is meant for it.
         file: String,
         /// Time to wait for the confirmation, in milliseconds; 0: none is needed.
         confirm_ms: u64,
     },
     /// Ends the trial of a changed configuration, which stays in force. The client then saves it.
     Confirm {
-        /// Absolute path of the node's configuration, for a check that this is the node that is meant.
+        /// Absolute path of the node's configuration, by which the node checks that the request is meant for it.
         file: String,
     },
-    /// Ends the trial of a changed configuration, and the one before it counts again.
+    /// Ends the trial of a changed configuration. The node returns to the previous configuration.
     Undo,
     /// Stops the node.
     Down,

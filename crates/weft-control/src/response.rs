@@ -55,7 +55,7 @@ pub enum Response {
         /// The changes, in order.
         changes: Vec<PathChange>,
     },
-    /// Nothing arrived in time.
+    /// No call and no change of a path occurred in time.
     Nothing,
     /// Response to [`Request::History`].
     Histories {

@@ -11,9 +11,9 @@ use std::time::Duration;
 const MAX_RESPONSE: u64 = 8 << 20;
 /// Maximum length of a request, in bytes.
 const MAX_REQUEST: u64 = 64 << 10;
-/// Time by which a client waits longer than the node does.
+/// Time that a client waits beyond the node's own time limit.
 ///
-/// The client thus receives the node's answer that it is busy.
+/// If the node is busy, the client thus receives the node's answer that reports this.
 const MARGIN: Duration = Duration::from_secs(2);
 /// Maximum time for which a client may be silent.
 const SILENCE: Duration = Duration::from_secs(5);
@@ -21,7 +21,7 @@ const SILENCE: Duration = Duration::from_secs(5);
 /// Sends a request to the node at `socket` and returns its response, which may be a refusal.
 ///
 /// # Errors
-/// Fails if no node listens there, or if it does not answer in time.
+/// Fails if no node listens at `socket`, or if the node does not answer in time.
 pub fn ask(socket: &Path, request: &Request) -> io::Result<Response> {
     Ok(serde_json::from_value(exchange(UnixStream::connect(socket)?, request)?)?)
 }

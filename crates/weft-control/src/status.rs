@@ -95,16 +95,16 @@ pub struct Status {
     /// Prefixes that are refused because they would take addresses from this machine.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub refused_prefixes: Vec<RefusedPrefix>,
-    /// Nodes that called recently and are not peers.
+    /// Nodes that recently sent a handshake and are not peers.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub strangers: Vec<StrangerSeen>,
     /// Datagrams dropped before authentication.
     pub rejected_datagrams: u64,
     /// Packets for which no peer has a prefix.
     pub unroutable_packets: u64,
-    /// Pool buffers in use.
+    /// Buffers of the packet pool in use.
     pub buffers_in_use: usize,
-    /// Maximum of pool buffers in use since the start.
+    /// Maximum number of buffers of the packet pool in use since the start.
     pub buffers_peak: usize,
     /// Datagrams dropped for lack of a buffer, and packets dropped because too few buffers were left.
     pub no_buffer_drops: u64,
@@ -113,10 +113,10 @@ pub struct Status {
     /// Log lines dropped because standard error was too slow.
     #[serde(default)]
     pub dropped_log_lines: u64,
-    /// Longest turn of the packet loop since the start, in microseconds.
+    /// Longest pass since the start through the event loop that handles packets, in microseconds.
     #[serde(default)]
     pub longest_turn_us: u64,
-    /// Number of turns of more than 50 ms.
+    /// Number of passes through this event loop that took more than 50 ms.
     #[serde(default)]
     pub long_turns: u64,
 }
@@ -125,7 +125,7 @@ pub struct Status {
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct RefusedPrefix {
-    /// Name of the peer or in the certificate.
+    /// Name of the peer, or the name in the certificate.
     pub name: String,
     /// Refused prefix, such as 10.9.0.0/24.
     pub prefix: String,
@@ -171,7 +171,7 @@ pub struct Relay {
 pub struct TcpEr {
     /// `weft_er`, `bbr`, or `plain` for the kernel's own.
     pub congestion: String,
-    /// Reason why it is not a better one; absent: it is the best.
+    /// Reason why no better congestion control is in use; absent: the best one is in use.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub because: Option<String>,
     /// Number of destinations with a rate.
@@ -229,7 +229,7 @@ pub struct Peer {
     /// Causes that prevent a session, the likeliest first, or that impair the connection.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub findings: Vec<Finding>,
-    /// Pairs of a link and an address that were tried without a session, and the reactions.
+    /// Pairs of a link and an address that handshakes used while there was no session, and the reactions.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub tried: Vec<TriedPair>,
     /// Time since the last authentic datagram of the peer, in milliseconds.
@@ -258,7 +258,7 @@ pub struct Peer {
     pub unserved_datagrams: u64,
     /// Units received twice.
     pub duplicate_units: u64,
-    /// Parts of units received in vain.
+    /// Invalid parts received, and units dropped because a part of them was missing.
     pub broken_parts: u64,
     /// Units that wait in the resequencer.
     pub held_units: usize,
@@ -267,7 +267,7 @@ pub struct Peer {
     /// Schedule that chooses a path toward the peer.
     #[serde(default)]
     pub schedule: String,
-    /// True if that schedule uses weights.
+    /// True if the schedule uses the weights of links.
     #[serde(default)]
     pub weights_count: bool,
     /// Paths to the peer.
@@ -300,7 +300,7 @@ pub struct NotTried {
     /// Datagrams dropped because the peer sent them on more paths than it may open.
     #[serde(default)]
     pub refused_datagrams: u64,
-    /// The same facts as text for a reader.
+    /// The other fields of this value, as text for a reader.
     pub text: String,
 }
 
@@ -323,7 +323,7 @@ pub struct Path {
     pub cause: String,
     /// True if bulk may use the path now.
     pub in_bundle: bool,
-    /// True if another path answers and this one carries data only without it.
+    /// True if this is a spare path that carries no data now because another path answers.
     #[serde(default)]
     pub standby: bool,
     /// Smoothed round-trip time, in microseconds.
@@ -529,7 +529,7 @@ impl Status {
 
     /// Returns true if a peer is degraded, or if a configured link is not in use.
     ///
-    /// A peer that joined by certificate may leave again, so its absence does not count.
+    /// A peer that joined by certificate may leave again, so its absence is no degradation.
     pub fn is_degraded(&self) -> bool {
         let is_expected = |peer: &&Peer| peer.certified_until_unix_s.is_none() || peer.established_s.is_some();
         let is_alone = self.overlay.as_ref().is_some_and(Overlay::is_alone);

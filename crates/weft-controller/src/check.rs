@@ -7,7 +7,7 @@ use weft_config::config::{Severity, check_text};
 
 /// Maximum length of a text, in bytes.
 pub const MAX_TEXT: usize = 256 << 10;
-/// Tables that a policy may have. Its tests run here, so nodes get only the rules.
+/// Tables that a policy may have. The controller runs its tests, so nodes get only the rules.
 const POLICY_TABLES: [&str; 2] = ["allow", TESTS];
 const TESTS: &str = "allow-test";
 
@@ -50,7 +50,7 @@ pub fn configuration(text: &str) -> Result<(), String> {
 /// Returns the mistakes with their places, and the tests that fail.
 pub fn policy<'a>(text: &str, nodes: impl Iterator<Item = (&'a str, &'a NodeRecord)>) -> Result<(), String> {
     rules(text)?;
-    // The policy stands first, so that places are those of its own text.
+    // The policy stands first, so that line numbers in messages are those of the policy's own text.
     let mut whole =
         format!("{text}\n[node]\nkey = \"k\"\nlisten = 51900\n[tun]\naddress = [\"fd77:6566:7400::1/128\"]\n");
     for (name, node) in nodes {
@@ -70,7 +70,7 @@ pub fn policy<'a>(text: &str, nodes: impl Iterator<Item = (&'a str, &'a NodeReco
     if report.count(Severity::Error) == 0 { Ok(()) } else { Err(report.to_string()) }
 }
 
-/// Returns the key with which a node stands in the check of a policy before it has one.
+/// Returns a placeholder for the key of a node that has none yet, for the check of a policy.
 fn placeholder_key(name: &str) -> String {
     use base64ct::{Base64, Encoding as _};
     Base64::encode_string(ring::digest::digest(&ring::digest::SHA256, name.as_bytes()).as_ref())

@@ -3,7 +3,7 @@
 use crate::secret::SecretHash;
 use serde::{Deserialize, Serialize};
 
-/// Key of the record that every commit changes. A commit expects the revision that its reads began with.
+/// Key of the record that every commit changes. A commit expects its revision from before the commit's reads.
 pub const GENERATION: &str = "generation";
 /// Key of the policy.
 pub const POLICY: &str = "policy";

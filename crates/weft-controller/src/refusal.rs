@@ -3,7 +3,7 @@
 use crate::store::StoreError;
 use axum::http::StatusCode;
 
-/// A refused request: a status, and a text that says what to do.
+/// A refused request: an HTTP status, and a text with the reason and advice.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Refusal {
     /// Status.

@@ -31,7 +31,7 @@ impl Secret {
         }
     }
 
-    /// Returns the text, for the only one who may have it.
+    /// Returns the text of the secret, for its holder.
     pub fn text(&self) -> &str {
         &self.0
     }
@@ -63,7 +63,7 @@ impl SecretHash {
         if is_hash { Ok(SecretHash(text.to_owned())) } else { Err("expected 64 digits of lower-case hexadecimal") }
     }
 
-    /// Returns the digits.
+    /// Returns the hash as hexadecimal digits.
     pub fn text(&self) -> &str {
         &self.0
     }

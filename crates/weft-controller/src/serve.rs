@@ -52,7 +52,7 @@ pub fn serve(arguments: &ServeArguments) -> Result<(), String> {
         }
         Ok(())
     })
-    // The end of the runtime waits for operations that have begun.
+    // Dropping the runtime waits for the operations that have begun.
 }
 
 fn store(etcd: &EtcdArguments, directory: &Path) -> Result<Box<dyn RecordStore>, String> {

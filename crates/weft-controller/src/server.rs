@@ -1,4 +1,4 @@
-//! The listening socket: loopback in the clear, every other address with TLS.
+//! The listening socket: without TLS at loopback addresses, and with TLS at every other address.
 
 use axum::Router;
 use rustls::ServerConfig;
@@ -19,7 +19,8 @@ impl Server {
     /// Listens at an address.
     ///
     /// # Errors
-    /// Fails if other machines reach the address and there is no certificate.
+    /// Fails if the address is not a loopback address and there is no certificate, or if the system refuses the
+    /// address.
     pub async fn bind(address: SocketAddr, tls: Option<Arc<ServerConfig>>) -> Result<Server, String> {
         if tls.is_none() && !address.ip().is_loopback() {
             return Err(format!("other machines reach {address}: give --certificate and --key, or a loopback address"));

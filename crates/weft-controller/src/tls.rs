@@ -12,7 +12,7 @@ use std::sync::Arc;
 const AUTHORITIES: [&str; 3] =
     ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
 
-/// Returns what a server needs to show this certificate.
+/// Returns the TLS configuration of a server with this certificate.
 ///
 /// # Errors
 /// Returns which file is wrong, and why.
@@ -25,7 +25,7 @@ pub fn server(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>, Strin
     Ok(Arc::new(config))
 }
 
-/// Returns what a client needs to check servers.
+/// Returns the TLS configuration of a client that checks servers' certificates.
 ///
 /// It trusts the authorities in `authority`, or those of this system. `own` is a certificate and its key, which the client
 /// shows to servers that ask for one.

@@ -16,11 +16,11 @@ use weft_config::entropy;
 use weft_session::Identity;
 use weft_units::Rng;
 
-/// Writers of nodes. Each has nodes of its own.
+/// Number of writers of nodes. Each writes its own nodes.
 const WRITERS: usize = 2;
-/// Nodes of each writer.
+/// Number of nodes of each writer.
 const NODES: usize = 4;
-/// Maximum time from the moment that the controller is ready to its end.
+/// Maximum time after which a controller that is ready is killed.
 const LONGEST: Duration = Duration::from_millis(50);
 
 /// A node that a writer changes again and again. Its content is a number in several forms.
@@ -38,11 +38,11 @@ struct WrittenNode {
 struct JoiningNode {
     /// Public key of the last machine whose join was acknowledged.
     known: Option<String>,
-    /// Public key of a machine without an answer.
+    /// Public key of a machine whose join has no answer yet.
     pending: Option<String>,
 }
 
-/// What the writers know.
+/// State of all nodes according to the answers that the writers have received.
 #[derive(Clone, Debug, Default)]
 struct Model {
     nodes: Vec<WrittenNode>,

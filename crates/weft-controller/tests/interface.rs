@@ -129,7 +129,7 @@ fn each_operation_refuses_strangers_pages_and_other_nodes() {
             if may { 200 } else { 401 },
             "{method} {path}"
         );
-        // Of another node, it sees nothing.
+        // The node may not read anything of another node.
         let other = operation.path.replace("{name}", "other").replace("{id}", "0123456789abcdef");
         assert_eq!(joined.request(&node, method, &other, &[], "{}").status, 401, "{method} {other}");
         let nobody = operation.path.replace("{name}", "nobody").replace("{id}", "0123456789abcdef");
@@ -230,7 +230,7 @@ fn the_document_describes_each_operation_and_nothing_else() {
     }
     let all = operations().iter().map(|operation| (operation.method.to_string(), operation.path.to_owned())).collect();
     assert_eq!(described, all);
-    // Each reference leads somewhere.
+    // Each `$ref` in the OpenAPI document has a target.
     let text = document.to_string();
     let references: BTreeSet<_> =
         text.split("\"$ref\":\"#").skip(1).filter_map(|rest| rest.split('"').next()).collect();
@@ -259,14 +259,14 @@ fn an_invitation_serves_one_machine_once() {
     }
     let bad = json!({ "code": code["code"], "public_key": "a", "secret_sha256": secret.hash().text() }).to_string();
     assert_eq!(joined.controller.connect().request("POST", "/v1/join", &[], &bad).unwrap().status, 400);
-    // Of machines that come at once, one wins.
+    // If several machines join with one code at the same time, one is accepted.
     let won: Vec<_> = thread::scope(|scope| {
         let all: Vec<_> = [&first, &second].map(|key| scope.spawn(|| joined.join(&code, key, &secret).status)).into();
         all.into_iter().map(|one| one.join().unwrap()).collect()
     });
     assert!(won == [200, 403] || won == [403, 200], "{won:?}");
     let winner = if won[0] == 200 { &first } else { &second };
-    // It may ask again, for instance because the answer was lost.
+    // The accepted machine may ask again, for instance because the answer was lost.
     assert_eq!(joined.join(&code, winner, &secret).status, 200);
     assert_eq!(joined.join(&code, winner, &Secret::random().unwrap()).status, 403);
     let list = admin.get("/v1/invitations");
@@ -387,7 +387,7 @@ fn two_controllers_at_one_etcd_make_no_contradiction() {
     let url = etcd.url();
     let dirs = [dir.path("a"), dir.path("b")];
     let controllers = dirs.each_ref().map(|dir| Controller::start(dir, &["--etcd", &url]));
-    // Both give the same addresses to nodes of their own. Of each address, one gets it.
+    // Both controllers give the same addresses to different nodes. For each address only one of them succeeds.
     let given: Vec<Vec<u16>> = thread::scope(|scope| {
         let both: Vec<_> = controllers
             .iter()
@@ -452,7 +452,7 @@ fn other_machines_need_tls() {
     };
     assert_eq!(ask(Some(&certificate)), Ok(200));
     assert!(ask(None).is_err(), "an unknown authority");
-    // A client that never ends its handshake takes no place for ever.
+    // A client that never ends its TLS handshake is disconnected after a time limit.
     let silent: Vec<_> = (0..80).map(|_| Connection::to(&controller.host).unwrap()).collect();
     let begin = Instant::now();
     while ask(Some(&certificate)) != Ok(200) {

@@ -17,10 +17,10 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What the provider does next.
+/// Behaviour of the provider at the next login.
 #[derive(Default)]
 struct Behaviour {
-    /// Claims that replace those of a right token; null removes one.
+    /// Claims that replace those of a valid token; null removes a claim.
     claims: Value,
     /// Algorithm that the header of the token names instead of the key's.
     algorithm: Option<&'static str>,

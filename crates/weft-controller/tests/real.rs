@@ -83,7 +83,7 @@ fn a_configuration_that_cuts_the_way_to_the_controller_is_undone() {
     write("node.json", json!({ "addresses": ["10.9.0.1/32"] }));
     write("invitation.json", json!({ "node": "home", "minutes": 5 }));
     write("first.json", json!({ "toml": of_home(2).replace("by hand", "by the controller") }));
-    // The hub's address is no longer behind it.
+    // With this configuration, the hub's address is no longer behind the hub, so the controller is unreachable.
     write("second.json", json!({ "toml": of_home(3).replace("by hand", "by mistake") }));
     let made = rcgen::generate_simple_self_signed(["10.9.0.2".to_owned()]).unwrap();
     fs::write(dir.path("hub.pem"), pem("CERTIFICATE", made.cert.der())).unwrap();

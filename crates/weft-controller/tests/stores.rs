@@ -11,15 +11,15 @@ use weft_controller::http::Client;
 use weft_controller::store::{ABSENT, Change, EtcdStore, Record, RecordStore, RedbStore, StoreError, Write};
 use weft_controller::{Secret, tls};
 
-/// Keys of which some begin others, and some sort beside the end of a beginning.
+/// Keys. Some are prefixes of others, and some sort directly after all keys with such a prefix.
 const KEYS: [&str; 8] = ["a", "a/", "a/b", "a/b/c", "a/ÿ", "a0", "b", "\u{10ffff}"];
 
-/// What a change expects of a record's revision.
+/// The revision of a record that a change expects.
 #[derive(Clone, Copy, Debug)]
 enum Expectation {
-    /// The revision that it has.
+    /// The revision that the record has.
     Right,
-    /// Another one: the next, that of no record, or one far away.
+    /// Another revision: the next one, that of an absent record, or a distant one.
     Wrong(u8),
 }
 

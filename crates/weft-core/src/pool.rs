@@ -19,13 +19,13 @@ const LARGE_BIT: u32 = 1 << 31;
 
 /// Fraction of each size that is reserved for reception: one eighth.
 ///
-/// Unsent data must not use the reserve. Without it, unsent data could block the reception of the answers to probes,
-/// and then might never leave.
+/// Unsent data must not use the reserve. Without the reserve, unsent data could fill all buffers. Answers to probes
+/// could then not be received, and the data might never leave.
 const RESERVE_SHARE: u32 = 8;
 
 /// Identifies a buffer of one [`Pool`].
 ///
-/// Copying the id does not count as a reference: see [`Pool::retain`].
+/// Copying the id does not add a reference: see [`Pool::retain`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct BufId(u32);
 

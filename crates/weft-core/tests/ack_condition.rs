@@ -17,7 +17,7 @@ struct Receiver {
     held: BTreeSet<u32>,
     /// Numbers of the latest arrivals, the last one first.
     latest: Vec<u32>,
-    /// Numbers of the segments that are under way.
+    /// Numbers of the segments in flight.
     under_way: Vec<u32>,
     window: u16,
     base: u32,

@@ -1,4 +1,4 @@
-//! Claims of members: which count, which are forwarded, and which links a lying member can change.
+//! Claims of members: which are valid, which are forwarded, and which links a lying member can change.
 #![allow(missing_docs)]
 
 use std::collections::BTreeMap;
@@ -49,7 +49,7 @@ fn map_of(members: impl IntoIterator<Item = Label>) -> LinkMap {
     map
 }
 
-/// Returns the claims that another node lacks, found by looking at `at_once` authors at once.
+/// Returns the claims that another node lacks. The comparison examines `at_once` authors in a step.
 fn lacked<'a>(map: &'a LinkMap, digest: &Digest<'_>, at_once: usize) -> Vec<&'a [u8]> {
     let mut comparison = Comparison::new(digest);
     let mut lacked = Vec::new();
@@ -60,7 +60,7 @@ fn lacked<'a>(map: &'a LinkMap, digest: &Digest<'_>, at_once: usize) -> Vec<&'a 
     lacked.into_iter().filter_map(claim).collect()
 }
 
-/// Sends a digest from one map to another, and delivers the answers. Returns their number.
+/// Sends a digest from one map to another, and delivers the answers. Returns the number of answers.
 fn compare(from: &mut LinkMap, to: &LinkMap) -> usize {
     let mut out = [0; MAX_MESSAGE];
     let range = (Label(0), Label(u32::MAX));
@@ -103,7 +103,7 @@ fn in_whatever_order_claims_come_the_newest_of_each_link_counts() {
             assert_eq!(known.map(|(seq, link)| (seq, link.rtt_us)), Some((*seq, *rtt_us)), "seed {seed}");
         }
         assert!(map.messages_of(Label(1)) <= newest.len() + 1);
-        // A newcomer that compares itself with this member then knows the same.
+        // A newcomer that compares its digest with this member's map then stores the same claims.
         let mut newcomer = map_of([Label(1)]);
         assert!(compare(&mut newcomer, &map) > 0);
         assert_eq!(newcomer.digest(Label(0), 9), map.digest(Label(0), 9), "seed {seed}");
@@ -131,7 +131,7 @@ fn forged_and_repeated_claims_cost_no_signature_check_beyond_the_allowance() {
     assert!(checks <= 12, "{checks} checks in a second");
 }
 
-/// Exchanges digests and answers both ways, a few messages at a time as nodes do, until nothing is told any more.
+/// Exchanges digests and answers in both directions, a few messages at a time as nodes do, until no answer follows.
 fn reconcile(one: &mut LinkMap, other: &mut LinkMap) -> usize {
     let all = |map: &LinkMap| map.labels().map(|label| map.messages_of(label)).sum::<usize>();
     let most = all(one) + all(other);
@@ -143,7 +143,7 @@ fn members_agree_on_what_a_liar_claims_however_it_claims() {
     for seed in 0..200 {
         let mut rng = Rng::new(seed);
         let mut maps = [map_of([Label(1)]), map_of([Label(1)])];
-        // It tells each something else, of one link at a time, under numbers that jump.
+        // The member sends each node a different claim, about one link at a time, with numbers that jump.
         for number in 0..400 {
             let seq = NOW_MS + [number, rng.below(100_000), 7][rng.below(3) as usize];
             let links = [link(Label(2 + rng.below(1_000) as u32), rng.below(90_000) as u32)];

@@ -1,4 +1,4 @@
-//! Routes on random maps against an oracle that tries everything.
+//! Compares routes on random maps with those of an oracle that tries all paths.
 #![allow(missing_docs)]
 
 use std::collections::BTreeSet;
@@ -8,7 +8,7 @@ use weft_core::route::link_map::{FoundRoute, MAX_AUTHORS, MapEdge, MemberGraph, 
 use weft_units::{Rate, Rng};
 use weft_wire::relay::{Label, MAX_RELAYS};
 
-/// Largest number of links that a part of a search may look at.
+/// Maximum number of links that a search may examine between two pauses.
 ///
 /// Derived: each member and all its links, once for each hop.
 const MOST_LINKS: i64 = ((MAX_RELAYS + 1) * MAX_AUTHORS * (MAX_AUTHORS + 1)) as i64;
@@ -223,7 +223,7 @@ fn doubtful_links_are_used_only_without_an_alternative() {
     assert_eq!(first(&[(label(1), label(3)), (label(2), label(3))]), label(1));
 }
 
-/// Returns a map of many members that is dear to search. All of them are adjacent and relay, and all rates differ.
+/// Returns a map of many members whose search is costly. All members are adjacent and relay, and all rates differ.
 ///
 /// In some of these maps the target is far from all others, or has few neighbours, or each member's cheapest link is
 /// the one to the next member.
@@ -246,7 +246,7 @@ fn dear(rng: &mut Rng, nodes: usize) -> RandomMap {
     network
 }
 
-/// A search that pauses finds what one without pauses finds, on maps that change meanwhile.
+/// A search that pauses finds the same routes as a search without pauses, on maps that change during the search.
 #[test]
 fn pauses_change_no_routes() {
     for seed in 0..400 {
@@ -262,7 +262,7 @@ fn pauses_change_no_routes() {
     }
 }
 
-/// Prints the time of the longest part, too. Other load of the machine adds to it.
+/// It also prints the longest time between two pauses, which other load of the machine increases.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the time that work takes is printed")]
 fn a_part_of_a_search_takes_bounded_work_in_the_largest_map() {

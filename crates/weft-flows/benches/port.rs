@@ -1,4 +1,4 @@
-//! Measures a packet's way through a port beside FQ-CoDel, and a decision of admission.
+//! Measures the cost of a packet in a port and in FQ-CoDel, and the cost of a decision of admission.
 //!
 //! Run `cargo bench -p weft-flows --bench port`.
 #![allow(missing_docs)]

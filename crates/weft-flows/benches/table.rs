@@ -180,7 +180,7 @@ fn expiry(c: &mut Criterion) {
     });
 }
 
-/// From the verdict that a node is dead until the last of all flows reads its alternate, and back.
+/// The time from the death of a node until the last flow reads its alternate route, and the same for its return.
 fn dead_node(c: &mut Criterion) {
     let mut group = c.benchmark_group("a dead node: verdict to the last flow on its alternate, and back");
     for flows in [1u32, 1_000_000] {

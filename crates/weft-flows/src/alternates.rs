@@ -14,13 +14,15 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use weft_units::{Duration, Instant};
 
-/// Metric up to which a route counts as near-equal to the best, in percent of it.
+/// Maximum metric of a route that is near-equal to the best one, in percent of the best one's metric.
 ///
 /// Tuned: a jitter buffer adapts to a quarter more delay.
 const NEAR_EQUAL_PERCENT: u128 = 125;
 /// Longest hold-down in units of the detection time. Derived: a gain below a 32nd is within the noise.
 const HOLD_MOST: u32 = 32;
-/// Doublings of the hold-down after failures that followed a return. Tuned: 256 times reach minutes.
+/// Maximum number of doublings of the hold-down, one for each failure after a return.
+///
+/// Tuned: 256 times reach minutes.
 const DOUBLINGS_MOST: u8 = 8;
 /// Route number that stands for no route.
 const NO_ROUTE: RouteId = RouteId(u16::MAX);
@@ -37,7 +39,7 @@ pub struct GroupId(pub u16);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ComponentId(pub u32);
 
-/// Number of a destination: the egress edge, or any other set of routes that lead to the same place.
+/// Number of a destination: the egress edge, or another point to which several routes lead.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct DestinationId(pub u32);
 
@@ -65,7 +67,7 @@ pub struct CurrentRoute {
     pub epoch: u16,
 }
 
-/// A group in full, for explanations.
+/// All data about a group, for explanations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GroupView {
     /// Route that the group prefers.
@@ -156,7 +158,8 @@ impl AlternateGroups {
         self.reconsider(now, &[route]);
     }
 
-    /// Removes a route. The flows of its group then have no route, so the caller moves them to other groups first.
+    /// Removes a route. The flows of its group then have no route, so the caller must first move them to other
+    /// groups.
     pub fn remove_route(&mut self, now: Instant, route: RouteId) {
         self.set_route_alive(now, route, false);
         if let Some(entry) = self.detach(route) {
@@ -241,7 +244,7 @@ impl AlternateGroups {
         self.current.get(usize::from(group.0)).copied().filter(|current| current.route != NO_ROUTE)
     }
 
-    /// Returns a group in full.
+    /// Returns all data about a group.
     pub fn view(&self, group: GroupId) -> Option<GroupView> {
         let primary = RouteId(group.0);
         let (entry, current) = (self.entry(primary)?, self.current[usize::from(group.0)]);
@@ -315,7 +318,7 @@ impl AlternateGroups {
         dead
     }
 
-    /// Moves the groups that use one of `changed`, or have one as their primary, to where they belong now.
+    /// Moves the groups that use a `changed` route, or have it as their primary, to the routes that they should use.
     fn reconsider(&mut self, now: Instant, changed: &[RouteId]) {
         for route in changed {
             let Some(destination) = self.entry(*route).map(|entry| entry.facts.destination) else { continue };

@@ -1,4 +1,4 @@
-//! Classes of flows: a name for what a flow gets.
+//! Classes of flows: a name for a flow's treatment.
 //!
 //! Five classes are built in. An operator can change them and add others. A class is a [`Treatment`] with a name; rules
 //! and signals refer to it by name, and records by its number. The list only grows, so that a number keeps its meaning.
@@ -25,15 +25,15 @@ pub const MAX_PRIORITY: u8 = 15;
 /// *Tuned*: far more than an operator names, and few enough to list in one message to a collector.
 pub const MAX_CLASSES: usize = 256;
 
-/// Guaranteed rate of a call, in bits per second.
+/// Guaranteed rate of a voice call, in bits per second.
 ///
 /// *Standard*: paper 001 §III-A. G.711 with 20 ms in a packet needs 80,000 bit/s of IP packets (RFC 3551).
 const VOICE_BPS: u64 = 82_000;
-/// Delay variance of a call.
+/// Delay variance of a voice call.
 ///
 /// *Standard*: paper 001 §III-A.
 const VOICE_DELAY_VARIANCE: Duration = Duration::from_millis(10);
-/// Bytes of a call's packet: 160 bytes of G.711 and 40 bytes of RTP, UDP and IPv4 headers.
+/// Bytes of a voice call's packet: 160 bytes of G.711 and 40 bytes of RTP, UDP and IPv4 headers.
 ///
 /// *Standard*: RFC 3551 §4.5.14, RFC 3550, RFC 768, RFC 791.
 const VOICE_PACKET_BYTES: u32 = 200;
@@ -54,7 +54,7 @@ const BURST_TIME: Duration = Duration::from_millis(100);
 /// Number of the class of a flow that no rule matches: `bulk`.
 pub const DEFAULT_CLASS: ClassId = ClassId(0);
 
-/// A class: a name and what its flows get.
+/// A class: a name and the treatment of its flows.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FlowClass {
     /// Name of the class.
@@ -200,7 +200,7 @@ pub fn burst_tolerance(treatment: &Treatment, packet_bytes: u32) -> u32 {
 
 /// Returns the packet size that a burst tolerance allows for, the inverse of [`burst_tolerance`].
 ///
-/// A treatment without a rate or with less tolerance counts as one of full packets.
+/// A treatment without a rate or with less tolerance is handled as one of full packets.
 pub fn packet_of_burst(treatment: &Treatment) -> u32 {
     let bunching = burst_tolerance(treatment, 0);
     match treatment.burst_bytes.checked_sub(bunching) {
@@ -211,8 +211,8 @@ pub fn packet_of_burst(treatment: &Treatment) -> u32 {
 
 /// Returns the delay that the flow's own burst adds to its last packet, at the flow's guaranteed rate.
 ///
-/// The first packet of a burst does not wait for the flow's other packets. It counts with its largest size, so that the
-/// result is a lower bound. It is `None` if the flow has no guarantee.
+/// The first packet of a burst does not wait for the flow's other packets. It is assumed to have its largest size, so
+/// that the result is a lower bound. It is `None` if the flow has no guarantee.
 pub fn own_burst_delay(treatment: &Treatment) -> Option<Duration> {
     let behind_first = treatment.burst_bytes.saturating_sub(MAX_PACKET_BYTES);
     (treatment.guaranteed != Rate::ZERO).then(|| treatment.guaranteed.time_for(behind_first.into()))

@@ -28,7 +28,7 @@ const DELAY_UNIT: Duration = Duration::from_micros(10);
 const LINK_SHARE: u64 = 1_000;
 /// Gain of the moving average of the rate: 1/4. Tuned: it settles in 80 ms, and 20 ms of a 10 Mbit/s link are 17 packets.
 const RATE_GAIN: u64 = 4;
-/// A rate changed enough if it moved by this part of the port's capacity: 1/16. Tuned: one admitted call in ten.
+/// A rate changed enough if it moved by this part of the port's capacity: 1/16. Tuned: one in ten voice calls.
 const RATE_CHANGE: u64 = 16;
 /// A delay changed enough if it moved by this and by a quarter. Tuned: half of FQ-CoDel's target delay.
 const DELAY_CHANGE: Duration = Duration::from_micros(2_500);
@@ -128,8 +128,9 @@ impl LoadReport {
         })
     }
 
-    /// True if this report differs enough from `told`, the neighbour's last report of a port of this `capacity`, to be
-    /// sent.
+    /// True if this report differs enough from `told` to be sent to a neighbour.
+    ///
+    /// `told` is the last report of the port that the neighbour got, and `capacity` that of the port.
     pub fn differs(&self, told: &LoadReport, capacity: Rate) -> bool {
         let step = capacity.bps() / RATE_CHANGE;
         let moved = |a: Rate16, b: Rate16| bps(a).abs_diff(bps(b)) > step;
@@ -188,7 +189,7 @@ impl LoadMeter {
 
     /// Takes a measurement, if at least [`LOAD_INTERVAL`] has passed since the last.
     ///
-    /// The first call only notes the counters.
+    /// The first call only stores the counters.
     pub fn sample(&mut self, now: Instant, reading: &PortReading<'_>) -> Option<LoadReport> {
         let Some(before) = self.measured_at else {
             (self.measured_at, self.sent_bytes) = (Some(now), reading.sent_bytes);

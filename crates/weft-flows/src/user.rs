@@ -1,7 +1,8 @@
 //! Users: the units of fair sharing, with a small number each.
 //!
 //! A user is a host, a prefix or a certificate. The set is bounded. When it is full, a new user takes the number of a
-//! user that is not in use. If there is none nearby, it shares [`UserId::OTHERS`], so forged addresses cost no memory.
+//! user that is not in use. If a short search finds none, it shares [`UserId::OTHERS`], so forged addresses cost no
+//! memory.
 
 use alloc::vec::Vec;
 use core::fmt;

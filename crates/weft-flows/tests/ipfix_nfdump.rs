@@ -1,7 +1,7 @@
 //! The sums of Debian's nfdump equal the bytes of the flows, also after restarts of either side.
 //!
-//! The test needs the package nfdump. Without it, the test says so and passes; with `WEFT_CHECK=1` it fails. Datagrams
-//! stay on the loopback interface.
+//! The test needs the package nfdump. Without it, the test prints this and passes; with `WEFT_CHECK=1` it fails.
+//! Datagrams stay on the loopback interface.
 #![allow(missing_docs)]
 // The test is the daemon here: it has a clock and a socket.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]

@@ -1,6 +1,6 @@
 //! Wireshark's dissector reads every message without a complaint, and its sums are those of the records.
 //!
-//! The test needs the program tshark. Without it, the test says so and passes; with `WEFT_CHECK=1` it fails.
+//! The test needs the program tshark. Without it, the test prints this and passes; with `WEFT_CHECK=1` it fails.
 #![allow(missing_docs)]
 // The test writes a file for another program.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]

@@ -158,14 +158,14 @@ fn a_delay_priority_moves_packets_forward_and_enlarges_no_share() {
     assert_eq!(order, [2, 1, 0]);
 }
 
-/// Result of voice calls beside bulk.
+/// Result of voice calls that share a port with bulk.
 struct Calls {
     lost: u64,
     variances: Vec<Duration>,
     use_of_port: f64,
 }
 
-/// Returns the fraction of a port that admission may reserve for calls.
+/// Returns the fraction of a port that admission may reserve for voice calls.
 ///
 /// A bulk packet of 1,500 bytes holds a port of 2 Mbit/s for 6 of the 10 ms. A slow port must therefore keep more free:
 /// with 95 % reserved, one of 56 random ports missed the bound by 0.3 ms, at 2.0 Mbit/s.
@@ -411,7 +411,7 @@ fn a_thin_flow_leaves_while_bulk_is_held() {
     assert_eq!(left, 50);
 }
 
-/// Flows that follow the explicit-rate law keep a port at its target use.
+/// Flows that follow the explicit-rate algorithm keep a port at its target use.
 #[test]
 fn available_rate_keeps_the_port_at_its_target_use() {
     for (seed, flows, target) in [(1, 5, 0.95), (2, 40, 0.98), (3, 100, 0.95)] {

@@ -12,7 +12,7 @@ use weft_wire::er_sig::{BurstTolerance, DelayVariance, Direction, Message, Rate1
 use weft_wire::ip::FlowKey;
 
 const IDLE: Duration = Duration::from_secs(3);
-/// Rate of one call: that of the class `voice`.
+/// Rate of one voice call: that of the class `voice`.
 const CALL: u64 = 82_000;
 
 fn key(port: u16, call: bool) -> FlowKey {
@@ -97,7 +97,7 @@ impl World {
         }
     }
 
-    /// Returns the calls that have their guarantee, after a comparison of each flow with admission's grants.
+    /// Compares each flow with admission's grants. Returns the number of voice calls that have their guarantee.
     fn granted(&mut self) -> u64 {
         let (mut cursor, mut records) = (FlowCursor::default(), Vec::new());
         while self.router.list(self.now, &mut cursor, 100, &mut |_, record| records.push(*record)) {}
@@ -281,7 +281,7 @@ impl Lines {
 
 /// Rules, requests in band and leased lines share one capacity.
 ///
-/// Lines have the rates of the model. Flows have at most the rest, and a waiting call would not fit.
+/// Lines have the rates of the model. Flows have at most the rest, and a waiting voice call would not fit.
 #[test]
 fn rules_requests_in_band_and_leased_lines_never_over_commit_the_route() {
     for seed in 0..60 {

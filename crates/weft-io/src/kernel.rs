@@ -1,4 +1,4 @@
-//! Version of the kernel, for what only newer ones can do.
+//! Version of the kernel, to decide whether it has functions of newer kernels.
 
 use crate::sys::check;
 use std::ffi::CStr;

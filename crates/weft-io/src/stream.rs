@@ -11,7 +11,7 @@ use crate::udp::RawAddress;
 
 /// Silence after which the kernel probes an idle stream, in seconds. Tuned: below the idle times of common NATs.
 const KEEPALIVE_S: c_int = 20;
-/// Interval of those probes, in seconds.
+/// Interval of the kernel's probes of an idle stream, in seconds.
 const KEEPALIVE_INTERVAL_S: c_int = 2;
 
 /// Returns the number of written bytes that the other machine has not acknowledged (`SIOCOUTQ`, tcp(7)).
@@ -36,7 +36,7 @@ pub fn unsent_bytes(stream: BorrowedFd<'_>) -> io::Result<u64> {
 pub struct StreamInfo {
     /// Number of segments that were sent again.
     pub retransmitted: u32,
-    /// Number of bytes that the other machine has acknowledged. The kernel counts a SYN as one.
+    /// Number of bytes that the other machine has acknowledged. The kernel counts a SYN as one byte.
     pub acknowledged: u64,
     /// Least round-trip time. Zero if it is unknown.
     pub least_rtt: Duration,

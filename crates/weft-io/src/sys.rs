@@ -19,13 +19,13 @@ pub(crate) fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T>
     }
 }
 
-/// Maximum number of tries of one call that pending ICMP errors make fail.
+/// Maximum number of tries of one system call that fails because of pending ICMP errors.
 const TRIES: usize = 4;
 
 /// Repeats a failed call on a socket with `IP_RECVERR`.
 ///
 /// The kernel fails one call for each ICMP error about *any* earlier datagram of the socket. Without the repetition, a
-/// forged error could drop a datagram to another peer, or seem to be its error.
+/// forged error could drop a datagram to another peer, or seem to be about that datagram.
 pub(crate) fn past_old_errors<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     for _ in 1..TRIES {
         match retry(&mut call) {
@@ -60,7 +60,7 @@ pub(crate) fn set_option(socket: BorrowedFd, level: c_int, option: c_int, value:
     set_option_bytes(socket, level, option, &value.to_ne_bytes())
 }
 
-/// Attaches a classic BPF program to a socket. It sees each datagram before the socket does.
+/// Attaches a classic BPF program to a socket. The program runs on each datagram before the socket receives it.
 pub(crate) fn attach_filter(socket: RawFd, program: &[libc::sock_filter]) -> io::Result<()> {
     let len = u16::try_from(program.len()).map_err(io::Error::other)?;
     let described = libc::sock_fprog { len, filter: program.as_ptr().cast_mut() };

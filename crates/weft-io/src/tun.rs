@@ -125,7 +125,8 @@ impl TunDevice {
 
     /// Continues with a device that an earlier process opened with [`TunDevice::open`].
     ///
-    /// It keeps other addresses and its routes. Packets that the kernel queued since then are read first.
+    /// The device keeps its routes, and addresses that `config` does not name. Packets that the kernel queued meanwhile
+    /// are read first.
     pub fn adopt(descriptor: OwnedFd, config: &TunConfig) -> Result<Self, TunError> {
         Self::new(descriptor.into(), true, config)
     }

@@ -10,7 +10,7 @@ use crate::sys::{check, retry, unless_blocked};
 /// Maximum number of events that one wait returns.
 const MAX_EVENTS: usize = 64;
 
-/// Readiness of a descriptor. An error or hang-up counts as readable, because the read returns the error.
+/// Readiness of a descriptor. An error or hang-up is reported as readable, because the read returns the error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ready {
     /// The caller's identifier of the descriptor.

@@ -1,11 +1,11 @@
-//! Checks that `weft_er` obeys its grants on this machine's kernel.
+//! Checks that `weft_er` does not exceed its granted rates on this machine's kernel.
 //!
-//! One connection runs over 100 Mbit/s with 50 ms in each direction. Its rate is granted by destination.
+//! One connection runs over 100 Mbit/s with 50 ms in each direction. Its rate is granted by destination address.
 //!
 //!     cargo run --release -p weft-lab --example obedience
 //!
-//! For each case the program prints the load offered to the link and the fraction that the link drops, from
-//! the change on.
+//! For each case the program prints the load offered to the link and the fraction that the link drops, both after the
+//! change of the granted rate or the link's rate.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
@@ -26,9 +26,9 @@ const RTT_S: f64 = 0.1;
 const QUEUE_BYTES: u64 = 1_250_000;
 /// Interval at which the program renews a grant.
 const RENEWED_EVERY: Duration = Duration::from_millis(20);
-/// Length of a step, over which the link's counters are compared.
+/// Length of a step. The link's counters are read at the end of each step.
 const STEP: Duration = Duration::from_millis(10);
-/// Time until the change. The program measures from then on.
+/// Time from the start until the change. The program measures after the change.
 const SETTLED: Duration = Duration::from_secs(4);
 /// Time after the change during which the program measures.
 const WATCHED: Duration = Duration::from_secs(6);

@@ -24,7 +24,7 @@ const HUB: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 2);
 const DELAY: Duration = Duration::from_millis(10);
 const WARM_UP_S: usize = 18;
 const COUNTED_S: usize = 60;
-/// Relative errors for which the program counts the estimates within them.
+/// Bounds of the relative error. For each bound the program prints the share of estimates with a smaller error.
 const WITHIN: [f64; 2] = [0.15, 0.2];
 /// Time over which the true value is averaged for comparison, in seconds.
 const WINDOW_S: usize = 10;
@@ -43,7 +43,7 @@ enum Cross {
 struct Mix {
     mbps: u64,
     load: f64,
-    /// IP bytes of a packet of the other traffic.
+    /// Size of a packet of the other traffic in IP bytes.
     bytes: usize,
     cross: Cross,
 }
@@ -75,7 +75,7 @@ const MIXES: [Mix; 20] = [
     mix(50, 0.6, 1400, Cross::Iperf),
 ];
 
-/// The estimates, and the emulator's counts of the other traffic, in one second.
+/// The estimates in one second, and the bytes of the other traffic that the emulator counted in this second.
 struct Second {
     capacity_bps: Option<f64>,
     available_bps: Option<f64>,
@@ -83,7 +83,7 @@ struct Second {
     own_bytes: u64,
 }
 
-/// Errors of a mix: medians, relative to the true values.
+/// Median errors of a mix, relative to the true values.
 struct Found {
     truth_bps: f64,
     told_bps: f64,
@@ -271,13 +271,13 @@ fn cross(row: usize, mix: &Mix, home: &NetNamespace, hub: &NetNamespace) -> Resu
 
 /// Sends packets at random times.
 ///
-/// `_sink` stays open and never reads, which costs the machine the least.
+/// `_sink` stays open and never reads. This uses the least processor time.
 fn poisson(socket: &UdpSocket, payload: usize, mean_s: f64, mut rng: Rng, is_over: &AtomicBool, _sink: UdpSocket) {
     let (packet, mut due) = (vec![0; payload], Instant::now());
     while !is_over.load(Ordering::Relaxed) {
         due += Duration::from_secs_f64(-mean_s * (1.0 - rng.unit()).ln());
         thread::sleep(due.saturating_duration_since(Instant::now()));
-        // A full buffer loses a packet. The emulator counts the packets that are sent.
+        // If the buffer is full, the packet is lost. The emulator counts only packets that were sent.
         let _ = socket.send_to(&packet, (HUB, 9));
     }
 }

@@ -18,9 +18,7 @@ use weft_lab::{
 
 const WARM_UP: Duration = Duration::from_secs(2);
 
-/// Beginning of a micro-benchmark group's name, and the station that the group measures.
-///
-/// A station is a step in a packet's processing.
+/// First part of a micro-benchmark group's name, and the processing step that the group measures.
 const STAGES: [(&str, &str); 6] = [
     ("flow lookup", "classify"),
     ("enqueue and dequeue", "queue"),
@@ -60,7 +58,7 @@ struct State {
     bytes: f64,
 }
 
-/// A figure of a node with very many VPNs.
+/// A measured figure of a node with very many VPNs, such as a time or a memory size.
 #[derive(Serialize)]
 struct Scale {
     name: String,
@@ -168,7 +166,7 @@ fn collect_stages(directory: &Path, found: &mut Vec<Stage>) -> Result<(), Box<dy
     Ok(())
 }
 
-/// Returns the result in one of criterion's directories. `None` if it belongs to no station.
+/// Returns the result in one of criterion's directories. `None` if it measures no step of [`STAGES`].
 fn stage(directory: &Path) -> Result<Option<Stage>, Box<dyn Error>> {
     let read = |file: &str| -> Result<serde_json::Value, Box<dyn Error>> {
         Ok(serde_json::from_slice(&fs::read(directory.join(file))?)?)

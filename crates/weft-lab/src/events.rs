@@ -14,7 +14,7 @@ use weft_scenario::{Action, EventResult, EventTarget, FlowDirection, Scenario, S
 
 /// Interval between two reads of the paths' states.
 const POLL: Duration = Duration::from_millis(50);
-/// Time after a change for the worse during which the paths' states are watched.
+/// Time after a cut or a new loss rate of a link during which the paths' states are recorded.
 const WATCH: Duration = Duration::from_secs(5);
 
 /// The parts of a run that events change or observe.
@@ -82,9 +82,9 @@ fn worsens(action: &Action) -> bool {
     matches!(action, Action::Cut | Action::Loss(_))
 }
 
-/// Waits until `until` of the run.
+/// Waits until the time `until` of the run.
 ///
-/// Meanwhile checks whether weft demotes the path of the event in `watch`.
+/// Until then it checks whether weft lowers the state of a path on the link of the event in `watch`.
 fn wait(
     stage: &LabStage,
     until: Duration,
@@ -121,12 +121,12 @@ fn severities(stage: &LabStage, link: Option<usize>) -> Severities {
     paths.iter().filter(|path| path.link == *name).filter_map(|path| Some((path.id, severity(&path.state)?))).collect()
 }
 
-/// True if any of a link's paths is worse than before. Only the path in use sees the link's losses.
+/// True if any of a link's paths has a worse state than before. Only the path in use detects the link's losses.
 fn is_worse(now: &Severities, before: &Severities) -> bool {
     now.iter().any(|(path, severity)| before.get(path).is_some_and(|before| severity > before))
 }
 
-/// Returns the link that an event changes, if it is one link.
+/// Returns the link that an event changes. `None` if it changes no link or several links.
 fn find(stage: &LabStage, target: &EventTarget) -> Option<usize> {
     match target {
         EventTarget::Link(link) => Some(*link),
@@ -148,17 +148,17 @@ fn set_links(stage: &LabStage, changed: Vec<ChangedDirection<EmulatedDirection>>
     Ok(())
 }
 
-/// Makes the changes of weft itself.
+/// Carries out events that change weft's settings, not a link.
 fn carry_out(stage: &LabStage, event: &TimedEvent) -> Result<(), LabError> {
     match &event.action {
-        // Only weft has weights. Other variants continue unchanged.
+        // Only weft has weights. For other variants the event has no effect.
         Action::Weights(weights) => stage.weft.iter().try_for_each(|[home, _]| Ok(home.set_weights(weights)?)),
         Action::Share(change) => set_share(stage, change),
         Action::Cut | Action::Restore | Action::Rate(_) | Action::Loss(_) | Action::Delay(_) => Ok(()),
     }
 }
 
-/// Changes a VPN's share at both ends, so that it applies in both directions.
+/// Changes a VPN's share at both ends, so that the new share is valid in both directions.
 fn set_share(stage: &LabStage, change: &ShareChange) -> Result<(), LabError> {
     let Some(vpn) = stage.scenario.vpns.get(change.vpn) else { return Ok(()) };
     let own = if stage.weft.len() > 1 { stage.weft.get(change.vpn) } else { stage.weft.first() };
@@ -192,7 +192,7 @@ pub(crate) fn judge(stage: &LabStage, happened: &[CompletedEvent], carried: &Car
         .collect()
 }
 
-/// Returns the time from the end of a cut until the link carried its former share again.
+/// Returns the time from the end of a cut until the link carried its share of the traffic again.
 fn share_back(
     done: &CompletedEvent,
     carried: &CarriedBytes,

@@ -27,7 +27,7 @@ pub(crate) fn check() -> Result<(), LabError> {
     if INTERRUPTED.load(Ordering::Relaxed) { Err(LabError::Interrupted) } else { Ok(()) }
 }
 
-/// Sleeps until `deadline`, or shorter if interrupted.
+/// Sleeps until `deadline`, or until the user interrupts the run.
 pub(crate) fn sleep_until(deadline: Instant) -> Result<(), LabError> {
     loop {
         check()?;

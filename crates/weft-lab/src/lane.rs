@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::Duration;
 use weft_scenario::Flow;
 
-/// A way to send packets from the first node to the second.
+/// The addresses and programs with which flows send packets from the first node to the second.
 pub(crate) struct LabLane {
     /// The lane's name in the results.
     pub name: String,
@@ -23,7 +23,7 @@ pub(crate) struct LabLane {
     pub mptcp: bool,
     /// Time that OpenVPN's client took to connect, if there is one.
     pub setup: Option<Duration>,
-    /// Both nodes' addresses in each VPN, by its position. Empty if all flows share one network.
+    /// Both nodes' addresses in each VPN, by the VPN's position. Empty if the flows use no VPNs.
     pub vpns: Vec<[Ipv4Addr; 2]>,
     /// Addresses of the scenario's hosts behind the first node. Empty if their flows come from the node itself.
     pub hosts: Vec<Ipv4Addr>,
@@ -58,7 +58,7 @@ impl LabLane {
         vpn.copied().unwrap_or([self.home, self.hub])
     }
 
-    /// Returns the address of the host that begins a flow, or `None` if any address of the first node will do.
+    /// Returns the address of the host that begins a flow. `None` if the flow may use any address of the first node.
     pub fn host_of(&self, flow: &Flow) -> Option<Ipv4Addr> {
         self.hosts.get(flow.host?).copied()
     }

@@ -1,4 +1,4 @@
-//! The lab: it runs the real program in network namespaces and compares it with others.
+//! The lab: it runs the real program in network namespaces and compares it with other tunnels.
 //!
 //! A link emulator joins the namespaces, and real applications make the traffic. [`run`] plays a
 //! [`weft_scenario::Scenario`], [`sweep`] plays many of them, and [`run_network`] plays a

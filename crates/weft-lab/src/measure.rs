@@ -46,7 +46,7 @@ pub(crate) struct LabLaneRun {
 }
 
 impl LabRunInputs<'_> {
-    /// Returns the direction of the bulk flows, to which the bound applies.
+    /// Returns the direction of the bulk flows. The upper bound of the goodput is computed for this direction.
     pub fn direction(&self) -> FlowDirection {
         bulk_direction(self.scenario)
     }
@@ -55,7 +55,7 @@ impl LabRunInputs<'_> {
         bound_bps(self.scenario, self.direction(), self.traces)
     }
 
-    /// True if a flow's data travels in the direction of the bound.
+    /// True if a flow's data has the direction of the upper bound.
     fn is_bounded(&self, result: &FlowResult) -> bool {
         self.scenario.flows.iter().any(|flow| flow.name == result.name && flow.direction == self.direction())
     }
@@ -102,7 +102,7 @@ impl LabRunInputs<'_> {
         let (reports, happened, links, entries) = thread::scope(|scope| {
             let clock = scope.spawn(|| {
                 interrupt::sleep_until(schedule.epoch)?;
-                // All variants must meet the same opportunities and outages at the same time of the run.
+                // In all variants, traces and outages must begin at the same time of the run.
                 emulator.restart()?;
                 sampler::sample(&emulator, schedule.epoch, window.clone(), &over, tick)
             });
@@ -211,10 +211,10 @@ impl LabRunInputs<'_> {
         lane.series.extend(vpn_series(self.scenario, &lane.series));
     }
 
-    /// Returns how much older the newest probe was than with an omniscient sender, in ms.
+    /// Returns how much older the newest received probe packet is than with an ideal sender, in ms.
     ///
-    /// The value is the difference of the 95th percentiles. Returns `None` unless a trace drives one of the
-    /// links.
+    /// An ideal sender knows the links' future capacity. The result is the difference of the 95th percentiles.
+    /// Returns `None` unless a trace drives one of the links.
     fn beyond_omniscient(&self, flow: &str, arrivals: &ProbeArrivals) -> Option<f64> {
         let flow: &Flow = self.scenario.flows.iter().find(|f| f.name == flow)?;
         let is_trace = |link: &weft_scenario::Link| matches!(link.towards(flow.direction).capacity, Capacity::Trace(_));

@@ -11,7 +11,7 @@ pub struct RunOptions {
     pub variants: Vec<String>,
     /// Number of runs of each variant. `None` selects the scenario's number.
     pub repeat: Option<u32>,
-    /// Directory with Mahimahi traces. The lab generates a trace that is not in it.
+    /// Directory with Mahimahi traces. The lab generates each trace that is missing in this directory.
     pub traces: Option<PathBuf>,
     /// The `weft` program. Without it, variants that need it are skipped.
     pub weft_binary: Option<PathBuf>,

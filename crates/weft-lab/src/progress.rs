@@ -10,7 +10,7 @@ pub(crate) struct RunProgress {
 }
 
 impl RunProgress {
-    /// Returns a bar for `runs` runs of `length` each. It is invisible unless `shown`.
+    /// Returns a bar for `runs` runs, each of the duration `length`. It is invisible unless `shown`.
     pub fn new(shown: bool, runs: usize, length: Duration) -> RunProgress {
         let run_s = length.as_secs().max(1);
         let target = if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };

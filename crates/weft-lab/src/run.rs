@@ -69,7 +69,7 @@ pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<RunResult, LabEr
     Ok(result)
 }
 
-/// The runs so far.
+/// The runs of a scenario that have finished.
 struct LabCampaign<'a> {
     bench: &'a LabRunInputs<'a>,
     progress: RunProgress,

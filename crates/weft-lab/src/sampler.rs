@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use weft_scenario::LinkResult;
 use weft_scenario::measure::{CarriedBytes, LengthSummary, STEP};
 
-/// Largest p99.9 lateness of the emulator. A run above it is repeated.
+/// Maximum p99.9 lateness of the emulator. A run with a greater lateness is repeated.
 const LATENESS_BOUND: Duration = Duration::from_millis(3);
 const DIRECTIONS: [(&str, LinkSide); 2] = [("up", LinkSide::Forward), ("down", LinkSide::Backward)];
 
@@ -20,9 +20,9 @@ pub(crate) struct LinksReport {
     pub snapshot: EmulatorSnapshot,
 }
 
-/// Samples until `over`.
+/// Samples the links until `over` is true.
 ///
-/// The statistics cover `window`. Calls `tick` with the time since the run began.
+/// The statistics are those of `window`. Calls `tick` with the time since the run began.
 pub(crate) fn sample(
     emulator: &EmulatorHandle,
     epoch: Instant,
@@ -101,7 +101,7 @@ impl LinksReport {
 
     /// True if the emulator kept up.
     ///
-    /// Few packets were late, and the kernel dropped none before the emulator read it.
+    /// This is so if few packets were late, and the kernel dropped no packet before the emulator read it.
     pub fn is_sound(&self) -> bool {
         let dropped: u64 = self.snapshot.links.iter().flat_map(|link| link.device_drops).sum();
         self.snapshot.lateness.p999 <= LATENESS_BOUND && dropped == 0

@@ -9,7 +9,7 @@ use weft_control::status::Vpn;
 use weft_scenario::measure::EntryEnd;
 use weft_scenario::{FlowDirection, Scenario};
 
-/// The reports of a lane's two daemons when counting began, and at the end.
+/// The reports of a lane's two daemons at the beginning and at the end of the measured time.
 #[derive(Default)]
 pub(crate) struct DaemonReports {
     before: [Vec<Vpn>; 2],
@@ -33,7 +33,7 @@ pub(crate) fn watch(
     Ok(before.into_iter().zip(after).map(|(before, after)| DaemonReports { before, after }).collect())
 }
 
-/// Returns the reports of both nodes' daemons, home first. They are empty if there are no daemons.
+/// Returns the reports of both nodes' daemons, the first node's first. They are empty if there are no daemons.
 fn shown(lane: &LabLane) -> [Vec<Vpn>; 2] {
     let mut all = [Vec::new(), Vec::new()];
     for pair in &lane.weft {
@@ -47,7 +47,7 @@ fn shown(lane: &LabLane) -> [Vec<Vpn>; 2] {
 impl DaemonReports {
     /// Returns the state of a VPN's ingress queue at the end.
     ///
-    /// It includes the packets lost and dropped since counting began.
+    /// It includes the packets lost and dropped during the measured time.
     pub fn end(&self, vpn: &str, direction: FlowDirection) -> EntryEnd {
         let of = |shown: &[Vec<Vpn>; 2]| {
             let [home, hub] = shown;
@@ -66,8 +66,7 @@ impl DaemonReports {
             window_bytes: control.as_ref().map(|control| control.window_bytes as f64),
             rtt_ms: control.as_ref().map(|control| control.rtt_us as f64 / 1e3),
             accumulation_bytes: control.as_ref().map(|control| control.accumulation_bytes as f64),
-            // A unit that was declared lost may arrive after counting began, so the difference can be
-            // negative.
+            // A unit that was declared lost may arrive after the first report, so the difference can be negative.
             lost: f64::from(lost as i32),
             dropped: dropped as f64,
         }

@@ -1,7 +1,7 @@
 //! The lab's namespaces and links on the real kernel.
 //!
-//! Checks rates, delays and losses, and that nothing is left behind. The tests need root. Otherwise they are
-//! skipped with a reason.
+//! The tests check rates, delays and losses. They also check that no process or namespace remains. They need root.
+//! Otherwise they are skipped with a reason.
 
 use std::ffi::c_int;
 use std::io::{self, BufRead, BufReader};
@@ -27,9 +27,9 @@ const PACKET: usize = 1500;
 /// UDP payload of a full packet, without IPv4 and UDP headers, in bytes.
 const PAYLOAD: usize = PACKET - 28;
 
-/// Two nodes and one link, forward from home to hub.
+/// Two nodes and one link. Forward is the direction from `home` to `hub`.
 ///
-/// Only one exists at a time, because a measurement needs the whole machine.
+/// Only one instance exists at a time, because a measurement needs the whole machine.
 struct Ground {
     home: NetNamespace,
     hub: NetNamespace,
@@ -56,7 +56,7 @@ fn ground_with(backend: Backend, forward: EmulatedDirection, backward: EmulatedD
     let lab = lab()?;
     let (home, hub) = (lab.node("home").unwrap(), lab.node("hub").unwrap());
     for node in [&home, &hub] {
-        // IPv6 off: multicast listener reports would be among the counted packets.
+        // IPv6 is off. Otherwise multicast listener reports would be included in the counted packets.
         let _ = node.sysctl("net.ipv6.conf.default.disable_ipv6", "1");
     }
     let link = EmulatedLinkSpec {
@@ -69,7 +69,7 @@ fn ground_with(backend: Backend, forward: EmulatedDirection, backward: EmulatedD
     Some(Ground { home, hub, emulator, _alone: alone })
 }
 
-/// A stream of numbered UDP packets: when each was sent, and when it arrived, if it did.
+/// The sending times of numbered UDP packets, and the arrival times of those that arrived.
 struct Stream {
     sent: Vec<SystemTime>,
     came: Vec<Option<SystemTime>>,
@@ -97,7 +97,7 @@ impl Stream {
 
 /// Makes the kernel timestamp each packet and buffer the whole stream.
 ///
-/// The reading thread may be late.
+/// The thread that reads the packets may then be late.
 fn note_arrivals(receiver: &UdpSocket) {
     let set = |option, value: c_int| {
         let (fd, length) = (receiver.as_raw_fd(), size_of::<c_int>() as libc::socklen_t);
@@ -126,7 +126,7 @@ fn receive(receiver: &UdpSocket, packet: &mut [u8]) -> io::Result<SystemTime> {
     Ok(SystemTime::UNIX_EPOCH + Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
 }
 
-/// Sends `count` packets, `burst` at a time every `every`.
+/// Sends `count` packets in bursts of `burst` packets, one burst in each interval `every`.
 fn stream(
     from: &NetNamespace,
     to: &NetNamespace,
@@ -184,7 +184,7 @@ fn limited(rate: Rate) -> EmulatedDirection {
 
 fn check_rate(backend: Backend) {
     let Some(g) = ground_with(backend, limited(Rate::from_mbps(50)), EmulatedDirection::default()) else { return };
-    // The sender offers 100 Mbit/s for 0.6 s.
+    // The sender sends 100 Mbit/s for 0.6 s.
     let measured = on_time(&g, || stream(&g.home, &g.hub, HUB, 5_000, 25, Duration::from_millis(3)));
     let Some((stream, snapshot)) = measured else { return };
     let link = snapshot.links[0].forward;
@@ -212,8 +212,8 @@ fn interfaces_vanish_with_the_emulator() {
         let Some(g) = ground_with(backend, EmulatedDirection::default(), EmulatedDirection::default()) else { return };
         assert!(g.home.ip("link show dev wan").is_ok());
         drop(g.emulator);
-        // A child process that another test forks at this moment holds a copy of the device until it runs its
-        // program.
+        // A child process that another test forks at this time has a copy of the device's descriptor until it runs
+        // its program.
         let until = Instant::now() + Duration::from_secs(2);
         while g.home.ip("link show dev wan").is_ok() {
             assert!(Instant::now() < until, "{backend:?}");
@@ -286,7 +286,7 @@ fn a_trace_is_used_to_the_last_opportunity() {
         ..EmulatedDirection::default()
     };
     let Some(g) = ground(spec, EmulatedDirection::default()) else { return };
-    // An offered rate of 60 Mbit/s for 1 s keeps the queue full while the emulator is watched.
+    // A load of 60 Mbit/s for 1 s keeps the queue full while the statistics are read.
     let measured = on_time(&g, || {
         thread::scope(|scope| {
             let watcher = scope.spawn(|| {
@@ -361,7 +361,7 @@ fn eventually(condition: impl Fn() -> bool) -> bool {
     condition()
 }
 
-/// Starts a shell with a child of its own in the node. `mark` appears in the child's command line.
+/// Starts a shell, which starts a child process, in the node. `mark` is part of the child's command line.
 fn start_family(node: &NetNamespace, mark: &str) -> weft_lab::net::Process {
     let mut shell = node.command("sh");
     shell.arg("-c").arg(format!("sleep {mark} & wait"));
@@ -385,7 +385,7 @@ fn dropping_the_lab_ends_grandchildren_too() {
     assert_eq!(processes_in(netns.to_str().unwrap()), 0);
 }
 
-/// Not a test: the lab that the next test kills.
+/// Not a test: this process runs a lab, and the next test kills the process.
 #[test]
 #[ignore = "run by killed_lab_leaves_nothing_behind"]
 fn victim() {

@@ -68,7 +68,7 @@ fn hosts_talk_over_routers_and_a_cut_is_silence() {
     assert!(probe.longest_gap_ms.is_some_and(|ms| (900.0..3_000.0).contains(&ms)), "{probe:#?}");
     let [cut, quiet] = &variant.disturbances[..] else { panic!("{variant:#?}") };
     assert_eq!((cut.what.as_str(), cut.at_s, cut.lasted_s), ("cut, r0", 3.0, 1.0));
-    // The packets in the link at the cut are lost. The packets that had crossed it may still arrive.
+    // The packets in the link at the time of the cut are lost. Packets that had crossed the link may still arrive.
     assert!(cut.flows[0].goodput_bps < 0.4e6 && quiet.flows[0].goodput_bps > 1e6, "{cut:#?} {quiet:#?}");
     let carried = |name: &str| variant.links.iter().filter(|link| link.name == name).map(|link| link.sent_bytes).sum();
     let [used, spare]: [f64; 2] = ["a-r0", "a-r1"].map(carried);

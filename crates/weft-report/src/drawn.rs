@@ -55,7 +55,7 @@ fn why_not(mix: &MixResult) -> String {
     skipped.map_or(String::new(), |skipped| format!(" ({})", skipped.reason))
 }
 
-/// Returns the first links of a mix, and the number of the others.
+/// Returns the first links of a mix, and the number of the remaining ones.
 fn links(mix: &MixResult) -> String {
     let named = mix.links.iter().take(NAMED_LINKS).cloned().collect::<Vec<_>>().join(", ");
     match mix.links.len().saturating_sub(NAMED_LINKS) {

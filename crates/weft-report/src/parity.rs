@@ -4,11 +4,11 @@ use crate::table::ReportTable;
 use serde::Serialize;
 use weft_scenario::{LinkResult, RunResult, VariantResult};
 
-/// Largest relative difference of two figures that count as equal.
+/// Maximum relative difference of two values that are accepted as equal.
 const SHARE: f64 = 0.1;
-/// Difference that gaps may always have, in ms.
+/// Maximum difference of gaps that is always accepted, in ms.
 const GAP_MS: f64 = 10.0;
-/// Difference that queue lengths may always have, in packets.
+/// Maximum difference of queue lengths that is always accepted, in packets.
 const QUEUE_PACKETS: f64 = 5.0;
 
 /// One figure in the lab and in the simulator: medians over the runs.
@@ -24,7 +24,7 @@ pub struct ParityRow {
     pub lab: f64,
     /// The simulator's value of the figure.
     pub sim: f64,
-    /// Difference that is always allowed, whatever the size of the figure.
+    /// Maximum difference that is always accepted, whatever the size of the figure.
     slack: f64,
 }
 
@@ -34,7 +34,7 @@ impl ParityRow {
         self.sim / self.lab - 1.0
     }
 
-    /// True if the two values count as equal.
+    /// True if the two values are accepted as equal.
     pub fn is_inside(&self) -> bool {
         (self.sim - self.lab).abs() <= (SHARE * self.lab.abs()).max(self.slack)
     }

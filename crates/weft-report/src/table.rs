@@ -67,7 +67,7 @@ pub fn run_table(result: &RunResult) -> String {
     let best =
         result.variants.iter().filter(|v| v.name.starts_with("link:")).map(|v| v.goodput_bps).max_by(f64::total_cmp);
     let best = best.or_else(|| result.variants.iter().find(|v| v.name == "best-link").map(|v| v.goodput_bps));
-    // A whole network has no such bound.
+    // The result of a network of nodes has no upper bound of the goodput.
     let has_bound = result.bound_bps > 0.0;
     let mut text = format!(
         "{}: {} run{} of {:.0} s, the first {:.0} s not counted",

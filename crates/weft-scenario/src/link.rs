@@ -16,7 +16,7 @@ pub const PAYLOAD_BYTES: u64 = 1448;
 /// The capacity of one direction of a link.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Capacity {
-    /// A constant rate, which counts IP bytes.
+    /// A constant rate of IP bytes.
     Rate(Rate),
     /// Name of a trace of packet delivery opportunities in Mahimahi's format.
     Trace(String),
@@ -68,7 +68,7 @@ pub struct DirectionSpec {
     ///
     /// The delays are uniformly distributed, and no packet overtakes another.
     pub jitter: Duration,
-    /// Probability that a packet is lost, independent of the others.
+    /// Probability that a packet is lost, independent of other packets.
     pub loss: f64,
     /// Size of the queue at the link's entry.
     pub queue: QueueSize,

@@ -12,7 +12,7 @@ use toml::Spanned;
 use weft_core::queue::{FredConfig, Measure, QueueConfig, QueueKind, RedConfig};
 use weft_units::Rate;
 
-/// FRED's settings for more flows than the queue has places for (Lin and Morris 1997, §5).
+/// FRED's settings for more flows than the queue has packet buffers (Lin and Morris 1997, §5).
 const FOR_MANY_FLOWS: FredConfig = FredConfig { min_queued_units: 2, two_packet_buffers: true };
 
 /// The discipline of a queue: when it drops or marks packets.
@@ -169,7 +169,7 @@ impl Discipline {
 impl RandomEarly {
     /// Returns RED's settings.
     ///
-    /// Thresholds count packets if the scenario gives packets, and bytes otherwise.
+    /// Thresholds are in packets if the scenario gives packets, and in bytes otherwise.
     fn configured(&self, rate: Rate, base_rtt: Duration) -> RedConfig {
         let (measure, [min_threshold, max_threshold]) = match (self.min, self.max) {
             (QueueSize::Packets(min), QueueSize::Packets(max)) => (Measure::Units, [min as f64, max as f64]),

@@ -260,7 +260,7 @@ pub struct VpnResult {
     pub window_bytes: Option<f64>,
     /// Smoothed round-trip time of the loop at the end of the run, in milliseconds.
     pub rtt_ms: Option<f64>,
-    /// Bytes in queues along the route at the end of the run, if the loop's law measures them.
+    /// Bytes in queues along the route at the end of the run, if the loop's algorithm measures them.
     pub accumulation_bytes: Option<f64>,
     /// Packets that were lost along the route after the warm-up.
     pub lost: f64,

@@ -85,7 +85,7 @@ impl Scenario {
 
     /// Returns the upper bound of goodput without a tunnel, in bit/s.
     ///
-    /// It is the sum of rate × 1448/1500 over all links. Only links with a constant rate count. The lab or the
+    /// It is the sum of rate × 1448/1500 over all links with a constant rate. The lab or the
     /// simulator adds the traces that it plays.
     pub fn constant_rate_bound_bps(&self, direction: FlowDirection) -> f64 {
         let share = PAYLOAD_BYTES as f64 / PACKET_BYTES as f64;

@@ -1,7 +1,7 @@
 //! Carries out events: their moments in order, and the state of the links that they change.
 //!
-//! The players of both worlds use this module, so that an event means the same in each. A player asks for the
-//! [`moments`], waits for each, and gives its links the settings that [`LinkStates`] returns.
+//! The lab and the simulator use this module, so that an event has the same effect in each. Their players ask for the
+//! [`moments`], wait for each, and give their links the settings that [`LinkStates`] returns.
 
 use crate::{Action, EventTarget, Link, TimedEvent};
 use std::collections::BTreeMap;
@@ -87,7 +87,7 @@ pub type ChangedDirection<S> = ((usize, usize), S);
 /// The settings of all links under the events that are in force.
 ///
 /// A direction has the settings that the scenario describes, changed by all events in force in the order of their
-/// beginning. When an event ends, the changes of the others stay.
+/// beginning. When an event ends, the changes of the other events stay.
 #[derive(Clone, Debug)]
 pub struct LinkStates<S> {
     described: Vec<[S; 2]>,

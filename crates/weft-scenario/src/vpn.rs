@@ -73,7 +73,7 @@ impl ShareChange {
 /// `None` leaves the daemon's default.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct VpnEntry {
-    /// Control law of the VPN's loop.
+    /// Rate-control algorithm of the VPN's loop.
     pub law: Option<ControlLaw>,
     /// Discipline of the VPN's queue.
     pub queue: Option<VpnQueue>,

@@ -5,9 +5,9 @@
 
 use weft_units::{Duration, Instant, PeerId};
 
-/// Handshakes that a source may request at once: the size of its bucket.
+/// Number of handshakes that a source may request at once: the size of its bucket.
 const BURST: u32 = 10;
-/// Time in which a bucket gains one token. At this rate one source costs a processor about one percent.
+/// Time in which a bucket gains one token. The handshakes of one source then take about 1 % of a processor core.
 const REFILL: Duration = Duration::from_millis(50);
 /// Number of buckets in each table.
 ///
@@ -34,10 +34,10 @@ pub(crate) fn via(source: &[u8]) -> Option<PeerId> {
     }
 }
 
-/// Returns the part of a source within which one attacker can choose addresses freely.
+/// Returns the prefix of a source. One attacker may be able to use all addresses of a prefix.
 ///
-/// That is an IPv4 address, or the first 48 bits of an IPv6 address (RFC 6177). A source is two bytes of port and the
-/// address. Any other source is returned unchanged.
+/// The prefix is an IPv4 address, or the first 48 bits of an IPv6 address (RFC 6177). A source is two bytes of port and
+/// the address. Any other source is returned unchanged.
 pub(crate) fn prefix(source: &[u8]) -> &[u8] {
     match source.len() {
         6 => &source[2..],
@@ -50,7 +50,7 @@ pub(crate) fn prefix(source: &[u8]) -> &[u8] {
 pub(crate) struct Admission {
     /// Time at which each bucket will be full, by the keyed hash of a source's prefix.
     full_at: Box<[Instant]>,
-    /// Time at which each relay's bucket will be full, by the relay's peer number. Addresses never share these.
+    /// Time at which each relay's bucket will be full, by the relay's peer number. Only relays use these buckets.
     via_full_at: Box<[Instant]>,
 }
 
@@ -70,13 +70,15 @@ impl Admission {
         Admission { full_at: vec![now; BUCKETS].into(), via_full_at: vec![now; BUCKETS].into() }
     }
 
-    /// Takes a token from the bucket of `hash`, a keyed hash of the source's prefix. Returns false if it is empty.
+    /// Takes a token from the bucket of a source. Returns false if the bucket is empty.
+    ///
+    /// `hash` is the keyed hash of the source's prefix.
     pub(crate) fn admits(&mut self, now: Instant, hash: &[u8; 16]) -> bool {
         let place = usize::from(u16::from_be_bytes([hash[0], hash[1]])) % BUCKETS;
         admits(now, self.full_at.get_mut(place))
     }
 
-    /// Takes a token from the bucket of the relay `via`. Returns false if it is empty.
+    /// Takes a token from the bucket of the relay `via`. Returns false if the bucket is empty.
     pub(crate) fn admits_via(&mut self, now: Instant, via: PeerId) -> bool {
         admits(now, self.via_full_at.get_mut(usize::from(via.0) % BUCKETS))
     }

@@ -49,13 +49,15 @@ pub struct Claims {
     pub may_relay: bool,
     /// Prefixes of the hosts behind the node: addresses and prefix lengths, at most 16.
     pub prefixes: Vec<(IpAddr, u8)>,
-    /// Groups of the node, which rules of access name: at most 8, rising, each of 1 to 31 bytes without white space.
+    /// Groups of the node, to which access rules refer: at most 8, in rising order.
+    ///
+    /// Each name has 1 to 31 bytes without white space.
     pub groups: Vec<String>,
 }
 
 /// A certificate as received.
 ///
-/// Its claims are not trusted before [`RootPublicKey::check`] accepts it. Its text form is base64.
+/// Its claims must not be trusted before [`RootPublicKey::check`] accepts the certificate. Its text form is base64.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Certificate {
     claims: Claims,
@@ -89,8 +91,8 @@ impl RootKey {
     /// Signs a certificate with these claims.
     ///
     /// # Errors
-    /// [`CertificateError::Claims`] for an invalid name, validity period or list of prefixes or groups, or if all of it
-    /// is too long.
+    /// [`CertificateError::Claims`] for an invalid name, validity period or list of prefixes or groups, or if the
+    /// certificate would be too long.
     pub fn sign(&self, claims: &Claims) -> Result<Certificate, CertificateError> {
         let of_wire = wire::CertificateClaims {
             public_key: claims.public_key.0,

@@ -1,7 +1,7 @@
 //! Protection against handshake floods, as in WireGuard (its paper, §5.3, §5.4.4 and §5.4.7).
 //!
 //! MAC1 proves that the sender has the receiver's public key. MAC2 proves that the sender can receive at its source
-//! address. Both are checked before any public-key operation.
+//! address. MAC1 and MAC2 are checked before any public-key operation.
 
 use crate::identity::PublicKey;
 use crate::random::SecretRng;
@@ -14,7 +14,7 @@ use weft_units::{Duration, Instant};
 use weft_wire::handshake::{COOKIE_NONCE_LEN, CookieReply, MAC_LEN, Macs, SEALED_COOKIE_LEN};
 use weft_wire::hop::TAG_LEN;
 
-/// Lifetime of a cookie and of the secret that made it. Standard: WireGuard paper §5.4.7.
+/// Lifetime of a cookie and of the secret from which it is computed. Standard: WireGuard paper §5.4.7.
 pub(crate) const COOKIE_LIFETIME: Duration = Duration::from_secs(120);
 
 /// Proof that a sender can receive at its source address.
@@ -22,7 +22,7 @@ pub(crate) type Cookie = [u8; MAC_LEN];
 
 type KeyedHash = Blake2sMac<U16>;
 
-/// Returns keyed BLAKE2s-128. All keys here have 16 or 32 bytes, which BLAKE2s accepts.
+/// Returns keyed BLAKE2s-128. All keys in this module have 16 or 32 bytes, which BLAKE2s accepts.
 fn keyed_hash(key: &[u8]) -> Option<KeyedHash> {
     <KeyedHash as KeyInit>::new_from_slice(key).ok()
 }
@@ -69,7 +69,7 @@ impl MacKeys {
         UnboundKey::new(&CHACHA20_POLY1305, &self.cookie).map(LessSafeKey::new)
     }
 
-    /// Opens the cookie reply to the message with this MAC1.
+    /// Decrypts the cookie in the reply to the message with this MAC1.
     pub(crate) fn open_cookie(&self, reply: &CookieReply<'_>, mac1: &[u8; MAC_LEN]) -> Result<Cookie, Unspecified> {
         let (sealed, tag) = reply.sealed_cookie.split_last_chunk::<TAG_LEN>().ok_or(Unspecified)?;
         let mut cookie = [0; MAC_LEN];
@@ -78,7 +78,7 @@ impl MacKeys {
         Ok(cookie)
     }
 
-    /// Seals a cookie for the sender of the message with this MAC1.
+    /// Encrypts a cookie for the sender of the message with this MAC1.
     pub(crate) fn seal_cookie(
         &self,
         mut cookie: Cookie,

@@ -1,9 +1,9 @@
 //! Enrolment: a new node proves that it has an invitation, and receives its certificate and configuration.
 //!
-//! The exchange is Noise `IKpsk1` (revision 34, §9.4) and one receipt. The invitation names the inviting node's public
-//! key and a secret. The secret authenticates the first message already, so that a stranger receives no byte. The
-//! pattern authenticates the applicant's own static key, which its certificate will name. This module does no IO; seeds
-//! are arguments.
+//! The exchange is Noise `IKpsk1` (revision 34, §9.4) and one receipt. The invitation contains the inviting node's
+//! public key and a secret. The secret authenticates the first message, so a sender without it gets no answer. The
+//! handshake also authenticates the static key of the new node (the *applicant*), which its certificate will contain.
+//! This module does no IO; seeds are arguments.
 
 use crate::identity::{Identity, PresharedKey, PublicKey};
 use crate::random::SecretRng;
@@ -16,9 +16,9 @@ const PROTOCOL: &str = "Noise_IKpsk1_25519_ChaChaPoly_BLAKE2s";
 /// Position of the secret in the pattern: after the first message (`psk1`).
 const PSK_POSITION: u8 = 1;
 const PROLOGUE: &[u8] = b"weft enrolment 1";
-/// Content of the receipt.
+/// Content of the receipt, by which the applicant confirms that it has stored the reply.
 const RECEIPT: &[u8] = b"stored";
-/// Bytes that the longest Noise message adds to its payload: two keys and two tags.
+/// Number of bytes that the longest Noise message adds to its payload: two keys and two tags.
 const OVERHEAD: usize = 128;
 /// Maximum length of a reply, in bytes.
 pub const MAX_REPLY: usize = 4_096;
@@ -92,7 +92,7 @@ impl Applicant {
     /// Reads the second message. Returns the reply, and the receipt to send once the reply is stored.
     ///
     /// # Errors
-    /// Fails if the message is not the answer of the invitation's node.
+    /// Fails if the message is not the answer of the inviting node.
     pub fn finish(mut self, message: &[u8]) -> Result<(Vec<u8>, Vec<u8>), EnrolmentError> {
         let reply = read(&mut self.0, message)?;
         let mut transport = self.0.into_transport_mode()?;
@@ -103,7 +103,7 @@ impl Applicant {
     }
 }
 
-/// The inviting node's side, after the first message of an applicant with the secret.
+/// The inviting node's side of the exchange, after a first message that proves the secret.
 pub struct Inviter {
     state: HandshakeState,
     applicant: PublicKey,
@@ -131,7 +131,7 @@ impl Inviter {
         self.applicant
     }
 
-    /// Returns the second message, with the reply, and the check of the receipt.
+    /// Returns the second message, which contains the reply, and the state that checks the receipt.
     ///
     /// # Errors
     /// Fails if the reply is longer than [`MAX_REPLY`].
@@ -144,7 +144,7 @@ impl Inviter {
     }
 }
 
-/// The check of an applicant's receipt.
+/// State that checks an applicant's receipt.
 pub struct Receipt(TransportState);
 
 impl Receipt {

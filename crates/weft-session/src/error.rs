@@ -49,7 +49,7 @@ errors! {
         Claims = "a certificate needs a name without spaces, an end after its start, and at most 16 prefixes",
         /// The network's root key has not signed it, or it was changed after signing.
         OtherRoot = "not signed by the network's root key",
-        /// The certificate is for another key than that of the node that presented it.
+        /// The certificate is for another key than the key of the node that presented it.
         OtherKey = "for another node's key",
         /// The validity period of the certificate has not begun.
         NotYetValid = "not valid yet",

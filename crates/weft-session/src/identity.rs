@@ -30,7 +30,7 @@ pub struct Identity {
 
 /// A secret that two peers share in addition to their static keys. Its text form is base64.
 ///
-/// The handshake mixes it in (Noise §9, `psk2`).
+/// The session keys depend on it as well (Noise §9, `psk2`).
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub struct PresharedKey([u8; KEY_LEN]);
 
@@ -41,7 +41,7 @@ impl PublicKey {
     }
 }
 
-/// Returns the first 160 bits of the SHA-256 hash of `bytes`: their position in the overlay's id space.
+/// Returns the first 160 bits of the SHA-256 hash of `bytes`, as an id of the overlay.
 pub fn place_of(bytes: &[u8]) -> NodeId {
     let hash = digest::digest(&digest::SHA256, bytes);
     let mut id = [0; NodeId::LEN];
@@ -92,7 +92,7 @@ impl PresharedKey {
     }
 }
 
-/// Returns the public key of any 32 bytes. X25519 clamps them, so every secret is valid.
+/// Returns the public key of a secret. X25519 clamps the secret, so any 32 bytes are valid.
 pub(crate) fn x25519_public(secret: &[u8; KEY_LEN]) -> [u8; KEY_LEN] {
     let mut public = [0; KEY_LEN];
     let computed = PrivateKey::from_private_key(&X25519, secret).ok().and_then(|key| key.compute_public_key().ok());

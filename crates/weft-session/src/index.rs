@@ -10,7 +10,7 @@ pub(crate) enum IndexTarget {
     Handshake(PeerId),
     /// A slot of a peer's key ring.
     Key(PeerId, u8),
-    /// A VPN under the key in that slot.
+    /// A VPN under the session key in a slot of a peer's key ring.
     Vpn(PeerId, u8, VpnId),
 }
 
@@ -61,7 +61,7 @@ impl IndexTable {
         }
     }
 
-    /// Removes the index of a key and those of its VPNs.
+    /// Removes the index of a key and the indices of its VPNs.
     pub(crate) fn free_key(&mut self, key: &SessionKey) {
         self.free(key.local_index);
         key.vpns.local_indices().for_each(|index| self.free(index));

@@ -1,7 +1,8 @@
-//! Session keys: derives AEAD keys from the secret of a handshake and stores the active ones.
+//! Session keys: derives AEAD keys from the secret of a handshake and stores the active keys.
 //!
-//! [`SessionKey`] seals and opens packets of one handshake and its VPNs. [`KeyRing`] holds the few keys that are active
-//! with a peer, and chooses the one that seals. Keys are wiped from memory when they end.
+//! To *seal* is to encrypt and authenticate, to *open* is the reverse. [`SessionKey`] seals and opens packets of one
+//! handshake and its VPNs. [`KeyRing`] holds the few keys that are active with a peer, and chooses the key that seals.
+//! Keys are wiped from memory when they end.
 
 use crate::timers::{KEY_LIFETIME, REKEY_AFTER_PACKETS};
 use crate::vpn_keys::VpnKeys;
@@ -13,7 +14,7 @@ use weft_wire::hop::{HOP_HEADER_LEN, TAG_LEN};
 
 use zeroize::Zeroize;
 
-/// Path id that numbers relayed datagrams, regardless of the path that they take to the next node.
+/// Path id under which relayed datagrams get packet numbers, regardless of their path to the next node.
 pub(crate) const RELAYED: PathId = PathId(u8::MAX);
 
 /// The AEAD that seals packets.
@@ -112,15 +113,15 @@ pub(crate) struct SessionKey {
     pub(crate) remote_index: u32,
     /// Time at which the handshake completed.
     pub(crate) created: Instant,
-    /// True if this node initiated the handshake. The initiator also starts the next one.
+    /// True if this node initiated the handshake. The initiator also starts the next handshake.
     pub(crate) initiator: bool,
     /// True if the peer is known to have the key: it responded, or a packet under the key arrived.
     pub(crate) confirmed: bool,
     /// True if a packet was opened with the key.
     pub(crate) opened: bool,
-    /// Association of the peer: the run of its program that made the handshake.
+    /// Association of the peer: identifies the run of its program that made the handshake.
     pub(crate) association: u64,
-    /// Base of the peer's packet numbers.
+    /// Base of the peer's packet numbers (see [`crate::numbers`]).
     pub(crate) peer_base: u16,
     /// Number of packets sealed with the key, including those of all VPNs.
     pub(crate) sealed: u64,
@@ -169,7 +170,7 @@ impl SessionKey {
         })
     }
 
-    /// True if the key has sealed so many packets that the next handshake is due.
+    /// True if the number of packets sealed with the key requires the next handshake.
     pub(crate) fn rekey_for_packets(&self) -> bool {
         self.sealed >= REKEY_AFTER_PACKETS
     }
@@ -236,13 +237,13 @@ impl SessionKey {
         self.opening_in(vpn)?.open_in_place(nonce(path, number), Aad::from(&*header), sealed).map(|_| ())
     }
 
-    /// Seals the labels of a relayed datagram in place: the `way_len` bytes before the tag.
+    /// Seals the route labels of a relayed datagram in place: the `way_len` bytes before the tag.
     ///
     /// All bytes before the labels are associated data. Authenticating only the header and the tag of the inner
-    /// datagram would be cheaper, and its ends would still detect every change. But an attacker that eavesdrops and
+    /// datagram would be cheaper, and the receiver would still detect every change. But an attacker that eavesdrops and
     /// injects could then change a copy and deliver it first. The relay would accept the copy and reject the original
-    /// as a replay. Therefore each segment authenticates the whole datagram, and only nodes on the route can suppress
-    /// it.
+    /// as a replay. Therefore the whole datagram is authenticated between adjacent nodes, and only nodes on the route
+    /// can suppress it.
     pub(crate) fn seal_relayed(&mut self, number: u64, datagram: &mut [u8], way_len: usize) -> Result<(), Unspecified> {
         let (rest, tag) = datagram.split_last_chunk_mut::<TAG_LEN>().ok_or(Unspecified)?;
         let at = rest.len().checked_sub(way_len).ok_or(Unspecified)?;
@@ -252,7 +253,7 @@ impl SessionKey {
         Ok(())
     }
 
-    /// Opens the labels of a relayed datagram in place.
+    /// Opens the route labels of a relayed datagram in place.
     pub(crate) fn open_relayed(&mut self, number: u64, datagram: &mut [u8], way_len: usize) -> Result<(), Unspecified> {
         let at = datagram.len().checked_sub(way_len + TAG_LEN).ok_or(Unspecified)?;
         let (within, sealed) = datagram.split_at_mut(at);
@@ -262,10 +263,10 @@ impl SessionKey {
 
 /// Number of keys that a peer may have at a time.
 const SLOTS: usize = 4;
-/// Amount by which a key may end earlier at the peer, where the key is older.
+/// Time by which a key may end earlier at the peer than at this node, because the peer created it earlier.
 const ENDS_EARLIER: Duration = Duration::from_secs(10);
 
-/// The active keys of one peer, oldest first. All of them open packets. The newest confirmed one seals.
+/// The active keys of one peer, oldest first. All keys open packets. The newest confirmed key seals.
 #[derive(Default)]
 pub(crate) struct KeyRing {
     /// The keys by slot.
@@ -290,8 +291,8 @@ impl KeyRing {
 
     /// Returns the slot of the key that seals a VPN's packets.
     ///
-    /// It is the newest key for which the peer has sent its receiver index, unless that key is about to end or in doubt.
-    /// The default VPN needs no such index.
+    /// It is the newest key for which the peer has sent its receiver index for the VPN, unless that key is about to end
+    /// or the peer may no longer have it. The default VPN needs no such index.
     #[inline]
     pub(crate) fn sending_slot(&self, now: Instant, vpn: VpnId) -> Option<usize> {
         let sending = self.sending?;
@@ -305,9 +306,10 @@ impl KeyRing {
         (0..SLOTS).filter(is_good).max_by_key(|slot| self.order[*slot])
     }
 
-    /// Records that the peer has met another run with this node's key, and dropped the keys of this run.
+    /// Records that the peer has dropped this node's keys, because another node used the same static key.
     ///
-    /// They still open late packets. A VPN waits for its index under the next key instead of using them.
+    /// The keys still open late packets. They no longer seal packets of a VPN, which waits for its index under the next
+    /// key.
     pub(crate) fn doubt_all(&mut self) {
         self.doubtful = self.count;
     }
@@ -317,7 +319,7 @@ impl KeyRing {
         self.keys.get(slot)?.as_deref()
     }
 
-    /// Returns the key in a slot for use.
+    /// Returns the key in a slot, mutable.
     pub(crate) fn get_mut(&mut self, slot: usize) -> Option<&mut SessionKey> {
         self.keys.get_mut(slot)?.as_deref_mut()
     }
@@ -346,7 +348,7 @@ impl KeyRing {
         (0..SLOTS).filter(|slot| Some(*slot) != self.sending).min_by_key(age).unwrap_or(0)
     }
 
-    /// Records that the peer has the key in `slot`. The key seals from now on, unless a newer one does.
+    /// Records that the peer has the key in `slot`. The key seals from now on, unless a newer key seals.
     pub(crate) fn confirm(&mut self, slot: usize) {
         if let Some(key) = self.get_mut(slot) {
             key.confirmed = true;

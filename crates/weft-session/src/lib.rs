@@ -1,8 +1,9 @@
 //! Secure sessions between adjacent nodes: handshake, key rotation, replay windows and cookies.
 //!
 //! The design is that of WireGuard (J. A. Donenfeld, "WireGuard: Next Generation Kernel Network Tunnel", NDSS 2017)
-//! over Noise `IKpsk2` (The Noise Protocol Framework, revision 34). Several paths require one difference: packet
-//! numbers and replay windows are per path, and packet numbers continue when the key changes.
+//! over Noise `IKpsk2` (The Noise Protocol Framework, revision 34). It differs in one point, because a session has
+//! several paths: each path has its own packet numbers and replay window, and packet numbers continue when the key
+//! changes.
 //!
 //! The crate does no IO. Time, a seed, and a stamp that rises across restarts are arguments. Datagrams are slices.
 //! [`Sessions`] is the table of all peers. All other types are parts of it.

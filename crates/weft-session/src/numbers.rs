@@ -1,9 +1,8 @@
 //! Packet numbers per path: assigns them, and reconstructs them from their low 32 bits.
 //!
-//! A sender's numbers rise as long as its process lives, independent of key changes. A receiver that has not met the
-//! sender's process (because either of them restarted) needs a starting point for the full numbers. Each handshake
-//! message therefore carries a *base*. When the peer turns out to be new, the sender raises the next number of every
-//! path to at least base · 2^32.
+//! A sender's numbers rise as long as its process runs, independent of key changes. After a restart of either node, the
+//! receiver needs a starting point for the full numbers. Each handshake message therefore carries a *base*. If the
+//! peer's process is new, the sender raises the next number of every path to at least base · 2^32.
 
 use crate::replay::ReplayWindow;
 use weft_units::PathId;
@@ -11,7 +10,7 @@ use weft_wire::hop::{MAX_PACKET_NUMBER, reconstruct_packet_number};
 
 /// Number of possible path ids.
 const PATHS: usize = 256;
-/// Range above base · 2^32 in which a receiver still reconstructs numbers. Derived: half of the limit 2^31.
+/// Range above base · 2^32 in which a receiver reconstructs numbers. Derived: half of the limit 2^31.
 const BASE_REACH: u64 = 1 << 30;
 
 /// Returns the first packet number of a base.
@@ -19,7 +18,7 @@ fn first_of(base: u16) -> u64 {
     u64::from(base) << 32
 }
 
-/// Returns the full number of a packet from a sender that announced `base` and is otherwise unknown.
+/// Returns the full number of a packet from a sender that announced `base` and has sent no earlier packet.
 pub(crate) fn number_near_base(base: u16, low: u32) -> u64 {
     reconstruct_packet_number(low, first_of(base).saturating_sub(1))
 }
@@ -37,7 +36,7 @@ impl SendNumbers {
         SendNumbers { next: Box::new([0; PATHS]), base: 0 }
     }
 
-    /// Returns the next number of a path and advances it. `None` if the path has used all numbers.
+    /// Returns the next number of a path and advances it. Returns `None` if the path has used all numbers.
     pub(crate) fn take(&mut self, path: PathId) -> Option<u64> {
         let next = &mut self.next[usize::from(path.0)];
         let number = *next;
@@ -73,7 +72,7 @@ impl SendNumbers {
 /// The replay windows of one peer, one for each path that it has used.
 pub(crate) struct ReceiveWindows {
     windows: Box<[Option<Box<ReplayWindow>>; PATHS]>,
-    /// Base that the sender announced when this node met its process.
+    /// Base that the sender announced in the first handshake of its process with this node.
     base: u16,
 }
 

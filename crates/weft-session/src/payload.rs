@@ -1,7 +1,7 @@
 //! The encrypted payloads of the two handshake messages.
 //!
-//! They hold the wire crate's payloads. The remaining bytes hold the parameters that this crate negotiates: the cipher
-//! and the base of the packet numbers.
+//! Each starts with a payload that the crate `weft_wire` defines. The remaining bytes hold the parameters that this
+//! crate negotiates: the cipher and the base of the packet numbers.
 
 use crate::keys::Cipher;
 use crate::stamps::{RefusedStamp, StampFault};
@@ -18,7 +18,7 @@ pub(crate) const HIGHEST_VERSION: u8 = 1;
 /// Layout: 18 bytes of the wire payload | preferred cipher u8 | 0 | base u16 | certificate length u16 | 8 zero bytes.
 ///
 /// The certificate follows. Zero bytes then pad all initiations with a certificate to one length. The length therefore
-/// does not reveal the sender, and leaves room for the certificate in the answer.
+/// does not reveal the sender. A response with a certificate is then never longer than its initiation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct InitiationFields {
     pub(crate) wire: InitiationPayload,
@@ -34,7 +34,7 @@ pub(crate) struct InitiationFields {
 /// Layout: 9 bytes of the wire payload | cipher u8 | base u16 | responder's index u32. The highest bit of the cipher
 /// byte means that another node uses the initiator's key.
 ///
-/// The index is repeated here, under encryption, so that nobody can change the one in the unencrypted header.
+/// The encrypted payload repeats the index, so that a change of the index in the unencrypted header is detected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ResponseFields {
     pub(crate) wire: ResponsePayload,
@@ -81,7 +81,7 @@ impl InitiationFields {
         bytes
     }
 
-    /// Decodes an offer. An unknown cipher counts as ChaCha20-Poly1305, which every version supports.
+    /// Decodes an initiation's payload. An unknown cipher is read as ChaCha20-Poly1305, which every version supports.
     pub(crate) fn decode(bytes: &[u8; INITIATION_PAYLOAD_LEN]) -> Result<InitiationFields, WireError> {
         let preferred_cipher = if bytes[18] == AES_256_GCM { Cipher::Aes256Gcm } else { Cipher::ChaCha20Poly1305 };
         let [base, certificate_len] = [20, 22].map(|at| u16::from_be_bytes([bytes[at], bytes[at + 1]]));
@@ -112,7 +112,9 @@ impl ResponseFields {
         bytes
     }
 
-    /// Decodes an answer. Returns `None` if its version or cipher was not offered by a node that prefers `own`.
+    /// Decodes a response's payload, at a node that prefers the cipher `own`.
+    ///
+    /// Returns `None` if this node did not offer the version or the cipher.
     pub(crate) fn decode(bytes: &[u8; RESPONSE_PAYLOAD_LEN], own: Cipher) -> Option<ResponseFields> {
         let wire = ResponsePayload::parse(bytes).ok()?;
         let is_shared = bytes[9] & KEY_IS_SHARED != 0;
@@ -133,7 +135,7 @@ impl ResponseFields {
     }
 }
 
-/// Version in a response that refuses the initiation. Such a response makes no session.
+/// Version in a response that refuses the initiation. Such a response establishes no session.
 const REFUSES: u8 = 0;
 
 /// Returns the payload that refuses a stamp, in the layout of a response.

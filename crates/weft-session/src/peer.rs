@@ -41,7 +41,7 @@ pub(crate) struct PeerSession {
     pub(crate) psk: PresharedKey,
     /// Keys of MAC1 and of cookies for messages to the peer.
     pub(crate) mac_keys: MacKeys,
-    /// Whether two nodes use the peer's key, or this node's.
+    /// Detects whether two nodes use the peer's key, and stores whether two nodes use this node's key.
     pub(crate) shared: SharedKeys,
     /// Identifies this node's state for the peer.
     ///
@@ -64,13 +64,13 @@ pub(crate) struct PeerSession {
     pub(crate) accepted_stamps: AcceptedStamps,
     /// Stamps of the initiations that this node sent to the peer.
     pub(crate) sent_stamps: SentStamps,
-    /// True if this node neither answers the peer nor initiates handshakes with it.
+    /// True if this node neither answers the peer's handshakes nor initiates any with it.
     pub(crate) is_barred: bool,
     /// The certificate that the peer presented last, not parsed.
     pub(crate) certificate: Vec<u8>,
     /// The last cookie from the peer, and the time of its arrival.
     cookie: Option<(Instant, Cookie)>,
-    /// Time since which there has been a key to seal with.
+    /// Time since which there has been a key to seal with, without interruption.
     pub(crate) established: Option<Instant>,
 }
 
@@ -121,8 +121,8 @@ impl PeerSession {
 
     /// Stores a cookie for later initiations. Returns true if the caller should initiate at once.
     ///
-    /// It returns false if a cookie arrived within [`RETRY_INTERVAL`]. Otherwise a responder that never accepts its own
-    /// cookie would cause endless initiations.
+    /// It returns false if a cookie arrived within [`RETRY_INTERVAL`]. Without this limit, a responder that never
+    /// accepts its own cookie would cause endless initiations.
     pub(crate) fn take_cookie(&mut self, now: Instant, cookie: Cookie) -> bool {
         let before = self.cookie.replace((now, cookie));
         before.is_none_or(|(since, _)| now.since(since) >= RETRY_INTERVAL)
@@ -130,7 +130,7 @@ impl PeerSession {
 
     /// Records that a key with this association and base is in use. Returns true if the peer's process is new.
     ///
-    /// In that case the keys of its old process are removed, and the packet numbers of both directions start again.
+    /// If it is new, the keys of its old process are removed, and the packet numbers of both directions start again.
     pub(crate) fn meet(
         &mut self,
         now: Instant,
@@ -151,7 +151,7 @@ impl PeerSession {
 
     /// Returns the time at which this node should start the next handshake.
     ///
-    /// `None` unless this node is the initiator of the sealing key.
+    /// Returns `None` unless this node initiated the handshake of the sealing key.
     pub(crate) fn rekey_due(&self) -> Option<Instant> {
         let key = self.keys.sending().filter(|key| key.initiator && self.attempt.is_none())?;
         if planted::is(Fault::RekeyNotDue) {

@@ -10,8 +10,8 @@ use zeroize::{Zeroize as _, Zeroizing};
 /// Each draw runs ChaCha20 once under the current key. The first 32 bytes become the next key, and the rest is the
 /// output. A copy of the state therefore reveals no earlier output (D. J. Bernstein, "Fast-key-erasure random-number
 /// generators", 2017). [`SecretRng::reseed`] adds fresh entropy; without it, equal seeds give equal streams. The output
-/// is unpredictable as long as the seed is secret and used once. The key is boxed, so that moving the table leaves no
-/// copy of it behind.
+/// is unpredictable as long as the seed is secret and used once. The key is boxed, so that moving this value in memory
+/// leaves no copy of the key behind.
 pub(crate) struct SecretRng(Box<Zeroizing<[u8; 32]>>);
 
 impl SecretRng {
@@ -19,7 +19,7 @@ impl SecretRng {
         SecretRng(Box::new(Zeroizing::new(seed)))
     }
 
-    /// Mixes in entropy. Predicting later output then requires both the earlier state and `entropy`.
+    /// Adds entropy to the state. Predicting later output then requires both the earlier state and `entropy`.
     pub(crate) fn reseed(&mut self, mut entropy: [u8; 32]) {
         self.0.iter_mut().zip(&entropy).for_each(|(key, fresh)| *key ^= fresh);
         entropy.zeroize();

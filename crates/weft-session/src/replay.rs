@@ -39,14 +39,14 @@ impl ReplayWindow {
         number.saturating_add(WINDOW) < self.next
     }
 
-    /// True if `number` was not received before and is not too old. Changes nothing; called before authentication.
+    /// True if `number` was not received before and is not too old. Changes nothing, so it needs no authentication.
     pub(crate) fn is_new(&self, number: u64) -> bool {
         let (word, bit) = ReplayWindow::slot(number);
         let newest = self.next.saturating_sub(u64::from(planted::is(Fault::ReplayWindowEdge)));
         number >= newest || (!self.too_old(number) && self.words[word] & bit == 0)
     }
 
-    /// Records `number` as received. Called after authentication.
+    /// Records `number` as received. The caller must have authenticated the packet.
     pub(crate) fn mark(&mut self, number: u64) {
         if number >= self.next {
             self.advance(number);
@@ -73,7 +73,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
-    /// The plain definition with which the bitmap must agree.
+    /// A simple implementation of the window, with which the bitmap must agree.
     #[derive(Default)]
     struct Naive {
         seen: BTreeSet<u64>,

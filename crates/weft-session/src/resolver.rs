@@ -1,7 +1,7 @@
 //! Cryptographic primitives for the Noise library.
 //!
-//! They are X25519 and ChaCha20-Poly1305 of AWS-LC, BLAKE2s, and random numbers of [`SecretRng`]. Nothing here requests
-//! entropy from the system.
+//! They are X25519 and ChaCha20-Poly1305 of AWS-LC, BLAKE2s, and random numbers of [`SecretRng`]. None of them requests
+//! entropy from the operating system.
 
 use crate::identity::x25519_public;
 use crate::random::SecretRng;
@@ -17,7 +17,7 @@ use zeroize::{Zeroize, Zeroizing};
 /// Length of an authentication tag, in bytes.
 const TAG_LEN: usize = 16;
 
-/// Resolves exactly `25519_ChaChaPoly_BLAKE2s`.
+/// Supplies the primitives of `25519_ChaChaPoly_BLAKE2s`, and no others.
 pub(crate) struct Resolver {
     /// Seed of the random numbers that the Noise library draws.
     seed: Zeroizing<[u8; 32]>,
@@ -190,7 +190,7 @@ mod tests {
     use snow::resolvers::{DefaultResolver, FallbackResolver};
     use snow::{Builder, HandshakeState};
 
-    /// Resolves only the random number generator of this crate. The library supplies everything else.
+    /// Supplies only the random number generator of this crate. The library supplies the other primitives.
     struct OnlyRandom(u8);
 
     impl CryptoResolver for OnlyRandom {

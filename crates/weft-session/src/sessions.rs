@@ -45,7 +45,7 @@ impl From<PublicKey> for SessionPeerConfig {
 
 /// The secure sessions of a node with all its peers.
 ///
-/// The owner must call [`Sessions::handle_timeout`] at [`Sessions::next_timeout`]. Keys end only in that call.
+/// The owner must call [`Sessions::handle_timeout`] at [`Sessions::next_timeout`]. Keys end only in this function.
 pub struct Sessions {
     identity: Identity,
     mac_keys: MacKeys,
@@ -59,12 +59,12 @@ pub struct Sessions {
     admission: Admission,
     peers: Vec<Option<PeerSession>>,
     by_key: BTreeMap<PublicKey, PeerId>,
-    /// The peer of each initiation that was answered last, by the initiation's MAC1.
+    /// The peer of each stored initiation, by MAC1. Stored is the initiation of each peer that was answered last.
     answered: BTreeMap<[u8; MAC_LEN], PeerId>,
     indices: IndexTable,
     stamp_clock: StampClock,
     refusal: Option<StampRefusal>,
-    /// Key that sent the last initiation, if the initiation was authentic and the key is not a peer's.
+    /// Public key of the sender of the last initiation, if it was authentic and the sender is not a peer.
     stranger: Option<PublicKey>,
     /// The latest time that a caller passed to this table.
     now: Instant,
@@ -75,8 +75,8 @@ pub struct Sessions {
 impl Sessions {
     /// Creates a table with these peers, numbered from 0 in their order.
     ///
-    /// `cipher` is the one that this node prefers. `seed` must be secret and never used twice, because all randomness
-    /// derives from it.
+    /// `cipher` is the cipher that this node prefers. `seed` must be secret and never used twice, because all random
+    /// numbers derive from it.
     ///
     /// # Errors
     /// [`PeerError`] for a peer that cannot be added.
@@ -142,7 +142,9 @@ impl Sessions {
         }
     }
 
-    /// Removes a peer, its keys and its accepted stamp. Returns true if it existed. Other peers keep their numbers.
+    /// Removes a peer, its keys and its accepted stamp. Returns true if the peer existed.
+    ///
+    /// Other peers keep their numbers.
     pub fn remove_peer(&mut self, id: PeerId) -> bool {
         let Some(peer) = self.peers.get_mut(usize::from(id.0)).and_then(Option::take) else { return false };
         self.by_key.remove(&peer.public);
@@ -157,7 +159,7 @@ impl Sessions {
         true
     }
 
-    /// Ends all keys with a peer and ignores its later handshakes. Its number stays in use until the peer is removed.
+    /// Ends all keys with a peer and ignores its later handshakes. Its peer number stays in use until its removal.
     pub fn bar_peer(&mut self, id: PeerId) {
         let Some(key) = self.peer(id).map(|peer| peer.public) else { return };
         self.remove_peer(id);
@@ -169,7 +171,9 @@ impl Sessions {
         }
     }
 
-    /// Mixes in fresh entropy: 32 secret bytes that are used once. Without it the seed's stream continues.
+    /// Adds fresh entropy to the random numbers: 32 secret bytes that are used once.
+    ///
+    /// Without it, all random numbers derive from the seed.
     pub fn reseed(&mut self, entropy: [u8; 32]) {
         self.rng.reseed(entropy);
         self.wants_entropy = false;
@@ -184,8 +188,8 @@ impl Sessions {
 
     /// Ends all keys with a peer and the pending handshake at once.
     ///
-    /// Nothing can be sealed until the next handshake succeeds. That handshake carries a new association, so the peer
-    /// resets its state too. Stamps accepted earlier stay refused.
+    /// Nothing can be sealed until the next handshake succeeds. This handshake carries a new association, so the peer
+    /// resets its state too. Stamps up to the highest accepted stamp stay refused.
     pub fn forget_keys(&mut self, id: PeerId) {
         if planted::is(Fault::KeysKeptAfterSleep) {
             return;
@@ -204,9 +208,9 @@ impl Sessions {
         self.refresh_timeout(id);
     }
 
-    /// Sets the certificate that this node presents, or `None` for none.
+    /// Sets the certificate that this node presents in handshakes. With `None` it presents no certificate.
     ///
-    /// It is part of every later initiation, and of responses to initiators that present one.
+    /// It is part of every later initiation, and of responses to initiators that present a certificate.
     pub fn set_certificate(&mut self, certificate: Option<&Certificate>) {
         self.certificate = certificate.map_or_else(Vec::new, |certificate| certificate.encoded().to_vec());
     }
@@ -247,7 +251,7 @@ impl Sessions {
 
     /// Returns the highest stamp accepted from each peer, for storage.
     ///
-    /// Without them, an attacker could replay old initiations after a restart.
+    /// Without the stored stamps, an attacker could replay old initiations after a restart of this node.
     pub fn accepted_stamps(&self) -> impl Iterator<Item = (PublicKey, u64)> {
         self.peers.iter().flatten().filter_map(|peer| Some((peer.public, peer.accepted_stamps.highest?)))
     }
@@ -262,14 +266,14 @@ impl Sessions {
 
     /// Resets the stamps accepted from this peer, and the stamp that it reported for this node.
     ///
-    /// Recorded initiations may be answered once more.
+    /// An initiation that an attacker has recorded may then be answered once more.
     pub fn reset_stamps(&mut self, peer: PeerId) {
         if let Some(peer) = self.peer_mut(peer) {
             (peer.accepted_stamps, peer.sent_stamps) = Default::default();
         }
     }
 
-    /// Returns whether two nodes recently used this peer's key, and whether two used this node's.
+    /// Returns whether two nodes recently used this peer's key, and whether two nodes used this node's key.
     ///
     /// The second value is the peer's report.
     pub fn shared_keys(&self, now: Instant, peer: PeerId) -> (bool, bool) {
@@ -281,19 +285,19 @@ impl Sessions {
         self.stamp_clock.set(now, unix_ns);
     }
 
-    /// Returns the refusal of the last initiation that [`Sessions::handle`] processed, if a peer sent it.
+    /// Returns the refusal of the last initiation that [`Sessions::handle`] processed, if a peer's stamp was refused.
     pub fn take_refusal(&mut self) -> Option<StampRefusal> {
         self.refusal.take()
     }
 
-    /// Returns the key that sent the last initiation if it is not a peer's key.
+    /// Returns the public key of the sender of the last initiation, if it was authentic and the sender is not a peer.
     ///
-    /// The initiation was authentic. [`Sessions::handle`] has processed it.
+    /// The last initiation is the last one that [`Sessions::handle`] processed.
     pub fn take_stranger(&mut self) -> Option<PublicKey> {
         self.stranger.take()
     }
 
-    /// Returns the peer that a response claims to come from: the response names a pending initiation.
+    /// Returns the peer that a response claims to come from. The response contains the index of a pending initiation.
     pub fn answers(&self, datagram: &[u8]) -> Option<PeerId> {
         let response = HandshakeResponse::parse(datagram).ok()?;
         match self.indices.get(response.receiver) {

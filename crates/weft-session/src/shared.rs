@@ -2,16 +2,16 @@
 
 use weft_units::{Duration, Instant};
 
-/// Number of a peer's earlier associations that are remembered.
+/// Number of a peer's earlier associations that are stored.
 ///
 /// A second node is detected if it returns after at most this many other associations.
 const FORMER: usize = 4;
 /// Time for which a detection stays valid.
 const LATELY: Duration = Duration::from_secs(600);
 
-/// Detects a second node by its association, which each run draws at random and keeps.
+/// Detects a second node with the same key by its association, a random number that each run of the program keeps.
 ///
-/// An association that returns after another one belongs to a second run that is still active.
+/// If an association returns after another one, two runs are active.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct SharedKeys {
     /// Earlier associations of the peer, the latest first.
@@ -34,16 +34,16 @@ impl SharedKeys {
         }
     }
 
-    /// True if another run of the peer was met since the run with the association `met_again`.
+    /// True if the association `met_again` was in use earlier, and another one has been in use since.
     ///
-    /// `present` is the association of the run that was met last.
+    /// `present` is the association of the peer's run that made the latest session.
     pub(crate) fn returns(&self, present: Option<u64>, met_again: u64) -> bool {
         present != Some(met_again) && self.former.contains(&Some(met_again))
     }
 
-    /// True if this association has most likely ended.
+    /// True if the run with this association has most likely ended.
     ///
-    /// That is the case if another association followed it and no second node is known.
+    /// It has ended if another association followed it and no second node was detected.
     pub(crate) fn has_ended(&self, now: Instant, association: u64) -> bool {
         self.former.contains(&Some(association)) && !self.is_peers(now)
     }

@@ -1,8 +1,8 @@
 //! Signatures with a node's static key.
 //!
 //! A node's static key is an X25519 key. XEdDSA (T. Perrin, "The XEdDSA and VXEdDSA Signature Schemes", Signal 2016)
-//! turns it into an Ed25519 key, so that no second key needs a certificate. Anyone who knows the node's public key can
-//! check a signature. It is a valid Ed25519 signature (RFC 8032) of the turned public key.
+//! converts it to an Ed25519 key, so that no second key needs a certificate. Anyone who has the node's public key can
+//! check a signature. It is a valid Ed25519 signature (RFC 8032) of the converted public key.
 
 use crate::identity::{Identity, PublicKey};
 use aws_lc_rs::digest::{Context, SHA512};
@@ -33,7 +33,7 @@ fn hash(parts: &[&[u8]]) -> Scalar {
 impl Identity {
     /// Signs `message` with the static key. `label` keeps the signature from being valid for another kind of message.
     ///
-    /// The nonce follows from key and message, as in RFC 8032, so no randomness is needed.
+    /// The nonce is computed from key and message, as in RFC 8032, so no random number is needed.
     pub fn sign(&self, label: &[u8], message: &[u8]) -> [u8; SIGNATURE_LEN] {
         let mut secret = Scalar::from_bytes_mod_order(clamp_integer(*self.secret()));
         let is_odd = EdwardsPoint::mul_base(&secret).compress().0[31] >> 7 == 1;

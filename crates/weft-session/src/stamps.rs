@@ -1,9 +1,9 @@
 //! Handshake stamps: numbers that rise from initiation to initiation, against replays.
 //!
-//! A stamp is a number, not a time. Nodes start with the wall clock only because it usually rises. If clocks are wrong
-//! or state is lost, the responder refuses the stamp. Its refusal, sealed with the handshake's keys, states the stamp
-//! that it accepted last. The initiator continues from there. A replayed recording gains nothing: the attacker can
-//! neither read the refusal nor change the recorded stamp.
+//! A stamp is a number, not a time. Nodes start with the time of the wall clock, because it usually rises. If a clock
+//! is wrong or state is lost, the responder refuses the stamp. The refusal, sealed with the handshake's keys, states
+//! the stamp that the responder accepted last. The initiator continues from that stamp. An attacker that replays a
+//! recorded initiation can neither read the refusal nor change the recorded stamp.
 
 use crate::error::InitiateError;
 use core::fmt;
@@ -12,8 +12,8 @@ use weft_units::{Duration, Instant, PeerId};
 
 /// Maximum distance of a stamp ahead of this node's clock, or of the last stamp accepted from the peer.
 ///
-/// Tuned: clocks set in the wrong time zone are up to 26 hours apart, and a clock that is further off is seldom one
-/// that runs. A larger bound costs nothing, as long as both ends continue from refused stamps.
+/// Tuned: clocks set in the wrong time zone are up to 26 hours apart. A clock with a larger error usually does not run
+/// at all. A larger bound would do no harm, because the initiator continues from the stamp in a refusal.
 pub const FARTHEST_AHEAD: Duration = Duration::from_secs(36 * 3_600);
 /// Minimum time between two answers to refused initiations of one peer.
 const ANSWER_EVERY: Duration = Duration::from_millis(500);
@@ -23,7 +23,7 @@ const ANSWER_EVERY: Duration = Duration::from_millis(500);
 pub enum StampFault {
     /// The stamp does not exceed the highest accepted stamp.
     ///
-    /// The initiator's state was lost or restored, its clock was set back, or this is a replay.
+    /// The initiator's state was lost or restored, its clock was set back, or the initiation is a replay.
     NotRising,
     /// The stamp is further ahead than [`FARTHEST_AHEAD`]: one of the two clocks is wrong.
     TooFarAhead,
@@ -37,7 +37,7 @@ impl StampFault {
         }
     }
 
-    /// Decodes a reason. Unknown reasons of later versions count as [`StampFault::NotRising`].
+    /// Decodes a reason. Unknown reasons of later versions are read as [`StampFault::NotRising`].
     pub(crate) fn of(byte: u8) -> StampFault {
         if byte == StampFault::TooFarAhead.byte() { StampFault::TooFarAhead } else { StampFault::NotRising }
     }
@@ -55,7 +55,7 @@ impl fmt::Display for StampFault {
 /// A refused stamp and the reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RefusedStamp {
-    /// The stamp. It is a time in nanoseconds since 1970 if the initiator follows its clock.
+    /// The refused stamp. It is a time in nanoseconds since 1970 if the initiator takes stamps from its clock.
     pub stamp: u64,
     /// The highest stamp accepted before, or 0 if none.
     pub accepted: u64,
@@ -74,7 +74,7 @@ pub struct StampRefusal {
     ///
     /// While there is a session, such an initiation is a replay.
     pub is_of_known_run: bool,
-    /// Answer to send to the source of the initiation, unless that is a replay.
+    /// Answer to send to the source of the initiation, unless the initiation is a replay.
     ///
     /// Empty if the peer got an answer recently.
     pub answer: Vec<u8>,
@@ -90,7 +90,7 @@ impl StampClock {
         self.0 = Some((now, unix_ns));
     }
 
-    /// Checks `stamp` against the last accepted one and the wall clock. Without a clock no stamp is too far ahead.
+    /// Checks `stamp` against the last accepted stamp and the wall clock. Without a clock no stamp is too far ahead.
     pub(crate) fn judge(&self, now: Instant, stamp: u64, accepted: Option<u64>) -> Result<(), RefusedStamp> {
         let refused = |fault| Err(RefusedStamp { stamp, accepted: accepted.unwrap_or(0), fault });
         if accepted.is_some_and(|highest| stamp < highest || stamp == highest && !planted::is(Fault::StampEqualTaken)) {
@@ -106,9 +106,9 @@ impl StampClock {
 /// The stamps sent to one peer.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct SentStamps {
-    /// The stamp that was sent last, or the base given by a refusal.
+    /// The stamp that was sent last, or the accepted stamp that a refusal stated.
     last: Option<u64>,
-    /// True after a refusal: from then on stamps rise by one each, regardless of this node's clock.
+    /// True after a refusal. Each further stamp is then the last one plus one, regardless of this node's clock.
     counts: bool,
     /// Time of the last refusal.
     refused_at: Option<Instant>,
@@ -153,7 +153,7 @@ pub(crate) struct AcceptedStamps {
 }
 
 impl AcceptedStamps {
-    /// True if a refusal may be answered now. The answer counts as sent.
+    /// True if a refusal may be answered now. The time of the answer is then recorded.
     pub(crate) fn may_answer(&mut self, now: Instant) -> bool {
         let may = self.answered.is_none_or(|before| now.since(before) >= ANSWER_EVERY);
         if may {

@@ -1,5 +1,6 @@
-//! Handshake timers (WireGuard paper §6.1). The retry is shorter than WireGuard's, because several paths share the
-//! wait.
+//! Handshake timers (WireGuard paper §6.1).
+//!
+//! The retry interval is shorter than WireGuard's, because all paths of a peer wait for the same handshake.
 
 use crate::random::SecretRng;
 use weft_units::planted::{self, Fault};
@@ -9,18 +10,18 @@ use weft_units::{Duration, Instant};
 pub const REKEY_AFTER: Duration = Duration::from_secs(120);
 /// Age at which a key stops sealing and opening.
 pub const KEY_LIFETIME: Duration = Duration::from_secs(180);
-/// Time between the initiations of one attempt, without a jitter of up to one third.
+/// Time between the initiations of one attempt. A random time of up to one third is added.
 pub const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// Time for which initiations are sent at [`RETRY_INTERVAL`].
 pub const GIVE_UP_AFTER: Duration = Duration::from_secs(90);
-/// Time between initiations after [`GIVE_UP_AFTER`], without a jitter of up to one third.
+/// Time between initiations after [`GIVE_UP_AFTER`]. A random time of up to one third is added.
 pub const SLOW_RETRY_INTERVAL: Duration = Duration::from_secs(15);
 
 /// Number of packets after which the initiator of a key starts the next handshake.
 pub(crate) const REKEY_AFTER_PACKETS: u64 = 1 << 60;
 /// Time for which an initiation is sent again unchanged, and answered again with the same response.
 pub(crate) const REPEAT_FOR: Duration = Duration::from_secs(5);
-/// Time that the yielding side of two simultaneous initiations leaves the other side to finish.
+/// Time for which the yielding side of two simultaneous initiations waits for the other side's handshake.
 pub(crate) const YIELD_FOR: Duration = Duration::from_secs(2);
 
 /// One attempt to get a new key, from the first initiation to success.
@@ -32,7 +33,7 @@ pub(crate) struct Attempt {
     pub(crate) due: Instant,
     /// Time at which the last initiation was sent.
     sent: Option<Instant>,
-    /// Time until which the peer's own initiation has precedence.
+    /// Time until which this node waits for the peer's own initiation.
     yields_until: Instant,
 }
 
@@ -56,13 +57,13 @@ impl Attempt {
 
     /// Makes the next initiation due at the latest `interval` after the last one.
     ///
-    /// The peer's own initiation keeps its precedence.
+    /// The initiation is not due before the wait for the peer's own initiation ends.
     pub(crate) fn hurry(&mut self, now: Instant, interval: Duration) {
         let at = self.sent.map_or(now, |sent| sent + interval);
         self.due = self.due.min(at.max(self.yields_until));
     }
 
-    /// Gives the peer's own initiation precedence for [`YIELD_FOR`].
+    /// Sends no initiation for [`YIELD_FOR`], to wait for the peer's own handshake.
     pub(crate) fn yield_to_peer(&mut self, now: Instant) {
         self.yields_until = if planted::is(Fault::YieldsForGood) { Instant::FAR_FUTURE } else { now + YIELD_FOR };
         self.due = self.due.max(self.yields_until);

@@ -13,7 +13,7 @@ use weft_io::memory::WipingAllocator;
 #[global_allocator]
 static ALLOCATOR: WipingAllocator = WipingAllocator;
 
-/// Mask over recorded secrets, so that the record itself is not a copy.
+/// Mask over recorded secrets, so that a search does not find the record itself.
 const MASK: u8 = 0xa5;
 
 type Masked = [u8; 32];
@@ -46,7 +46,7 @@ pub(crate) fn note_key(secret: &Prk, info: &[&[u8]], algorithm: &'static Algorit
     note(&key);
 }
 
-/// Returns the secrets recorded since the last call, and starts recording.
+/// Returns the secrets recorded since the previous call of this function, and starts recording.
 pub(crate) fn take() -> Vec<Masked> {
     NOTES.with_borrow_mut(|notes| notes.replace(Vec::new()).unwrap_or_default())
 }
@@ -60,7 +60,7 @@ pub(crate) fn found(secrets: &[Masked]) -> usize {
         let mut at = from;
         while at < to {
             let wanted = chunk.len().min((to - at) as usize);
-            // A region may have been unmapped since the list was read.
+            // A memory region may have been unmapped since the list of regions was read.
             let Ok(len) = memory.read_at(&mut chunk[..wanted], at) else { break };
             search(&chunk[..len], secrets, &mut is_found);
             // Regions end at page boundaries, so a last piece is never shorter than a secret.

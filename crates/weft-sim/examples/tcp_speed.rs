@@ -22,9 +22,9 @@ fn main() {
     }
 }
 
-/// Sends `segments` segments with a window of 100 and returns the CPU nanoseconds for each.
+/// Sends `segments` segments with a window of 100 segments and returns the CPU nanoseconds for each.
 ///
-/// Every `drop_every`-th segment is lost, or none if it is 0.
+/// Every `drop_every`-th segment is lost. If `drop_every` is 0, no segment is lost.
 fn nanos_per_segment(recovery: LossRecovery, drop_every: u64, segments: u64) -> f64 {
     let config = SenderConfig { mss: 512, recovery, max_window_segments: 100, ..SenderConfig::default() };
     let mut now = Instant::ZERO;

@@ -40,7 +40,7 @@ struct LinkSlots {
 /// The pending events of all nodes.
 #[derive(Default)]
 pub(crate) struct Agendas {
-    /// Agendas by node.
+    /// Agendas, indexed by node number.
     agendas: Vec<Agenda>,
     /// Earliest event of each node.
     ///

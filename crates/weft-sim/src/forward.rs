@@ -4,7 +4,7 @@ use crate::Packet;
 use crate::topology::HopEntry;
 use weft_units::Rng;
 
-/// The key that is equal for all packets that must take the same next hop.
+/// The packet fields whose hash selects the next hop. Packets with equal fields take the same next hop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HopHashKey {
     /// The flow: addresses, ports and protocol.
@@ -22,7 +22,7 @@ pub enum HopSelection {
     Random,
     /// Each next hop in turn by weight, for each packet, smoothly interleaved.
     Weighted,
-    /// Each next hop in turn, with as many consecutive packets as its weight.
+    /// Each next hop in turn. A next hop gets as many consecutive packets as its weight.
     WeightedBlock,
     /// The same next hop for all packets with the same key.
     ///
@@ -34,7 +34,7 @@ pub enum HopSelection {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Spreader {
     turn: u32,
-    /// Number of packets left in the turn, for weighted round robin in blocks.
+    /// Number of packets that the current next hop still gets in [`HopSelection::WeightedBlock`].
     left: u32,
     /// Credit of each next hop, for smooth weighted round robin.
     credit: Vec<i64>,
@@ -43,7 +43,7 @@ pub(crate) struct Spreader {
 impl Spreader {
     /// Returns the index of the next hop that `packet` takes.
     ///
-    /// `ways` must not be empty.
+    /// `ways` is the list of next hops. It must not be empty.
     pub(crate) fn pick(&mut self, how: HopSelection, ways: &[HopEntry], packet: &Packet, rng: &mut Rng) -> usize {
         match how {
             HopSelection::RoundRobin => {
@@ -80,7 +80,7 @@ impl Spreader {
     }
 }
 
-/// Returns the index of the next hop for `point`, whose range is divided in proportion to the weights.
+/// Returns the index of the next hop whose range contains `point`. The weights set the widths of the ranges.
 fn by_share(ways: &[HopEntry], point: u64) -> usize {
     let total: u64 = ways.iter().map(|way| u64::from(way.weight)).sum();
     let mut left = ((u128::from(point) * u128::from(total)) >> 64) as u64;
@@ -95,7 +95,7 @@ fn by_share(ways: &[HopEntry], point: u64) -> usize {
 
 /// Returns the hash of a packet's key.
 ///
-/// It is the same in every router and every run, like a hash of addresses.
+/// The hash of a key is the same in every router and every run.
 fn hash(key: HopHashKey, packet: &Packet) -> u64 {
     let key = match key {
         HopHashKey::Flow => u64::from(packet.flow.0) << 32 | u64::from(packet.source.0),

@@ -7,10 +7,10 @@ use weft_units::Instant;
 
 /// A node of the network: a host, a router, or anything else that receives and sends packets.
 pub trait SimNode {
-    /// Processes a packet that has arrived and may be for another node.
+    /// Processes a packet that has arrived. Its destination may be this node or another one.
     ///
-    /// If forwarding the packet changes no deadline, the node forwards it. Otherwise it returns the packet, and the
-    /// simulator passes it to [`SimNode::receive`].
+    /// If forwarding the packet changes no deadline of this node, the node forwards it. Otherwise it returns the
+    /// packet, and the simulator passes the packet to [`SimNode::receive`].
     fn pass_on(&mut self, packet: Box<Packet>, _: &mut Ports<'_>) -> Option<Box<Packet>> {
         Some(packet)
     }
@@ -23,7 +23,7 @@ pub trait SimNode {
 
     /// Returns the time at which the node must be woken.
     ///
-    /// The simulator calls it after every other call.
+    /// The simulator calls this function after every call of another function of the node.
     fn deadline(&self) -> Option<Instant>;
 }
 

@@ -87,9 +87,9 @@ pub struct Packet {
 pub enum Body {
     /// A TCP segment.
     Tcp(TcpSegment),
-    /// A TCP segment with a rate request or its answer.
+    /// A TCP segment with a rate request or with the answer to a rate request.
     Signalled(Box<Signalled>),
-    /// A message between the sensors at the two ends of a legacy path.
+    /// A message between the two sensors of a legacy path. Its routers grant no explicit rates.
     Probe(SensorMessage),
     /// A datagram of a source without congestion control.
     Udp {

@@ -32,7 +32,7 @@ pub struct Router {
     by_label: Vec<Option<LinkId>>,
     forwarding: HopSelection,
     rng: Rng,
-    /// Controllers of explicit-rate signalling, if the router takes part in it.
+    /// Controllers that grant explicit rates, one for each link. `None` if the router grants no rates.
     controllers: Option<Box<RouterControllers>>,
     /// Attacker that manipulates signals at this router.
     meddler: Option<Box<Meddler>>,
@@ -45,7 +45,7 @@ impl Router {
         Router { routes, by_label: table.by_label, forwarding, rng, controllers: None, meddler: None }
     }
 
-    /// Makes the router take part in explicit-rate signalling.
+    /// Makes the router grant explicit rates, with these controllers.
     pub fn set_controllers(&mut self, controllers: RouterControllers) {
         self.controllers = Some(Box::new(controllers));
     }
@@ -69,7 +69,7 @@ impl Router {
 
     /// Processes a packet that is addressed to this node.
     ///
-    /// It consumes packets of sensors and returns all others.
+    /// Packets of sensors are processed here. All other packets are returned.
     pub(crate) fn receive(&mut self, packet: Box<Packet>, ports: &mut Ports<'_>) -> Option<Box<Packet>> {
         let Body::Probe(probe) = packet.body else { return Some(packet) };
         let controllers = self.controllers.as_mut()?;
@@ -79,7 +79,7 @@ impl Router {
         None
     }
 
-    /// Returns the controllers of explicit-rate signalling, if the router has them.
+    /// Returns the controllers that grant explicit rates, if the router has them.
     pub fn controllers(&self) -> Option<&RouterControllers> {
         self.controllers.as_deref()
     }

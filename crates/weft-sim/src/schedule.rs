@@ -41,15 +41,15 @@ impl Entrant {
 /// Number of players in a match.
 const SIDES: usize = 4;
 
-/// Stores the next time of each source.
+/// The next event time of each source.
 ///
-/// The earliest time is known at once. A change costs the logarithm of the number of sources. Sources with equal times
-/// follow in the order of their numbers.
+/// Reading the earliest time takes constant time. A change takes time proportional to the logarithm of the number of
+/// sources. Sources with equal times follow in the order of their numbers.
 pub(crate) struct SourceSchedule {
-    /// The matches of the tree in rounds, with the final first.
+    /// The matches of the tournament tree in rounds. The final is first.
     ///
-    /// The winner of match `m` is a player of the round before it in this array. The players of the last round are the
-    /// sources.
+    /// The winner of match `m` is a player of a match in the round before it in this array. The players of the last
+    /// round are the sources.
     matches: Vec<[Entrant; SIDES]>,
     /// Index of the first match of the last round.
     last_round: usize,

@@ -6,15 +6,15 @@ use crate::node::{Ports, SimNode};
 use crate::{LinkId, NodeId, Packet};
 use weft_units::{Duration, Instant, Rng};
 
-/// A callback for every packet that arrives over the links that the tap watches.
+/// A function that is called for every packet that arrives over the links given to [`Simulator::tap`].
 pub type Tap = Box<dyn FnMut(Instant, LinkId, &Packet) + Send>;
 
 /// A network of nodes of type `N` in virtual time, which begins at zero.
 ///
-/// A node runs ahead of the others until the earliest time at which they can affect it. That time is the earliest event
-/// anywhere plus the least delay of the links to the node. The events of each node happen in order of time. The result
-/// equals that of a run in which all events happen in order of time. A node that runs ahead finds its memory still in
-/// the cache.
+/// A node runs ahead of the other nodes until the earliest time at which one of them can affect it. That limit is the
+/// earliest event of any node plus the least delay of the links to the running node. The events of each node happen
+/// in order of time. The result equals that of a run in which all events happen in order of time. A node that runs
+/// ahead processes several events in a row while its memory is in the cache.
 ///
 /// Actions of the caller between two calls of [`Simulator::run_until`] happen at the end time of the first call.
 pub struct Simulator<N> {
@@ -43,7 +43,7 @@ impl<N: SimNode> Simulator<N> {
         }
     }
 
-    /// Adds a node and returns its number, which counts from 0.
+    /// Adds a node and returns its number. Numbers start at 0.
     pub fn add_node(&mut self, node: N) -> NodeId {
         let id = NodeId(self.nodes.len() as u32);
         self.agendas.add_node(node.deadline().unwrap_or(Instant::FAR_FUTURE));
@@ -51,7 +51,7 @@ impl<N: SimNode> Simulator<N> {
         id
     }
 
-    /// Adds one direction of a link and returns its number, which counts from 0.
+    /// Adds one direction of a link and returns its number. Numbers start at 0.
     pub fn add_link(&mut self, from: NodeId, to: NodeId, spec: LinkSpec) -> LinkId {
         let id = LinkId(self.links.len() as u32);
         let rng = self.rng.split(u64::from(id.0) + 1);

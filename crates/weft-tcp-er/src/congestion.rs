@@ -1,6 +1,6 @@
 //! The congestion control `weft_er`: a BPF program (`bpf/`) for sockets that select it by name.
 //!
-//! The kernel runs it while at least one process holds it loaded.
+//! The kernel runs the program while at least one process holds it loaded.
 
 mod choice;
 mod fit;

@@ -1,6 +1,6 @@
 //! Tests `weft_er` in this machine's kernel.
 //!
-//! It exists while it is held, and obeys both kinds of grants.
+//! `weft_er` exists while a process holds it, and obeys grants by destination and by connection.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};

@@ -1,4 +1,4 @@
-//! The rate laws of the BPF program and of weft-core agree for every sequence of events.
+//! The rate control of the BPF program and that of weft-core agree for every sequence of events.
 
 use libbpf_rs::{MapType, ObjectBuilder, ProgramInput, ProgramMut};
 use proptest::prelude::*;
@@ -80,7 +80,7 @@ fn events() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// Runs both laws over the same events and returns both answers after each.
+/// Runs both implementations over the same events. Returns the results of both after each event.
 fn run(program: &ProgramMut<'_>, segment_bytes: u32, events: &[Event]) -> Vec<(Answer, Answer)> {
     let mut kernel = Kernel { program, law: [0; LAW_BYTES] };
     let mut law = TcpErSender::new(segment_bytes);

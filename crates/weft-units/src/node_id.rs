@@ -2,15 +2,15 @@ use crate::Rng;
 use core::fmt;
 use core::ops::RangeInclusive;
 
-/// A node's place on the overlay's ring of 2^160.
+/// A node's identifier: its position on the overlay's ring of 2^160 identifiers.
 ///
 /// It is the first 160 bits of the SHA-256 of the node's static public key. It also serves as a routing key. The root
-/// of a key is the node nearest to it. Identifiers are ordered as numbers. A digit has four bits, and the first digit
-/// is the most significant.
+/// of a routing key is the node with the nearest identifier. Identifiers are ordered as numbers. A digit has four bits,
+/// and the first digit is the most significant.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct NodeId([u8; NodeId::LEN]);
 
-/// Distance between two places on the ring, modulo 2^160.
+/// Distance between two identifiers on the ring, modulo 2^160.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct RingDistance {
     high: u32,
@@ -40,7 +40,7 @@ impl NodeId {
         &self.0
     }
 
-    /// Returns a random place on the ring, as evenly distributed as a hash.
+    /// Returns a random identifier, as evenly distributed as a hash.
     pub fn random(rng: &mut Rng) -> NodeId {
         let mut bytes = [0; NodeId::LEN];
         for chunk in bytes.chunks_mut(8) {
@@ -67,8 +67,8 @@ impl NodeId {
 
     /// Returns a cell of this node's prefix table as a range of identifiers.
     ///
-    /// The identifiers begin with the first `row` digits of this one and then `column`. A row beyond the last counts
-    /// as the last.
+    /// The identifiers begin with the first `row` digits of this one and then `column`. A row beyond the last one is
+    /// treated as the last one.
     pub fn cell(&self, row: usize, column: u8) -> RangeInclusive<NodeId> {
         let row = row.min(NodeId::DIGITS - 1);
         let (mut first, mut last) = (self.0, self.0);
@@ -80,7 +80,7 @@ impl NodeId {
         NodeId(first)..=NodeId(last)
     }
 
-    /// Returns the distance from here to `other` in the direction of growing numbers.
+    /// Returns the distance from this identifier to `other` in the direction of growing numbers.
     pub fn clockwise_to(&self, other: &NodeId) -> RingDistance {
         let ((from_high, from_low), (to_high, to_low)) = (self.parts(), other.parts());
         let (low, borrow) = to_low.overflowing_sub(from_low);
@@ -92,7 +92,7 @@ impl NodeId {
         self.clockwise_to(other).min(other.clockwise_to(self))
     }
 
-    /// Returns the place further along by `share` of the ring, in the direction of growing numbers.
+    /// Returns the identifier that lies `share` of the ring further, in the direction of growing numbers.
     ///
     /// `share` is in units of 2^-64.
     pub fn turned_by(&self, share: u64) -> NodeId {

@@ -1,7 +1,7 @@
 use core::fmt;
 use core::time::Duration;
 
-/// A bit rate in bits per second. It counts the bytes of IP packets.
+/// A bit rate in bits per second. The bits are those of IP packets, including their headers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Rate(u64);
 
@@ -49,7 +49,7 @@ impl Rate {
         if bytes > u64::MAX as u128 { u64::MAX } else { bytes as u64 }
     }
 
-    /// Returns this rate times `factor`. A negative factor counts as zero.
+    /// Returns this rate times `factor`. A negative factor gives the rate zero.
     pub fn scaled(self, factor: f64) -> Rate {
         Rate((self.0 as f64 * factor) as u64)
     }

@@ -1,4 +1,4 @@
-//! NodeChanges of the node that the page requests.
+//! Changes of the node that the page requests.
 //!
 //! The program `weft` makes them, as it does for a user: it checks the text, puts it on trial, and saves it when it is
 //! confirmed. A change from the page is always on trial first.
@@ -14,7 +14,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 use weft_control::{Request, Response};
 
-/// Time after which a change is undone unless it is confirmed, as `weft set --confirm` takes it.
+/// Time after which an unconfirmed change is undone, in the form that `weft set --confirm` accepts.
 const TRIAL: &str = "60s";
 /// Maximum time of `weft`. It waits up to 32 s for a node that opens devices.
 const PATIENCE: Duration = Duration::from_secs(40);

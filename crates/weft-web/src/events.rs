@@ -42,7 +42,7 @@ impl EventLog {
                 self.kept().last.get_or_insert(0);
             }
             _ => {
-                // A node that starts again counts from the beginning.
+                // A node that has restarted numbers its changes from the beginning.
                 self.kept().last = None;
                 return false;
             }

@@ -1,7 +1,8 @@
 //! One poll of the node a second, shared by all browsers.
 //!
-//! A poll becomes one server-sent event, whose bytes all browsers share. A browser takes the newest event when it can
-//! take one, so a slow browser skips events and holds nobody up. Without a browser the node is not asked.
+//! A poll becomes one server-sent event, whose bytes all browsers share. When a browser can receive an event, it gets
+//! the newest one. So a slow browser skips events and delays no other browser. Without a browser the node is not
+//! asked.
 
 use crate::changes::NodeChanges;
 use crate::events::EventLog;
@@ -23,7 +24,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 const MAP_INTERVAL: Duration = Duration::from_secs(5);
 /// Pause after a failure to watch for events.
 const AFTER_FAILURE: Duration = Duration::from_secs(2);
-/// Maximum size of an event. The largest status, of 8 MiB on the control socket, and its map and flows are smaller.
+/// Maximum size of an event, in bytes. The largest status (8 MiB on the control socket) fits with map and flows.
 const MAX_EVENT: usize = 32 << 20;
 
 /// The newest event, and the time of its poll.

@@ -1,15 +1,15 @@
 //! Checks of each request before anything answers it: method, host, origin, token.
 //!
-//! A page of another server must neither read nor change a node. It can make the browser send requests here, so the
-//! host name and the origin count as well as the token. No cookie exists: cookies would go to every port of this
-//! machine, and the browser would add them to requests of other pages.
+//! A page of another server must neither read nor change a node. It can make the browser send requests to this
+//! server, so the host name and the origin are checked as well as the token. No cookie exists: cookies would go to
+//! every port of this machine, and the browser would add them to requests of other pages.
 
 use crate::token::Token;
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 
-/// Path below which answers hold data of the node.
+/// Beginning of the paths whose answers contain data of the node.
 pub const API: &str = "/api/";
-/// Names of this machine that a browser may use. Another name may belong to a page that resolves to 127.0.0.1.
+/// Host names that a browser may use. Another name that resolves to 127.0.0.1 may belong to a foreign page.
 const HOSTS: [&str; 3] = ["127.0.0.1", "localhost", "[::1]"];
 
 /// Decides whether a request may be answered.
@@ -41,7 +41,7 @@ pub fn check(method: &Method, uri: &Uri, headers: &HeaderMap, token: &Token) -> 
     Ok(())
 }
 
-/// Returns the value of a header that stands there once.
+/// Returns the value of a header that the request has exactly once.
 fn only(headers: &HeaderMap, name: header::HeaderName) -> Option<&str> {
     let mut all = headers.get_all(name).iter();
     let value = all.next()?.to_str().ok()?;
@@ -64,7 +64,7 @@ mod tests {
     use axum::http::HeaderValue;
     use proptest::prelude::*;
 
-    /// What a request shows. Each part is right or drawn from what is wrong.
+    /// The parts of a request that are checked. Each is right, or a random wrong value.
     #[derive(Clone, Debug)]
     struct RequestParts {
         method: Method,
@@ -157,7 +157,8 @@ mod tests {
             prop_assert_eq!(answered(&stranger, &own), Err(StatusCode::UNAUTHORIZED));
             let method = Method::from_bytes(method.as_bytes()).unwrap();
             prop_assert_eq!(answered(&RequestParts { method, ..right.clone() }, &own), Err(StatusCode::METHOD_NOT_ALLOWED));
-            // The page itself holds no data of the node. A change needs an origin wherever it goes.
+            // The page's files contain no data of the node, so they need no token. A change needs an origin on every
+            // path.
             let page = RequestParts { token, path: "/page.js", origin: None, ..right.clone() };
             let expected = if post { Err(StatusCode::FORBIDDEN) } else { Ok(()) };
             prop_assert_eq!(answered(&page, &own), expected);

@@ -27,7 +27,7 @@ const MAX_OUTPUT: u64 = 8 << 10;
 pub struct NewInvitation {
     /// Name of the new node.
     pub name: String,
-    /// Networks behind the new node.
+    /// IP networks behind the new node.
     #[serde(default)]
     pub prefixes: Vec<String>,
     /// Time for which the code is valid, in minutes.
@@ -99,7 +99,7 @@ impl Invitations {
         self.inner().withdraw.take().is_some_and(|withdraw| withdraw.send(()).is_ok())
     }
 
-    /// Takes the only place for an invitation.
+    /// Reserves the invitation, of which there is one at a time.
     fn reserve(&self, name: &str) -> Result<(), String> {
         let mut inner = self.inner();
         if let Some(state) = inner.state.as_ref().filter(|state| state.waits) {
@@ -117,7 +117,7 @@ impl Invitations {
             if let Some(errors) = errors {
                 let mut first = errors.take(MAX_OUTPUT);
                 let _ = first.read_to_end(&mut said).await;
-                // A program whose output nobody reads any more would end.
+                // The output is read to its end: `weft` would end if nobody read it.
                 let _ = tokio::io::copy(&mut first.into_inner(), &mut tokio::io::sink()).await;
             }
             child.wait().await
@@ -128,7 +128,7 @@ impl Invitations {
         };
         let text = match status {
             None => "withdrawn".to_owned(),
-            // The first line tells what to type on the new node; the last one how it ended.
+            // The first line states what to type on the new node. The last line states how the invitation ended.
             Some(_) => text(&said).lines().last().unwrap_or("ended").to_owned(),
         };
         // A withdrawn invitation ends with its process, which is killed when it is dropped.

@@ -55,7 +55,7 @@ async fn serve(cli: Cli) -> Result<(), String> {
     }
     tokio::spawn(feed.run());
     let mut out = std::io::stdout();
-    // Whoever started the program may have closed the pipe, and knows the address from elsewhere.
+    // If the parent process has closed the pipe, the server runs without printing its address.
     let _ = writeln!(out, "{address}#{}", token.text()).and_then(|()| out.flush());
     let [interrupt, terminate, hangup] = &mut ends[..] else { return Ok(()) };
     tokio::select! {

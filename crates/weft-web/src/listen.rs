@@ -1,4 +1,4 @@
-//! Where the server listens: a loopback address or a Unix socket.
+//! The address at which the server listens: a loopback address or a Unix socket.
 
 use std::fs;
 use std::io;

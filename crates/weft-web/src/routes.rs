@@ -1,4 +1,4 @@
-//! What the server answers: the files of the page, the events, and changes.
+//! The server's answers: the files of the page, the events, and the results of changes.
 
 use crate::changes::{NewSetting, NodeChanges};
 use crate::feed::Feed;
@@ -49,13 +49,13 @@ const FILES: [(&str, &str, &str); 8] = [
     ("/icon.svg", "image/svg+xml", include_str!("../page/icon.svg")),
 ];
 
-/// What all requests share.
+/// Data that all requests share.
 pub struct WebSite {
     /// The secret of this run.
     pub token: Token,
     /// The source of events.
     pub feed: Arc<Feed>,
-    /// NodeChanges of the node.
+    /// Makes the changes that the page requests.
     pub changes: Arc<NodeChanges>,
 }
 
@@ -158,7 +158,7 @@ async fn whole<T: Send + 'static>(
     tokio::spawn(change).await.unwrap_or_else(|why| Err(format!("the change failed: {why}")))
 }
 
-/// Returns the text of a change, or why it was refused.
+/// Returns the answer to a change: the text of its result, or the reason of a refusal.
 fn told(result: Result<String, String>) -> Response {
     match result {
         Ok(text) => text.into_response(),

@@ -1,4 +1,4 @@
-//! What the page shows of the node at one time.
+//! A snapshot of the node's state, as the page shows it.
 
 use crate::events::PathEvent;
 use crate::invitation::InvitationState;
@@ -50,7 +50,7 @@ pub fn read(control: &Path) -> NodeView {
     snapshot
 }
 
-/// Reads the link map of the node at `control`, if it has one.
+/// Reads the link map of the node at `control`. `None` if the node has no overlay.
 pub fn read_map(control: &Path) -> Option<LinkMap> {
     match ask(control, &Request::LinkMap { from: None }) {
         Ok(Response::LinkMap(map)) => Some(*map),

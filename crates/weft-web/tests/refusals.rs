@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use weft_web::{BODY_PATIENCE, HEAD_PATIENCE, MAX_BODY};
 
-/// What each answer says, whether it is a refusal or not.
+/// Headers that each answer has, whether it is a refusal or not.
 const EVERY_ANSWER: [&str; 4] =
     ["content-security-policy: default-src 'none'", "cache-control: no-store", "nosniff", "frame-ancestors 'none'"];
 const CHANGES: [&str; 5] = ["/api/set", "/api/confirm", "/api/undo", "/api/invite", "/api/withdraw"];
@@ -146,7 +146,8 @@ fn clients_that_send_slowly_make_room_for_others() {
     let node = FakeNode::start(1);
     let server = Server::start(&node.control, &["--allow-changes"]);
     let begin = Instant::now();
-    // More than there are places: some say nothing, some stop within the head, some within the body.
+    // More clients than the server accepts at once. Some send nothing, some stop within the head, some within the
+    // body.
     let slow: Vec<_> = (0..96)
         .map(|number| {
             let mut stream = server.connect();
@@ -163,7 +164,7 @@ fn clients_that_send_slowly_make_room_for_others() {
         .collect();
     assert_eq!(server.request("GET", "/", "").0, 200);
     let waited = begin.elapsed();
-    // Two rounds of the slow ones have to go before.
+    // The server must first disconnect two rounds of the slow clients.
     let longest = 2 * HEAD_PATIENCE.max(BODY_PATIENCE) + Duration::from_secs(8);
     assert!(waited >= HEAD_PATIENCE && waited < longest, "{waited:?}");
     for mut stream in slow {

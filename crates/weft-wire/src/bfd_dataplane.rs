@@ -1,8 +1,8 @@
-//! Messages between FRR's `bfdd` and a data plane that senses for it (distributed BFD).
+//! Messages between FRR's `bfdd` and a data plane that detects failures for it (distributed BFD).
 //!
-//! The format is that of FRR's `bfdd/bfddp_packet.h`, version 1: a header of eight bytes and a payload, both in network
-//! byte order and with the padding of the C structures. `bfdd` sends sessions and questions. The data plane sends
-//! states and counters. A decoder accepts only messages that `bfdd` may send.
+//! The format is that of FRR's `bfdd/bfddp_packet.h`, version 1: a header of eight bytes and a payload, in network byte
+//! order and with the padding of the C structures. `bfdd` sends sessions, and requests for echoes and counters. The
+//! data plane sends states and counters. The decoder accepts only messages that `bfdd` may send.
 
 use crate::WireError;
 use crate::bytes::{ByteReader, Writer};
@@ -40,19 +40,19 @@ const IPV6: u32 = 1 << 4;
 /// Flag of a session that an administrator has shut down.
 const SHUTDOWN: u32 = 1 << 6;
 
-/// Value of a state for a far end that is not reached (RFC 5880 §4.1).
+/// Value of the state Down: the far end is not reachable (RFC 5880 §4.1).
 const STATE_DOWN: u8 = 1;
-/// Value of a state for a far end that is reached (RFC 5880 §4.1).
+/// Value of the state Up: the far end is reachable (RFC 5880 §4.1).
 const STATE_UP: u8 = 3;
 /// Diagnosis of a session whose detection time expired (RFC 5880 §4.1).
 const DIAGNOSIS_EXPIRED: u8 = 1;
 /// Detection multiplier that is shown for the far end. Standard: the default of RFC 5880's implementations.
 const MULTIPLIER: u8 = 3;
 
-/// A session that `bfdd` wants sensed.
+/// A BFD session for which `bfdd` requests failure detection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DataplaneSession {
-    /// Local discriminator, by which both sides name the session.
+    /// Local discriminator, by which `bfdd` and the data plane identify the session.
     pub id: u32,
     /// Address of this end.
     pub source: IpAddr,
@@ -77,7 +77,7 @@ pub enum DataplaneRequest {
     Echo {
         /// Number of the request.
         request: u16,
-        /// The times, which the answer repeats.
+        /// The times of the request, which the answer repeats.
         times: [u64; 2],
     },
     /// Answer with a session's counters.
@@ -94,16 +94,16 @@ pub enum DataplaneRequest {
 /// State of a session (RFC 5880 §4.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DataplaneState {
-    /// The far end is not reached.
+    /// The far end is not reachable.
     Down,
-    /// The far end is reached.
+    /// The far end is reachable.
     Up,
 }
 
 /// Returns the length of the message that `bytes` begins with, or `None` if the header is incomplete.
 ///
 /// # Errors
-/// Fails if `bfdd` sends no message that begins so. The bytes after it cannot be read either.
+/// Fails if `bfdd` sends no message that begins with `bytes`. The caller then cannot find the next message either.
 pub fn message_len(bytes: &[u8]) -> Result<Option<usize>, WireError> {
     let Some(header) = bytes.get(..HEADER_LEN) else { return Ok(None) };
     let mut reader = ByteReader::new(header);
@@ -156,7 +156,7 @@ fn session(reader: &mut ByteReader<'_>) -> Result<DataplaneSession, WireError> {
     };
     let (source, destination) = (address()?, address()?);
     let id = reader.u32()?;
-    // Intervals, the hold time, TTL and multiplier: the data plane has its own detection.
+    // Skip intervals, hold time, TTL and multiplier: the data plane detects failures with its own parameters.
     reader.slice(24)?;
     let interface = reader.u32()?;
     let (is_multihop, is_shut_down) = (flags & MULTIHOP != 0, flags & SHUTDOWN != 0);
@@ -209,8 +209,8 @@ impl DataplaneReply {
         }
         match self {
             DataplaneReply::State { id, state, interval_us } => {
-                // Our discriminator stands for the far end's as well, because the data plane negotiates none. The last
-                // interval is that of echoes, which it does not send.
+                // The local discriminator is also sent as the far end's, because the data plane negotiates none. The
+                // last interval is that of echoes, which the data plane does not send.
                 for field in [*id, *id, 0, *interval_us, *interval_us, 0] {
                     writer.u32(field)?;
                 }

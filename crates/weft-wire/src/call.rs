@@ -8,8 +8,8 @@
 //!
 //! The root of a key is the node with the nearest id. Type numbers continue those of [`crate::overlay`].
 //! The key of an answer is the caller's node id, because each node is the root of its own id.
-//! Only adjacent nodes authenticate each other. A receiver must therefore not trust the `source` of a header: every
-//! forwarding node can change it.
+//! Only adjacent nodes authenticate each other. Every forwarding node can change the `source` of a header, so a
+//! receiver must not trust the `source`.
 
 use crate::WireError;
 use crate::bytes::{ByteReader, Writer};

@@ -1,6 +1,6 @@
 //! Codec of certificates and revocations, which the network's root key signs.
 //!
-//! They state the name, prefixes and rights of a node. Any node can check them.
+//! A certificate states the name, prefixes and rights of a node. Any node can check certificates and revocations.
 //!
 //! ```text
 //! certificate  version | 1 | flags | public key 32 | not before u64 | not after u64 | name length | name
@@ -11,9 +11,9 @@
 //! ```
 //!
 //! Each statement has exactly one encoding: the bits of an address behind its prefix length are zero, and so are
-//! unknown flags. A certificate without groups has version 1. One with groups has version 2, and its groups rise.
-//! The signature is Ed25519 (RFC 8032). The session crate defines the context string that it covers in addition to the
-//! bytes before it.
+//! unknown flags. A certificate without groups has version 1. A certificate with groups has version 2, and its groups
+//! are in rising order. The signature is Ed25519 (RFC 8032). It covers the bytes before it, and a context string that
+//! the session crate defines.
 
 use crate::WireError;
 use crate::bytes::{ByteReader, Writer};
@@ -54,7 +54,7 @@ pub const MAX_CERTIFICATE_LEN: usize =
 /// Length of a revocation, in bytes.
 pub const REVOCATION_LEN: usize = 2 + KEY_LEN + 8 + SIGNATURE_LEN;
 
-/// An IP prefix: an address, and the number of its leading bits that count.
+/// An IP prefix: an address and the prefix length.
 pub type WirePrefix = (IpAddr, u8);
 
 /// The prefixes of a certificate, in their encoded order.
@@ -122,7 +122,7 @@ fn is_canonical(&(address, length): &WirePrefix) -> bool {
     length <= width && bits & u128::MAX.checked_shr(length.into()).unwrap_or(0) == 0
 }
 
-/// The groups of a certificate: rising, without duplicates.
+/// The groups of a certificate, in rising order and without duplicates.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct EncodedGroups<'a> {
     names: [&'a str; MAX_GROUPS],
@@ -133,8 +133,8 @@ impl<'a> EncodedGroups<'a> {
     /// Checks and stores `groups`.
     ///
     /// # Errors
-    /// [`WireError::TooLong`] for more than [`MAX_GROUPS`] groups. [`WireError::Malformed`] if they do not rise, or if a
-    /// name has white space or not 1 to [`MAX_GROUP_LEN`] bytes.
+    /// [`WireError::TooLong`] for more than [`MAX_GROUPS`] groups. [`WireError::Malformed`] if the groups are not in
+    /// rising order, or if a name has white space or not 1 to [`MAX_GROUP_LEN`] bytes.
     pub fn new(groups: impl Iterator<Item = &'a str>) -> Result<EncodedGroups<'a>, WireError> {
         let mut encoded = EncodedGroups::default();
         for group in groups {
@@ -202,7 +202,7 @@ pub struct CertificateClaims<'a> {
     pub may_relay: bool,
     /// Prefixes of the hosts behind the node.
     pub prefixes: EncodedPrefixes,
-    /// Groups of the node, which rules of access name.
+    /// Groups of the node, to which access rules refer.
     pub groups: EncodedGroups<'a>,
 }
 

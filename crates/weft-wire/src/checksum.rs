@@ -1,7 +1,7 @@
 //! The internet checksum (RFC 1071): complete, partial and incremental (RFC 1624).
 //!
-//! Linux calls a *partial* checksum `CHECKSUM_PARTIAL`: the checksum field holds the sum of the pseudo-header. The
-//! kernel or the device that finishes it adds the sum of the transport segment and stores the complement.
+//! With a *partial* checksum (Linux: `CHECKSUM_PARTIAL`), the checksum field holds the sum of the pseudo-header. The
+//! kernel or the device completes it: it adds the sum of the transport segment and stores the complement.
 
 use crate::WireError;
 use crate::bytes::{array_at, put_at, u16_at};
@@ -12,7 +12,7 @@ use core::net::IpAddr;
 pub struct Sum(u64);
 
 impl Sum {
-    /// Adds `bytes` to the sum. An odd last byte counts as the high half of a word.
+    /// Adds `bytes` to the sum. An odd last byte is the high half of a word.
     #[must_use]
     pub fn bytes(self, bytes: &[u8]) -> Sum {
         let (words, rest) = bytes.as_chunks::<4>();
@@ -54,8 +54,8 @@ pub fn checksum(bytes: &[u8]) -> u16 {
 
 /// Returns the sum of the pseudo-header of TCP or UDP.
 ///
-/// The pseudo-header is that of IPv4 (RFC 9293 §3.1) or IPv6 (RFC 8200 §8.1). `transport_len` counts the transport
-/// header and its payload, in bytes.
+/// The pseudo-header is that of IPv4 (RFC 9293 §3.1) or IPv6 (RFC 8200 §8.1). `transport_len` is the length of the
+/// transport header and its payload, in bytes.
 pub fn pseudo_header(src: IpAddr, dst: IpAddr, protocol: u8, transport_len: usize) -> Sum {
     let address = |sum: Sum, address| match address {
         IpAddr::V4(v4) => sum.bytes(&v4.octets()),

@@ -16,7 +16,7 @@ pub enum DscpModel {
 pub enum Decapsulated {
     /// Forward the packet with this TOS byte.
     Tos(u8),
-    /// Drop it: a router marked it CE, but its transport does not support ECN, so a mark stands for a loss.
+    /// Drop the packet: a router set CE, but the packet's transport does not support ECN and reacts only to losses.
     Drop,
 }
 

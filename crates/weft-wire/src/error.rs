@@ -3,7 +3,7 @@ use core::fmt;
 /// Reason why bytes could not be parsed or written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WireError {
-    /// The bytes end before a field does.
+    /// The bytes end inside or before a required field.
     Truncated,
     /// There are more bytes than the format allows.
     TooLong,

@@ -38,17 +38,17 @@ const LINK: u8 = 17;
 
 /// Maximum length of the name in a [`Frame::Link`], in bytes. Linux allows 15 for an interface.
 pub const MAX_LINK_NAME: usize = 32;
-/// Most frames of a control datagram.
+/// Maximum number of frames in a control datagram.
 ///
-/// *Derived*: the dearest are skips, each of which lets held units of another flow go, and take 0.7 µs each. A datagram
-/// of them then takes less than 20 µs.
+/// *Derived*: SKIP frames cost the receiver most time, 0.7 µs each, because each may release the waiting units of
+/// another flow. A datagram full of SKIP frames then takes less than 20 µs.
 pub const MAX_FRAMES: usize = 24;
 
 /// Length of a [`Frame::Revocation`], in bytes.
 pub const REVOCATION_FRAME_LEN: usize = 1 + REVOCATION_LEN;
 /// Length of a [`Frame::Overlay`] without its message, in bytes.
 pub const OVERLAY_FRAME_OVERHEAD: usize = 1 + 2;
-/// Length of a [`Frame::LoopMarker`] whose marker asks for no counts, in bytes.
+/// Length of a [`Frame::LoopMarker`] without [`Marker::counting`], in bytes.
 pub const LOOP_MARKER_LEN: usize = 1 + 4 + MARKER_LEN;
 
 /// Returns the length of a [`Frame::LoopMarker`] with this marker, in bytes.
@@ -75,7 +75,7 @@ pub enum Frame<'a> {
         /// The path on which the ping arrived.
         path: PathId,
     },
-    /// Sets how long the receiver waits for a missing unit of a flow before it delivers the later ones.
+    /// Sets the time for which the receiver waits for a missing unit of a flow before it delivers later units.
     Hold {
         /// Waiting time, in microseconds.
         hold_us: u32,
@@ -93,7 +93,7 @@ pub enum Frame<'a> {
     Policy {
         /// True if the receiver should use all paths together toward the sender.
         bundle_toward_me: bool,
-        /// True if the sender uses the path of this frame for data. False if it only probes it.
+        /// True if the sender uses the path of this frame for data. False if it only probes the path.
         path_active: bool,
         /// Traffic for which the receiver may use this path.
         path_use: PathUse,
@@ -103,13 +103,13 @@ pub enum Frame<'a> {
         /// Reason code, defined by the session layer.
         reason: u8,
     },
-    /// Sets the receiver index of the sender for a VPN. It is valid as long as the key that sealed this frame.
+    /// Sets the receiver index of the sender for a VPN. The index is valid as long as the key that sealed the frame.
     ///
     /// Unknown flags are ignored.
     Vpn {
         /// The VPN, other than [`VpnId::DEFAULT`].
         vpn: VpnId,
-        /// Receiver index for the VPN's packets toward the sender. Zero: the sender accepts none from this peer.
+        /// Receiver index for the VPN's packets toward the sender. Zero: the sender accepts no packets of the VPN.
         index: u32,
         /// True if the sender has packets for the receiver and asks for the receiver's index.
         wants_index: bool,
@@ -138,7 +138,7 @@ pub enum Frame<'a> {
     Chirp(Chirp),
     /// The delays that the receiver of a train measured.
     Chirped(Chirped<'a>),
-    /// The sender has given up a path that it had opened. A newer datagram on the path cancels this.
+    /// The sender has given up a path that it had opened. A newer datagram on the path revokes this frame.
     Gone {
         /// The path that was given up.
         path: PathId,
@@ -164,18 +164,18 @@ pub struct Neighbour {
 
 /// Counters of a report.
 ///
-/// All but `held_us` are totals since the session began, so the loss of a report loses no information.
+/// The counters of packets and bytes are totals since the session began, so a lost report loses no information.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ReportCounters {
     /// The path id, as the sender of the reported packets numbers it.
     pub path: PathId,
     /// Arrival time of the largest packet number: microseconds of the receiver's clock, wrapping.
     pub received_at_us: u32,
-    /// Time between that arrival and this report, in microseconds.
+    /// Time between the arrival of the largest packet number and this report, in microseconds.
     pub held_us: u64,
     /// Number of datagrams received on the path.
     pub packets_received: u64,
-    /// Bytes of the received datagrams.
+    /// Number of bytes of the received datagrams.
     pub bytes_received: u64,
     /// Number of received datagrams with a CE mark.
     pub ce_received: u64,
@@ -270,7 +270,7 @@ impl Iterator for Ranges<'_> {
 #[derive(Clone, Debug)]
 pub struct Frames<'a> {
     rest: ByteReader<'a>,
-    /// Frames that may follow.
+    /// Maximum number of frames that may follow.
     left: usize,
 }
 
@@ -301,8 +301,8 @@ impl<'a> Iterator for Frames<'a> {
 
 /// Returns the bits of a path's use in POLICY.
 ///
-/// Bit 2 is set unless the tier is the primary one, and bits 3 and 4 distinguish the other tiers. A program that knows
-/// only bit 2 uses such a path last. Bit 5 is set if the path carries no bulk.
+/// Bit 2 is set unless the tier is the primary one, and bits 3 and 4 distinguish the other tiers. A program that
+/// supports only bit 2 uses a path with bit 2 last. Bit 5 is set if the path carries no bulk.
 fn use_bits(path_use: PathUse) -> u8 {
     let tier = match path_use.tier {
         PathTier::Primary => 0,
@@ -372,7 +372,9 @@ fn vpn_id(number: u32) -> Result<VpnId, WireError> {
     if number == VpnId::DEFAULT.0 { Err(WireError::Malformed) } else { Ok(VpnId(number)) }
 }
 
-/// Checks a unit count. Serial-number arithmetic can distinguish at most half of the sequence space.
+/// Checks the number of units in a SKIP frame.
+///
+/// Serial-number arithmetic can distinguish at most half of the sequence space.
 fn skip_count(count: u64) -> Result<u32, WireError> {
     if (1..=1 << 23).contains(&count) { Ok(count as u32) } else { Err(WireError::Malformed) }
 }
@@ -381,7 +383,7 @@ fn skip_count(count: u64) -> Result<u32, WireError> {
 #[derive(Debug)]
 pub struct FrameWriter<'a> {
     out: Writer<'a>,
-    /// Frames that may follow.
+    /// Maximum number of frames that may follow.
     left: usize,
 }
 
@@ -502,7 +504,7 @@ impl<'a> FrameWriter<'a> {
         })
     }
 
-    /// Writes the delays that a received train showed.
+    /// Writes the delays of the datagrams of a received train.
     ///
     /// # Errors
     /// [`WireError::NoRoom`]; [`WireError::Malformed`] for a train without packets, or with more than
@@ -541,7 +543,7 @@ fn write_arrivals(w: &mut Writer<'_>, a: &ReportCounters, first: &RangeInclusive
 
 /// Writes the number of further ranges, and these ranges.
 ///
-/// Where the number may exceed 63 it is a two-byte varint, so that it can be filled in at the end.
+/// If the number may exceed 63, it is written as a two-byte varint, because it is filled in after the ranges.
 fn write_more_ranges(
     w: &mut Writer<'_>,
     mut smallest: u64,

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! A certificate in the payload makes an initiation or a response longer by the length of the certificate.
-//! An answer is never longer than the initiation, so that nobody can use a responder to amplify traffic. An initiation
-//! with a certificate is therefore padded to the longest certificate.
+//! An answer is never longer than the initiation, so that an attacker cannot use a responder to amplify traffic. An
+//! initiation with a certificate is therefore padded to the length with the longest certificate.
 
 use crate::WireError;
 use crate::bytes::{ByteReader, Writer};
@@ -78,7 +78,7 @@ impl<'a> Macs<'a> {
     }
 }
 
-/// Accepts a length from `least` to `least` plus the longest certificate, in bytes.
+/// Checks that `len` is between `least` and `least` plus the length of the longest certificate, in bytes.
 fn check_len(len: usize, least: usize) -> Result<(), WireError> {
     match len.checked_sub(least) {
         None => Err(WireError::Truncated),
@@ -144,7 +144,7 @@ impl<'a> HandshakeResponse<'a> {
 /// A parsed cookie reply datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CookieReply<'a> {
-    /// Index of the node that sent the message being answered.
+    /// Receiver index of the node that sent the initiation or response to which this datagram is the answer.
     pub receiver: u32,
     /// The nonce that seals the cookie.
     pub nonce: &'a [u8; COOKIE_NONCE_LEN],
@@ -238,9 +238,9 @@ impl<'a> MessageWriter<'a> {
 /// The sealed payload of an initiation. Zero bytes pad it to its length.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct InitiationPayload {
-    /// Greater than in every earlier initiation of this node, which makes replays visible.
+    /// Stamp: greater than in every earlier initiation of the sender, which makes replays visible.
     pub stamp: u64,
-    /// Identifies the current run of the sender's program. Another number means that the sender has lost all state.
+    /// Identifies the current run of the sender's program. A changed number means that the sender has lost all state.
     pub association: u64,
     /// The lowest protocol version that the sender supports.
     pub version_min: u8,

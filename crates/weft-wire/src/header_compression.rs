@@ -1,4 +1,4 @@
-//! Header compression: sends a header as its difference from a reference that both ends keep.
+//! Header compression: sends a header as its difference from a *reference*, an earlier header that both ends keep.
 //!
 //! The idea is that of RFC 1144: headers of one flow differ in few bytes. Unlike RFC 1144, the reference does not
 //! change with each packet, so a lost packet makes no other packet undecodable.
@@ -134,7 +134,7 @@ pub struct Reference {
 }
 
 impl Reference {
-    /// Copies the header at the start of `packet`. Returns `None` where [`header_len`] does.
+    /// Copies the header at the start of `packet`. Returns `None` if [`header_len`] returns `None`.
     pub fn of(packet: &[u8]) -> Option<Reference> {
         let layout = Layout::of(packet)?;
         let mut bytes = [0; MAX_HEADER_LEN];

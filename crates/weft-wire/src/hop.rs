@@ -1,5 +1,6 @@
-//! Codec of the hop header: the ten unencrypted bytes before every sealed datagram. Also the type byte of all
-//! datagrams.
+//! Codec of the hop header: the ten unencrypted bytes at the start of every sealed or relayed datagram.
+//!
+//! This module also defines the first byte of all datagrams: version and type.
 
 use crate::WireError;
 use crate::bytes::{ByteReader, Writer};
@@ -29,7 +30,7 @@ pub enum PacketType {
     HandshakeResponse = 2,
     /// A cookie from a responder under load. The initiator uses it for `mac2` of its next initiation.
     CookieReply = 3,
-    /// Sealed. Carries one unit of a flow.
+    /// Sealed (encrypted and authenticated). Carries one unit of a flow.
     Data = 4,
     /// Sealed. Carries control frames.
     Control = 5,

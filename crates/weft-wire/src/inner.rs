@@ -1,5 +1,6 @@
-//! Codec of the inner header: the encrypted bytes before a payload. It names the flow, the unit and, in a data part,
-//! the part.
+//! Codec of the inner header: the encrypted bytes before a payload.
+//!
+//! The inner header identifies the flow, the unit and, in a data part, the part.
 
 use crate::WireError;
 use crate::bytes::{ByteReader, Writer};
@@ -16,7 +17,7 @@ pub const MAX_SLICE_INDEX: u8 = 31;
 pub enum UnitKind {
     /// A complete IP packet with complete checksums.
     Packet = 0,
-    /// A complete IP packet whose TCP or UDP checksum holds the pseudo-header sum. The egress kernel finishes it.
+    /// A complete IP packet with a partial TCP or UDP checksum. The kernel at the egress edge completes the checksum.
     PartialPacket = 1,
     /// The header of a super-packet and its first `gso_size` payload bytes.
     HeadSlice = 2,
@@ -37,7 +38,7 @@ pub enum HeaderForm {
     Difference = 2,
 }
 
-/// Length in bytes of the sequence number by which a header names the unit that it refers to.
+/// Length of the sequence number of the unit that carried the reference, in bytes.
 pub const REFERENCE_LEN: usize = 3;
 
 /// Parses the sequence number of the unit that carried the reference, and returns the bytes after it.
@@ -93,7 +94,7 @@ impl InnerHeader {
         InnerHeader { kind: UnitKind::TailSlice, last, index, form: HeaderForm::Whole, flow, seq }
     }
 
-    /// Returns the sequence number of the unit's head slice. For other units it is their own number.
+    /// Returns the sequence number of a tail slice's head slice. For other units it is the unit's own number.
     pub const fn head_seq(&self) -> FlowSeq {
         self.seq.plus(-(self.index as i32))
     }

@@ -1,4 +1,4 @@
-//! Codec of the link map: each member of the overlay sends the state of its own links to all others (paper 001 §IV-B).
+//! Codec of the link map: each overlay node sends the state of its links to all other nodes (paper 001 §IV-B).
 //!
 //! ```text
 //! claim       13 | key 32 | seq u64 | flags | count | links | signature 64
@@ -9,9 +9,10 @@
 //! ```
 //!
 //! Messages travel in overlay frames, between two nodes that have a session. Their type numbers continue those of
-//! [`crate::ownership`]. The author of a claim signs it with its static key, so that others can pass it on. A digest
-//! states the newest claim that its sender has of each author whose label lies between `first` and `last`. Rates
-//! are 16-bit floating-point numbers ([`Rate16`]); 0 means unknown.
+//! [`crate::ownership`]. The *author* of a claim is the node whose links it describes. The author signs the claim with
+//! its static key, so that other nodes can forward it. A digest lists the sequence number of the newest claim that its
+//! sender has of each author whose label lies between `first` and `last`. Rates are 16-bit floating-point numbers
+//! ([`Rate16`]); 0 means unknown.
 
 use crate::WireError;
 use crate::bytes::{ByteReader, Writer};
@@ -52,9 +53,9 @@ const _: () = assert!(MAX_CERTIFICATE_LEN < MAX_MESSAGE);
 pub struct ClaimedLink {
     /// Label of the neighbour.
     pub to: Label,
-    /// True if the link does not answer. The other figures then have no meaning.
+    /// True if the link does not answer. The measured values below then have no meaning.
     pub is_down: bool,
-    /// Confidence in the figures: 0 for the first measurement, 127 for a hundred or more.
+    /// Confidence in the measured values: 0 after the first measurement, 127 after a hundred or more.
     pub confidence: u8,
     /// Round-trip time, in microseconds.
     pub rtt_us: u32,
@@ -86,7 +87,9 @@ impl<'a> ClaimedLinks<'a> {
 pub struct LinkClaim<'a> {
     /// Static public key of the author.
     pub public_key: &'a [u8; 32],
-    /// Rises from claim to claim: the author's clock in milliseconds since 1970, or the previous number plus one.
+    /// Sequence number, which rises from claim to claim.
+    ///
+    /// It is the author's clock in milliseconds since 1970, or the previous number plus one.
     pub seq: u64,
     /// True if the author forwards datagrams between other nodes.
     pub is_relay: bool,
@@ -98,10 +101,10 @@ pub struct LinkClaim<'a> {
     pub signature: &'a [u8; SIGNATURE_LEN],
 }
 
-/// The newest claims that a node has.
+/// The sequence numbers of the newest claims that a node has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Digest<'a> {
-    /// True if the receiver should answer with its own digest if it lacks something.
+    /// True if the receiver should answer with its own digest if it lacks a claim of the digest.
     pub wants_answer: bool,
     /// Least label that the digest covers.
     pub first: Label,
@@ -127,7 +130,7 @@ pub enum LinkMapMessage<'a> {
     Claim(LinkClaim<'a>),
     /// An encoded certificate of [`crate::certificate`], not parsed here.
     Certificate(&'a [u8]),
-    /// The newest claims that the sender has.
+    /// The sequence numbers of the newest claims that the sender has.
     Digest(Digest<'a>),
 }
 

@@ -1,4 +1,4 @@
-//! Codec of markers and reports, by which the ingress and egress edges of a loop exchange their counts.
+//! Codec of markers and reports, by which the edges of a loop exchange the numbers of packets sent and received.
 //!
 //! A marker precedes a unit in a [`PacketType::LoopData`](crate::hop::PacketType::LoopData) datagram, sealed with the
 //! key of its VPN. Markers and reports of several VPNs also travel in control frames ([`crate::frame::Frame`]).
@@ -20,7 +20,9 @@ const RESTARTS: u8 = 4;
 /// Flag bit of a report with [`LoopReport::count`]. The echoed marker always has [`IS_COUNTED`] then.
 const HAS_COUNT: u8 = 8;
 
-/// Counts that the ingress edge attaches to a packet of the loop, or sends alone if no packet is due. All wrap at 2^32.
+/// Counters that the ingress edge attaches to a packet of the loop, or sends alone if no packet is due.
+///
+/// All counters wrap at 2^32.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Marker {
     /// Number of this marker within the loop, starting at one.
@@ -31,7 +33,7 @@ pub struct Marker {
     pub packets: u32,
     /// Total bytes of the packets sent on the loop.
     pub bytes: u32,
-    /// Part of the marker's delay that is not queueing in the network, in microseconds.
+    /// Part of the marker's delay that is not queueing delay between the edges, in microseconds.
     ///
     /// It covers the wait for a path at the ingress edge and the longer delay of the chosen path.
     pub explained_us: u32,
@@ -50,14 +52,14 @@ pub struct Counting {
     pub restarts: bool,
 }
 
-/// Bytes that had arrived at the end of the last complete interval. All wrap at 2^32.
+/// Number of bytes that had arrived at the end of the last complete interval. All fields wrap at 2^32.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct IntervalCount {
     /// Number of the marker that started the intervals.
     pub restarted_by: u32,
-    /// Number of complete intervals since then.
+    /// Number of complete intervals since that marker.
     pub intervals: u32,
-    /// Total bytes received on the loop when the last of them ended.
+    /// Total bytes received on the loop when the last complete interval ended.
     pub bytes: u32,
 }
 
@@ -70,7 +72,7 @@ impl Marker {
 
 /// The egress edge's answer to a marker.
 ///
-/// It repeats the marker, so the ingress edge need not store it. All counts wrap at 2^32.
+/// The answer repeats the marker, so the ingress edge need not store the marker. All counters wrap at 2^32.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LoopReport {
     /// The marker that this report answers.
@@ -79,7 +81,7 @@ pub struct LoopReport {
     pub received_at_us: u32,
     /// Time from the marker's arrival until the report left, in microseconds.
     pub held_us: u32,
-    /// Total packets received on the loop when the marker arrived, including the one that carried it.
+    /// Total packets received on the loop when the marker arrived, including the packet that carried the marker.
     pub packets: u32,
     /// Total bytes of the packets received on the loop.
     pub bytes: u32,
@@ -89,7 +91,9 @@ pub struct LoopReport {
     pub count: Option<IntervalCount>,
 }
 
-/// A marker or report with the number of its run. When a loop restarts, its run number rises and its counts restart.
+/// A marker or report with the number of its run.
+///
+/// When a loop restarts, its run number rises and its counters restart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct OfRun<T> {
     /// Run number, modulo 256.
@@ -124,7 +128,7 @@ pub(crate) fn read_marker(r: &mut ByteReader<'_>) -> Result<OfRun<Marker>, WireE
     if flags & HAS_COUNT != 0 { Err(WireError::Malformed) } else { Ok(marker) }
 }
 
-/// Reads a marker and returns its flags. They may include [`HAS_COUNT`] of the report that repeats it.
+/// Reads a marker and returns its flags. In a report, the flags may include [`HAS_COUNT`].
 fn read_flagged(r: &mut ByteReader<'_>) -> Result<(OfRun<Marker>, u8), WireError> {
     let flags = r.u8()?;
     let is_counted = flags & IS_COUNTED != 0;
@@ -185,7 +189,7 @@ pub(crate) fn read_report(r: &mut ByteReader<'_>) -> Result<OfRun<LoopReport>, W
 }
 
 pub(crate) fn write_report(w: &mut Writer<'_>, run: u8, report: &LoopReport) -> Result<(), WireError> {
-    // A count without intervals in the marker would be malformed.
+    // A report with an interval count is malformed if its marker has no intervals.
     let count = report.count.filter(|_| report.marker.counting.is_some());
     write_flagged(w, run, &report.marker, if count.is_some() { HAS_COUNT } else { 0 })?;
     for field in [report.received_at_us, report.held_us, report.packets, report.bytes, report.ce_packets] {

@@ -1,7 +1,7 @@
 //! Codec of overlay maintenance messages: probes of neighbours, and queries for other nodes.
 //!
-//! The protocol follows Chimera, the overlay of paper 001. A message fills the payload of its datagram. Its size is
-//! bounded by [`MAX_CONTACTS`] contacts of [`MAX_DETAILS`] bytes.
+//! The protocol follows Chimera, the overlay of paper 001. Each message is the content of one OVERLAY frame. A message
+//! has at most [`MAX_CONTACTS`] contacts of [`MAX_DETAILS`] bytes.
 
 use crate::WireError;
 use crate::bytes::{ByteReader, Writer};
@@ -39,7 +39,7 @@ pub enum OverlayMessage<'a> {
         /// Sequence number, counted per neighbour.
         seq: u32,
     },
-    /// A probe of a node that may not have met the sender yet.
+    /// A probe of a node that may not have the sender's public key and addresses yet.
     Introduction {
         /// Sequence number, counted as in a probe.
         seq: u32,
@@ -59,9 +59,9 @@ pub enum OverlayMessage<'a> {
     Found {
         /// The query that is answered.
         query: Query,
-        /// Change counter at the time of the answer.
+        /// Counter of changes at the time of the answer.
         ///
-        /// The kind of query selects [`NodeState::leaf_news`] or [`NodeState::table_news`].
+        /// It is [`NodeState::leaf_news`] or [`NodeState::table_news`], depending on the kind of query.
         news: u8,
         /// Nodes from the sender's own tables.
         contacts: Contacts<'a>,
@@ -73,7 +73,7 @@ pub enum OverlayMessage<'a> {
 /// State that a node reports about itself in each echo. Unknown flags are ignored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct NodeState {
-    /// True if the node has found its place in the overlay. Other nodes may route packets over it then.
+    /// True if the node has joined the overlay: it has found its neighbours. Other nodes may then route over it.
     pub is_ready: bool,
     /// Number of changes of its leaf set, modulo 256.
     pub leaf_news: u8,
@@ -88,7 +88,7 @@ pub enum Query {
     Near(NodeId),
     /// The nodes in certain columns of one row of a node's routing table.
     Row {
-        /// The node whose table row is wanted. All matching nodes share its first `row` digits.
+        /// The node whose table row is wanted. All matching nodes have the same first `row` digits in their ids.
         of: NodeId,
         /// Row number, below [`NodeId::DIGITS`].
         row: u8,
@@ -102,7 +102,7 @@ pub enum Query {
 pub struct WireContact<'a> {
     /// Id of the node.
     pub id: NodeId,
-    /// Public key and addresses of the node, at most [`MAX_DETAILS`] bytes. The layer below interprets them.
+    /// Public key and addresses of the node, at most [`MAX_DETAILS`] bytes. The overlay does not interpret them.
     pub details: &'a [u8],
 }
 

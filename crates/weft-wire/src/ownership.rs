@@ -1,6 +1,7 @@
-//! Codec of prefix ownership: claims of owners, and queries for them (paper 001 §II).
+//! Codec of prefix ownership: claims of owners, and queries for owners (paper 001 §II).
 //!
-//! An owner sends its claim to the holders: the nodes that store claims for a key.
+//! An *owner* is the node with the hosts of a prefix. It sends its claim to the *holders*: the nodes that store claims
+//! for a key.
 //!
 //! ```text
 //! claim     9 | seq u64 | details | certificate    owner to holder, answered by a verdict
@@ -59,7 +60,7 @@ pub enum ClaimMessage<'a> {
         /// Decision of the holder.
         verdict: ClaimVerdict,
     },
-    /// Tells the owner that the set of holders of a key has changed.
+    /// Informs the owner that the set of holders of a key has changed.
     Renew {
         /// The key with changed holders.
         key: NodeId,
@@ -69,7 +70,9 @@ pub enum ClaimMessage<'a> {
 /// An owner's address details, and the certificate that proves its ownership.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Claim<'a> {
-    /// Rises from claim to claim: the owner's clock in seconds since 1970, or the previous number plus one.
+    /// Sequence number, which rises from claim to claim.
+    ///
+    /// It is the owner's clock in seconds since 1970, or the previous number plus one.
     pub seq: u64,
     /// The owner's public key and addresses, at most [`MAX_DETAILS`] bytes.
     pub details: &'a [u8],
@@ -80,7 +83,7 @@ pub struct Claim<'a> {
 /// A holder's decision about a claim or a withdrawal.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum ClaimVerdict {
-    /// The holder has stored the claim, or has removed it.
+    /// The holder has stored the claim, or has removed it after a withdrawal.
     Taken,
     /// The holder stores a newer claim.
     Outdated,
@@ -214,7 +217,7 @@ impl OwnershipQuestion {
 pub enum Reply<'a> {
     /// The nodes that hold the key, nearest first.
     ///
-    /// A node that does not hold the key also replies this to a query for an owner.
+    /// A node that does not hold the key also sends this reply to a query for an owner.
     Holders(Contacts<'a>),
     /// The claim of the address's owner.
     Owner(Claim<'a>),

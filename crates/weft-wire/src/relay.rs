@@ -1,7 +1,8 @@
 //! Codec of relayed datagrams, which carry another datagram and its route across relays.
 //!
-//! A relay authenticates the hop, reads the next label of the route and forwards the datagram. The inner datagram is
-//! sealed between the ends of the route, or is a handshake between them. The relay has no key for it.
+//! A relay checks that the previous node sealed the datagram, reads the next label of the route and forwards the
+//! datagram. The inner datagram is sealed between the ends of the route, or is part of a handshake between the ends.
+//! The relay has no key for the inner datagram.
 
 use crate::WireError;
 use crate::bytes::{ByteReader, Writer};
@@ -12,7 +13,7 @@ pub const MAX_RELAYS: usize = 6;
 /// Length of a node's label, in bytes.
 pub const LABEL_LEN: usize = 4;
 
-/// Short name of a node on a route: the first 32 bits of its id. A relay looks it up among its own peers only.
+/// Short name of a node on a route: the first 32 bits of its id. A relay compares it with the ids of its peers only.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Label(pub u32);
 
@@ -22,7 +23,8 @@ pub struct Label(pub u32);
 /// node before itself. The receiver reads the labels in reverse order as the route back.
 ///
 /// ```text
-/// A → B → C → D     leaves A [C D] at 0, leaves B [A D] at 1, leaves C [A B] at 2: the end; back via C, [B A]
+/// A → B → C → D     labels after A: [C D], position 0; after B: [A D], position 1; after C: [A B], position 2, the
+///                   end. Route back from D: first C, labels [B A]
 /// ```
 ///
 /// In a datagram, the sealed labels, 4 bytes each, lie between the inner datagram and the tag. The hop header's path id
@@ -78,7 +80,7 @@ impl Way {
         self
     }
 
-    /// Returns the route back from the end. Its first hop is the last relay, which has no label in it.
+    /// Returns the route back from the end. Its first node is the last relay, for which it contains no label.
     #[must_use]
     pub fn back(&self) -> Way {
         let mut way = Way { at: 0, ..*self };

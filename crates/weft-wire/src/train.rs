@@ -1,8 +1,8 @@
 //! Codec of trains, which measure a path, and of the receiver's reports about them.
 //!
 //! A train is a short run of datagrams (chirps). A delay is arrival time minus sending time, in microseconds modulo
-//! 2³². The two clocks may differ. A report holds the least delay, and for each packet its delay above the least plus
-//! one. A zero marks a lost packet.
+//! 2³². The nodes' clocks may differ. A report contains the least delay, and one number for each packet: 0 if the
+//! packet was lost, otherwise one plus its delay above the least delay.
 
 use crate::WireError;
 use crate::bytes::{ByteReader, Writer};
@@ -112,7 +112,7 @@ fn write_head(w: &mut Writer<'_>, path: PathId, train: u16, least_us: u32, of: u
 
 /// Returns the least delay, or zero if no packet arrived.
 ///
-/// Delays are compared by their signed difference from the first one, so that the clocks may wrap.
+/// Delays are compared by their signed difference from the first delay, because the clocks may wrap around.
 fn least_us(delays_us: &[Option<u32>]) -> u32 {
     let mut known = delays_us.iter().flatten();
     let Some(first) = known.next() else { return 0 };

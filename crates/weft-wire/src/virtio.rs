@@ -9,7 +9,7 @@ use crate::bytes::{ByteReader, put_at};
 pub const VNET_HEADER_LEN: usize = 10;
 /// Flag: the transport checksum is partial.
 ///
-/// It covers the packet from `csum_start` on and is stored `csum_offset` bytes after that.
+/// The checksum covers the packet from `csum_start` on, and is stored `csum_offset` bytes after `csum_start`.
 pub const NEEDS_CSUM: u8 = 1;
 /// Flag in the GSO type: the TCP packet carries CWR.
 pub const GSO_ECN: u8 = 0x80;

@@ -12,7 +12,7 @@ use weft_wire::certificate::{
 };
 use weft_wire::frame::{Frame, FrameWriter, Frames, REVOCATION_FRAME_LEN};
 
-/// A stand-in for a signature that depends on every covered byte.
+/// Returns a false signature that depends on every covered byte.
 fn sum(covered: &[u8]) -> [u8; SIGNATURE_LEN] {
     [covered.iter().fold(covered.len() as u8, |sum, byte| sum.wrapping_mul(31).wrapping_add(*byte)); SIGNATURE_LEN]
 }

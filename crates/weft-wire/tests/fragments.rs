@@ -1,4 +1,4 @@
-//! Fragments and quoted packets: the properties that a rule of access needs from packets without ports.
+//! Fragments and quoted packets: the properties that an access rule needs of packets without ports.
 
 use weft_wire::ip::{FragmentPlace, IcmpError, IpView, icmp_error};
 

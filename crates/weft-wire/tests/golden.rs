@@ -1,4 +1,4 @@
-//! Golden vectors: these bytes are the wire format. A change of them is a new protocol version.
+//! Golden vectors: these bytes are the wire format. If they change, the protocol version must change.
 
 mod common;
 
@@ -515,7 +515,7 @@ fn what_became_of_a_train() {
     }
 }
 
-/// A datagram has a bounded number of frames, written and read. Padding in a row is one of them.
+/// Writer and parser limit the number of frames in a datagram. Consecutive padding bytes are one frame.
 #[test]
 fn a_datagram_has_a_most_number_of_frames() {
     let mut room = [0; 1_400];

@@ -1,6 +1,6 @@
 //! Header compression never changes a header.
 //!
-//! Either the receiver restores it exactly from the difference, or the sender refuses to compress it.
+//! Either the receiver restores the header exactly from the difference, or the sender does not compress the header.
 
 mod common;
 

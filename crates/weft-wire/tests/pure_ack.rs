@@ -54,10 +54,10 @@ fn only_what_acknowledges_and_nothing_else_is_one() {
 /// An acknowledgment of the modelled receiver, and the bytes that it acknowledges.
 struct Said {
     ack: PureAck,
-    /// Numbers of the segments that it acknowledges.
+    /// Numbers of the segments that are acknowledged.
     acknowledged: BTreeSet<u32>,
     has_sack: bool,
-    /// True if it reports that a segment arrived twice.
+    /// True if the acknowledgment reports that a segment arrived twice.
     is_duplicate: bool,
     /// True if the segment had no room for all SACK blocks.
     is_cut: bool,
@@ -119,7 +119,7 @@ proptest! {
 
     /// An acknowledgment is replaced only by one that acknowledges the same bytes and more.
     ///
-    /// While SACK has space, the next acknowledgment does so.
+    /// While all SACK blocks fit into the segment, the next acknowledgment replaces the one before it.
     ///
     /// The segments arrive with losses, retransmissions and duplicates.
     #[test]

@@ -31,7 +31,7 @@ enum Fate {
     Lost,
 }
 
-/// Cuts a super-packet into slices and packets. Each lost one is `None`.
+/// Cuts a super-packet into slices and packets. Each lost slice or packet is `None`.
 fn cut(flow: &Flow, whole: &Segment, gso_size: usize, fates: &[Fate]) -> Vec<Option<Unit>> {
     let mut packet = flow.partial(whole);
     let (vnet, _) = VnetHeader::parse(&flow.vnet(gso_size)).unwrap();

@@ -28,7 +28,7 @@ fn main() -> ExitCode {
 
 /// Runs a command.
 ///
-/// Returns true if the overlay kept its promises, or `None` if the command is not valid.
+/// Returns true if the overlay met all its requirements, or `None` if the command is not valid.
 fn run(words: &[&str]) -> Option<bool> {
     match *words {
         ["churn", seeds] => Some(show_churn(range(seeds)?)),

@@ -86,7 +86,7 @@ fn run_all(seeds: Range<u64>) -> ExitCode {
 
 /// Prints a table of the planted faults with these numbers.
 ///
-/// It gives the number of seeds until each is found, and the broken promise that shows it.
+/// For each planted fault it prints the number of seeds until it is found, and the violated invariant that shows it.
 #[cfg(feature = "planted")]
 fn find_planted(end: u64, numbers: &Range<u64>) -> ExitCode {
     use weft_units::planted::Fault;
@@ -108,7 +108,7 @@ fn find_planted(end: u64, numbers: &Range<u64>) -> ExitCode {
 
 /// Returns the first seed that finds a planted fault, and what it reports.
 ///
-/// A seed that fails without the fault finds nothing.
+/// A seed that fails without the fault is skipped.
 #[cfg(feature = "planted")]
 fn first_found(fault: weft_units::planted::Fault, end: u64) -> Option<(u64, weft_world::swarm::Violation)> {
     use weft_units::planted::plant;

@@ -1,8 +1,9 @@
 //! Failover of two engines over two relays, in virtual time.
 //!
-//! The module builds four engines, joins them by four links and sends probes from one end to the other. It
-//! then cuts a link or a relay without a sign. It reports how long the cut interrupts the probes, and whether
-//! the sender had stored the alternate route before the cut. Everything random comes from the seed.
+//! The module builds four engines, joins them by four links and sends probes from one end to the other. It then cuts
+//! a link or a relay. The cut is silent: no engine is informed. The module reports how long the cut interrupts the
+//! probes, and whether the sender had stored the alternate route before the cut. Everything random comes from the
+//! seed.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -43,11 +44,11 @@ const AFTER: Duration = Duration::from_secs(1);
 /// The part of the network that fails silently in both directions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SilentCut {
-    /// The link from the sender to the relay in use.
+    /// The link from the sender to the relay that carries the probes.
     NearLink,
-    /// The link from that relay to the far end. The sender has no interface on it.
+    /// The link from that relay to the far end. The sender has no interface on this link.
     FarLink,
-    /// The relay itself.
+    /// The relay that carries the probes.
     Relay,
 }
 
@@ -85,7 +86,7 @@ pub fn fail_over(cut: SilentCut, seed: u64) -> Option<CutMeasurement> {
             && matches!(event.2, Event::Path { peer, state, .. } if peer == LAST && state > PathState::Degraded)
     };
     let (_, suspected, _) = diamond.events.iter().find(is_suspected)?;
-    // Datagrams that had passed the cut before it happened still arrive by the old relay, so skip them.
+    // Datagrams that had passed the cut before it happened still arrive over the old relay. They are skipped.
     let first = diamond.arrived.iter().find(|(at, relay_then)| at > suspected && *relay_then != relay)?;
     let arrivals = || diamond.arrived.iter().map(|(at, _)| *at).filter(|at| *at > cut_at.before(EVERY * 20));
     let made = |event: &&(usize, Instant, Event)| event.1 <= first.0 && matches!(event.2, Event::Established { .. });
@@ -98,7 +99,7 @@ pub fn fail_over(cut: SilentCut, seed: u64) -> Option<CutMeasurement> {
     })
 }
 
-/// The far end's number among the sender's peers.
+/// Number of the far end in the sender's list of peers.
 const LAST: PeerId = PeerId(2);
 
 struct ProbeInFlight {
@@ -320,8 +321,8 @@ impl Diamond {
         let Some(ends) = LINKS.get(link) else { return };
         let way = usize::from(ends[0] != from);
         let to = ends[1 - way];
-        // An engine tries each address of a peer on each link. A datagram to an address that the link does
-        // not reach is lost.
+        // An engine tries each address of a peer on each link. A link loses a datagram to an address that it does not
+        // reach.
         if transmit.destination != outer(link, to) {
             return;
         }
@@ -398,8 +399,8 @@ mod tests {
 
     /// Checks that the five slowest of 900 cuts interrupt probes for at most 50 ms.
     ///
-    /// In these cases traffic had just changed to the other relay, a late report had cleared the suspicion,
-    /// or the answer had the largest jitter.
+    /// These cuts are the slowest because traffic had just changed to the other relay, because a late report had
+    /// cleared the suspicion, or because the answer had the largest jitter.
     #[test]
     fn the_worst_moments_for_a_cut_cost_fifty_milliseconds_at_most() {
         let near = [98, 144, 273].map(|seed| (SilentCut::NearLink, seed));

@@ -31,7 +31,7 @@ impl Default for Observers {
 
 /// Returns the position of `wanted` in `names`.
 ///
-/// The error message uses the words `what` and `purpose`.
+/// `what` and `purpose` are words for the error message.
 pub(crate) fn position<'a>(
     mut names: impl Iterator<Item = &'a str>,
     wanted: &str,

@@ -32,7 +32,7 @@ fn connect(scenario: &mut Scenario, connections: &[usize]) {
     scenario.flows = each.map(flow).collect();
 }
 
-/// Runs the scenario once, and a variant without a `weft` table without flow state.
+/// Runs the scenario once. A variant without a `weft` table has no flow state.
 fn play(scenario: &Scenario) -> Vec<VariantResult> {
     let settings = |variant: &Variant| {
         let flows = FlowsConfig { own_name: String::new(), router: RouterConfig::default(), reservable: 0.75 };

@@ -1,6 +1,6 @@
 //! VPNs and loops in networks.
 //!
-//! Shares follow weights, queues stand at the edge, and loops survive lost markers.
+//! The tests check that rates follow weights, that queues stand at the edge, and that loops survive lost markers.
 #![allow(missing_docs)]
 
 use std::time::Duration;
@@ -65,7 +65,7 @@ fn eight_vpns_share_by_weight_within_ten_seconds_and_two_after_a_step() {
     }
 }
 
-/// Two VPNs exchange their weights in the middle of the run.
+/// Two VPNs swap their weights in the middle of the run.
 #[test]
 fn shares_follow_the_weights_that_events_set() {
     let mut network = fair_vpns();

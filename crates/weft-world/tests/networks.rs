@@ -158,7 +158,7 @@ fn the_same_seed_gives_the_same_bytes_on_any_number_of_threads() {
     std::fs::remove_dir_all(&directory).unwrap();
 }
 
-/// Paper 001 whole: hosts behind OpenVPN, an overlay that finds its routes, proxies.
+/// The whole system of paper 001: hosts behind OpenVPN, an overlay that finds its routes, and proxies.
 mod chart {
     use super::*;
     use std::time::Duration;
@@ -181,7 +181,9 @@ mod chart {
         run.goodput_bps / 1e6
     }
 
-    /// Returns the lengths on a link, in the direction of the data, of the packets that are `inner` bytes long at the hosts.
+    /// Returns the lengths on a link of the packets that are `inner` bytes long at the hosts.
+    ///
+    /// Only packets in the direction of the data are included.
     fn on_the_wire(run: &VariantRun, link: &str, inner: u32) -> Vec<u32> {
         let of = run.links.iter().filter(|of| of.name == link && of.direction == "up");
         let sizes = of.flat_map(|of| &of.packet_sizes).map(|size| size.bytes);

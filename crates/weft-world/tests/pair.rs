@@ -129,7 +129,7 @@ vpn = \"green\"
 rate = \"15 Mbit/s\"
 ";
 
-/// Returns two VPNs with this law, or without loops, each with a queue of 100 packets.
+/// Returns two VPNs with this control algorithm, or without loops. Each has a queue of 100 packets.
 fn with_vpns(control: Option<LoopConfig>) -> EngineSettings {
     let entry = Entry { queue: QueueKind::DropTail, limit_packets: 100, control, ..Entry::default() };
     let vpn =
@@ -248,10 +248,9 @@ fn a_grid_of_transfers_is_timed_from_connect_to_last_byte() {
     let ms = |cell: usize, name: &str| {
         cells[cell].flows[0].size_bytes as f64 * 8e3 / variant(&results[cell], name).goodput_bps
     };
-    // A transfer takes two and a half round trips: connect, the window that fits a SYN, and the delivery of
-    // the rest.
+    // A transfer takes two and a half round trips: connect, the window of a SYN, and the delivery of the rest.
     //
-    // A receive buffer that grows takes two round trips more.
+    // With a receive buffer that grows, a transfer takes two round trips more.
     assert!((500.0..510.0).contains(&ms(0, "granted")), "{}", ms(0, "granted"));
     assert!((575.0..590.0).contains(&ms(1, "granted, 8 MB")), "{}", ms(1, "granted, 8 MB"));
     assert!((890.0..940.0).contains(&ms(1, "granted")), "{}", ms(1, "granted"));
@@ -301,10 +300,10 @@ fn an_explicit_rate_and_measured_weights_follow_the_paths() {
     assert!((0.8 * 20.0..20.0).contains(&mean(7.0, 10.0)), "{goodput:?}");
 }
 
-/// Checks that a sender at the rate of the paths fills paths that lose packets from the start.
+/// Checks that a sender at the rate of the paths uses the whole capacity of paths that lose packets from the start.
 ///
-/// One path has a queue that appears and disappears while its rate doubles. The other is so long that TCP
-/// alone would begin with AIMD.
+/// One path has a queue that appears and disappears while its rate doubles. The other path has such a long delay that
+/// TCP without an explicit rate begins with AIMD.
 #[test]
 fn a_sender_at_the_granted_rate_fills_a_lossy_path() {
     for (delay_ms, loss, least_mbps) in [(5, 2, 70.0), (100, 5, 60.0)] {
@@ -363,7 +362,7 @@ fn as_many_links_as_a_site_may_have_are_bundled() {
     }
 }
 
-/// Checks that a link is filled whose queue is shorter than what leaves at once.
+/// Checks that the capacity of a link is used whose queue is shorter than the bursts that a sender sends.
 #[test]
 fn a_queue_of_a_few_packets_is_enough() {
     let mut rng = Rng::new(1);
@@ -383,9 +382,9 @@ fn a_queue_of_a_few_packets_is_enough() {
     assert!(least > 0.7, "{least}");
 }
 
-/// Checks that a line whose uplink is policed to a few dozen kbit/s still carries at least half of a download.
+/// Checks that a download uses half of a line whose uplink is policed to a few dozen kbit/s.
 ///
-/// Answers get lost there, and each question about them would need the same uplink.
+/// Acknowledgments and reports get lost on the uplink. A request to send them again would need the same uplink.
 #[test]
 fn a_line_with_hardly_any_uplink_carries_data() {
     let mut rng = Rng::new(1);
@@ -411,7 +410,7 @@ fn a_line_with_hardly_any_uplink_carries_data() {
 
 /// Checks that a download behind a narrow, full uplink never stands still.
 ///
-/// Each segment that arrived twice causes a D-SACK. Many of them would keep the acknowledgements of new data waiting.
+/// Each segment that arrived twice causes a D-SACK. Many D-SACKs would delay the acknowledgments of new data.
 #[test]
 fn a_download_behind_a_narrow_full_uplink_never_stands_still() {
     let mut rng = Rng::new(1);
@@ -436,7 +435,7 @@ fn a_download_behind_a_narrow_full_uplink_never_stands_still() {
 
 /// Checks that a path that loses a fifth to a third of all packets carries TCP.
 ///
-/// Retransmissions are lost as well. Each unit that is given up halves the sender's rate.
+/// Retransmissions are lost as well. Each unit that is given up halves the TCP sender's rate.
 #[test]
 fn a_path_that_loses_much_carries_tcp() {
     let mut rng = Rng::new(1);

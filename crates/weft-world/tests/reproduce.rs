@@ -1,6 +1,6 @@
 //! A quick subset of the reproduction.
 //!
-//! It runs, judges its rows and writes its document, and depends only on its seeds.
+//! It runs rows, judges them and writes its document. The result depends only on the seeds.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use weft_world::reproduce::{Effort, Progress, Reproduction, RowCounts, RowVerdict, document, ids, reproduce};
@@ -64,7 +64,7 @@ fn results_do_not_depend_on_threads_and_hold_what_results_promise() {
     assert_eq!(document(&one, "figures", &merged), text);
 }
 
-/// The sentence with the numbers of accepted rows comes from the rows themselves.
+/// The sentence with the numbers of accepted rows must agree with the verdicts of the rows.
 #[test]
 fn documents_tell_the_numbers_of_the_rows() {
     let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/");

@@ -1,4 +1,4 @@
-//! Explicit rates in networks: rates that routers grant and book, and their effect on senders.
+//! Explicit rates in networks: rates that routers grant and reserve, and their effect on senders.
 #![allow(missing_docs)]
 
 use std::path::PathBuf;
@@ -44,7 +44,7 @@ fn grants_without_signals_expire() {
 
 /// Transfers 2 MB with 16 Mbit/s guaranteed.
 ///
-/// Returns the number of completed transfers and the routers' booked rates after this time.
+/// Returns the number of completed transfers, and the rates that the routers have reserved after `milliseconds`.
 fn booked_after_a_transfer(milliseconds: u64) -> (u64, Vec<u64>) {
     let mut network = scenario("paper-001-figure-2.toml");
     network.duration = Duration::from_millis(milliseconds);

@@ -12,9 +12,9 @@ fn the_first_seeds_are_clean() {
     assert!(found.packets > 40 * 100, "so few packets prove little: {}", found.packets);
 }
 
-/// Checks that a second node with a member's key shuts no other node out.
+/// Checks that a second node with a member's key does not disconnect any other node.
 ///
-/// This holds while it runs and after it ends. Its times and clocks differ between the seeds.
+/// This is checked while the second node runs and after it ends. Its times and clocks differ between the seeds.
 #[test]
 fn a_second_node_with_a_members_key_shuts_no_node_out() {
     for seed in [14, 64, 148, 176] {

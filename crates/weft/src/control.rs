@@ -18,7 +18,7 @@ use weft_control::{Request, Response};
 /// Sends a request to the node at `socket` and returns its response.
 ///
 /// # Errors
-/// Fails if no node listens there, if the node refuses, or if it does not answer in time.
+/// Fails if no node listens at `socket`, if the node refuses, or if it does not answer in time.
 pub fn ask(socket: &Path, request: &Request) -> Result<Response, Failure> {
     let stream = files::connect(socket).map_err(|why| unreachable_node(socket, &why))?;
     let node = getsockopt(&stream, PeerCredentials).ok().map(|credentials| credentials.pid());
@@ -48,7 +48,7 @@ fn silence(why: &io::Error, node: Option<i32>, waited: Duration) -> String {
     }
 }
 
-/// Returns the failure of a node that gave another kind of answer than the request has. It has another version.
+/// Returns the failure for an answer of another kind than the request has. Such a node has another version.
 pub fn unexpected(answer: &Response) -> Failure {
     Failure::new(format!("the node gave an unexpected answer: {answer:?}"))
 }

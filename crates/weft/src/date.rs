@@ -30,7 +30,7 @@ pub fn rfc_3339(unix_s: u64) -> String {
     format!("{}Z", without_zone(unix_s))
 }
 
-/// Returns the same text without the final `Z`, so that callers can append fractions of a second.
+/// Returns the text of [`rfc_3339`] without the final `Z`, so that callers can append fractions of a second.
 pub fn without_zone(unix_s: u64) -> String {
     let (Day { year, month, day }, second) = (Day::of_unix_s(unix_s), unix_s % 86_400);
     let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);

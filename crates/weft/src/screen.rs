@@ -1,7 +1,7 @@
 //! Properties of standard output: the terminal's size, and whether to print colours.
 //!
-//! The program decides about colours once, when the command begins, and reads the size whenever it prints. If standard
-//! output is not a terminal, and in tests, output is plain and as wide as its content.
+//! The program decides about colours once, when a command begins, and reads the terminal's size whenever it prints.
+//! If standard output is not a terminal, and in tests, output is plain and as wide as its content.
 
 use clap::ValueEnum;
 use std::io::IsTerminal as _;

@@ -51,7 +51,7 @@ impl Table {
         self.rows.is_empty()
     }
 
-    /// Sets the columns that a narrow screen drops first, and the columns that it shortens before that.
+    /// Sets the columns for narrow screens: those that are dropped first, and those that are shortened before that.
     pub fn give_way(mut self, first_to_go: &[&'static str], shortened: &[&'static str]) -> Table {
         (self.first_to_go, self.shortened) = (first_to_go.to_vec(), shortened.to_vec());
         self

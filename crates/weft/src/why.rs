@@ -2,8 +2,8 @@
 //!
 //! This module turns the engine's facts into texts.
 //!
-//! One table, [`Cause::words`], has the texts of each cause. The log, `weft status`, `weft doctor` and `--json` use
-//! them.
+//! The texts of all causes are in one table ([`Cause::words`]), for the log, `weft status`, `weft doctor` and
+//! `--json`.
 
 mod cause;
 mod tried;
@@ -25,14 +25,14 @@ pub const PATIENCE: Duration = Duration::from_secs(10);
 /// A lower path MTU means a restriction on the path.
 pub const LEAST_MTU: u16 = 1280;
 
-/// Maximum number of strangers in a finding about a peer that may be one of them.
+/// Maximum number of strangers that are named as possibly the peer.
 const MOST_STRANGERS: usize = 2;
 
 /// Facts about this node.
 pub struct Own {
     /// Public key of this node.
     pub public_key: String,
-    /// Addresses of its links.
+    /// Addresses of this node's links.
     pub addresses: Vec<IpAddr>,
     /// Interfaces that are not links, because no route leads through them to an endpoint of any peer.
     pub without_route: Vec<String>,
@@ -56,7 +56,7 @@ pub fn findings(facts: &SessionFacts, strangers: &[Stranger], own: &Own) -> Vec<
     }
     if facts.without_session.is_some() {
         let showed: Vec<_> = authentic(facts).into_iter().chain(claimed(facts, strangers, own)).collect();
-        // A peer that answers or calls is not silent, so silence is not reported as its cause.
+        // A peer that answers or sends handshakes is not silent, so silence is not reported as the cause.
         let is_told = facts.unreadable.is_some() || facts.endpoints.is_empty() && !showed.is_empty();
         found.extend(showed);
         found.extend(unanswered(facts, own).filter(|_| !is_told));
@@ -81,7 +81,7 @@ fn finding(cause: Cause, found: String) -> Finding {
     Finding { cause: cause.name().to_owned(), found, likely: likely.to_owned(), advice: advice.to_owned() }
 }
 
-/// Returns a finding from authentic reactions of the peer.
+/// Returns a finding from reactions that only the peer itself can have sent.
 fn authentic(facts: &SessionFacts) -> Option<Finding> {
     if let Some(source) = facts.unreadable {
         let found = format!("this node's keys cannot decrypt answers from {source}");
@@ -92,7 +92,7 @@ fn authentic(facts: &SessionFacts) -> Option<Finding> {
     Some(finding(Cause::AnswerLost, found))
 }
 
-/// Returns findings about calls of strangers that may be the peer.
+/// Returns findings about rejected handshakes of strangers, any of which may be the peer.
 fn claimed(facts: &SessionFacts, strangers: &[Stranger], own: &Own) -> Vec<Finding> {
     let is_endpoint = |source: &SocketAddr| facts.endpoints.iter().any(|endpoint| endpoint.ip() == source.ip());
     // A peer without an endpoint may be at any address.
@@ -153,7 +153,7 @@ fn without_link(facts: &SessionFacts, own: &Own) -> Finding {
     finding(Cause::NoRoute, format!("no route leads to {endpoints} over {names}"))
 }
 
-/// Returns the finding that this node can only wait for the peer's call.
+/// Returns the finding that this node can only wait until the peer begins a handshake.
 fn waits(own: &Own) -> Finding {
     let is_private = !own.addresses.is_empty() && own.addresses.iter().all(|address| is_private(*address));
     let cause = if is_private { Cause::NoCallBehindNat } else { Cause::NoCall };
@@ -171,7 +171,7 @@ pub fn is_private(address: IpAddr) -> bool {
     }
 }
 
-/// Returns the tried pairs for the status.
+/// Returns the pairs of a link and an address at which handshakes were tried, for the status.
 pub fn pairs(facts: &SessionFacts) -> Vec<TriedPair> {
     let pair = |tried: &weft_engine::Tried| TriedPair {
         link: tried.link.clone(),

@@ -14,7 +14,7 @@ use std::ops::Range;
 pub enum Severity {
     /// The configuration cannot be used.
     Error,
-    /// The configuration can be used, but probably does not have its author's intended meaning.
+    /// The configuration can be used, but probably does not mean what the user intended.
     Warning,
 }
 
@@ -96,7 +96,7 @@ impl Report {
 
     /// Marks the end of parsing.
     ///
-    /// After a parse error, a key that seems absent may be present but unreadable.
+    /// If an error was found before, [`Report::is_partial`] is true from now on.
     pub fn end_of_reading(&self) {
         self.is_partial.set(self.count(Severity::Error) > 0);
     }

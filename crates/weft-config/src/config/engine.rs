@@ -9,7 +9,7 @@ use weft_units::VpnId;
 
 /// Default of `[signal] reservable`: the share of the paths' measured capacity that may be guaranteed to flows.
 ///
-/// *Tuned*: calls keep their delay variance of 10 ms down to ports of 4 Mbit/s.
+/// *Tuned*: voice calls keep their delay variance of 10 ms down to ports of 4 Mbit/s.
 const DEFAULT_RESERVABLE: f64 = 0.75;
 
 impl Config {

@@ -2,7 +2,7 @@
 
 use super::read::Section;
 
-/// `[exit]`: the node forwards packets from the tunnel to its own networks.
+/// `[exit]`: the node forwards packets from the tunnel to its own IP networks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Exit {
     /// True if the packets leave with this machine's own address as their source.

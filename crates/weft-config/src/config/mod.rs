@@ -155,7 +155,7 @@ pub struct Link {
     pub name: At<String>,
     /// Maximum rate at which the node sends on this link.
     pub max_rate_up: Option<Rate>,
-    /// Maximum rates by the time of day. The lowest one that counts is in force.
+    /// Maximum rates by the time of day. Of those that apply at a time, the lowest is in force.
     pub max_rate_up_at: Vec<CapHours>,
     /// True if the node may send on this link.
     pub up: bool,
@@ -178,9 +178,9 @@ pub struct Peer {
     pub preshared_key_file: Option<At<PathBuf>>,
     /// The preshared key, once its file has been read.
     pub preshared_key: Option<PresharedKey>,
-    /// Addresses at which the peer can be reached; empty: only the peer calls.
+    /// Addresses at which the peer can be reached; empty: only the peer begins handshakes.
     pub endpoints: Vec<SocketAddr>,
-    /// Names of the peer's hosts, whose addresses the daemon adds to `endpoints`.
+    /// Host names of the peer, whose addresses the daemon adds to `endpoints`.
     pub names: Vec<HostName>,
     /// Configured routes to the peer over relays.
     pub via: Vec<At<Route>>,
@@ -190,7 +190,7 @@ pub struct Peer {
     pub prefixes: Vec<At<Prefix>>,
     /// `[policy]` with the overrides of `[peer.policy]`.
     pub policy: Policy,
-    /// TCP port at which the peer accepts connections; absent: it is called by UDP alone.
+    /// TCP port at which the peer accepts connections; absent: the peer is reached by UDP alone.
     pub tcp: Option<PeerTcp>,
 }
 
@@ -215,7 +215,7 @@ pub struct Config {
     pub out: GoingOut,
     /// `[routing]`: a routing daemon beside this node; absent: no prefix is learnt.
     pub routing: Option<Routing>,
-    /// `[tcp]`: the TCP port at which peers call where UDP does not pass; absent: there is none.
+    /// `[tcp]`: the TCP port at which peers connect where UDP does not pass; absent: there is none.
     pub tcp: Option<TcpDoor>,
     /// `[tcp-er]`: explicit rates for this machine's own sockets; absent: `weft_er` is not loaded.
     pub tcp_er: Option<TcpEr>,
@@ -324,8 +324,8 @@ fn read(file: &Path, shown: &Path) -> Result<CheckedConfig, String> {
 
 /// Checks the text of a configuration as far as that is possible away from its node, and returns the findings.
 ///
-/// Files that it names are not read. Without the node's certificate, tests of rules would fail for another reason than
-/// theirs, so a configuration with `[network]` has its tests checked by the node alone.
+/// Files that it names are not read. The tests of rules need the node's certificate, so only the node itself runs the
+/// tests of a configuration with `[network]`.
 pub fn check_text(name: &str, text: &str) -> Report {
     let report = Report::new(name, text);
     let config = parse::parse(&report, Path::new("/"));

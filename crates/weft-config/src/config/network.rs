@@ -29,7 +29,7 @@ pub struct Network {
     pub certificate: Option<At<PathBuf>>,
     /// True if this node takes part in the overlay; absent: it does if it has a certificate.
     pub overlay: Option<At<bool>>,
-    /// Addresses at which other nodes can call this node.
+    /// Addresses at which other nodes can reach this node.
     pub endpoints: Vec<At<SocketAddr>>,
     /// Number of routes over relays to each node that are found and kept ready.
     pub routes: usize,

@@ -14,9 +14,9 @@ const MAX_DOMAINS: usize = 6;
 /// `[out]`: settings of a node that reaches the Internet through a peer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GoingOut {
-    /// `kill-switch`, with its place: nothing leaves this machine in clear.
+    /// `kill-switch`, with its place in the source: nothing leaves this machine unencrypted.
     pub kill_switch: Option<At<()>>,
-    /// `lan`: the kill switch accepts the networks of the links.
+    /// `lan`: true if the kill switch lets traffic to the links' own IP networks pass.
     pub lan: bool,
     /// DNS servers of this machine while the node runs; empty: the machine keeps its own.
     pub dns: Vec<At<IpAddr>>,

@@ -23,7 +23,7 @@ pub fn text(prefix: Prefix) -> String {
 
 /// Returns the same prefix with all host bits zero.
 ///
-/// A length beyond the address's own counts as the whole address.
+/// If the length exceeds that of the address, the whole address is kept.
 pub fn trimmed(prefix: Prefix) -> Prefix {
     let length = prefix.length.min(host_bits(prefix.address));
     let shift = u32::from(host_bits(prefix.address) - length);

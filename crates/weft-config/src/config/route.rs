@@ -34,7 +34,7 @@ fn key(relay: &str, peers: &[Peer]) -> Option<PublicKey> {
     peer.map(|peer| peer.public_key.value).or_else(|| relay.parse().ok())
 }
 
-/// Reports routes that contain an unknown node or a loop. `own` is this node's key.
+/// Reports routes that contain an unknown node, or a node twice. `own` is this node's key.
 pub fn check(config: &Config, own: &PublicKey, report: &Report) {
     if report.is_partial() {
         return;

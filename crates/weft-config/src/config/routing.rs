@@ -11,18 +11,18 @@ const PROTOCOLS: [(&str, u8); 7] =
     [("ospf", 188), ("bgp", 186), ("isis", 187), ("rip", 189), ("eigrp", 192), ("babel", 42), ("bird", 12)];
 /// Numbers that no routing daemon has: the kernel's own, and weft's.
 const NOT_OF_DAEMONS: [u8; 5] = [0, 1, 2, 119, 120];
-/// Protocols whose routes count by default.
+/// Protocols whose routes are accepted by default.
 const ACCEPTED: [u8; 2] = [188, 186];
-/// Most learnt prefixes by default.
+/// Default maximum number of learnt prefixes.
 ///
 /// *Derived*: twice the 100,000 routes of the test, which take 133 bytes each.
 const MOST: usize = 200_000;
-/// Time by default for which prefixes outlive the routing daemon.
+/// Default time for which prefixes outlive the routing daemon.
 ///
 /// *Tuned* by hand: FRR 8.4 has its routes again 2 to 9 s after its start with a hello of 1 s, and the default of 10 s adds
 /// two hellos.
 const HOLD: Duration = Duration::from_secs(30);
-/// Longest time for which prefixes may outlive the routing daemon.
+/// Maximum time for which prefixes may outlive the routing daemon.
 const MAX_HOLD: Duration = Duration::from_secs(600);
 
 /// Address at which `bfdd` listens for a data plane.
@@ -39,15 +39,15 @@ pub enum BfdAddress {
 pub struct Routing {
     /// Numbers of the protocols whose routes become prefixes of peers.
     pub accept: BTreeSet<u8>,
-    /// Routing tables that count beside the main one and those of VPNs.
+    /// Routing tables from which routes are accepted, besides the main one and those of VPNs.
     pub tables: BTreeSet<u32>,
-    /// Most learnt prefixes.
+    /// Maximum number of learnt prefixes.
     pub most: usize,
     /// Time for which prefixes outlive the routing daemon.
     pub hold: Duration,
     /// True if packets for link-local multicast groups go to all peers of their VPN.
     pub multicast: bool,
-    /// Address of `bfdd`; absent: weft does not sense for it.
+    /// Address of `bfdd`; absent: weft runs no BFD sessions for a routing daemon.
     pub bfd: Option<At<BfdAddress>>,
 }
 

@@ -43,7 +43,7 @@ pub struct Signal {
     pub controller: RateController,
     /// Part of the paths' capacity that may be guaranteed, 0 to 1.
     pub reservable: At<f64>,
-    /// True if this node answers for the hosts behind it.
+    /// True if this node answers signals in place of the hosts behind it.
     pub answers: bool,
     /// True if this node grants Quick-Start requests (RFC 4782).
     pub quick_start: bool,

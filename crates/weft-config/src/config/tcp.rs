@@ -24,7 +24,7 @@ pub enum TcpFallback {
 
 names!(TcpFallback { Auto = "auto", Off = "off", Always = "always" });
 
-/// Keys of a `[[link]]`.
+/// Settings of a `[[link]]` about TCP.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct LinkTcp {
     /// Condition under which the link uses TCP.
@@ -33,12 +33,12 @@ pub struct LinkTcp {
     pub proxy: Option<SocketAddr>,
 }
 
-/// Keys of a `[[peer]]`.
+/// Settings of a `[[peer]]` about TCP.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PeerTcp {
     /// TCP port of the peer.
     pub port: u16,
-    /// Host name that calls announce; absent: that of the endpoint, or none.
+    /// Host name that connections announce (SNI); absent: that of the endpoint, or none.
     pub name: Option<String>,
 }
 
@@ -85,7 +85,7 @@ pub fn read(mut section: Section<'_, '_>, directory: &Path) -> Option<TcpDoor> {
     Some(TcpDoor { port: port?, web: web.map(|web| web.value), certificate: files })
 }
 
-/// Parses the keys of a `[[link]]`.
+/// Parses the keys of a `[[link]]` about TCP.
 pub fn read_link(section: &mut Section<'_, '_>) -> LinkTcp {
     let fallback = section.choice("tcp-fallback").unwrap_or_default();
     let proxy = section.parsed("http-proxy", "\"192.0.2.1:3128\"", address);
@@ -96,7 +96,7 @@ pub fn read_link(section: &mut Section<'_, '_>) -> LinkTcp {
     LinkTcp { fallback, proxy: proxy.map(|proxy| proxy.value) }
 }
 
-/// Parses the keys of a `[[peer]]` that has endpoints or not.
+/// Parses the keys of a `[[peer]]` about TCP.
 pub fn read_peer(section: &mut Section<'_, '_>, has_endpoints: bool) -> Option<PeerTcp> {
     let port = section.integer("tcp", PORTS);
     let name = section.parsed("tcp-name", "\"www.example.org\"", host);

@@ -10,7 +10,7 @@ use weft_engine::{Entry, Prefix};
 use weft_units::Rate;
 use weft_units::parse_rate;
 
-/// Rate-control law of a VPN's loops.
+/// Algorithm by which a VPN's loops control its rate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LoopLaw {
     /// No loop: the VPN's packets leave as fast as the paths take them.
@@ -19,7 +19,7 @@ pub enum LoopLaw {
     AimdWindow,
     /// Rate by accumulation of paper 004.
     Accumulation,
-    /// Paper 003's own choice of the AIMD window.
+    /// AIMD window with the parameters that paper 003 chose.
     I2vfc,
     /// Explicit rate: the capacity that was measured on the paths toward the member.
     ExplicitRate,

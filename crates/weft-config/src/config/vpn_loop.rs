@@ -1,4 +1,4 @@
-//! Parsing of a VPN's `loop`: the name of a control law, or a `[vpn.loop]` table with the law and its parameters.
+//! Parsing of a VPN's `loop`: the name of a rate-control algorithm, or a `[vpn.loop]` table with its parameters.
 
 use super::read::{Section, names};
 use super::vpn::LoopLaw;
@@ -32,12 +32,12 @@ names!(Knob { Increase = "increase", Decrease = "decrease" });
 names!(LossEvents { Own = "own", Shared = "shared" });
 names!(SteeringMethod { Off = "off", Rule = "rule", ClosedLoop = "closed-loop" });
 
-/// Bounds of T and τ.
+/// Bounds of the times T and τ, which are parameters of the algorithms.
 const TIMES: Range<Duration> = Duration::from_millis(1)..Duration::from_secs(60);
 /// Name of the table in messages.
 const TABLE: &str = "[vpn.loop]";
 
-/// Returns the default parameters of a law, or `None` for no loop.
+/// Returns the default parameters of an algorithm, or `None` for no loop.
 pub fn plain(law: LoopLaw) -> Option<LoopConfig> {
     match law {
         LoopLaw::None => None,
@@ -63,7 +63,7 @@ pub fn read(section: &mut Section<'_, '_>) -> Option<LoopConfig> {
         Some(LoopLaw::AimdWindow) => Some(LoopConfig::AimdWindow(window(&mut table, AimdConfig::default()))),
         Some(LoopLaw::I2vfc) => Some(LoopConfig::AimdWindow(window(&mut table, AimdConfig::paper()))),
         Some(law) => plain(law),
-        // Only the law is reported, not that its keys are unknown.
+        // Only the algorithm is reported, not that its keys are unknown.
         None => {
             accumulation(&mut table);
             window(&mut table, AimdConfig::default());
@@ -74,7 +74,7 @@ pub fn read(section: &mut Section<'_, '_>) -> Option<LoopConfig> {
     control
 }
 
-/// Parses the parameters of paper 004's law.
+/// Parses the parameters of paper 004's algorithm.
 fn accumulation(table: &mut Section<'_, '_>) -> AccumulationConfig {
     let default = AccumulationConfig::default();
     let config = AccumulationConfig {
@@ -106,7 +106,7 @@ fn accumulation(table: &mut Section<'_, '_>) -> AccumulationConfig {
     config
 }
 
-/// Parses the parameters of paper 003's law, which otherwise are those of `default`.
+/// Parses the parameters of paper 003's algorithm, which otherwise are those of `default`.
 fn window(table: &mut Section<'_, '_>, default: AimdConfig) -> AimdConfig {
     let fairness = default.fairness;
     AimdConfig {

@@ -30,8 +30,8 @@ impl Drop for SocketFile {
 /// It replaces a socket at which no process listens any more.
 ///
 /// # Errors
-/// Returns `AddrInUse` if a process listens there. Fails otherwise if something else is there, or the directory cannot
-/// be created or written.
+/// Returns `AddrInUse` if a process listens at `path`. Fails otherwise if something else has this name, or the
+/// directory cannot be created or written.
 pub fn bind(path: &Path, mode: u32) -> io::Result<(UnixListener, SocketFile)> {
     let (directory, name) = split(path)?;
     Directory::make(directory, 0o755, Owner::Caller)?.bind(name, mode)
@@ -40,8 +40,8 @@ pub fn bind(path: &Path, mode: u32) -> io::Result<(UnixListener, SocketFile)> {
 /// Connects to the listener at `path`.
 ///
 /// # Errors
-/// Returns `NotFound` or `ConnectionRefused` if no process listens. Fails otherwise if something else is there, or the
-/// listener is too busy.
+/// Returns `NotFound` or `ConnectionRefused` if no process listens. Fails otherwise if something else has this name, or
+/// the listener is too busy.
 pub fn connect(path: &Path) -> io::Result<UnixStream> {
     let (directory, name) = walk::place(path)?;
     let stream = UnixStream::from(call(&directory, &name)?);

@@ -14,7 +14,7 @@ use std::path::{Component, Path, PathBuf};
 
 /// Maximum number of symbolic links in one path. Standard: Linux allows as many (path_resolution(7)).
 const MAX_LINKS: usize = 40;
-/// Open flags to resolve names in a directory. They need no right to list it.
+/// Open flags to resolve names in a directory, which need no right to list the directory.
 const ON_THE_WAY: OFlag = OFlag::O_PATH.union(OFlag::O_DIRECTORY).union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
 
 /// Owner of a directory that is created.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub struct FlowAccess {
     /// Version of the JSON format, [`SCHEMA`](super::SCHEMA).
     pub schema: u32,
-    /// Way of the flow at this node: `leaving`, `entering` or `passing`.
+    /// Direction of the flow at this node: `leaving`, `entering` or `passing`.
     pub way: FlowWay,
     /// Name of the node behind which the source lies; absent: this node, or unknown.
     pub from: Option<String>,
@@ -26,16 +26,16 @@ pub struct FlowAccess {
     pub denied_last: bool,
 }
 
-/// Way of a flow at a node.
+/// Direction of a flow, as seen from a node.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum FlowWay {
-    /// It begins here and leaves for a peer. Rules at the receiving node decide.
+    /// The flow begins behind this node and leaves for a peer. Rules at the receiving node decide.
     Leaving,
-    /// It arrives from a peer, for hosts here.
+    /// The flow arrives from a peer, for hosts behind this node.
     Entering,
-    /// It arrives from a peer, for another peer.
+    /// The flow arrives from a peer, for another peer.
     Passing,
 }
 
@@ -46,13 +46,13 @@ pub enum FlowWay {
 pub enum FlowDecision {
     /// The node has no rules, so every flow may enter.
     NoRules,
-    /// Flows that leave need no rule.
+    /// The flow leaves, and this node's rules apply only to flows that enter.
     NotJudged,
     /// A rule lets the flow in.
     Allowed,
     /// No rule lets the flow in.
     Denied,
-    /// No peer has the source, so every packet of the flow is dropped.
+    /// No peer has a prefix with the source address, so every packet of the flow is dropped.
     UnknownSource,
     /// The question lacks the source, the protocol or the port, on which the rules depend.
     Incomplete,

@@ -2,19 +2,19 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Rules of access, and what they dropped.
+/// Number of rules of access, and counters of dropped packets.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct AllowStatus {
     /// Number of rules.
     pub rules: usize,
-    /// Number of flows that may go on.
+    /// Number of flows that were let in or began here, and may continue.
     pub flows: usize,
-    /// Packets dropped because no rule allows them and they answer no flow.
+    /// Packets dropped because no rule allows them and they answer no known flow.
     pub denied_packets: u64,
     /// Later fragments dropped because the first fragment of their packet was not let in.
     pub denied_fragments: u64,
-    /// Fragments dropped because they hide their ports.
+    /// Fragments dropped because they hide the ports: too short first ones, and later ones that overlap the header.
     pub hidden_ports: u64,
     /// The last packet that was dropped, as text; absent: there was none.
     #[serde(skip_serializing_if = "Option::is_none", default)]

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct FlowQuestion {
-    /// Name of the VPN; absent: the default VPN first, then the others.
+    /// Name of the VPN; absent: the default VPN first, then all other VPNs.
     pub vpn: Option<String>,
     /// Destination address.
     pub destination: IpAddr,
@@ -23,7 +23,7 @@ pub struct FlowQuestion {
     pub protocol: Option<u8>,
 }
 
-/// Explanation of a flow.
+/// Description of how the node forwards a flow.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Explanation {
@@ -72,7 +72,7 @@ pub struct Explanation {
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PrefixMatch {
-    /// Longest prefix that contains the destination.
+    /// A prefix that contains the destination.
     pub prefix: String,
     /// Name of the peer.
     pub peer: String,
@@ -109,7 +109,7 @@ pub struct PathReason {
     pub waiting_bytes: u64,
     /// Reason for this role.
     pub why: String,
-    /// Number of recent failures; every ten minutes without one subtract one.
+    /// Number of recent failures of the path. Ten minutes without a failure reduce it by one.
     pub falls: u32,
     /// Remaining probation, in milliseconds, at least; absent: the path is not on probation.
     pub probation_left_ms: Option<u64>,

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The link map, as this node knows it.
+/// The link map that this node stores.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LinkMap {
@@ -18,7 +18,7 @@ pub struct LinkMap {
     pub routes: Vec<MapRoute>,
     /// Forged claims and certificates that were refused since the start.
     pub forged_claims: u64,
-    /// Bytes that this node has sent for the map since the start, with headers.
+    /// Bytes that this node has sent since the start to exchange the link map, with headers.
     pub sent_bytes: u64,
 }
 
@@ -32,7 +32,7 @@ pub struct MapMember {
     pub relay: bool,
 }
 
-/// A link between two members. Each figure is the worse one of both ends' claims.
+/// A link between two members. Each value is the worse one of those that its two ends claim.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct MapLink {
@@ -58,9 +58,9 @@ pub struct MapRoute {
     pub to: String,
     /// Names of the relays, in order.
     pub relays: Vec<String>,
-    /// Round-trip time by the map, in microseconds.
+    /// Round-trip time, computed from the link map, in microseconds.
     pub rtt_us: u64,
-    /// Fraction of datagrams lost by the map, 0 to 1.
+    /// Fraction of datagrams lost, computed from the link map, 0 to 1.
     pub loss: f64,
     /// Rate of the narrowest link, in bit/s; absent: the rate of some link is unknown.
     pub rate_bps: Option<u64>,

@@ -10,9 +10,9 @@ pub struct UnusedLink {
     pub name: String,
     /// Reason why no link is in use.
     pub why: String,
-    /// True if the configuration names exactly this interface, so that it should work.
+    /// True if the configuration names exactly this interface, which should therefore be in use.
     ///
-    /// A pattern may match none.
+    /// It is false for a pattern, which need not match any interface.
     pub is_expected: bool,
 }
 
@@ -24,7 +24,7 @@ pub struct TcpBundle {
     pub link: String,
     /// Address of the peer.
     pub remote: String,
-    /// Reason for TCP; absent: the peer has called.
+    /// Reason for the use of TCP; absent: the peer opened the connections.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub why: Option<String>,
     /// Number of connections.

@@ -6,19 +6,19 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Overlay {
-    /// Place of this node on the ring.
+    /// Identifier of this node, which is its position on the overlay's ring.
     pub id: String,
-    /// True if this node has found its place.
+    /// True if this node has joined the ring, so that other nodes route through it.
     pub ready: bool,
     /// Other known nodes.
     pub members: Vec<OverlayMember>,
-    /// Number of nodes that were called and have not yet answered.
+    /// Number of nodes that have not yet answered this node's handshakes.
     pub calling: usize,
-    /// Number of times that a member has fallen silent since the start.
+    /// Number of times since the start that a member stopped answering.
     pub losses: u64,
     /// Contacts that the configuration names.
     pub contacts: Vec<OverlayContact>,
-    /// Number of owners whose prefixes and addresses this node stores for the others.
+    /// Number of owners whose prefixes and addresses this node stores for other nodes.
     pub kept_owners: usize,
     /// Number of prefixes of these owners.
     pub kept_prefixes: usize,
@@ -28,19 +28,19 @@ pub struct Overlay {
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct OverlayMember {
-    /// Place of the node on the ring.
+    /// Identifier of the node, which is its position on the overlay's ring.
     pub id: String,
     /// Name of the node; absent: there is no session with it.
     pub name: Option<String>,
     /// Standing: member, candidate or lost.
     pub standing: String,
-    /// True if it is one of the next nodes on the ring.
+    /// True if the node is one of this node's nearest neighbours on the ring.
     pub leaf: bool,
     /// State of the link: good, degraded, suspect or down.
     pub link: String,
     /// Round-trip time, in microseconds; absent: it has not yet answered.
     pub rtt_us: Option<u64>,
-    /// Fraction of questions and answers lost together, 0 to 1.
+    /// Fraction of probes without an answer, 0 to 1: the loss of both directions together.
     pub loss: f64,
     /// True if the node is reached only over relays.
     pub relayed: bool,
@@ -52,11 +52,11 @@ pub struct OverlayMember {
 pub struct OverlayContact {
     /// Public key of the contact.
     pub public_key: String,
-    /// Addresses at which this node calls it.
+    /// Addresses to which this node sends handshakes for the contact.
     pub endpoints: Vec<String>,
     /// Name of the contact; absent: there is no session with it.
     pub name: Option<String>,
-    /// Reason why the last call failed.
+    /// Reason why the last handshake with the contact failed.
     pub why_not: Option<String>,
 }
 

@@ -15,13 +15,13 @@ pub struct Prefixes {
     /// Number of prefixes learnt from routing protocols.
     #[serde(default)]
     pub learnt: usize,
-    /// Number of those that outlive their routing daemon for a while.
+    /// Number of learnt prefixes that are kept for a time although their routing daemon has ended.
     #[serde(default)]
     pub held: usize,
-    /// Some of the routes that are not learnt, each with the reason.
+    /// Some of the routes that this node refused to learn, each with the reason.
     #[serde(default)]
     pub refused: Vec<super::RefusedPrefix>,
-    /// Number of all routes that are not learnt.
+    /// Number of all routes that this node refused to learn.
     #[serde(default)]
     pub refused_count: usize,
 }
@@ -36,7 +36,7 @@ pub struct Prefix {
     pub prefix: String,
     /// Name of the peer that has the prefix; absent: this node.
     pub peer: Option<String>,
-    /// Source of this information.
+    /// Source from which this node learnt the prefix.
     pub learnt: String,
     /// End of the certificate that contains the prefix.
     #[serde(skip_serializing_if = "Option::is_none", default)]

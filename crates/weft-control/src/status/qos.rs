@@ -66,7 +66,7 @@ pub struct QosFlow {
     pub dropped: u32,
     /// Decision of admission: `nothing-asked`, `granted`, `waits`, `preempted`, `capacity-lost` or `refused`.
     pub verdict: String,
-    /// Why the flow has what it has, in a sentence.
+    /// Reason for the class and the rate of the flow, in a sentence.
     pub why: String,
     /// Age of the flow in milliseconds.
     pub age_ms: u64,
@@ -168,12 +168,12 @@ pub struct QosRule {
 pub struct FlowExport {
     /// Address and port of the collector.
     pub collector: String,
-    /// Whether the collector takes messages, as far as is known.
+    /// True if the collector accepts messages, as far as this node can detect.
     pub is_reachable: bool,
-    /// Records in messages that were not refused.
+    /// Records in messages that the collector did not refuse.
     pub sent_records: u64,
-    /// Records that wait, or may still be refused.
+    /// Records that wait, or that the collector may still refuse.
     pub waiting_records: u64,
-    /// Records that found no place. The collector gets their counts.
+    /// Records dropped because the queue was full. The collector gets their number.
     pub not_sent_records: u64,
 }

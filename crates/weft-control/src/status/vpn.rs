@@ -15,7 +15,7 @@ pub struct Vpn {
     pub service: String,
     /// Promised rate, in bits per second.
     pub promised_bps: Option<u64>,
-    /// Control law of the VPN's loops, with its parameters; absent: no loops.
+    /// Rate-control algorithm of the VPN's loops, with its parameters; absent: no loops.
     #[serde(rename = "loop")]
     pub control: Option<String>,
     /// Name of the TUN device.
@@ -66,7 +66,9 @@ pub struct VpnMember {
 }
 
 impl VpnMember {
-    /// Returns the VPN's part of the bytes that all VPNs sent to the peer, 0 to 1. `sums` has all peers' bytes by name.
+    /// Returns the VPN's part of the bytes that all VPNs sent to the peer, 0 to 1.
+    ///
+    /// `sums` contains the bytes of all VPNs, by the name of the peer.
     pub fn share_of(&self, sums: &BTreeMap<&str, u64>) -> Option<f64> {
         let sum = sums.get(self.peer.as_str()).filter(|sum| **sum > 0)?;
         Some(self.sent_bytes as f64 / *sum as f64)
@@ -85,12 +87,12 @@ pub struct VpnLoop {
     pub delivered_bps: u64,
     /// Smoothed round-trip time between the edges, in microseconds.
     pub rtt_us: u64,
-    /// Loss events per packet; absent: none yet, or a law that does not use loss.
+    /// Loss events per packet; absent: none yet, or an algorithm that does not use loss.
     pub loss_event_rate: Option<f64>,
     /// Packets lost after recovery, modulo 2^32.
     pub lost_packets: u32,
     /// Bytes in flight: sent, and neither received nor lost.
     pub in_flight_bytes: u32,
-    /// Bytes in queues along the route, for a law that measures them.
+    /// Bytes in queues along the route, for an algorithm that measures them.
     pub accumulation_bytes: u64,
 }

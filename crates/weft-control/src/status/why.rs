@@ -40,18 +40,18 @@ pub struct TriedPair {
     pub reporter: Option<String>,
 }
 
-/// A node that called this one recently and is not a peer.
+/// A node that recently sent a handshake to this one and is not a peer.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct StrangerSeen {
-    /// Source of the last call.
+    /// Source of the last handshake.
     pub source: String,
-    /// Key that the caller proved to have; absent: it proved none.
+    /// Public key whose private key the sender proved to have; absent: it proved none.
     pub public_key: Option<String>,
-    /// Number of calls so far.
+    /// Number of handshakes so far.
     pub times: u32,
-    /// Time since the last call, in seconds.
+    /// Time since the last handshake, in seconds.
     pub last_s_ago: u64,
-    /// Interpretation of the calls.
+    /// Interpretation of the handshakes.
     pub finding: Finding,
 }

@@ -22,11 +22,11 @@ const KEPT: &str = "configuration.toml";
 const TRIAL: &str = "trial.toml";
 /// Name of the file with the progress.
 const PROGRESS: &str = "progress.json";
-/// Maximum length of these files, in bytes.
+/// Maximum length of each of the configuration and progress files, in bytes.
 const MAX_FILE: u64 = 1 << 20;
 /// Pause between two attempts to reach the controller during a trial.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Time between two writes of the progress if nothing has changed, in seconds. It saves flash memory.
+/// Time between two writes of an unchanged progress, in seconds. Rare writes save flash memory.
 const WRITE_INTERVAL_S: u64 = 600;
 
 /// Lets the node follow its desired configuration, until the program is ended.
@@ -93,7 +93,9 @@ impl Follower {
         })
     }
 
-    /// Asks once and does what follows. The inner result says whether the desired configuration is in effect.
+    /// Asks the controller once and makes the next step.
+    ///
+    /// The inner result says whether the desired configuration is in effect.
     fn round(&mut self) -> Result<Result<(), String>, String> {
         let heard = self.ask();
         let away = if let Heard::Away(why) = &heard { Err(format!("{}: {why}", self.controller)) } else { Ok(()) };
@@ -173,7 +175,7 @@ impl Follower {
         }
     }
 
-    /// Writes the progress if it says something new.
+    /// Writes the progress if it has changed, or if the stored time of the last answer is too old.
     fn write_progress(&mut self) -> Result<(), String> {
         let heard = |progress: &Progress| progress.heard_at.unwrap_or(0);
         let is_same = (&self.written.digest, &self.written.refused) == (&self.progress.digest, &self.progress.refused);

@@ -13,7 +13,7 @@ const FILE: &str = "membership.json";
 /// Maximum length of the file, in bytes.
 const MAX_FILE: u64 = 16 << 10;
 
-/// The machine's place in a network.
+/// The machine's membership in a controller's network of nodes.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Membership {
@@ -21,9 +21,9 @@ pub struct Membership {
     controller: String,
     /// Name of the node; absent until the controller has accepted the machine.
     pub node: Option<String>,
-    /// The machine's secret.
+    /// Secret with which the machine reads its node's configuration.
     secret: String,
-    /// File of the authority of the controller's certificate.
+    /// File with the certificate authority that signed the controller's certificate.
     authority: Option<PathBuf>,
 }
 
@@ -31,7 +31,7 @@ impl Membership {
     /// Begins a membership, which is not accepted yet.
     ///
     /// # Errors
-    /// Fails if others could read what is sent, or without random numbers.
+    /// Fails if the connection to the controller is not private, or if the kernel has no random numbers.
     pub fn new(controller: &Endpoint, authority: Option<&Path>) -> Result<Membership, String> {
         if !controller.is_private() {
             return Err(format!("the way to {controller} is open to others: use https"));
@@ -76,7 +76,7 @@ impl Membership {
     /// Returns the controller's address.
     ///
     /// # Errors
-    /// Fails if the file has another address than this program writes.
+    /// Fails if the address in the file is malformed.
     pub fn endpoint(&self) -> Result<Endpoint, String> {
         self.controller.parse()
     }
@@ -84,7 +84,7 @@ impl Membership {
     /// Returns the machine's secret.
     ///
     /// # Errors
-    /// Fails if the file has another secret than this program writes.
+    /// Fails if the secret in the file is malformed.
     pub fn secret(&self) -> Result<Secret, String> {
         Secret::parse(&self.secret).map_err(|why| format!("{FILE}: `secret`: {why}"))
     }

@@ -1,7 +1,7 @@
 //! The node's side: `weft controller join`, `follow` and `status`.
 //!
-//! `follow` runs beside the daemon. It reads the node's desired configuration, lets the node run it on trial, and keeps
-//! it if the controller is still in reach. While the controller is away, nothing changes.
+//! `follow` runs beside the daemon. It reads the node's desired configuration, lets the node run it on trial, and
+//! keeps it if the node then still reaches the controller. While the controller is unreachable, nothing changes.
 
 mod follow;
 mod join;

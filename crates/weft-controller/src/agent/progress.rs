@@ -3,19 +3,19 @@
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Time until a refused configuration is tried again. The reason may lie on this machine, such as a missing file.
+/// Time until a refused configuration is tried again: its fault may be on this machine, such as a missing file.
 const RETRY: Duration = Duration::from_secs(600);
-/// Time between two messages that the controller is away.
+/// Time between two messages that the controller is unreachable.
 const REMINDER: Duration = Duration::from_secs(24 * 3600);
 
 /// A configuration that did not come into effect.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct RefusedConfiguration {
-    /// SHA-256 of its text.
+    /// SHA-256 of the configuration's text.
     pub digest: String,
     /// Reason, as text for a reader.
     pub why: String,
-    /// When it was tried, in seconds since 1970.
+    /// When the configuration was tried, in seconds since 1970.
     pub tried_at: u64,
 }
 
@@ -28,7 +28,7 @@ pub struct Progress {
     pub heard_at: Option<u64>,
     /// A newer configuration that did not come into effect.
     pub refused: Option<RefusedConfiguration>,
-    /// When the last message of an absent controller was said.
+    /// Time of the last message that the controller is unreachable, in seconds since 1970.
     #[serde(skip)]
     said_at: Option<u64>,
 }
@@ -90,7 +90,7 @@ impl Progress {
         }
     }
 
-    /// Returns how long ago the controller answered, as the end of a sentence.
+    /// Returns how long ago the controller answered last, as text that ends a sentence.
     pub fn since(&self, now: u64) -> String {
         match self.heard_at.map(|heard| now.saturating_sub(heard)) {
             None => ", and has never answered".to_owned(),
@@ -133,7 +133,7 @@ mod tests {
             let mut in_effect = None;
             for (duration, answer) in steps {
                 let (begin, mut said) = (now, 0);
-                // The node asks every 30 s at most. Rounds of an hour stand for them.
+                // A node asks every 30 s. One round of this test stands for an hour of such requests.
                 while now < begin + duration {
                     now += 3_600;
                     let before = progress.clone();

@@ -9,7 +9,7 @@ use serde_json::json;
 use weft_config::escape;
 use weft_config::files::Directory;
 
-/// Prints what this machine has of its controller, without asking it.
+/// Prints the configuration in effect and the last contact, from this machine's files. The controller is not asked.
 ///
 /// # Errors
 /// Fails if the machine has not joined.

@@ -29,7 +29,7 @@ pub struct LocalNode {
 }
 
 impl LocalNode {
-    /// The node with this configuration and control socket. It undoes a trial that is not confirmed within `trial`.
+    /// Returns the node with this configuration and control socket. It undoes a trial not confirmed within `trial`.
     pub fn new(config: &Path, control: &Path, trial: Duration) -> LocalNode {
         let weft = beside::program("weft").unwrap_or_else(|| "weft".into());
         LocalNode { weft, config: config.to_owned(), control: control.to_owned(), trial }

@@ -1,4 +1,4 @@
-//! A request after its checks, and its reply.
+//! A request that has passed the checks of its headers and sender, and the reply.
 
 use crate::network::Precondition;
 use crate::refusal::Refusal;
@@ -14,7 +14,7 @@ pub struct Call {
     pub name: String,
     /// `If-Match` or `If-None-Match: *`.
     pub precondition: Option<Precondition>,
-    /// The tag in `If-None-Match`: a client has this state already.
+    /// The tag in `If-None-Match`: the client already has the state with this tag.
     pub known: Option<String>,
     /// The body.
     pub body: Vec<u8>,
@@ -24,9 +24,9 @@ impl Call {
     /// Reads the body.
     ///
     /// # Errors
-    /// Fails if the body is no such object.
+    /// Fails if the body is no JSON object of this type.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, Refusal> {
-        // serde takes a list for an object, too.
+        // serde also accepts a list in place of an object, so that is refused first.
         if self.body.trim_ascii_start().first() != Some(&b'{') {
             return Err(Refusal::bad("the body is no object in JSON"));
         }
@@ -36,7 +36,7 @@ impl Call {
     /// Returns the expected state of a record.
     ///
     /// # Errors
-    /// Fails if the request states none.
+    /// Fails if the request has neither `If-Match` nor `If-None-Match: *`.
     pub fn expected(&self) -> Result<Precondition, Refusal> {
         let why = "send If-Match with the revision that you have read, or If-None-Match: * for a new one";
         self.precondition.ok_or_else(|| Refusal::new(StatusCode::PRECONDITION_REQUIRED, why))
@@ -98,10 +98,10 @@ fn tag<'a>(name: &str, text: &'a str) -> Result<&'a str, Refusal> {
     inner.ok_or_else(|| Refusal::bad(format!("{name} takes one entity tag in quotation marks")))
 }
 
-/// Returns the value of a header, which may stand there once.
+/// Returns the value of a header that a request may have at most once.
 ///
 /// # Errors
-/// Fails if it stands there twice, or is no text.
+/// Fails if the request has the header twice, or if its value is no text.
 pub fn only(headers: &HeaderMap, name: HeaderName) -> Result<Option<&str>, Refusal> {
     let mut all = headers.get_all(&name).iter();
     let first = all.next().map(|value| value.to_str()).transpose();

@@ -1,8 +1,8 @@
 //! The interface: HTTP and JSON.
 //!
-//! Each request passes the same checks before its operation runs: its headers, who sends it, the time and the length of
-//! its body. Operations block on the store, so they run on threads of their own, and to their end even if the client
-//! goes away.
+//! Each request passes the same checks before its operation runs: its headers, who sends it, the time and the length
+//! of its body. Operations block on the store, so they run on separate threads. An operation completes even if the
+//! client disconnects.
 
 mod call;
 mod openapi;
@@ -30,10 +30,10 @@ use tokio::time::timeout;
 
 /// Maximum length of a body, in bytes. Derived: a text of 256 KiB, each byte escaped as two.
 pub const MAX_BODY: usize = 520 << 10;
-/// Maximum time for a body.
+/// Maximum time to receive a request's body.
 pub const BODY_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Headers of each answer: no browser shows it within a page, stores it or guesses its type.
+/// Headers of each answer. They forbid browsers to show it within another page, to store it or to guess its type.
 const HEADERS: [(HeaderName, &str); 4] = [
     (
         header::CONTENT_SECURITY_POLICY,
@@ -78,7 +78,7 @@ pub fn router(site: &Arc<Site>, provider: Option<Provider>) -> Router {
         .layer(from_fn(framed))
 }
 
-/// Refuses requests of pages, and adds the headers to each answer.
+/// Refuses requests that a web page makes, and adds the headers to each answer.
 async fn framed(request: Request, next: Next) -> Response {
     let mut response = match request.headers().contains_key(header::ORIGIN) {
         true => refused(Refusal::new(StatusCode::FORBIDDEN, "pages of a browser have no access")),

@@ -1,4 +1,4 @@
-//! The operations of the interface. Routes and the OpenAPI document are made from this table, so both agree.
+//! The operations of the interface. The HTTP routes and the OpenAPI document are made from this table, so they agree.
 
 use super::call::{Call, Reply};
 use crate::network::{
@@ -43,9 +43,9 @@ pub struct Operation {
     pub id: &'static str,
     /// Purpose, in one line.
     pub summary: &'static str,
-    /// Senders that may make it.
+    /// Senders that may make the request.
     pub audience: Audience,
-    /// Which conditions it takes.
+    /// Headers of conditions that the operation accepts.
     pub conditions: Conditions,
     /// Body of the request.
     pub takes: Option<SchemaOf>,

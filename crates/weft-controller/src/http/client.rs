@@ -1,7 +1,7 @@
 //! A client of HTTP/1.1, over TCP or TLS.
 //!
-//! Each request has a connection of its own: requests are rare, and a connection that was closed meanwhile would leave
-//! open whether a request arrived.
+//! Each request has its own connection: requests are rare. On a reused connection that the server has closed, it
+//! would be unknown whether the request arrived.
 
 use super::Endpoint;
 use http_body_util::{BodyExt as _, Full, Limited};
@@ -18,9 +18,9 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-/// Maximum time until a connection is open, with its handshake.
+/// Maximum time to open a connection, including the TLS handshake.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
-/// Maximum time until a whole answer is here.
+/// Maximum time until the whole answer has arrived.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
 /// Maximum length of an answer, in bytes.
 const MAX_ANSWER: usize = 64 << 20;
@@ -46,7 +46,7 @@ impl fmt::Display for ClientError {
 pub struct Request<'a> {
     /// Method.
     pub method: Method,
-    /// Path with its query, which begins with a slash, behind that of the server; empty for the latter alone.
+    /// Path with its query, appended to the path of the server's address. It begins with a slash, or is empty.
     pub path: &'a str,
     /// Headers besides `Host`.
     pub headers: Vec<(header::HeaderName, String)>,

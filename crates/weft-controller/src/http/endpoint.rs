@@ -4,7 +4,7 @@ use hyper::Uri;
 use std::fmt;
 use std::str::FromStr;
 
-/// The server part of an address such as `https://hub.example:8443`, and the path in front of all paths.
+/// The server of an address such as `https://hub.example:8443`, and the path that precedes each request's path.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Endpoint {
     /// True for HTTPS.
@@ -18,7 +18,7 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// True if nothing between here and the server can read what is sent.
+    /// True if no third party can read the traffic: the connection uses TLS, or the server is on this machine.
     pub fn is_private(&self) -> bool {
         let is_loopback = self.host.parse().map_or(self.host == "localhost", |ip: std::net::IpAddr| ip.is_loopback());
         self.is_secure || is_loopback
@@ -50,7 +50,7 @@ impl FromStr for Endpoint {
         };
         let authority = uri.authority().filter(|authority| !authority.as_str().contains('@')).ok_or_else(form)?;
         let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
-        // `Authority` takes a port that is too large for none.
+        // `Authority` treats a port that is too large as a missing port.
         let has_port = authority.as_str().len() > authority.host().len();
         let port = authority.port_u16().or((!has_port).then(|| default_port(is_secure))).ok_or_else(form)?;
         if uri.query().is_some() || host.is_empty() {

@@ -12,7 +12,7 @@ use weft_session::PublicKey;
 
 /// Maximum time for which a code is valid, in minutes: 30 days.
 const MAX_MINUTES: u32 = 30 * 24 * 60;
-/// Maximum number of invitations. Those that are used or over make room for new ones.
+/// Maximum number of invitations. New ones replace those that are used or expired.
 const MAX_INVITATIONS: usize = 1_024;
 /// Number of hexadecimal digits of an identifier.
 const ID_LEN: usize = 16;

@@ -1,7 +1,8 @@
 //! The state of a network, and its changes.
 //!
-//! A change reads what it depends on, checks it, and commits it on condition that nothing has changed meanwhile:
-//! every commit changes one record, the generation. Two controllers on one etcd thus never contradict each other.
+//! A change reads the records that it depends on, checks them, and commits if no record has changed meanwhile. To
+//! detect that, every commit changes one record, the generation. So two controllers on one etcd never contradict each
+//! other.
 
 mod configurations;
 mod invitations;
@@ -20,7 +21,7 @@ use serde::de::DeserializeOwned;
 use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Attempts of a change that other controllers precede.
+/// Maximum number of attempts of a change. An attempt fails if another controller commits meanwhile.
 const ATTEMPTS: u32 = 8;
 
 /// Which state of a record a request expects.
@@ -32,7 +33,7 @@ pub enum Precondition {
     Absent,
 }
 
-/// A record in its own form, with its revision.
+/// A decoded record, with its revision.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Stored<T> {
     /// The record.
@@ -44,7 +45,7 @@ pub struct Stored<T> {
 /// The network of a controller.
 pub struct Network {
     store: Box<dyn RecordStore>,
-    /// Changes of one controller wait for each other, and only those of others make a change begin again.
+    /// Held during a change, so that changes of one controller run one after the other.
     turn: Mutex<()>,
 }
 
@@ -54,7 +55,7 @@ impl Network {
         Network { store, turn: Mutex::default() }
     }
 
-    /// Reads and commits until nothing has changed in between, and returns the revision with the result.
+    /// Runs `plan` and commits its changes. Tries again if a record has changed meanwhile. Returns the new revision.
     fn change<T>(&self, plan: impl Fn() -> Result<(Vec<Change>, T), Refusal>) -> Result<(u64, T), Refusal> {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let mut last = Refusal::from(StoreError::Conflict);
@@ -76,7 +77,7 @@ impl Network {
         found.map(|found| Ok(Stored { record: parsed(key, &found.value)?, revision: found.revision })).transpose()
     }
 
-    /// Returns all records below a beginning of their keys, each with the rest of its key.
+    /// Returns all records whose keys begin with `prefix`, each with the rest of its key.
     fn read_all<T: DeserializeOwned>(&self, prefix: &str) -> Result<Vec<(String, Stored<T>)>, Refusal> {
         let all = self.store.list(prefix)?.into_iter();
         all.map(|(key, found)| {

@@ -103,7 +103,7 @@ impl Network {
                 addresses: new.addresses.clone(),
                 groups: new.groups.clone(),
                 owner: new.owner.clone(),
-                // The secret belongs to the machine that has the key.
+                // The secret belongs to the machine with the old key, so another key ends its validity.
                 secret: old.secret.filter(|_| is_same_key),
             };
             self.check_node(&name, &record, &nodes)?;
@@ -195,7 +195,7 @@ fn no_node(name: &str) -> Refusal {
     Refusal::missing(format!("there is no node `{}`: GET /v1/nodes lists them", name.escape_debug()))
 }
 
-/// Returns a name if it can be that of a node, also in a path and as the name of a host.
+/// Returns a name if it is valid for a node, in a URL path and as a host name.
 fn checked_name(name: &str) -> Result<String, Refusal> {
     let is_plain = name.bytes().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'_' | b'.'));
     let is_plain = is_plain && name.bytes().next().is_some_and(|c| c.is_ascii_alphanumeric());

@@ -14,7 +14,7 @@ pub struct KeySet {
     keys: Vec<ProviderKey>,
 }
 
-/// A key in the form of RFC 7518. Keys of other kinds have none of the members.
+/// A key in the form of RFC 7518. Keys of unsupported kinds have none of the optional members.
 #[derive(Deserialize)]
 struct ProviderKey {
     kty: String,
@@ -108,7 +108,7 @@ pub fn verified_address(token: &str, keys: &KeySet, expected: &Expected<'_>) -> 
 }
 
 impl ProviderKey {
-    /// True if the signature is of this key, by an algorithm that fits its kind.
+    /// True if this key made the signature, by an algorithm that fits the kind of the key.
     fn verifies(&self, algorithm: &str, message: &[u8], signature: &[u8]) -> bool {
         let part = |text: &Option<String>| text.as_deref().and_then(|text| bytes(text).ok());
         match (algorithm, self.kty.as_str()) {
@@ -121,7 +121,7 @@ impl ProviderKey {
                     UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point).verify(message, signature).is_ok()
                 })
             }
-            // Among them `none`, and those of shared secrets.
+            // All other algorithms are refused, such as `none` and those with shared secrets.
             _ => false,
         }
     }

@@ -1,4 +1,5 @@
-//! The two pages of a login: one sends the browser to the provider, one takes it back and shows the code.
+//! The two pages of a login: one sends the browser to the provider. The browser returns to the other one, which
+//! shows the code.
 
 use super::id_token::{Expected, verified_address};
 use super::pending::{LOGIN_TIME, PendingLogin, PendingLogins};

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 /// Maximum time of a login. Tuned: enough for a password and a second factor.
 pub const LOGIN_TIME: Duration = Duration::from_secs(600);
-/// Maximum number of logins. A further one replaces the oldest, so that strangers cannot end logins for all.
+/// Maximum number of unfinished logins. A further one replaces the oldest, so strangers cannot block new logins.
 const MAX_LOGINS: usize = 256;
 
 /// An unfinished login.
@@ -49,7 +49,7 @@ impl PendingLogins {
         all.insert(state.text().to_owned(), login);
     }
 
-    /// Takes a login that this browser has begun. It serves once.
+    /// Removes and returns a login that this browser has begun, so that it can be used once only.
     pub fn take(&self, state: &str, cookie: &str) -> Option<PendingLogin> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_own =

@@ -13,9 +13,9 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use weft_config::files;
 
-/// Time for which the provider's description counts.
+/// Time for which the provider's description is used before it is requested again.
 ///
-/// Strangers can begin logins. Each login must not cost a request to the provider.
+/// Strangers can begin logins, so not every login may cause a request to the provider.
 const DESCRIPTION_AGE: Duration = Duration::from_secs(3_600);
 /// Maximum length of the file of the secret, in bytes.
 const MAX_SECRET_FILE: u64 = 4_096;
@@ -26,7 +26,7 @@ pub struct Provider {
     pub issuer: String,
     /// The controller's name at the provider.
     pub client_id: String,
-    /// Where browsers find this controller.
+    /// Address at which browsers reach this controller.
     pub own: Endpoint,
     client: Client,
     secret: Option<String>,
@@ -86,7 +86,7 @@ impl Provider {
     /// Returns the provider's description of itself.
     ///
     /// # Errors
-    /// Fails if the provider does not answer, or for another name.
+    /// Fails if the provider does not answer, or if the description is of another provider name.
     pub async fn description(&self) -> Result<Description, String> {
         let lock = || self.described.lock().unwrap_or_else(PoisonError::into_inner);
         let known = lock().clone().filter(|(since, _)| since.elapsed() < DESCRIPTION_AGE);
@@ -146,7 +146,7 @@ impl Provider {
     }
 }
 
-/// Reads an address to which nobody else can listen.
+/// Parses an address. Refuses one whose traffic others could read.
 fn endpoint(address: &str) -> Result<Endpoint, String> {
     match address.parse::<Endpoint>()? {
         private if private.is_private() => Ok(private),

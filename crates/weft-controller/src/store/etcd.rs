@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
-/// Number of records that a request asks for. Tuned: a page of short records stays below a megabyte.
+/// Maximum number of records that a request asks for. Tuned: a page of short records stays below a megabyte.
 const PAGE: usize = 512;
 
 /// A store in an etcd cluster, below a prefix of its keys.
@@ -19,7 +19,7 @@ pub struct EtcdStore {
     endpoints: Vec<Endpoint>,
     client: Client,
     prefix: String,
-    /// Requests run here, so that callers need not be asynchronous.
+    /// Runtime that runs the requests, so that callers need not be asynchronous.
     runtime: Runtime,
 }
 
@@ -85,7 +85,7 @@ impl RecordStore for EtcdStore {
         loop {
             let mut body = json!({ "key": start, "range_end": end, "limit": PAGE.to_string() });
             if let Some(revision) = revision {
-                // All pages show the same moment.
+                // All pages are read at the revision of the first one, so they show the same moment.
                 body["revision"] = json!(revision.to_string());
             }
             let answer = self.range(&body)?;

@@ -33,7 +33,7 @@ pub enum Write {
     Put(Vec<u8>),
     /// Removes the record, if it exists.
     Delete,
-    /// Leaves the record. Only its revision counts.
+    /// Leaves the record unchanged. Only its expected revision is checked.
     Keep,
 }
 
@@ -53,7 +53,7 @@ pub struct Change {
 pub enum StoreError {
     /// A record has another revision than expected. Nothing changed.
     Conflict,
-    /// The store failed. A commit may be in force or not.
+    /// The store failed. A commit may have been made or not.
     Failed(String),
 }
 

@@ -21,7 +21,7 @@ impl RedbStore {
     /// Opens the file at `path`, and creates it if it is missing.
     ///
     /// # Errors
-    /// Returns why, for instance if another process has it open.
+    /// Returns why the file cannot be opened, for instance because another process has it open.
     pub fn open(path: &Path) -> Result<RedbStore, StoreError> {
         let told = |why: String| StoreError::Failed(format!("{}: {why}", path.display()));
         let mut options = OpenOptions::new();
@@ -45,7 +45,8 @@ impl RedbStore {
 
     fn try_commit(&self, changes: &[Change]) -> Result<Option<u64>, redb::Error> {
         let mut transaction = self.database.begin_write()?;
-        // A start after a crash then takes no longer than any other, and each commit is written in two phases.
+        // With quick repair, a start after a crash takes no longer than any other. Each commit is written in two
+        // phases.
         transaction.set_quick_repair(true);
         let revision = {
             let mut records = transaction.open_table(RECORDS)?;

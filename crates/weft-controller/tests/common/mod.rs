@@ -179,7 +179,7 @@ pub struct Etcd {
 }
 
 impl Etcd {
-    /// Starts etcd, or returns `None` with a message if it is not installed. With `WEFT_CHECK` it must be.
+    /// Starts etcd. If it is not installed, prints a message and returns `None`; with `WEFT_CHECK` the test fails.
     pub fn start(dir: &Path) -> Option<Etcd> {
         let is_here = Command::new("etcd").arg("--version").output().is_ok_and(|output| output.status.success());
         if !is_here {

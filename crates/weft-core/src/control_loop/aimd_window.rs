@@ -12,7 +12,7 @@ use crate::fair::controller::SteeringMethod;
 use crate::service::Share;
 use weft_units::{Instant, Rate};
 
-/// Maximum window in bytes. It exceeds every need, and keeps 32-bit byte counts far from ambiguity.
+/// Maximum window in bytes. It exceeds every need, and is far below the range of the 32-bit byte counters.
 const MOST_WINDOW: f64 = (1u64 << 28) as f64;
 
 /// Parameters of [`AimdWindow`].
@@ -36,20 +36,20 @@ pub struct AimdConfig {
     ///
     /// The paper does not define the start.
     pub slow_start: bool,
-    /// Source of the loop's loss counts.
+    /// Source from which the loop learns of losses.
     pub losses: Losses,
     /// Rule by which weights and fairness set `a` and `b`.
     pub fairness: WindowFairness,
 }
 
-/// Method by which the windows of an edge pair become fair. All windows of the pair have the same.
+/// Method by which the windows of an edge pair become fair. All windows of the pair use the same method.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct WindowFairness {
     /// The parameter that carries a VPN's weight.
     pub weight_by: Knob,
     /// The method that corrects the parameters.
     pub steering: SteeringMethod,
-    /// True if a loss event of one window is one of all.
+    /// True if all windows of the edge pair react to a loss event of one window.
     pub shared_events: bool,
 }
 
@@ -116,7 +116,7 @@ pub struct AimdWindow {
     peaks: [u32; 2],
     /// Number of the marker whose report ends the round.
     round: u32,
-    /// Losses belong to the last event until this number of packets, all sent before it, is settled.
+    /// Packets sent before the last loss event. Losses belong to that event until this number is settled.
     recover: u32,
     events: u32,
     backlogged: bool,
@@ -145,17 +145,19 @@ impl AimdWindow {
         this
     }
 
-    /// Returns whether a packet of `bytes` may leave. At least half of it must fit into the window.
+    /// Returns whether a packet of `bytes` may leave. At least half of the packet must fit into the window.
     ///
-    /// If it had to fit whole, half a packet of every window would stay unused on average. That is much for a small
-    /// window.
+    /// If the whole packet had to fit, half a packet of every window would stay unused on average. That is a large part
+    /// of a small window.
     pub fn credit(&self, bytes: u32) -> Credit {
         let in_flight = self.ledger.in_flight();
         let fits = f64::from(in_flight) + f64::from(bytes) / 2.0 <= self.window;
         if in_flight == 0 || fits { Credit::Now } else { Credit::OnReport }
     }
 
-    /// Counts a packet that leaves. `more` is true if other packets wait behind it.
+    /// Counts a packet that leaves. Returns a marker to send with it, if one is due.
+    ///
+    /// `more` is true if other packets wait behind the packet.
     pub fn on_sent(&mut self, now: Instant, bytes: u32, more: bool) -> Option<Marker> {
         self.shrink_after_idling(now);
         self.ledger.on_sent(now, bytes);
@@ -288,7 +290,7 @@ impl AimdWindow {
         self.threshold = self.window;
     }
 
-    /// Returns b, but at least the fraction that a round trip adds.
+    /// Returns b, but at least the fraction by which the window grows in a round trip.
     ///
     /// Otherwise the window would rise despite losses in every round trip.
     fn decrease(&self) -> f64 {
@@ -400,7 +402,7 @@ mod tests {
 
     /// The last packet of a full window carries a marker.
     ///
-    /// If it is lost, the next marker reports losses from before the event.
+    /// If this packet is lost, the report on the next marker shows losses from before the loss event.
     #[test]
     fn a_loss_that_is_reported_late_belongs_to_the_event_before() {
         let (mut this, mut egress) = (AimdWindow::new(config(), Share::default()), LoopEgress::default());

@@ -12,16 +12,16 @@ pub struct LoopEgress {
     packets: u32,
     bytes: u32,
     ce_packets: u32,
-    /// Number of the newest marker, or one for the number zero, which exists only after a wrap.
+    /// Number of the newest marker. Number zero, which occurs only after 2^32 markers, is stored as one.
     newest: Option<NonZeroU32>,
-    /// Counts over fixed intervals, from the first marker on that asks for them.
+    /// Byte counts over fixed intervals, from the first marker on that requests these counts.
     intervals: Option<Box<EgressIntervals>>,
 }
 
 impl LoopEgress {
-    /// Returns an egress that first learns of a loop by a marker over `packets` and `bytes`.
+    /// Returns an egress whose first marker of a loop states that `packets` and `bytes` were sent before.
     ///
-    /// All of them count as received, because the egress knows nothing of them.
+    /// The egress assumes that it has received all of these packets, because it has no record of them.
     pub fn counted(packets: u32, bytes: u32) -> LoopEgress {
         LoopEgress { packets, bytes, ..LoopEgress::default() }
     }

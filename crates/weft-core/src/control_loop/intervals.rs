@@ -8,10 +8,10 @@
 use super::marker::{Counting, IntervalCount, LoopReport, Marker};
 use weft_units::{Duration, Instant};
 
-/// Number of past intervals whose sent bytes the ingress edge keeps. Tuned: a queue of this many T is no usual one.
+/// Number of past intervals whose sent bytes the ingress edge keeps. Tuned: a longer queueing delay is not usual.
 const KEPT: usize = 16;
 
-/// Drift of two clocks, in millionths. Derived: each crystal is wrong by up to 100.
+/// Maximum drift between two clocks, in millionths. Derived: each crystal is wrong by up to 100 millionths.
 const DRIFT_PPM: i64 = 200;
 
 /// The intervals of the egress edge.
@@ -59,10 +59,12 @@ pub(super) struct CountedSample {
     pub accumulation: i32,
     /// Rate at which bytes arrived, in bit/s.
     pub arriving_bps: f64,
-    /// Time over which they arrived: a whole number of intervals.
+    /// Time over which the bytes arrived: a whole number of intervals.
     pub elapsed: Duration,
-    /// Part of the accumulation that is no queue, as a time: the marker's explained delay beyond that of the marker
-    /// that started the intervals, and the drift of two clocks since then.
+    /// Part of the accumulation that is not a queue, as a time in microseconds.
+    ///
+    /// It is the marker's explained delay minus that of the marker that started the intervals, plus the drift of the
+    /// two clocks since the intervals started.
     pub explained_us: i64,
 }
 
@@ -77,7 +79,7 @@ pub(super) struct SentIntervals {
     restarted_by: u32,
     /// Number of complete intervals.
     intervals: u32,
-    /// Bytes that had left at the end of interval k, at place k modulo [`KEPT`].
+    /// Bytes that had left at the end of interval k, at index k modulo [`KEPT`].
     sent: [u32; KEPT],
     /// The last count of the egress edge; `None` until it has started its intervals, too.
     last: Option<IntervalCount>,
@@ -127,7 +129,7 @@ impl SentIntervals {
 
     /// Returns a report's measurements of the intervals that ended since the previous report.
     pub fn measure(&mut self, report: &LoopReport) -> Option<CountedSample> {
-        // A count of intervals that are not over here is false.
+        // A count of intervals that have not ended at the ingress edge is invalid.
         let is_ours =
             |count: &IntervalCount| count.restarted_by == self.restarted_by && count.intervals <= self.intervals;
         let count = report.count.filter(|count| is_ours(count) && !self.wants_restart)?;

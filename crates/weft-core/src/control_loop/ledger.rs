@@ -28,8 +28,8 @@ pub(super) struct Ledger {
     reported: u32,
     /// Number of markers after `reported` that give no RTT sample.
     ///
-    /// They were in flight when a sample was too large to count in full. A pause of the machine lengthens the samples
-    /// of all markers in flight, and only the first of them counts.
+    /// These markers were in flight when a sample was so large that it had to be limited. A pause of the machine
+    /// lengthens the samples of all markers in flight, and only the first of these samples is used.
     unsampled: u32,
     lost_packets: u32,
     ce_packets: u32,
@@ -58,7 +58,7 @@ pub(super) struct ReportDelta {
     pub lost_packets: u32,
     /// Number of packets newly known to have arrived with a CE mark.
     pub ce_packets: u32,
-    /// Time from the marker's departure until now, less the time for which the egress held the report.
+    /// Time from the marker's departure until now, minus the time for which the egress held the report.
     pub round_trip: Duration,
     /// Arrival minus departure of the marker in microseconds, modulo 2^32.
     ///
@@ -206,10 +206,10 @@ impl Ledger {
         self.round = LedgerRound { received_bytes: report.bytes, received_at_us: report.received_at_us, started: true };
     }
 
-    /// Returns the time at which to send a marker by itself.
+    /// Returns the time at which to send a marker by itself; `None` if no data is in flight.
     ///
-    /// That is the case if data is in flight and no report arrived for a time-out. With `patience`, the time-out
-    /// starts at the last marker if that is later, and `patience` is added.
+    /// The marker is due if no report arrives for a time-out. With `patience`, the time-out starts at the last marker
+    /// if the marker is later than the report, and `patience` is added.
     pub fn deadline(&self, patience: Duration) -> Option<Instant> {
         let first = self.rtt.timeout();
         let timeout = (first * (1 << self.backoff)).min(LONGEST_TIMEOUT.max(first));
@@ -296,9 +296,9 @@ mod tests {
         assert_eq!((ledger.lost_packets(), ledger.in_flight()), (2, 0));
     }
 
-    /// A clock that jumps makes the samples of all markers in flight long, be they 1 or 100.
+    /// A clock that jumps makes the samples of all markers in flight long, whether there are 1 or 100.
     ///
-    /// All together do to the time-out what one long sample does, and later samples count again.
+    /// All these samples together change the time-out only as one long sample does. Later samples are used again.
     #[test]
     fn a_pause_counts_once_however_many_markers_were_in_flight() {
         let mut rng = weft_units::Rng::new(7);

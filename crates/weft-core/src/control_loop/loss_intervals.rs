@@ -3,9 +3,9 @@ const WEIGHTS: [f64; 8] = [1.0, 1.0, 1.0, 1.0, 0.8, 0.6, 0.4, 0.2];
 
 /// Loss-event rate: one divided by the average number of packets between loss events (RFC 5348 §5).
 ///
-/// It counts events, not packets, because the window reacts once to all losses within a round trip. At a full
-/// drop-tail queue losses come in clusters, so the two rates differ widely. The square-root law holds only for
-/// events.
+/// It counts loss events and not lost packets, because the window reacts once to all losses within a round trip. At a
+/// full drop-tail queue losses occur in clusters, so the rates of events and of lost packets differ widely. The
+/// square-root law holds only for the rate of events.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LossIntervals {
     /// Closed intervals in packets, the latest first. Zero marks an unused entry.
@@ -24,7 +24,7 @@ impl LossIntervals {
 
     /// Returns the loss events per packet after `packets` were sent; `None` before the first event.
     ///
-    /// The open interval counts once it is long enough to lengthen the average.
+    /// The open interval is included once it is long enough to lengthen the average.
     pub fn rate(&self, packets: u32) -> Option<f64> {
         let average = |intervals: &mut dyn Iterator<Item = u32>| {
             let (mut sum, mut weights) = (0.0, 0.0);

@@ -1,7 +1,7 @@
 //! Closed-loop rate control from edge to edge: how much may a VPN send toward an egress edge?
 //!
-//! Three control laws exist: [`aimd_window`] (paper 003), [`accumulation`] (paper 004) and [`explicit_rate`] (the
-//! nodes on the route grant rates).
+//! A control law is the algorithm that sets the rate or window of a loop. Three exist: [`aimd_window`] (paper 003),
+//! [`accumulation`] (paper 004) and [`explicit_rate`] (the nodes on the route grant rates).
 //!
 //! **Division of work.** A loop is one VPN's traffic from one ingress edge to one egress edge. The egress
 //! ([`LoopEgress`]) only counts arriving packets and answers markers. It has no timer and does not depend on the law.
@@ -29,12 +29,12 @@
 //!
 //! **Several paths.** Packets overtake each other, so some are always missing while a slow path is in use, and counts
 //! do not show losses. The paths know their losses and report them ([`Losses::Told`], [`ControlLoop::on_loss`]). An
-//! unanswered marker may then only be overtaken, so it does not count as a loss. A packet that recovery retransmits
+//! unanswered marker may then only be overtaken, so it is not taken as a loss. A packet that recovery retransmits
 //! is not lost for the loop, but the loss of its first transmission is congestion ([`ControlLoop::on_congestion`]).
 //! Two parts of a marker's delay are not queueing in the network: the extra delay of its path over the shortest, and
 //! its wait for that path. The sender of the marker writes them into [`Marker::explained_us`].
 //!
-//! **Use.** Call `credit` before a packet leaves its VPN queue, and `on_sent` when it leaves; send the returned
+//! **Use.** Call `credit` before a packet leaves its VPN queue, and `on_sent` when it leaves. Send the returned
 //! marker with the packet. Call `on_report` for reports. Call `on_deadline` when `deadline` is reached, and send the
 //! returned marker by itself, regardless of credit and outside all counts. Create both halves anew with the keys of
 //! their VPN and edge pair.
@@ -72,10 +72,10 @@ pub enum Credit {
     OnReport,
 }
 
-/// Source of a loop's loss counts.
+/// Source from which a loop learns of losses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Losses {
-    /// By counts and unanswered markers. All packets take one path, in order.
+    /// The packet counts in reports, and unanswered markers. All packets must take one path, in order.
     #[default]
     Counted,
     /// The lower layers report them ([`ControlLoop::on_loss`], [`ControlLoop::on_congestion`]).
@@ -85,12 +85,12 @@ pub enum Losses {
 impl Losses {
     /// True if the loop sends markers as soon as it can.
     ///
-    /// A loop without a backlog can wait if the lower layers report losses.
+    /// A loop without a backlog may delay its markers if the lower layers report losses.
     fn hurries(self, holds_back: bool) -> bool {
         self == Losses::Counted || holds_back
     }
 
-    /// Returns how much later than expected a report may arrive.
+    /// Returns the time by which a report may arrive later than expected.
     fn patience(self, holds_back: bool) -> Duration {
         if self.hurries(holds_back) { Duration::ZERO } else { LEISURE * 4 }
     }
@@ -98,7 +98,7 @@ impl Losses {
 
 /// Maximum time for which a marker that is not pressing waits for other frames.
 ///
-/// Its report may wait as long.
+/// The report on this marker may wait for the same time.
 pub const LEISURE: Duration = Duration::from_millis(10);
 
 /// State of a loop, for the fair-share controller and for display.
@@ -114,7 +114,7 @@ pub struct LoopStatus {
     pub rtt: Duration,
     /// Minimum RTT of the last 10 to 20 seconds.
     pub rtt_min: Duration,
-    /// Loss events per packet. `None` before the first, or if the law does not use losses.
+    /// Loss events per packet. `None` before the first loss event, or if the law does not use losses.
     pub loss_event_rate: Option<f64>,
     /// Number of packets found lost since the start, modulo 2^32.
     pub lost_packets: u32,

@@ -4,7 +4,7 @@ use weft_units::{Duration, Instant};
 const BUCKET: Duration = Duration::from_secs(10);
 /// Upper limit of an RTT sample, in microseconds.
 const LONGEST_US: u128 = 60_000_000;
-/// Largest sample that counts in full, as a multiple of the smoothed RTT and in microseconds. The greater one holds.
+/// Largest sample that is used in full: a multiple of the smoothed RTT, or a time in microseconds if it is longer.
 ///
 /// A machine that slept, or a clock that jumped, makes one sample of any length. *Derived*: a sample then at most doubles
 /// the smoothed RTT. The time is the initial time-out of RFC 6298. A path that did become slower is followed in few
@@ -29,7 +29,7 @@ impl RoundTrip {
     /// Minimum of the time-out for an unanswered marker.
     const LEAST_TIMEOUT: Duration = Duration::from_millis(20);
 
-    /// Applies a sample. Returns true if it is too large to count in full.
+    /// Applies a sample. Returns true if the sample is so large that it was limited.
     pub fn on_sample(&mut self, now: Instant, rtt: Duration) -> bool {
         let most = self.smoothed_us.saturating_mul(LARGEST_RISE.0).max(LARGEST_RISE.1);
         let whole = rtt.as_micros().clamp(1, LONGEST_US) as u32;
@@ -73,9 +73,9 @@ impl RoundTrip {
 mod tests {
     use super::*;
 
-    /// One sample of any length leaves a time-out of seconds, be it the first or a later one.
+    /// After one sample of any length, first or later, the time-out is at most some seconds.
     ///
-    /// A slower path is followed within six samples.
+    /// If the path becomes slower, the smoothed RTT follows within six samples.
     #[test]
     fn one_sample_of_any_length_does_little_and_a_slower_path_is_followed() {
         let mut rng = weft_units::Rng::new(1);

@@ -2,8 +2,8 @@ use weft_units::{Duration, Instant, Rate};
 
 /// A token bucket with a variable rate. At most `depth` bytes, or one packet, leave at once.
 ///
-/// While packets wait, the bucket is deeper by the bytes of `late` at the current rate. A caller that releases
-/// packets up to `late` too late thus loses no rate.
+/// While packets wait, the bucket is deeper by the bytes that the current rate sends in `late`. If the caller
+/// releases packets up to `late` too late, the rate is thus still reached.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TokenBucket {
     /// Level of the bucket in bytes. A packet longer than the depth leaves a negative level.

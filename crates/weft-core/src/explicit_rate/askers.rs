@@ -8,7 +8,7 @@ use core::hash::Hash;
 use hashbrown::HashMap;
 use weft_units::{Duration, Instant, Rate};
 
-/// Time without a request after which a flow counts as ended.
+/// Time without a request after which a flow is treated as ended.
 pub const FORGOTTEN_AFTER: Duration = Duration::from_secs(2);
 /// Divisor of a new time between two requests in the moving average.
 const SMOOTHING: u32 = 8;
@@ -48,7 +48,7 @@ impl<K: Copy + Eq + Hash> Askers<K> {
         Rate::from_bytes_over(sent_bytes.saturating_sub(before.sent_bytes), time)
     }
 
-    /// Deletes flows that have not asked for [`FORGOTTEN_AFTER`].
+    /// Deletes flows that have sent no request during [`FORGOTTEN_AFTER`].
     pub fn expire(&mut self, now: Instant) {
         self.flows.retain(|_, flow| now - flow.asked_at < FORGOTTEN_AFTER);
     }

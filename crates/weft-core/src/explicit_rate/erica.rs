@@ -9,7 +9,7 @@ use weft_units::{Duration, Rate};
 /// Parameters of ERICA+.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct EricaConfig {
-    /// δ: an overload factor up to 1 + δ does not count as overload.
+    /// δ: the link is overloaded only if its overload factor exceeds 1 + δ.
     pub delta: f64,
     /// a: determines how fast an empty queue fills.
     pub a: f64,
@@ -37,7 +37,9 @@ impl EricaConfig {
     }
 }
 
-/// Fraction of the fair share from which a flow counts as sending it. Signals round rates down.
+/// A flow that sends at least this fraction of its fair share is treated as sending all of it.
+///
+/// The reason is that signals round rates down.
 const NEAR: f64 = 0.95;
 
 /// State of ERICA+ for one link. Of a flow it needs only the current rate.

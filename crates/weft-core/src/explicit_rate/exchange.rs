@@ -6,13 +6,13 @@
 //! - The sender repeats a request until an answer arrives, after three attempts at ever longer intervals. Until then
 //!   the flow is plain TCP.
 //! - The first packet after the answer carries the confirmation.
-//! - An answer counts only with the request's nonce and with rates no higher than asked. Unless the whole path is
-//!   known to take part, it also needs the TTL difference that proves that every router did.
+//! - An answer is valid only with the request's nonce and with rates no higher than requested. Unless every router of
+//!   the path is known to take part, it also needs the TTL difference that proves that every router did.
 
 use weft_units::{Duration, Instant, Rate};
 use weft_wire::er_sig::{Direction, Message, Rate16, Rates, Signal, ttl_difference};
 
-/// Number of requests without an answer after which the flow counts as plain TCP.
+/// Number of requests without an answer after which the flow is treated as plain TCP.
 const ATTEMPTS: u8 = 3;
 /// Maximum number of doublings of the request interval.
 ///
@@ -47,9 +47,9 @@ pub struct RateInitiator {
     ttl_difference: u8,
     state: RequestState,
     granted: Rates,
-    /// Reverse rates that the nodes left of the request.
+    /// Requested reverse rates, as reduced by the nodes on the path.
     ///
-    /// The confirmation reports them to those nodes and to the receiver.
+    /// The confirmation reports these rates to the nodes and to the receiver.
     reverse: Rates,
 }
 

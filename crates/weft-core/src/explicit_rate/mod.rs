@@ -5,7 +5,8 @@
 //! - [`exchange`] asks for a rate, and [`tcp_er`] sends at a granted rate.
 //! - [`quick_start`] is the IETF's simpler method, only for the start of a flow.
 //!
-//! Admission in weft-flows decides which rates a node guarantees, and for how long. All algorithms here must converge to the `max_min` solution of [`crate::fair`].
+//! Admission in weft-flows decides which rates a node guarantees, and for how long. All algorithms of this module must
+//! converge to the `max_min` solution of [`crate::fair`].
 
 pub mod askers;
 pub mod erica;

@@ -84,7 +84,7 @@ impl PiRate {
 
     /// Clamps the rate, because no flow could use more or wants less.
     ///
-    /// The controller continues from there.
+    /// The controller continues from the clamped rate.
     pub fn bound(&mut self, least: Rate, most: Rate) {
         self.rate_bps = self.rate_bps.max(least.bps() as f64).min(most.bps() as f64);
     }

@@ -6,7 +6,7 @@ use weft_wire::quick_start::{QuickRate, QuickStart, QuickStartResponse, nonces_a
 
 /// S: length of a utilisation sample, and of a slot in which approvals are counted.
 const SLOT: Duration = Duration::from_millis(150);
-/// N: number of samples of which the greatest counts. Standard: 3 to 20 (RFC 4782).
+/// N: number of recent samples whose maximum is the utilisation. Standard: 3 to 20 (RFC 4782).
 const SAMPLES: usize = 10;
 /// qs_thresh: fraction of the capacity up to which the router approves rates.
 const THRESHOLD: f64 = 0.9;
@@ -100,7 +100,7 @@ impl PendingQuickStart {
 
 /// Returns QS-cwnd in segments: the granted rate times the RTT (§4.4).
 ///
-/// Each segment counts with `header` additional bytes.
+/// The size of each segment is `mss` plus `header` bytes.
 pub fn window(granted: Rate, round_trip: Duration, mss: u32, header: u32) -> u64 {
     granted.bytes_in(round_trip) / u64::from((mss + header).max(1))
 }

@@ -13,7 +13,7 @@
 const GRANT_ROUNDS: u64 = 4;
 /// Minimum validity of a grant in microseconds, because grants are not renewed more often.
 const LEAST_GRANT_US: u64 = 200_000;
-/// Loss in percent of a round trip's packets above which a grant counts as wrong.
+/// Loss above which a grant is no longer trusted, in percent of a round trip's packets.
 const MOST_LOST_PERCENT: u64 = 30;
 /// Initial number of round trips without an excessive loss until a grant is trusted again.
 const FIRST_DOUBT_ROUNDS: u32 = 4;
@@ -37,7 +37,7 @@ const MOST_WINDOW: u64 = 1 << 24;
 pub enum Mode {
     /// The sender uses the granted rate.
     Granted,
-    /// The sender uses AIMD: there is no grant, or none that is trusted.
+    /// The sender uses AIMD, because it has no grant or does not trust its grant.
     Aimd,
 }
 
@@ -58,9 +58,9 @@ pub struct TcpErSender {
     srtt_us: u64,
     /// Window of AIMD in packets.
     window: u32,
-    /// Window below which it grows by the packets acknowledged (slow start).
+    /// Below this size, the window grows by one packet per acknowledged packet (slow start).
     ///
-    /// Only a sender that never had a grant does so.
+    /// Only a sender that never had a grant uses slow start.
     threshold: u32,
     /// Packets acknowledged toward AIMD's next growth by one packet.
     grown: u32,
@@ -217,7 +217,7 @@ impl TcpErSender {
 
     /// Enters AIMD.
     ///
-    /// The window starts at the packets that arrived in one round trip, which the network can carry.
+    /// The window starts at the number of packets that arrived in one round trip, because the route can carry them.
     fn leave_grant(&mut self) {
         if self.mode == Mode::Granted {
             self.mode = Mode::Aimd;

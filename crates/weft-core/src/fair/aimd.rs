@@ -57,8 +57,8 @@ pub struct LoopConditions {
 /// Returns the κ with which a loop carries weight / nominal weight times the rate of the nominal loop.
 ///
 /// The formula is κ₁ (r/r₁)² (RTT/RTT₁)² (p/p₁)(a₁/a), where the index 1 denotes the nominal loop. The result may be
-/// below 3; see [`nominal_kappa`]. Loops of one ingress use one of them as nominal. If the loops of a bottleneck come
-/// from several edges, the nominal loop is a virtual one whose parameters all edges know (DCPC).
+/// below 3; see [`nominal_kappa`]. One of the loops of an ingress is the nominal loop. If the loops of a bottleneck
+/// start at several edges, the nominal loop is a virtual one whose parameters are configured at all edges (DCPC).
 pub fn target_kappa(nominal_kappa: f64, nominal: &LoopConditions, this: &LoopConditions) -> f64 {
     let square = |x: f64| x * x;
     nominal_kappa
@@ -94,8 +94,8 @@ pub fn damped(kappa: f64, target: f64, gain: f64) -> f64 {
 
 /// Returns the factor for κ in one step of the closed loop: log κ ← log κ + 2 g log(r s / x).
 ///
-/// s = Σx / Σr is the share of backlogged loops. The factor is one for a loop that sent nothing. It is at most two
-/// and at least a half, so that a loop that has just become active does not count as starved.
+/// s = Σx / Σr over the backlogged loops is the share per weight. The factor is one for a loop that sent nothing. It
+/// is at most two and at least a half, so that a loop that became active recently is not treated as starved.
 pub fn correction(weight: f64, share_per_weight: f64, rate: f64, gain: f64) -> f64 {
     if !(rate > 0.0 && share_per_weight > 0.0) {
         return 1.0;
@@ -103,7 +103,7 @@ pub fn correction(weight: f64, share_per_weight: f64, rate: f64, gain: f64) -> f
     libm::pow(weight * share_per_weight / rate, 2.0 * gain).clamp(0.5, 2.0)
 }
 
-/// A loop as the closed loop sees it.
+/// Values of one loop that the closed-loop correction uses.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct CompetingLoop {
     /// Weight r of the loop.

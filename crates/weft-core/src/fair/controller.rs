@@ -20,7 +20,7 @@ use weft_units::{Duration, Instant};
 
 /// Minimum time between two corrections, whatever the RTTs.
 const LEAST_INTERVAL: Duration = Duration::from_millis(100);
-/// Number of turns after the first loss for which the controller waits for the other loops' losses.
+/// Maximum number of calls of [`WindowController::turn`], after the first loss, that wait for all loops' losses.
 const MOST_WAITING_TURNS: u32 = 10;
 
 /// Method that corrects the parameters.
@@ -61,7 +61,7 @@ pub struct ControllerConfig {
 pub struct WindowController {
     config: ControllerConfig,
     due: Instant,
-    /// Number of turns since the first loop met a loss.
+    /// Number of calls of [`WindowController::turn`] since the first loop had a loss.
     waited: u32,
     /// Number of times the rule was applied.
     ruled: u32,
@@ -92,7 +92,7 @@ impl WindowController {
         (self.config.steering != SteeringMethod::Off).then_some(self.due)
     }
 
-    /// Corrects the parameters of all windows that share a bottleneck. Each comes with its weight.
+    /// Corrects the parameters of all windows that share a bottleneck. Each window is paired with its weight.
     ///
     /// Under [`Knob::Decrease`] the first loop is the nominal one, as in the paper.
     pub fn turn(&mut self, now: Instant, loops: &mut [(f64, &mut AimdWindow)]) {
@@ -133,8 +133,8 @@ impl WindowController {
 
     /// Scales all κ so that the first loop has the nominal κ.
     ///
-    /// If the least κ were scaled there instead, a loop that needs a larger κ for its long RTT would push all b
-    /// toward zero.
+    /// If the least κ were scaled to the nominal κ instead, a loop that needs a larger κ for its long RTT would push
+    /// all b toward zero.
     fn anchor(&mut self) {
         let nominal = kappa_of(self.config.decrease);
         let Some(first) = self.members.first().filter(|first| first.backlogged) else { return };
@@ -146,7 +146,7 @@ impl WindowController {
 
     /// Applies the rule relative to the first loop.
     ///
-    /// It does nothing until all loops have met a loss, or the wait for them is over.
+    /// It does nothing until all loops have had a loss, or until the wait for these losses is over.
     fn apply_rule(&mut self, loops: &mut [(f64, &mut AimdWindow)]) {
         let lossless = loops.iter().filter(|(_, law)| law.status().loss_event_rate.is_none()).count();
         self.waited += u32::from(lossless < loops.len());
@@ -190,7 +190,7 @@ fn divide(loops: &mut [(f64, &mut AimdWindow)]) {
     }
 }
 
-/// Returns a window as the closed loop sees it.
+/// Returns the values of a window that the closed-loop correction uses.
 fn member(config: &ControllerConfig, weight: f64, law: &AimdWindow) -> CompetingLoop {
     let (status, (a, b)) = (law.status(), law.parameters());
     let kappa = match config.knob {

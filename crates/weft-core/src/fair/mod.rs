@@ -2,8 +2,8 @@
 //!
 //! A criterion yields a weight r for each loop. [`aimd`] converts weights to b, or [`Share`](crate::service::Share)
 //! applies them to α. *Equal* means r = 1. *Weighted* uses the configured weights. *Max-min* and *proportional*
-//! depend on which loops share which bottleneck. For them [`solve`] computes the rates from capacities and routes,
-//! and the rates are the weights (the paper's table III).
+//! depend on which loops share which bottleneck. For these two criteria [`solve`] computes the rates from capacities
+//! and routes, and the rates are the weights (the paper's table III).
 
 pub mod aimd;
 pub mod controller;

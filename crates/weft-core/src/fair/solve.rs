@@ -15,7 +15,7 @@ const TOLERANCE: f64 = 1e-9;
 /// Returns weighted max-min rates, computed by water-filling.
 ///
 /// All loops grow in proportion to their weights until a link is full. The rates of the loops on that link are then
-/// fixed, and the rest continues. A loop without links gets infinity. Links that do not exist are ignored.
+/// fixed, and the other loops grow further. A loop without links gets infinity. Links that do not exist are ignored.
 pub fn max_min(capacities: &[f64], routes: &[&[usize]], weights: &[f64]) -> Vec<f64> {
     let loops = routes.len().min(weights.len());
     let mut rates = vec![f64::INFINITY; loops];
@@ -44,8 +44,9 @@ pub fn max_min(capacities: &[f64], routes: &[&[usize]], weights: &[f64]) -> Vec<
 
 /// Returns weighted proportionally fair rates.
 ///
-/// Each link has a price at which it is just full, or zero if it is not. A loop's rate is its weight divided by the
-/// sum of the prices on its route (Kelly). Bisection finds the prices link by link until none changes.
+/// Each link has a price at which it is just full. The price is zero if the link is not full. A loop's rate is its
+/// weight divided by the sum of the prices on its route (Kelly). Bisection finds the prices link by link until no
+/// price changes.
 pub fn proportional(capacities: &[f64], routes: &[&[usize]], weights: &[f64]) -> Vec<f64> {
     let loops = routes.len().min(weights.len());
     let mut prices = vec![0.0; capacities.len()];
@@ -68,9 +69,10 @@ pub fn proportional(capacities: &[f64], routes: &[&[usize]], weights: &[f64]) ->
     (0..loops).map(|i| weights[i] / price_of(&prices, i)).collect()
 }
 
-/// Returns the price at which loops with the given weights and other prices fill `capacity`.
+/// Returns the price of a link of this capacity at which its loops just fill it.
 ///
-/// It is zero if they do not fill it even without a price.
+/// `users` lists each loop's weight, and the sum of the prices of the other links on its route. The price is zero if
+/// the loops do not fill the link even without a price.
 fn clearing_price(capacity: f64, users: &[(f64, f64)]) -> f64 {
     let demand = |price: f64| users.iter().map(|(weight, other)| weight / (price + other)).sum::<f64>();
     let weight: f64 = users.iter().map(|(weight, _)| weight).sum();

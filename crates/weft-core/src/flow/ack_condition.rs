@@ -2,10 +2,10 @@
 //!
 //! The paper's receiver acknowledges every second segment, whatever the order. Thus packets that were overtaken on
 //! another path do not look lost to the sender. An edge cannot change its hosts, but it can thin their duplicate ACKs.
-//! A duplicate ACK is held until its partner arrives, the next ACK of the flow. If the partner carries everything that
-//! the held ACK said, only the partner is forwarded. With SACK it usually does, because a receiver repeats its latest
-//! blocks (RFC 2018 §4). Otherwise both are forwarded. A held ACK without a partner leaves at the end of its wait. No
-//! information is lost, and none is late by more than the wait.
+//! A duplicate ACK is held until the next ACK of the flow arrives. If the next ACK contains all information of the
+//! held ACK, only the next ACK is forwarded. With SACK it usually does, because a receiver repeats its latest blocks
+//! (RFC 2018 §4). Otherwise both ACKs are forwarded. If no ACK follows, the held ACK leaves at the end of its wait. No
+//! information is lost, and none is delayed for longer than the wait.
 
 use weft_units::Duration;
 

@@ -1,7 +1,7 @@
 //! The ingress edge's table of flows: each flow's number, sequence and counters.
 //!
-//! A packet's key is looked up here to find its flow number. The table assigns numbers and takes them back from idle
-//! flows. It never holds more than 65,536 flows.
+//! A packet's key is looked up in the table to find its flow number. The table assigns numbers, and takes the numbers
+//! of idle flows back. It never holds more than 65,536 flows.
 
 use super::hash::SeededState;
 use alloc::vec::Vec;

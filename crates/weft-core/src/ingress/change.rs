@@ -13,8 +13,8 @@ use weft_units::{Duration, Instant};
 impl<T> Ingress<T> {
     /// Removes a VPN and passes its packets to `taken`.
     ///
-    /// A packet that the AQM drops meanwhile is returned without its `Arrival`. A later [`Ingress::add`] may reuse the
-    /// VPN's number.
+    /// A packet that the AQM drops during the removal is passed without its `Arrival`. A later [`Ingress::add`] may
+    /// reuse the VPN's number.
     pub fn remove(&mut self, now: Instant, vpn: VpnNo, taken: &mut impl FnMut(Option<Arrival>, T)) {
         let Some(slot) = self.vpns.get(vpn.0 as usize).map(|entry| entry.slot) else { return };
         self.empty_queue(now, slot, taken);

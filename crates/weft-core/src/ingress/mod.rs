@@ -5,15 +5,15 @@
 //! [`Ingress::on_report`]. A VPN without a loop sends whenever the caller asks for a packet.
 //!
 //! **Order.** Deficit round robin (Shreedhar and Varghese 1995) by weight, in bytes, serves the VPNs that have
-//! packets and credit. Only they are in the ring. A VPN that waits for a time is in a heap of times. A VPN that waits
-//! for a report is in no list. The cost of a packet is thus independent of the number of VPNs, except for the
-//! logarithm of the awake ones. If the paths behind the ingress are the bottleneck, no loop detects congestion. The
+//! packets and credit. Only these VPNs are in the ring. A VPN that waits for a time is in a heap of times. A VPN that
+//! waits for a report is in no list. The cost of a packet is thus independent of the number of VPNs, except for the
+//! logarithm of the awake VPNs. If the paths behind the ingress are the bottleneck, no loop detects congestion. The
 //! ingress itself then keeps promised rates ([`IngressConfig::promises`]). It lengthens a VPN's turn by the bytes of
 //! the promised rate since the VPN's last turn. The VPN thus gets its promised rate and its share of the rest.
 //!
-//! **Cost of an idle VPN.** The ingress creates queue, loop and ring entry with the first packet. After
-//! [`RETIRE_AFTER`] without a packet it frees the queue. The loop stays, in a few hundred bytes, because egress and
-//! ingress count together from its first packet on.
+//! **Cost of an idle VPN.** The ingress creates queue, loop and ring entry with the first packet. A VPN with a queue
+//! is *awake*. After [`RETIRE_AFTER`] without a packet the ingress frees the queue. The loop stays, in a few hundred
+//! bytes, because ingress and egress must continue the packet counts that began with its first packet.
 //!
 //! **Shared congestion events.** Loops of one edge pair share every bottleneck. With
 //! [`IngressConfig::shared_events`], a loss event of one loop applies to all of them
@@ -53,7 +53,7 @@ pub struct IngressConfig {
     pub shared_events: bool,
     /// If set, the ingress keeps promised rates.
     ///
-    /// Use it before paths that carry no more than their capacity.
+    /// Use it if the paths behind the ingress may be the bottleneck.
     pub promises: bool,
 }
 
@@ -89,15 +89,15 @@ pub struct Ingress<T> {
     config: IngressConfig,
     vpns: Vec<IngressVpn>,
     awake: Vec<Awake<T>>,
-    /// Free places in `awake`.
+    /// Free indices of `awake`.
     free: Vec<u32>,
-    /// Places of the VPNs with packets and, as far as known, credit.
+    /// Indices in `awake` of the VPNs with packets and, as far as known, credit.
     ring: VecDeque<u32>,
-    /// Places of the VPNs whose loop must send a marker by itself.
+    /// Indices in `awake` of the VPNs whose loop must send a marker by itself.
     asking: VecDeque<u32>,
     timers: SlotTimers,
     selected: Option<u32>,
-    /// Numbers of removed VPNs.
+    /// Numbers of removed VPNs, which new VPNs may get.
     vacant: Vec<u32>,
     delays: Option<Delays>,
     /// Number of congestion events so far, modulo 2^32.
@@ -258,7 +258,7 @@ impl<T> Ingress<T> {
         Some(unit)
     }
 
-    /// Records that the selected packet cannot leave now, although one of a sparse flow could.
+    /// Records that the selected packet cannot leave now, although a packet of a sparse flow could.
     ///
     /// Returns true if another packet of the same VPN can be selected instead.
     pub fn on_hold(&mut self, now: Instant) -> bool {
@@ -410,7 +410,7 @@ impl<T> Ingress<T> {
         !self.ring.is_empty()
     }
 
-    /// Returns the place of a VPN's queue. Creates the queue if there is none.
+    /// Returns the index in `awake` of a VPN's queue. Creates the queue if there is none.
     fn wake(&mut self, now: Instant, vpn: VpnNo) -> Option<u32> {
         let entry = self.vpns.get_mut(vpn.0 as usize)?;
         if entry.slot != vpn::NONE {
@@ -477,7 +477,7 @@ impl<T> Ingress<T> {
     /// Frees the queue of a VPN that has been idle for long.
     fn retire(&mut self, slot: u32) {
         self.timers.clear(slot);
-        // If a place were freed twice, two VPNs would receive it.
+        // If an index of `awake` were freed twice, two VPNs would receive it.
         let Some(this) = self.awake.get_mut(slot as usize).filter(|this| !this.is_free()) else { return };
         if let Some(entry) = self.vpns.get_mut(this.vpn.0 as usize) {
             add(&mut entry.counters, this.queue.counters());

@@ -297,7 +297,7 @@ proptest! {
                         if let Some((_, bytes)) = waiting[vpn].front() {
                             let credit = law.as_ref().map_or(Credit::Now, |law| law.credit(now, *bytes));
                             // Times are rounded up to whole bytes. One byte lasts half a millisecond at the minimum
-                            // rate of the rate law.
+                            // rate of the accumulation law.
                             let soon = ingress.deadline().is_some_and(|at| at <= now + Duration::from_micros(500));
                             prop_assert!(credit != Credit::Now || soon, "VPN {vpn} could send");
                         }
@@ -329,7 +329,7 @@ proptest! {
                     for law in model.iter().flatten() {
                         prop_assert!(law.deadline().is_none_or(|due| due > now), "now {now:?} {:?} ing {:?} first {:?} laws {:?}", law.deadline(), ingress.deadline(), ingress.timers.first(), model);
                     }
-                    // An idle ingress asks again and again only for a loop that is due.
+                    // An idle ingress sets a deadline again and again only for a loop that must send a marker.
                     let (mut at, mut looks) = (now, 0);
                     while waiting.iter().all(VecDeque::is_empty)
                         && let Some(due) = ingress.deadline().filter(|due| *due <= at + super::vpn::A_MOMENT)

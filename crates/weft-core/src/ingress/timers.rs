@@ -1,4 +1,4 @@
-//! One timer for each of many slots, with the earliest at hand.
+//! One timer for each of many slots. The earliest timer is found in constant time.
 
 use alloc::vec::Vec;
 use weft_units::Instant;
@@ -6,7 +6,7 @@ use weft_units::Instant;
 /// Heap position of a slot without a timer.
 const NOWHERE: u32 = u32::MAX;
 
-/// A binary heap that stores the place of each slot.
+/// A binary heap of timers that also stores the heap position of each slot.
 ///
 /// A change costs the logarithm of the number of slots with a timer.
 #[derive(Debug, Default)]
@@ -17,7 +17,7 @@ pub struct SlotTimers {
 }
 
 impl SlotTimers {
-    /// Makes place for slots with numbers below `slots`, so that [`SlotTimers::set`] allocates no memory for them.
+    /// Allocates memory for slots below `slots`, so that [`SlotTimers::set`] allocates none for these slots.
     pub fn reserve(&mut self, slots: usize) {
         if self.places.len() < slots {
             self.places.resize(slots, NOWHERE);
@@ -49,7 +49,7 @@ impl SlotTimers {
         self.sink(place);
     }
 
-    /// Sets the time of a slot if it has none or a later one.
+    /// Sets the timer of a slot to `at`, unless the slot has an earlier timer.
     pub fn pull(&mut self, slot: u32, at: Instant) {
         let set = self.places.get(slot as usize).and_then(|place| self.heap.get(*place as usize));
         if set.is_none_or(|(set, _)| at < *set) {

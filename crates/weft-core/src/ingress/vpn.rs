@@ -1,4 +1,4 @@
-//! State of a VPN in an ingress: a small part always, the rest only while the VPN is awake.
+//! State of a VPN in an ingress: a small permanent part, and a part that exists only while the VPN is awake.
 
 use super::{BoxedLoop, VpnNo};
 use crate::control_loop::aimd_window::AimdConfig;
@@ -14,17 +14,17 @@ use weft_units::{Duration, Instant, Rate, Rng};
 pub const RETIRE_AFTER: Duration = Duration::from_secs(10);
 /// Minimum delay before an expired timer fires again.
 pub(super) const A_MOMENT: Duration = Duration::from_micros(1);
-/// Number that stands for no place and for no VPN.
+/// Number that stands for no index of `Ingress::awake`, and for no VPN.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// Longest time since the last turn for which a promised rate counts.
+/// Maximum time since its last turn for which a VPN may send the bytes of its promised rate.
 ///
-/// If the promises exceed the capacity, this keeps them in proportion.
+/// If the promises exceed the capacity, this limit keeps the VPNs' rates in proportion to their promises.
 const LONGEST_TURN: Duration = Duration::from_millis(100);
 
 /// Minimum and maximum weight for a VPN's turns.
 ///
-/// A turn thus comes after few rounds and ends after few packets.
+/// With these limits a VPN waits few rounds for its turn, and its turn ends after few packets.
 const WEIGHTS: (f64, f64) = (1.0 / 16.0, 64.0);
 
 /// Properties that many VPNs share.
@@ -36,7 +36,7 @@ pub struct Profile {
     pub sizes: QueueConfig,
     /// Control law of the VPN's loop.
     ///
-    /// Without a law the VPN sends whenever the caller asks for a packet.
+    /// Without a control law the VPN sends whenever the caller asks for a packet.
     pub control: Option<LoopConfig>,
 }
 
@@ -135,10 +135,10 @@ pub(super) struct Awake<T> {
     pub quantum: i64,
     pub deficit: i64,
     pub promised: Rate,
-    /// Time when its last turn started, or when it received packets after it had none.
+    /// Start of the VPN's last turn, or the time when a packet arrived at its empty queue, if that is later.
     pub turn_at: Instant,
     pub place: TurnState,
-    /// True if its loop is in the list of those that must send a marker by itself.
+    /// True if the VPN is in the list of VPNs whose loop must send a marker by itself.
     pub asks: bool,
     /// Number of the congestion events that its loop has applied.
     pub applied_events: u32,
@@ -188,7 +188,7 @@ impl<T> Awake<T> {
         }
     }
 
-    /// True if the place is unused, because its VPN went to sleep or was removed.
+    /// True if the entry is unused, because its VPN no longer has a queue or was removed.
     pub fn is_free(&self) -> bool {
         self.vpn.0 == NONE
     }
@@ -200,7 +200,7 @@ impl<T> Awake<T> {
         }
         let asks = self.control.as_ref().and_then(|control| control.deadline());
         let waits = if let TurnState::UntilTime(at) = self.place { Some(at) } else { None };
-        // A VPN with data in flight stays. The report that settles the data asks for another look.
+        // A VPN with data in flight stays awake. The report that settles the data causes another call.
         let retires = (self.place == TurnState::Empty && asks.is_none()).then(|| self.used_at + RETIRE_AFTER);
         [asks, waits, retires].into_iter().flatten().min().unwrap_or(Instant::FAR_FUTURE)
     }
@@ -211,7 +211,7 @@ impl<T> Awake<T> {
         !self.is_free() && self.place == TurnState::Empty && !on_its_way && now >= self.used_at + RETIRE_AFTER
     }
 
-    /// Marks the place as unused.
+    /// Marks the entry as unused.
     pub fn empty(&mut self) {
         (self.vpn, self.queue) = (VpnNo(NONE), FlowQueue::DropTail(DropTail::new(0, 0)));
     }

@@ -20,7 +20,7 @@ pub enum Measure {
 /// RED's parameters. FRED shares them, but never uses the gentle slope.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct RedConfig {
-    /// Quantity that the thresholds count: units or bytes.
+    /// Quantity in which the average queue and the thresholds are measured: units or bytes.
     pub measure: Measure,
     /// RED drops nothing early while the average is below this threshold.
     pub min_threshold: f64,
@@ -66,7 +66,7 @@ impl Default for RedConfig {
 }
 
 impl RedConfig {
-    /// Returns whichever of `units` and `bytes` the configured measure counts.
+    /// Returns `units` or `bytes`, as the configured measure selects.
     pub(super) fn amount(&self, units: usize, bytes: u64) -> f64 {
         match self.measure {
             Measure::Units => units as f64,
@@ -101,7 +101,7 @@ pub(super) struct EarlyDrop {
     idle_since: Instant,
     /// Number of arrivals since the last drop or mark; −1 below the thresholds.
     ///
-    /// It counts only while the average is between the thresholds.
+    /// It rises only while the average is between the thresholds.
     count: i64,
 }
 

@@ -167,7 +167,7 @@ impl<T> FqCodel<T> {
 
     /// Drops `units` units from the flow with the most bytes.
     ///
-    /// If that flow holds fewer units, the rest comes from the next flows in the list that hold as many bytes.
+    /// If that flow has fewer units, the remaining units are dropped from the next flows with as many bytes.
     pub fn shed(&mut self, units: u32, dropped: &mut impl FnMut(T)) {
         let (mut id, mut left) = (self.fattest(), units);
         let most = self.queues.get(id as usize).map_or(0, |queue| queue.bytes);

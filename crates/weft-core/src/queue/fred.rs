@@ -1,8 +1,8 @@
 //! FRED, Fair Random Early Drop: RED with per-flow accounting.
 //!
-//! The source is Lin and Morris, "Dynamics of Random Early Detection", SIGCOMM 1997. FRED never drops a flow early
-//! that holds little (fragile). It limits a flow that keeps exceeding its share to that share (non-adaptive). It
-//! applies RED to the rest (robust). Only flows with units in the queue have state.
+//! The source is Lin and Morris, "Dynamics of Random Early Detection", SIGCOMM 1997. FRED never drops units of a flow
+//! early that has few units in the queue (fragile). It limits a flow that exceeds its share again and again to that
+//! share (non-adaptive). It applies RED to all other flows (robust). Only flows with units in the queue have state.
 
 use super::early_drop::{EarlyDrop, RedConfig, Zone};
 use super::fifo::Fifo;
@@ -11,7 +11,7 @@ use crate::flow::hash::SeededState;
 use hashbrown::HashMap;
 use weft_units::{FlowId, Instant, Rng};
 
-/// Units that each flow may hold above the upper threshold, if two-packet buffers are enabled.
+/// Maximum number of units of a flow above the maximum threshold, if two-packet buffers are enabled.
 ///
 /// Standard: the paper's two-packet mode.
 const TWO_PACKETS: f64 = 2.0;
@@ -19,13 +19,13 @@ const TWO_PACKETS: f64 = 2.0;
 /// FRED's parameters beyond RED's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FredConfig {
-    /// FRED never drops a flow at random while it holds fewer units than this.
+    /// FRED never drops units of a flow at random while fewer than this number of its units are in the queue.
     ///
     /// The paper uses 2 to 4.
     pub min_queued_units: u32,
-    /// If set, each flow may hold two units above the upper threshold.
+    /// If set, each flow may have two units in the queue while the average is above the maximum threshold.
     ///
-    /// If not, every arrival is dropped there. Meant for many flows.
+    /// If not set, every arrival is dropped above that threshold. The setting is for links with many flows.
     pub two_packet_buffers: bool,
 }
 

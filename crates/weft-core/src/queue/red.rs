@@ -9,7 +9,9 @@ use weft_units::{Instant, Rng};
 
 /// One FIFO for all flows, controlled by RED.
 ///
-/// Above the upper end RED drops ECN-capable units too, because marks alone did not help (RFC 7567 §4.2.1).
+/// Once the average is so high that every arrival is dropped, RED drops ECN-capable units too (RFC 7567 §4.2.1).
+///
+/// The reason is that marks alone did not shorten the queue.
 #[derive(Debug)]
 pub struct Red<T> {
     fifo: Fifo<T>,

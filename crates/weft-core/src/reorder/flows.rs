@@ -14,9 +14,9 @@ const SWEEP: usize = 4;
 const NIL: u32 = u32::MAX;
 /// Flow numbers in a page of the index.
 const NUMBERS: usize = 256;
-/// Slots that are allocated together.
+/// Number of slots that are allocated together.
 ///
-/// *Derived*: a table that grows as a whole moves up to 65,536 states for one new flow.
+/// *Derived*: a table in one piece would move up to 65,536 states when it grows for one new flow.
 const CHUNK: usize = 32;
 
 #[derive(Debug)]
@@ -29,10 +29,10 @@ struct Slot<S> {
 
 /// One state per flow, indexed by flow number. States of idle flows are reused.
 ///
-/// Index and states grow in pieces, so that a new flow costs the same however many there are.
+/// Index and states grow in pieces, so that the cost of a new flow does not depend on the number of flows.
 #[derive(Debug)]
 pub struct Flows<S> {
-    /// Places by flow number. A page exists once one of its flows had a state.
+    /// Slot of each flow, by flow number. A page exists once one of its flows had a state.
     index: Vec<Option<Box<[u32; NUMBERS]>>>,
     /// All chunks but the last are full.
     chunks: Vec<Vec<Slot<S>>>,
@@ -42,7 +42,7 @@ pub struct Flows<S> {
 }
 
 impl<S> Flows<S> {
-    /// Memory per flow in bytes, including its place in the index.
+    /// Memory per flow in bytes, including the flow's entry in the index.
     #[cfg(test)]
     pub const fn bytes_per_flow() -> usize {
         size_of::<Slot<S>>() + size_of::<u32>()
@@ -52,7 +52,7 @@ impl<S> Flows<S> {
         Flows { index: Vec::new(), chunks: Vec::new(), slots: 0, free: Vec::new(), sweep_at: 0 }
     }
 
-    /// Returns the place of the flow's state, if it has one, and marks it as used `now`.
+    /// Returns the slot of the flow's state, if the flow has one, and marks the state as used `now`.
     pub fn find(&mut self, now: Instant, flow: FlowId) -> Option<u32> {
         let (page, at) = place_in_index(flow);
         let place = self.index.get(page)?.as_ref()?[at];
@@ -62,7 +62,7 @@ impl<S> Flows<S> {
 
     /// Creates the state of `flow`, which must have none.
     ///
-    /// Deletes idle states for which `may_go` returns true.
+    /// Returns the slot of the new state. Deletes idle states for which `may_go` returns true.
     pub fn insert(&mut self, now: Instant, flow: FlowId, state: S, may_go: impl Fn(&S) -> bool) -> u32 {
         self.sweep(now, may_go);
         let slot = Slot { state, last_used: now, flow, taken: true };
@@ -132,7 +132,7 @@ impl<S> Flows<S> {
     }
 }
 
-/// Returns the page of the index that has a flow, and the place in that page.
+/// Returns the page of the index that has a flow's entry, and the position of the entry in that page.
 fn place_in_index(flow: FlowId) -> (usize, usize) {
     (usize::from(flow.0) / NUMBERS, usize::from(flow.0) % NUMBERS)
 }

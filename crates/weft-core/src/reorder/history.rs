@@ -4,7 +4,7 @@ use weft_units::planted::{self, Fault};
 /// Number of sequence numbers before the next one whose delivery is remembered.
 pub const SPAN: u32 = 1_024;
 
-/// Numbers up to this far below the first one seen still count as new.
+/// Numbers up to this distance below the first number received are still accepted as new.
 const GRACE: u32 = 64;
 
 /// Records which of the last [`SPAN`] sequence numbers of a flow were delivered.

@@ -19,10 +19,10 @@ pub const fn route_reordering_metric(paths: u32) -> u32 {
     }
 }
 
-/// Result of inserting a unit. A unit that is too old to decide counts as a duplicate.
+/// Result of inserting a unit. A unit too old for the delivery history is treated as a duplicate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Inserted<T> {
-    /// Delivered in order, perhaps with units that waited for it.
+    /// The unit was delivered in order, perhaps with units that waited for it.
     Delivered,
     /// The unit is held until an earlier unit arrives.
     Held,

@@ -17,17 +17,17 @@ use weft_units::{Duration, FlowId, FlowSeq, Instant};
 const LEAST_RING: u32 = PAGE;
 /// Number of ring sizes: 16, 32 … 2³¹ entries.
 const RING_SIZES: usize = 28;
-/// Index that stands for no place in the heap.
+/// Index that stands for no position in the heap.
 const NIL: u32 = u32::MAX;
 
-/// Maximum number of sequence numbers that may wait, holes included.
+/// Maximum number of sequence numbers that may wait, including missing ones.
 ///
-/// At a limit the resequencer gives up the hole early.
+/// At a limit the resequencer stops waiting for the oldest missing units early.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ResequencerLimits {
-    /// Limit for one flow, counted from its first hole to its last unit.
+    /// Limit for one flow: the sequence numbers from its first missing unit to its last unit.
     pub per_flow: u32,
-    /// Limit for all flows, counted in powers of two per flow.
+    /// Limit for all flows. The amount of each flow is rounded up to a power of two.
     pub total: u32,
 }
 
@@ -43,7 +43,7 @@ struct FlowOrder<T> {
     history: DeliveryHistory,
     /// Number of sequence numbers from the next one to the last known one.
     ///
-    /// Unless zero, the first is missing and the last is known.
+    /// Unless the span is zero, its first number is missing and its last number is known.
     span: u32,
     /// Position of the flow in the heap of waiting flows.
     waiting_at: u32,
@@ -104,7 +104,7 @@ pub struct Resequencer<T> {
     waiting: Vec<(Instant, u32)>,
     /// Unused rings by size.
     ///
-    /// In steady state none is allocated, and a flow with a short hole takes no long ring.
+    /// In steady state no ring is allocated, and a flow with a short hole takes no long ring.
     // A box, so that a ring moves to a flow and back without a copy.
     #[expect(clippy::vec_box)]
     spare: Vec<Vec<Box<Ring<T>>>>,
@@ -172,7 +172,7 @@ impl<T> Resequencer<T> {
 
     /// Records that the sender gave up `count` units of `flow` from `seq` on.
     ///
-    /// Nothing waits for them any more.
+    /// No unit then waits for the units given up.
     pub fn skip(
         &mut self,
         now: Instant,
@@ -266,7 +266,7 @@ impl<T> Resequencer<T> {
         if passed { Inserted::Delivered } else { Inserted::Held }
     }
 
-    /// Skips `count` numbers from `seq` on, at most as many as one flow may wait on.
+    /// Skips `count` numbers from `seq` on, at most the per-flow limit.
     fn skip_range(
         &mut self,
         now: Instant,
@@ -281,7 +281,7 @@ impl<T> Resequencer<T> {
             if reach <= self.limits.per_flow as i32 {
                 break;
             }
-            // The per-flow limit would make the flow continue before the last of them, whatever the ring can hold.
+            // The per-flow limit makes the flow continue before the last of these numbers, whatever the ring can hold.
             if state.span == 0 {
                 return state.pass(reach as u32);
             }
@@ -325,7 +325,7 @@ impl<T> Resequencer<T> {
 
     /// Grows the ring until it reaches `seq`, which is not passed yet.
     ///
-    /// If a limit prevents that, gives up holes early.
+    /// If a limit prevents the growth, the flow gives up holes early.
     fn grow_to(&mut self, place: u32, seq: FlowSeq, out: &mut impl FnMut(FlowId, FlowSeq, T)) {
         loop {
             let state = self.flows.state(place);
@@ -450,7 +450,7 @@ impl<T> Resequencer<T> {
         }
     }
 
-    /// Moves the entry at `at` of the heap of waiting flows to its place.
+    /// Restores the heap order of the waiting flows after a change of the entry at `at`.
     fn place_waiting(&mut self, mut at: usize) {
         let Some(&this) = self.waiting.get(at) else { return };
         while at > 0 && this < self.waiting[(at - 1) / 2] {

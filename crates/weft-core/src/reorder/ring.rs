@@ -14,12 +14,12 @@ use weft_units::{FlowSeq, Instant};
 /// Number of sequence numbers in a page, and in the smallest ring.
 pub const PAGE: u32 = 16;
 
-/// Missing ranges that a ring can record without more memory, where it has so many numbers.
+/// Maximum number of missing ranges for which a new ring has memory.
 ///
-/// Tuned: more than a path that loses each tenth packet has open at once. A peer that opens more costs some memory.
+/// Tuned: a path that loses each tenth packet has fewer open at once. For more ranges the ring allocates memory.
 const RANGES: u32 = 256;
 
-/// Units of [`PAGE`] consecutive places of a ring.
+/// Units at [`PAGE`] consecutive positions of a ring.
 #[derive(Debug)]
 pub struct RingPage<T> {
     units: [Option<T>; PAGE as usize],
@@ -43,11 +43,11 @@ impl<T> Pages<T> {
     }
 }
 
-/// Ring for a power of two of consecutive numbers. The number determines the place.
+/// Ring for a power of two of consecutive sequence numbers. A number determines its position in the ring.
 #[derive(Debug)]
 pub struct Ring<T> {
     capacity: u32,
-    /// One bit for each place. A set bit means that the number is known.
+    /// One bit for each position. A set bit means that the number at this position is known.
     known: Vec<u64>,
     /// Pages by position. Empty before the first unit.
     pages: Vec<Option<Box<RingPage<T>>>>,
@@ -145,7 +145,7 @@ impl<T> Ring<T> {
 
     /// Records that the unknown numbers before `end` are missing since `now`.
     ///
-    /// Numbers before the end of an earlier record keep its time.
+    /// Numbers before the end of an earlier record keep the time of that record.
     pub fn open(&mut self, end: FlowSeq, now: Instant) {
         match self.opened.back_mut().filter(|(_, since)| *since == now) {
             Some(last) => last.0 = end,
@@ -176,7 +176,7 @@ impl<T> Ring<T> {
             while at < done {
                 let seq = from.plus(at as i32);
                 if let Some(unit) = old.take(pages, seq) {
-                    // The place is free, because the ring was empty.
+                    // This position is free, because the ring was empty.
                     let _ = self.insert(pages, seq, unit);
                 }
                 at += 1 + old.without_page(seq.plus(1), done - at - 1);

@@ -9,7 +9,7 @@ use core::net::IpAddr;
 /// Index that stands for no node.
 const NIL: u32 = u32::MAX;
 
-/// An address prefix: bits from the left, and the number of valid bits. The others are zero.
+/// An address prefix: bits from the left, and the number of valid bits. All other bits are zero.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Bits {
     bits: u128,
@@ -84,7 +84,7 @@ enum TrieLink {
 pub struct PrefixMap<T> {
     nodes: Vec<TrieNode<T>>,
     roots: [u32; 2],
-    /// First of the nodes that removals left unused. Each names the next one as its first child.
+    /// First unused node. The first child of each unused node is the next unused node.
     free: u32,
     /// Number of prefixes.
     count: usize,

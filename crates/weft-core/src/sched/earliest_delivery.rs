@@ -1,4 +1,4 @@
-//! Earliest-delivery-path-first scheduling that counts the backlog that each path already holds.
+//! Earliest-delivery-path-first scheduling that takes the backlog of each path into account.
 //!
 //! A unit arrives on path i at max(now, readyᵢ) + backlogᵢ + bytes/rateᵢ + delayᵢ. The scheduler picks the path where
 //! this is least. It commits a bulk unit only if the unit arrives no later than the slowest path in use would deliver
@@ -34,7 +34,7 @@ const LONGEST_PACKET_NS: i64 = 1_000_000_000;
 /// Parameters of the earliest-delivery scheduler.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct EarliestDeliveryConfig {
-    /// Bulk is committed if it arrives no later than this after the arrival on the slowest path in use.
+    /// Bulk is committed if it arrives at most this time after a packet that leaves now on the slowest path in use.
     pub commit_horizon: Duration,
     /// Share of rate per second of extra delay that a slower path must add to carry bulk.
     ///

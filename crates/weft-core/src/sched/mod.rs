@@ -18,7 +18,7 @@ use round_robin::RoundRobin;
 use weft_units::{Duration, Instant, Rate, Rng};
 use weighted_round_robin::{RoundOrder, WeightedRoundRobin};
 
-/// A path as a scheduler sees it.
+/// Properties of a path on which a scheduler's decision depends.
 ///
 /// The position in the slice identifies a path. It must not change while the path exists.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -49,7 +49,7 @@ pub struct PathView {
     pub loss: f32,
 }
 
-/// A unit as a scheduler sees it.
+/// Properties of a unit on which a scheduler's decision depends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UnitView {
     /// Length of the IP packet in bytes.
@@ -67,7 +67,7 @@ pub struct UnitView {
 pub enum PathChoice {
     /// Send on the path at this position.
     Path(usize),
-    /// Send a copy on every usable path. On full paths a copy waits for everything else.
+    /// Send a copy on every usable path. On a full path the copy waits behind all other units.
     All,
     /// Keep the unit in its flow queue for now.
     Hold,
@@ -124,9 +124,9 @@ impl Scheduler {
         }
     }
 
-    /// Returns the path that `unit` takes now, or that it is held.
+    /// Returns the path that `unit` takes now, or [`PathChoice::Hold`].
     ///
-    /// Call it again for a unit that was held. After any other answer the scheduler assumes that the unit is sent.
+    /// Call it again for a unit that was held. After any other result the scheduler assumes that the unit is sent.
     pub fn pick(&mut self, now: Instant, paths: &[PathView], unit: UnitView) -> PathChoice {
         match self {
             Scheduler::EarliestDelivery(s) => s.pick(now, paths, unit),
@@ -178,7 +178,7 @@ impl Eligible {
 
 /// Shares of the paths: those set by the caller, otherwise the views' weights.
 ///
-/// If all are zero, all are equal.
+/// If all shares are zero, all paths have the same share.
 #[derive(Clone, Debug, Default)]
 struct PathWeights {
     set: alloc::vec::Vec<u32>,
@@ -196,7 +196,7 @@ impl PathWeights {
 
     /// Returns the share of each path by position, and their sum.
     ///
-    /// Paths for which `counts` is false have share zero.
+    /// Paths for which `counts` returns false have share zero.
     fn shares<'a>(
         &'a self,
         paths: &'a [PathView],

@@ -1,6 +1,6 @@
 //! Weighted round robin as in NATALIE (paper 002).
 //!
-//! It is strict, so that a full path blocks the others.
+//! It keeps to the order strictly, so that a full path blocks the other paths.
 
 use super::{Eligible, PathChoice, PathView, PathWeights, UnitView};
 use alloc::vec::Vec;

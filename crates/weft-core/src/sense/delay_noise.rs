@@ -2,14 +2,14 @@ use weft_units::{Duration, Instant};
 
 /// Shortest span over which the changes of delay and queue are compared.
 ///
-/// The schedulers of LTE, 5G and Wi-Fi links produce their jitter within it.
+/// The jitter that the schedulers of LTE, 5G and Wi-Fi links produce has a shorter period.
 const LEAST_SPAN: Duration = Duration::from_millis(50);
 /// Number of spans over which means are taken. Standard: SRTT has a gain of 1/8 (RFC 6298).
 const SPANS: f64 = 8.0;
 
-/// Largest weight of a single deviation, as a multiple of the mean. [`LEAST_SURPRISE_S`] is added.
+/// Limit of a single deviation, as a multiple of the mean. [`LEAST_SURPRISE_S`] is added to the limit.
 const SURPRISE: f64 = 4.0;
-/// Largest weight of a single deviation while the mean is zero, in seconds.
+/// Limit of a single deviation while the mean is zero, in seconds.
 const LEAST_SURPRISE_S: f64 = 0.001;
 
 /// The part of a path's one-way delay that its own queue does not explain.
@@ -55,8 +55,7 @@ impl DelayNoise {
 
     /// Adds one deviation to the mean.
     ///
-    /// Once the mean is known, a deviation far above it counts only in part, because a step of the capacity is not
-    /// noise.
+    /// Once the mean is known, a deviation far above it is limited, because a step of the capacity is not noise.
     fn learn(&mut self, deviation_s: f64) {
         let most_s = if self.spans < SPANS { f64::MAX } else { self.deviation_s * SURPRISE + LEAST_SURPRISE_S };
         self.spans = (self.spans + 1.0).min(SPANS);
@@ -118,7 +117,7 @@ mod tests {
         for _ in 0..50 {
             let (at, after, step_s) = (20 + rng.below(300), 1 + rng.below(4), (50 + rng.below(150)) as f64 * 1e-3);
             let left = noise_s(at + after, |_| 0.0, |n| if n >= at { step_s } else { 0.0 });
-            // A step counted in full would leave an eighth of itself.
+            // Without the limit, an eighth of the step would be left in the mean.
             assert!(left <= step_s / 20.0, "{step_s} s: {left}");
         }
     }

@@ -1,4 +1,4 @@
-//! What becomes known of a sent packet: when it left, and whether it arrived.
+//! Departure and outcome of a sent packet.
 
 use weft_units::Instant;
 
@@ -16,17 +16,17 @@ pub enum Fate {
 pub struct Departure {
     /// Time of the departure.
     pub at: Instant,
-    /// Place of the packet among those that left at the same time.
+    /// Position of the packet among the packets that left at the same time.
     pub place: Place,
 }
 
-/// Place of a packet in a batch. The packets of a batch leave at the same time.
+/// Position of a packet in a batch. The packets of a batch leave at the same time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
-    /// The only packet.
+    /// The only packet of its batch.
     Alone,
-    /// The first of several packets.
+    /// The first of several packets of a batch.
     First,
-    /// A later packet.
+    /// A packet of a batch after the first.
     Following,
 }

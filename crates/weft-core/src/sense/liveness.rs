@@ -5,14 +5,14 @@ use weft_units::Duration;
 
 /// Minimum time before a path becomes suspect.
 ///
-/// Below it, a busy peer can be silent for longer than a dead one.
+/// In a shorter time, the silence of a busy peer cannot be distinguished from that of a dead peer.
 const FLOOR: Duration = Duration::from_millis(30);
 /// Maximum time before a path becomes suspect.
 ///
-/// A clock step or a stalled peer leaves absurd samples in SRTT and RTTVAR.
+/// A clock step or a stalled peer makes SRTT and RTTVAR far too large, so the computed time needs a limit.
 pub const CEILING: Duration = Duration::from_secs(1);
 
-/// Maximum acceptable probability that loss alone leaves all probes of a row unanswered.
+/// Maximum acceptable probability that loss alone leaves all probes of a run unanswered.
 const BY_CHANCE: f64 = 1e-6;
 /// Minimum number of unanswered probes in a row before a path becomes suspect.
 const LEAST_MISSES: f64 = 3.0;
@@ -21,8 +21,9 @@ const MOST_MISSES: f64 = 24.0;
 
 /// Returns the time without a report after which a path becomes suspect.
 ///
-/// The time counts from the departure of an eliciting packet. It is SRTT + 4·RTTVAR (RFC 6298), plus the time for
-/// which the peer may hold a report, plus twice the jitter. It is at least 30 ms and at most 1 s.
+/// The time starts at the departure of an eliciting packet, which asks for a report. It is SRTT + 4·RTTVAR (RFC
+/// 6298), plus the time for which the peer may hold a report, plus twice the jitter. It is at least 30 ms and at most
+/// 1 s.
 pub fn suspect_after(rtt: &Rtt, report_interval: Duration, jitter: Duration) -> Duration {
     (rtt.smoothed() + rtt.variation() * 4 + report_interval + jitter * 2).clamp(FLOOR, CEILING)
 }

@@ -33,8 +33,8 @@ pub struct OneWayDelay {
 impl OneWayDelay {
     /// Adds one delay: arrival minus departure, in microseconds modulo 2^32.
     ///
-    /// `taken` is the part of it that is due to the packet's length and does not count as a queue. `rtt_excess` is
-    /// the same packet's RTT above its minimum. `window` is the span for the standing queue, about one round trip.
+    /// `taken` is the part of the delay that is due to the packet's length and is not queueing delay. `rtt_excess` is
+    /// the same packet's RTT above the minimum RTT. `window` is the span for the standing queue, about one round trip.
     pub fn on_sample(
         &mut self,
         now: Instant,

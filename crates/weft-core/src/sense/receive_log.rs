@@ -4,13 +4,13 @@ use core::ops::RangeInclusive;
 use weft_units::planted::{self, Fault};
 use weft_units::{Duration, Instant};
 
-/// Maximum number of ranges stored. A report carries them newest first.
+/// Maximum number of ranges of packet numbers stored. A report carries the ranges newest first.
 pub const MAX_RANGES: usize = 64;
-/// Minimum number of reports that carry each packet number. All but one of them may be lost.
+/// Minimum number of reports that carry each packet number. All but one of these reports may be lost.
 const CARRIED_BY: usize = 4;
 /// Minimum interval between reports about one path.
 const MIN_SPACING: Duration = Duration::from_millis(1);
-/// Number of eliciting packets that make a report due before its interval ends.
+/// Number of eliciting packets (packets that ask for a report) that make a report due before its interval ends.
 const PACKETS_PER_REPORT: u32 = 32;
 
 /// Record of the packets that arrived on one path, and the policy when to report them.
@@ -96,8 +96,8 @@ impl ReceiveLog {
 
     /// Returns a time between half of `interval` and all of it.
     ///
-    /// The number of packets received determines the time, so that it is spread evenly. Reports in step with a link's
-    /// own rhythm would always sample the same phase of it.
+    /// The number of packets received determines the time, so that the times are spread evenly. Reports at the period
+    /// of a link's own scheduler would always sample the same phase of that period.
     fn dithered(&self, interval: Duration) -> Duration {
         let spread = (self.packets_reported as u32).wrapping_mul(0x9e37_79b9) >> 16;
         interval / 2 + interval * spread / 0x2_0000
@@ -143,7 +143,7 @@ impl ReceiveLog {
         }
     }
 
-    /// Adds `n` to the ranges. Returns false if it was already there.
+    /// Adds `n` to the ranges. Returns false if the ranges already contained it.
     fn insert(&mut self, n: u64) -> bool {
         // Search from the back, because nearly every number belongs to the last range.
         let below = self.ranges.iter().rposition(|&(first, _)| first <= n);

@@ -1,10 +1,11 @@
 //! Extent of reordering on one path.
 //!
-//! The loss detector waits that long before it declares a missing packet lost.
+//! The loss detector waits for this number of later packets, and for this time between departures, before it declares
+//! a missing packet lost.
 
 use weft_units::{Duration, Instant};
 
-/// Number of later arrivals after which a missing packet is lost, without reordering seen.
+/// Number of later arrivals after which a missing packet is lost, on a path that has not reordered packets.
 ///
 /// Standard: RFC 9002 §6.1.1.
 const PACKET_THRESHOLD: u64 = 3;
@@ -34,7 +35,7 @@ impl Default for Reordering {
 impl Reordering {
     /// Records a packet that `packets` later packets overtook.
     ///
-    /// The last of them was sent `time` after it.
+    /// The last of these later packets was sent `time` after the overtaken packet.
     pub fn on_overtaken(&mut self, now: Instant, packets: u64, time: Duration) {
         if packets < self.packets {
             return;
@@ -60,7 +61,7 @@ impl Reordering {
 
     /// True if a missing packet is lost.
     ///
-    /// `packets` later ones overtook it, the last sent `time` after it.
+    /// `packets` later packets overtook it. The last of these was sent `time` after the missing packet.
     pub fn is_lost(&self, packets: u64, time: Duration, srtt: Duration) -> bool {
         packets >= MAX_PACKET_THRESHOLD || (packets >= self.packets && time >= self.time.min(srtt))
     }

@@ -29,7 +29,8 @@ pub struct PathSample {
 pub struct Sample {
     /// RTT of the largest packet.
     ///
-    /// It is the time from its departure to the arrival of the report, less the time for which the receiver held it.
+    /// It is the time from the packet's departure to the arrival of the report, minus the time for which the receiver
+    /// held the report.
     pub rtt: Duration,
     /// Arrival minus departure of the largest packet, in microseconds modulo 2^32.
     ///
@@ -47,7 +48,7 @@ pub struct Sample {
     pub send_interval: Duration,
     /// True if the path had a backlog throughout the window.
     ///
-    /// The window then shows the path's rate and not the traffic's.
+    /// The delivery rate in the window is then the path's rate and not only that of the traffic.
     pub backlogged: bool,
     /// Number of packets of the window with a CE mark.
     pub ce_packets: u64,
@@ -59,7 +60,7 @@ pub struct Sample {
     pub lost_packets: u64,
     /// Bytes of the packets declared lost since the last sample.
     pub lost_bytes: u64,
-    /// Bytes sent after the largest packet. They may still add to the queue that it met.
+    /// Bytes sent after the largest packet. These bytes may add to the queue that the largest packet met.
     pub sent_after_bytes: u64,
     /// Bytes in flight: sent, but neither reported nor declared lost.
     pub in_flight_bytes: u64,

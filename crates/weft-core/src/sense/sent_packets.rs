@@ -5,9 +5,9 @@ use alloc::collections::VecDeque;
 use core::ops::RangeInclusive;
 use weft_units::{Duration, Instant};
 
-/// Minimum time for which a packet declared lost is remembered, in case it was only late.
+/// Minimum time for which a packet declared lost is remembered, in case the packet was only late.
 ///
-/// The actual time is at least one RTT too.
+/// The packet is also remembered for at least one RTT.
 const LATE_MEMORY: Duration = Duration::from_millis(50);
 /// Longest time for which a receiver holds a report on purpose.
 const LONGEST_HOLD: Duration = Duration::from_millis(15);
@@ -20,7 +20,7 @@ struct SentPacketRecord<T> {
     place: Place,
     /// Bytes sent on the path up to and including this packet.
     sent_bytes: u64,
-    /// Last packet number, up to this one, that left no backlog behind.
+    /// Number of the last packet, up to this one, after which no more data waited for the path.
     idle_number: Option<u64>,
     state: SentState<T>,
 }
@@ -35,7 +35,7 @@ impl<T> SentPacketRecord<T> {
 enum SentState<T> {
     Outstanding(T),
     Lost,
-    /// This packet and all later ones below that number were delivered.
+    /// This packet and all later ones below the stored number were delivered.
     Delivered(u64),
 }
 
@@ -56,8 +56,8 @@ struct Settled {
 
 /// Record of the packets sent on one path whose outcome is open: the sender's side of the measurement.
 ///
-/// Packet numbers of a path are contiguous, so the record is a ring. A packet is lost when enough later packets have
-/// arrived (RFC 9002 §6.1). That number adapts to the reordering seen on the path (RFC 8985 §6.2).
+/// Packet numbers of a path are contiguous, so the record is a ring. A packet is lost when a number of later packets
+/// have arrived (RFC 9002 §6.1). This number adapts to the reordering seen on the path (RFC 8985 §6.2).
 /// [`SentPackets::detect_lost`] finds the remaining losses by time, at [`SentPackets::next_loss_timeout`]. `T` is the
 /// item that the caller gets back with the outcome.
 #[derive(Clone, Debug)]
@@ -72,9 +72,9 @@ pub struct SentPackets<T> {
     mark: Option<ReorderMark>,
     /// Number from which the search for losses starts. No lower number is outstanding.
     settled_below: u64,
-    /// Packet number below which losses do not count.
+    /// Packet number below which losses are not included in the path's loss.
     ///
-    /// Those packets went to an address that the peer has left.
+    /// Packets below this number were sent to an address that the peer has left.
     excused_below: u64,
     reordering: Reordering,
     srtt: Duration,
@@ -229,8 +229,8 @@ impl<T> SentPackets<T> {
         };
         if let Some(before) = previous {
             sample.received_bytes = report.bytes_received.saturating_sub(before.report.bytes_received);
-            // Reordering can make the receiver's clock seem to step back. The interval is then zero, and the send
-            // interval counts.
+            // Reordering can make the receiver's clock seem to step back. The receive interval is then zero, and only
+            // the send interval is used.
             let elapsed_us = report.received_at_us.wrapping_sub(before.report.received_at_us) as i32;
             sample.receive_interval = Duration::from_micros(u64::try_from(elapsed_us).unwrap_or(0));
             sample.send_interval = sent_at - before.sent_at;
@@ -254,7 +254,7 @@ impl<T> SentPackets<T> {
 
     /// Records that the peer has a new address.
     ///
-    /// Losses among the packets in flight do not count, and a new window begins.
+    /// Losses among the packets in flight are not included in the path's loss, and a new window begins.
     pub fn on_moved(&mut self) {
         self.excused_below = self.next_number();
         self.mark = None;
@@ -349,7 +349,7 @@ impl<T> SentPackets<T> {
 
     /// Forgets all packets but the newest `kept`, because the path failed, and begins a new window.
     ///
-    /// Those that were outstanding are declared lost. No sample counts them.
+    /// Packets whose outcome was open are declared lost. No sample includes them.
     pub fn give_up(&mut self, kept: usize, mut fate: impl FnMut(T, Fate, Departure)) {
         let excess = self.ring.len().saturating_sub(kept);
         for entry in self.ring.drain(..excess) {

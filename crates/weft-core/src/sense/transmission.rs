@@ -2,9 +2,8 @@ use weft_units::{Duration, Instant};
 
 /// Length of a bucket.
 ///
-/// The estimate is the minimum over the last three to four buckets in which long packets were seen. That is longer
-/// than the baseline of one-way delays lasts. Otherwise the estimate would forget a long packet before the baseline
-/// that the packet set.
+/// The estimate is the minimum over the last three to four buckets in which long packets were seen. The baseline of
+/// one-way delays covers a shorter time. Otherwise the estimate would forget a long packet before the baseline does.
 const BUCKET: Duration = Duration::from_secs(5);
 /// Number of buckets over which the minimum is taken.
 const BUCKETS: usize = 4;
@@ -12,16 +11,16 @@ const BUCKETS: usize = 4;
 ///
 /// The first packets may all have met a queue.
 const ENOUGH: u32 = 50;
-/// Minimum length of a packet that counts, in bytes.
+/// Minimum length of a packet that the estimate uses, in bytes.
 ///
-/// Shorter packets reveal little, and may have set the baseline themselves.
+/// Shorter packets reveal little, and may have set the delay baseline themselves.
 const LONG_BYTES: u32 = 512;
 
 /// Extra delay of a long packet over a short one without any queue.
 ///
 /// Each hop receives the whole packet before it forwards it (store and forward). Over one slow link this is the
-/// packet's transmission time. Over several links it is the sum of theirs, which the path's rate does not show. Six
-/// hops of 20 Mbit/s take six times as long as one hop of the same rate.
+/// packet's transmission time. Over several links it is the sum of the transmission times, which does not follow from
+/// the path's rate. Six hops of 20 Mbit/s take six times as long as one hop of the same rate.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TransmissionDelay {
     least_us_per_byte: [Option<f64>; BUCKETS],

@@ -62,8 +62,8 @@ struct Lease {
 
 /// Admission control of quasi-leased lines (paper 004 §7.4).
 ///
-/// The control law is unstable if lines are over-subscribed, so admission refuses that. Only a fraction of each
-/// segment is leased, and best effort keeps the rest. A new line makes a queue while best effort backs off. For a
+/// Rate control is unstable if leased lines exceed the capacity, so admission refuses such lines. Only a fraction of
+/// each segment is leased, and best effort keeps the rest. A new line makes a queue while best effort backs off. For a
 /// leased fraction b this queue stays bounded at about Cτ·b/(1 − b), where C is the capacity and τ the feedback
 /// delay.
 #[derive(Clone, Debug)]
@@ -75,7 +75,7 @@ pub struct LeaseAdmission {
 }
 
 impl LeaseAdmission {
-    /// Returns a control that leases at most `leasable_fraction` (0 to 1) of each segment.
+    /// Returns an admission control that leases at most `leasable_fraction` (0 to 1) of each segment's capacity.
     pub fn new(leasable_fraction: f64) -> LeaseAdmission {
         let leasable_fraction = leasable_fraction.clamp(0.0, 1.0);
         LeaseAdmission { leasable_fraction, segments: BTreeMap::new(), leases: BTreeMap::new(), granted: 0 }
@@ -83,7 +83,7 @@ impl LeaseAdmission {
 
     /// Sets the capacity of a segment.
     ///
-    /// If more than that is leased, revokes and returns the newest lines.
+    /// If more than its leasable fraction is leased, revokes and returns the newest lines.
     pub fn set_capacity(&mut self, segment: SegmentId, capacity: Rate) -> Vec<LeaseId> {
         self.segments.insert(segment, capacity.scaled(self.leasable_fraction));
         let mut revoked = Vec::new();

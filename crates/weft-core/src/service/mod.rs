@@ -6,8 +6,8 @@
 //! | assured rate A | min(A + β(μ − A), γ μ, λ), β < γ < 1 | relative priority: still backs off, but less than others |
 //! | leased line of rate A | max(A, A + β(μ − A)) | unstable, so [`LeaseAdmission`] refuses it |
 //!
-//! λ is the rate that the loop may send, μ the rate that arrives at the egress. Both control laws back off this way,
-//! so both offer all services. The window law uses bytes instead of bits per second.
+//! λ is the rate that the loop may send, μ the rate that arrives at the egress. The AIMD window and the accumulation
+//! law back off this way, so both offer all services. The window uses bytes instead of bits per second.
 
 mod admission;
 

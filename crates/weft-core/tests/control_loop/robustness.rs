@@ -180,7 +180,7 @@ fn a_loop_is_small() {
     assert!(bytes <= 256 && size_of::<LoopEgress>() <= 24);
 }
 
-/// The egress's clock is set forward by one second. A queue of that length would show in the RTT.
+/// The egress's clock is set forward by one second. A queue that causes a delay of one second would increase the RTT.
 #[test]
 fn a_clock_that_is_set_is_no_queue() {
     let config = AccumulationConfig { cap: Rate::from_mbps(10), ..AccumulationConfig::default() };

@@ -36,7 +36,9 @@ pub struct Link {
     /// It moves between random levels, or is drawn per packet if `reorders` is set.
     pub jitter: Duration,
     pub reorders: bool,
-    /// Mean interval at which packets arrive together, as from a radio that waits for its turn. Zero: each at its own time.
+    /// Mean interval at which packets arrive together, as from a radio that waits for its turn.
+    ///
+    /// With zero, each packet arrives at its own time.
     pub aggregation: Duration,
     /// Extra delay of the path from the given times on.
     pub longer: Vec<(Duration, Duration)>,

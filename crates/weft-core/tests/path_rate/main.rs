@@ -211,7 +211,7 @@ fn a_path_that_swings_is_filled_soon_after_each_rise() {
     used.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mean = used.iter().map(|(share, _)| share).sum::<f64>() / used.len() as f64;
     let five = used[..5].iter().map(|(share, _)| share).sum::<f64>() / 5.0;
-    // One draw is no measure: its share moves by 0.02 with any change of the law.
+    // A single draw is no measure: its result moves by 0.02 with any change of the control law.
     assert!(used[0].0 > 0.72 && five > 0.82 && mean > 0.94, "mean {mean:.3}; the least: {:#?}", &used[..4]);
 }
 
@@ -271,7 +271,7 @@ fn a_policer_is_found_and_drops_little_then() {
 
 /// A capacity that was learnt while almost nothing passed is corrected within seconds.
 ///
-/// At that rate a round's packets take seconds each time.
+/// At that low rate, the packets of each round take seconds.
 #[test]
 fn a_path_that_was_next_to_nothing_is_found_wide_again() {
     let steps = vec![(Duration::ZERO, Rate::from_bps(100_000)), (s(12.0), Rate::from_mbps(2))];

@@ -39,7 +39,7 @@ pub struct DeniedPacket {
 pub struct AccessTotals {
     /// Number of rules.
     pub rules: usize,
-    /// Number of flows that may go on.
+    /// Number of allowed flows that the rules remember. Packets that answer such a flow are allowed.
     pub flows: usize,
     /// Dropped packets by reason.
     pub drops: AccessDrops,

@@ -3,14 +3,14 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// Counts the pairs of a local link and an address of the peer, and the pairs that no path tries.
+/// Numbers of pairs of a local link and an address of the peer, and of such pairs that no path tries.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct AddressPairs {
-    /// All pairs with the same address family.
+    /// Number of all pairs whose link and address have the same address family.
     pub all: usize,
-    /// Pairs that have no path and were never tried.
+    /// Number of pairs that have no path and were never tried.
     pub not_tried: usize,
-    /// Addresses that each link tries at the same time.
+    /// Number of addresses that each link tries at the same time.
     pub at_once: usize,
     /// Links without a path to the peer, because the limit of open paths is reached.
     pub links_without_path: Vec<String>,

@@ -58,7 +58,7 @@ pub struct PeerConfig {
     pub public_key: PublicKey,
     /// Optional secret that both nodes mix into the handshake in addition to their static keys.
     pub preshared_key: Option<PresharedKey>,
-    /// Addresses at which this node calls the peer. Empty if only the peer initiates.
+    /// Addresses to which this node sends handshakes for the peer. Empty if only the peer initiates.
     pub endpoints: Vec<SocketAddr>,
     /// Relayed routes to the peer. Each lists the relays in order, and the first relay is itself a peer.
     pub routes: Vec<Vec<PublicKey>>,
@@ -68,7 +68,7 @@ pub struct PeerConfig {
     pub policy: Policy,
 }
 
-/// One VPN: a separate network among some of the peers, with its own address space.
+/// One VPN: a separate IP network among some of the peers, with its own address space.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VpnConfig {
     /// The VPN's id, the same at all members. It is never [`VpnId::DEFAULT`].
@@ -98,9 +98,10 @@ pub struct Entry {
     pub limit_packets: usize,
     /// Maximum number of bytes that the queue holds.
     pub limit_bytes: u64,
-    /// Control law of the VPN's loops. For a window law, its `a` and `b` are those of the heaviest VPN.
+    /// Rate control algorithm of the VPN's loops. With `None`, packets leave as fast as the paths take them.
     ///
-    /// Without a law, packets leave as fast as the paths take them.
+    /// For a window algorithm, `a` and `b` are those of the heaviest VPN, or of the lightest VPN if `b` carries the
+    /// weight.
     pub control: Option<LoopConfig>,
 }
 
@@ -128,7 +129,7 @@ pub struct MemberConfig {
 pub struct Prefix {
     /// The network address.
     pub address: IpAddr,
-    /// Number of leading bits that count.
+    /// Length of the prefix, in bits.
     pub length: u8,
 }
 

@@ -47,11 +47,13 @@ pub enum Event {
         /// True if the peer refused this node's stamp. False if this node refused the peer's stamp.
         by_peer: bool,
     },
-    /// A handshake arrived that no peer's configuration explains. A few are reported a minute, each of them once.
+    /// A handshake arrived from a stranger.
+    ///
+    /// At most eight such events are reported in a minute, and at most one of them for each stranger.
     TurnedAway(Stranger),
     /// Two running nodes use one key. Reported at most once a minute for each peer.
     KeyShared {
-        /// The peer whose sessions alternate because of it.
+        /// The peer whose sessions alternate because of the shared key.
         peer: PeerId,
         /// True if the shared key is this node's, as the peer reported. False if it is the peer's.
         is_own: bool,
@@ -75,7 +77,7 @@ pub enum Event {
     NotTried {
         /// The peer.
         peer: PeerId,
-        /// Number of such pairs, and the reasons.
+        /// The pairs that are not tried, and the reasons.
         pairs: AddressPairs,
     },
     /// Two peers have the same relay label, a prefix of the hash of a key. Relays forward nothing for `peer`.
@@ -87,9 +89,9 @@ pub enum Event {
     },
     /// Rules of access dropped packets. Reported at most once a second.
     Denied {
-        /// The last of them.
+        /// The last dropped packet.
         packet: DeniedPacket,
-        /// Number of others since the last report.
+        /// Number of other packets that were dropped since the last report.
         more: u64,
     },
     /// A peer joined by certificate, or showed a new certificate. Its prefixes are now known.
@@ -124,14 +126,14 @@ pub enum Event {
     },
     /// A node that stores prefix claims refused this node's claim. Reported once for each such node.
     ClaimRefused {
-        /// The refusing node's place in the overlay.
+        /// The refusing node's id in the overlay.
         holder: NodeId,
         /// Reason why the holder refused the claim.
         why: ClaimVerdict,
     },
-    /// Two nodes hold certificates for one prefix. This node stores such claims and has seen both.
+    /// Two nodes hold certificates for one prefix. This node received a claim of the prefix from each.
     Conflict(Conflict),
-    /// An application call arrived or ended.
+    /// An application's request to the node that is responsible for a key arrived or ended.
     Call(calls::CallEvent),
     /// A key was revoked, and this node did not know it before.
     ///
@@ -139,9 +141,9 @@ pub enum Event {
     Revoked(Revocation),
     /// The MTU that the TUN device should have, in bytes.
     InnerMtu(u16),
-    /// The `reordering` metric for routes to the peers' prefixes (paper 000, eq.
+    /// The `reordering` metric for routes to the peers' prefixes (paper 000, eq. 1).
     ///
-    /// 1). `None` selects the kernel's default.
+    /// `None` selects the kernel's default.
     ReorderingMetric(Option<u32>),
     /// The rate that is granted to a flow that starts here, or a renewal of such a grant.
     Granted(Grant),
@@ -215,7 +217,7 @@ pub enum Command {
         /// Any number. [`Event::Pong`] returns it.
         id: u32,
     },
-    /// Makes a link or a node fall silent for a limited time.
+    /// Starts a drill: drops all datagrams over a link or a node for a limited time.
     ///
     /// [`Engine::drill_report`](crate::Engine::drill_report) returns the results.
     Drill {

@@ -9,7 +9,7 @@ use weft_core::ingress::VpnStatus;
 use weft_units::{Duration, FlowId, PathId, VpnId};
 use weft_wire::ip::FlowKey;
 
-/// The flow in question. `None` matches any value.
+/// A pattern of flows. A field that is `None` matches any value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowPattern {
     /// Destination address.
@@ -38,7 +38,7 @@ impl FlowPattern {
 /// A prefix that contains the destination, and the peer that has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Match {
-    /// The prefix. Its address has the destination's bits behind the prefix length.
+    /// The prefix. The bits of its address after the prefix length are those of the destination.
     pub prefix: Prefix,
     /// The peer's name.
     pub peer: String,
@@ -66,7 +66,7 @@ pub struct KnownFlow {
 pub struct PathReason {
     /// The path.
     pub path: PathSnapshot,
-    /// True if a packet of a sparse flow would take the path now, or a copy of it would.
+    /// True if the path would now carry a packet of a sparse flow, or a duplicate of such a packet.
     pub takes_sparse: bool,
     /// True if bulk may take the path now.
     pub takes_bulk: bool,
@@ -103,7 +103,7 @@ pub struct Explanation {
     pub paths: Vec<PathReason>,
     /// Paths that a sparse flow would take if its present ones failed.
     pub next_sparse: Vec<PathId>,
-    /// Paths that bulk would take in that case.
+    /// Paths that bulk would take if its present paths failed.
     pub next_bulk: Vec<PathId>,
     /// Bytes in the ingress queue that wait for any path.
     pub queued_bytes: u64,

@@ -1,4 +1,6 @@
-//! Facts that explain why a peer has no session, and strangers that called. The program turns them into text.
+//! Facts that explain why a peer has no session, and strangers that sent handshakes.
+//!
+//! The program turns them into text.
 
 use super::interface::Unreachable;
 use alloc::string::String;
@@ -14,9 +16,9 @@ pub struct Tried {
     pub link: String,
     /// Address of the peer to which the handshakes were sent.
     pub remote: SocketAddr,
-    /// Handshakes sent since the session ended. Zero where a path of an existing session does not answer.
+    /// Handshakes sent since the session ended. Zero for a path of a present session that does not answer.
     pub sent: u32,
-    /// The error that was recently returned, and the address that reported it.
+    /// The error that a handshake recently caused, and the address that reported the error.
     pub came_back: Option<(Unreachable, Option<IpAddr>)>,
 }
 
@@ -31,21 +33,21 @@ pub struct SessionFacts {
     pub is_revoked: bool,
     /// Time without a session. `None` if there is a session.
     pub without_session: Option<Duration>,
-    /// Addresses at which the peer can be called.
+    /// Addresses to which handshakes for the peer can be sent.
     pub endpoints: Vec<SocketAddr>,
     /// Addresses of the peer that no link in use reaches.
     pub out_of_reach: Vec<SocketAddr>,
     /// Number of links in use on which data may be sent.
     pub links: usize,
-    /// The attempts. With a session, only those that returned an error.
+    /// Results of the handshakes to the peer. With a session, only the results with an error.
     pub tried: Vec<Tried>,
     /// The last refused stamp, and whether the peer refused this node's stamp.
     pub refused_stamp: Option<(RefusedStamp, bool)>,
     /// Address from which the peer answers with handshakes that this node cannot decrypt.
     pub unreadable: Option<SocketAddr>,
-    /// Number of the peer's initiations answered since the session ended, and the last source.
+    /// Number of the peer's initiations that were answered in vain, and the last source address.
     ///
-    /// No packet followed them.
+    /// They arrived after the session ended, and no packet of the peer followed this node's answers.
     pub unfollowed: Option<(u32, SocketAddr)>,
 }
 
@@ -65,12 +67,12 @@ pub enum Shown {
 /// A sender of handshakes that is not a peer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Stranger {
-    /// Source address of the last call.
+    /// Source address of the last handshake.
     pub source: SocketAddr,
-    /// Information that the last call revealed.
+    /// Information that the last handshake revealed.
     pub shown: Shown,
-    /// Number of calls so far.
+    /// Number of handshakes so far.
     pub times: u32,
-    /// Time since the last call.
+    /// Time since the last handshake.
     pub ago: Duration,
 }

@@ -10,7 +10,7 @@ use weft_units::Rate;
 /// Settings of the flow-state router.
 #[derive(Clone, PartialEq, Debug)]
 pub struct FlowsConfig {
-    /// Name of this node, for rules about the node at which a flow enters the network.
+    /// Name of this node, for rules about the ingress edge of a flow.
     pub own_name: String,
     /// Classes, rules, users, and the size of the flow table.
     pub router: RouterConfig,
@@ -23,7 +23,7 @@ pub struct FlowsConfig {
 pub struct FlowView {
     /// Contents of the flow table.
     pub record: FlowRecord,
-    /// Name of the rule that decided, or `None` for the default class.
+    /// Name of the rule that selected the class, or `None` for the default class.
     pub rule: Option<String>,
     /// Name of the flow's class.
     pub class: String,
@@ -76,6 +76,6 @@ pub struct FlowTotals {
     pub flows: usize,
     /// Counters since the start.
     pub table: TableCounters,
-    /// Flow records that the exporter did not take in time. Their bytes are in no report.
+    /// Flow records that the exporter did not take in time. Their bytes are missing in the export.
     pub lost_records: u64,
 }

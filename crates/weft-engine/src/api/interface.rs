@@ -35,13 +35,13 @@ pub enum LinkEvent {
 /// ICMP can be forged, so it is only shown to people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Unreachable {
-    /// The host has no socket at this port.
+    /// The destination has no socket at this port.
     Port,
-    /// A firewall on the route or at the host rejects the datagram.
+    /// A firewall on the route or at the destination rejects the datagram.
     Prohibited,
-    /// The last router cannot reach the host.
+    /// The last router cannot reach the destination.
     Host,
-    /// A router has no route to the network.
+    /// A router has no route to the IP network of the destination.
     Network,
     /// The datagram is longer than the MTU of a link on the route.
     TooBig,
@@ -60,7 +60,7 @@ pub enum Unreachable {
 /// The engine takes ownership of the buffer.
 #[derive(Clone, Copy, Debug)]
 pub struct Received {
-    /// Time of arrival, which may be before the call. Measurements use it.
+    /// Time of arrival. It may be before the time at which the engine is given the buffer. Measurements use it.
     pub at: Instant,
     /// The link by which it arrived.
     pub link: LinkId,
@@ -72,9 +72,9 @@ pub struct Received {
     pub tos: u8,
     /// A large buffer of the engine's pool.
     pub buf: BufId,
-    /// Bytes received.
+    /// Number of bytes received.
     pub len: usize,
-    /// Bytes of each datagram. The last one may be shorter.
+    /// Length of each datagram, in bytes. The last one may be shorter.
     pub stride: usize,
 }
 
@@ -85,12 +85,12 @@ pub struct Transmit {
     pub link: LinkId,
     /// The remote address.
     pub destination: SocketAddr,
-    /// The local address to send from, if it matters.
+    /// The local address to send from. With `None`, the kernel chooses it.
     pub source: Option<IpAddr>,
     /// Outer IPv4 TOS or IPv6 traffic class.
     pub tos: u8,
-    /// Bytes in the buffer.
+    /// Number of bytes in the buffer.
     pub len: usize,
-    /// Bytes of each datagram, if there are several.
+    /// Length of each datagram in bytes, if there are several.
     pub segment_size: Option<u16>,
 }

@@ -1,29 +1,29 @@
-//! Networks and addresses outside the network. A prefix claimed by a peer must not cover them.
+//! IP networks and addresses outside the VPN. A prefix claimed by a peer must not cover them.
 
 use super::config::Prefix;
 use alloc::vec::Vec;
 use core::fmt;
 use core::net::IpAddr;
 
-/// Prefix length below which a prefix stands for the rest of the world.
+/// Prefix length below which a prefix is treated as a default route.
 ///
 /// Such a prefix (0.0.0.0/0, its halves, 2000::/3) may cover everything. Standard: no IPv4 network is larger than a
 /// /8.
 const REST_OF_THE_WORLD: u8 = 8;
 
-/// The networks of this machine and the outer addresses of nodes.
+/// The IP networks of this machine and the outer addresses of nodes.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Outside {
-    /// Networks of this machine's interfaces, except weft's own interfaces.
+    /// IP networks of this machine's interfaces, except weft's own interfaces.
     pub networks: Vec<Prefix>,
     /// Outer addresses to which datagrams for nodes are sent.
     pub endpoints: Vec<IpAddr>,
 }
 
-/// A network or an address that a claimed prefix covers.
+/// An IP network or an address that a claimed prefix covers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Clash {
-    /// The prefix equals or covers this network of the machine.
+    /// The prefix equals or covers this IP network of the machine.
     Network(Prefix),
     /// The prefix contains this outer address of a node.
     Endpoint(IpAddr),
@@ -41,7 +41,7 @@ impl fmt::Display for Clash {
 }
 
 impl Outside {
-    /// Returns the network or address that `prefix` would take from this machine.
+    /// Returns the IP network or address of this machine that `prefix` covers.
     ///
     /// A prefix inside a local network is allowed.
     #[must_use]

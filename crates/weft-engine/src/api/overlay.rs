@@ -1,4 +1,4 @@
-//! The overlay: its configuration, contacts, the reasons for which a node was not met, and its state.
+//! The overlay: its configuration, contacts, the reasons for which a contact failed, and its state.
 
 use super::trust::Rejection;
 use alloc::string::String;
@@ -12,13 +12,13 @@ use weft_units::{Duration, NodeId, Rate};
 /// Maximum number of endpoints of a contact.
 pub const MAX_ENDPOINTS: usize = 4;
 
-/// A node of the network, and the addresses at which it may be called.
+/// A node of the overlay, and the addresses to which handshakes for the node may be sent.
 ///
 /// On the wire: public key (32 bytes), then for each endpoint the family (4 or 6), the address (4 or 16 bytes) and
 /// the port (u16).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Contact {
-    /// The node's static key, which determines its place in the overlay.
+    /// The node's static key, which determines its id in the overlay.
     pub public_key: PublicKey,
     /// The node's addresses, the most likely first.
     ///
@@ -32,9 +32,9 @@ pub const MAX_FOUND_ROUTES: usize = 3;
 /// Configuration of the overlay.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OverlayConfig {
-    /// Addresses at which this node can be called. Other nodes add the addresses at which they see it.
+    /// Addresses to which handshakes for this node can be sent. Other nodes add those at which they see it.
     pub endpoints: Vec<SocketAddr>,
-    /// First contacts, in addition to the configured peers.
+    /// Contacts through which the node joins the overlay, in addition to the configured peers.
     pub contacts: Vec<Contact>,
     /// Number of routes over relays that are found and kept ready for each peer, at most [`MAX_FOUND_ROUTES`].
     pub routes: usize,
@@ -47,22 +47,22 @@ impl Default for OverlayConfig {
     }
 }
 
-/// The reason for which a node was not met.
+/// The reason for which a contact did not become a peer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Unmet {
     /// The contact is this node itself.
     Myself,
-    /// This node has no certificate to show.
+    /// This node has no certificate to send in the handshake.
     NothingToShow,
     /// The contact's key was revoked.
     Revoked,
-    /// A call to the contact failed a short time ago.
+    /// A handshake with the contact failed a short time ago.
     JustTried,
-    /// The limit on called peers is reached.
+    /// The maximum number of peers that this node contacted by key is reached.
     TooMany,
     /// The contact did not answer.
     ///
-    /// No such node is there, it does not have this network's root key, or datagrams are lost.
+    /// No node with this key has the address, the node does not have this network's root key, or datagrams are lost.
     Silent,
     /// The contact showed no certificate.
     NoCertificate,
@@ -90,28 +90,28 @@ impl fmt::Display for Unmet {
 /// A node's state in the overlay.
 #[derive(Clone, Debug)]
 pub struct OverlayStatus {
-    /// The node's place in the overlay.
+    /// The node's id in the overlay.
     pub id: NodeId,
-    /// True if the node has found its place.
+    /// True if the node has found its position on the ring of ids.
     pub is_ready: bool,
-    /// Past, present and candidate members of this node's neighbourhood, sorted by place.
+    /// Past, present and candidate members of this node's neighbourhood, sorted by id.
     pub members: Vec<OverlayMember>,
-    /// Number of times that a member fell silent since the start.
+    /// Number of times that a member stopped to answer, since the start.
     pub losses: u64,
-    /// Nodes that were called and have not answered yet.
+    /// Number of nodes that were sent a handshake and have not answered yet.
     pub calling: usize,
     /// The configured contacts.
     pub contacts: Vec<ContactStatus>,
-    /// Owners of prefixes whose claims this node stores for others.
+    /// Number of owners of prefixes whose claims this node stores for other nodes.
     pub kept_owners: usize,
-    /// Prefixes in the claims that this node stores for others.
+    /// Number of prefixes in the claims that this node stores for other nodes.
     pub kept_prefixes: usize,
 }
 
 /// Another node of the overlay.
 #[derive(Clone, Debug)]
 pub struct OverlayMember {
-    /// The node's place in the overlay.
+    /// The node's id in the overlay.
     pub id: NodeId,
     /// The node's name, if it is a peer.
     pub name: Option<String>,
@@ -123,7 +123,7 @@ pub struct OverlayMember {
     pub quality: Quality,
     /// Round-trip time, once an answer has arrived.
     pub rtt: Option<Duration>,
-    /// Share of probes whose question or answer was lost, 0…1.
+    /// Share of probes that were lost or whose answer was lost, 0…1.
     pub loss: f64,
     /// True if only relays lead to the node.
     pub is_relayed: bool,
@@ -136,11 +136,11 @@ pub struct ContactStatus {
     pub contact: Contact,
     /// The node's name, while there is a session with it.
     pub name: Option<String>,
-    /// The reason for which the last call failed.
+    /// The reason for which the last handshake failed.
     pub why_not: Option<Unmet>,
 }
 
-/// The links between all members of the overlay, as both ends of each claim.
+/// The links between all members of the overlay, as the members at both ends claim them.
 #[derive(Clone, Debug, Default)]
 pub struct LinkMapStatus {
     /// The members whose certificates are known.
@@ -160,7 +160,7 @@ pub struct MapMember {
     pub label: u32,
     /// The member's name in its certificate.
     pub name: String,
-    /// True if it forwards datagrams between other nodes, and its certificate allows it.
+    /// True if the member forwards datagrams between other nodes, and its certificate allows this.
     pub is_relay: bool,
 }
 
@@ -177,20 +177,20 @@ pub struct ReportedLink {
     pub jitter: Duration,
     /// Share of datagrams lost, 0…1.
     pub loss: f64,
-    /// Available bandwidth, or else the capacity. `None` if both are unknown.
+    /// Available bandwidth, or the capacity if the available bandwidth is unknown. `None` if no end claims either.
     pub rate: Option<Rate>,
 }
 
-/// A route over relays to a peer, as the link map yields it.
+/// A route over relays to a peer, computed from the link map.
 #[derive(Clone, Debug)]
 pub struct RouteStatus {
     /// Name of the peer.
     pub to: String,
     /// Names of the relays, in order.
     pub relays: Vec<String>,
-    /// Round-trip time by the map.
+    /// Round-trip time according to the map.
     pub rtt: Duration,
-    /// Share of datagrams lost by the map, 0…1.
+    /// Share of lost datagrams according to the map, 0…1.
     pub loss: f64,
     /// Rate of the narrowest link, if the rates of all links are known.
     pub rate: Option<Rate>,

@@ -32,7 +32,7 @@ pub enum VpnError {
     NoWeight,
     /// The promised service is invalid.
     Share(ShareError),
-    /// The leased line does not fit.
+    /// The capacity left toward a member is too small for the leased line.
     Lease(Refusal),
     /// A member is not among the peers.
     UnknownMember,

@@ -7,7 +7,7 @@ use core::net::IpAddr;
 /// A route that a routing protocol added, changed or removed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LearntChange {
-    /// The route's destination. The bits behind its length are zero.
+    /// The route's destination. The bits after the prefix length are zero.
     pub prefix: Prefix,
     /// The tunnel address of the peer behind which the prefix lies, or `None` if the route was removed.
     pub next_hop: Option<IpAddr>,
@@ -20,7 +20,7 @@ pub struct LearntChange {
 pub enum LearntRefusal {
     /// The next hop lies behind no peer of the VPN.
     NoPeer,
-    /// The next hop lies behind the tunnel itself: only a learnt prefix leads to it.
+    /// Only a learnt prefix contains the next hop, so the route would depend on itself.
     Loop,
 }
 

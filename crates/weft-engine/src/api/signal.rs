@@ -12,25 +12,25 @@ use weft_wire::ip::FlowKey;
 /// Configuration of in-band QoS signalling (paper 001 §II-B) for flows of the default VPN.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SignalConfig {
-    /// Key of the signalling domain. Without a key, tags are not checked.
+    /// Key of the signalling domain. Without a key, the authentication tags of signals are not checked.
     pub key: Option<SignalKey>,
     /// Algorithm that computes each flow's share of the available rate.
     pub controller: RateController,
     /// Share of a bundle's capacity that may be guaranteed, 0 to 1.
     pub reservable: f64,
-    /// True if this node answers for its hosts and removes signals from their packets.
+    /// True if this node signals for hosts behind it that do not support signalling.
     ///
-    /// Such hosts do not support signalling. The requests of such hosts are defined by `rules`.
+    /// It then removes signals from the packets to these hosts. `rules` define the requests for their flows.
     pub answers: bool,
     /// True if Quick-Start requests (RFC 4782) are granted. Otherwise they pass unchanged.
     pub quick_start: bool,
     /// True if routers without signalling on the route can carry the granted rates.
     ///
-    /// TTLs then need not prove that every router takes part.
+    /// The TTL of a signal then need not prove that every router takes part in signalling.
     pub plain_routers: bool,
     /// Addresses of this machine. The kernel forwards packets from or to any other address and lowers their TTL.
     pub own_addresses: Vec<IpAddr>,
-    /// Flows for which this node asks. The first rule that matches a flow applies.
+    /// Flows for which this node requests a rate. The first rule that matches a flow applies.
     pub rules: Vec<SignalRule>,
 }
 
@@ -43,7 +43,7 @@ pub enum RateController {
     Erica,
 }
 
-/// A set of flows and the request for them.
+/// A set of flows, and the request for a rate that this node sends for each of these flows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SignalRule {
     /// The rule's name in the configuration.
@@ -73,7 +73,7 @@ pub struct SignalRule {
 pub struct Grant {
     /// The flow's five-tuple. The flow label is zero.
     pub flow: FlowKey,
-    /// Granted rate of IP packets, in bytes per second: ER = GR + AR.
+    /// Granted rate of IP packets, in bytes per second: guaranteed rate plus available rate (ER = GR + AR).
     pub bytes_per_second: u64,
     /// End of the grant, unless it is renewed.
     pub ends: Instant,
@@ -82,15 +82,15 @@ pub struct Grant {
 /// Counters since signalling started.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SignalTotals {
-    /// Flows for which this node asked.
+    /// Number of flows for which this node requested a rate.
     pub asked: u64,
-    /// Reported grants, including renewals with another rate.
+    /// Number of reported grants, including renewals with another rate.
     pub granted: u64,
     /// Rejected requests, and withdrawn grants.
     pub refused: u64,
     /// Flows whose requests got no answer.
     pub given_up: u64,
-    /// Signals with a wrong tag, which were left unchanged.
+    /// Signals with a wrong authentication tag, which were left unchanged.
     pub forged: u64,
     /// Quick-Start requests granted, including lowered ones.
     pub quick_start_granted: u64,
@@ -107,7 +107,7 @@ pub struct SignalFlow {
     pub flow: FlowKey,
     /// The peer toward which the flow is sent.
     pub peer: PeerId,
-    /// The rule by which this node asks. `None`: the remote end asked.
+    /// The rule by which this node requests a rate. `None` if the remote end requested it.
     pub rule: Option<String>,
     /// The granted rate, and the time until it ends unless renewed.
     pub grant: Option<(Rate, Duration)>,
@@ -120,7 +120,7 @@ pub struct SignalPeer {
     pub peer: PeerId,
     /// Capacity from which rates are granted. Zero until the paths' rates are known.
     pub capacity: Rate,
-    /// Total rate granted to flows that are signalled here.
+    /// Total rate granted to flows for which this node signals.
     pub granted: Rate,
     /// Total rate guaranteed to any flow.
     pub guaranteed: Rate,
@@ -131,9 +131,9 @@ pub struct SignalPeer {
 pub struct SignalStatus {
     /// Counters since signalling started.
     pub totals: SignalTotals,
-    /// Number of flows signalled here.
+    /// Number of flows for which this node signals.
     pub flows: usize,
-    /// Details of some of the flows signalled here.
+    /// Details of some of the flows for which this node signals.
     pub shown: Vec<SignalFlow>,
     /// State of each peer's bundle.
     pub peers: Vec<SignalPeer>,

@@ -72,15 +72,11 @@ pub struct PeerSnapshot {
     pub queue_bytes: u64,
     /// Packets that wait until the peer opens their VPN.
     pub waiting_for_vpns: usize,
-    /// Datagrams dropped unopened.
-    ///
-    /// The node was behind, and the peer had used its share of the processing.
+    /// Datagrams dropped unopened, because the peer had used its share of the processing of an overloaded node.
     pub unserved_datagrams: u64,
     /// Units that arrived more than once.
     pub duplicate_units: u64,
-    /// Parts of units that were discarded.
-    ///
-    /// They fit no unit, or the other parts of their unit never arrived.
+    /// Parts of units that were discarded, because they fit no unit or the unit's other parts never arrived.
     pub broken_parts: u64,
     /// Units that the resequencer holds back now.
     pub held_units: usize,
@@ -97,7 +93,7 @@ pub struct PeerSnapshot {
 /// A relay's report about one of its own peers.
 #[derive(Clone, Debug)]
 pub struct ReachSnapshot {
-    /// The reported node: the first 32 bits of its id.
+    /// The first 32 bits of the reported node's id.
     pub node: u32,
     /// The node's name, if it is a peer of this node.
     pub name: Option<String>,
@@ -150,7 +146,7 @@ pub struct PathSnapshot {
     pub mode: &'static str,
     /// Latest delivery rate.
     pub delivery: Rate,
-    /// Share of packet bytes in the bytes of bulk that are sent, 0…1. The rest is weft's own headers.
+    /// Share of inner packets in the bytes sent for bulk, 0…1. The rest is weft's own headers.
     pub packet_share: f64,
     /// Result of the trains that measured the path while it carried no data.
     pub sensed: Option<SensedSnapshot>,
@@ -158,7 +154,7 @@ pub struct PathSnapshot {
     pub weight: u32,
     /// Path MTU in bytes.
     pub mtu: u16,
-    /// True if no larger packet size is being probed now.
+    /// True if the path MTU is final for now: no larger packet size is being probed.
     pub mtu_is_settled: bool,
     /// Datagrams sent.
     pub sent_datagrams: u64,
@@ -215,7 +211,7 @@ pub struct VpnSnapshot {
     pub weight: u32,
     /// Service that the VPN is promised now.
     pub service: Service,
-    /// Control law of the VPN's loops, with its parameters. `None` without loops.
+    /// Rate control algorithm of the VPN's loops, with its parameters. `None` without loops.
     pub control: Option<LoopConfig>,
     /// The VPN's members.
     pub members: Vec<MemberSnapshot>,
@@ -252,7 +248,7 @@ pub struct PayloadRate<'a> {
 /// A prefix by which packets are routed to a peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnedPrefix {
-    /// The VPN it belongs to.
+    /// The VPN to which the prefix belongs.
     pub vpn: VpnId,
     /// The VPN's name. Empty for the default VPN.
     pub vpn_name: String,
@@ -279,7 +275,7 @@ pub struct VpnTotals {
     pub received_bytes: u64,
     /// Packets dropped before transmission.
     ///
-    /// The flow queue dropped them, or the peer did not open the VPN.
+    /// The flow queue dropped these packets, or the peer did not open the VPN.
     pub dropped_packets: u64,
     /// Units rejected on arrival: source outside the sender's prefixes, or sender not a member.
     pub strays: u64,

@@ -9,7 +9,7 @@ use core::net::IpAddr;
 pub struct TransitConfig {
     /// Prefixes behind this node. Packets for them go to the TUN device.
     pub local: Vec<Prefix>,
-    /// Addresses of this node. ICMP errors come from the first one of the packet's IP version.
+    /// Addresses of this node. ICMP errors have the first address of the packet's IP version as their source.
     pub addresses: Vec<IpAddr>,
 }
 
@@ -20,9 +20,9 @@ pub struct TransitTotals {
     pub packets: u64,
     /// IP bytes of those packets.
     pub bytes: u64,
-    /// Packets dropped because their hop limit ended here.
+    /// Packets dropped because their hop limit would have reached zero at this node.
     pub expired: u64,
-    /// Packets dropped because they were longer than the next path carries.
+    /// Packets dropped because they were longer than the inner MTU.
     pub too_big: u64,
     /// ICMP errors sent about dropped packets.
     pub errors: u64,

@@ -14,13 +14,13 @@ use weft_units::PeerId;
 pub struct TrustConfig {
     /// The network's root key.
     pub root: RootPublicKey,
-    /// This node's own certificate, which it shows in handshakes.
+    /// This node's own certificate, which it sends in handshakes.
     pub certificate: Option<Certificate>,
     /// Addresses of this node in the default VPN. No certificate may claim them.
     pub own: Vec<IpAddr>,
     /// Policy for peers that join by certificate.
     pub policy: Policy,
-    /// Revocations that the program stored on disk. Those not signed by the root are ignored.
+    /// Revocations that the program stored on disk. Revocations that the root did not sign are ignored.
     pub revocations: Vec<Revocation>,
 }
 
@@ -35,7 +35,7 @@ pub enum Rejection {
     Overlap {
         /// Prefix of the certificate that overlaps.
         prefix: Prefix,
-        /// Name of that peer. `None`: the prefix contains an address of this node.
+        /// Name of the other peer. `None` if the prefix contains an address of this node.
         with: Option<String>,
     },
     /// A prefix conflicts with this machine's networks or with an outer address.
@@ -45,7 +45,7 @@ pub enum Rejection {
         /// The local network or the endpoint that the prefix covers.
         clash: Clash,
     },
-    /// The limit on certified peers is reached.
+    /// The maximum number of peers that joined by certificate is reached.
     TooMany,
 }
 
@@ -82,7 +82,7 @@ pub enum RevokeError {
     NoRoot,
     /// The revocation is not signed by the network's root key.
     OtherRoot,
-    /// The list is full.
+    /// The list of revocations is full.
     TooMany,
 }
 

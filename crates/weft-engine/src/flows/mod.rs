@@ -20,16 +20,16 @@ use weft_units::{Instant, PeerId, Rate, VpnId};
 use weft_wire::er_sig::{Direction, Message};
 use weft_wire::ip::FlowKey;
 
-/// Maximum number of flows that may have a guarantee. Derived: one peer has at most so many flow numbers.
+/// Maximum number of flows that may have a guarantee. Derived: the flow numbers of one peer.
 const MOST_GRANTS: usize = 1 << 16;
-/// Maximum number of flows toward one peer that have a guarantee by signals in band. Other peers then find places.
+/// Maximum number of flows toward one peer that are guaranteed by in-band signals. It leaves space for other peers.
 const MOST_SIGNALLED: usize = 4_096;
 /// Maximum number of records that wait until the program takes them.
 ///
 /// Derived: at the 200,000 records/s of a busy export, a third of a second.
 const MOST_RECORDS: usize = 1 << 16;
 
-/// A packet in the words of this module.
+/// The properties of a packet that this module needs.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen {
     pub vpn: VpnId,
@@ -104,7 +104,7 @@ impl Flowing {
         router.on_packet(now, &packet, &mut |record| records.push(record))
     }
 
-    /// Returns the data about a flow that the port to `peer` needs. The flow then has asked for its guarantee there.
+    /// Returns the data about a flow that the port to `peer` needs, and requests the flow's guarantee there.
     pub fn standing(
         &mut self,
         now: Instant,
@@ -195,7 +195,8 @@ impl Flowing {
 
     /// Returns the VPNs whose queues toward a peer need another service, with that service.
     ///
-    /// Where the capacity of the paths is not measured (`is_measured` is false), each VPN has its full service.
+    /// Where the capacity of the paths is not measured (`is_measured` is false), each VPN has the service in its
+    /// configuration.
     pub fn promise_changes(&mut self, peer: PeerId, is_measured: bool) -> Vec<(VpnId, Service)> {
         let Flowing { promises, admission, .. } = self;
         let route = route_of(peer);
@@ -257,7 +258,7 @@ impl Flowing {
         [flows, self.admission.next_timeout()].into_iter().flatten().min()
     }
 
-    /// Lets admission decide, and passes its decisions about other flows to the router.
+    /// Runs a step of admission, and passes its decisions about other flows to the router.
     fn decide<R>(
         &mut self,
         decision: impl FnOnce(&mut AdmissionControl<GrantHolder>, &mut dyn FnMut(AdmissionEvent<GrantHolder>)) -> R,
@@ -295,7 +296,7 @@ fn signalled_key(flow: &FlowKey, direction: Direction) -> GrantKey {
     }
 }
 
-/// Returns the route whose capacity guarantees to a peer take.
+/// Returns the route whose capacity the guarantees toward a peer use.
 pub fn route_of(peer: PeerId) -> RouteNo {
     RouteNo(peer.0)
 }

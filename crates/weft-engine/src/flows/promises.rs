@@ -1,7 +1,8 @@
 //! Rates that VPNs are promised toward their members: leased lines and assured rates (paper 004).
 //!
-//! The node's one admission grants them beside the guarantees of flows. A line that the paths no longer carry backs off
-//! like an assured VPN until they do: an over-subscribed line would make the control law unstable.
+//! The node's one admission grants these rates beside the guarantees of flows. A leased line that the paths can no
+//! longer carry backs off like an assured VPN until they carry it again. An over-subscribed line would make the rate
+//! control unstable.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -12,14 +13,14 @@ use weft_units::{PeerId, Rate, VpnId};
 
 /// Precedence of leased lines. Standard: TIA-1039's highest, since a line never backs off below its rate.
 const LINE_PRECEDENCE: u8 = 15;
-/// Precedence of assured rates. Derived: that of the class `video`, below calls and above flows without a class.
+/// Precedence of assured rates. Derived: that of the class `video`, below `voice` and above flows without a class.
 const ASSURED_PRECEDENCE: u8 = 8;
 
 /// The promise to one VPN toward one peer.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct VpnPromise {
     service: Service,
-    /// True if the VPN's queue toward the peer has the full service, not the one without the promise.
+    /// True if the VPN's queue toward the peer has the service in the configuration, not the reduced one.
     is_kept: bool,
 }
 
@@ -32,7 +33,7 @@ pub struct VpnPromises {
 impl VpnPromises {
     /// Adds or replaces a promise. Returns true if the service is new.
     ///
-    /// `is_given` is true if the caller has just given the VPN's queue its full service.
+    /// `is_given` must be true if the VPN's queue already has the service in the configuration.
     pub fn insert(&mut self, peer: PeerId, (vpn, service): (VpnId, Service), is_given: bool) -> bool {
         let old = self.by_peer.get(&(peer, vpn)).copied();
         let is_kept = is_given || old.is_none_or(|old| old.is_kept);

@@ -9,7 +9,7 @@ use weft_wire::relay;
 const FIRST_LINK: u32 = 1 << 31;
 /// Prefix of the addresses of routes: the discard-only prefix (RFC 6666).
 ///
-/// A datagram sent to one by mistake is discarded.
+/// A datagram sent to such an address by mistake is discarded.
 const PREFIX: u16 = 0x0100;
 
 /// IPv4 and UDP header bytes.
@@ -47,7 +47,7 @@ pub fn is_route(address: &SocketAddr) -> bool {
     parts(address).is_some()
 }
 
-/// Returns the number of relays on the way to an address, or `None` if it is reached directly.
+/// Returns the number of relays on the route to an address, or `None` if it is reached directly.
 pub fn relays_to(address: &SocketAddr) -> Option<usize> {
     parts(address).map(|(relays, _)| relays)
 }

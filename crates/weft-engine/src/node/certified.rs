@@ -72,7 +72,7 @@ impl Engine {
     ///
     /// `source` is the sender's address.
     ///
-    /// An unproven address of a moved path does not count, because anybody can forge it.
+    /// An unproven address of a moved path is ignored, because anybody can forge it.
     fn taken_from_outside(&self, claims: &Claims, source: Option<IpAddr>) -> Option<Rejection> {
         let paths = self.peers.iter().flat_map(|peer| &peer.paths);
         let proved = paths.filter(|path| path.proof.is_proven() && !is_route(&path.remote));
@@ -98,7 +98,7 @@ impl Engine {
 
     /// Checks whether the owner of a certificate may be a peer.
     ///
-    /// `known` is the peer that it already is by an earlier certificate.
+    /// `known` is the owner's peer number, if an earlier certificate has made the owner a peer.
     fn may_join(
         &self,
         now: Instant,
@@ -148,7 +148,7 @@ impl Engine {
 
     /// Answers the initiation of a stranger at `source` if its certificate makes it a peer.
     ///
-    /// `answer` processes the initiation again.
+    /// This function calls `answer` to process the initiation again, once its sender is a peer.
     pub(super) fn introduce(
         &mut self,
         now: Instant,
@@ -194,10 +194,10 @@ impl Engine {
         self.accept(now, peer, shown);
     }
 
-    /// Makes a called peer a certified one, by the certificate that it has presented.
+    /// Makes a peer that this node contacted by key a certified peer, by the certificate that the peer presented.
     ///
     /// # Errors
-    /// Fails with the reason for which it does not become a peer.
+    /// Fails with the reason for which the node does not become a peer.
     pub(super) fn certify(&mut self, now: Instant, peer: PeerId) -> Result<(), Unmet> {
         let shown = Certificate::decode(self.sessions.shown_certificate(peer)).map_err(|_| Unmet::NoCertificate)?;
         let key = self.peers.get(usize::from(peer.0)).map(|peer| peer.config.public_key);
@@ -245,7 +245,7 @@ impl Engine {
 
     /// Reports a refusal.
     ///
-    /// Nodes without a certificate of the network's root are not reported, because any stranger can send one.
+    /// Certificates of another root are not reported, because any stranger can send one.
     fn report_refusal(&mut self, now: Instant, certificate: &Certificate, why: Rejection) {
         let Claims { public_key, name, .. } = certificate.claims();
         let is_strange = why == Rejection::Certificate(CertificateError::OtherRoot);

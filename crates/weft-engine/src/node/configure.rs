@@ -93,7 +93,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Creates the engine's peer for a peer that the session layer has accepted.
+    /// Creates the engine's state of a peer that the session layer has accepted.
     pub(super) fn place_peer(&mut self, now: Instant, id: PeerId, config: PeerConfig) {
         let first_path = u16::from(self.sessions.public_key() > config.public_key);
         self.hosts.flows.set_name(id, &config.name);
@@ -143,7 +143,8 @@ impl Engine {
 
     /// Lets admission decide about the rates that the VPNs are promised toward a peer.
     ///
-    /// The queue of the VPN `given` has just got its full service, or the queues of all VPNs if `given` is `None`.
+    /// The caller must first set the queue of the VPN `given` to the service in its configuration, or the queues of
+    /// all VPNs if `given` is `None`.
     fn promise_rates(&mut self, now: Instant, peer: PeerId, given: Option<VpnId>) {
         if self.peers.get(usize::from(peer.0)).is_some_and(|of| self.is_present(of)) {
             self.hosts.flows.promise(now, peer, &self.vpns.services(peer), given);
@@ -169,7 +170,7 @@ impl Engine {
         }
     }
 
-    /// Tells the rules of access the name and the groups of a peer.
+    /// Passes the name and the groups of a peer to the rules of access.
     pub(super) fn refresh_access(&mut self, id: PeerId) {
         if self.hosts.access.0.is_none() {
             return;

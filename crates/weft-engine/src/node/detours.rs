@@ -1,7 +1,7 @@
-//! Detours: routes over relays that were not configured. They stand by for when nothing else reaches a peer.
+//! Detours: routes over relays that were not configured. They carry data when no other path reaches a peer.
 //!
-//! The link map yields routes over several relays ([`Engine::found_routes`]). Routes over one relay also follow from the
-//! relays' own reports, with which nodes without a certificate find them.
+//! The link map yields routes over several relays ([`Engine::found_routes`]). Routes over one relay also follow from
+//! the relays' own reports. Nodes without a certificate have no link map and use these reports.
 
 use super::Engine;
 use crate::peer::Peer;
@@ -11,13 +11,13 @@ use weft_units::{Duration, Instant, PeerId};
 use weft_wire::frame::Neighbour;
 use weft_wire::relay::{Label, Way};
 
-/// Detours kept for each peer. They use different relays.
+/// Maximum number of detours that are kept for each peer. They use different relays.
 const DETOURS: usize = 2;
 /// Interval of the search for better detours.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Time before searches that were put off are made.
+/// Delay until searches that a round did not finish continue.
 const FIND_MORE_AFTER: Duration = Duration::from_millis(20);
-/// Largest ratio of a new detour's cost to the present one's at which it replaces it.
+/// Largest ratio of a new detour's cost to the present detour's cost at which the new one is used.
 const BETTER: f64 = 0.8;
 
 /// Returns the RTT over a relay in seconds, with an addition for retransmissions of lost datagrams.
@@ -43,8 +43,8 @@ impl Engine {
         relays.clear();
         relays.extend(self.peers.iter().filter(|peer| !peer.control.reach.is_empty()).map(|peer| peer.id));
         for index in 0..self.peers.len() {
-            // One of the two ends selects for both. A node that this node calls may not know this node yet, so this
-            // node selects.
+            // One of the two ends selects the detours for both. A node to which this node sends its first handshake
+            // may have no entry for this node yet, so this node selects.
             let Some(peer) = self.peers.get(index) else { continue };
             let is_called = self.overlay.meetings.has(peer.id) && !peer.is_established();
             if !self.is_present(peer) {
@@ -53,7 +53,7 @@ impl Engine {
             if self.sessions.public_key() > peer.config.public_key || is_called {
                 self.choose_detours(now, index, &relays);
             } else {
-                // The other end opens the routes. This node only learns them.
+                // The other end opens the routes. This node learns them when datagrams arrive over them.
                 self.find_routes(now, index);
             }
         }

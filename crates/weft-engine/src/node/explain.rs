@@ -11,7 +11,7 @@ use weft_units::{Instant, PeerId, VpnId};
 impl Engine {
     /// Explains the path that a packet of the flow would take.
     ///
-    /// Without a VPN name, the default VPN is tried first, then the others.
+    /// Without a VPN name, the default VPN is tried first, then the other VPNs.
     ///
     /// # Errors
     /// Fails if no VPN has that name, or no prefix contains the destination.

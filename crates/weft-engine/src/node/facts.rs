@@ -18,14 +18,15 @@ use weft_wire::hop::PacketType;
 
 /// Maximum number of pairs of a link and an address that are remembered for each peer.
 const MAX_PAIRS: usize = 64;
-/// Time for which an ICMP error describes an address.
+/// Time for which an ICMP error about an address is reported.
 ///
 /// Derived: slow handshakes are 15 to 20 s apart ([`weft_session::SLOW_RETRY_INTERVAL`]), so the error of one is kept
-/// until the next.
+/// until the next handshake.
 const FRESH_FOR: Duration = Duration::from_secs(30);
-/// Handshakes by each link without an error after which a host counts as silent again.
+/// Number of handshakes without an error, on each link, after which an earlier error no longer applies.
 ///
-/// Hosts send about one ICMP error a second, independent of the number of links (RFC 1812 §4.3.2.8).
+/// Routers and destinations send about one ICMP error a second, independent of the number of links (RFC 1812
+/// §4.3.2.8).
 const SILENT_AFTER: u32 = 4;
 /// Time for which a refused stamp is reported.
 const STAMP_FOR: Duration = Duration::from_secs(600);
@@ -62,7 +63,7 @@ struct PeerFacts {
 #[derive(Debug, Default)]
 pub(super) struct Facts {
     peers: BTreeMap<PeerId, PeerFacts>,
-    /// Peers that called this link and address. It limits the search when an error is returned.
+    /// Links and addresses to which handshakes for a peer were sent. They limit the search when an error is returned.
     callers: BTreeSet<(LinkId, SocketAddr, PeerId)>,
     strangers: Strangers,
     looked_at: Option<Instant>,
@@ -73,7 +74,7 @@ impl PeerFacts {
         self.pairs.iter_mut().find(|pair| (pair.link, pair.remote) == (link, remote))
     }
 
-    /// Returns the error of a pair, unless its host has become silent since.
+    /// Returns the last error of a pair, unless it is too old or several later handshakes caused no error.
     fn came_back(&self, now: Instant, pair: &Pair) -> Option<CameBack> {
         let speaks = |other: &Pair| {
             let since = other.came_back.map(|back| (now - back.at, other.sent.saturating_sub(back.sent)));
@@ -197,7 +198,7 @@ impl Engine {
         self.events.queue.extend(self.diagnosis.facts.strangers.note(now, received.source, shown));
     }
 
-    /// Returns the strangers that called in the last two minutes, the most recent first.
+    /// Returns the strangers that sent handshakes in the last two minutes, the most recent first.
     pub fn strangers(&self, now: Instant) -> Vec<Stranger> {
         self.diagnosis.facts.strangers.lately(now)
     }

@@ -17,7 +17,7 @@ use weft_flows::table::{FlowCursor, FlowRecord, FlowRef};
 use weft_units::{Instant, PeerId, Rate, VpnId};
 use weft_wire::ip::FlowKey;
 
-/// Records that one step of a listing examines. Tuned: a step takes less than a millisecond.
+/// Number of flow table entries that one step of a listing examines. Tuned: a step takes less than a millisecond.
 const SLICE: u32 = 4_096;
 
 /// A listing of flows that is made in steps, so that a large table holds up no packet.

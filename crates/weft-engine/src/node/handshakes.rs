@@ -14,7 +14,7 @@ use weft_units::{Duration, Instant, LinkId, PeerId};
 use weft_wire::handshake::MAX_INITIATION_LEN;
 use weft_wire::hop::PacketType;
 
-/// Initiations answered in each [`HANDSHAKE_WINDOW`] before cookies are required.
+/// Maximum number of initiations answered in each [`HANDSHAKE_WINDOW`] before cookies are required.
 const HANDSHAKES_PER_WINDOW: u32 = 20;
 const HANDSHAKE_WINDOW: Duration = Duration::from_millis(100);
 /// Size of the longest handshake datagram, in bytes.
@@ -51,8 +51,8 @@ impl Handshakes {
 
 impl Engine {
     pub(super) fn on_handshake(&mut self, now: Instant, received: &Received, datagram: &[u8]) {
-        // Without space for the answer, the work would be wasted. This node would also record the initiation's stamp,
-        // and refuse the same initiation later.
+        // Without space for the answer, drop the initiation before it is processed. Otherwise this node would record
+        // its stamp, and refuse the same initiation later.
         let is_initiation = matches!(PacketType::of(datagram), Ok(PacketType::HandshakeInitiation));
         if is_initiation && self.handshakes.waiting.len() >= MAX_WAITING {
             self.wire.rejected_datagrams += 1;
@@ -129,8 +129,8 @@ impl Engine {
     ///
     /// The caller uses it after the machine slept, or when the machine may be a copy of another one. A copy has the
     /// same keys and packet numbers, so nothing may be sent under them. `entropy` makes the copies draw different
-    /// keys. `unix_ns` is the wall clock in nanoseconds since 1970. Handshake stamps continue there, because the
-    /// other copy may have used earlier ones.
+    /// keys. `unix_ns` is the wall clock in nanoseconds since 1970. Handshake stamps continue from `unix_ns`, because
+    /// the other copy may have used earlier stamps.
     pub fn renew_sessions(&mut self, now: Instant, entropy: [u8; 32], unix_ns: u64, cause: &'static str) {
         self.sessions.reseed(entropy);
         self.handshakes.stamps.raise(now, unix_ns);
@@ -141,7 +141,8 @@ impl Engine {
             };
             self.sessions.forget_keys(peer);
             if had_session {
-                // Initiate before the paths are forgotten: a peer without endpoints is called at its last address.
+                // Initiate before the paths are forgotten: a peer without endpoints is sent the initiation at its
+                // last address.
                 let _ = self.sessions.force_initiate(now, peer);
                 self.initiate(now, peer);
             }
@@ -174,7 +175,7 @@ impl Engine {
         }
     }
 
-    /// Calls every peer that has an address and no session.
+    /// Initiates a handshake with every peer that has an address and no session.
     pub(super) fn start_handshakes(&mut self, now: Instant) {
         for peer in self.peers.iter().filter(|p| !p.is_established() && p.endpoints().next().is_some()) {
             let _ = self.sessions.force_initiate(now, peer.id);
@@ -183,10 +184,10 @@ impl Engine {
 
     /// Sends an initiation over every path, and to as many other addresses as allowed.
     ///
-    /// A path whose address is in doubt is called at its last proven address, and at the new one as far as its credit
-    /// allows.
+    /// If the address of a path is in doubt, the initiation is sent to the last proven address, and to the new
+    /// address as far as the new address's credit allows.
     ///
-    /// Later calls take the remaining addresses in turn.
+    /// Later initiations are sent to the remaining addresses in turn.
     pub(super) fn initiate(&mut self, now: Instant, peer: PeerId) {
         let Some(p) = self.peers.get(usize::from(peer.0)) else { return };
         if p.endpoints().next().is_none() && p.paths.is_empty() {

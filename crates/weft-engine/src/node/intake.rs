@@ -5,8 +5,8 @@
 //! fair queue before the node would. Shares are max-min fair: no datagram of a peer below a common level is dropped.
 //! The level falls while datagrams wait and rises while they do not, as the fair share does in Approximate Fair
 //! Dropping (Pan et al., "Approximate Fairness through Differential Dropping", 2003). Thousands of idle peers therefore
-//! leave nearly all work to the busy ones. The sender that a datagram claims decides only this. Work is charged when
-//! the peer's key has opened the datagram, so that a forgery costs no peer its share.
+//! leave nearly all work to the busy ones. The sender that a datagram claims decides only whether the datagram is
+//! dropped. Work is charged when the peer's key has opened the datagram, so that a forgery costs no peer its share.
 
 use alloc::vec::Vec;
 use weft_units::{Duration, Instant, LinkId, PeerId};
@@ -20,7 +20,7 @@ const INTERVAL: Duration = Duration::from_millis(100);
 const MEMORY: Duration = Duration::from_secs(1);
 /// Duration of a round, within which work is compared. An active peer sends several datagrams in it.
 const ROUND: Duration = Duration::from_millis(20);
-/// Bytes of frames that cost as much as a unit.
+/// Number of bytes of frames that cost as much processing as a unit.
 ///
 /// Tuned by `tests/costs.rs`: a full datagram of frames takes ten to twenty times as long as a unit.
 const FRAME_BYTES: usize = 100;
@@ -36,7 +36,7 @@ struct WorkShare {
 struct Late {
     link: LinkId,
     since: Instant,
-    /// Time at which the last of them was read.
+    /// Time at which the last such datagram was read.
     latest: Instant,
 }
 
@@ -60,7 +60,7 @@ pub struct Intake {
 }
 
 impl Intake {
-    /// Records that datagrams are read that arrived at `at` by a link. Each link has a socket.
+    /// Records that the node reads datagrams that arrived by a link at `at`. Each link has a socket.
     pub fn on_batch(&mut self, now: Instant, link: LinkId, at: Instant) {
         let round = now.as_nanos() / ROUND.as_nanos() as u64;
         if round != self.round {

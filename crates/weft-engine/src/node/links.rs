@@ -1,4 +1,4 @@
-//! The link settings that the program reports, and the addresses at which peers are called.
+//! The link settings that the program reports, and the addresses to which handshakes for peers are sent.
 
 use super::Engine;
 use crate::api::Prefix;
@@ -7,16 +7,16 @@ use core::net::{IpAddr, SocketAddr};
 use weft_units::{Instant, LinkId};
 
 impl Engine {
-    /// Sets the subnets of a link. Addresses in them are tried first on it.
+    /// Sets the subnets of a link. Addresses in these subnets are tried first on this link.
     ///
     /// Call it before the link is reported as up. Without this call no subnets are known.
     pub fn set_link_subnets(&mut self, link: LinkId, subnets: Vec<Prefix>) {
         self.links.set_subnets(link, subnets);
     }
 
-    /// Sets the addresses to which a link has no route. Paths to them are given up, and none are opened.
+    /// Sets the addresses to which a link has no route. The link then has no paths to these addresses.
     ///
-    /// Call it before the link is reported as up. All other addresses count as reachable.
+    /// Call it before the link is reported as up. All other addresses are treated as reachable.
     pub fn set_unreachable(&mut self, link: LinkId, addresses: Vec<IpAddr>) {
         self.links.set_unreachable(link, addresses);
     }
@@ -37,7 +37,7 @@ impl Engine {
         }
     }
 
-    /// Returns the addresses at which peers are called, without relayed routes.
+    /// Returns the addresses to which handshakes for peers are sent, without relayed routes.
     pub fn endpoints(&self) -> impl Iterator<Item = IpAddr> {
         let present = self.peers.iter().filter(|peer| self.is_present(peer));
         present.flat_map(|peer| peer.config.endpoints.iter().map(SocketAddr::ip))

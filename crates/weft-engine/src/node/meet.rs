@@ -1,7 +1,8 @@
-//! Calls nodes that are known by key and address, and removes unused ones.
+//! Contacts nodes that are known by key and address, and removes unused ones.
 //!
-//! A called node becomes a peer once it has presented a valid certificate. This node pauses before it calls a contact
-//! again that did not answer. The initiator removes a peer that neither the overlay nor traffic has used for some time.
+//! A contacted node becomes a peer once it has presented a valid certificate. If a contact does not answer, this node
+//! pauses before it sends the contact another handshake. The initiator removes a peer that neither the overlay nor
+//! traffic has used for some time.
 
 use super::Engine;
 use super::overlay::LOOK_INTERVAL;
@@ -14,11 +15,11 @@ use core::net::SocketAddr;
 use weft_core::route::overlay::NodeStanding;
 use weft_units::{Duration, Instant, NodeId, PeerId};
 
-/// Maximum number of peers at one time that this node called by key.
+/// Maximum number of peers at one time that this node contacted by key.
 const MAX_MET: usize = 1_024;
-/// Time within which a called node must answer.
+/// Time within which a contacted node must answer the handshake.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
-/// Time without use by the overlay or by traffic after which a called peer is removed.
+/// Time without use by the overlay or by traffic after which a contacted peer is removed.
 const WANTED_FOR: Duration = Duration::from_secs(60);
 /// Silence after which a certified peer is removed.
 ///
@@ -28,10 +29,10 @@ const SILENT_FOR: Duration = Duration::from_secs(45);
 const LOST_FOR: Duration = Duration::from_secs(5);
 
 impl Engine {
-    /// Calls a node that is known by key and addresses only.
+    /// Contacts a node that is known by key and addresses only.
     ///
     /// Its certificate states its name and prefixes ([`Event::Joined`]). An existing peer only gets the new
-    /// addresses. The node is removed again if it shows no valid certificate, or when nothing needs it any more.
+    /// addresses. The node is removed again if it sends no valid certificate, or when it is no longer needed.
     ///
     /// # Errors
     /// Fails with [`Unmet`]. In that case nothing has changed.
@@ -78,7 +79,7 @@ impl Engine {
         Ok(id)
     }
 
-    /// True if a peer is not configured: it joined by certificate, or was called to show one.
+    /// True if a peer is not configured: it joined by certificate, or was contacted and must present a certificate.
     pub(super) fn is_dynamic(&self, peer: PeerId) -> bool {
         self.trust.is_certified(peer) || self.overlay.meetings.has(peer)
     }
@@ -95,7 +96,7 @@ impl Engine {
         }
     }
 
-    /// Calls a peer at these addresses as well. The addresses that answer are kept.
+    /// Sends handshakes to a peer at these addresses as well. The addresses that answer are kept.
     pub(super) fn call_at(&mut self, now: Instant, peer: PeerId, endpoints: &[SocketAddr]) {
         let Some(of) = self.peers.get_mut(usize::from(peer.0)) else { return };
         let answering: Vec<SocketAddr> = of.direct_remotes().collect();
@@ -118,7 +119,7 @@ impl Engine {
         }
     }
 
-    /// Checks the certificate that a peer showed in a handshake. Returns false if the peer was removed.
+    /// Checks the certificate that a peer sent in a handshake. Returns false if the peer was removed.
     pub(super) fn on_shown(&mut self, now: Instant, peer: PeerId) -> bool {
         if !self.overlay.meetings.has(peer) || self.trust.is_certified(peer) {
             self.renew(now, peer);
@@ -138,7 +139,7 @@ impl Engine {
         }
     }
 
-    /// Removes a called node that did not become a peer.
+    /// Removes a contacted node that did not become a peer.
     fn give_up(&mut self, now: Instant, peer: PeerId, why: Unmet) {
         let Some(key) = self.peers.get(usize::from(peer.0)).map(|peer| peer.config.public_key) else { return };
         self.on_owner_unreachable(now, key.node_id());
@@ -149,7 +150,7 @@ impl Engine {
         }
     }
 
-    /// Removes called and certified peers that do not answer or are not needed.
+    /// Removes contacted and certified peers that do not answer or are not needed.
     pub(super) fn look_after_met(&mut self, now: Instant) {
         let is_certified = |peer: &PeerId| self.trust.is_certified(*peer);
         let met = self.overlay.meetings.met.iter();
@@ -177,7 +178,7 @@ impl Engine {
         self.overlay.is_on() && of.is_some_and(|of| of.session.heard_at.is_some_and(|at| now - at >= patience))
     }
 
-    /// Removes an unused peer if this node called it. If both nodes called, both must agree.
+    /// Removes an unused peer that this node contacted. If the peer also contacted this node, both must agree.
     fn let_go_if_unwanted(&mut self, now: Instant, peer: PeerId) {
         let is_of_overlay = matches!(self.standing(peer), Some(NodeStanding::Member | NodeStanding::Candidate));
         let Some(of) = self.peers.get_mut(usize::from(peer.0)) else { return };
@@ -195,7 +196,7 @@ impl Engine {
     }
 }
 
-/// Returns the provisional name of a node that has not yet shown its certificate.
+/// Returns the provisional name of a node that has not yet sent its certificate.
 fn name_of(id: &NodeId) -> String {
     id.to_string().chars().take(8).collect()
 }

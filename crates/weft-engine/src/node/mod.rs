@@ -86,18 +86,18 @@ struct HostSide {
     reordering: HoldDown<Option<u32>>,
     /// Number of the next packet from a TUN device.
     serial: u32,
-    /// Index after the peer whose packets were written to a TUN device last.
+    /// Index of the peer after the one whose packets were last written to a TUN device.
     written: usize,
     unroutable_packets: u64,
     no_buffer_packets: u64,
     flows: Flowing,
     /// Rules of access to the hosts.
     access: HostAccess,
-    /// Part of the paths' rate that may be guaranteed, if flow state is kept.
+    /// Share of the paths' rate that may be guaranteed, 0 to 1. `None` if no flow state is kept.
     reservable: Option<f64>,
 }
 
-/// The node's side toward the network.
+/// The node's side toward other nodes: the datagrams that it receives and sends.
 #[derive(Default)]
 struct WireSide {
     intake: Intake,
@@ -366,7 +366,9 @@ impl Engine {
         }
     }
 
-    /// Records an authentic datagram from a peer. Returns false if the peer has closed the session since it sent the datagram.
+    /// Records an authentic datagram from a peer.
+    ///
+    /// Returns false if the peer has closed the session since it sent the datagram.
     fn on_authentic(&mut self, now: Instant, peer: PeerId, is_first: bool, fresh: bool) -> bool {
         let index = usize::from(peer.0);
         let Some(of) = self.peers.get_mut(index) else { return false };
@@ -425,7 +427,7 @@ impl Engine {
         }
     }
 
-    /// Returns the largest packet that every path in use carries whole, if that is known.
+    /// Returns the largest packet that every path in use carries whole, in bytes. `None` if no path MTU is known.
     fn widest_inner_mtu(&self) -> Option<u16> {
         let limit = Some(self.peers.standing().inner_limit).filter(|limit| *limit != usize::MAX)?;
         Some(u16::try_from(limit).unwrap_or(u16::MAX))
@@ -435,7 +437,7 @@ impl Engine {
         mtu.clamp(INNER_MTU_MIN, self.hosts.inner_mtu_limit.max(INNER_MTU_MIN))
     }
 
-    /// Sets the inner MTU to a new limit, or to what the paths carry if that is less.
+    /// Sets the inner MTU to a new limit, or to the size that the paths carry if that size is smaller.
     fn limit_inner_mtu(&mut self, limit: Option<u16>) {
         self.hosts.inner_mtu_limit = limit.unwrap_or(u16::MAX);
         let mtu = self.allowed_inner_mtu(self.widest_inner_mtu().unwrap_or(INNER_MTU_DEFAULT));

@@ -13,10 +13,11 @@ use weft_wire::relay::Label;
 
 /// Maximum number of reports that fit into a datagram. Derived: 1,174 bytes of frames, 11 bytes for each.
 const DATAGRAM_WORDS: usize = 106;
-/// Maximum number of listeners that are sent reports at once. More would delay the node's other work.
+/// Maximum number of peers that are sent reports at once. More would delay the node's other work.
 const BATCH: usize = 1_024;
-/// Time for each peer between two searches for peers with outstanding reports. Derived: a look at a peer takes about
-/// 20 ns, and searches may take 1 % of the node's time.
+/// Least interval between two searches for peers with outstanding reports, for each peer of the node.
+///
+/// Derived: examining a peer takes about 20 ns, and searches may take 1 % of the node's time.
 const LOOK: Duration = Duration::from_micros(2);
 
 /// Returns the relay's report about a peer.
@@ -32,7 +33,7 @@ fn neighbour_of(node: Label, peer: &Peer) -> Neighbour {
 }
 
 impl Engine {
-    /// Sends reports about the peers to each other: changes soon, and everything periodically.
+    /// Sends each peer reports about the other peers: changes soon, and all reports periodically.
     pub(super) fn report_neighbours(&mut self, now: Instant) {
         if !self.relaying.is_relay {
             (self.relaying.repeat_at, self.relaying.send_at) = (None, None);
@@ -86,8 +87,8 @@ impl Engine {
 
     /// Selects the next peers with outstanding reports. Each gets at most one datagram, by its fastest path.
     ///
-    /// Reports are counted only for peers that can be sent some. A busy relay takes many peers for unreachable, and
-    /// counting theirs would keep it busy.
+    /// Outstanding reports are counted only for reachable peers. A busy relay takes many peers for unreachable, and
+    /// counting the reports for these peers would keep it busy.
     fn send_reports(&mut self, now: Instant) {
         let (mut told, mut sent) = (0, 0);
         for _ in 0..self.peers.len() {
@@ -108,7 +109,7 @@ impl Engine {
         }
         self.relaying.quiet_until =
             now + words(sent, 1).max(LOOK * u32::try_from(self.peers.len()).unwrap_or(u32::MAX));
-        // A peer with more reports outstanding than fit into a datagram gets the rest at this time.
+        // A peer with more outstanding reports than fit into a datagram gets the next datagram at this time.
         self.relaying.send_at = (told > 0).then_some(self.relaying.quiet_until);
     }
 }

@@ -1,8 +1,8 @@
-//! Finds and calls the owners of addresses that lie behind no peer, and sends the waiting packets.
+//! Finds and contacts the owners of addresses that lie behind no peer, and sends the waiting packets.
 //!
 //! The state machine is weft-core's ([`weft_core::route::ownership`]). It accepts only claims signed by the network's
-//! root key. A holder of claims states where an owner can be reached. A node that answers there must show the owner's
-//! key.
+//! root key. A holder of claims states the addresses of an owner. The node that answers at such an address must prove
+//! that it has the owner's key.
 
 use super::Engine;
 use crate::api::{Contact, Event};
@@ -26,17 +26,17 @@ const MAX_WAITING: usize = 16;
 const WAIT: Duration = Duration::from_secs(3);
 /// Time before an address without an owner is looked up again.
 const REST: Duration = Duration::from_secs(2);
-/// Interval at which an application's call is repeated.
+/// Interval at which an application's call ([`Engine::call_key`]) is sent again.
 const CALL_AGAIN: Duration = Duration::from_millis(500);
-/// Maximum number of transmissions of an application's call.
+/// Maximum number of transmissions of an application's call ([`Engine::call_key`]).
 const CALL_TRIES: u8 = 3;
 
 impl Engine {
     pub(super) fn new_owners(&self, now: Instant) -> Owners {
         let started = self.trust.unix_s(now).saturating_sub(now.as_nanos() / 1_000_000_000);
         let rng = self.rng.split(now.as_nanos().rotate_left(40));
-        // If the node starts twice within a second, the first calls of the second run may be taken for duplicates.
-        // They are repeated.
+        // The run number is the start in seconds. If the node starts twice within a second, other nodes may take the
+        // first calls of the second run for duplicates, so those calls are sent again.
         let run = self.trust.unix_s(now) as u32;
         let directory = OwnershipDirectory::new(started, run, rng);
         Owners { directory, sought: BTreeMap::new(), refused: BTreeSet::new() }
@@ -200,7 +200,7 @@ impl Engine {
         self.send_what_waited(now);
     }
 
-    /// Sends an application's call to the root of `key`, the node that is responsible for it.
+    /// Sends a call, which is an application's request, to the node that is responsible for `key`.
     ///
     /// [`Event::Call`] reports the outcome.
     /// `application` is not 0, and `body` has at most 1,024 bytes. Only adjacent nodes are authenticated to each

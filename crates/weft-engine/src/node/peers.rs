@@ -1,4 +1,4 @@
-//! The peers, and the sets of those that have work to do.
+//! The peers, and the sets of peers that have work to do.
 //!
 //! The work of a turn grows with the peers concerned, not with all peers. Mutable access to a peer marks it, because
 //! it may then have something to send or another deadline. Reading marks nothing.
@@ -67,13 +67,13 @@ impl Marks {
 /// Values that the node computes over all its peers.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct PeersSummary {
-    /// Largest inner packet that every path in use carries whole, in bytes. [`usize::MAX`] if no path knows.
+    /// Largest inner packet that every path in use carries whole, in bytes. [`usize::MAX`] if no path MTU is known.
     pub(crate) inner_limit: usize,
-    /// Reordering metric for hosts, where units are delivered out of order.
+    /// Reordering metric for hosts. `None` if no peer delivers units out of order.
     ///
     /// It is computed by [`route_reordering_metric`].
     pub(crate) reordering: Option<u32>,
-    /// Buffers held by the peer that holds most.
+    /// Number of buffers of the peer that holds most buffers.
     pub(crate) buffers: usize,
 }
 
@@ -115,8 +115,8 @@ pub(crate) struct Peers {
     unwritten: Marks,
     /// Next deadline of each peer, except of changed ones.
     ///
-    /// For an awake peer, only timers before its turn to send count. Otherwise peers that wait for their turn would
-    /// be examined in each turn.
+    /// For an awake peer, the time of its next send is not included. Otherwise peers that wait for their turn to send
+    /// would be examined in each turn.
     deadlines: Tournament<Instant>,
     standings: Tournament<PeersSummary>,
 }

@@ -110,7 +110,7 @@ impl Engine {
         }
     }
 
-    /// Marks the peers with which routes begin.
+    /// Marks each peer that is the first relay of a route.
     fn mark_first_relays(&mut self) {
         for route in self.relaying.routes.iter_mut() {
             let via = usize::from(route.via.0);
@@ -132,7 +132,7 @@ impl Engine {
         self.events.queue.extend(clashes.into_iter().map(|(peer, owner)| Event::LabelClash { peer, owner }));
     }
 
-    /// Returns the peers that are not relayed because of a label clash.
+    /// Returns the peers to which relays forward nothing because of a label clash.
     ///
     /// Each is paired with the name of the peer that keeps the label.
     pub fn label_clashes(&self) -> impl Iterator<Item = (&str, &str)> {

@@ -21,7 +21,7 @@ impl Engine {
         Ok(is_new)
     }
 
-    /// Returns all revocations that this node has learnt, in that order.
+    /// Returns all revocations that this node has learnt, in the order in which it learnt them.
     pub fn revocations(&self) -> &[Revocation] {
         self.trust.revocations.list()
     }

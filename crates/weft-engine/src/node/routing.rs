@@ -1,4 +1,4 @@
-//! Routing protocols beside weft: learnt prefixes, multicast, and fast sensing of the peers that they watch.
+//! Routing protocols beside weft: learnt prefixes, multicast, and frequent probes of the peers that they watch.
 //!
 //! The program passes changes of routes in slices, so that many routes never hold up packets. Each change costs one
 //! step in a trie, whatever the number of prefixes.
@@ -33,12 +33,12 @@ impl Engine {
 
     /// Sets whether packets for link-local multicast groups go to all members of their VPN.
     ///
-    /// The groups are 224.0.0.0/24 and ff02::/16. Without it such a packet follows the prefixes, as any other.
+    /// The groups are 224.0.0.0/24 and ff02::/16. If this is off, such a packet follows the prefixes, as any other.
     pub fn set_multicast(&mut self, is_on: bool) {
         self.vpns.floods_multicast = is_on;
     }
 
-    /// Returns the peer behind whose assigned prefixes an address lies. Default routes do not count.
+    /// Returns the peer behind whose assigned prefixes an address lies. Default routes are ignored.
     pub fn peer_of_address(&self, vpn: VpnId, address: IpAddr) -> Option<PeerId> {
         self.vpns.get(vpn)?.assigned(address)
     }
@@ -51,7 +51,7 @@ impl Engine {
 
     /// Sets the longest interval between probes of a peer's paths in use, or none.
     ///
-    /// The time until a silent failure is found follows it, also while no packets pass.
+    /// This interval determines the time until a silent failure is detected, even while no packets pass.
     pub fn set_probe_pace(&mut self, now: Instant, peer: PeerId, pace: Option<Duration>) {
         self.with_peer(now, peer.0.into(), |peer, _| peer.session.probe_pace = pace);
     }

@@ -12,9 +12,9 @@ use weft_session::{PublicKey, RefusedStamp};
 use weft_units::planted::{self, Fault};
 use weft_units::{Duration, Instant, PeerId};
 
-/// Time since the last datagram within which a peer counts as free of faults.
+/// Maximum time since the last datagram of a peer that is treated as reachable.
 ///
-/// A refused initiation is then a replay and gets no answer.
+/// A refused initiation in the name of such a peer is taken for a replay and gets no answer.
 const WELL_FOR: Duration = Duration::from_secs(2);
 /// Least interval between two reports on one topic about one peer.
 const REPORT_INTERVAL: Duration = Duration::from_secs(60);
@@ -89,7 +89,8 @@ impl Engine {
         self.sessions.reset_stamps(id);
         self.trust.forget_stamp(&key);
         if self.peers.get(usize::from(id.0)).is_some_and(|peer| !peer.is_established()) {
-            // A peer that initiates keeps its own retry interval. A peer with an address is called at once.
+            // A peer that initiates keeps its own retry interval. A peer with an address is sent an initiation at
+            // once.
             let _ = self.sessions.force_initiate(now, id);
             self.initiate(now, id);
         }

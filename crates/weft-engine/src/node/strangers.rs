@@ -7,11 +7,11 @@ use weft_units::{Duration, Instant};
 
 /// Maximum number of strangers remembered, separately with and without a proven key.
 ///
-/// Handshakes without a key cost their sender nothing.
+/// Handshakes without a key cost their sender nothing, so they must not displace strangers with a proven key.
 const MOST: usize = 8;
 /// Least interval between two events about one stranger.
 const REPORT_INTERVAL: Duration = Duration::from_secs(60);
-/// Time for which a stranger is listed after its last call.
+/// Time for which a stranger is listed after its last handshake.
 const LATELY: Duration = Duration::from_secs(120);
 /// Maximum number of events in one [`REPORT_INTERVAL`], for all strangers together.
 const MOST_SAID: u32 = 8;
@@ -30,12 +30,12 @@ struct StrangerEntry {
 pub(super) struct Strangers {
     /// Strangers with a proven key, and strangers without one.
     lists: [Vec<StrangerEntry>; 2],
-    /// Start of the current interval, and the events reported in it.
+    /// Start of the current interval, and the number of events reported in it.
     said: (Instant, u32),
 }
 
 impl Strangers {
-    /// Records a call, and returns the event to report.
+    /// Records a stranger's handshake, and returns the event to report, if any.
     pub(super) fn note(&mut self, now: Instant, source: SocketAddr, shown: Shown) -> Option<Event> {
         let list = &mut self.lists[usize::from(!matches!(shown, Shown::Key(_)))];
         let same = |entry: &StrangerEntry| entry.shown == shown && same_place(entry.source.ip(), source.ip());

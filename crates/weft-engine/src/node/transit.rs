@@ -15,7 +15,7 @@ use weft_wire::ip::{IcmpError, IpVersion, IpView, icmp_error, lower_hop_limit};
 use weft_wire::super_packet::SuperPacket;
 use weft_wire::virtio::VNET_HEADER_LEN;
 
-/// Room for an ICMP error, in bytes. Standard: the least MTU of IPv6, which no error exceeds (RFC 4443 §2.4 c).
+/// Maximum length of an ICMP error, in bytes. Standard: the least MTU of IPv6 (RFC 4443 §2.4 c).
 const ERROR_ROOM: usize = 1_280;
 /// Bit of the IPv4 flags that forbids fragments (RFC 791 §3.1).
 const DONT_FRAGMENT: u8 = 0x40;
@@ -65,7 +65,7 @@ impl Engine {
         }
     }
 
-    /// Moves the first write of one peer's output to the queue of another peer.
+    /// Moves the next packet of one peer's output to the queue of another peer.
     fn forward(&mut self, now: Instant, (from, next): (PeerId, PeerId), front: &Front) {
         let (vpn, len) = (front.vpn, front.len);
         let Some(buf) = self.take_out(from, len) else { return };
@@ -92,7 +92,7 @@ impl Engine {
         }
     }
 
-    /// Copies the first write of a peer's output, which has `len` bytes, into one buffer.
+    /// Copies the next packet of a peer's output, which has `len` bytes, into one buffer.
     ///
     /// The packet is dropped if there is no buffer.
     fn take_out(&mut self, from: PeerId, len: usize) -> Option<BufId> {

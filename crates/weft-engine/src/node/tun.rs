@@ -1,7 +1,7 @@
 //! Packets from and to the TUN devices.
 //!
-//! A packet is routed by VPN and prefix to a peer's queue. Where buffers are short, the peer that holds most of them
-//! gives up packets. Arrived packets are written in turns by peer.
+//! A packet is routed by VPN and prefix to a peer's queue. If buffers are short, packets of the peer that holds most
+//! buffers are dropped. Arrived packets are written in turns by peer.
 
 use super::Engine;
 use crate::units::{Origin, Whole};
@@ -108,14 +108,14 @@ impl Engine {
 
     /// Passes every packet for a TUN device to `write`, with its VPN and the pieces of one write.
     ///
-    /// Returns true if packets went on to other peers: they may be ready to send.
+    /// Returns true if packets were forwarded to other peers, which may then be ready to send.
     pub fn deliver(&mut self, now: Instant, write: impl FnMut(VpnId, &[&[u8]])) -> bool {
         self.deliver_some(now, usize::MAX, write)
     }
 
     /// Works as [`Engine::deliver`] with at most `most` packets, in turns by peer.
     ///
-    /// Returns true if more may remain, or if packets went on to other peers.
+    /// Returns true if more packets may remain, or if packets were forwarded to other peers.
     pub fn deliver_some(&mut self, now: Instant, most: usize, mut write: impl FnMut(VpnId, &[&[u8]])) -> bool {
         let (mut left, mut forwarded) = (most, 0);
         while left > 0 {

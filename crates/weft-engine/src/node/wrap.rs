@@ -1,6 +1,7 @@
 //! Wraps datagrams that leave by a relayed route.
 //!
-//! It works in the buffer in which they were written: see [`room_for_relays`](crate::links::room_for_relays).
+//! The datagrams stay in the buffer in which they were written. See
+//! [`room_for_relays`](crate::links::room_for_relays) for the space between them.
 
 use super::Engine;
 use crate::api::Transmit;
@@ -9,9 +10,10 @@ use weft_units::PeerId;
 use weft_wire::relay::{Way, overhead};
 
 impl Engine {
-    /// Wraps the datagrams in `out` for the first relay if they leave by a route. Others are returned unchanged.
+    /// Wraps the datagrams in `out` for the first relay if they leave by a route. Other datagrams stay unchanged.
     ///
-    /// Returns `None` if the relay is unreachable now, or has no proven address. The datagrams are then lost, as on a failed link.
+    /// Returns `None` if the relay is unreachable now, or has no proven address. The datagrams are then lost, as on a
+    /// failed link.
     pub(super) fn wrap(&mut self, transmit: Transmit, out: &mut [u8]) -> Option<Transmit> {
         if !is_route(&transmit.destination) {
             return Some(transmit);

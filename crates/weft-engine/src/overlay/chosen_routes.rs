@@ -13,11 +13,11 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 const DOUBT_TIME: Duration = Duration::from_secs(60);
 /// Interval at which routes that answer are compared with all others.
 const COMPARE_INTERVAL: Duration = Duration::from_secs(30);
-/// Interval of the searches for a peer with fewer routes than wanted, if the map changes.
+/// Interval of the searches for routes to a peer that has fewer routes than wanted, if the map changes.
 const SHORT_INTERVAL: Duration = Duration::from_secs(5);
-/// Interval of the searches for a peer without a route, or with one that was lost.
+/// Interval of the searches for routes to a peer that has no route, or has lost one.
 const LOST_INTERVAL: Duration = Duration::from_secs(1);
-/// Number of links that searches look at in a round before they pause.
+/// Number of links that searches examine in a round before they pause.
 ///
 /// *Tuned*: a millisecond in a map of any size. A search in a full mesh of 50 members looks at half as many. The last
 /// shortest path of a round looks at 400,000 more at most, with 256 members that are all adjacent.
@@ -44,7 +44,7 @@ struct PeerRoutes {
     has_lost: bool,
     /// Version of the map at the last search.
     version: u64,
-    /// True if it was due for a search in this round, and none has ended.
+    /// True if the peer was due for a search in this round, and no search for it has ended.
     is_due: bool,
 }
 
@@ -54,11 +54,11 @@ pub struct ChosenRoutes {
     by_peer: BTreeMap<PeerId, PeerRoutes>,
     /// Links that are avoided, and until when.
     doubted: BTreeMap<(Label, Label), Instant>,
-    /// Peers that are due for a search, in the order in which they became due. The first one's search goes on.
+    /// Peers that are due for a search, in the order in which they became due. Only the first is searched for.
     queue: VecDeque<PeerId>,
-    /// The search for the first of the queue, once it has begun, and the version of its map.
+    /// The search for routes to the first peer of the queue, once begun, and the map version that it uses.
     search: Option<(RouteSearch, u64)>,
-    /// Number of links that searches may still look at in this round.
+    /// Number of links that searches may still examine in this round.
     links_left: i64,
 }
 
@@ -75,7 +75,7 @@ impl ChosenRoutes {
         self.by_peer.remove(&peer);
     }
 
-    /// Begins a round: searches may go on, old doubts end, and peers that were not due in the last one leave the queue.
+    /// Begins a round: searches continue, old doubts end, and peers not due in the last round leave the queue.
     pub fn begin_round(&mut self, now: Instant) {
         self.links_left = LINKS_IN_ROUND;
         self.doubted.retain(|_, until| *until > now);
@@ -92,9 +92,9 @@ impl ChosenRoutes {
         !self.queue.is_empty()
     }
 
-    /// Doubts the routes to a peer that should answer and do not.
+    /// Marks the links of routes that should answer and do not as doubtful.
     ///
-    /// Their links are avoided for a while, except those of routes that do answer.
+    /// Doubtful links are avoided for a while. Links of routes that do answer are not marked.
     pub fn doubt_silent(&mut self, now: Instant, from: Label, peer: PeerId, answers: impl Fn(&[Label]) -> bool) {
         let Some(of) = self.by_peer.get_mut(&peer) else { return };
         let is_silent = |route: &ChosenRoute| now - route.since >= ANSWER_WITHIN && !answers(&route.found.nodes);
@@ -114,8 +114,8 @@ impl ChosenRoutes {
 
     /// Updates the routes to a peer by the map.
     ///
-    /// Present routes stay while they work, unless others are clearly better. Others are searched for in turn, a part
-    /// in each round.
+    /// Present routes stay while they work, unless other routes are clearly better. Better routes are searched for
+    /// one peer at a time, a part of the search in each round.
     pub fn choose(
         &mut self,
         now: Instant,
@@ -153,7 +153,7 @@ impl ChosenRoutes {
 }
 
 impl PeerRoutes {
-    /// Drops routes that the map no longer has, and updates the figures of the others.
+    /// Drops routes that the map no longer has, and updates the figures of the remaining routes.
     fn keep_present(&mut self, graph: &MemberGraph, from: Label) {
         let before = self.routes.len();
         self.routes.retain_mut(|route| {

@@ -13,7 +13,7 @@ const IPV4: u8 = 4;
 const IPV6: u8 = 6;
 
 impl Contact {
-    /// Returns the node's place in the overlay.
+    /// Returns the node's id in the overlay.
     pub fn id(&self) -> NodeId {
         self.public_key.node_id()
     }
@@ -38,7 +38,7 @@ impl Contact {
 
     /// Parses the output of [`Contact::encode`].
     ///
-    /// Returns `None` for anything else, and drops endpoints that cannot be called.
+    /// Returns `None` for anything else, and drops endpoints to which no datagram can be sent.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Contact> {
         let (key, mut rest) = bytes.split_first_chunk::<KEY_LEN>()?;
         let mut endpoints = Vec::new();

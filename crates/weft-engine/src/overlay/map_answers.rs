@@ -1,4 +1,4 @@
-//! Answers to peers' digests of the link map. They are made in small parts, so that none delays the packets of others.
+//! Answers to peers' digests of the link map. Each is sent in small parts, so that it does not delay packets.
 
 use crate::overlay::map_limits::MAX_ANSWERS;
 use alloc::collections::BTreeMap;
@@ -6,18 +6,19 @@ use weft_core::route::link_map::Comparison;
 use weft_units::{Duration, Instant, PeerId};
 use weft_wire::link_map::Digest;
 
-/// Number of authors that a part of an answer looks at.
+/// Number of members whose claims one part of an answer examines.
 ///
 /// Derived: a part sends at most eight messages, which are copied in about 10 µs.
 pub const AUTHORS_IN_PART: usize = 4;
-/// Interval between two parts of the work for the map. Derived: a map of 256 authors is compared within the interval of
-/// a peer's digests.
+/// Interval between two parts of the work for the map.
+///
+/// Derived: the claims of 256 members are compared within the interval of a peer's digests.
 pub const PART_INTERVAL: Duration = Duration::from_millis(1);
 
 /// The answer to a peer's digest.
 pub struct MapAnswer {
     pub comparison: Comparison,
-    /// True if the peer wants this node's digest if that would bring news.
+    /// True if the peer requests this node's digest in case this node lacks claims.
     pub wants_digest: bool,
     /// Number of messages that may still be sent.
     pub messages_left: usize,

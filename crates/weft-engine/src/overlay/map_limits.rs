@@ -1,7 +1,8 @@
 //! Limits on what one peer costs this node by messages about the link map.
 //!
-//! Each check of a signature and each byte of an answer is charged to the peer whose message asked for it. Bars hold
-//! for a key and not for a session, so that a peer cannot end its bar by leaving and coming back.
+//! Each check of a signature and each byte of an answer is charged to the peer whose message asked for it. A peer
+//! that forwarded a forged claim is barred. The bar applies to its key and not to its session, so that it cannot end
+//! the bar by leaving and coming back.
 
 use alloc::collections::BTreeMap;
 use weft_session::PublicKey;
@@ -9,21 +10,28 @@ use weft_units::{Duration, Instant, PeerId};
 
 /// Time for which the messages of a peer that forwarded a forged claim are ignored.
 ///
-/// Honest nodes check a claim before they forward it.
+/// Honest nodes check a claim before they forward it, so this peer is not honest.
 pub const BAR_TIME: Duration = Duration::from_secs(60);
 /// Maximum number of messages that answer a digest. Derived: a third of the messages that may wait for a peer.
 pub const MAX_ANSWERS: usize = 12;
-/// Least interval between two answers to digests of a peer. Derived: honest peers wait for [`super::mapping::DIGEST_DELAY`].
-const ANSWER_INTERVAL: Duration = Duration::from_millis(100);
-/// Maximum number of signatures that are checked for a peer at once. Derived: the messages that may wait from a peer.
-const CHECKS_AT_ONCE: f64 = 32.0;
-/// Maximum number of signatures that are checked for a peer in a second. Derived: [`MAX_ANSWERS`] in each [`ANSWER_INTERVAL`].
-const CHECKS_PER_S: f64 = 120.0;
-/// Maximum number of bytes that answer a peer's digests at once.
+/// Least interval between two answers to digests of a peer.
 ///
-/// Derived: the certificates and claims of 100 members. The claims of relays are the longest, so all are taken as relays.
+/// Derived: honest peers wait for [`super::mapping::DIGEST_DELAY`].
+const ANSWER_INTERVAL: Duration = Duration::from_millis(100);
+/// Maximum number of signatures checked for a peer in one burst. Derived: the messages that may wait from a peer.
+const CHECKS_AT_ONCE: f64 = 32.0;
+/// Maximum number of signatures checked for a peer in a second.
+///
+/// Derived: [`MAX_ANSWERS`] in each [`ANSWER_INTERVAL`].
+const CHECKS_PER_S: f64 = 120.0;
+/// Maximum number of bytes that answer a peer's digests in one burst.
+///
+/// Derived: the certificates and claims of 100 members. The claims of relays are the longest, so all members are
+/// taken for relays.
 const ANSWER_BYTES_AT_ONCE: f64 = 256.0 * 1024.0;
-/// Maximum number of bytes that answer a peer's digests in a second. *Tuned*: 64 kbit/s, which a slow uplink can spare.
+/// Maximum number of bytes that answer a peer's digests in a second.
+///
+/// *Tuned*: 64 kbit/s, which a slow uplink can spare.
 const ANSWER_BYTES_PER_S: f64 = 8_000.0;
 
 /// An amount that refills with time.
@@ -37,7 +45,7 @@ impl MapAllowance {
         MapAllowance { left: most, at: now }
     }
 
-    /// Takes `amount` if so much is left.
+    /// Takes `amount` and returns true, if at least this amount is left.
     fn take(&mut self, now: Instant, amount: f64, (most, per_s): (f64, f64)) -> bool {
         self.left = (self.left + per_s * now.since(self.at).as_secs_f64()).min(most);
         self.at = now;

@@ -20,44 +20,44 @@ use weft_wire::relay::Label;
 pub const LOOK_INTERVAL: Duration = Duration::from_millis(250);
 /// Interval at which a node sends a digest to some peer, once it has known all members for a while.
 pub const DIGEST_INTERVAL: Duration = Duration::from_secs(10);
-/// Interval of these digests after a new member. It doubles with each digest.
+/// Interval of the digests to some peer after a new member appeared. It doubles with each digest.
 ///
-/// A claim that a new member sends to a few peers may miss a node.
+/// A new member sends a claim to a few peers only. The claim may miss a node, and a digest detects this.
 const DIGEST_INTERVAL_AT_FIRST: Duration = Duration::from_secs(1);
 /// Delay of the digest that answers a new claim, so that one digest covers a batch of claims.
 pub const DIGEST_DELAY: Duration = Duration::from_millis(150);
-/// Number of messages from a peer after which a digest asks that peer for more.
+/// Number of new claims from a peer after which a digest asks that peer for more claims.
 pub const BATCH: usize = 8;
 
-/// Bytes a second that each node may send for the map.
+/// Maximum number of bytes that each node may send for the map in a second.
 ///
 /// Standard: 8 kbit/s a node at 50 members, less a third for digests and certificates.
 const NODE_BYTES_PER_S: f64 = 670.0;
-/// Copies of a message that each node sends on average.
+/// Number of copies of a message that each node sends on average.
 ///
 /// Derived from [`MOST_TOLD`]: all but the peer from which it arrived.
 const COPIES: f64 = 2.5;
 /// Maximum number of peers to which a message is forwarded, if there are more peers.
 const MOST_TOLD: usize = 4;
-/// Bytes of headers around a message, if it has a datagram of its own.
+/// Number of bytes of headers around a message, if the message has a datagram of its own.
 pub const HEADER_BYTES: u64 = 60;
-/// Bytes of claims that a node may send in one burst.
+/// Maximum number of bytes of claims that a node may send in one burst.
 const BURST_BYTES: f64 = 2_400.0;
-/// Bytes around a claim on the wire and in it, besides its links.
+/// Number of bytes of a claim with its headers on the wire, without the claim's links.
 const CLAIM_BYTES: f64 = 190.0;
-/// Bytes of one link in a claim.
+/// Number of bytes of one link in a claim.
 const LINK_BYTES: f64 = 17.0;
-/// Interval at which everything is repeated, for each member of the network.
+/// Interval at which a node claims all of its links again, for each member of the network.
 const REPEAT_PER_MEMBER: Duration = Duration::from_secs(5);
-/// Least interval at which everything is repeated.
+/// Least interval at which a node claims all of its links again.
 const REPEAT_LEAST: Duration = Duration::from_secs(60);
-/// Number of own messages from which the node replaces them by one message with all of its links.
+/// Maximum number of own messages in the map. One message with all links replaces a larger number.
 const MANY_MESSAGES: usize = 8;
-/// Longest time that links wait to be claimed for the first time while more come up, so that one claim covers them.
+/// Longest wait of a new link for its first claim, so that one claim covers all links that come up.
 const MORE_LINKS_WITHIN: Duration = Duration::from_secs(1);
 /// Smallest change of a round-trip time that causes a new claim, in microseconds.
 const RTT_STEP_US: u32 = 3_000;
-/// Smallest change of loss that causes a new claim, in 1/256.
+/// Smallest change of loss that causes a new claim, in units of 1/256.
 const LOSS_STEP: u8 = 8;
 
 /// A node's part in the link map.
@@ -72,7 +72,7 @@ pub struct LinkMapping {
     digest: (Instant, Duration),
     /// Peers that are sent a digest, and when.
     pub digests: BTreeMap<PeerId, Instant>,
-    /// News from a peer since the last digest to it.
+    /// Number of new claims from a peer since the last digest to the peer.
     pub news_from: BTreeMap<PeerId, usize>,
     pub answers: MapAnswers,
     /// Peers with messages that wait for a later turn, and the time of that turn.
@@ -88,7 +88,7 @@ pub struct LinkMapping {
     /// Number of links that wait for their first claim, and since when.
     unclaimed: (usize, Instant),
     repeat_at: Instant,
-    /// Links that are claimed again, changed or not.
+    /// Links that must be claimed again, whether or not they changed.
     repeat: BTreeSet<Label>,
     seq: u64,
     allowance: (f64, Instant),
@@ -149,7 +149,7 @@ impl LinkMapping {
         self.digests.values().copied().chain(others).min().unwrap_or(self.look_at)
     }
 
-    /// Notes that a peer has messages that must wait.
+    /// Notes that a peer has messages that must wait for a later turn.
     pub fn hear_more(&mut self, now: Instant, peer: PeerId) {
         if self.unheard.0.is_empty() {
             self.unheard.1 = now + PART_INTERVAL;
@@ -223,7 +223,7 @@ impl LinkMapping {
         self.told.extend(claimed.iter().map(|link| (link.to, *link)));
         self.told_relay = is_relay;
         for link in &claimed {
-            // A link that stays down needs no further claim once it has been repeated.
+            // A link that stays down needs no further claim once it has been claimed as down again.
             if self.repeat.remove(&link.to) && link.is_down {
                 self.told.remove(&link.to);
             }
@@ -232,7 +232,7 @@ impl LinkMapping {
         Some((self.seq, claimed))
     }
 
-    /// True if more links have come up since the last look, and the first of them has not waited for long.
+    /// True if more links have come up since the last check, and the first of them has not waited for long.
     fn waits_for_more_links(&mut self, now: Instant, count: usize) -> bool {
         let (before, since) = self.unclaimed;
         let since = if before == 0 { now } else { since };
@@ -310,7 +310,7 @@ impl LinkMapping {
         self.routes.forget_peer(peer);
     }
 
-    /// Returns all links on which both ends agree, as the map has them.
+    /// Returns all links that both ends claim to be up, with the figures of the map.
     pub fn links(&mut self) -> Vec<ReportedLink> {
         let of = |(one, other, edge): (Label, Label, &weft_core::route::link_map::MapEdge)| ReportedLink {
             from: one.0,

@@ -1,6 +1,6 @@
-//! The nodes that were called by key, and the calls that failed.
+//! The nodes that were contacted by key, and the handshakes that failed.
 //!
-//! Contacts that did not answer are left alone for a while.
+//! Contacts that did not answer are not contacted again for a while.
 
 use crate::api::{Contact, Unmet};
 use alloc::collections::BTreeMap;
@@ -8,14 +8,14 @@ use alloc::vec::Vec;
 use weft_session::PublicKey;
 use weft_units::{Duration, Instant, PeerId};
 
-/// Time before a node is called again after a failed call.
+/// Time before a node is contacted again after a failed handshake.
 const REST: Duration = Duration::from_secs(30);
-/// Time before a configured contact is called again after a failed call.
+/// Time before a configured contact is contacted again after a failed handshake.
 const SHORT_REST: Duration = Duration::from_secs(3);
-/// Maximum number of nodes whose failed calls are remembered.
+/// Maximum number of nodes whose failed handshakes are remembered.
 const MAX_UNMET: usize = 1_024;
 
-/// A peer that was called by key.
+/// A peer that this node contacted by key.
 #[derive(Debug)]
 pub struct Met {
     pub called_at: Instant,
@@ -24,13 +24,13 @@ pub struct Met {
     pub is_leaving: bool,
 }
 
-/// The peers that this node called by key, and the failed calls.
+/// The peers that this node contacted by key, and the failed handshakes.
 #[derive(Debug, Default)]
 pub struct Meetings {
     pub met: BTreeMap<PeerId, Met>,
-    /// Nodes with a recent failed call, and the time until which they are not called.
+    /// Nodes with a recent failed handshake, and the time until which they are not contacted.
     pub resting: BTreeMap<PublicKey, Instant>,
-    /// The configured contacts, and the reason for which each was not met.
+    /// The configured contacts, and the reason for which each did not become a peer.
     pub contacts: Vec<(Contact, Option<Unmet>)>,
 }
 
@@ -48,7 +48,7 @@ impl Meetings {
         &self.contacts
     }
 
-    /// Returns the peers that this node called by key.
+    /// Returns the peers that this node contacted by key.
     pub fn met(&self) -> impl Iterator<Item = PeerId> {
         self.met.keys().copied()
     }
@@ -70,7 +70,7 @@ impl Meetings {
         self.resting.contains_key(key)
     }
 
-    /// Records the outcome of a call. Returns true if it is a new outcome for a configured contact.
+    /// Records how a contact ended. Returns true if the outcome is new for a configured contact.
     pub fn note(&mut self, now: Instant, key: PublicKey, outcome: Option<&Unmet>) -> bool {
         let contact = self.contacts.iter_mut().find(|(contact, _)| contact.public_key == key);
         let rest = if contact.is_some() { SHORT_REST } else { REST };

@@ -1,7 +1,7 @@
 //! The state of the overlay: the nodes of one network find each other through any one of them.
 //!
 //! The state machine is weft-core's ([`weft_core::route::overlay`]). The node drives it: it carries the messages in the
-//! sessions with peers, and calls nodes without a session.
+//! sessions with peers, and contacts nodes without a session.
 
 pub mod chosen_routes;
 pub mod contact;
@@ -20,7 +20,7 @@ use owners::Owners;
 use weft_core::route::overlay::OverlayState;
 use weft_units::{Instant, PeerId};
 
-/// A node's state in the overlay, and the peers that it has called.
+/// A node's state in the overlay, and the peers that it has contacted.
 #[derive(Default)]
 pub struct Overlaying {
     pub config: Option<OverlayConfig>,

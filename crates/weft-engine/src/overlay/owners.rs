@@ -43,7 +43,7 @@ impl Owners {
     }
 }
 
-/// The network's root key, as an authority for weft-core's directory.
+/// The network's root key, with which weft-core's directory checks claims.
 pub struct Root<'a> {
     pub now: Instant,
     pub trust: &'a Trust,
@@ -67,9 +67,9 @@ impl DirectoryAuthority for Root<'_> {
     }
 }
 
-/// Returns a claim whose details also list the addresses at which the owner is seen.
+/// Returns a claim whose details also list the addresses `seen` at which the owner is reached.
 ///
-/// The owner may not know them itself.
+/// The owner may not know these addresses itself.
 pub fn completed<'a>(bytes: &[u8], seen: &[SocketAddr], out: &'a mut [u8]) -> Option<&'a [u8]> {
     let Ok(ClaimMessage::Claim(claim)) = ClaimMessage::parse(bytes) else { return None };
     let Contact { public_key, endpoints } = Contact::decode(claim.details)?;

@@ -1,34 +1,34 @@
 //! Adapts the length of a path's batches to the shortest queue of the path.
 //!
-//! The datagrams of a batch leave at once. A queue that is shorter than the batch loses the last of them, however low
-//! the path's rate. Other losses take the first datagram of a batch as often as those that follow it. If those that
-//! follow are lost more often, batches are halved.
+//! The datagrams of a batch leave at once. A queue that is shorter than the batch drops the last datagrams, even if the
+//! path's rate is low. Other losses affect the first datagram of a batch as often as the later ones. If the later
+//! datagrams are lost more often than the first, batches are halved.
 
 use weft_core::sense::{Departure, Fate, Place};
 use weft_units::{Duration, Instant, Rate};
 
-/// Longest batch, as time at its path's rate.
+/// Longest batch: the time in which the path's rate carries it.
 ///
 /// Chosen without an experiment: it adds at most this delay, and saves system calls from 24 Mbit/s on.
 const LONGEST: Duration = Duration::from_millis(1);
 /// Maximum number of halvings. The shortest batch is then one full packet at 200 Mbit/s.
 const MOST_HALVINGS: u32 = 4;
-/// Number of standard deviations by which the loss of followers must exceed the loss of first datagrams.
+/// Number of standard deviations by which the loss of later datagrams must exceed that of first datagrams.
 ///
-/// Standard: independent losses exceed three by chance in one of 700 cases.
+/// Standard: independent losses exceed three deviations by chance in one of 700 cases.
 const DEVIATIONS: f64 = 3.0;
-/// Number of batches after which both counts are halved, so that the recent ones decide.
+/// Number of batches after which the counts of first and later datagrams are halved, so that recent batches decide.
 ///
 /// Chosen without an experiment: batches of 1 ms reach this number within a second.
 const MEMORY: u32 = 1_000;
 /// Time after which longer batches are tried again. It doubles with each try that fails.
 ///
-/// A try costs the ends of a few batches.
+/// A try that fails loses the last datagrams of a few batches.
 const RETRY_MIN: Duration = Duration::from_secs(1);
-/// Maximum number of doublings of that time.
+/// Maximum number of doublings of [`RETRY_MIN`].
 const MOST_DOUBLINGS: u32 = 6;
 
-/// Number of datagrams whose fate is known, and of the lost ones among them.
+/// Number of datagrams whose fate is known, and the number of lost datagrams among them.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counted {
     all: u32,
@@ -62,7 +62,7 @@ impl Counted {
 #[derive(Clone, Copy, Debug)]
 pub struct BatchLimit {
     halvings: u32,
-    /// Time of the last change. What left before says nothing about the present limit.
+    /// Time of the last change. The fate of an earlier datagram does not depend on the present limit.
     changed_at: Instant,
     longer_at: Instant,
     /// True if the last change was a try of longer batches.
@@ -85,7 +85,7 @@ impl BatchLimit {
         }
     }
 
-    /// Returns the number of bytes that may leave at once at `rate`. It tries longer batches when their time has come.
+    /// Returns the number of bytes that may leave at once at `rate`. Doubles it when the next try is due.
     pub fn bytes(&mut self, now: Instant, rate: Rate) -> u64 {
         if self.halvings > 0 && now >= self.longer_at {
             self.failed_tries = if self.is_try { 0 } else { self.failed_tries };
@@ -101,7 +101,7 @@ impl BatchLimit {
             return;
         }
         match departure.place {
-            // Datagrams leave alone while the path has little to do, and fewer are lost then.
+            // Datagrams leave alone at low load. Few of them are lost, so they would lower the loss of first datagrams.
             Place::Alone => return,
             Place::First => self.first.add(fate),
             Place::Following => self.following.add(fate),

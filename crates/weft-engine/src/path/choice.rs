@@ -14,28 +14,30 @@ pub const MAX_PATHS: usize = 64;
 ///
 /// Derived: half of [`MAX_PATHS`], so that neither node can take the paths that the other needs.
 pub const MOST_OWN: usize = MAX_PATHS / 2;
-/// Addresses that a link tries at a time, if few links share [`MOST_OWN`]. Chosen: one in use and some in reserve.
+/// Number of addresses that a link tries at a time, if few links share [`MOST_OWN`].
+///
+/// Chosen: one address in use and some in reserve.
 const FEW_AT_ONCE: usize = 4;
-/// Unanswered probes after which a path that never answered is turned to the next address.
+/// Number of unanswered probes after which a path that never answered tries the next address of its link.
 ///
 /// The values are for the first, second and later attempts. Probes leave 0, 0.4, 1.2 and 2.8 s after the path was
 /// opened. An address is thus left after 1.2 s, the second time after 2.8 s, and later after 6 s, because an RTT may
 /// be that long.
 const PATIENCE: [u32; 3] = [2, 3, 4];
-/// Unanswered probes after which a path that has answered before is turned.
+/// Number of unanswered probes after which a path that has answered before tries the next address of its link.
 ///
 /// A path that is down is probed once a second.
 const PATIENCE_DOWN: u32 = 30;
 
 /// Returns the number of addresses that each link tries at a time, if `room` paths may be opened.
 ///
-/// Every address gets a link if possible.
+/// The number is large enough that some link tries each address, if `room` allows it.
 pub fn at_once(links: usize, addresses: usize, room: usize) -> usize {
     let links = links.max(1);
     FEW_AT_ONCE.max(addresses.div_ceil(links)).min(room / links).max(1)
 }
 
-/// Returns the unanswered probes after which a path is turned to another address of its link.
+/// Returns the number of unanswered probes after which a path tries another address of its link.
 pub fn patience(has_answered: bool, attempts: u32) -> u32 {
     match PATIENCE.get(attempts as usize) {
         _ if has_answered => PATIENCE_DOWN,
@@ -50,9 +52,9 @@ pub struct Candidate {
     pub remote: SocketAddr,
     /// Number of the link's failed attempts at the address.
     pub attempts: u32,
-    /// True if the address lies in a subnet of the link.
+    /// True if the address lies in an IP subnet of the link.
     pub is_near: bool,
-    /// Paths to the address that are open on other links.
+    /// Number of paths to the address that are open on other links.
     pub elsewhere: usize,
     /// Distance of the address from the link's own position in the configured order.
     ///
@@ -69,7 +71,7 @@ impl Candidate {
 
 /// Returns the distance between the positions of an address and a link.
 ///
-/// `position` is the address's place among `addresses`, and `ordinal` is the link's place.
+/// `position` is the address's index, `addresses` the number of addresses, and `ordinal` the link's index.
 pub fn distance(ordinal: usize, position: usize, addresses: usize) -> usize {
     let addresses = addresses.max(1);
     (position + addresses - ordinal % addresses) % addresses

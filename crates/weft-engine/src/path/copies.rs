@@ -1,15 +1,15 @@
 //! Computes the number of copies in which a lost unit is retransmitted.
 
-/// Packets of one RTT that may be lost once more at most. The number of copies is chosen to stay below it.
+/// Maximum expected number of packets of one RTT whose retransmission is lost too. It sets the number of copies.
 const LOST_AGAIN_MAX: f64 = 0.05;
-/// Largest share of the copies in all packets sent. If the required copies exceed it, one copy is sent.
+/// Largest share of additional copies in all packets sent. If the required copies exceed it, one copy is sent.
 const MAX_SHARE: f64 = 0.05;
-/// Maximum number of copies of one unit, because losses may occur in bursts that take several copies.
+/// Maximum number of copies of one unit. More copies help little, because a burst of losses may take all of them.
 const MAX: usize = 3;
 
 /// Returns the number of copies for a unit that was lost `times` times.
 ///
-/// `loss` is the path's loss rate, and `packets` is the number of packets in one RTT.
+/// `loss` is the path's loss rate, 0…1, and `packets` is the number of packets sent in one RTT.
 pub(super) fn of_repeat(loss: f64, packets: f64, times: u8) -> usize {
     let lost = loss.powi(times.into());
     let suffices = |copies: &usize| packets * lost * loss.powi(*copies as i32) <= LOST_AGAIN_MAX;

@@ -1,13 +1,13 @@
 //! The state of one path (good, degraded, suspect, down) and the times of its probes.
 //!
 //! A silent path becomes suspect after a time that follows its jitter. Its sparse flows are then retransmitted on
-//! other paths, and new traffic goes there, while probes confirm or clear the suspicion. Its other units in flight
-//! are retransmitted once it is down. The link's other paths become suspect with it, so that none takes over without
-//! having answered.
+//! other paths, and new traffic uses other paths, while probes confirm or clear the suspicion. The other units in
+//! flight on the path are retransmitted once the path is down. The link's other paths become suspect as well. Each of
+//! them must answer before it takes over.
 //!
 //! A path that was down carries data again after its first answer. A path that fails again within ten minutes is
 //! first *on probation*. Until it has answered for 2 s, twice as long for each further failure, sparse flows prefer
-//! other paths. Bulk uses it meanwhile.
+//! other paths. Bulk uses the path during this time.
 
 use crate::api::PathState;
 use weft_units::planted::{self, Fault};
@@ -18,7 +18,7 @@ const RESTORE_BELOW: f64 = 0.04;
 const RESTORE_AFTER: Duration = Duration::from_secs(2);
 /// Probe interval of a down path that is wanted.
 ///
-/// It bounds the time for which a recovered link stays unused: 100 ms and one RTT.
+/// It limits the time for which a recovered link stays unused to 100 ms and one RTT.
 ///
 /// A probe and its answer are about 150 bytes, so the probes take 12 kbit/s.
 const DOWN_PROBE_MIN: Duration = Duration::from_millis(100);
@@ -28,7 +28,7 @@ const DOWN_PROBE_MIN: Duration = Duration::from_millis(100);
 const DOWN_PROBE_MAX: Duration = Duration::from_secs(1);
 const OPENING_PROBE_MIN: Duration = Duration::from_millis(200);
 const OPENING_PROBE_MAX: Duration = Duration::from_secs(5);
-/// Time without a failure after which one earlier failure is forgotten.
+/// Time without a failure after which the number of recent failures decreases by one.
 const FALL_MEMORY: Duration = Duration::from_secs(600);
 /// Duration of the probation after the second failure.
 ///
@@ -36,7 +36,7 @@ const FALL_MEMORY: Duration = Duration::from_secs(600);
 const PROBATION_MIN: Duration = Duration::from_secs(2);
 /// Maximum number of doublings of the probation.
 const MOST_DOUBLINGS: u32 = 6;
-/// Failures that are counted at most. More would not change the probation.
+/// Maximum number of failures that are counted. More would not lengthen the probation.
 const MOST_FALLS: u32 = MOST_DOUBLINGS + 2;
 /// Probe interval of a path on probation.
 const PROBATION_PROBE: Duration = Duration::from_millis(250);
@@ -50,11 +50,11 @@ pub struct Health {
     state: PathState,
     cause: &'static str,
     next_probe: Instant,
-    /// Time at which the last probe left, or traffic that replaced it.
+    /// Time at which the last probe left, or the last datagram that replaced a probe.
     probed_at: Instant,
     probe_interval: Duration,
     probes: u32,
-    /// Unanswered probes that confirm a suspicion.
+    /// Number of unanswered probes after which a suspect path is down.
     probes_to_confirm: u32,
     lossless_since: Instant,
     /// Sending time of the unanswered datagram that made the path suspect.
@@ -106,7 +106,7 @@ impl Health {
         self.trusted_at.is_some()
     }
 
-    /// Returns the least time that remains of the probation.
+    /// Returns the time that remains of the probation, if the path answers until its end.
     pub fn probation_left(&self, now: Instant) -> Option<Duration> {
         self.trusted_at.map(|at| at - now)
     }
@@ -141,7 +141,7 @@ impl Health {
 
     /// Handles the acknowledgement of a datagram sent at `sent_at`.
     ///
-    /// It clears a suspicion unless that datagram is older than the missing one.
+    /// It clears a suspicion unless the datagram is older than the unanswered one that caused the suspicion.
     pub fn on_confirmed(&mut self, now: Instant, sent_at: Instant, keepalive: Duration) -> HealthChange {
         if self.state == PathState::Suspect && sent_at < self.doubted {
             return None;
@@ -190,7 +190,7 @@ impl Health {
 
     /// Makes the path suspect: the oldest unanswered datagram waited longer than `threshold`.
     ///
-    /// That datagram was sent at `since`. `misses` unanswered probes confirm it.
+    /// That datagram was sent at `since`. After `misses` unanswered probes the path is down.
     pub fn on_silence(&mut self, now: Instant, since: Instant, threshold: Duration, misses: u32) -> HealthChange {
         match self.state {
             PathState::Good | PathState::Degraded => {
@@ -233,7 +233,7 @@ impl Health {
     /// Returns the time of the next probe. An answering path is probed once in each `keepalive`.
     ///
     /// A path that carries nothing is probed often while it `is_wanted`: no other path answers, or packets wait that
-    /// the others cannot carry.
+    /// the other paths cannot carry.
     pub fn next_probe(&self, keepalive: Duration, is_wanted: bool) -> Instant {
         match self.state {
             PathState::Opening | PathState::Down if is_wanted => self.next_probe.min(self.probed_at + DOWN_PROBE_MIN),
@@ -370,7 +370,7 @@ mod tests {
         assert_eq!(h.state(), PathState::Good);
     }
 
-    /// Takes the path down and up again. Returns true if it is on probation afterwards.
+    /// Lets the path go down and answer again. Returns true if it is on probation afterwards.
     fn flap(h: &mut Health, now: &mut Instant) -> bool {
         *now += Duration::from_secs(3);
         h.on_link_down(*now, "unplugged");

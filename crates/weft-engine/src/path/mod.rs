@@ -45,28 +45,32 @@ use weft_wire::inner::GRANULE;
 
 const INITIAL_RATE: Rate = Rate::from_mbps(10);
 const FLOOR_RATE: Rate = Rate::from_bps(100_000);
-/// Longest time before a receiver reports. Both ends must use the same value, because silence is judged by it.
+/// Longest time from an arrival to its report.
+///
+/// Both ends must use the same value, because a sender derives from it when a path is silent.
 pub const REPORT_INTERVAL: Duration = Duration::from_millis(10);
 /// Size of a report with a few ranges, in IP bytes.
 const REPORT_BYTES: u64 = 150;
-/// Divisor of a path's rate that reports may take: at most 1/4.
+/// Divisor of a path's rate: reports take at most 1/4 of it.
 ///
 /// Tuned: 1/10 delays retransmissions on links below 2 Mbit/s.
 const REPORTS_PART: u64 = 4;
-/// Longest spacing of reports on slow paths, because senders depend on them.
+/// Longest interval between reports on slow paths. Senders need reports to detect losses.
 const REPORTS_APART_MAX: Duration = Duration::from_millis(50);
-/// Probe interval of a path while no traffic pays for watching it.
+/// Probe interval of a path while few host packets are sent, and on a link that is not needed.
 ///
 /// Standard: NATs forget a UDP mapping after 30 s (Linux conntrack, unreplied).
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(25);
 
-/// Bytes that a sender needs in flight to detect a loss in time. Standard: the initial window of RFC 6928.
-const LEAST_WINDOW_BYTES: u64 = 14_600;
-/// Number of RTTs beyond which a stall counts as rare.
+/// Number of bytes that a sender needs in flight to detect a loss in time.
 ///
-/// A stall of one RTT counts only in part if it occurs less than once in this number.
+/// Standard: the initial window of RFC 6928.
+const LEAST_WINDOW_BYTES: u64 = 14_600;
+/// Number of RTTs in which a stall of one RTT must occur once to be included in full in the RTT of a flow.
+///
+/// Of a rarer stall, a proportional part is included.
 const RARE_STALL: f64 = 50.0;
-/// Number of a packet's retransmissions that count in the RTT of its flow.
+/// Maximum number of a packet's retransmissions that are included in the RTT of its flow.
 const REPEATS_MAX: usize = 4;
 const FULL_PACKET_BYTES: f64 = 1500.0;
 
@@ -87,11 +91,11 @@ pub struct Resend {
     pub policy: bool,
     pub hold: bool,
     pub gone: bool,
-    /// The link's name.
+    /// True if the datagram carries the link's name.
     pub link: bool,
     /// Number of revocations that the peer has once it gets this datagram, or 0 if it carries none.
     pub revocations: u16,
-    /// The first frame about a VPN. The peer asks again about others.
+    /// The first frame about a VPN. The peer asks again about the other VPNs.
     pub vpn: Option<News>,
 }
 
@@ -112,10 +116,10 @@ pub struct Pending {
     pub pongs: Vec<(u32, PathId)>,
     pub policy: bool,
     pub hold: bool,
-    /// Set of this node's paths of which the peer must learn that they were given up, one bit each.
+    /// Set of this node's paths that were given up and that the peer must be informed of, one bit each.
     pub gone: u64,
     pub close: bool,
-    /// The link's name. It waits for another frame and causes no datagram of its own.
+    /// True if the link's name is to be sent. It waits for another frame and causes no datagram of its own.
     pub link: bool,
     pub skips: bool,
     pub vpns: bool,
@@ -128,7 +132,7 @@ pub struct Pending {
 }
 
 impl Pending {
-    /// Returns the pending frames of a new path, of which the peer knows nothing.
+    /// Returns the pending frames of a new path, about which the peer has no information.
     fn of_new_path() -> Pending {
         Pending { link: true, ..Pending::default() }
     }
@@ -181,15 +185,15 @@ pub struct Path {
     pub link_up: bool,
     pub remote: SocketAddr,
     pub local: Option<IpAddr>,
-    /// True if the path is chosen for data among the paths of its link. The others are only kept as candidates.
+    /// True if the path is chosen for data among the paths of its link. The other paths are kept as candidates.
     pub active: bool,
-    /// True if the configuration forbids sending on the path. Only reports leave, while the peer still uses it.
+    /// True if the configuration forbids sending on the path. Only reports leave, while the peer still uses the path.
     pub barred: bool,
-    /// True if the peer has given up the path. It is not shown until a datagram arrives on it.
+    /// True if the peer has given up the path. Status output omits the path until a datagram arrives on it.
     pub left: bool,
     /// Use of the path that this node allows. The node sends it to the peer.
     pub own_use: PathUse,
-    /// Use of the path that the peer allows.
+    /// Use of the path that the peer allows, as the peer reported it.
     pub told_use: PathUse,
     /// True if better paths answer, so that this path carries no data.
     pub spare: bool,
@@ -215,12 +219,12 @@ pub struct Path {
     pub heard: HeardTrains,
     /// Loss rate of the path while it works.
     usual_loss: LossRate,
-    /// Unanswered questions in a row that count as silence.
+    /// Number of datagrams in a row without a report after which the path is silent.
     pub misses: u32,
     pub delivery: Rate,
     pub overhead: Overhead,
     pub weight: u32,
-    /// True if more units were waiting when the last datagram left. The rate then reflects the path, not the traffic.
+    /// True if more units were waiting when the last datagram left. The path then limits the delivery rate.
     pub limited: bool,
     /// Limit on the bytes sent to an address to which the path has just moved.
     pub proof: Proof,
@@ -231,13 +235,13 @@ pub struct Path {
     pub asked_at: Option<Instant>,
     /// UDP payload bytes of data received on the path since its last report.
     pub unreported_bytes: u64,
-    /// Bytes acknowledged by this path's reports since it last asked whether they arrive.
+    /// Bytes acknowledged by this path's reports since a ping last checked whether the reports arrive.
     pub unasked_bytes: u64,
     /// The peer's name for its link.
     pub remote_link: Option<String>,
     /// Largest packet number received.
     pub newest: Option<u64>,
-    /// Packet number of the newest policy received.
+    /// Packet number of the newest datagram received with a policy frame.
     pub newest_policy: Option<u64>,
     /// Pings of the user: the token, the user's id and the sending time.
     pub pings: Vec<(u32, (u32, Instant))>,
@@ -321,10 +325,10 @@ impl Path {
     /// Returns the rate to offer to senders, or zero if nothing is known.
     ///
     /// It is the learnt capacity, else the available rate that trains found, else the configured cap. A higher rate
-    /// that the path was seen to carry replaces it. Now and then more is offered, to discover unused capacity.
+    /// that the path has carried replaces it. Occasionally a higher rate is offered, to discover unused capacity.
     pub fn offered(&self) -> Rate {
         let most = self.rate.cap();
-        // A path that is kept below its capacity never shows it.
+        // A path that is kept below its capacity does not reveal the capacity.
         let known = self.rate.capacity().or_else(|| self.found_by_trains()).or(most);
         let offered = self.rate.offered().max(known.unwrap_or(Rate::ZERO));
         most.map_or(offered, |most| offered.min(most))
@@ -340,8 +344,8 @@ impl Path {
 
     /// Returns the order of preference where only one path may be used: answering paths first, then by capacity.
     ///
-    /// A path that no traffic has filled counts with the rate at which its search starts. Otherwise it would never be
-    /// tried, however slow the other paths are.
+    /// For a path that no traffic has filled, the rate at which its search starts is compared. Otherwise it would never
+    /// be tried, even if the other paths are slow.
     pub fn preference(&self) -> (bool, Rate) {
         (self.health.answers(), self.rate.expected())
     }
@@ -373,24 +377,24 @@ impl Path {
 
     /// True if a whole datagram may be sent to the path's address.
     ///
-    /// Otherwise the address is unproven, and only pings may.
+    /// Otherwise the address is unproven, and only pings may be sent.
     pub fn has_credit(&self) -> bool {
         self.proof.room(usize::MAX, self.datagram_limit()).is_some()
     }
 
-    /// True if the node that opened the path has given it up. It is not shown and sends nothing.
+    /// True if the node that opened the path has given it up. Nothing is sent on it, and status output omits it.
     pub fn is_gone(&self) -> bool {
         if self.ours { self.barred } else { self.left }
     }
 
     /// True if each probe carries this node's settings of the path.
     ///
-    /// They do if this node opened the path, or if a setting differs from the default.
+    /// The probes carry them if this node opened the path, or if a setting differs from the default.
     pub fn states_policy(&self) -> bool {
         self.ours || self.own_use != PathUse::default()
     }
 
-    /// Returns the tier of the path, which is the higher one of both ends.
+    /// Returns the tier of the path: the higher one of the tiers that the two nodes set.
     pub fn tier(&self) -> PathTier {
         self.own_use.both(self.told_use).tier
     }
@@ -410,14 +414,14 @@ impl Path {
         !self.spare && self.carries() && self.health.is_usable()
     }
 
-    /// True if the peer is known to be there: it answers at the path's address.
+    /// True if the path shows that the peer is reachable: the path answers, and its address is proven.
     ///
     /// An unproven address may be an attacker's.
     pub fn shows_peer(&self) -> bool {
         self.proof.is_proven() && self.health.answers()
     }
 
-    /// True if both ends use the path for data, whatever its health.
+    /// True if both nodes use the path for data, in any state of the path.
     pub fn carries(&self) -> bool {
         self.active && self.link_up && !self.barred
     }
@@ -432,7 +436,7 @@ impl Path {
         usize::from(self.mtu.current()).saturating_sub(self.outer_header_len())
     }
 
-    /// Returns the share of packet bytes in the bytes that bulk sends, 0…1.
+    /// Returns the share of inner packet bytes in the datagram bytes of bulk.
     ///
     /// Before any measurement it is the share of full packets.
     pub fn packet_share(&self) -> f64 {
@@ -445,7 +449,7 @@ impl Path {
         self.datagram_limit().saturating_sub(DATA_OVERHEAD)
     }
 
-    /// Returns the most granules of a unit that one data part may carry.
+    /// Returns the maximum number of granules of a unit that one part may carry.
     pub fn granule_limit(&self) -> usize {
         self.datagram_limit().saturating_sub(PART_OVERHEAD) / GRANULE
     }
@@ -461,9 +465,9 @@ impl Path {
         (len + parts * (PART_OVERHEAD + outer)) as u32
     }
 
-    /// Returns the time to ask again, because an answer is late and too few questions are open to judge the silence.
+    /// Returns the time of the next ping: a report is late, and too few datagrams lack a report to prove silence.
     ///
-    /// An answer counts as late after its usual time, and if no packet depends on it, after some more.
+    /// A report is late after its usual time. If no packet depends on it, more time passes first.
     pub fn ask_at(&self, urgency: Urgency) -> Option<Instant> {
         if self.withholds() && self.waiting.since().is_none() {
             return Some(Instant::ZERO);
@@ -474,8 +478,8 @@ impl Path {
 
     /// Asks the peer for an answer with a ping that has `token`.
     ///
-    /// An unproven address without credit gets no ping. The question then counts as unanswered, so that silence is
-    /// noticed there as soon as elsewhere.
+    /// An unproven address without credit gets no ping. The ping is then recorded as unanswered, so that silence is
+    /// detected as early as at a proven address.
     pub fn ask(&mut self, now: Instant, token: u32) {
         self.pending.ping.get_or_insert(token);
         if !self.has_credit() {
@@ -493,12 +497,16 @@ impl Path {
         liveness::suspect_after(self.rtt(), REPORT_INTERVAL, self.delay().jitter())
     }
 
-    /// True if the path's link is not needed now. It is then probed as if hosts were silent, because its data may be dear.
+    /// True if the path's link is not needed now.
+    ///
+    /// It is then probed as seldom as without host packets, because data on the link may be expensive.
     pub fn rests(&self) -> bool {
         self.spare && self.tier() < PathTier::Detour
     }
 
-    /// Returns the probe interval of the path while it carries nothing. An active path uses `pace` if it is watched.
+    /// Returns the probe interval of the path while it carries nothing.
+    ///
+    /// An active path uses `pace`, which is `None` while the peer's paths are not watched.
     pub fn keepalive(&self, pace: Option<Duration>) -> Duration {
         pace.filter(|_| self.active && !self.rests()).unwrap_or(KEEPALIVE_IDLE)
     }
@@ -517,7 +525,7 @@ impl Path {
         }
     }
 
-    /// True if the bytes in flight allow another datagram.
+    /// True if the limit on the bytes in flight allows another datagram.
     pub fn has_window(&self) -> bool {
         self.sent_packets.in_flight_bytes() < self.rate.in_flight_limit_bytes()
     }
@@ -534,10 +542,10 @@ impl Path {
         }
     }
 
-    /// Returns the copies in which to retransmit a unit that was lost `times` times.
+    /// Returns the number of copies in which to retransmit a unit that was lost `times` times.
     ///
-    /// Copies avoid that another loss holds back all later units for one more RTT. After a loss to a full queue one
-    /// copy is sent, because more would fill the queue further.
+    /// With one copy, a second loss would hold back all later units for one more RTT. While the path's queue is full,
+    /// one copy is sent, because more copies would fill the queue further.
     pub fn copies_of_repeat(&self, times: u8) -> usize {
         if self.is_filled() {
             return 1;
@@ -564,8 +572,8 @@ impl Path {
 
     /// Returns the longest RTT that a flow on this path regularly sees.
     ///
-    /// It includes jitter in both directions, and retransmissions of the packets that one RTT loses, in sequence if
-    /// retransmissions are lost too.
+    /// It includes jitter in both directions, and the retransmission of packets lost in one RTT. A lost retransmission
+    /// adds another one.
     pub fn inner_round_trip(&self) -> Duration {
         let round_trip = self.rtt().smoothed();
         let packets = self.rate.carried().bytes_in(round_trip) as f64 / FULL_PACKET_BYTES;

@@ -1,14 +1,14 @@
 //! Path MTU discovery by probes in the datagram layer (RFC 8899), with detection of black holes.
 //!
-//! A search starts with the link's largest size and then bisects a ladder of sizes. Probes are padded pings. A size
-//! counts as usable only after a probe of that size was acknowledged.
+//! A search starts with the link's largest size and then bisects a list of sizes. Probes are padded pings. A size is
+//! used only after a probe of that size was acknowledged.
 
 use weft_units::planted::{self, Fault};
 use weft_units::{Duration, Instant};
 
 /// Sizes of outer IP packets to try, in bytes, largest first.
 ///
-/// They are those of Ethernet jumbo frames, Ethernet, PPPoE and nested tunnels, and some smaller ones.
+/// They are the MTUs of Ethernet jumbo frames, Ethernet, PPPoE and nested tunnels, and some smaller sizes.
 const LADDER: [u16; 22] = [
     9000, 1500, 1492, 1480, 1472, 1460, 1440, 1420, 1400, 1380, 1360, 1340, 1320, 1300, 1280, 1200, 1100, 1000, 900,
     800, 700, 600,
@@ -32,7 +32,7 @@ pub struct PathMtu {
     attempts: u8,
     in_flight: bool,
     search_at: Instant,
-    /// Data datagrams lost since one at least as long as the shortest of them arrived.
+    /// Number of data datagrams lost since the last arrival of one at least as long as the shortest lost one.
     lost: u32,
     shortest_lost: u16,
     first_lost: Instant,
@@ -65,7 +65,7 @@ impl PathMtu {
         mtu
     }
 
-    /// Returns the largest size known to pass.
+    /// Returns the largest size that has passed, in IP bytes.
     pub fn current(&self) -> u16 {
         self.confirmed
     }
@@ -75,14 +75,14 @@ impl PathMtu {
         self.candidate.is_none()
     }
 
-    /// Starts a search with the largest size, because it is the most likely one.
+    /// Starts a search with the link's largest size, because most paths carry it.
     fn search(&mut self) {
         self.failed = u16::MAX;
         self.attempts = 0;
         self.candidate = self.open_sizes().next();
     }
 
-    /// Returns the sizes that may pass and are larger than the largest known to pass.
+    /// Returns the sizes between the largest size that passed and the least size that failed.
     fn open_sizes(&self) -> impl Iterator<Item = u16> + use<> {
         let (confirmed, failed, ceiling) = (self.confirmed, self.failed, self.ceiling);
         LADDER.into_iter().filter(move |size| *size > confirmed && *size < failed && *size <= ceiling)
@@ -137,7 +137,9 @@ impl PathMtu {
         }
     }
 
-    /// Returns the probes lost since the last call, and their bytes. They are not losses of data (RFC 8899 §4.1).
+    /// Returns the number of probes lost since the previous call of this function, and their IP bytes.
+    ///
+    /// They are not losses of data (RFC 8899 §4.1).
     pub fn take_lost_probes(&mut self) -> (u64, u64) {
         core::mem::take(&mut self.lost_probes)
     }

@@ -3,10 +3,10 @@
 /// Weight of the past in the moving average, in bytes sent.
 const MEMORY_BYTES: f64 = 100_000.0;
 
-/// Moving average of packet bytes for each byte of the datagrams that carried them.
+/// Moving average of inner packet bytes for each byte of the datagrams that carried the packets.
 ///
-/// A full packet alone has 1,440 of 1,500 bytes. Slices have no header and compressed headers are short, so the share
-/// can be higher.
+/// A full packet that is sent whole takes 1,440 of 1,500 bytes. Slices omit the header and compressed headers are
+/// short, so the share can be higher.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Overhead {
     packet_bytes: f64,
@@ -14,7 +14,7 @@ pub struct Overhead {
 }
 
 impl Overhead {
-    /// Counts a bulk packet that was sent. `wire_bytes` includes the outer headers.
+    /// Includes a sent bulk packet in the average. `wire_bytes` includes the outer headers.
     pub fn on_sent(&mut self, packet_bytes: usize, wire_bytes: usize) {
         let keep = MEMORY_BYTES / (MEMORY_BYTES + wire_bytes as f64);
         self.packet_bytes = self.packet_bytes * keep + packet_bytes as f64;

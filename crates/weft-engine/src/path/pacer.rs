@@ -2,7 +2,9 @@
 
 use weft_units::{Duration, Instant, Rate};
 
-/// Longest delay of a late timer that may be made up for. The link drained meanwhile, so the burst builds no queue.
+/// Longest delay of a late timer that a burst may compensate.
+///
+/// The link drained during the delay, so the burst builds no queue.
 const CREDIT: Duration = Duration::from_millis(5);
 
 /// Virtual clock of a path: the time at which the next byte may leave.
@@ -25,12 +27,12 @@ impl Pacer {
         self.next = self.next.max(now);
     }
 
-    /// Delays the next byte until other traffic has left the link.
+    /// Delays the next byte until `at`, when other traffic has left the link.
     pub fn wait_until(&mut self, at: Instant) {
         self.next = self.next.max(at);
     }
 
-    /// Limits the wait of the next byte to a point in time.
+    /// Lets the next byte leave at `at` at the latest.
     pub fn wait_at_most(&mut self, at: Instant) {
         self.next = self.next.min(at);
     }

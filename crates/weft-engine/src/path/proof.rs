@@ -1,4 +1,4 @@
-//! Limits the bytes that are sent to an address until the peer has answered there (RFC 9000 §8 and §9.3).
+//! Limits the bytes that are sent to an address until the peer has answered from it (RFC 9000 §8 and §9.3).
 
 use core::net::SocketAddr;
 use weft_units::planted::{self, Fault};
@@ -6,21 +6,21 @@ use weft_units::{Duration, Instant};
 
 /// Bytes that may be sent to an unproven address for each byte received from it. Standard: RFC 9000 §8.
 const AMPLIFICATION: u64 = 3;
-/// Interval between pings to an unproven address. Tuned: it repeats a lost ping within an RTT of a slow path.
+/// Interval between pings to an unproven address. Tuned: a lost ping is sent again within an RTT of a slow path.
 const PING_INTERVAL: Duration = Duration::from_millis(100);
 /// Upper bound of a ping's IP bytes.
 ///
-/// Derived: header, frame and tag with IPv6 and UDP take less than 110 bytes, and relay headers take the rest.
+/// Derived: header, frame and tag with IPv6 and UDP take less than 110 bytes. The rest is for relay headers.
 const PING_BYTES: u64 = 200;
 
 /// State of the proof of a path's remote address.
 ///
-/// An attacker that sees a datagram can send a copy of it from any address, and the newest authentic datagram moves
-/// its path. Until it is proven, the new address receives at most three times the bytes that arrived from it. An
-/// address is proven when the peer acknowledges a packet that was sent there.
+/// The newest authentic datagram moves its path to the datagram's source address. An attacker that sees a datagram
+/// can send a copy of it from any address. An address is therefore unproven until the peer acknowledges a packet that
+/// was sent to it. Until then it receives at most three times the bytes that arrived from it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Proof {
-    /// Last proven address, while the present one is in doubt.
+    /// Last proven address, while the present address is unproven.
     proven: Option<SocketAddr>,
     doubt: Option<Doubt>,
 }
@@ -76,14 +76,14 @@ impl Proof {
         left.is_some()
     }
 
-    /// Returns the last proven address, while the present one is in doubt.
+    /// Returns the last proven address, while the present address is unproven.
     pub fn last_proven(&self) -> Option<SocketAddr> {
         self.doubt.and(self.proven)
     }
 
-    /// Ends the doubt if the peer acknowledges a packet sent to the address.
+    /// Records the address as proven if the peer acknowledges a packet sent to it.
     ///
-    /// `largest` is the largest acknowledged number.
+    /// `largest` is the largest acknowledged packet number.
     pub fn on_acknowledged(&mut self, largest: u64) {
         if self.doubt.is_some_and(|doubt| {
             doubt.first.is_some_and(|first| largest >= first || planted::is(Fault::ProofByAnyAnswer))
@@ -97,10 +97,10 @@ impl Proof {
         self.doubt.is_none()
     }
 
-    /// Returns the number of `room` bytes that datagrams may fill now.
+    /// Returns the number of bytes that datagrams may fill now, at most `room`.
     ///
     /// Returns `None` while the credit is too small for one datagram of `longest` bytes. Two thirds of the credit are
-    /// reserved for IP and UDP headers: the shortest datagram has 26 bytes, and the headers have up to 48.
+    /// reserved for IP and UDP headers: the shortest datagram has 26 bytes, and its headers have up to 48 bytes.
     pub fn room(&self, room: usize, longest: usize) -> Option<usize> {
         let doubt = self.doubt.filter(|_| !planted::is(Fault::ProofNotAsked));
         let Some(doubt) = doubt else { return Some(room) };

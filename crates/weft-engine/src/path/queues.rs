@@ -1,4 +1,6 @@
-//! The lanes of a path's queue: sparse flows first, then retransmissions, bulk, and copies of what another path carries.
+//! The lanes of a path's queue, most urgent first: sparse flows, retransmissions, bulk, and copies of units.
+//!
+//! A copy belongs to a unit that another path carries.
 
 use crate::units::UnitId;
 use alloc::collections::VecDeque;
@@ -6,7 +8,7 @@ use alloc::collections::VecDeque;
 /// One lane of a path's queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lane {
-    /// Units of sparse flows. They overtake all others.
+    /// Units of sparse flows. They overtake the units of all other lanes.
     Urgent,
     /// Units that were lost and are retransmitted.
     Repeat,
@@ -19,12 +21,12 @@ pub enum Lane {
 }
 
 impl Lane {
-    /// True if the lane's units wait while the bytes in flight allow no more bulk.
+    /// True if the lane's units wait while the path's limit on the bytes in flight is reached.
     pub fn waits_for_window(self) -> bool {
         matches!(self, Lane::Bulk | Lane::Copy | Lane::Again)
     }
 
-    /// True if another path carries the lane's units as well, so that they count nowhere as waiting.
+    /// True if another path carries the lane's units as well. Backlogs then do not include them.
     pub fn is_spare(self) -> bool {
         matches!(self, Lane::Copy | Lane::Again)
     }
@@ -61,7 +63,7 @@ impl Queues {
         LANES.into_iter().find_map(|lane| self.pop(lane).map(|unit| (lane, unit)))
     }
 
-    /// Returns the oldest unit of a lane, and the bytes of all its units.
+    /// Returns the oldest unit of a lane, and the bytes of all units of the lane.
     pub fn oldest(&self, lane: Lane) -> Option<(UnitId, u64)> {
         self.lanes[lane as usize].front().map(|(unit, _)| (*unit, self.bytes[lane as usize]))
     }
@@ -70,7 +72,7 @@ impl Queues {
         self.lanes.iter().all(VecDeque::is_empty)
     }
 
-    /// Returns the bytes that a new unit of `lane` would have to wait for.
+    /// Returns the number of bytes that leave before a new unit of `lane`.
     pub fn bytes_before(&self, lane: Lane) -> u64 {
         self.bytes.iter().take(lane as usize + 1).sum()
     }

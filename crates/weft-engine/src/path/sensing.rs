@@ -11,14 +11,16 @@ use weft_core::sense::active::{Crossing, INTERVAL, PathEstimate, Sensor, Train};
 use weft_units::{Duration, Instant, Rng};
 use weft_wire::train::Chirp;
 
-/// Time without data after which a path counts as idle.
+/// Time without data after which a path is idle.
 const IDLE_AFTER: Duration = Duration::from_secs(1);
-/// Accuracy of the times. The kernel stamps arrivals, but a departure is as late as the process that sends it.
+/// Accuracy of a chirp's departure and arrival times.
+///
+/// The kernel stamps arrivals. A departure time is only as accurate as the scheduling of the sending process.
 const RESOLUTION: Duration = Duration::from_micros(20);
 /// Maximum number of trains whose reports are outstanding.
 const MAX_ASKED: usize = 4;
 
-/// Departure of one chirp.
+/// Departure time of one chirp, and its IP bytes.
 #[derive(Clone, Copy)]
 struct Left {
     at: Instant,
@@ -29,7 +31,7 @@ struct Left {
 struct Running {
     number: u16,
     train: Train,
-    /// Departure times and indices, in order of time.
+    /// Departure times and indices of the chirps that have not left, in order of time.
     due: VecDeque<(Instant, u8)>,
     left: Vec<Option<Left>>,
 }
@@ -45,7 +47,7 @@ pub struct Sensing {
     running: Option<Running>,
     asked: VecDeque<Running>,
     next: u16,
-    /// First delay measured. All delays are kept relative to it, so that the clocks may wrap around.
+    /// First delay measured. All delays are stored relative to it, because the nodes' 32-bit clocks wrap around.
     origin_us: Option<u32>,
     known: Option<(Instant, PathEstimate)>,
 }
@@ -128,7 +130,7 @@ impl Sensing {
         }
     }
 
-    /// Returns the latest result and its time.
+    /// Returns the time of the latest measurement, and its estimate.
     pub fn known(&self) -> Option<&(Instant, PathEstimate)> {
         self.known.as_ref()
     }
@@ -153,7 +155,7 @@ pub struct HeardTrains {
 impl HeardTrains {
     /// Records a chirp that arrived at `at`.
     ///
-    /// Returns true if a train is to be reported now: it is complete, or the next one has begun.
+    /// Returns true if a train is to be reported now: it is complete, or the next train has begun.
     pub fn on_chirp(&mut self, at: Instant, chirp: &Chirp) -> bool {
         let is_other = chirp.train != self.train || self.delays_us.len() != usize::from(chirp.of);
         let is_older = (chirp.train.wrapping_sub(self.train) as i16) < 0;
@@ -179,7 +181,7 @@ impl HeardTrains {
         }
     }
 
-    /// Returns the train to report.
+    /// Removes and returns the train to report: its number and the delay of each chirp that arrived.
     pub fn take_finished(&mut self) -> Option<(u16, Vec<Option<u32>>)> {
         self.finished.take()
     }

@@ -1,41 +1,41 @@
-//! Tracks the time since which an answer is outstanding on a path.
+//! Tracks the time since which a path's oldest unanswered datagram waits for a report.
 //!
-//! It keeps the sending times of unanswered datagrams at a coarse spacing ("marks"). From them it derives the times
-//! to ask again, to retransmit early and to suspect the path.
+//! A *mark* is the sending time of an unanswered datagram. Marks have a least spacing, so not every datagram has one.
+//! From the marks follow the times to send a further ping, to retransmit early and to suspect the path.
 
 use alloc::collections::VecDeque;
 use weft_units::{Duration, Instant};
 
-/// Least spacing of marks. It is fine enough to time silence, and keeps marks few.
+/// Least spacing of marks. It is short enough to measure silence, and limits the number of marks.
 const SPACING: Duration = Duration::from_millis(3);
 
-/// Unanswered marks that count as silence, so that a single lost datagram or report does not.
+/// Minimum number of unanswered marks that are silence. A single lost datagram or report is then not taken for it.
 ///
-/// A lossy path needs more.
+/// A path with losses needs more marks.
 const MARKS: u32 = 3;
-/// Spacing of the pings that add marks where traffic sets too few. Reports are not closer to each other either.
+/// Spacing of the pings that add marks where traffic sets too few. It equals the interval of reports.
 const ASK_SPACING: Duration = Duration::from_millis(10);
-/// Least time that an answer may take while no packet depends on it. Then the path is asked again.
+/// Time without an answer after which another ping is sent, while no packet depends on the answer.
 ///
-/// Derived: two turns of the loop, each of the 100 ms that a node with 4,096 peers may take, and as much for the network.
-/// Peers that ask a busy node sooner keep it busy: each late answer then causes two more questions.
+/// Derived: two turns of the daemon's event loop, each up to 100 ms at a node with 4,096 peers, and the path's RTT.
+/// Earlier pings keep a busy node busy, because each late answer then causes two more pings.
 const IDLE_PATIENCE: Duration = Duration::from_millis(250);
 
-/// Urgency of questions about a late answer.
+/// Urgency of further pings while an answer is late.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Urgency {
-    /// Packets depend on the path, and another path or route can take over from it. Questions are 10 ms apart.
+    /// Packets depend on the path, and another path or route can take over from it. Pings are 10 ms apart.
     Switch,
-    /// Packets depend on the path, and nothing can take over from it. Each question is twice as far from the one
-    /// before, as probes are in RFC 9002 §6.2.
+    /// Packets depend on the path, and nothing can take over from it. The interval between pings doubles each time.
     ///
-    /// A narrow link that is full answers late. Close questions would fill it further.
+    /// RFC 9002 §6.2 doubles it as well. Answers over a slow and full link are late, and frequent pings would fill the
+    /// link further.
     Alone,
-    /// No packet depends on the path: it gets more time to answer.
+    /// No packet depends on the path. It gets more time to answer.
     Idle,
 }
 
-/// Sending times of datagrams that ask for a report and have none yet, at a coarse spacing.
+/// Marks: sending times of datagrams that ask for a report and for which no report has arrived.
 #[derive(Debug, Default)]
 pub struct Waiting {
     marks: VecDeque<(u64, Instant)>,
@@ -53,14 +53,14 @@ impl Waiting {
         }
     }
 
-    /// Counts a datagram that may not leave as unanswered. The next datagram that leaves takes its number.
+    /// Records a datagram that may not leave as unanswered. The next datagram that leaves takes its number.
     pub fn on_withheld(&mut self, now: Instant) {
         self.on_sent(self.newest.map_or(0, |(number, _)| number + 1), now);
     }
 
     /// Handles a report whose largest arrived number is `largest`. Missing numbers below it are losses, not silence.
     ///
-    /// The last datagram of a burst often has no mark. It gets one if the burst is answered without it.
+    /// The last datagram of a burst often has no mark. It gets one if the report covers only the others of the burst.
     pub fn on_report(&mut self, largest: u64) {
         while self.marks.front().is_some_and(|(number, _)| *number <= largest) {
             self.marks.pop_front();
@@ -77,7 +77,7 @@ impl Waiting {
 
     /// Returns the time at which the oldest answer is overdue.
     ///
-    /// An answer takes `threshold` at most. It is well before suspicion.
+    /// It is overdue `threshold` after its datagram left, well before the path becomes suspect.
     pub fn overdue_at(&self, threshold: Duration) -> Option<Instant> {
         Some((self.since()? + threshold).max(self.seen_to + ASK_SPACING))
     }
@@ -88,17 +88,17 @@ impl Waiting {
 
     /// Returns the time at which the silent path becomes suspect.
     ///
-    /// An answer takes `threshold` at most, and `misses` marks in a row count.
+    /// An answer takes `threshold` at most, and `misses` unanswered marks in a row are silence.
     pub fn suspect_at(&self, threshold: Duration, misses: u32) -> Option<Instant> {
         let (_, third) = self.marks.get(MARKS as usize - 1)?;
         let (_, last) = self.marks.get(misses.max(MARKS) as usize - 1)?;
         Some((*third + ASK_SPACING * misses.saturating_sub(MARKS)).max(*last) + threshold)
     }
 
-    /// Returns the time to ask again, because too few marks exist to judge silence.
+    /// Returns the time of the next ping, if too few marks exist to prove silence.
     ///
-    /// `usual` is the time that an answer normally takes. The question must be late enough to set a mark of its own.
-    /// Otherwise a late timer would ask without end.
+    /// `usual` is the time that an answer normally takes. The ping must be late enough to set a mark of its own.
+    /// Otherwise a late timer would send pings without end.
     pub fn ask_at(&self, usual: Duration, urgency: Urgency, misses: u32) -> Option<Instant> {
         let asked = self.marks.len();
         let first = self.since().filter(|_| asked < misses.max(MARKS) as usize)?;
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
     use alloc::vec::Vec;
 
-    /// Checks that an unanswered datagram is waited for, however close it follows others.
+    /// Checks that an unanswered datagram gets a mark even if it closely followed other datagrams.
     #[test]
     fn an_unanswered_datagram_is_never_forgotten() {
         let mut rng = weft_units::Rng::new(1);
@@ -204,7 +204,7 @@ mod tests {
         let (mut w, patience) = (Waiting::default(), Duration::from_millis(20));
         w.on_sent(0, Instant::from_millis(100));
         w.on_sent(1, Instant::from_millis(199));
-        // Asked at 200 ms: too close to the previous mark to set one of its own.
+        // The ping leaves at 200 ms, too close to the previous mark to set one of its own.
         w.on_sent(2, Instant::from_millis(200));
         assert_eq!(w.ask_at(patience, Urgency::Switch, 3), Some(Instant::from_millis(202)));
     }

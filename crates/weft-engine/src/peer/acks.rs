@@ -17,7 +17,7 @@ use weft_wire::virtio::VNET_HEADER_LEN;
 /// Maximum number of SACK blocks in one segment. Standard: as many as fit into the TCP options (RFC 2018 §3).
 const MAX_SACK_BLOCKS: usize = 4;
 
-/// True if a segment is one packet that only acknowledges.
+/// True if a segment is a whole TCP packet without data that only acknowledges.
 pub(super) fn is_pure_ack(pool: &Pool, segment: &Segment) -> bool {
     segment.is_tcp && segment.shape.segments() == 1 && pure_ack(segment.packet(pool)).is_some()
 }

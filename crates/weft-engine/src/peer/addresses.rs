@@ -1,4 +1,4 @@
-//! The addresses at which a peer is called, and the pairs of a link and an address that were tried in vain.
+//! The addresses to which initiations for a peer are sent, and the pairs of a link and an address that failed.
 
 use crate::api::AddressPairs;
 use alloc::vec::Vec;
@@ -10,9 +10,9 @@ use weft_units::{Instant, LinkId};
 pub struct Attempts {
     /// Number of failed attempts of a link at an address since that pair last answered.
     pub failed: Vec<(LinkId, SocketAddr, u32)>,
-    /// Number of pairs without a path that were called so far.
+    /// Number of initiations sent so far on pairs without a path. The next initiations continue after this position.
     pub called: usize,
-    /// Time of the last change of links or addresses, until untried pairs are reported.
+    /// Time of the last change of links or addresses; `None` once untried pairs were reported.
     pub changed_at: Option<Instant>,
     pub said: AddressPairs,
 }
@@ -30,7 +30,7 @@ impl Attempts {
         }
     }
 
-    /// Forgets the failed attempts of a link that has gone. Its addresses may answer when it returns.
+    /// Forgets the failed attempts of a link that is gone. Addresses may answer when the link returns.
     pub fn forget_link(&mut self, now: Instant, link: LinkId) {
         self.failed.retain(|(by, _, _)| *by != link);
         self.changed_at = Some(now);
@@ -41,11 +41,11 @@ impl Attempts {
 pub struct Addresses {
     /// Addresses that stand for the peer's relayed routes.
     pub routes: Vec<SocketAddr>,
-    /// Addresses of the relayed routes that stand by as spare paths.
+    /// Addresses of the relayed routes that are kept as spare paths.
     pub detours: Vec<SocketAddr>,
     /// Source addresses of the peer's last initiation.
     ///
-    /// The handshake succeeds only if the peer gets an answer at one of them.
+    /// The handshake succeeds only if the peer gets an answer at one of these addresses.
     pub handshake_from: Vec<SocketAddr>,
     /// Addresses that links tried without an answer.
     pub attempts: Attempts,

@@ -21,9 +21,9 @@ const MAX_REPORT_RANGES: usize = 48;
 const MAX_CONTROL: usize = 1200;
 /// Least interval at which a path that carries only reports asks for a report itself.
 const ASK_EVERY: Duration = Duration::from_millis(40);
-/// Bytes of data that those reports must have acknowledged before the path asks again.
+/// Number of data bytes that the path's reports must acknowledge before the path asks for a report again.
 ///
-/// Derived: 20 × 180 bytes, the size of a ping and its answers.
+/// Derived: 20 times the 180 bytes of a ping and its answers.
 const ASK_BYTES: u64 = 3_600;
 /// Traffic class of control datagrams. Standard: class selector 6, for routing and keepalives (RFC 4594 §3.1).
 pub(super) const CONTROL_TOS: u8 = 0xc0;
@@ -71,7 +71,7 @@ impl Peer {
         self.send_control(cx, index, CONTROL_TOS, len, eliciting, Sent::Control(resend), out)
     }
 
-    /// Pings an unproven address. While its credit is small, nothing else may be sent there.
+    /// Pings an unproven address. While the address has little credit, nothing else may be sent to it.
     pub(super) fn poll_address_ping(&mut self, cx: &mut Context<'_>, index: usize, out: &mut [u8]) -> Option<Transmit> {
         let path = self.paths.get_mut(index)?;
         if !path.link_up || path.is_gone() || path.proof.ping_at().is_none_or(|at| at > cx.now) {
@@ -93,8 +93,8 @@ impl Peer {
 
     /// Adds an occasional ping to the reports of a path that only receives data.
     ///
-    /// Its answer shows whether the reports arrive. While packets are dense, every path that sends control datagrams
-    /// asks as well.
+    /// The answer to the ping shows whether the reports arrive. While packets are dense, every path that sends control
+    /// datagrams adds pings as well.
     fn ask_among_reports(&mut self, now: Instant, index: usize) {
         let path = &mut self.paths[index];
         let is_dense = self.session.watch.is_dense(now) && !path.rests();
@@ -146,7 +146,7 @@ impl Peer {
         })
     }
 
-    /// Writes the frames that ask for a report. Returns true if there were any.
+    /// Writes the frames that ask for a report. Returns true if it wrote at least one frame.
     fn write_requests(&mut self, index: usize, writer: &mut FrameWriter<'_>) -> bool {
         let hold_us = u32::try_from(self.recovery.hold_announced.as_micros()).unwrap_or(u32::MAX);
         let bundle_toward_me = self.config.policy.bundle != Bundle::Up;
@@ -169,10 +169,10 @@ impl Peer {
         writer.len() > before
     }
 
-    /// Writes the ids of this node's paths that were given up. Returns true if there was one.
+    /// Writes the ids of this node's paths that were given up. Returns true if it wrote at least one id.
     ///
-    /// These frames come late in the datagram: a peer that does not know this frame type skips the rest. Those that do
-    /// not fit leave with the next datagram.
+    /// These frames come late in the datagram, because a peer that does not know the frame type skips all later frames.
+    /// Frames that do not fit leave with the next datagram.
     fn write_gone(&mut self, index: usize, writer: &mut FrameWriter<'_>) -> bool {
         let before = writer.len();
         let waiting = self.paths[index].pending.gone;
@@ -189,7 +189,7 @@ impl Peer {
 
     /// Writes the local name of the path's link.
     ///
-    /// Returns true if it was written. Older nodes skip the frames behind it.
+    /// Returns true if it was written. Nodes of older versions skip the frames behind it.
     fn write_link(&mut self, index: usize, writer: &mut FrameWriter<'_>) -> bool {
         let may = |path: &&mut Path| path.pending.link && !path.pending.close && !is_route(&path.remote);
         let Some(path) = self.paths.get_mut(index).filter(may) else { return false };
@@ -208,7 +208,7 @@ impl Peer {
 
     /// Writes the pending VPN frames.
     ///
-    /// Returns the first of them. Frames that do not fit leave with the next datagram.
+    /// Returns the first frame that was written. Frames that do not fit leave with the next datagram.
     fn write_vpns(&mut self, cx: &mut Context<'_>, index: usize, writer: &mut FrameWriter<'_>) -> Option<News> {
         let path = self.paths.get_mut(index).filter(|path| path.pending.vpns)?;
         path.pending.vpns = false;
@@ -218,7 +218,7 @@ impl Peer {
                 News::Ask(vpn) => (vpn, true),
                 News::Answer(vpn) | News::Refuse(vpn) => (vpn, false),
             };
-            // The index is valid for the key that seals this datagram, and no rekey can intervene.
+            // The receiver index is valid for the key that seals this datagram. No rekey can occur before the sealing.
             let index = match news {
                 News::Refuse(_) => Some(0),
                 News::Ask(_) | News::Answer(_) => cx.sessions.vpn_index(self.id, vpn),
@@ -234,13 +234,13 @@ impl Peer {
         first
     }
 
-    /// Writes the numbers of units that were given up, as far as space remains. Returns true if there was one.
+    /// Writes SKIP frames for units that were given up, as far as they fit. Returns true if it wrote at least one.
     ///
-    /// They come after other frames because there may be more of them than of all others.
+    /// SKIP frames come after other frames, because there may be more SKIP frames than the datagram can hold.
     fn write_skips(&mut self, index: usize, writer: &mut FrameWriter<'_>) -> bool {
         let before = writer.len();
         if !self.paths[index].health.answers() {
-            // A probe may be lost. The first packets after the outage need the SKIP frames, so they stay pending.
+            // A probe may be lost, so it carries no SKIP frames. They leave before the first packets after the outage.
             self.paths[index].pending.skips = false;
             return false;
         }
@@ -275,15 +275,15 @@ impl Peer {
 
     /// Chooses the paths by which a path's report leaves: its own path and the fastest path.
     ///
-    /// A path that is cut in the reverse direction then hides only its own report. By the fastest path no report
-    /// waits for a slow one.
+    /// If a path is cut in the reverse direction, its report still arrives by the fastest path. The fastest path also
+    /// avoids the delay of a slow path.
     pub(super) fn schedule_report(&mut self, now: Instant, index: usize) {
         let fastest = self.fastest_path();
         let Some(path) = self.paths.get_mut(index) else { return };
         path.log.on_report_sent(now);
         let told = core::mem::take(&mut path.unreported_bytes);
-        // Use the own path even if it is down here. A datagram just arrived on it, so it may be back, and the fastest
-        // path may have failed unnoticed.
+        // Use the own path even if its state here is down. A datagram arrived on it, so it may work again, and the
+        // fastest path may have failed unnoticed.
         let own = (path.link_up && !path.is_gone()).then_some(index);
         for by in own.into_iter().chain(fastest.filter(|fastest| Some(*fastest) != own)) {
             self.paths[by].pending.reports |= 1 << index;

@@ -1,6 +1,6 @@
 //! Delivery: units that are in order go to the egress output.
 //!
-//! Each unit is counted in its VPN, in its peer and in its flow. Signals in band that end here are removed.
+//! Each unit is counted in its VPN, in its peer and in its flow. In-band signals for this node are removed.
 
 use super::inbound::egress::{Arrived, Output};
 use super::signalling::{may_carry, signal_in};
@@ -73,7 +73,7 @@ impl<'a> Egress<'a> {
 }
 
 impl Egress<'_> {
-    /// True if rules of access let a unit in. A tail slice follows its head slice.
+    /// True if the access rules admit a unit. For a tail slice, the decision on its head slice applies.
     fn may_enter(&mut self, flow: FlowId, item: &Arrived) -> bool {
         let Some(gate) = &mut self.access.0 else { return true };
         if item.inner.kind == UnitKind::TailSlice {

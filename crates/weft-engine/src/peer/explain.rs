@@ -1,7 +1,7 @@
 //! Explains which paths a flow takes and why, by asking a copy of the scheduler.
 //!
-//! The copy is asked for a sparse packet and for bulk, with the paths as they are and with the chosen ones failed.
-//! Nothing of the running peer changes.
+//! The copy chooses a path for a sparse packet and for bulk, first with the present paths, then as if the chosen paths
+//! had failed. The running peer does not change.
 
 use super::Peer;
 use super::spares::lowest_tier;
@@ -33,7 +33,7 @@ impl Ways {
 }
 
 impl Peer {
-    /// Returns the part of an explanation that the peer can give.
+    /// Returns the paths to this peer that a flow takes, with the reason for each path.
     pub fn explain_flow(&self, now: Instant, vpn: VpnId, of: &FlowPattern) -> Explanation {
         let known = self.ingress.flows.iter().find(|(_, flow)| flow.key.vpn == vpn && of.holds(&flow.key.key));
         let hash = known.map(|(_, flow)| flow.hash);
@@ -127,7 +127,7 @@ impl Peer {
             .collect()
     }
 
-    /// Returns the reason for which a path is used or not used.
+    /// Returns the reason why the path at position `at` is used or not used.
     fn why(&self, at: usize, path: &Path, ways: &Ways) -> &'static str {
         let (sparse, bulk) = (ways.sparse.contains(&at), ways.bulk.contains(&at));
         let by_arrival = matches!(self.dispatch.scheduler, Scheduler::EarliestDelivery(_));

@@ -1,7 +1,7 @@
 //! Applies the fate of each datagram to the units and frames that it carried.
 //!
-//! A report or a timeout of a path's record of sent packets yields acknowledged and lost datagrams. Units are then
-//! released or queued for retransmission, frames become pending again, and loops are informed of losses.
+//! A report, or a timeout in a path's record of sent packets, shows which datagrams were acknowledged or lost. Units
+//! are then released or queued for retransmission, frames become pending again, and loops are informed of losses.
 
 use super::control::revocation_sync::RevocationSync;
 use super::{Context, Peer};
@@ -70,7 +70,7 @@ impl Peer {
         found
     }
 
-    /// Informs loops of losses. A loss that is retransmitted counts as congestion, and any other as a final loss.
+    /// Informs loops of losses: a retransmitted loss is reported as congestion, any other loss as a final loss.
     fn report_losses_to_loops(&mut self, now: Instant, from: usize) {
         for at in from..self.recovery.lost.len() {
             let vpn =

@@ -1,7 +1,7 @@
 //! Rates that the paths toward the peer grant to the explicit-rate loops that begin at this node.
 //!
-//! Between two nodes there are only these paths, and this node knows their capacities. It therefore asks no other
-//! node.
+//! No other node lies between this node and the peer, and this node has estimated the paths' capacities. It therefore
+//! needs no rate from another node.
 
 use super::Peer;
 use super::outbound::grants::{Grants, QUEUE};
@@ -10,7 +10,7 @@ use weft_core::control_loop::explicit_rate::LoopGrant;
 use weft_units::{Instant, Rate};
 
 impl Peer {
-    /// Runs the rate law if it is due, and grants the result to the loops.
+    /// Runs the controller that computes the granted rate, if it is due, and grants the result to the loops.
     pub(super) fn grant_loops(&mut self, now: Instant) {
         if !self.ingress.queue.goes_by_grants() {
             return;
@@ -24,8 +24,8 @@ impl Peer {
             let capacity = self.pacing_rate(now);
             grants.link.update(now, capacity, self.waiting_on_paths());
             let granted = grants.link.grant();
-            // The grant is never below the share by turns, which respects promised rates and VPNs without a loop. The
-            // small surplus keeps a queue: a path offered exactly its rate never reveals more capacity.
+            // The grant is at least the rate that turns among the VPNs give. That rate respects promises and VPNs
+            // without a loop. The small surplus keeps a queue, because a path without a queue reveals no more capacity.
             let share = granted.share.max(self.share_by_turns(capacity.scaled(1.0 + QUEUE)));
             self.ingress.queue.grant_all(now, LoopGrant { share, promised: 1.0, ..granted });
         }
@@ -34,14 +34,14 @@ impl Peer {
 
     /// Returns the total pacing rate of the paths that carry bulk.
     ///
-    /// Until that set is known, all usable paths count.
+    /// Until the scheduler has chosen these paths, all usable paths are included.
     fn pacing_rate(&self, now: Instant) -> Rate {
         let of = |path: &Path| path.rate.pacing_rate(now);
         let carrying = self.inner_capacity(self.carrying_paths(), of);
         if carrying > Rate::ZERO { carrying } else { self.inner_capacity(self.usable_paths(), of) }
     }
 
-    /// Returns the rate that turns give each unit of weight among the VPNs with waiting packets.
+    /// Returns the rate for each unit of weight if the VPNs with waiting packets take turns.
     fn share_by_turns(&self, capacity: Rate) -> Rate {
         let (mut promised, mut weights) = (0, 0.0);
         for share in self.ingress.queue.waiting() {

@@ -1,8 +1,8 @@
 //! Ingress: from a packet of the TUN device to the ingress queue.
 //!
 //! A packet's TCP MSS is clamped, its flow is looked up, and signalling may add an option. Each segment of a
-//! super-packet then becomes one queue entry. A packet of a VPN that is not open waits or is dropped at the gate.
-//! Where buffers are short, this module gives up queued packets.
+//! super-packet then becomes one queue entry. A packet of a VPN that is not open at the peer waits or is dropped. If
+//! few buffers are free, this module drops queued packets.
 
 use super::dropping;
 use super::signalling::{checksum, packet_mut};
@@ -21,9 +21,9 @@ use weft_wire::virtio::VNET_HEADER_LEN;
 /// Bit that distinguishes a separate signal packet from the packet that follows it.
 const OF_ITS_OWN: u32 = 1 << 31;
 
-/// Buffers that a peer gives up at once when buffers are short. Derived: the most that one arriving batch takes.
+/// Number of buffers that a peer frees at once when few are left. Derived: the maximum that an arriving batch takes.
 const GIVE_WAY: usize = 64;
-/// Buffers that a peer's unwritten output may hold before it is shed. Derived: the daemon's writes in one turn.
+/// Maximum number of buffers of a peer's unwritten output when few are left. Derived: the daemon's writes in a turn.
 const MOST_UNWRITTEN: usize = 1_024;
 
 /// Returns the outer TOS. ECN is always copied (RFC 6040).
@@ -138,7 +138,7 @@ impl Peer {
 
     /// Returns the number of buffers that this peer holds.
     ///
-    /// Their units wait for a path, for order, for further parts, or to be written.
+    /// Their units wait for a path, for missing units, for further parts, or to be written.
     pub fn buffers(&self) -> usize {
         self.backlog_packets()
             + self.ingress.held_acks.len()
@@ -147,7 +147,7 @@ impl Peer {
             + self.output.buffers()
     }
 
-    /// Gives up a batch of buffers where this peer holds most of them, because buffers are short.
+    /// Frees a batch of buffers, because few are left. They are taken where this peer holds the most.
     pub fn give_way(&mut self, cx: &mut Context<'_>) {
         let (backlog, held) = (self.backlog_packets(), self.inbound.held_units());
         let (joins, output) = (self.inbound.joins.len(), self.output.buffers());
@@ -165,7 +165,7 @@ impl Peer {
         }
     }
 
-    /// Queues a segment whose VPN is open at the peer. A segment of another VPN waits for the opening or is dropped.
+    /// Queues a segment whose VPN is open at the peer. If the VPN is not open, the segment waits or is dropped.
     fn pass_gate(&mut self, cx: &mut Context<'_>, arrival: Arrival, segment: Segment) {
         match self.gate(cx, segment.vpn) {
             GateDecision::Pass => self.push_to_queue(cx, arrival, segment),

@@ -41,7 +41,8 @@ impl Peer {
 
     /// Gives up this node's paths that are no longer wanted.
     ///
-    /// Their address is no longer configured, or nothing may be sent on `link`, or `link` has no route to it.
+    /// A path is unwanted if its address is no longer configured, nothing may be sent on `link`, or `link` has no route
+    /// to the address.
     pub fn bar_unwanted(&mut self, cx: &mut Context<'_>, link: Option<&Link>) {
         for index in 0..self.paths.len() {
             let path = &self.paths[index];
@@ -72,7 +73,7 @@ impl Peer {
         self.report_gone();
     }
 
-    /// Marks a path of the peer as given up: the peer gave it up, or its local link is gone.
+    /// Marks a path that the peer opened as given up: the peer gave it up, or its local link is gone.
     fn leave(&mut self, cx: &mut Context<'_>, index: usize) {
         let path = &mut self.paths[index];
         (path.left, path.barred, path.active) = (true, true, false);
@@ -97,7 +98,7 @@ impl Peer {
         }
     }
 
-    /// Gives up a path of this node. It carries no more data and is no longer shown.
+    /// Gives up a path that this node opened. It carries no more data, and status output omits it.
     fn bar(&mut self, cx: &mut Context<'_>, index: usize) {
         let path = &mut self.paths[index];
         path.barred = true;

@@ -1,8 +1,8 @@
 //! Loops of VPNs between the two edges.
 //!
-//! Markers of this node's loops leave with units or in control frames. Markers from the peer are counted and answered
-//! with reports. Weights are turned into the parameters of window laws. The loops that begin at this node are in the
-//! ingress queue ([`super::outbound::ingress_queue`]).
+//! Markers of this node's loops leave with units or in control frames. Each marker from the peer is answered with a
+//! report. The parameters of window-based loops are computed from the VPNs' weights. The loops that begin at this node
+//! are in the ingress queue ([`super::outbound::ingress_queue`]).
 
 use super::control_datagrams::CONTROL_TOS;
 use super::outbound::loops::due;
@@ -21,7 +21,9 @@ use weft_wire::loop_data::OfRun;
 
 /// Assumed header bytes of a slice whose head is unknown: IPv4 and TCP with timestamps.
 const USUAL_HEADER: usize = 52;
-/// Maximum number of markers that wait on a path. A lost marker costs only time: a loop without reports asks again.
+/// Maximum number of markers that wait on a path.
+///
+/// A lost marker only causes a delay, because a loop without reports sends another marker.
 const MAX_MARKERS: usize = 256;
 
 impl Peer {
@@ -39,21 +41,23 @@ impl Peer {
         self.paths.iter_mut().for_each(Path::forget_markers);
     }
 
-    /// Handles a marker of a loop that ends here. It arrived at `at`, alone or with a unit that is already counted.
+    /// Handles a marker that arrived at `at`, of a loop that ends at this node.
+    ///
+    /// If a unit arrived with the marker, the caller must have counted the unit.
     pub(super) fn on_marker(&mut self, cx: &mut Context<'_>, at: Instant, vpn: VpnId, marker: OfRun<Marker>) {
         if cx.vpns.has_member(vpn, self.id) && vpn != VpnId::DEFAULT {
             self.loops.on_marker(at.min(cx.now), vpn, marker);
         }
     }
 
-    /// Handles a report about a loop that begins here.
+    /// Handles a report about a loop that begins at this node.
     pub(super) fn on_loop_report(&mut self, cx: &mut Context<'_>, vpn: VpnId, report: &OfRun<LoopReport>) {
         if cx.vpns.has_member(vpn, self.id) && report.run == self.loops.run {
             self.ingress.queue.on_report(cx.now, vpn, &report.what);
         }
     }
 
-    /// Counts a unit's first arrival in its loop. A unit that arrived by retransmission is not a loss.
+    /// Counts a unit's first arrival in its loop. A retransmitted unit that arrives is counted like any other.
     pub(super) fn count_in_loop(&mut self, now: Instant, vpn: VpnId, inner: &InnerHeader, len: usize, ce: bool) {
         let Some(egress) = self.loops.egress_mut(vpn) else { return };
         egress.on_time(now);
@@ -85,7 +89,7 @@ impl Peer {
             }
         }
         controller.turn(now, &mut windows);
-        // The new vector is empty. It reuses the allocation under another lifetime.
+        // The new vector is empty. It reuses the memory, with another lifetime of its items.
         self.loops.windows = windows.into_iter().map_while(|_| None).collect();
     }
 
@@ -106,8 +110,8 @@ impl Peer {
 
     /// Adds to a leaving marker the delays that a network queue did not cause.
     ///
-    /// The marker leaves by the path `index` in a datagram of `ip_bytes`. These are the wait at this node, the path's
-    /// extra delay over the shortest path, and the datagram's own transmission time.
+    /// The delays are the wait at this node, the path's extra delay over the shortest path, and the datagram's own
+    /// transmission time. The marker leaves by the path `index` in a datagram of `ip_bytes` bytes.
     pub(super) fn explain(&self, now: Instant, index: usize, ip_bytes: usize, marker: OfRun<Marker>) -> OfRun<Marker> {
         let OfRun { run, what } = marker;
         let waited_us = (now.as_micros() as u32).wrapping_sub(what.sent_at_us);
@@ -150,7 +154,7 @@ impl Peer {
 
     /// Writes the markers at the head of a path's list that share one TOS, and returns that TOS.
     ///
-    /// With the same TOS as their units, the network does not let markers overtake them.
+    /// Markers leave with the TOS of their units, so that routers do not let them overtake the units.
     fn write_markers(&mut self, now: Instant, index: usize, writer: &mut FrameWriter<'_>) -> Option<u8> {
         let path = self.paths.get(index)?;
         let tos = path.markers.front()?.tos;

@@ -1,9 +1,9 @@
 //! One peer: its flows, queue and paths, its units in flight, and the units received from it.
 //!
 //! Outgoing packets pass `ingress`, `commit` and `transmit`. Arriving datagrams pass `receive`, which hands frames to
-//! `report` and its neighbours. The state lies in components that know no peer ([`outbound`], [`inbound`], [`control`],
-//! [`addresses`]). The node lends its shared state with each call ([`Context`]). A peer never reaches into another
-//! peer.
+//! `report` and other modules. The state lies in components that do not depend on [`Peer`] ([`outbound`], [`inbound`],
+//! [`control`], [`addresses`]). The node lends its shared state with each function call ([`Context`]). A peer never
+//! accesses another peer.
 
 mod acks;
 pub mod addresses;
@@ -73,16 +73,16 @@ use weft_session::Sessions;
 use weft_units::planted::{self, Fault};
 use weft_units::{Duration, Instant, NodeId, PathId, PeerId, Rng, VpnId};
 
-/// Silence after which this node calls an unreachable peer again.
+/// Silence after which this node starts another handshake with an unreachable peer.
 ///
-/// It does not call while another call is under way.
+/// It starts none while a handshake is in progress.
 const CALL_AFTER: Duration = weft_session::RETRY_INTERVAL;
-/// Silence after which this node calls a peer with a session while no packet depends on it.
+/// Silence after which this node starts a handshake with a peer that has a session, while no packet depends on it.
 ///
-/// Tuned: an overloaded node with 4,096 peers answers within 3 s. Calls from all of them would keep it overloaded.
+/// Tuned: an overloaded node with 4,096 peers answers within 3 s. Initiations from all peers would keep it overloaded.
 const IDLE_CALL_AFTER: Duration = Duration::from_secs(4);
 
-/// Node-wide state that a peer borrows during one call.
+/// Node-wide state that a peer borrows during one function call.
 pub struct Context<'a> {
     pub now: Instant,
     pub pool: &'a mut Pool,
@@ -122,11 +122,11 @@ pub struct PeerCounters {
     pub queue_drops: u64,
     pub replaced_acks: u64,
     pub duplicate_units: u64,
-    /// Datagrams from the peer on paths beyond the number that it may open.
+    /// Number of datagrams from the peer on paths beyond the number that it may open.
     pub refused_datagrams: u64,
-    /// Datagrams from the peer that were dropped unopened.
+    /// Number of datagrams from the peer that were dropped without decryption.
     ///
-    /// The node was behind, and the peer had used its share of the processing.
+    /// They are dropped if the node is overloaded and the peer has used its share of the processing time.
     pub unserved_datagrams: u64,
 }
 
@@ -134,7 +134,7 @@ pub struct PeerCounters {
 pub struct Peer {
     pub id: PeerId,
     pub config: PeerConfig,
-    /// The peer's place in the overlay.
+    /// The peer's node id in the overlay.
     pub node: NodeId,
     pub paths: Vec<Path>,
     pub addresses: Addresses,
@@ -152,7 +152,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Returns a peer without a session, one of `peers` peers of this node.
+    /// Returns a peer without a session. The node has `peers` peers.
     pub fn new(now: Instant, id: PeerId, config: PeerConfig, rng: &Rng, first_path: u16, peers: usize) -> Peer {
         let mut rng = rng.split(u64::from(id.0));
         let seed = rng.next_u64();
@@ -224,7 +224,7 @@ impl Peer {
 
     /// Starts a handshake if no path to the peer is usable.
     ///
-    /// The peer may have restarted, and then only a handshake reaches it.
+    /// If the peer has restarted, it answers only a handshake.
     pub fn call_again(&self, cx: &mut Context<'_>) {
         if self.usable_paths().next().is_none() {
             self.call(cx);
@@ -237,22 +237,24 @@ impl Peer {
         }
     }
 
-    /// True if a call can wait: the session works, no packet depends on it, and the peer was heard a short time ago.
+    /// True if a new handshake can wait.
+    ///
+    /// The session works, no packet depends on it, and a datagram of the peer arrived within [`IDLE_CALL_AFTER`].
     fn can_wait(&self, now: Instant) -> bool {
         let was_heard = self.session.heard_at.is_some_and(|at| now - at < IDLE_CALL_AFTER);
         was_heard && self.is_established() && !self.is_needed(now)
     }
 
-    /// Repeats the call to a peer that has been silent on all paths.
+    /// Starts another handshake with a peer that has been silent on all paths.
     ///
-    /// The peer may have restarted without this session, or its session may have ended before it could answer a call.
+    /// The peer may have restarted without this session, or may have ended it before it could answer a handshake.
     pub fn keep_calling(&self, cx: &mut Context<'_>) {
         if !self.can_wait(cx.now) {
             self.call_if_silent(cx, CALL_AFTER);
         }
     }
 
-    /// Starts a call unless one is in progress, a path answers, or the peer was heard within `time`.
+    /// Starts a handshake unless one is in progress, a path answers, or a datagram of the peer arrived within `time`.
     fn call_if_silent(&self, cx: &mut Context<'_>, time: Duration) {
         let is_silent = self.session.heard_at.is_none_or(|at| cx.now - at >= time);
         if is_silent && !self.usable_paths().any(|path| path.health.answers()) && !cx.sessions.is_calling(self.id) {
@@ -294,7 +296,7 @@ impl Peer {
         self.ingress.queue = IngressQueue::new(queue_kind(self.config.policy.queue));
     }
 
-    /// Applies the peer's VPN memberships. `share` is the default VPN's share, in competition with them.
+    /// Applies the peer's VPN memberships. `share` is the default VPN's share in competition with the other VPNs.
     pub fn set_vpns(
         &mut self,
         cx: &mut Context<'_>,
@@ -318,7 +320,9 @@ impl Peer {
         self.ingress.queue_target = Duration::ZERO;
     }
 
-    /// Puts a port with flow state before the paths, or takes it away. `reservable` is the part that may be guaranteed.
+    /// Installs a port with flow state in front of the paths, or removes it if `reservable` is `None`.
+    ///
+    /// `reservable` is the part of the capacity that may be guaranteed, 0…1.
     pub fn set_port(&mut self, cx: &mut Context<'_>, reservable: Option<f64>) {
         let (now, drops) = (cx.now, &mut self.totals.queue_drops);
         match (reservable, &mut self.ingress.port) {
@@ -344,7 +348,7 @@ impl Peer {
         self.ingress.queue.backlog_bytes()
     }
 
-    /// Gives a VPN another share, and its window law the parameters that match the share.
+    /// Gives a VPN another share, and its window-based loop the parameters that match the share.
     pub fn set_share(&mut self, now: Instant, vpn: VpnId, share: Share, nominal_weight: f64) {
         let window = self.loops.parameters(share.weight(), nominal_weight);
         self.ingress.queue.set_share(now, vpn, share, window);

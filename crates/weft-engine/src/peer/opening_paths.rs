@@ -19,7 +19,7 @@ use weft_units::{Duration, LinkId, PathId, PathTier};
 
 /// Delay before untried pairs are reported. At the start, links appear one after another.
 const REPORT_AFTER: Duration = Duration::from_secs(2);
-/// Maximum number of links without a path that a message names.
+/// Maximum number of links without a path that a log message names.
 const MOST_NAMED: usize = 4;
 
 impl fmt::Display for AddressPairs {
@@ -49,7 +49,7 @@ impl fmt::Display for AddressPairs {
 impl Peer {
     /// True if the peer may open a path with this id.
     ///
-    /// The id must have the peer's parity, and the peer's half of all paths must not be used up.
+    /// The id must be even or odd as the peer's ids are. The peer must have opened less than half of [`MAX_PATHS`].
     pub(super) fn may_open(&self, id: PathId) -> bool {
         let theirs = self.paths.iter().filter(|path| !path.ours).count();
         u16::from(id.0) % 2 != self.addresses.next_path % 2 && theirs < MAX_PATHS - MOST_OWN
@@ -156,8 +156,8 @@ impl Peer {
 
     /// Returns the path that `link` may take over.
     ///
-    /// It is unwanted, its link is gone, or it is a candidate path of a link above its share. Among those, the path
-    /// that is least likely to be missed is chosen.
+    /// Such a path is unwanted, its link is gone, or it carries no data and its link has more paths than its share.
+    /// Among these paths, the least useful one is chosen.
     fn least_useful(&self, links: &Links, link: &Link) -> Option<usize> {
         let share = self.share(links);
         let open_on = |name: &str| self.paths.iter().filter(|p| p.ours && !p.barred && p.link_name == name).count();
@@ -218,7 +218,9 @@ impl Peer {
         self.addresses.attempts.failed.retain(|(by, to, _)| (*by, *to) != (link, remote));
     }
 
-    /// Returns at most `most` pairs without a path to call, continuing after the last call.
+    /// Returns at most `most` pairs without a path to which to send initiations.
+    ///
+    /// Each call of this function continues after the pairs that the previous call returned.
     pub fn pairs_to_call(&mut self, links: &Links, most: usize) -> Vec<(LinkId, SocketAddr)> {
         let of = |link| self.candidates(links, link).map(|candidate| (candidate.rank(), link.id, candidate.remote));
         let mut pairs: Vec<_> = self.links_toward(links).flat_map(of).collect();
@@ -229,7 +231,7 @@ impl Peer {
         from_there.map(|(_, link, remote)| (*link, *remote)).collect()
     }
 
-    /// Opens a path for a pair that has answered a call.
+    /// Opens a path for a pair on which the peer answered an initiation.
     ///
     /// If necessary, another path of the link is turned.
     pub fn open_answered(&mut self, cx: &mut Context<'_>, link: LinkId, remote: SocketAddr) {
@@ -252,7 +254,7 @@ impl Peer {
         }
     }
 
-    /// Returns how many of the pairs of links and addresses are tried.
+    /// Returns the number of pairs of links and addresses, and how many of the pairs are tried.
     pub fn address_pairs(&self, links: &Links) -> AddressPairs {
         let reached = |link: &Link| self.config.endpoints.iter().filter(|remote| link.reaches(remote)).count();
         let untried = |link| self.candidates(links, link).filter(|candidate| candidate.attempts == 0).count();

@@ -1,8 +1,8 @@
 //! Limits the age of packets that wait for an unreachable peer, and hurries the handshake.
 //!
-//! The limits apply while no path can carry packets, and once more when a path can again, so that the first packets
-//! after an outage are fresh. While paths work, CoDel controls the queue's length. This module then drops only
-//! packets that are useless to any receiver.
+//! The limits apply while no path can carry packets, and once more when the outage ends, so that the first packets
+//! after it are not old. While paths work, CoDel controls the queue's length. This module then drops only packets that
+//! are useless to any receiver.
 
 use super::dropping;
 use super::outbound::age::{Outage, expiry};
@@ -14,18 +14,16 @@ use weft_units::{Duration, Instant};
 
 /// Interval at which old packets are dropped during an outage, to free their buffers.
 ///
-/// Tuned: any value well below the age limits works.
-///
-/// When a path returns, old packets are dropped at once.
+/// Tuned: any value well below the age limits works, because old packets are also dropped when a path returns.
 const DROP_EVERY: Duration = Duration::from_millis(100);
 /// Interval of initiations while packets wait for a peer that no path reaches.
 ///
-/// It equals the probe interval while packets wait for a path.
+/// It equals the probe interval of a down path that is needed.
 const CALL_EVERY: Duration = Duration::from_millis(100);
 /// Time for which initiations keep the interval [`CALL_EVERY`]. Afterwards the session layer's own interval applies.
 ///
-/// Tuned: most link outages are shorter (`docs/failover.md`). Calls to a peer that is gone for good cost 20 kbit/s
-/// meanwhile.
+/// Tuned: most link outages are shorter (`docs/failover.md`). If the peer is gone for good, the initiations take
+/// 20 kbit/s for this time.
 const CALL_OFTEN_FOR: Duration = Duration::from_secs(300);
 
 impl Peer {
@@ -41,7 +39,7 @@ impl Peer {
 
     /// During an outage, drops packets that are too old and hurries the handshake.
     ///
-    /// At its end, drops the remaining old packets.
+    /// At the end of the outage, drops the remaining old packets.
     pub(super) fn watch_outage(&mut self, cx: &mut Context<'_>) {
         if self.is_reachable() {
             if self.ingress.outage.take().is_some() {
@@ -94,7 +92,7 @@ impl Peer {
     /// True if a path that carries nothing is needed.
     ///
     /// No path answers, or packets wait that the answering paths cannot carry. A path that has never answered is
-    /// needed only in the first case, because it may lead nowhere.
+    /// needed only if no path answers, because its address may not reach the peer.
     pub(super) fn wants(&self, path: &Path, now: Instant) -> bool {
         match path.state() {
             PathState::Down if self.ingress.queue.is_ready() => path.active || !self.has_path_in_use(path.link),

@@ -1,6 +1,6 @@
 //! Messages of the overlay to and from the peer.
 //!
-//! They may be lost. The overlay's requests are repeated by their sender.
+//! Messages may be lost. The sender of a request to the overlay repeats it.
 
 use super::Peer;
 use alloc::boxed::Box;
@@ -9,7 +9,7 @@ use weft_wire::frame::{Frame, FrameWriter};
 
 /// Maximum number of messages that wait in each direction.
 ///
-/// Beyond it, the oldest are dropped, because they are out of date.
+/// If more wait, the oldest messages are dropped, because they are out of date.
 const MAX_WAITING: usize = 32;
 
 impl Peer {
@@ -37,7 +37,7 @@ impl Peer {
 
     pub(super) fn on_overlay(&mut self, now: Instant, message: &[u8]) {
         self.control.overlay.heard_at = Some(now);
-        // No honest sender has more messages waiting, so more in one datagram are dropped.
+        // A correct sender never has more messages waiting, so further messages are dropped.
         if self.control.overlay.arrived.len() < MAX_WAITING {
             self.control.overlay.arrived.push_back(message.into());
         }
@@ -52,7 +52,7 @@ impl Peer {
         !self.control.overlay.arrived.is_empty()
     }
 
-    /// Stops calling the peer until the overlay or the configuration asks for it again.
+    /// Starts no handshake with the peer until the overlay or the configuration requests one.
     pub fn stop_calling(&mut self) {
         self.config.endpoints.clear();
         self.addresses.detours.clear();

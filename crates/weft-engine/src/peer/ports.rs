@@ -8,27 +8,29 @@ use weft_flows::admission::CapacityQuantile;
 use weft_flows::table::{FlowRef, PathSeen};
 use weft_units::{Duration, FlowId, Instant, PathId, PathTier, Rate};
 
-/// Interval at which a port's load is measured. Tuned: it follows a queue within the delay that a call bears.
+/// Interval at which a port's load is measured. Tuned: it is shorter than the delay that a voice call tolerates.
 const LOAD_INTERVAL: Duration = Duration::from_millis(20);
-/// Time over which the capacity that may be guaranteed is judged. Tuned: a few fades of a mobile link.
+/// Duration of the measurement of the capacity that may be guaranteed. Tuned: a few fades of a mobile link.
 const JUDGED_OVER: Duration = Duration::from_secs(30);
 /// Quantile of the capacity that may be guaranteed. Tuned: the paths carried at least this rate nine times in ten.
 const QUANTILE: f64 = 0.1;
 
-/// Least time between two notes of the path that a flow takes. Tuned: a flow over several paths costs no write a packet.
+/// Least time between two records of the path that a flow takes.
+///
+/// Tuned: a flow over several paths then does not cause a write for each packet.
 const NOTE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The port's data about one flow number.
+/// The data about one flow number that the port has received from admission.
 #[derive(Clone, Copy, Debug, Default)]
 struct Told {
     flow: Option<FlowRef>,
     changes: u32,
     delay_variance: Option<Duration>,
-    /// Time of the next note of the flow's path.
+    /// Time from which the flow's path is recorded again.
     note_at: Instant,
 }
 
-/// The grants that the port has for each flow, and the measured capacity.
+/// The data that the port has received about each flow, and the measured capacity.
 pub struct PortSide {
     told: Vec<Told>,
     shown: CapacityQuantile,
@@ -47,14 +49,14 @@ impl PortSide {
         self.reservable = reservable;
     }
 
-    /// Returns the largest variation of the delay that a flow bears, if it is bounded.
+    /// Returns the largest variation of the delay that a flow tolerates, if its class limits it.
     pub fn delay_variance(&self, flow: FlowId) -> Option<Duration> {
         self.told.get(usize::from(flow.0))?.delay_variance
     }
 }
 
 impl Peer {
-    /// Counts a leaving packet in its flow, and passes a changed grant of the flow to the port.
+    /// Counts a leaving packet in its flow, and sets the flow's grant at the port if it changed.
     pub(super) fn follow_flow(
         &mut self,
         cx: &mut Context<'_>,
@@ -120,9 +122,9 @@ impl Peer {
         }
     }
 
-    /// Leaves only paths to the scheduler whose delay varies no more than a flow bears, if there is such a path.
+    /// Hides from the scheduler the paths whose delay varies by more than `most`, unless that hides all paths.
     ///
-    /// Returns the paths that were taken away, one bit for each.
+    /// Returns the hidden paths, one bit for each.
     pub(super) fn keep_steady(&mut self, most: Duration) -> u64 {
         let unsteady = |index: usize| self.paths.get(index).is_some_and(|path| path.delay().jitter() > most);
         let usable = self.dispatch.views.iter().enumerate().take(64).filter(|(_, view)| view.usable);
@@ -140,7 +142,7 @@ impl Peer {
         taken
     }
 
-    /// Gives back or takes away paths of the scheduler's view, one bit for each.
+    /// Shows paths to the scheduler as usable or not usable. `paths` has one bit for each path.
     pub(super) fn set_usable(&mut self, paths: u64, usable: bool) {
         if paths != 0 {
             let views = self.dispatch.views.iter_mut().enumerate().take(64);

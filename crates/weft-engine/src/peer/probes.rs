@@ -1,7 +1,7 @@
-//! Probes of a drill: pings on the path of a sparse flow over the cut link or node.
+//! Probes of a drill: pings on the path that a sparse flow takes while a link or node is cut.
 //!
-//! For each path and phase they count the pings sent and answered. They also record the longest gap between answers,
-//! and the times at which paths became suspect, went down and returned.
+//! For each path and phase the pings sent and answered are counted. Further results are the longest gap between
+//! answers, and the times at which paths became suspect, went down and answered again.
 
 use super::Peer;
 use super::control::probes::{ProbedPath, Probes};
@@ -9,10 +9,10 @@ use crate::api::{DrillPhase, PeerDrill, WayDrill};
 use crate::path::Path;
 use weft_units::{Duration, Instant, Rate};
 
-/// Interval of the probes where the path's rate allows it. Derived: the packet interval of a call.
+/// Interval of the probes where the path's rate allows it. Derived: the packet interval of a voice call.
 ///
-/// The probes then meet the same delays and losses as a call. They refresh the path's estimates no more often, and
-/// detect silence no sooner, than a call does.
+/// The probes then have the same delays and losses as a voice call. They update the path's estimates as often, and
+/// detect silence as early, as the packets of a voice call.
 const INTERVAL: Duration = Duration::from_millis(20);
 /// Longest interval of the probes, on a path whose rate is low.
 const INTERVAL_MAX: Duration = Duration::from_millis(100);
@@ -34,7 +34,7 @@ impl Peer {
         }
         if probes.next <= now && phase < DrillPhase::Over {
             let interval = self.send_probe(now, phase, &mut probes);
-            // Probes that were missed during a stall are not made up for.
+            // Probes that were due during a stall of the program are not sent later.
             probes.next = (probes.next + interval).max(now + interval / 2);
         }
         self.control.probes = Some(probes);

@@ -76,7 +76,7 @@ impl Peer {
         }
         path.log.on_datagram(received.at.min(now), datagram.opened.packet_number, datagram.wire_bytes, ce, eliciting);
         if !path.pending.pongs.is_empty() && path.log.is_alone(now, QUIET) {
-            // The answer to a ping on a quiet path carries the report of the ping.
+            // On a quiet path, the datagram with the answer to a ping also carries the report about the ping.
             self.schedule_report(now, index);
         }
         let Some(path) = self.paths.get_mut(index) else { return };
@@ -117,7 +117,7 @@ impl Peer {
                     path.sent_packets.on_moved();
                 }
                 path.remote = received.source;
-                // The peer knows the name of the link by which a datagram leaves this node, so it needs the new name.
+                // The peer stores the name of this node's link for the path, so it needs the new name.
                 path.pending.link |= path.link != received.link;
                 path.link = received.link;
                 path.link_name.clear();
@@ -159,7 +159,7 @@ impl Peer {
 
     /// True if an address needs no proof.
     ///
-    /// It is configured, the peer has shaken hands or has a path there, or it stands for a relayed route.
+    /// It is configured, or stands for a relayed route, or the peer has made a handshake or has a path with it.
     fn is_known(&self, cx: &Context<'_>, remote: &SocketAddr) -> bool {
         let has_path = |path: &Path| path.remote == *remote && path.shows_peer();
         let is_configured = !cx.trust.is_certified(self.id) && self.config.endpoints.contains(remote);
@@ -195,7 +195,7 @@ impl Peer {
     ) -> Option<bool> {
         let mut copy = [0u8; 1500];
         let bytes = cx.pool.bytes(received.buf).get(datagram.plaintext.clone())?;
-        // A padded probe is longer than the copy. The bytes after the frames are padding.
+        // A padded probe is longer than the copy. The missing bytes are padding.
         let len = bytes.len().min(copy.len());
         let frames = copy.get_mut(..len)?;
         frames.copy_from_slice(&bytes[..len]);
@@ -217,11 +217,11 @@ impl Peer {
             is_asked_for_vpn |= matches!(frame, Frame::Vpn { wants_index: true, .. });
             self.on_frame(cx, index, received.at, datagram, &frame);
             if let Frame::Chirp(_) = frame {
-                // The rest of the datagram is padding: it is one chirp of a train.
+                // A chirp fills its datagram, so the rest of the datagram is padding.
                 break;
             }
         }
-        // These run once for all frames, because each examines all lost units or all paths.
+        // These functions run once for all frames, because they examine all lost units or all paths.
         if has_report {
             self.repeat_lost(cx);
         }
@@ -271,7 +271,7 @@ impl Peer {
 
     /// Handles the peer's VPN frame, received under `key`.
     ///
-    /// It states the VPN's receiver index, or 0 to refuse the VPN.
+    /// The frame states the VPN's receiver index, or 0 to refuse the VPN.
     fn on_vpn(&mut self, cx: &mut Context<'_>, key: u32, vpn: VpnId, receiver: u32, wants_index: bool) {
         let is_member = cx.vpns.has_member(vpn, self.id);
         if is_member && receiver != 0 {
@@ -319,7 +319,7 @@ impl Peer {
 
     /// Handles the peer's policy frame.
     ///
-    /// It states whether the peer wants several paths used toward it, and whether it uses this path for data.
+    /// The frame states whether the peer accepts data on several paths, and whether it uses this path for data.
     fn on_policy(&mut self, cx: &mut Context<'_>, index: usize, bundle: bool, active: bool) {
         self.dispatch.peer_wants_bundle = bundle;
         let Some(path) = self.paths.get_mut(index) else { return };
@@ -397,9 +397,9 @@ impl Peer {
         self.insert(cx, item, ce);
     }
 
-    /// Returns the unit with its whole header.
+    /// Returns the unit with its whole header, or `None` if decompression fails.
     ///
-    /// A unit with a compressed header gets a new buffer. `None` if decompression fails.
+    /// A unit with a compressed header gets a new buffer.
     fn with_whole_header(&mut self, cx: &mut Context<'_>, item: Arrived) -> Option<Arrived> {
         let (flow, is_partial) = (item.inner.flow, item.inner.kind != UnitKind::Packet);
         let inner = InnerHeader { form: HeaderForm::Whole, ..item.inner };
@@ -458,7 +458,7 @@ impl Peer {
 
     /// Inserts a unit into the resequencer and takes ownership of its buffer reference.
     ///
-    /// `ce` is true if the network marked the datagram.
+    /// `ce` is true if a router on the path set the datagram's CE mark.
     fn insert(&mut self, cx: &mut Context<'_>, item: Arrived, ce: bool) {
         if cx.signal.room().is_some() && may_carry(cx.pool, &item) {
             self.ready_offer(cx);
@@ -479,7 +479,7 @@ impl Peer {
         }
     }
 
-    /// True if the peer is a member of `vpn` and the unit's source lies behind it.
+    /// True if the peer is a member of `vpn` and the unit's source address lies behind the peer.
     fn may_send(&self, cx: &Context<'_>, vpn: VpnId, inner: &InnerHeader, source: Option<IpAddr>) -> bool {
         match inner.kind {
             UnitKind::TailSlice => vpn == VpnId::DEFAULT || cx.vpns.has_member(vpn, self.id),
@@ -489,7 +489,7 @@ impl Peer {
 
     /// Drops a unit that the peer may not send, and informs a peer that is not a member.
     ///
-    /// The unit still counts in its loop, because it arrived.
+    /// The unit is still counted in its loop, because it arrived.
     fn refuse(&mut self, cx: &mut Context<'_>, vpn: VpnId, inner: &InnerHeader, len: usize, ce: bool) {
         cx.vpns.count_stray(vpn);
         self.count_in_loop(cx.now, vpn, inner, len, ce);
@@ -508,9 +508,9 @@ impl Peer {
         }
     }
 
-    /// Delivers a batch of units that wait for order, because buffers are short.
+    /// Delivers a batch of units that wait for missing units, because few buffers are left.
     ///
-    /// The missing units before them are skipped.
+    /// The missing units are skipped.
     pub(super) fn give_up_holes(&mut self, cx: &mut Context<'_>, units: usize) {
         if let Arrivals::Resequence(resequencer) = &mut self.inbound.arrivals {
             let mut egress = Egress::of(self.id, (&mut self.output, &mut self.totals, &mut self.offer), cx);
@@ -519,9 +519,10 @@ impl Peer {
     }
 }
 
-/// Returns a unit's source address, and true if the network set its CE mark.
+/// Returns a unit's source address, and true if a router on the path set the CE mark.
 ///
-/// A mark of the sender or of the ingress queue does not count. A tail slice has neither here. Its head provides both.
+/// A CE mark of the sender or of the ingress queue is ignored. For a tail slice, no address and no mark are returned:
+/// its head slice has been checked.
 fn seen(inner: &InnerHeader, packet: &[u8], outer_tos: u8) -> (Option<IpAddr>, bool) {
     let view = if inner.kind == UnitKind::TailSlice { None } else { IpView::parse(packet).ok() };
     let ce = view.as_ref().is_some_and(|ip| Ecn::of(outer_tos) == Ecn::Ce && Ecn::of(ip.tos) != Ecn::Ce);

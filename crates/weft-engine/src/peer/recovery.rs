@@ -19,40 +19,40 @@ use weft_wire::hop::DATA_OVERHEAD;
 /// Reason for which a path's queued units and units in flight are sent on other paths.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Rescue {
-    /// The path should carry no more data. Units already sent are left to arrive.
+    /// The path should carry no more data. Units already sent are not retransmitted.
     Spared,
-    /// The path is silent, perhaps by chance. Sparse flows are retransmitted, and bulk only if little is in flight.
+    /// The path is suspect. Units of sparse flows are retransmitted, and bulk only if little bulk is in flight.
     Suspect,
-    /// The path is down. Everything is retransmitted.
+    /// The path is down. All its units are retransmitted.
     Down,
 }
 
 /// Maximum amount of bulk in flight, in bytes, that a suspicion retransmits as well.
 ///
-/// Standard: an initial window (RFC 6928), which TCP sends unasked.
+/// Standard: an initial window (RFC 6928), which TCP may always send.
 ///
-/// Otherwise units that were bulk only for a moment, behind retransmissions of their own flow, would wait until the
-/// path is down.
+/// Without this amount, units of a flow that was bulk only while it waited behind its own retransmissions would wait
+/// until the path is down.
 const LITTLE_BULK_BYTES: usize = 14_600;
 
 /// Maximum number of units given up that the peer has not yet been informed of.
 ///
-/// For older ones, the peer's own wait has ended.
+/// The peer no longer waits for older units, because its hold time has ended.
 const MAX_SKIPS: usize = 1_024;
 
 impl Peer {
     /// Queues lost units for retransmission, and gives up those past their deadline.
     ///
-    /// Each takes the path that delivers it first. Without any path, they wait.
+    /// Each unit takes the path that delivers it first. Without a usable path, the units wait.
     pub(super) fn repeat_lost(&mut self, cx: &mut Context<'_>) {
         self.send_lost(cx, None, Path::copies_of_repeat);
     }
 
     /// Takes back all units that wait or are in flight, because the session ended or the peer restarted.
     ///
-    /// If `again` is true, TCP segments are sent again, in order. The peer's host may have some already, and discards
-    /// them. They become new units: a peer that restarted would wait for the numbers of those that arrived before. All
-    /// other units are released.
+    /// If `again` is true, TCP segments are sent again, in order. A receiving host discards segments that it already
+    /// has. The segments become units with new sequence numbers, because a peer that restarted would wait for the
+    /// numbers of units that arrived before its restart. All other units are released.
     pub(super) fn take_back(&mut self, cx: &mut Context<'_>, again: bool) {
         let mut taken = core::mem::take(&mut self.recovery.lost);
         for index in 0..self.paths.len() {
@@ -78,9 +78,9 @@ impl Peer {
         self.recovery.lost = taken;
     }
 
-    /// Makes a unit the next one of its flow, to be sent whole.
+    /// Gives a unit the next sequence number of its flow. It will be sent with its whole header.
     ///
-    /// Returns false if it is not to be sent again.
+    /// Returns false if the unit is not to be sent again.
     fn renew(&mut self, now: Instant, id: UnitId) -> bool {
         let Some(unit) = self.recovery.units.get(id).copied() else { return false };
         let (segment, deadline) = (unit.segment, stale_at(&unit.segment));
@@ -143,15 +143,15 @@ impl Peer {
 
     /// Returns the time until which a unit is retransmitted.
     ///
-    /// The peer may wait longer now than when the unit was first sent.
+    /// It may be later than the unit's deadline, because the peer's hold time may have grown after the first sending.
     fn repeats_until(&self, unit: &Unit) -> Instant {
         unit.deadline.max((unit.segment.born + self.recovery.hold_announced).min(stale_at(&unit.segment)))
     }
 
     /// Returns the time at which a unit that waits for a path is given up.
     ///
-    /// While no path answers, a TCP segment outlives its deadline: its sender takes the late arrival for a long delay, not
-    /// for a loss.
+    /// While no path answers, a TCP segment is kept beyond its deadline. If it arrives late, its sender assumes a long
+    /// delay and no loss.
     fn waits_until(&self, unit: &Unit) -> Instant {
         if unit.segment.is_tcp && !self.answers() {
             return stale_at(&unit.segment);
@@ -208,8 +208,8 @@ impl Peer {
 
     /// Retransmits sparse units by another good path when an answer is overdue.
     ///
-    /// The path is not yet suspect. Only units without a copy elsewhere are sent. This is the equivalent of a tail
-    /// loss probe (RFC 8985).
+    /// The path is not yet suspect. Only units without a copy on another path are sent. This is the equivalent of a
+    /// tail loss probe (RFC 8985).
     pub(super) fn repeat_overdue(&mut self, cx: &mut Context<'_>, index: usize) {
         self.refresh_views(cx.now);
         let mut others = self.dispatch.views.iter().zip(&self.paths).enumerate().filter(|(at, _)| *at != index);
@@ -221,9 +221,8 @@ impl Peer {
 
     /// True if a suspicion may retransmit packets.
     ///
-    /// Over the only path this is allowed once in an RTT, since retransmissions queue behind the originals.
-    ///
-    /// A fading link becomes suspect with each answer.
+    /// On the only usable path this is allowed once in an RTT, because retransmissions queue behind the originals. The
+    /// path of a fading link may become suspect again after each answer.
     fn may_doubt(&mut self, now: Instant, index: usize) -> bool {
         let only = !self.has_other_path(index);
         let path = &mut self.paths[index];

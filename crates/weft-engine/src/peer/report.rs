@@ -1,7 +1,7 @@
 //! Processes the peer's reports.
 //!
-//! A report updates the path's record of sent packets, RTT, loss and rate, and confirms that the path answers. Here a
-//! path of a link is put into use, and the hold time for the peer is computed.
+//! A report updates the path's record of sent packets, RTT, loss and rate, and confirms that the path answers. This
+//! module also selects the path of a link that carries data, and computes the hold time that is sent to the peer.
 
 use super::{Context, Peer};
 use crate::api::PathState;
@@ -12,13 +12,14 @@ use weft_wire::frame::ReceptionReport;
 
 /// Least number of retransmissions of one unit for which the announced hold time allows.
 const REPEATS: u32 = 4;
-/// Greatest number of them.
+/// Maximum number of retransmissions of one unit for which the announced hold time allows.
 ///
-/// Derived: a path that loses half of all packets leaves [`MISSING`] after sixteen.
+/// Derived: after sixteen, a path that loses half of all packets leaves about [`MISSING`].
 const REPEATS_MAX: u32 = 16;
 /// Share of the units that may be missing after all retransmissions.
 ///
-/// A TCP sender reduces its rate for each. Tuned: 1e-4 to 1e-6 differ by less than the draws of a sweep do.
+/// A TCP sender reduces its rate for each missing unit. Tuned: in a sweep, the difference between 1e-4 and 1e-6 is
+/// smaller than the difference between mixes.
 const MISSING: f64 = 1e-5;
 /// Time of a retransmission in addition to one RTT.
 ///
@@ -46,7 +47,7 @@ impl Peer {
         path.proof.on_acknowledged(counters.largest);
         if let Some(mut sample) = sample {
             if path.state() == PathState::Down {
-                // Losses of probes while the path was down do not describe its present state.
+                // Probes lost while the path was down must not be included in its loss rate.
                 (sample.lost_packets, sample.lost_bytes) = (0, 0);
                 path.rate.resume(now);
             }
@@ -55,7 +56,7 @@ impl Peer {
             sample.lost_bytes = sample.lost_bytes.saturating_sub(bytes);
             path.on_sample(now, &sample);
             let confirmed = path.health.on_confirmed(now, sample.largest_sent_at, keepalive);
-            // A path that carries only occasional pings gives no meaningful loss rate.
+            // The loss rate of a path that carries only occasional pings is not meaningful.
             let loss = if path.active { path.health.on_loss(now, path.loss().fraction()) } else { None };
             if let Some(cause) = confirmed {
                 self.on_path_answers(cx, index, cause);
@@ -78,7 +79,7 @@ impl Peer {
         let keepalive = self.keepalive(&self.paths[index], cx.now);
         self.paths[index].health.on_traffic(cx.now, keepalive);
         self.paths[index].pending.policy |= self.paths[index].states_policy();
-        // The peer still waits for units that were given up while no path could carry a SKIP frame.
+        // Units may have been given up while no path could carry a SKIP frame. The peer still waits for these units.
         self.paths[index].pending.skips |= !self.recovery.skips.is_empty();
         self.ingress.openings.hurry(cx.now);
         self.report_gone();
@@ -103,7 +104,7 @@ impl Peer {
         self.paths[index].pending.policy = true;
     }
 
-    /// Puts the best answering path of a link into use after the one in use was given up.
+    /// Puts the best answering path of a link into use after the path in use was given up.
     pub fn choose_path(&mut self, cx: &mut Context<'_>, link: LinkId) {
         if self.has_path_in_use(link) {
             return;

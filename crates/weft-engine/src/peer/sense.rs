@@ -8,9 +8,9 @@ use weft_wire::frame::{Frame, FrameWriter};
 use weft_wire::hop::{HOP_HEADER_LEN, TAG_LEN};
 use weft_wire::train::{Chirp, Chirped};
 
-/// Bytes of a CHIRP frame: type, train, index, count and time.
+/// Length of a CHIRP frame, in bytes: type, train, index, count and time.
 const CHIRP_LEN: usize = 9;
-/// TOS of chirps. It is the default of data, because the measurement is about data.
+/// TOS of chirps. It is the default TOS of data, because a train measures what the path can carry for data.
 const BEST_EFFORT: u8 = 0;
 /// Number of the random stream, distinct from the peer's other streams.
 const STREAM: u64 = 1 << 32;
@@ -56,7 +56,7 @@ impl Peer {
     }
 }
 
-/// True if a chirp asks for a report, which only the last of a train does.
+/// True if a chirp asks for a report. Only the last chirp of a train does.
 pub(super) fn asks_for_report(chirp: &Chirp) -> bool {
     chirp.index + 1 == chirp.of
 }

@@ -1,7 +1,7 @@
 //! In-band rate signalling for packets to and from the peer.
 //!
-//! A leaving packet may get a signal option, or a separate packet with the signal goes before it. In an arriving
-//! packet, signals that end here are removed. The offer holds the rates that the bundle grants to signalled flows.
+//! A leaving packet may get a signal option, or a separate packet with the signal leaves before it. From an arriving
+//! packet, signals for this node are removed. The offer holds the rates that the bundle grants to flows with signals.
 
 use super::inbound::egress::Arrived;
 use super::{Context, Peer};
@@ -22,7 +22,7 @@ use weft_wire::quick_start::RESPONSE_LEN;
 use weft_wire::super_packet::SuperPacket;
 use weft_wire::virtio::VNET_HEADER_LEN;
 
-/// Time without packets after which a flow no longer counts as active in the bundle.
+/// Time without packets after which a flow is no longer active in the bundle.
 const ACTIVE: Duration = Duration::from_millis(200);
 /// Maximum number of active flows that are counted.
 const MOST_ACTIVE: usize = 256;
@@ -52,7 +52,7 @@ impl Peer {
 
     /// Returns the rate offered by the paths that carry bulk.
     ///
-    /// Until that set is known, all answering paths count.
+    /// Until the scheduler has chosen these paths, all answering paths are included.
     fn offered_by(&self, of: impl Fn(&Path) -> Rate) -> Rate {
         let has_chosen = self.carrying_paths().next().is_some();
         let answering = || self.usable_paths().filter(|path| path.health.answers());
@@ -70,10 +70,10 @@ impl Peer {
         self.paths.iter().enumerate().filter(usable).map(|(_, path)| path)
     }
 
-    /// Returns the capacity of these paths in inner packets. `of` gives each path's rate including headers.
+    /// Returns the capacity of `paths` for inner packets. `of` gives each path's rate including outer headers.
     ///
-    /// With a copy on each path it is the rate of the fastest path. A slower path gets copies while it has space, and
-    /// bulk waits only while no path has space.
+    /// The redundant schedule sends a copy on each path, so the capacity is the rate of the fastest path. A slower path
+    /// gets copies while it has space, and bulk waits only while no path has space.
     pub(super) fn inner_capacity<'a>(&self, paths: impl Iterator<Item = &'a Path>, of: impl Fn(&Path) -> Rate) -> Rate {
         let inner = |path: &Path| of(path).scaled(path.packet_share()).bps();
         let each = paths.map(inner);
@@ -101,7 +101,7 @@ impl Peer {
         self.follow_promises(cx);
     }
 
-    /// Passes the rate that the bundle can guarantee to admission, unless the port does.
+    /// Passes the rate that the bundle can guarantee to admission, unless there is a port that does so.
     fn tell_reservable(&self, flows: &mut Flowing) {
         if let (Some(offer), None) = (&self.offer, &self.ingress.port) {
             flows.set_reservable(offer.route(), offer.reservable());
@@ -160,7 +160,7 @@ impl Peer {
         carry(cx.pool, buf, shape, carrier, &signal)
     }
 
-    /// Creates the offer if signalling is configured, and updates an old one.
+    /// Creates the offer if signalling is configured, and updates it if it is old.
     pub(super) fn ready_offer(&mut self, cx: &mut Context<'_>) {
         let now = cx.now;
         let Some(room) = cx.signal.room_mut() else { return };
@@ -174,7 +174,7 @@ impl Peer {
     }
 }
 
-/// Puts a signal into a packet, or into a separate ACK, which is returned.
+/// Puts a signal into a packet, or into a separate ACK. Returns the ACK.
 fn carry(
     pool: &mut Pool,
     buf: BufId,
@@ -211,7 +211,7 @@ pub(super) fn may_carry(pool: &Pool, unit: &Arrived) -> bool {
     is_whole && unit.vpn == VpnId::DEFAULT && has_options(unit.bytes(pool))
 }
 
-/// Processes the signals in a unit that is delivered, and removes those that end here.
+/// Processes the signals in a unit that is delivered, and removes signals for this node.
 ///
 /// `goes_on` returns true if this node forwards packets for an address to another peer.
 pub(super) fn signal_in(

@@ -1,7 +1,7 @@
 //! Spare paths: links of a higher tier, and routes over relays that were not configured.
 //!
-//! They are measured all the time. They carry data only while no steady path of a lower tier answers. This module also
-//! writes this relay's reports about its neighbours.
+//! Spare paths are measured all the time. They carry data only while no path of a lower tier answers that is not on
+//! probation. If this node is a relay, the module also writes its reports about its neighbours.
 
 use super::recovery::Rescue;
 use super::{Context, Peer};
@@ -12,15 +12,15 @@ use core::net::SocketAddr;
 use weft_units::PathTier;
 use weft_wire::frame::{Frame, FrameWriter, Neighbour};
 
-/// Returns the lowest tier of which one of these paths answers. Paths of higher tiers are then unnecessary.
+/// Returns the lowest tier of which one of `paths` answers. Paths of higher tiers are then unnecessary.
 ///
-/// A path on probation does not count, because sparse flows need a steady path.
+/// A path on probation is ignored, because sparse flows need a path that does not fail repeatedly.
 pub(super) fn lowest_tier<'a>(paths: impl Iterator<Item = &'a Path>) -> Option<PathTier> {
     paths.filter(|path| path.health.answers() && !path.health.is_on_probation()).map(Path::tier).min()
 }
 
 impl Peer {
-    /// Marks each path as spare while one of a lower tier answers.
+    /// Marks each path as spare while a path of a lower tier answers.
     pub(super) fn choose_spares(&mut self, cx: &mut Context<'_>) {
         if !self.paths.iter().any(|path| path.spare || path.tier() != PathTier::Primary) {
             return;
@@ -36,13 +36,13 @@ impl Peer {
         }
     }
 
-    /// Returns the entries of the relay's bulletin that the peer has not received; none without a session.
+    /// Returns the relay's reports about neighbours that the peer has not received; none without a session.
     pub fn outstanding_reports(&self, bulletin: &Bulletin) -> impl Iterator<Item = Neighbour> {
         let from = if self.is_established() { self.control.bulletin_position } else { bulletin.end() };
         bulletin.read(from, self.id.0.into()).map(|(_, neighbour)| neighbour)
     }
 
-    /// Writes NEIGHBOUR frames as far as they fit. The rest follows later. Returns true if it wrote at least one frame.
+    /// Writes as many pending NEIGHBOUR frames as fit. Returns true if it wrote at least one frame.
     pub(super) fn write_neighbours(&mut self, bulletin: &Bulletin, index: usize, writer: &mut FrameWriter<'_>) -> bool {
         let Some(path) = self.paths.get_mut(index) else { return false };
         if !core::mem::take(&mut path.pending.neighbours) {
@@ -66,7 +66,7 @@ impl Peer {
 
     /// Returns the healthiest path for relayed datagrams: it crosses no relay, and its address is proven.
     ///
-    /// Relayed datagrams do not count against the credit of an unproven address, so none may go there.
+    /// The credit of an unproven address does not include relayed datagrams, so none may be sent to such an address.
     pub fn fastest_proven_path(&self) -> Option<&Path> {
         let direct = self.paths.iter().filter(|path| path.is_usable() && !is_route(&path.remote));
         direct.filter(|path| path.proof.is_proven()).min_by_key(|path| (path.state(), path.rtt().smoothed()))

@@ -173,7 +173,7 @@ impl Peer {
 
     /// Chooses the form of a unit's header.
     ///
-    /// Without recovery no header becomes a reference, because its fate is unknown.
+    /// Without recovery no header becomes a reference, because the fate of its unit is unknown.
     fn compress(&mut self, cx: &Context<'_>, unit: &Unit) -> Compressed {
         let mut header = [0; MAX_HEADER_LEN];
         if unit.kind == UnitKind::TailSlice || self.config.policy.recovery != Recovery::Arq {
@@ -186,7 +186,7 @@ impl Peer {
         }
     }
 
-    /// Returns the unit that a path sends next. Units that meanwhile arrived by another path are released.
+    /// Returns the unit that a path sends next. Queued units that have arrived by another path are released.
     fn next_unit(&mut self, pool: &mut Pool, index: usize) -> Option<(Lane, UnitId)> {
         loop {
             let (lane, id) = self.paths.get(index)?.queues.front()?;
@@ -265,7 +265,7 @@ impl Peer {
         path.on_sent(now, number, ip_bytes as u32, true, sent);
     }
 
-    /// Moves a unit that is too long even for parts since the path's MTU shrank. Another path may still carry it.
+    /// Moves a unit to another path, because after a decrease of this path's MTU it does not fit even in parts.
     fn move_too_long(&mut self, now: Instant, pool: &mut Pool, index: usize, lane: Lane) {
         let Some(id) = self.paths[index].queues.pop(lane) else { return };
         self.uncommit(lane, id);
@@ -351,7 +351,7 @@ fn write_compressed(pool: &Pool, unit: &Unit, compressed: &Compressed, body: &mu
     Some(payload.len())
 }
 
-/// Writes a unit's headers, as far as they fit, possibly with payload. Returns the number of bytes.
+/// Writes as much of a unit's header as fits, possibly with payload. Returns the number of bytes.
 fn write_header(pool: &Pool, unit: &Unit, out: &mut [u8]) -> Option<usize> {
     let (segment, packet) = (&unit.segment, unit.segment.packet(pool));
     let len = if segment.shape.gso_size() > 0 {

@@ -13,20 +13,21 @@ use weft_units::{Duration, Instant, LinkId, Rate};
 
 /// Least target of CoDel. Derived: two full packets at 1 Mbit/s.
 const TARGET_MIN: Duration = Duration::from_millis(20);
-/// Least interval of CoDel.
+/// Least interval of CoDel, and maximum RTT, including jitter and fading, from which CoDel's times are computed.
 ///
-/// Standard: RFC 8289. Most RTT, jitter and fading included, that sets CoDel's times.
+/// Standard: RFC 8289.
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
 const RTT_MAX: Duration = Duration::from_secs(2);
-/// Longest time until a scheduler that holds is asked again.
+/// Longest time until a scheduler that holds a unit must choose again.
 ///
-/// Its choice may change with time alone, as predicted queues drain and rates grow.
+/// Its choice may change without input, because predicted queues drain and rates grow.
 const HOLD_AGAIN: Duration = Duration::from_millis(5);
-/// Number of unanswered datagrams that a path without data remembers.
+/// Maximum number of unanswered datagrams in the records of a path without data.
 ///
-/// Derived: a wanted path sends as many probes in 13 s. A later answer is worth nothing, because newer probes follow.
+/// Derived: a path that is needed sends this number of probes in 13 s. A later answer is useless, because newer probes
+/// follow.
 const UNANSWERED_MAX: usize = 128;
-/// Time without traffic after which a peer no longer counts as busy.
+/// Time without host packets after which a peer is no longer busy.
 const BUSY: Duration = Duration::from_secs(30);
 
 impl Peer {
@@ -90,7 +91,9 @@ impl Peer {
 
     /// Selects the path for pending VPN frames.
     ///
-    /// It is the fastest that answers, else `heard_on`, which may be back, else a path with a pending probe.
+    /// It is the fastest answering path, else `heard_on`, else the fastest path, else a path with a pending probe.
+    ///
+    /// A datagram arrived on `heard_on`, so this path may work again.
     pub(super) fn announce_vpns(&mut self, heard_on: Option<usize>) {
         let fastest = self.fastest_path();
         let answering = fastest.filter(|index| self.paths[*index].health.answers());
@@ -111,7 +114,7 @@ impl Peer {
         self.session.probe_pace.is_some() || self.control.probes.is_some() || self.session.is_first_relay
     }
 
-    /// Returns how urgent it is to notice a silent path.
+    /// Returns how urgent it is to detect that a path is silent.
     fn urgency(&self, now: Instant) -> Urgency {
         match self.is_needed(now) {
             false => Urgency::Idle,
@@ -120,7 +123,7 @@ impl Peer {
         }
     }
 
-    /// True if paths between different ends answer, so that one of them can take over from another.
+    /// True if paths with different links or addresses answer. One of them can then take over from another.
     fn has_alternatives(&self) -> bool {
         let mut answering = self.paths.iter().filter(|path| path.health.answers()).map(|path| (path.link, path.remote));
         answering.next().is_some_and(|first| answering.any(|other| other != first))
@@ -154,8 +157,8 @@ impl Peer {
 
     /// Makes a link's other paths suspect when one falls silent.
     ///
-    /// The whole link may have failed. Before such a path takes over, it must answer. The path that the peer opened
-    /// between the same two addresses shares the fate of the silent one.
+    /// The whole link may have failed, so another path must answer before it takes over. The peer's path between the
+    /// same two addresses becomes suspect as well, because it uses the same route as the silent path.
     fn doubt_link(&mut self, cx: &mut Context<'_>, silent: usize, since: Instant) {
         let Some((link, remote)) = self.paths.get(silent).map(|path| (path.link, path.remote)) else { return };
         for index in 0..self.paths.len() {
@@ -217,7 +220,7 @@ impl Peer {
 
     /// Sets CoDel's target and interval so that a loss-based sender keeps the paths full.
     ///
-    /// CUBIC gives up 0.3 of its window (RFC 9438 §4.6), so 0.43 of an RTT must be queued. The window must last until
+    /// CUBIC reduces its window by 0.3 (RFC 9438 §4.6), so 0.43 of an RTT must be queued. The window must last until
     /// a fading path recovers. The RTT is therefore scaled by the ratio of the best recent rate to the present rate.
     /// Only the flow itself waits, because each flow has its own queue. The interval is two RTTs: a drop takes one to
     /// reach the sender and one to show its effect.
@@ -242,7 +245,7 @@ impl Peer {
         self.give_up_sent(cx, index, 0);
     }
 
-    /// Gives up all sent datagrams of a path but the newest `kept` ones. The path may not carry data.
+    /// Gives up all sent datagrams of a path but the newest `kept` ones. The path must not be in use for data.
     fn give_up_sent(&mut self, cx: &mut Context<'_>, index: usize, kept: usize) {
         let (path, units, pool) = (&mut self.paths[index], &mut self.recovery.units, &mut *cx.pool);
         let (mtu, pending) = (&mut path.mtu, &mut path.pending);
@@ -251,7 +254,7 @@ impl Peer {
             Sent::Unit(_) | Sent::Part(..) if planted::is(Fault::ClosedPathKeepsUnits) => {}
             Sent::Unit(id) | Sent::Part(id, _) => units.release(id, pool),
             Sent::MtuProbe(size) => mtu.on_probe_lost(cx.now, size),
-            // The datagram may have been lost, and no later report will show it.
+            // The datagram may have been lost, and no later report will state its fate.
             Sent::Control(resend) => pending.link |= resend.link,
             Sent::Data(..) => {}
         });
@@ -300,9 +303,9 @@ impl Peer {
         }
     }
 
-    /// Returns the time to ask a holding scheduler again.
+    /// Returns the time at which a scheduler that holds a unit must choose again.
     ///
-    /// The scheduler is asked when the next path is ready, or after [`HOLD_AGAIN`].
+    /// It chooses again when the next path is ready, or after [`HOLD_AGAIN`].
     fn held_back_until(&self, now: Instant) -> Option<Instant> {
         if !self.ingress.queue.is_ready() {
             return None;
@@ -356,7 +359,7 @@ fn path_timer(path: &Path, probe_at: Instant, urgency: Urgency) -> Option<Instan
     report.into_iter().chain(own_timer(path, probe_at, urgency)).min()
 }
 
-/// Returns a path's next timer without reports, which may leave by other paths.
+/// Returns the time of a path's next timer work other than its report. The report may leave by another path.
 fn own_timer(path: &Path, probe_at: Instant, urgency: Urgency) -> Option<Instant> {
     if !path.link_up || path.is_gone() {
         return None;
@@ -379,7 +382,7 @@ fn path_send(path: &Path, now: Instant) -> Option<Instant> {
         return None;
     }
     if !path.has_credit() {
-        // Without credit, only pings may be sent to that address.
+        // Without credit, only pings may be sent to the path's address.
         return path.proof.ping_at();
     }
     if !path.pending.is_empty() {

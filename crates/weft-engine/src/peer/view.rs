@@ -9,19 +9,18 @@ use alloc::vec::Vec;
 use weft_core::sched::PathView;
 use weft_units::{Duration, Instant, Rate};
 
-/// Maximum backlog that schedules without a view of backlogs leave on a path.
+/// Maximum backlog on a path, as time, for schedules that do not examine backlogs.
 ///
-/// A full path then soon holds the others back.
+/// If a path is full, the other paths then soon wait for it.
 const SHALLOW: Duration = Duration::from_millis(1);
 
-/// Delay added for urgent units to a path on probation, in microseconds.
+/// Delay that is added to a path on probation for units of sparse flows, in microseconds.
 ///
-/// Derived: the longest silence before suspicion (`liveness::CEILING`).
-///
-/// A steady path is thus preferred, unless it is slower than a new failure would be.
+/// Derived: the longest silence before suspicion (`liveness::CEILING`). A unit takes another path, unless that path is
+/// slower than the detection of a new failure.
 const UNSTEADY_US: i64 = 1_000_000;
 
-/// Measured weight of each path while none has carried data.
+/// Weight of each path while the capacity of no path has been measured.
 const UNSEEN: u32 = 100;
 
 impl Peer {
@@ -50,8 +49,8 @@ impl Peer {
 
     /// Updates the weights, as configured or in proportion to the rates offered (paper 002 §IV).
     ///
-    /// Weights set by a command replace the configured ones. A path shows its capacity only while it is full. A path
-    /// that has carried no data and is not sensed gets twice the weight of the best known path.
+    /// Weights set by a command replace the configured weights. The capacity of a path is measured only while the path
+    /// is full or by trains. A path without a measurement gets twice the weight of the best measured path.
     pub(super) fn refresh_weights(&mut self) {
         let weight_of = |rate: Rate| (rate.bps() / 100_000).clamp(1, 1 << 20) as u32;
         let known = self.paths.iter().filter(|path| path.is_usable()).filter_map(|path| path.rate.capacity()).max();
@@ -74,7 +73,7 @@ impl Peer {
             Weights::Measured => {
                 let mut measured: Vec<_> =
                     self.paths.iter().map(|path| (path.link_name.clone(), path.weight)).collect();
-                // The heaviest path of a link represents it.
+                // The path with the highest weight represents its link.
                 measured.sort_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(&a.1)));
                 measured.dedup_by(|later, first| later.0 == first.0);
                 measured
@@ -106,7 +105,7 @@ pub(super) fn view_of(path: &Path, now: Instant, origin: Option<u32>) -> PathVie
     let rate = path.rate.pacing_rate(now);
     let overtaking = path.queues.bytes_before(Lane::Repeat);
     let backlog = rate.time_for(path.queues.bytes_before(Lane::Bulk) - overtaking);
-    // A unit beyond the credit of an unproven address would wait there, while another path could carry it.
+    // On a path without credit a unit would wait, while another path could carry it.
     let suspect = path.state() == PathState::Suspect || !path.has_credit();
     PathView {
         usable: path.is_usable(),
@@ -117,7 +116,7 @@ pub(super) fn view_of(path: &Path, now: Instant, origin: Option<u32>) -> PathVie
         rate,
         delay_us: delay_us(path, origin),
         late_us: late_us(path),
-        // A schedule that maps flows to paths by weight would hold the bulk that it maps there.
+        // A schedule that maps flows to paths by weight would otherwise map bulk to this path and hold it.
         weight: if path.is_sparse_only() { 0 } else { path.weight },
         loss: path.loss().fraction() as f32,
     }
@@ -134,9 +133,8 @@ fn delay_us(path: &Path, origin: Option<u32>) -> i64 {
 
 /// Returns the extra delay for urgent units, in microseconds.
 ///
-/// On a degraded path a retransmission counts in full, to send sparse flows elsewhere.
-///
-/// For a path on probation, the next failure counts in full as well.
+/// On a degraded path the full time of a retransmission is added, so that sparse flows take other paths. On a path on
+/// probation, [`UNSTEADY_US`] is added.
 fn late_us(path: &Path) -> i64 {
     let rtt_us = path.rtt().smoothed().as_micros() as f64;
     let repeat_us =

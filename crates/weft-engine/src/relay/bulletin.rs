@@ -1,6 +1,6 @@
 //! A relay's latest report about each peer, in the order of the reports.
 //!
-//! All listeners share the list, and each has a position in it.
+//! All peers that receive the reports share the list, and each peer has a position in it.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -41,7 +41,7 @@ impl Bulletin {
 
     /// Returns the reports from a position on, each with the position after it.
     ///
-    /// Reports about the listener itself are omitted.
+    /// Reports about the peer `listener` itself are omitted.
     pub fn read(&self, place: u64, listener: usize) -> impl Iterator<Item = (u64, Neighbour)> {
         let others = self.order.range(place..).filter(move |(_, of)| **of != listener);
         others.filter_map(|(place, of)| Some((place + 1, self.words.get(*of).copied().flatten()?.1)))
@@ -56,7 +56,7 @@ mod tests {
     use weft_units::Rng;
     use weft_wire::relay::Label;
 
-    /// Checks that a listener that reads at any pace has the latest report about every other peer.
+    /// Checks that a peer that reads at any pace has the latest report about every other peer.
     #[test]
     fn listeners_at_any_pace_know_the_last_word() {
         let mut rng = Rng::new(9);

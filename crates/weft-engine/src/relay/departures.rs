@@ -2,8 +2,8 @@
 //!
 //! Peers take turns ([`Turns`]) within the link's `max-rate-up`. Queues are bounded in bytes and age. A link without
 //! a limit queues nothing: datagrams leave in batches in the turn of the node in which they arrived. On a link with a
-//! limit, this node's own datagrams count against the limit too. Its control datagrams leave at once. Its data and
-//! the relayed datagrams take turns.
+//! limit, this node's own datagrams use up the limit too. Its control datagrams leave at once. Its data and the
+//! relayed datagrams take turns.
 
 use super::turns::{Turns, WaitingBatch};
 use crate::links::Links;
@@ -14,13 +14,13 @@ use weft_units::{Duration, Instant, LinkId, PeerId, Rate};
 
 /// Maximum number of batches that wait on all links together. Derived: a quarter of the large buffers.
 const MAX_BATCHES: usize = 1_024;
-/// Longest queue of a link, as time at its limit.
+/// Maximum length of a link's queue, as time at the link's rate limit.
 const MAX_QUEUE: Duration = Duration::from_millis(50);
-/// Least bound of a link's queue, in bytes: twenty full datagrams.
+/// Least value of a queue's maximum length, in bytes: twenty full datagrams.
 const LEAST_QUEUE_BYTES: u64 = 30_000;
 /// Longest wait of a batch. Afterwards it is dropped, because its sender has retransmitted its content long ago.
 const MAX_AGE: Duration = Duration::from_millis(200);
-/// Longest batch, as time at the link's limit. A batch holds at least one datagram.
+/// Maximum length of a batch, as time at the link's rate limit. A batch holds at least one datagram.
 const BATCH_TIME: Duration = Duration::from_millis(1);
 /// Longest time for which this node's own datagrams may delay relayed ones.
 const MAX_DEBT: Duration = Duration::from_millis(50);
@@ -40,7 +40,7 @@ impl Departure {
         (!self.turns.is_empty()).then_some(at)
     }
 
-    /// Returns the most bytes of a batch.
+    /// Returns the maximum length of a batch, in bytes.
     fn most_of_batch(&self) -> usize {
         self.cap.map_or(usize::MAX, |cap| usize::try_from(cap.bytes_in(BATCH_TIME)).unwrap_or(usize::MAX))
     }
@@ -57,7 +57,7 @@ pub struct Departures {
     links: Vec<Departure>,
     next: usize,
     batches: usize,
-    /// True if this node's own datagrams left last.
+    /// True if this node's own datagrams left last, so that relayed datagrams are next.
     is_turn: bool,
     /// Datagrams dropped because too many waited or they waited too long.
     dropped: u64,

@@ -22,7 +22,7 @@ pub struct RelayHop {
     pub source: Option<IpAddr>,
 }
 
-/// The route by which datagrams arrived, and the link and address that stand for it. It holds for a whole batch.
+/// The route by which a batch of datagrams arrived, and the link and address that stand for the route.
 #[derive(Clone, Copy)]
 pub struct ArrivalRoute {
     pub via: PeerId,
@@ -34,8 +34,8 @@ pub struct ArrivalRoute {
 impl Forward {
     /// Appends a datagram to the batch if it fits, and returns whether it did.
     ///
-    /// It must be contiguous, no longer than the first and take the same path, and the batch may have at most `most`
-    /// bytes.
+    /// The datagram must be contiguous with the batch, no longer than its first datagram, and take the same path. The
+    /// batch may have at most `most` bytes.
     pub(crate) fn takes(&mut self, other: &Forward, most: usize) -> bool {
         let (batch, datagram) = (&mut self.transmit, &other.transmit);
         let size = batch.segment_size.map_or(batch.len, usize::from);

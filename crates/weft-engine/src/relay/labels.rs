@@ -1,8 +1,8 @@
 //! Maps relay labels to peers.
 //!
 //! A label is the first 32 bits of a node's id. Two peers may therefore have the same one, by chance or because an
-//! attacker generated keys until they matched. One of them then keeps the label. The other is not relayed, which is
-//! reported.
+//! attacker generated keys until their labels matched. One of the peers then keeps the label. Relays forward nothing
+//! for the other one, which is reported.
 
 use alloc::vec::Vec;
 use weft_session::PublicKey;
@@ -51,10 +51,10 @@ impl Labels {
 
     /// Replaces all labels, and returns the new clashes.
     ///
-    /// Each entry of the list states label, whether the peer joined by certificate, and peer number. Returns new
-    /// clashes.
+    /// Each entry of `peers` states the label, whether the peer joined by certificate, and the peer number.
     ///
-    /// A configured peer keeps its label. Among the others, the peer that already had the label keeps it.
+    /// A configured peer gets a label before a certified one. Otherwise, the peer that already had the label keeps
+    /// it.
     pub fn set(&mut self, places: usize, mut peers: Vec<(Label, bool, PeerId)>) -> Vec<(PeerId, PeerId)> {
         let had = |label: Label, peer: PeerId| self.peer(label) == Some(peer);
         peers.sort_by_key(|(label, is_certified, peer)| (*label, *is_certified, !had(*label, *peer), *peer));

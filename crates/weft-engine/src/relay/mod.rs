@@ -56,11 +56,11 @@ pub struct Relaying {
     pub speakers: Vec<PeerId>,
     /// Time of the next search for better detours.
     pub look_at: Option<Instant>,
-    /// Number of events at the last update.
+    /// Number of the node's events at the last update of relaying.
     pub seen_events: u64,
     /// Result of the last label lookup: the hop that the batch being received takes next.
     pub segment: Option<RelayHop>,
-    /// Route by which that batch arrived.
+    /// Route by which the batch being received arrived.
     pub arrival: Option<ArrivalRoute>,
     pub totals: RelayTotals,
 }

@@ -8,20 +8,21 @@ use weft_units::{Duration, Instant};
 use weft_wire::frame::Neighbour;
 use weft_wire::relay::Label;
 
-/// Interval at which every report is repeated at least, changed or not.
+/// Shortest interval at which all reports are repeated, whether or not they changed.
 const REPEAT_INTERVAL: Duration = Duration::from_secs(5);
 /// Number of repetition intervals after which a report that was not repeated is forgotten.
 const FORGET_INTERVALS: f64 = 3.2;
-/// Time that the relay waits for each report to each listener. It limits reports to 20,000 a second.
+/// Pause of a relay after each report that it sends to a peer. It limits reports to 20,000 a second.
 ///
-/// Tuned: they take 2 Mbit/s. With 4,095 peers, a budget of 5 µs took 30 Mbit/s, and each datagram was answered.
+/// Tuned: these reports take 2 Mbit/s. With 4,095 peers, a pause of 5 µs took 30 Mbit/s, and each datagram was
+/// answered.
 const WORD: Duration = Duration::from_micros(50);
 /// Maximum number of nodes behind one relay that are remembered.
 const MAX_REACHED: usize = 4_096;
 
 /// Returns the repetition interval of a relay that reaches `nodes` nodes.
 ///
-/// With many nodes, repetition takes half of the time for reports.
+/// With many nodes, repeated reports take half of the time that all reports may take.
 pub fn repeat_interval(nodes: usize) -> Duration {
     REPEAT_INTERVAL.max(words(2 * nodes, nodes))
 }

@@ -12,9 +12,9 @@ use core::net::SocketAddr;
 use weft_units::{Instant, LinkId, PeerId};
 use weft_wire::relay::Way;
 
-/// Maximum number of learnt routes. Beyond it, the relay with the most of them loses its least recently used route.
+/// Maximum number of learnt routes. Beyond it, the relay with the most routes loses its least recently used one.
 const MAX_FOUND: usize = 1_024;
-/// Number of serials for routes. The other half of all link ids belongs to the kernel.
+/// Number of link ids that routes use. The other half of all link ids belongs to the kernel.
 const SERIALS: u32 = 1 << 31;
 
 /// A route over a peer.
@@ -77,7 +77,7 @@ impl Routes {
 
     /// Returns the address of a configured route or a detour.
     ///
-    /// For size limits, its relay counts as reached over IPv4 unless the route is known otherwise.
+    /// For size limits, its first relay is taken as reached over IPv4, unless the route is already stored with IPv6.
     pub fn configure(&mut self, now: Instant, via: PeerId, way: Way, name: &str) -> SocketAddr {
         let route = self.at(now, via, way, true);
         route.is_configured = true;

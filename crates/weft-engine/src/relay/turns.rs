@@ -2,7 +2,7 @@
 //!
 //! The algorithm is that of Shreedhar and Varghese (1996). The first level is the peer from which datagrams arrive,
 //! the second is the peer to which they go. A peer that floods thus takes only its own share, however many
-//! destinations it uses. One pair of peers leaves the shares of other pairs alone. Empty queues are reused, so that
+//! destinations it uses. One pair of peers cannot reduce the shares of other pairs. Empty queues are reused, so that
 //! nothing is allocated in steady state.
 
 use crate::api::Forward;

@@ -80,7 +80,8 @@ impl Room {
         let asked = self.asking.begin(place.now, flow, (place.peer, rule), (wish, drawn), place.offer.round_trip())?;
         self.totals.asked += 1;
         self.filter.insert(&flow);
-        // For such a destination the next packet asks, and the SYN needs no retransmission.
+        // If the destination ignores SYNs with options, the packet after the SYN carries the request. The SYN then
+        // needs no retransmission.
         let waits = packet.protocol == protocol::TCP && self.deaf.contains(place.now, &flow.dst);
         if waits { None } else { asked.say(place.now, packet.hop_limit) }
     }

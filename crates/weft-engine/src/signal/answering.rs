@@ -1,4 +1,4 @@
-//! Flows for which remote nodes ask, toward hosts behind this node.
+//! Flows for which remote nodes request rates, toward hosts behind this node.
 //!
 //! The module keeps the answers to send, and the grants of the reverse direction.
 
@@ -15,7 +15,7 @@ use weft_wire::ip::FlowKey;
 /// Assumed RTT of the reverse direction until it is measured.
 const ROUND_TRIP: Duration = Duration::from_millis(100);
 
-/// Signalling state of one such flow.
+/// Signalling state of one flow for which a remote node requests a rate.
 pub(super) struct Answer {
     pub(super) peer: PeerId,
     pub(super) grant: Option<Grant>,
@@ -58,7 +58,7 @@ impl Answer {
     }
 }
 
-/// All such flows, by the five-tuple of the packets that carry answers.
+/// All flows with remote requests, by the five-tuple of the packets that carry the answers.
 pub(super) struct Answering {
     flows: HashMap<FlowKey, Answer, SeededState>,
 }

@@ -1,4 +1,4 @@
-//! Flows for which this node asks on behalf of its hosts.
+//! Flows for which this node requests rates on behalf of its hosts.
 
 use super::GrantChange;
 use crate::api::Grant;
@@ -9,17 +9,17 @@ use weft_units::{Duration, Instant, PeerId};
 use weft_wire::er_sig::{Message, Rates, Signal};
 use weft_wire::ip::FlowKey;
 
-/// Maximum number of flows for which this node asks. Further flows get no signalling.
+/// Maximum number of flows for which this node requests rates. Further flows get no signalling.
 pub(super) const MAX_FLOWS: usize = 4_096;
 /// Time without packets after which a flow is forgotten.
 pub(super) const IDLE: Duration = Duration::from_secs(30);
 
 /// Assumed RTT beyond the tunnel, before it is measured.
 const ROUND_TRIP_AT_FIRST: Duration = Duration::from_millis(100);
-/// Longest RTT that counts. In a longer one, a signal was lost.
+/// Longest RTT that is accepted as a measurement. If an answer takes longer, a signal was lost.
 const ROUND_TRIP_MAX: Duration = Duration::from_secs(2);
 
-/// Signalling state of one such flow.
+/// Signalling state of one flow for which this node requests a rate.
 pub(super) struct Asked {
     pub(super) peer: PeerId,
     pub(super) rule: usize,
@@ -40,7 +40,7 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// Returns the signal for a packet that leaves now, if one is due.
+    /// Returns the signal to add to a packet that leaves now, if one is due.
     pub(super) fn say(&mut self, now: Instant, ttl: u8) -> Option<Signal> {
         self.used_at = now;
         let qttl = ttl.wrapping_sub(self.difference);
@@ -58,7 +58,7 @@ impl Asked {
         }
     }
 
-    /// True if the flow has given up asking, except for rare attempts.
+    /// True if this node has given up requests for the flow, except for rare attempts.
     pub(super) fn has_given_up(&self) -> bool {
         self.initiator.has_given_up()
     }
@@ -92,14 +92,14 @@ impl Asked {
             // The request was lost, or was repeated too early.
             (true, _) => self.round_trip * 9 / 8,
             (false, None) => measured,
-            // With too short an RTT, the flow would ask again before the answer can arrive.
+            // With too short an RTT, the request would be repeated before the answer can arrive.
             (false, Some(_)) => measured.max((self.round_trip * 7 + measured) / 8),
         };
         next.min(ROUND_TRIP_MAX)
     }
 }
 
-/// All such flows, by five-tuple.
+/// All flows for which this node requests rates, by five-tuple.
 pub(super) struct Asking {
     flows: HashMap<FlowKey, Asked, SeededState>,
 }
@@ -134,7 +134,7 @@ impl Asking {
         (count > 0).then(|| sum / count)
     }
 
-    /// Starts to ask for a flow, if the table is not full. `tunnel` is the RTT to the peer.
+    /// Starts to request a rate for a flow, if the table is not full. `tunnel` is the RTT to the peer.
     pub(super) fn begin(
         &mut self,
         now: Instant,

@@ -1,15 +1,15 @@
-//! Destinations that received a SYN only without its option.
+//! Destinations that a SYN reached only without the option that carries the signal.
 //!
-//! The next SYN to them carries no request, which would cost a retransmission.
+//! The next SYN to such a destination carries no request, because a SYN with one would be lost and retransmitted.
 
 use core::net::IpAddr;
 use hashbrown::HashMap;
 use weft_core::flow::hash::SeededState;
 use weft_units::{Duration, Instant};
 
-/// Time for which a destination that ignored the option is remembered.
+/// Time for which a destination that SYNs with the option do not reach is remembered.
 const LASTS: Duration = Duration::from_secs(600);
-/// Maximum number of destinations that are remembered. Others are tried again.
+/// Maximum number of destinations that are remembered. Other destinations are sent a SYN with the option.
 const MOST: usize = 1_024;
 
 pub(super) struct Deaf(HashMap<IpAddr, Instant, SeededState>);

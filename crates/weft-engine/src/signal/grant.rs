@@ -10,7 +10,7 @@ const ENDS_AFTER: u32 = 8;
 const ENDS_AFTER_MIN: Duration = Duration::from_secs(1);
 /// Longest duration of a grant.
 const ENDS_AFTER_MAX: Duration = Duration::from_secs(5);
-/// Relative change of a rate below which a grant counts as unchanged.
+/// Relative change of a rate below which a grant is treated as unchanged.
 const SAME: f64 = 0.01;
 
 impl Grant {

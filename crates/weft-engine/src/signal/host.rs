@@ -53,7 +53,7 @@ pub struct HostLink {
 pub struct Leaving<'a> {
     /// Packet to send before the leaving packet.
     pub before: Option<&'a [u8]>,
-    /// Packet to send in its place. `None`: it leaves unchanged.
+    /// Packet to send in place of the leaving packet. If `None`, that packet leaves unchanged.
     pub instead: Option<&'a [u8]>,
 }
 
@@ -199,7 +199,7 @@ impl SignalHost {
     }
 }
 
-/// Returns the interface as two bundles. Flows that ask get at least an equal share, whatever the other flows do.
+/// Returns the interface as two bundles. Each flow with a request gets at least an equal share.
 fn bundles(link: &HostLink, round_trip: Duration) -> [BundleState; 2] {
     let HostLink { up, down, sent_bytes, received_bytes, queued_bytes, .. } = *link;
     let up = BundleState { carried: up, offered: up, sent_bytes, queued_bytes, round_trip, flows: 1 };

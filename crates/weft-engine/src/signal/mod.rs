@@ -2,9 +2,9 @@
 //!
 //! Packets from and to the TUN device carry the rates. Toward each peer this node acts as one router whose link is
 //! the bundle of paths. [`offer`] computes the rates that it grants. [`router`] lowers passing signals to them, both
-//! ER-SIG and Quick-Start. For hosts without signalling, the node acts as an [`agent`]. It asks for the flows of its
-//! rules ([`asking`]) and answers requests toward its hosts ([`answering`]). Each change of a grant becomes an event.
-//! A [`host`] does the same without a node, with an interface as its link.
+//! ER-SIG and Quick-Start. For hosts without signalling, the node acts as an [`agent`]. It requests rates for the
+//! flows of its rules ([`asking`]) and answers requests toward its hosts ([`answering`]). Each change of a grant
+//! becomes an event. A [`host`] does the same without a node, with an interface as its link.
 
 mod agent;
 mod answering;
@@ -198,7 +198,7 @@ impl Room {
 
     /// Returns the flow of a signal as its first sender sees it, or `None` if the tag is wrong.
     ///
-    /// The latter counts as forged.
+    /// A signal with a wrong tag is counted as forged.
     fn flow_of(&mut self, packet: FlowKey, signal: &Signal) -> Option<FlowKey> {
         let is_right = |flow: &FlowKey| self.config.key.as_ref().is_none_or(|key| key.is_right(flow, signal));
         let flow = match signal.message {

@@ -17,9 +17,9 @@ use weft_wire::quick_start::QuickRate;
 
 /// Target utilization η of the capacity.
 const UTILIZATION: f64 = 0.95;
-/// Maximum number of flows that ask and are remembered.
+/// Maximum number of flows with requests that are remembered.
 const MOST_ASKERS: usize = 4_096;
-/// RTTs over which an increase of the capacity is accepted. A decrease is accepted at once.
+/// Number of RTTs after which an increase of the capacity is accepted. A decrease is accepted at once.
 const BELIEVED_AFTER: u32 = 4;
 /// Least interval between two reads of the bundle. The interval is a quarter of the RTT, within these bounds.
 const LOOK_MIN: Duration = Duration::from_millis(10);
@@ -62,7 +62,7 @@ pub struct Offer {
     /// Capacity from which rates are granted: the offered rate, with increases accepted slowly.
     capacity: Rate,
     round_trip: Duration,
-    /// Least grant: the share that a flow-separating queue gives each flow, whatever the others do.
+    /// Least grant: the share that a flow-separating queue gives each flow, whatever other flows do.
     least: Rate,
     looked_at: Instant,
     next_look: Instant,
@@ -159,7 +159,7 @@ impl Offer {
             return flows.on_signal(now, (flow, self.route), passing);
         }
         if now - self.asked_at > FORGOTTEN_AFTER {
-            // The controller's result belongs to earlier flows.
+            // The controller's result belongs to flows that are forgotten, so begin with a new controller.
             self.controller = controller(self.kind, now, self.capacity);
         }
         self.asked_at = now;
@@ -218,7 +218,7 @@ impl Offer {
     }
 }
 
-/// Lowers the ceiling of a flow that asks for no guarantee to the `free` rate. Nothing is reserved.
+/// Lowers the ceiling of a flow that requests no guarantee to the `free` rate. Nothing is reserved.
 fn lower_ceiling(signal: &mut Signal, direction: Direction, free: Rate) -> Rate {
     let rates = match direction {
         Direction::Forward => &mut signal.forward,

@@ -1,4 +1,4 @@
-//! The router role: lowers the rates in passing signals to those that this node grants.
+//! The router role: lowers the rates in passing signals to the rates that this node grants.
 
 use super::{Offer, Place, Room, SignalEnd};
 use crate::flows::Flowing;

@@ -1,7 +1,7 @@
 //! Trust by certificate: nodes with an unrevoked certificate of the root key become peers.
 //!
 //! A configured peer needs no certificate. In a conflict, the configuration overrides certificates. A revocation
-//! applies to both kinds of peers.
+//! applies to configured peers and to certified peers.
 
 pub mod certified;
 pub mod revocations;
@@ -68,7 +68,7 @@ impl Trust {
         self.certified.get(&peer).is_none_or(|certified| certified.certificate.claims().may_relay)
     }
 
-    /// True if this node has a certificate to show.
+    /// True if this node has a certificate to send in handshakes.
     pub fn shows_certificate(&self) -> bool {
         self.config.as_ref().is_some_and(|config| config.certificate.is_some())
     }

@@ -10,7 +10,7 @@ use weft_session::{PublicKey, Revocation, RootPublicKey};
 /// Maximum number of revocations that are stored: 1.7 MB on the wire. A network with more needs a new root key.
 const MAX_REVOCATIONS: usize = 16_384;
 
-/// The revocations that this node has learnt, in that order.
+/// The revocations that this node has learnt, in the order in which it learnt them.
 #[derive(Default)]
 pub struct Revocations {
     pub list: Vec<Revocation>,
@@ -20,7 +20,7 @@ pub struct Revocations {
 }
 
 impl Revocations {
-    /// Returns all revocations. Each peer is sent those that it lacks.
+    /// Returns all revocations. Each peer is sent the revocations that it lacks.
     pub fn list(&self) -> &[Revocation] {
         &self.list
     }

@@ -1,7 +1,7 @@
 //! Header compression between two peers: the reference headers that both ends keep for each flow.
 //!
-//! A header becomes a reference when its unit is acknowledged. Later headers are sent as differences from it. Neither
-//! end ever uses a reference that the other may lack.
+//! A *reference* is a header that both ends store. A header becomes a reference when its unit is acknowledged. Later
+//! headers are sent as differences from the reference. Neither end uses a reference that the other end may lack.
 
 use crate::units::Unit;
 use alloc::vec::Vec;
@@ -10,7 +10,7 @@ use weft_units::{Duration, FlowId, FlowSeq, Instant};
 use weft_wire::header_compression::{MAX_DIFFERENCE_LEN, Reference, header_len};
 use weft_wire::inner::{HeaderForm, REFERENCE_LEN, UnitKind};
 
-/// Flows whose references are kept at each end. A flow's slot is the low byte of its number.
+/// Number of flows whose references are kept at each end. A flow's slot is the low byte of its number.
 const PLACES: usize = 256;
 /// Time without use after which a reference may be replaced.
 ///
@@ -21,15 +21,15 @@ fn place(flow: FlowId) -> usize {
     usize::from(flow.0) % PLACES
 }
 
-/// A reference that was sent.
+/// A header that was sent to become a reference.
 struct SentReference {
     flow: FlowId,
-    /// Sequence number of the unit that carried it.
+    /// Sequence number of the unit that carried the header.
     seq: FlowSeq,
     reference: Reference,
-    /// Session key of that unit's VPN at that time.
+    /// Session key of the unit's VPN when the unit was sent.
     key: u32,
-    /// True if the receiver has acknowledged it.
+    /// True if the receiver has acknowledged the unit.
     is_confirmed: bool,
     used_at: Instant,
 }
@@ -78,12 +78,12 @@ impl Compressed {
 
 /// The headers that this node has sent as references.
 ///
-/// A header becomes a reference when its unit is delivered. The receiver thus has it before a difference depends on
-/// it, whatever is lost or reordered.
+/// A header becomes a reference when its unit is acknowledged. The receiver therefore has the header before a
+/// difference depends on it, even if datagrams are lost or reordered.
 ///
-/// A reference is valid under one session key. The receiver may restart without this node's knowledge, because
-/// another node with this node's key was its peer for a while. It then has no headers, and opens nothing under an
-/// earlier key.
+/// A reference is valid under one session key. This node may not detect a restart of the receiver, if another node with
+/// this node's key was its peer for a while. The receiver then has no headers, but it also cannot open datagrams under
+/// an earlier key.
 #[derive(Default)]
 pub struct SentHeaders {
     places: Vec<Option<SentReference>>,
@@ -135,7 +135,7 @@ impl SentHeaders {
 /// A received reference, with the flow and sequence number of the unit that carried it.
 type Known = (FlowId, FlowSeq, Reference);
 
-/// The headers that the peer has sent as references. Each slot keeps the last two, because one may arrive late.
+/// The headers that the peer has sent as references. Each slot keeps the last two, because units may arrive late.
 #[derive(Default)]
 pub struct KnownHeaders {
     places: Vec<[Option<Known>; 2]>,
@@ -275,7 +275,7 @@ mod tests {
 
     /// Checks that every header is restored under loss, reordering and late acknowledgement.
     ///
-    /// Units overtake each other by up to 800 ms. Flows share slots.
+    /// Units overtake each other by up to 800 ms. Several flows share each slot.
     #[test]
     fn every_header_is_restored_despite_loss_and_delay() {
         let mut rng = Rng::new(9);
@@ -284,7 +284,7 @@ mod tests {
         let mut acknowledged: Vec<(u64, FlowId, FlowSeq)> = Vec::new();
         let (mut seqs, mut differences) = ([0u32; 600], 0);
         for ms in 0..20_000u64 {
-            // Few flows are active at a time, and different ones later.
+            // Few flows are active at a time, and later other flows are.
             let flow = (ms / 4_000 * 100 + rng.below(3) * 256) as usize % 600;
             seqs[flow] += 1;
             let (unit, packet) = unit(&mut pool, flow as u16, seqs[flow], rng.below(1 << 16) as u16);

@@ -22,7 +22,7 @@ pub const INNER_MTU_MIN: u16 = 1280;
 /// Origin of a packet that leaves for a peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Origin {
-    /// A host behind this node, by the TUN device.
+    /// A host behind this node. The packet arrived on the TUN device.
     Host,
     /// Another peer: the packet is in transit.
     Peer(PeerId),
@@ -50,7 +50,7 @@ pub struct Segment {
     pub serial: u32,
     /// Outer TOS byte.
     pub tos: u8,
-    /// True if the AQM set a congestion mark.
+    /// True if the ingress queue's AQM set a congestion mark.
     pub marked: bool,
     pub born: Instant,
     pub is_tcp: bool,
@@ -94,14 +94,14 @@ pub struct Unit {
     pub repeats: u8,
     /// Number of path queues and sent records that refer to this unit.
     pub refs: u16,
-    /// Number of those references that are spare copies, which leave only if a path has nothing else to send.
+    /// Number of references in `refs` that are spare copies. They leave only if a path has nothing else to send.
     pub spares: u16,
     /// True if the buffer was released, because the unit arrived or was given up.
     pub settled: bool,
 }
 
 impl Unit {
-    /// Returns the number of path queues and sent records that carry this unit for certain.
+    /// Returns the number of path queues and sent records that refer to this unit, without spare copies.
     pub fn carriers(&self) -> u16 {
         self.refs.saturating_sub(self.spares)
     }
@@ -182,7 +182,7 @@ impl Units {
         self.slots.get_mut(id.0 as usize)?.as_mut()?.marker.take()
     }
 
-    /// True if the unit is still to be sent.
+    /// True if the unit has neither arrived nor been given up.
     pub fn is_live(&self, id: UnitId) -> bool {
         self.get(id).is_some_and(|u| !u.settled)
     }
@@ -242,7 +242,7 @@ impl Units {
         !unit.settled && lost != 0 && !core::mem::replace(&mut unit.repeating, true)
     }
 
-    /// Records that the missing granules were sent. The next lost part causes a retransmission again.
+    /// Records that the missing granules were sent again. The next lost part causes another retransmission.
     pub fn parts_sent(&mut self, id: UnitId) {
         if let Some(Some(unit)) = self.slots.get_mut(id.0 as usize) {
             unit.repeating = false;

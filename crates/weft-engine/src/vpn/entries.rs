@@ -1,6 +1,6 @@
 //! Queues and loops of VPNs: converts weights to shares and loop parameters.
 //!
-//! VPNs with equal profiles share one.
+//! VPNs with equal settings share one profile.
 
 use crate::api::{Entry, VpnConfig};
 use crate::vpn::{Vpn, Vpns};
@@ -19,10 +19,12 @@ use weft_units::{Instant, PeerId, Rate, VpnId};
 
 /// Number of recent profiles that are compared with a new one.
 const RECENT: usize = 32;
-/// Least rate of a loop. In an MTU black hole, twelve full packets must be lost before it is detected.
+/// Least rate of a loop.
+///
+/// An MTU black hole is detected after twelve full packets were lost, which takes about 2 s at this rate.
 const LEAST_RATE: Rate = Rate::from_bps(64_000);
 
-/// A VPN's queue and loop toward this peer, as configured.
+/// A VPN's queue and loop toward a peer, as configured.
 #[derive(Clone)]
 pub struct Admitted {
     pub vpn: VpnId,
@@ -34,11 +36,11 @@ pub struct Admitted {
 #[derive(Clone, Debug)]
 pub struct VpnWeights {
     mean: f64,
-    /// Weight of the VPN with a window law that uses the nominal `a` and `b`.
+    /// Weight of the VPN whose window uses the nominal `a` and `b` (AIMD).
     ///
-    /// It is the heaviest where `a` carries the weight, and the lightest where `b` does.
+    /// It is the heaviest VPN if `a` carries the weight, and the lightest VPN if `b` does.
     nominal: f64,
-    /// The nominal `a` and `b`, or `None` without window laws.
+    /// The nominal `a` and `b`, or `None` if no loop uses windows.
     window: Option<AimdConfig>,
 }
 
@@ -62,7 +64,7 @@ impl VpnWeights {
         VpnWeights { mean, nominal: f64::from(nominal.unwrap_or(1)) / mean, window }
     }
 
-    /// Returns a VPN's share. The weight is relative to the mean, because H, L and α scale with it.
+    /// Returns a VPN's share. Its weight is relative to the mean weight, with which the loops' H, L and α scale.
     fn share(&self, weight: u32, service: Service) -> Share {
         Share::new(f64::from(weight) / self.mean, service).unwrap_or_default()
     }
@@ -126,7 +128,7 @@ impl Profiles {
 impl Vpns {
     /// Returns the entries of all VPNs with this peer as a member, by id.
     ///
-    /// The first value is the default VPN's share, in competition with them.
+    /// The first value is the default VPN's share, in competition with the other VPNs.
     pub fn entries(&self, peer: PeerId) -> (Share, Vec<Admitted>) {
         let admitted = |(id, vpn): (&VpnId, &alloc::boxed::Box<Vpn>)| {
             vpn.members.binary_search(&peer).ok()?;
@@ -137,7 +139,7 @@ impl Vpns {
         (self.share(&self.default), entries)
     }
 
-    /// True if a loss event of one window toward a peer is one of all windows toward it.
+    /// True if a loss in one window toward a peer is treated as a loss in all windows toward the peer.
     pub fn shares_events(&self) -> bool {
         self.weights.window.is_none_or(|law| law.fairness.shared_events)
     }
@@ -147,7 +149,7 @@ impl Vpns {
         self.weights.controller(now)
     }
 
-    /// Returns a VPN's share, in competition with the others.
+    /// Returns a VPN's share, in competition with the other VPNs.
     pub fn share(&self, vpn: &Vpn) -> Share {
         self.weights.share(vpn.weight, vpn.service)
     }

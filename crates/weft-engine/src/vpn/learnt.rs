@@ -17,7 +17,7 @@ pub struct Learnt {
 }
 
 impl Vpn {
-    /// Returns the member behind whose assigned prefixes an address lies. Default routes do not count.
+    /// Returns the member behind whose assigned prefixes an address lies. Default routes are ignored.
     pub fn assigned(&self, address: IpAddr) -> Option<PeerId> {
         self.routes.longest(address).filter(|(length, _)| *length > 0).map(|(_, peer)| peer)
     }
@@ -46,7 +46,7 @@ impl Vpn {
         self.learnt.len()
     }
 
-    /// Withdraws the learnt prefixes of nodes that are no members.
+    /// Withdraws the learnt prefixes of nodes that are no longer members.
     pub(super) fn forget_strangers(&mut self) {
         for (address, length, of) in self.learnt.entries() {
             if self.members.binary_search(&of.peer).is_err() {

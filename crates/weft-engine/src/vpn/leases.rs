@@ -1,6 +1,6 @@
 //! Admission of leased lines toward each member (paper 004 §7.4).
 //!
-//! Over-subscribed leased lines make their control law unstable.
+//! Over-subscribed leased lines would make the rate control of VPNs unstable.
 
 use crate::api::{PeerConfig, Refusal};
 use alloc::string::String;
@@ -37,7 +37,7 @@ impl<'a> Leases<'a> {
         if segments.is_empty() {
             return Ok(());
         }
-        // The leased line leads to all members at once, so the admission needs no two ends.
+        // The leased line leads to all members at once, so the line's two ends are not given to the admission.
         self.admission
             .admit(LeaseId(vpn.0), rate, [MemberId(0); 2], &segments)
             .map_err(|_| self.refusal(rate, &segments))

@@ -70,7 +70,7 @@ pub struct Vpn {
 }
 
 impl Vpn {
-    /// Returns the control law of the VPN's loops, with its parameters.
+    /// Returns the rate control algorithm of the VPN's loops, with its parameters.
     pub fn control(&self) -> Option<&LoopConfig> {
         self.profile.as_ref()?.control.as_ref()
     }
@@ -91,7 +91,7 @@ impl Vpn {
 
     /// Returns the longest prefix that contains a destination, as its length and the member that has it.
     ///
-    /// A learnt prefix counts only if it is longer than each assigned one.
+    /// A learnt prefix applies only if it is longer than each assigned one.
     #[inline]
     fn longest(&self, destination: IpAddr) -> Option<(u8, PeerId)> {
         let assigned = self.routes.longest(destination);
@@ -171,8 +171,8 @@ impl Vpns {
 
     /// Returns the peer to which this node forwards a packet from the peer `from`, or `None`.
     ///
-    /// A peer's prefix counts only if it is longer than each local prefix and is no default route. The kernel forwards
-    /// by a default route, because it may have a better one.
+    /// A peer's prefix applies only if it is longer than each local prefix and is no default route. Only the kernel
+    /// forwards by a default route, because it may have a better one.
     pub fn onward(&self, id: VpnId, from: PeerId, destination: IpAddr) -> Option<PeerId> {
         let transit = self.transit.as_ref()?;
         self.beyond(id, from, destination, transit.local_length(destination))
@@ -180,7 +180,7 @@ impl Vpns {
 
     /// Returns the other peer behind which the destination of a packet from the peer `from` lies.
     ///
-    /// `local` is the length of the longest local prefix of the destination. A default route does not count.
+    /// `local` is the length of the longest local prefix of the destination. A default route is ignored.
     pub fn beyond(&self, id: VpnId, from: PeerId, destination: IpAddr, local: Option<u8>) -> Option<PeerId> {
         let (length, next) = self.get(id)?.longest(destination)?;
         let is_local = local.is_some_and(|local| local >= length);

@@ -9,17 +9,17 @@ use weft_core::queue::Arrival;
 use weft_session::VpnStanding;
 use weft_units::{Duration, Instant, VpnId};
 
-/// Time without an answer after which the peer is asked again.
+/// Time without an answer after which the request to open a VPN is sent to the peer again.
 const ASK_AGAIN: Duration = Duration::from_millis(200);
 /// Longest wait of a packet.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Time for which a peer that refused is not asked again.
+/// Time for which a peer that refused a VPN gets no further request for it.
 const REFUSED_FOR: Duration = Duration::from_secs(2);
 /// Maximum number of packets that wait for one VPN.
 const MAX_WAITING: usize = 64;
 /// Maximum number of packets that wait for all VPNs of a peer.
 const MAX_WAITING_OF_PEER: usize = 2_048;
-/// Maximum number of pending frames about VPNs. The peer asks again about those that are dropped.
+/// Maximum number of pending frames about VPNs. If a frame is dropped, the peer asks again.
 const MAX_NEWS: usize = 1_024;
 
 /// The decision about a packet of a VPN.
@@ -36,9 +36,9 @@ pub enum GateDecision {
 /// A pending frame to the peer about a VPN.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum News {
-    /// Sends this node's index and asks for the peer's.
+    /// Sends this node's receiver index and requests the peer's.
     Ask(VpnId),
-    /// Sends this node's index.
+    /// Sends this node's receiver index.
     Answer(VpnId),
     /// Refuses the VPN.
     Refuse(VpnId),
@@ -47,15 +47,13 @@ pub enum News {
 /// A VPN that the peer was asked to open.
 struct Opening {
     since: Instant,
-    /// Time of the next action.
+    /// Time at which the next request to the peer is due.
     due: Instant,
     is_refused: bool,
     waiting: VecDeque<(Arrival, Segment)>,
 }
 
-/// The VPNs that are not open with one peer under the newest key.
-///
-/// It also holds the packets that wait for them.
+/// The VPNs that are not open with one peer under its newest session key, and the packets that wait for them.
 #[derive(Default)]
 pub struct Openings {
     by_vpn: BTreeMap<VpnId, Opening>,
@@ -67,7 +65,7 @@ pub struct Openings {
 }
 
 impl Openings {
-    /// Returns the decision about a packet of `vpn`. The first packet that cannot pass causes a request to the peer.
+    /// Returns the decision about a packet of `vpn`. If the VPN is not open, the first packet causes a request.
     #[inline]
     pub fn gate(&mut self, now: Instant, vpn: VpnId, standing: VpnStanding) -> GateDecision {
         if self.by_vpn.is_empty() && standing == VpnStanding::Open {
@@ -102,7 +100,7 @@ impl Openings {
 
     /// Handles the peer's index, and returns the waiting packets.
     ///
-    /// Asking ends if the VPN `is_open` under the newest key.
+    /// Requests for the VPN end if it is open under the newest session key (`is_open`).
     pub fn answered(&mut self, vpn: VpnId, is_open: bool) -> VecDeque<(Arrival, Segment)> {
         let Some(opening) = self.by_vpn.get_mut(&vpn) else { return VecDeque::new() };
         opening.is_refused = false;
@@ -168,7 +166,7 @@ impl Openings {
         self.by_time.first().map(|(due, _)| *due)
     }
 
-    /// Handles a new session: pending frames are void, and all requests are repeated at once.
+    /// Handles a new session: drops pending frames, and repeats all requests at once.
     pub fn on_new_session(&mut self, now: Instant) {
         self.news.clear();
         self.news_known.clear();

@@ -1,11 +1,11 @@
-//! Transit: which packets that arrive from a peer go on to another one.
+//! Transit: decides which packets from a peer are forwarded to another peer.
 
 use crate::api::{Prefix, TransitConfig, TransitTotals};
 use core::net::IpAddr;
 use weft_core::route::prefix_map::PrefixMap;
 use weft_units::{Duration, Instant};
 
-/// Most ICMP errors per second. Standard: Linux's default of `net.ipv4.icmp_msgs_per_sec`.
+/// Maximum number of ICMP errors per second. Standard: Linux's default of `net.ipv4.icmp_msgs_per_sec`.
 const ERRORS_PER_SECOND: u32 = 1_000;
 /// Period over which errors are counted.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -15,13 +15,13 @@ const PERIOD: Duration = Duration::from_secs(1);
 pub struct Transit {
     config: TransitConfig,
     local: PrefixMap<()>,
-    /// Start of the present period, and the errors sent in it.
+    /// Start of the present period, and the number of errors sent in it.
     errors: (Instant, u32),
     pub totals: TransitTotals,
 }
 
 impl Transit {
-    /// Returns transit that counts on from `totals`.
+    /// Returns the state of transit. Its counters continue from `totals`.
     pub fn new(now: Instant, config: TransitConfig, totals: TransitTotals) -> Transit {
         let mut local = PrefixMap::default();
         let own = config.addresses.iter().map(|&address| Prefix { address, length: u8::MAX });

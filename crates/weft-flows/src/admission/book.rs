@@ -30,7 +30,7 @@ pub(super) struct WaitingGroup {
     occupied: u16,
     /// Roots of the waiting grants by precedence.
     roots: [u32; PRECEDENCES],
-    /// True while the call in progress searches the group.
+    /// True while the operation in progress searches the group.
     is_searched: bool,
 }
 
@@ -67,7 +67,7 @@ pub(super) struct GrantSlot<K> {
     expires_at: Option<Instant>,
     /// Group in which the flow waits.
     group: u32,
-    /// Rate before the call in progress, and the reason of the change, if that call changed it.
+    /// Rate before the operation in progress, and the reason of the change, if that operation changed it.
     before: Option<(u64, LoweredBy)>,
 }
 
@@ -97,7 +97,7 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
         book.capacity_bps.saturating_sub(taken)
     }
 
-    /// Stores a grant in place of the flow's previous one. The caller has checked that the rate is admissible.
+    /// Stores a grant in place of the flow's previous one. The rate must be admissible.
     pub(super) fn place(&mut self, now: Instant, flow: K, request: GrantRequest, routes: FlowRoutes, granted: Rate) {
         let old = self.flows.get(&flow).copied();
         let (age, expires_at, nonce) = match old {
@@ -145,7 +145,7 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
         self.give_back();
     }
 
-    /// Lowers the first victims of a route until it holds no more than it carries.
+    /// Lowers grants on a route, in the order of its `victims`, until the route holds no more than its capacity.
     pub(super) fn lower_excess(&mut self, route: RouteNo, why: LoweredBy) {
         loop {
             let book = self.route_mut(route);
@@ -162,8 +162,8 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
 
     /// Gives free capacity to waiting grants: the highest precedence first, among equals the oldest that fits.
     ///
-    /// Only groups of routes on which the call freed capacity are searched. A grant to one precedence changes nothing
-    /// for higher ones, so one pass from the highest to the lowest suffices.
+    /// Only groups of routes on which the operation freed capacity are searched. A grant to one precedence changes
+    /// nothing for higher ones, so one pass from the highest to the lowest suffices.
     pub(super) fn give_back(&mut self) {
         for precedence in (0..PRECEDENCES).rev() {
             self.search_groups();
@@ -275,7 +275,9 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
         }
     }
 
-    /// Passes the changes of the call to `events`. A grant that has the same rate as before the call is left out.
+    /// Passes the changes of the operation to `events`.
+    ///
+    /// A grant that has the same rate as before the operation is left out.
     pub(super) fn tell(&mut self, events: &mut impl FnMut(AdmissionEvent<K>)) {
         for at in 0..self.changed.len() {
             let slot = &mut self.slots[self.changed[at] as usize];
@@ -311,7 +313,7 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
         }
     }
 
-    /// Enters a grant into the books of its routes.
+    /// Adds a grant to the tables of its routes.
     fn put_in_force(&mut self, slot: u32, granted_bps: u64) {
         let grant = &mut self.slots[slot as usize];
         grant.granted_bps = granted_bps;
@@ -332,7 +334,7 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
         self.waiting.insert(&mut group.roots[usize::from(grant.precedence)], grant.age, slot, grant.asked_bps);
     }
 
-    /// Removes a grant from the books, whether it is in force or waits. Its rate becomes free.
+    /// Removes a grant from the tables, whether it is in force or waits. Its rate becomes free.
     fn take_off(&mut self, slot: u32) {
         let grant = &mut self.slots[slot as usize];
         let (precedence, age, routes) = (grant.precedence, grant.age, grant.routes);

@@ -7,7 +7,7 @@ use weft_wire::er_sig::{Direction, Signal};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct RouteNo(pub u16);
 
-/// Largest number of routes that one grant reserves.
+/// Maximum number of routes on which one grant reserves its rate.
 const MAX_ROUTES: usize = 4;
 
 /// The routes that a flow may take, each of which must carry it: its primary and its alternates.
@@ -67,7 +67,7 @@ pub enum Shortfall {
 pub struct GrantRequest {
     /// Rate to guarantee. Zero gives up the guarantee.
     pub rate: Rate,
-    /// PP: 0 is the lowest, 15 the highest. Higher values count as 15.
+    /// PP: 0 is the lowest, 15 the highest. Higher values are treated as 15.
     pub precedence: u8,
     /// Treatment of the request if the rate is not available.
     pub shortfall: Shortfall,
@@ -125,12 +125,12 @@ pub enum AdmissionEvent<K> {
     },
 }
 
-/// A flow's signal that passes a node, toward the routes that it asks.
+/// A flow's in-band signal that passes this node and requests the capacity of routes.
 #[derive(Debug)]
 pub struct PassingSignal<'a> {
     /// The signal. It is lowered to the rate that the routes grant.
     pub signal: &'a mut Signal,
-    /// Direction in which the signal asks for the routes.
+    /// Direction in which the signal requests the routes' capacity.
     pub direction: Direction,
     /// Rate that the routes grant each flow beyond its guarantee.
     pub available: Rate,

@@ -5,13 +5,14 @@
 //! have a part. A grant reserves its rate on each route that the flow may take.
 //!
 //! A request of a higher precedence takes capacity from grants of lower ones: the lowest precedence first, among
-//! equals the youngest. A victim is lowered to an available rate, and an event says so. It waits, and receives its
-//! rate again when there is capacity: the highest precedence first, among equals the oldest. A waiting grant that does
-//! not fit lets smaller ones behind it pass. Lost capacity is handled like a request of the highest precedence.
+//! equals the youngest. Such a grant is lowered to an available rate, and an event reports it. The flow waits, and
+//! receives its rate again when there is capacity: the highest precedence first, among equals the oldest. A waiting
+//! grant that does not fit lets smaller ones behind it pass. Lost capacity is handled like a request of the highest
+//! precedence.
 //!
 //! Leased lines and assured VPNs (paper 004) are grants like others, with a key of their own and with members. They
-//! end when a member leaves. No call examines all grants: a decision takes time proportional to the logarithm of their
-//! number, and to the number of different combinations of routes that contain a route of the grant.
+//! end when a member leaves. No operation examines all grants: a decision takes time proportional to the logarithm of
+//! their number, and to the number of different combinations of routes that contain a route of the grant.
 
 mod book;
 mod capacity_quantile;
@@ -39,7 +40,7 @@ use weft_units::{Instant, Rate};
 const PRECEDENCES: usize = 16;
 /// Largest capacity of a route, in bit/s.
 ///
-/// Derived: while a call displaces grants, a route holds at most twice its capacity, which must not overflow.
+/// Derived: while an operation displaces grants, a route holds at most twice its capacity, which must not overflow.
 const MAX_CAPACITY_BPS: u64 = u64::MAX / 4;
 
 /// Guarantees to flows over the routes of a node. `K` identifies a flow or an aggregate.
@@ -61,11 +62,11 @@ pub struct AdmissionControl<K> {
     members: BTreeSet<(MemberId, u32)>,
     aggregates: BTreeMap<u32, Vec<MemberId>>,
     next_age: u64,
-    /// Grants that the call in progress lowered or raised.
+    /// Grants that the operation in progress lowered or raised.
     changed: Vec<u32>,
-    /// Routes on which the call in progress freed capacity.
+    /// Routes on which the operation in progress freed capacity.
     freed: Vec<RouteNo>,
-    /// Groups that the call in progress searches for grants that fit now.
+    /// Groups that the operation in progress searches for grants that fit now.
     searched: Vec<u32>,
 }
 
@@ -94,7 +95,9 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
         }
     }
 
-    /// Sets how many flows may signal in band on each route, so that those of one route leave places for others.
+    /// Sets the maximum number of flows that signal in band on each route.
+    ///
+    /// Flows of one route thus leave entries for those of other routes.
     pub fn set_most_signalled(&mut self, most: usize) {
         self.most_signalled = most;
     }
@@ -144,7 +147,7 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
 
     /// Returns the largest rate that a request of this precedence would be guaranteed on all of `routes`.
     ///
-    /// It is the part that is not guaranteed to others of the same or a higher precedence.
+    /// It is the part that is not guaranteed to other flows of the same or a higher precedence.
     pub fn admissible(&self, flow: &K, precedence: u8, routes: &FlowRoutes) -> Rate {
         let own = self.slot_of(flow).map(|(_, slot)| slot);
         if own.is_none() && self.flows.len() >= self.most {
@@ -155,7 +158,7 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
         Rate::from_bps(free.min().unwrap_or(0))
     }
 
-    /// Decides about a request. A flow that has a grant asks for another one, and keeps its age.
+    /// Decides about a request. It replaces an earlier grant of the flow, which keeps its age.
     ///
     /// The rate must be available on all of `routes`. Events report the consequences of the decision, mostly for other
     /// flows. A flow that gives up capacity may itself be lowered, if a waiting grant of higher precedence now fits.
@@ -186,7 +189,9 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
         if granted == Rate::ZERO { AdmissionOutcome::Waits } else { AdmissionOutcome::Granted(granted) }
     }
 
-    /// Decides about a request for an aggregate: a leased line or an assured VPN. It ends when a member leaves.
+    /// Decides about a request for an aggregate: a leased line or an assured VPN.
+    ///
+    /// The aggregate's grant ends when a member leaves.
     pub fn request_aggregate(
         &mut self,
         now: Instant,
@@ -232,7 +237,7 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
         }
     }
 
-    /// Ends the grants that were not renewed. It examines only those.
+    /// Ends the grants that were not renewed. It examines no other grants.
     pub fn expire(&mut self, now: Instant, events: &mut impl FnMut(AdmissionEvent<K>)) {
         while let Some((_, slot)) = self.expiries.first().copied().filter(|(at, _)| *at <= now) {
             let grant = &self.slots[slot as usize];

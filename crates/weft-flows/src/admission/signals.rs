@@ -16,7 +16,7 @@ const TENTATIVE: Duration = Duration::from_secs(3);
 const IDLE: Duration = Duration::from_secs(30);
 
 impl<K: Copy + Eq + Hash> AdmissionControl<K> {
-    /// Returns the rate about which a flow signalled, and true if it is guaranteed. It is not while the flow waits.
+    /// Returns the rate that a flow requested in band, and true if it is guaranteed, false if the flow waits for it.
     pub fn signalled(&self, flow: &K) -> Option<(Rate, bool)> {
         let (_, grant) = self.slot_of(flow).filter(|(_, grant)| grant.nonce.is_some())?;
         Some((Rate::from_bps(grant.asked_bps), grant.granted_bps > 0))
@@ -27,7 +27,7 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
         Rate16::floor(self.admissible_by_signal(flow, precedence, routes)).min(asked).rate().unwrap_or_default()
     }
 
-    /// Processes a flow's signal that passes toward `routes`. The caller has checked that the signal is of the flow.
+    /// Processes a flow's signal that passes toward `routes`. The caller must have checked that it is the flow's.
     pub fn on_signal(
         &mut self,
         now: Instant,
@@ -38,7 +38,7 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
     ) -> SignalVerdict {
         let (message, direction) = (passing.signal.message, passing.direction);
         match (message, direction) {
-            // A response asks the links in the reverse direction.
+            // A response requests capacity in the reverse direction.
             (Message::Request | Message::Update, Direction::Forward) | (Message::Response, Direction::Reverse) => {
                 return self.on_request(now, flow, routes, passing, events);
             }
@@ -80,7 +80,7 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
             false => Rate::ZERO,
         };
         if rate == Rate::ZERO && is_reserved && is_known && self.waits_for(&flow).is_some() {
-            // The flow asks for little because it was lowered. It keeps its place.
+            // The flow asks for little because it was lowered. It continues to wait in its turn.
             self.set_lifetime(now, &flow, lifetime);
             return SignalVerdict::Forward;
         }

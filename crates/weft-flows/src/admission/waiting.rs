@@ -1,4 +1,4 @@
-//! Grants that wait for capacity, from the oldest, with the first that fits at hand.
+//! Grants that wait for capacity, ordered by age, with a fast search for the oldest that fits.
 //!
 //! A treap (Seidel and Aragon 1996) orders grants by age. Each node knows the least rate of its subtree, so the oldest
 //! grant that needs at most a given rate is found in logarithmic time. Many treaps share one pool of nodes.
@@ -82,7 +82,7 @@ impl WaitingIndex {
         self.nodes.get(at as usize).map_or(u64::MAX, |node| node.least_bps)
     }
 
-    /// Returns the grants older than `age`, and the others.
+    /// Splits a treap, and returns the roots of the grants older than `age` and of the remaining ones.
     fn split(&mut self, at: u32, age: u64) -> (u32, u32) {
         let Some(node) = self.nodes.get(at as usize).copied() else { return (NO_NODE, NO_NODE) };
         if node.age < age {

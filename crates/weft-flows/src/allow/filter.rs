@@ -1,7 +1,7 @@
 //! The filter at a receiving node: rules of access, and the flows that they let in.
 //!
-//! A packet of a host here is noted ([`AccessFilter::on_leaving`]), so that answers may enter. A packet from a peer
-//! enters if it answers a known flow, if it is an ICMP error about one, or if a rule matches
+//! The filter records a packet of a host behind this node ([`AccessFilter::on_leaving`]), so that answers may enter. A
+//! packet from a peer enters if it answers a known flow, if it is an ICMP error about one, or if a rule matches
 //! ([`AccessFilter::on_arriving`]). Later fragments follow the first one.
 
 use super::compiled::{AllowRules, PartyRows};
@@ -15,7 +15,7 @@ use weft_wire::ip::{FlowKey, IpView, TcpFlags, protocol};
 /// Reason why a packet was dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum AccessDrop {
-    /// No rule allows the flow, and it answers none.
+    /// No rule allows the flow, and the packet answers no known flow.
     NoRule,
     /// A later fragment of a packet whose first fragment was not let in, or has not arrived.
     Fragment,
@@ -41,7 +41,7 @@ pub struct AccessDrops {
     pub no_rule: u64,
     /// Later fragments of packets that were not let in.
     pub fragments: u64,
-    /// Fragments that hide their ports.
+    /// Fragments that hide the ports: too short first ones, and later ones that overlap the header.
     pub short_fragments: u64,
 }
 
@@ -64,16 +64,16 @@ pub enum AccessVerdict {
     Drop(AccessDrop),
 }
 
-/// The peers at the ends of a packet from the network.
+/// The peers from which and toward which a packet passes this node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Beyond {
     /// Peer that sent the packet.
     pub from: PeerId,
-    /// Peer behind which the destination lies, or `None` for hosts here.
+    /// Peer behind which the destination lies, or `None` for hosts behind this node.
     pub toward: Option<PeerId>,
 }
 
-/// Rules of access at one node, with the flows that may go on.
+/// Rules of access at one node, with the known flows that may continue.
 #[derive(Debug)]
 pub struct AccessFilter {
     rules: AllowRules,
@@ -100,7 +100,9 @@ impl AccessFilter {
         }
     }
 
-    /// Replaces the rules. Known flows go on only if the new rules let them in. The caller then sets the peers again.
+    /// Replaces the rules. Known flows continue only if the new rules let them in.
+    ///
+    /// The caller must then set the peers again.
     pub fn set_rules(&mut self, rules: AllowRules, own: &NodeGroups) {
         self.own = rules.rows_of(own);
         self.rules = rules;
@@ -148,7 +150,7 @@ impl AccessFilter {
         peer.map_or(Some(&self.own), |peer| self.peer_rows(peer))
     }
 
-    /// Records a packet of a host here that leaves for `peer`, so that its answers may enter.
+    /// Records a packet of a host behind this node that leaves for `peer`, so that its answers may enter.
     pub fn on_leaving(&mut self, now: Instant, peer: PeerId, vpn: VpnId, packet: &IpView<'_>) {
         let Some(key) = key_of(packet) else { return };
         let (ends, is_low) = FlowPair::of(vpn, &key);
@@ -163,7 +165,7 @@ impl AccessFilter {
         }
     }
 
-    /// Decides whether a packet from a peer may enter, and counts it if not.
+    /// Decides whether a packet from a peer may enter, and counts the packet as dropped if not.
     pub fn on_arriving(&mut self, now: Instant, ends: Beyond, vpn: VpnId, packet: &IpView<'_>) -> AccessVerdict {
         let verdict = self.judge(now, ends, vpn, packet);
         if let AccessVerdict::Drop(why) = verdict {
@@ -210,7 +212,7 @@ impl AccessFilter {
         };
         let answers = is_low != flow.low_began;
         if !answers && (flow.owner, flow.toward) != (Some(beyond.from), beyond.toward) {
-            // Another node, or a host here, began the flow with these ends.
+            // Another node, or a host behind this node, began the flow with these ends.
             return self.begin(now, beyond, vpn, packet, key);
         }
         let is_refused = self.is_refused(&flow, vpn, if answers { key.reversed() } else { *key });
@@ -227,7 +229,7 @@ impl AccessFilter {
     /// True if the present rules do not let a known flow in. `key` is that of its first sender's packets.
     fn is_refused(&self, flow: &TrackedFlow, vpn: VpnId, key: FlowKey) -> bool {
         match flow.owner {
-            // Flows of hosts here need no rule.
+            // Flows of hosts behind this node need no rule.
             None => false,
             Some(_) if flow.generation == self.generation => flow.is_refused,
             Some(from) => self.rule_for(Beyond { from, toward: flow.toward }, vpn, &key).is_none(),

@@ -1,7 +1,7 @@
 //! Packets whose first fragment was let in: their later fragments, which have no ports, follow it.
 //!
-//! The table has a fixed size. A full set gives up the oldest packet of the peer that has most places in it, so that one
-//! peer cannot displace the packets of the others.
+//! The table has a fixed size. A full set drops the oldest packet of the peer that has most entries in it, so that one
+//! peer cannot displace the packets of other peers.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -79,9 +79,9 @@ impl AdmittedPackets {
     }
 }
 
-/// Returns the place in a full set that a new packet takes: the oldest of the peer with most places.
+/// Returns the entry of a full set that a new packet takes: the oldest of the peer with most entries.
 ///
-/// The new packet counts for its peer, so that a peer with as many places as another displaces its own.
+/// The new packet is included in its peer's number, so a peer with as many entries as another displaces its own.
 fn displaced(set: &[Option<AdmittedPacket>], from: PeerId) -> usize {
     let owned = |by: PeerId| set.iter().flatten().filter(|other| other.from == by).count() + usize::from(by == from);
     let packets = set.iter().enumerate().filter_map(|(at, slot)| Some((at, slot.as_ref()?)));
@@ -104,7 +104,7 @@ mod tests {
         for seed in 0..40 {
             let mut packets = AdmittedPackets::new(seed);
             let at = |ms: u64| Instant::from_millis(ms);
-            // Fewer packets than half the places: about one in each set, and rarely more than half of a set.
+            // Fewer packets than half the entries: about one in each set, and rarely more than half of a set.
             (0..128).for_each(|id| packets.note(at(0), PeerId(1), packet(1, id), true));
             (0..20_000).for_each(|id| packets.note(at(1 + u64::from(id) / 20), PeerId(2), packet(2, id), true));
             let kept = (0..128).filter(|id| packets.has(at(2_000), &packet(1, *id))).count();

@@ -1,8 +1,8 @@
-//! Flows that the filter knows: who began each, and whether it may go on.
+//! Flows that the filter knows: the node that began each, and whether the flow may continue.
 //!
-//! The table is set-associative and has a fixed size. A full set gives up an entry of the owner that has most entries in
-//! it, so that one node cannot displace the flows of the others. Times without packets end an entry (RFC 5382 §5, RFC
-//! 4787 §4.3, RFC 5508 §3.2).
+//! The table is set-associative and has a fixed size. A full set drops an entry of the owner that has most entries in
+//! it, so that one node cannot displace the flows of other nodes. Times without packets end an entry (RFC 5382 §5,
+//! RFC 4787 §4.3, RFC 5508 §3.2).
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -45,7 +45,7 @@ impl FlowPair {
     }
 }
 
-/// Node behind which a flow began: a peer, or `None` for hosts here.
+/// Node behind which a flow began: a peer, or `None` for this node.
 pub(super) type FlowOwner = Option<PeerId>;
 
 /// A flow that the filter knows.
@@ -54,22 +54,22 @@ pub(super) struct TrackedFlow {
     ends: FlowPair,
     used_at: Instant,
     pub owner: FlowOwner,
-    /// Peer behind which the flow's destination lies, or `None` for hosts here.
+    /// Peer behind which the flow's destination lies, or `None` for hosts behind this node.
     pub toward: Option<PeerId>,
     /// Generation of the rules that last let the flow in.
     pub generation: u32,
-    /// True if the low end began.
+    /// True if the low end began the flow.
     pub low_began: bool,
     /// True if the other end has answered.
     is_answered: bool,
-    /// True if TCP has ended it.
+    /// True if TCP has ended the connection.
     is_closing: bool,
     /// True if the present rules do not let the flow in.
     pub is_refused: bool,
 }
 
 impl TrackedFlow {
-    /// Returns a flow whose first packet is known now.
+    /// Returns a flow whose first packet arrived now.
     pub fn new(now: Instant, ends: FlowPair, low_began: bool, owner: FlowOwner, toward: Option<PeerId>) -> TrackedFlow {
         TrackedFlow {
             ends,
@@ -121,7 +121,7 @@ impl TrackedFlows {
         TrackedFlows { hash: SeededState::new(seed), tags: vec![0; places], slots: vec![None; places] }
     }
 
-    /// Returns the first place of the set of these ends, and their tag.
+    /// Returns the first entry of the set of these ends, and their tag.
     fn set_of(&self, ends: &FlowPair) -> (usize, u32) {
         let hash = self.hash.hash64(ends);
         (hash as usize % SETS * WAYS, (hash >> 32) as u32)
@@ -157,9 +157,9 @@ impl TrackedFlows {
     }
 }
 
-/// Returns the place in a full set that a new flow of `owner` takes: the oldest of the owner with most places.
+/// Returns the entry of a full set that a new flow of `owner` takes: the oldest of the owner with most entries.
 ///
-/// The new flow counts for its owner, so that a node with as many places as another displaces its own.
+/// The new flow is included in its owner's number, so a node with as many entries as another displaces its own.
 fn displaced(set: &[Option<TrackedFlow>], owner: FlowOwner) -> usize {
     let owned = |by: FlowOwner| set.iter().flatten().filter(|flow| flow.owner == by).count() + usize::from(by == owner);
     let flows = set.iter().enumerate().filter_map(|(at, slot)| Some((at, slot.as_ref()?)));
@@ -184,7 +184,7 @@ mod tests {
     fn a_flood_of_one_peer_displaces_few_flows_of_another() {
         let (quiet, flood) = (PeerId(1), PeerId(2));
         let mut flows = TrackedFlows::new(5);
-        // An eighth of the places: rarely more than half of a set.
+        // An eighth of the entries: rarely more than half of a set.
         let own = SETS as u32;
         (0..own).for_each(|number| flows.insert(Instant::ZERO, flow(Instant::ZERO, quiet, number)));
         let later = Instant::from_millis(1_000);

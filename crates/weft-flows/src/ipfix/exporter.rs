@@ -19,11 +19,11 @@ pub struct ExporterConfig {
     pub is_stream: bool,
     /// Observation domain: distinguishes the exporters of one machine.
     pub domain: u32,
-    /// Longest message, in bytes. Values outside [`MESSAGE_BYTES_MIN`]..=65,535 count as the nearer of the two.
+    /// Longest message, in bytes. A value outside [`MESSAGE_BYTES_MIN`]..=65,535 is replaced by the nearer bound.
     pub message_bytes: usize,
     /// Time after which the templates are repeated over UDP.
     pub template_interval: Duration,
-    /// Number of records that wait or may still be refused, at most.
+    /// Maximum number of records that wait or may still be refused.
     pub queue_records: usize,
 }
 
@@ -71,7 +71,7 @@ enum Collector {
 /// Makes messages of records, and keeps the records until they are sent.
 ///
 /// Over UDP the caller reports refusals with [`Exporter::on_refused`]. A message that was not refused within [`HOLD`]
-/// counts as received. Over TCP the caller reports the messages that the collector's machine acknowledged. Neither
+/// is regarded as received. Over TCP the caller reports the messages that the collector's machine acknowledged. Neither
 /// protocol reports whether the collector's program read a record (RFC 7011 §10). A collector that fails silently loses
 /// the records that UDP carries meanwhile. `octetTotalCount` in the flow's next record then shows the gap.
 #[derive(Debug)]
@@ -120,7 +120,7 @@ impl Exporter {
 
     /// Returns the number of records for which there is space.
     ///
-    /// A flow that continues keeps its counters while there is none, and its next record carries them.
+    /// A flow that continues keeps its counters while there is no space, and its next record carries them.
     pub fn room(&self) -> usize {
         self.queue.room()
     }
@@ -227,8 +227,8 @@ impl Exporter {
     /// Records that the collector's machine refused a message over UDP (ICMP port unreachable).
     ///
     /// `sequence` is the sequence number in the refused message, which the error queue of the socket quotes
-    /// (`IP_RECVERR`). All later messages count as refused too. Without it, only the last message does. The records are
-    /// sent again after a probe.
+    /// (`IP_RECVERR`). All later messages are regarded as refused too. Without a `sequence`, only the last message is.
+    /// The records are sent again after a probe.
     pub fn on_refused(&mut self, now: Instant, sequence: Option<u32>) {
         let number = match sequence {
             Some(sequence) => self.queue.number_of(sequence),

@@ -2,7 +2,7 @@
 //!
 //! A caller takes a flow's counters once, as an [`ExportRecord`], and gives it to the [`Exporter`]. The exporter keeps
 //! it until it was sent and was not refused, and yields messages. The caller sends them. Records wait in a bounded
-//! queue. A record that finds no place is counted, and the collector gets the counts as `notSentOctetTotalCount` and
+//! queue. A record that does not fit is counted, and the collector gets the counts as `notSentOctetTotalCount` and
 //! its companions (RFC 7011 §4.3). The sum of all records and of these counts therefore equals the bytes and packets of
 //! the flows exactly.
 //!
@@ -26,13 +26,13 @@ pub use sets::Dialect;
 
 use weft_units::Duration;
 
-/// Longest message by default, in bytes, without UDP and IP headers.
+/// Default maximum length of a message, in bytes, without UDP and IP headers.
 ///
 /// *Derived*: every IPv6 path carries 1,280 bytes (RFC 8200 §5), less 40 for IPv6 and 8 for UDP. RFC 7011 §10.3.3
 /// forbids a message that exceeds the path MTU.
 pub const MESSAGE_BYTES: usize = 1_232;
 
-/// Shortest message that can be configured, in bytes.
+/// Minimum of the configured maximum length of a message, in bytes.
 ///
 /// *Standard*: the size that RFC 7011 §10.3.3 names for paths with an unknown MTU. Every set of templates fits.
 pub const MESSAGE_BYTES_MIN: usize = 512;

@@ -16,7 +16,7 @@ pub enum EndReason {
     Ended = 3,
     /// The exporter stops.
     Forced = 4,
-    /// The flow table needed the place.
+    /// The flow table evicted the flow to store another one.
     LackOfResources = 5,
 }
 
@@ -24,9 +24,9 @@ pub enum EndReason {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum RecordDirection {
-    /// From the hosts here into the network.
+    /// From hosts behind this node to a peer.
     Ingress = 0,
-    /// From the network to the hosts here.
+    /// From a peer to hosts behind this node.
     Egress = 1,
 }
 

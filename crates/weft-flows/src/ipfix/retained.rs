@@ -4,14 +4,14 @@ use super::record::ExportRecord;
 use alloc::collections::VecDeque;
 use weft_units::{Duration, Instant};
 
-/// Counts of records that found no place, since the exporter was made.
+/// Counts of records that did not fit into the queue, since the exporter was made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct NotSent {
     /// Records that were dropped.
     pub records: u64,
-    /// Packets that they counted.
+    /// Packets in the dropped records.
     pub packets: u64,
-    /// Bytes that they counted.
+    /// Bytes in the dropped records.
     pub bytes: u64,
     /// Earliest start of a dropped record, in milliseconds since 1970, or zero if none was dropped.
     pub first_ms: u64,

@@ -222,7 +222,7 @@ mod tests {
             let (mbps, burst) = (1 + rng.below(100), 1_500 + rng.below(60_000) as u32);
             let mut contract = contract(Service::Guaranteed, mbps, burst);
             let rate = Rate::from_mbps(mbps);
-            // A reference token bucket decides what may be sent.
+            // A token bucket of the test decides which packets may be sent.
             let (mut tokens, mut now) = (f64::from(burst), Instant::from_millis(1));
             for _ in 0..100 {
                 let gap = Duration::from_nanos(rng.below(2_000_000));

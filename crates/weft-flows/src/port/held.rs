@@ -1,6 +1,6 @@
 //! Rules for packets that cannot leave because the scheduler holds them, and for packets that are too old.
 //!
-//! While bulk is held, rounds stand still. Time then takes the place of rounds, as in
+//! While bulk is held, no round ends. Time is then used in place of rounds, as in
 //! [`weft_core::queue::fq_codel::FqCodel::on_hold`].
 
 use super::flows::FlowPlace;
@@ -8,18 +8,18 @@ use super::{Port, SelectedBy};
 use weft_core::queue::{Arrival, Expiry};
 use weft_units::{Duration, Instant};
 
-/// Time without a departure of an old flow after which the rounds count as stalled.
+/// Time without a departure of an old flow after which the rounds are regarded as stalled.
 ///
 /// Tuned, as in FQ-CoDel: in steady state a scheduler holds bulk back for 5 ms, or for a packet's time at 1 Mbit/s. A
 /// sparse flow can bear a delay of 20 ms.
 const STALLED_AFTER: Duration = Duration::from_millis(20);
-/// Time after which a flow, or a user, may be new again while rounds stand still.
+/// Time after which a flow, or a user, may be new again while no round ends.
 ///
 /// Derived: one quantum (RFC 8290) each 100 ms is 121 kbit/s. A G.711 call needs 87 kbit/s with headers.
 const NEW_AGAIN_AFTER: Duration = Duration::from_millis(100);
-/// Interval between searches for flows to renew while rounds stand still.
+/// Interval between searches for flows to renew while no round ends.
 const RENEW_EVERY: Duration = Duration::from_millis(5);
-/// Time for which a flow within its guarantee lets others go first, because its packet cannot leave now.
+/// Time for which a flow within its guarantee lets other flows go first, because its packet cannot leave now.
 ///
 /// Tuned: a tenth of the least delay variance of a built-in class (10 ms for voice).
 const HELD_FOR: Duration = Duration::from_millis(1);
@@ -62,7 +62,7 @@ impl<T> Port<T> {
         true
     }
 
-    /// Lets others go before a flow within its guarantee. Returns false if no other flow can be selected.
+    /// Lets other flows go before a flow within its guarantee. Returns false if no other flow can be selected.
     fn hold_guaranteed(&mut self, now: Instant, id: u32) -> bool {
         if self.ready.first().is_none() {
             return false;

@@ -1,7 +1,7 @@
 //! The load report of a port, by class and in total.
 //!
 //! The caller ends an interval each 20 ms with [`Port::end_interval`](super::Port::end_interval) and then reads the
-//! loads. The laws of [`weft_core::explicit_rate`] need them to keep the port at its target use.
+//! loads. The algorithms of [`weft_core::explicit_rate`] need the loads to keep the port at its target use.
 
 use crate::ClassId;
 use alloc::collections::BTreeMap;
@@ -45,7 +45,7 @@ impl PortLoad {
         headroom: Rate::ZERO,
     };
 
-    /// Returns the input of the explicit-rate laws for a port of this capacity and mean RTT.
+    /// Returns the input of the explicit-rate algorithms for a port of this capacity and mean RTT.
     pub fn link_state(&self, capacity: Rate, round_trip: Duration) -> LinkState {
         LinkState { capacity, arriving: self.arrived, queued_bytes: self.backlog_bytes, round_trip }
     }

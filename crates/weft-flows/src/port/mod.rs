@@ -10,8 +10,9 @@
 //! 3. Within a user, by flow as in FQ-CoDel (RFC 8290).
 //!
 //! Packets of a flow above its guarantee belong to its user's share. A flow above its ceiling is policed: its first
-//! packet in excess is marked with CE, or dropped if it cannot be marked. Then one interval passes before a second one
-//! is, and interval/√n after n of them while the flow stays too fast (RFC 8289 §4.2). No other flow is touched.
+//! packet in excess is marked with CE, or dropped if it cannot be marked. The second one is marked or dropped one
+//! interval later. While the flow stays too fast, the interval is divided by √n after n packets (RFC 8289 §4.2). No
+//! other flow is touched.
 //!
 //! Guarantees never starve anything else, because admission grants only a part of the capacity. Control frames of the
 //! engine do not pass through a port. The port never sends, never chooses a path and never reads a clock.
@@ -46,7 +47,7 @@ use weft_units::{Duration, FlowId, Instant, Rate};
 const MIN_QUANTUM: u32 = 256;
 /// Default target use of a port, as a fraction of its capacity.
 ///
-/// Standard: the utilisation η of the explicit-rate laws, see [`weft_core::explicit_rate::pi::PiConfig`].
+/// Standard: the utilisation η of the explicit-rate algorithms, see [`weft_core::explicit_rate::pi::PiConfig`].
 pub const DEFAULT_TARGET_USE: f64 = 0.95;
 
 /// The rule by which a packet was selected.
@@ -71,7 +72,7 @@ pub struct PolicingCounters {
     pub dropped: u64,
 }
 
-/// The queue of one egress. See the module.
+/// The queue of one egress, as the module describes it.
 #[derive(Debug)]
 pub struct Port<T> {
     config: QueueConfig,
@@ -136,7 +137,7 @@ impl<T> Port<T> {
     /// Appends `item` to its flow's packets.
     ///
     /// Passes every item that must be dropped, perhaps this one, to `dropped`. A flow above its ceiling is policed
-    /// here. Over a limit, the port drops from the user that holds most.
+    /// here. Over a limit, the port drops from the user with the largest backlog.
     pub fn enqueue(&mut self, now: Instant, arrival: Arrival, item: T, dropped: &mut impl FnMut(T)) {
         let Arrival { flow: FlowId(id), bytes, ecn_capable } = arrival;
         let id = u32::from(id);

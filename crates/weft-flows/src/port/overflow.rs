@@ -1,4 +1,4 @@
-//! Drops when a limit is reached: from the user that holds most, and in it from the flow that holds most.
+//! Drops when a limit is reached: from the user with the largest backlog, and in it from the flow with the largest.
 //!
 //! Only packets that no guarantee covers are counted and dropped. If all packets that wait are covered, the limit is
 //! smaller than the guarantees need, and the arriving flow loses its oldest packet.
@@ -29,15 +29,15 @@ impl<T> Port<T> {
         }
     }
 
-    /// Drops a batch of packets of the user that holds most, to free memory for another queue.
+    /// Drops a batch of packets of the user with the largest backlog, to free memory for another queue.
     pub fn shed(&mut self, dropped: &mut impl FnMut(T)) {
         self.drop_batch(MAX_DROP_BATCH, dropped);
     }
 
-    /// Drops up to `most` packets from the user that holds most. Returns the number of packets dropped.
+    /// Drops up to `most` packets from the user with the largest backlog. Returns the number of packets dropped.
     ///
-    /// The flow that holds most loses up to half of its backlog (RFC 8290 §4.1). The rest comes from the user's flows
-    /// that hold as much.
+    /// The flow with the largest backlog loses up to half of it (RFC 8290 §4.1). The rest comes from the user's flows
+    /// with the same backlog.
     fn drop_batch(&mut self, most: u32, dropped: &mut impl FnMut(T)) -> u32 {
         let Some(user) = self.rounds.fattest_user() else { return 0 };
         let mut bytes = 0;

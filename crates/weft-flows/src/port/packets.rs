@@ -49,7 +49,7 @@ impl PacketFifo {
     }
 }
 
-/// Storage of all packets. Freed places are reused before the slab grows.
+/// Storage of all packets. Freed entries are reused before the slab grows.
 #[derive(Debug)]
 pub(super) struct PacketSlab<T> {
     places: Vec<StoredPacket<T>>,
@@ -71,12 +71,12 @@ impl<T> PacketSlab<T> {
         self.bytes
     }
 
-    /// Returns the packet at a place.
+    /// Returns the packet at this index.
     pub(super) fn get(&self, at: u32) -> Option<&StoredPacket<T>> {
         self.places.get(at as usize)
     }
 
-    /// Returns the packet at a place.
+    /// Returns the packet at this index.
     pub(super) fn get_mut(&mut self, at: u32) -> Option<&mut StoredPacket<T>> {
         self.places.get_mut(at as usize)
     }
@@ -164,7 +164,7 @@ impl<T> PacketSlab<T> {
         }
     }
 
-    /// Removes the packet at `at`, which follows `before`, and frees its place.
+    /// Removes the packet at `at`, which follows `before`, and frees its entry.
     fn unlink(&mut self, fifo: &mut PacketFifo, before: u32, at: u32) -> Option<StoredPacket<T>> {
         let place = self.places.get_mut(at as usize)?;
         let packet = StoredPacket { item: place.item.take(), ..*place };

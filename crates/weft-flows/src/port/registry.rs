@@ -67,7 +67,7 @@ impl<T> Port<T> {
         }
     }
 
-    /// Makes place for all flows in the two heaps, so that a packet never does.
+    /// Reserves space for all flows in the two heaps, so that no packet allocates memory.
     fn reserve_deadlines(&mut self) {
         let flows = self.flows.len();
         self.ready.reserve(flows);

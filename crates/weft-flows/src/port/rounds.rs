@@ -34,7 +34,7 @@ pub(super) struct PortUser {
     first_lane: u32,
     /// Bytes that wait and that no guarantee covers.
     pub(super) exposed_bytes: u64,
-    /// Time when the user last received a quantum while rounds stood still.
+    /// Time when the user last received a quantum while no round ended.
     pub(super) renewed_at: Instant,
 }
 
@@ -114,13 +114,13 @@ impl ServiceRounds {
         &mut self.users[user as usize]
     }
 
-    /// Returns the place of the user with the most waiting bytes, relative to its weight.
+    /// Returns the index of the user with the most waiting bytes, relative to its weight.
     pub(super) fn fattest_user(&self) -> Option<u32> {
         let holding = self.users.iter().enumerate().filter(|(_, user)| user.exposed_bytes > 0);
         holding.max_by_key(|(_, user)| user.relative_backlog()).map(|(at, _)| at as u32)
     }
 
-    /// Number of places of users, with those in reserve.
+    /// Number of entries for users, including the unused ones.
     pub(super) fn user_places(&self) -> usize {
         self.users.len()
     }
@@ -135,7 +135,7 @@ impl ServiceRounds {
         self.lanes[lane as usize].next_of_user
     }
 
-    /// Counts one more flow of the user with this number, and returns the user's place.
+    /// Counts one more flow of the user with this number, and returns the user's index.
     pub(super) fn join(&mut self, number: Option<u32>, weight: u32) -> u32 {
         let place = match number {
             None => 0,
@@ -299,7 +299,7 @@ impl ServiceRounds {
     }
 }
 
-/// Puts `value` into a free place, or appends it. Returns its index.
+/// Puts `value` into a free entry, or appends it. Returns its index.
 fn put_in_free<N>(places: &mut Vec<N>, free: &mut Vec<u32>, value: N) -> u32 {
     match free.pop() {
         Some(at) => {

@@ -1,7 +1,7 @@
 //! The flow-state router: it classifies a flow's first packet, asks admission for its guarantee, and counts its packets.
 //!
 //! The caller passes each packet to [`FlowRouter::on_packet`], and the result of [`FlowRouter::standing`] to the
-//! packet's port. A known flow costs one lookup. The rules are asked only for a flow's first packet, whichever side
+//! packet's port. A known flow costs one lookup. The rules are applied only to a flow's first packet, whichever side
 //! sends it.
 
 mod grants;
@@ -41,13 +41,13 @@ pub struct RouterConfig {
     pub rules: FlowRules,
     /// Bounds that the rules are checked against.
     pub limits: RuleLimits,
-    /// Unit that counts as one user.
+    /// Unit of fair sharing that is one user.
     pub users: UserRule,
     /// Sizes, quotas and time-outs of the flow table.
     pub table: TableConfig,
 }
 
-/// Data about a packet. A super-packet counts as the packets that it consists of.
+/// Data about a packet. A super-packet is counted as the packets that it consists of.
 #[derive(Clone, Copy, Debug)]
 pub struct PacketFacts<'a> {
     /// VPN of the packet.
@@ -58,11 +58,11 @@ pub struct PacketFacts<'a> {
     pub dscp: u8,
     /// Number of packets.
     pub packets: u32,
-    /// IP bytes of all of them together.
+    /// IP bytes of all packets together.
     pub bytes: u32,
-    /// Name of the node at which the packet entered the network.
+    /// Name of the packet's ingress edge.
     pub near: &'a str,
-    /// Name of the node at which the packet leaves the network.
+    /// Name of the packet's egress edge.
     pub far: &'a str,
 }
 
@@ -153,7 +153,7 @@ impl FlowRouter {
 
     /// Counts a packet in its flow. A new flow is classified.
     ///
-    /// `ended` receives the last record of a flow that makes room for this one.
+    /// `ended` receives the last record of a flow that is evicted for this one.
     pub fn on_packet(
         &mut self,
         now: Instant,
@@ -187,8 +187,8 @@ impl FlowRouter {
 
     /// Returns the data about a packet's flow that its egress port needs, or `None` if the flow has ended.
     ///
-    /// The flow's in-band grant counts. If there is nothing, the flow asks `admission` on that port for the guarantee
-    /// of its rule, unless it has asked before.
+    /// The flow's in-band grant applies. Without one, the flow requests the guarantee of its rule from `admission` on
+    /// that port, unless it has requested it before.
     pub fn standing(
         &mut self,
         now: Instant,
@@ -252,7 +252,7 @@ impl FlowRouter {
         if self.review.is_some() { Some(now) } else { self.states.next_timeout() }
     }
 
-    /// Returns all that is known of a flow.
+    /// Returns all data about a flow.
     pub fn get(&self, now: Instant, flow: FlowRef) -> Option<FlowRecord> {
         self.states.get(now, flow)
     }
@@ -296,7 +296,7 @@ impl FlowRouter {
         rule.map(|rule| rule.name.as_str())
     }
 
-    /// Returns the kind of unit that counts as a user, the user's weight, and the number of its flows.
+    /// Returns the identity of a user, its weight, and the number of its flows.
     pub fn user(&self, user: crate::UserId) -> (Option<UserKey>, u16, u32) {
         (self.users.key(user), self.users.weight(user), self.states.flows_of(user))
     }

@@ -1,4 +1,4 @@
-//! Faults of rules and classes: settings that contradict themselves, each other, or the network.
+//! Faults of rules and classes: settings that contradict themselves, each other, or the paths' capacity and delay.
 
 use super::matching::{MAX_DSCP, RuleKey};
 use super::overrides::FlowRequest;
@@ -13,7 +13,7 @@ use core::fmt;
 use weft_units::{Duration, Rate};
 use weft_wire::ip::protocol;
 
-/// Rates that the network can give. An absent figure is not checked.
+/// Limits that the paths set. An absent value is not checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RuleLimits {
     /// Highest rate that can be guaranteed to one flow.
@@ -69,7 +69,7 @@ pub enum RuleProblem {
     AboveCapacity {
         /// Guaranteed rate of the flow.
         guaranteed: Rate,
-        /// Rate that the network can guarantee.
+        /// Rate that the paths can guarantee.
         capacity: Rate,
     },
     /// The flow's own burst at its own rate delays its packets by more than its delay variance.

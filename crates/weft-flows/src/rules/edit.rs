@@ -75,7 +75,7 @@ pub struct RuleStep {
     pub mismatches: Vec<RuleKey>,
 }
 
-/// The way of a packet through the list.
+/// Result of comparing a packet with the rules of the list.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RuleTrace {
     /// Rules before the one that matched, in their order.

@@ -19,12 +19,12 @@ pub const MAX_DSCP: u8 = 63;
 pub struct FlowPrefix {
     /// An address in the prefix.
     pub address: IpAddr,
-    /// Number of leading bits that count.
+    /// Number of leading bits that are compared.
     pub length: u8,
 }
 
 impl FlowPrefix {
-    /// Returns the first and the last address as numbers. A length beyond the address counts as the whole address.
+    /// Returns the first and the last address as numbers. A length beyond the address's own is limited to it.
     pub fn range(&self) -> (u128, u128) {
         let (bits, width) = match self.address {
             IpAddr::V4(address) => (u128::from(address.to_bits()), 32),
@@ -100,9 +100,9 @@ pub struct FirstPacket {
     pub vpn: VpnId,
     /// User who sends the flow.
     pub user: NameId,
-    /// Node at which the flow enters the network.
+    /// Ingress edge of the flow.
     pub near: NameId,
-    /// Node at which the flow leaves the network.
+    /// Egress edge of the flow.
     pub far: NameId,
 }
 
@@ -125,9 +125,9 @@ pub enum RuleKey {
     Vpn,
     /// User.
     User,
-    /// Node at which the flow enters the network.
+    /// Ingress edge of the flow.
     Near,
-    /// Node at which the flow leaves the network.
+    /// Egress edge of the flow.
     Far,
 }
 
@@ -188,9 +188,9 @@ pub struct RuleMatch {
     pub vpn: Option<VpnId>,
     /// User: a host's address, a prefix, or the name in a certificate, as lists of users show it.
     pub user: Option<String>,
-    /// Name in the certificate of the node at which the flow enters the network.
+    /// Name in the certificate of the flow's ingress edge.
     pub near: Option<String>,
-    /// Name in the certificate of the node at which the flow leaves the network.
+    /// Name in the certificate of the flow's egress edge.
     pub far: Option<String>,
 }
 

@@ -1,7 +1,7 @@
 //! Rules: which flows get which class.
 //!
 //! A [`FlowRule`] names properties of a flow's first packet and a class. [`FlowRules`] is the list that an operator
-//! edits. The first rule that matches counts. [`FlowRules::compile`] refuses a list with a fault and returns a
+//! edits. The first rule that matches applies. [`FlowRules::compile`] refuses a list with a fault and returns a
 //! [`Classifier`], which finds the same rule without a scan. Only a flow's first packet is classified: a known flow
 //! carries its treatment with it.
 

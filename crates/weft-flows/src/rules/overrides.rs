@@ -11,7 +11,7 @@ pub struct Overrides {
     pub service: Option<Service>,
     /// GR: rate to reserve.
     pub guaranteed: Option<Rate>,
-    /// AR: most that the flow asks for beyond its guarantee.
+    /// AR: maximum rate that the flow requests beyond its guarantee.
     pub available: Option<Rate>,
     /// MR: rate above which the flow is policed.
     pub maximum: Option<Rate>,
@@ -32,7 +32,7 @@ pub struct Overrides {
 pub struct FlowRequest {
     /// Figures of the class with the rule's overrides.
     pub treatment: Treatment,
-    /// AR: most that the flow asks for beyond its guarantee. `None`: as much as is available.
+    /// AR: maximum rate that the flow requests beyond its guarantee. `None`: as much as is available.
     pub available: Option<Rate>,
 }
 

@@ -42,7 +42,7 @@ impl Default for TableConfig {
 }
 
 impl TableConfig {
-    /// Returns the same with every value in its range.
+    /// Returns the settings with every value brought into its range.
     pub(super) fn clamped(self) -> TableConfig {
         let bounded = |time: Duration| time.clamp(Duration::from_millis(1), LONGEST);
         TableConfig {

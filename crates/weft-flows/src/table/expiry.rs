@@ -15,8 +15,9 @@ const STEPS: u32 = 64;
 impl FlowStates {
     /// Ends the flows that are idle, and reports those whose active time-out passed.
     ///
-    /// `report` receives a record of each. Those that go on have [`FlowEnd::Active`], and only if they had packets. A
-    /// call does a bounded amount of work. It is complete when [`FlowStates::next_timeout`] lies after `now`.
+    /// `report` receives a record of each. A flow that continues is reported with [`FlowEnd::Active`], and only if it
+    /// had packets. A call does a bounded amount of work. It is complete when [`FlowStates::next_timeout`] lies after
+    /// `now`.
     pub fn expire(&mut self, now: Instant, report: &mut impl FnMut(&FlowRecord)) {
         let (tick, mut steps) = (tick_of(now), STEPS);
         while let Some(record) = self.wheel.poll(tick, &mut steps) {

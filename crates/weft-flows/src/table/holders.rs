@@ -8,7 +8,7 @@ use crate::user::UserId;
 use alloc::vec::Vec;
 use weft_units::{Duration, Instant};
 
-/// Heap place of a user without evictable flows.
+/// Heap index of a user without evictable flows.
 const NOWHERE: u32 = u32::MAX;
 
 /// State of one user.
@@ -18,7 +18,7 @@ struct UserFlows {
     evictable: u32,
     /// Number of flows with a guarantee.
     kept: u32,
-    /// Place in the heap.
+    /// Index of the user in the heap.
     place: u32,
     /// Time when all new flows so far would have begun at the user's rate of new flows.
     new_until: Instant,

@@ -37,7 +37,7 @@ pub struct FlowStart {
     pub dscp: u8,
 }
 
-/// Reason why a flow got no state. Its packets are forwarded without.
+/// Reason why a flow got no state. Its packets are forwarded without state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum InsertRefused {
     /// The user begins flows faster than its quota allows.

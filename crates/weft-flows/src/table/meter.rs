@@ -1,7 +1,7 @@
 //! Policing of one flow: a token bucket as the virtual scheduling algorithm of ITU-T I.371 (GCRA).
 //!
 //! The bucket is one time: when all bytes that passed so far would have left at the policed rate. A packet is in excess
-//! if that time, with the packet, lies more than the burst tolerance after now. Bytes in excess do not count.
+//! if that time, with the packet, lies more than the burst tolerance after now. Bytes in excess are not added to it.
 
 use crate::treatment::{Service, Treatment};
 use weft_units::{Duration, Instant, Rate};
@@ -36,7 +36,7 @@ impl ByteCost {
     /// The cost where nothing is policed.
     pub const NOTHING: ByteCost = ByteCost(0);
 
-    /// Returns the cost of a byte at `rate`. A rate of less than 1 kbit/s counts as 1 kbit/s.
+    /// Returns the cost of a byte at `rate`. A rate of less than 1 kbit/s is treated as 1 kbit/s.
     pub fn at(rate: Rate) -> ByteCost {
         let rate = rate.bps().max(1_000);
         // With this shift the quotient has 26 bits, or 27 if the leading digits of the rate are small.

@@ -107,7 +107,7 @@ pub struct FlowStates {
 impl FlowStates {
     /// Returns an empty table. It reserves all its memory. `seed` keys the hashes.
     ///
-    /// A value of `config` outside its range counts as the nearest one inside.
+    /// A value of `config` outside its range is replaced by the nearest one inside.
     pub fn new(config: TableConfig, seed: u64) -> FlowStates {
         let config = config.clamped();
         let records = config.records();
@@ -153,7 +153,7 @@ impl FlowStates {
 
     /// Judges a packet of a flow by the rate and the burst tolerance that the flow was granted.
     ///
-    /// One bucket meters the flow. The caller judges one direction: the one that enters the network here. The packets
+    /// One bucket meters the flow. The caller judges one direction: the one that enters at this node. The packets
     /// of a flow that has ended pass.
     #[inline]
     pub fn police(&mut self, flow: FlowRef, now: Instant, bytes: u32) -> PoliceVerdict {

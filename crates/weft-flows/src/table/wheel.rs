@@ -44,7 +44,7 @@ impl TimerWheel {
 
     /// Starts the timer of a record, or restarts it.
     ///
-    /// A tick in the past counts as the current tick.
+    /// A tick in the past is treated as the current tick.
     pub fn schedule(&mut self, item: u32, at: u32) {
         self.cancel(item);
         self.due[item as usize] = at.max(self.tick);

@@ -238,7 +238,7 @@ fn a_leased_line_ends_when_a_member_leaves_and_frees_its_rate() {
     assert!(control.is_empty() && control.granted(RouteNo(0)) == Rate::ZERO);
 }
 
-/// However flows signal, time out and change routes, each route keeps its own places, and each place is given back.
+/// However flows signal, time out and change routes, each route keeps its own entries, and each entry is freed again.
 #[test]
 fn flows_that_signal_on_one_route_leave_the_places_of_others() {
     const PLACES: usize = 5;

@@ -16,7 +16,7 @@ const CONFIG: u8 = 1;
 const CONFIG_COMMAND: u16 = 1;
 /// Attribute with the copy mode and length (`NFULA_CFG_MODE`).
 const CONFIG_COPY: u16 = 2;
-/// Attribute with the number of packets after which the kernel sends (`NFULA_CFG_QTHRESH`).
+/// Attribute with the number of packets after which the kernel sends their copies (`NFULA_CFG_QTHRESH`).
 const CONFIG_AT_ONCE: u16 = 5;
 /// Command: bind to the group (`NFULNL_CFG_CMD_BIND`).
 const BIND: u8 = 1;

@@ -20,7 +20,7 @@ use crate::sys::{retry, set_option};
 const RECEIVE_LEN: usize = 32 * 1024;
 /// Length of a netlink header, in bytes.
 const HEADER_LEN: usize = 16;
-/// Number of times that an interrupted dump is started.
+/// Maximum number of times that a dump is started if changes interrupt it.
 const DUMP_ATTEMPTS: usize = 5;
 /// Byte range of the sequence number in a header.
 const SEQUENCE: Range<usize> = 8..12;

@@ -70,7 +70,7 @@ pub enum Selector<'a> {
     Bound(&'a str),
     /// Packets with this mark.
     Mark(u32),
-    /// Every packet, but only routes with a prefix of at least this length count.
+    /// Every packet. Only routes with a prefix of at least this length are used.
     ///
     /// Several such rules apply in the order of their creation, after all other rules but the main table's.
     AtLeast(u8),
@@ -169,7 +169,7 @@ impl Configure {
         self.channel.request(RouteNetlinkMessage::DelAddress(message), 0)
     }
 
-    /// Returns the addresses of a device that are valid beyond it.
+    /// Returns the addresses of a device with global scope.
     pub fn addresses(&mut self, index: u32) -> io::Result<Vec<(IpAddr, u8)>> {
         let found = self.channel.dump(RouteNetlinkMessage::GetAddress(AddressMessage::default()))?;
         Ok(found.iter().filter_map(|message| global_address(message, index)).collect())
@@ -295,7 +295,7 @@ fn address_message(index: u32, address: IpAddr, prefix_len: u8) -> AddressMessag
     message
 }
 
-/// Reads a global address of a device. On a device with a peer address, the local one counts.
+/// Reads a global address of a device. On a device with a peer address, it is the local address.
 fn global_address(message: &RouteNetlinkMessage, index: u32) -> Option<(IpAddr, u8)> {
     let RouteNetlinkMessage::NewAddress(message) = message else { return None };
     if message.header.index != index || message.header.scope != AddressScope::Universe {

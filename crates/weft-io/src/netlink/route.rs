@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Length of the netlink header and the route's fixed fields, in bytes (`struct nlmsghdr`, `struct rtmsg`).
 const FIXED_LEN: usize = 28;
-/// Most devices whose routes a filter discards. Each takes one instruction. A jump reaches 255 of them.
+/// Maximum number of devices whose routes a filter discards. Each takes one instruction. A jump reaches 255.
 pub(super) const MOST_FILTERED: usize = 32;
 /// Offset of the extension that finds an attribute (`SKF_AD_OFF + SKF_AD_NLATTR`, `linux/filter.h`).
 const FIND_ATTRIBUTE: u32 = (-0x1000_i32 + 12) as u32;

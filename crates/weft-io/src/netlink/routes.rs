@@ -10,7 +10,8 @@ use std::os::fd::{AsRawFd, RawFd};
 const DATAGRAMS_PER_POLL: usize = 256;
 /// Length of the kernel's queue of events, in bytes.
 ///
-/// *Tuned* by hand: it holds some 30,000 events, and 100,000 routes arrive within seconds. A loss costs a dump, and no route.
+/// *Tuned* by hand: it holds some 30,000 events, and 100,000 routes arrive within seconds. A loss of events causes a
+/// dump of all routes, so no route is lost.
 const QUEUE_BYTES: i32 = 32 << 20;
 
 /// Watches routes with a gateway.

@@ -1,9 +1,11 @@
-//! The state of the host's devices, addresses and default routes, and the events between two states.
+//! The state of the machine's devices, addresses and default routes, and the events between two states.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-/// A change. A link is reported before its addresses and routes, and removed after them.
+/// A change of a device, address or route.
+///
+/// A device is reported before its addresses and routes, and removed after them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NetlinkEvent {
     /// A device was added, or its name, MTU, flags, carrier or state changed.
@@ -101,7 +103,7 @@ pub enum Scope {
     Global,
     /// Valid on its link only.
     Link,
-    /// Valid on this host only.
+    /// Valid on this machine only.
     Host,
 }
 

@@ -1,4 +1,4 @@
-//! Watches the host's network: reports its initial state, and then each change.
+//! Watches the machine's devices, addresses and routes: reports their initial state, and then each change.
 
 use std::collections::BTreeSet;
 use std::io;

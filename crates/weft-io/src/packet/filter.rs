@@ -61,7 +61,7 @@ pub enum FilterRule {
     },
 }
 
-/// Choice of packets.
+/// The packets that a socket copies.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PacketFilter {
     /// All packets, of which the kernel copies the first bytes.
@@ -100,7 +100,7 @@ fn of_rules(rules: &[FilterRule]) -> Vec<sock_filter> {
     program
 }
 
-/// Returns the part of the program for one version of IP. It ends in a return on every way.
+/// Returns the part of the program for one version of IP. Each of its branches ends in a return.
 fn section(is_ipv6: bool, rules: &[FilterRule]) -> Vec<sock_filter> {
     let mut part = if is_ipv6 { header_v6() } else { header_v4() };
     part.extend([load_word(word::DIRECTION), equal(OUTGOING, 0, 5)]);
@@ -148,7 +148,7 @@ fn header_v4() -> Vec<sock_filter> {
 
 /// Stores protocol and remote address of an IPv6 packet, and loads X with the length of its header.
 ///
-/// A packet with extension headers passes no rule. weft sends none.
+/// No rule accepts a packet with extension headers. weft sends none.
 fn header_v6() -> Vec<sock_filter> {
     let mut part = vec![load_byte(NET + 6), store(word::PROTOCOL), instruction(BPF_LDX | BPF_W | BPF_IMM, 0, 0, 40)];
     for at in 0..4 {

@@ -49,7 +49,7 @@ fn run(program: &[sock_filter], packet: &[u8], direction: u32, mark: u32) -> u32
     }
 }
 
-/// A packet, and what the program may know about it.
+/// A packet, and its properties that the program can read.
 #[derive(Clone, Debug)]
 struct FilteredPacket {
     from: SocketAddr,

@@ -36,7 +36,7 @@ pub struct Captured<'a> {
     pub len: usize,
     /// Length of the link-layer header before it, in bytes.
     pub link_len: usize,
-    /// Time at which the kernel had the packet, in nanoseconds since 1970; 0: unknown.
+    /// Time at which the kernel received or sent the packet, in nanoseconds since 1970; 0: unknown.
     pub unix_ns: u64,
     /// True if this machine sends the packet.
     pub is_outgoing: bool,
@@ -70,7 +70,7 @@ impl PacketSocket {
         Ok(socket)
     }
 
-    /// Replaces the filter. No packet passes both filters, and none is lost in between.
+    /// Replaces the filter. Exactly one of the two filters decides about each packet.
     ///
     /// # Errors
     /// Returns the kernel's error.
@@ -135,7 +135,7 @@ impl PacketSocket {
         Ok(ReceivedPacket { len, info, is_outgoing })
     }
 
-    /// True if the kernel says how it cuts a packet into datagrams.
+    /// True if the kernel reports how it cuts a packet into datagrams.
     pub fn describes_batches(&self) -> bool {
         self.describes
     }

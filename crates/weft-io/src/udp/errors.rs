@@ -20,7 +20,7 @@ pub enum BounceReason {
     Port,
     /// The last router, or this machine, does not reach the host.
     Host,
-    /// A router has no route to the network.
+    /// A router has no route to the destination's IP network.
     Network,
     /// A firewall on the path or at the host rejects the datagram.
     Prohibited,

@@ -28,7 +28,7 @@ pub struct ReceiveSlot {
 pub struct ReceivedBatch {
     /// Address of the sender.
     pub source: SocketAddr,
-    /// The local address to which it was sent.
+    /// The local address to which the batch was sent.
     pub destination: Option<IpAddr>,
     /// The TOS byte, equal for all datagrams of the batch: DSCP (high 6 bits) and ECN (RFC 3168).
     pub tos: u8,

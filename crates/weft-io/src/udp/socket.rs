@@ -74,7 +74,7 @@ impl UdpLink {
 
     /// Queues ICMP errors for [`UdpLink::take_bounce`] from now on.
     ///
-    /// The socket counts as readable while errors are queued.
+    /// The socket is reported as readable while errors are queued.
     pub fn keep_bounces(&self) -> io::Result<()> {
         if self.is_ipv6 {
             set_option(self.socket.as_fd(), libc::IPPROTO_IPV6, libc::IPV6_RECVERR, 1)?;

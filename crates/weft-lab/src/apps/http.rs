@@ -13,13 +13,13 @@ use weft_scenario::{FlowDirection, FlowResult, Series};
 const CHUNK: usize = 64 * 1024;
 const IO_TIMEOUT: Duration = Duration::from_secs(10);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(5);
-/// Largest total length of a request's header lines, in bytes.
+/// Maximum total length of a request's header lines, in bytes.
 const HEADER_BYTES: u64 = 16 * 1024;
 
 /// One transfer. It is incomplete if the flow's stop interrupted it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Transfer {
-    /// Time at which the transfer began, counted from the flow's start, in seconds.
+    /// Time from the flow's start until the transfer began, in seconds.
     start_s: f64,
     bytes: f64,
     seconds: f64,
@@ -90,7 +90,7 @@ fn serve(listener: &TcpListener, over: &AtomicBool) {
     thread::scope(|scope| {
         while !over.load(Ordering::Relaxed) {
             match listener.accept() {
-                // A client that breaks off ends only its own connection.
+                // If a client aborts, only its own connection ends.
                 Ok((stream, _)) => drop(scope.spawn(move || answer(&stream))),
                 Err(_) => thread::sleep(ACCEPT_PAUSE),
             }

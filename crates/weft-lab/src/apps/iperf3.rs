@@ -12,14 +12,14 @@ use weft_scenario::{App, Flow, FlowDirection, FlowResult, Series};
 
 /// Interval between two reports of the receiver, in seconds.
 const INTERVAL_S: &str = "0.1";
-/// Shortest interval that the time series shows, in seconds.
+/// Minimum length of an interval that the time series shows, in seconds.
 const LEAST_INTERVAL_S: f64 = 0.05;
 const LISTEN_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time that the server may take to report after the client has ended.
 const SERVER_GRACE: Duration = Duration::from_secs(5);
 /// Length of IPv4 and UDP headers, in bytes.
 const UDP_HEADERS_LEN: u32 = 28;
-/// Time by which a receiver's last interval may end too early, in seconds.
+/// Tolerance in seconds by which a receiver's last interval may end too early.
 const END_SLACK_S: f64 = 0.2;
 
 #[derive(Deserialize, Default)]
@@ -95,7 +95,7 @@ pub(super) fn run(place: &FlowEndpoints) -> Result<FlowReport, LabError> {
 
 /// Returns the options for datagrams of the flow's size at its rate.
 ///
-/// iperf3 counts their payload only.
+/// The rate of iperf3 is that of the payload, without headers.
 fn datagrams(flow: &Flow) -> [String; 4] {
     let payload_bytes = flow.packet_bytes - UDP_HEADERS_LEN;
     let rate_bps = f64::from(payload_bytes) * 8.0 / flow.interval.as_secs_f64();

@@ -21,7 +21,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use weft_scenario::{App, Flow, FlowResult, Series};
 
-/// Time that an application may take to finish after its end.
+/// Time after the flow's stop within which an application must end.
 const GRACE: Duration = Duration::from_secs(15);
 
 /// Reason for which the lab refuses an application that only the simulator has.
@@ -32,7 +32,7 @@ pub(crate) const NO_SHORT_FLOWS: &str = "the lab has no `short-flows`; use `weft
 pub(crate) struct FlowTimes {
     /// The beginning of the run.
     pub epoch: Instant,
-    /// Length of the warm-up at the beginning, which the results do not count.
+    /// Length of the warm-up at the beginning of the run. The results exclude it.
     pub warmup: Duration,
 }
 
@@ -59,12 +59,12 @@ impl FlowEndpoints<'_> {
         hub
     }
 
-    /// Returns the address of the host that begins the flow, or `None` if any address of the first node will do.
+    /// Returns the address of the host that begins the flow. `None` if any address of the first node may be used.
     fn host(&self) -> Option<Ipv4Addr> {
         self.lane.host_of(self.flow)
     }
 
-    /// Returns the part of the warm-up that falls after the flow's own start.
+    /// Returns the part of the warm-up that is after the flow's start.
     fn own_warmup(&self) -> Duration {
         self.schedule.warmup.saturating_sub(self.flow.start)
     }

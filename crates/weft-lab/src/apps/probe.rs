@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use weft_scenario::measure::{PROBE_PAYLOAD_BYTES, ProbeArrival, probe_result};
 use weft_scenario::{FlowDirection, Series};
 
-/// Time after the last datagram was sent during which arrivals still count.
+/// Time after the last datagram was sent during which arrivals are still included.
 const DRAIN: Duration = Duration::from_secs(2);
 const READ_TIMEOUT: Duration = Duration::from_millis(100);
 
@@ -33,7 +33,7 @@ impl ProbeArrivals {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Returns the arrivals from `from` on, and the one before them.
+    /// Returns the arrivals from the time `from` on, and the last arrival before it.
     pub fn since(&self, from: Duration) -> Vec<ProbeArrival> {
         let arrivals = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let later = arrivals.iter().rev().take_while(|arrival| arrival.received >= from).count();
@@ -75,7 +75,7 @@ impl ProbeEndpoints<'_> {
         Ok([sender, receiver])
     }
 
-    /// Sends probes from `starts_at` until `is_over` returns true for the next one.
+    /// Sends probes from `starts_at` until `is_over` returns true for the next probe.
     ///
     /// Returns the number of probes.
     fn send(
@@ -97,7 +97,7 @@ impl ProbeEndpoints<'_> {
             let sent_ns = epoch.elapsed().as_nanos() as u64;
             payload[..8].copy_from_slice(&sequence.to_be_bytes());
             payload[8..16].copy_from_slice(&sent_ns.to_be_bytes());
-            // A full buffer or an unreachable destination counts as a lost probe, as it would for a user.
+            // A datagram that meets a full buffer or an unreachable destination is treated as a lost probe.
             let _ = socket.send_to(&payload, (self.address, self.port));
             sequence += 1;
             due += interval;
@@ -129,7 +129,7 @@ pub(super) fn run(place: &FlowEndpoints, arrivals: &ProbeArrivals) -> Result<Flo
 
 /// Sends a probe each `interval` while `work` runs.
 ///
-/// `work` gets the arrivals, whose times count from `epoch`.
+/// `work` gets the arrivals. Their times are those since `epoch`.
 pub(crate) fn while_probing<R>(
     way: &ProbeEndpoints,
     epoch: Instant,

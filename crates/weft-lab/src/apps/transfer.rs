@@ -16,7 +16,7 @@ use weft_scenario::{Flow, FlowDirection, FlowResult, Series};
 use weft_units::Rate;
 
 const CHUNK: usize = 64 * 1024;
-/// Longest time that an end waits for a byte.
+/// Maximum time that an end of a connection waits for a byte.
 const IO_TIMEOUT: Duration = Duration::from_secs(20);
 /// Pause between two transfers, so that a transfer does not meet the queue of the previous one.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -24,7 +24,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// One finished transfer: its beginning and its duration.
 #[derive(Clone, Copy, Debug)]
 struct FinishedTransfer {
-    /// Time at which the transfer began, counted from the flow's start, in seconds.
+    /// Time from the flow's start until the transfer began, in seconds.
     start_s: f64,
     seconds: f64,
 }
@@ -48,7 +48,7 @@ pub(super) fn run(place: &FlowEndpoints) -> Result<FlowReport, LabError> {
         });
         let transfers =
             transfer_until_stop(place, &arrivals, || sender.run(|| send(flow, place.host(), (to, *port)))?);
-        // The receiver ends after an empty connection.
+        // A connection without data makes the receiver end.
         let _ = sender.run(|| TcpStream::connect((to, *port)));
         transfers
     })?;
@@ -112,7 +112,7 @@ fn send(flow: &Flow, from: Option<Ipv4Addr>, (to, port): (Ipv4Addr, u16)) -> io:
     Ok(began)
 }
 
-/// A call of the kernel that takes a socket and an address.
+/// The type of the system calls `bind` and `connect`, which take a socket and an address.
 type AddressCall = unsafe extern "C" fn(libc::c_int, *const libc::sockaddr, libc::socklen_t) -> libc::c_int;
 
 /// Calls `bind` or `connect` for a socket.
@@ -170,7 +170,7 @@ fn drain(mut stream: TcpStream) -> io::Result<(u64, Instant)> {
 
 /// Returns the flow's result.
 ///
-/// Goodput counts the transfers that began after the warm-up, and divides their bytes by their own time.
+/// Goodput is the bytes of the transfers that began after the warm-up, divided by the sum of their durations.
 fn report(place: &FlowEndpoints, transfers: &[FinishedTransfer]) -> FlowReport {
     let (warmup_s, bits) = (place.own_warmup().as_secs_f64(), place.flow.size_bytes as f64 * 8.0);
     let counted = || transfers.iter().filter(|t| t.start_s >= warmup_s).map(|t| t.seconds);

@@ -13,8 +13,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 /// Length of the interface's transmit queue, in packets.
 ///
-/// The node gets no back-pressure, so the queue must hold all packets that the node sends between two reads
-/// of the emulator.
+/// The node is not slowed down when the queue is full. The queue must therefore have space for all packets that the
+/// node sends between two reads of the emulator.
 const TX_QUEUE_PACKETS: u32 = 4000;
 
 /// The way in which the emulator exchanges packets with its nodes.
@@ -53,7 +53,7 @@ impl LinkDevice {
         }
     }
 
-    /// Hands a packet to the node.
+    /// Sends a packet to the node.
     pub(super) fn send(&mut self, packet: &[u8]) -> io::Result<()> {
         match self {
             LinkDevice::Tun(file) => file.write(packet).map(drop),
@@ -71,7 +71,7 @@ impl AsFd for LinkDevice {
     }
 }
 
-/// Counts the packets of a node that the kernel dropped because the emulator read too late.
+/// Reads the number of a node's packets that the kernel dropped because the emulator read too late.
 #[derive(Debug)]
 pub(super) enum DropCounter {
     Tun(tun::TunDropCounter),
@@ -149,7 +149,7 @@ impl Opener {
         Ok(opened)
     }
 
-    /// Returns the namespace of veth ends. Keep it as long as the devices are in use.
+    /// Returns the namespace of veth ends. The caller must keep it while the devices are in use.
     pub(super) fn into_wires(self) -> Option<Wires> {
         self.wires
     }

@@ -1,8 +1,8 @@
 //! One direction of a link in virtual time, without a device or a clock.
 //!
-//! A packet passes a drop-tail queue, a serialiser or trace, random loss and a delay line. The serialiser
-//! works in virtual time and catches up at each call. A packet's departure time is thus exact, however late
-//! the call is, and only deliveries need a wake-up.
+//! A packet passes a drop-tail queue, a serialiser or trace, random loss and a delay line. The serialiser works in
+//! virtual time. At each call it processes all packets until the time of the call. A packet's departure time is thus
+//! exact even if the call is late. Only deliveries need a wake-up.
 
 use super::impaired::{Classified, DirectionCounts, ImpairedPipe};
 use super::spec::EmulatedDirection;
@@ -44,7 +44,7 @@ pub(super) struct DirectionPipe<T> {
     queued_bytes: u64,
     /// Bytes of the first queued packet that are already transmitted.
     head_sent: u64,
-    /// Time until which the serialiser has worked.
+    /// Time until which packet transmissions have been computed.
     served_until: Instant,
     line: VecDeque<TravellingFrame<T>>,
     /// Time at which the previous packet leaves the delay line.
@@ -54,7 +54,7 @@ pub(super) struct DirectionPipe<T> {
     queue_delay: TimeHistogram,
     queue_packets: Lengths,
     packet_sizes: PacketSizes,
-    /// Time until which `capacity_bytes` is counted.
+    /// Time until which `capacity_bytes` has been computed.
     counted_until: Instant,
 }
 
@@ -149,7 +149,7 @@ impl<T: Classified> DirectionPipe<T> {
         }
     }
 
-    /// Cuts the direction or joins it again. Nothing else changes.
+    /// Cuts the direction, or ends the cut. No other property changes.
     pub(super) fn cut(&mut self, now: Instant, cut: bool) {
         let spec = EmulatedDirection { cut, ..self.spec.clone() };
         self.set(now, spec);
@@ -162,7 +162,7 @@ impl<T: Classified> DirectionPipe<T> {
         (self.queued_bytes, self.head_sent) = (0, 0);
     }
 
-    /// Takes a packet of `bytes` bytes from the sending node.
+    /// Accepts a packet of `bytes` bytes from the sending node.
     pub(super) fn offer(&mut self, now: Instant, packet: T, bytes: u64) {
         self.stats.offered_packets += 1;
         self.stats.offered_bytes += bytes;
@@ -219,7 +219,7 @@ impl<T: Classified> DirectionPipe<T> {
         }
     }
 
-    /// Fills one opportunity of a trace with packets from the head of the queue.
+    /// Uses one transmission opportunity of a trace for packets from the head of the queue.
     fn use_opportunity(&mut self, at: Instant) {
         let mut room = OPPORTUNITY_BYTES;
         while let Some(head) = self.queue.front().filter(|_| room > 0) {
@@ -235,7 +235,7 @@ impl<T: Classified> DirectionPipe<T> {
 
     /// Moves the head of the queue to the delay line, unless it is lost at random.
     ///
-    /// It left the transmitter at `at`.
+    /// The packet left the transmitter at `at`.
     fn depart(&mut self, at: Instant) {
         self.queue_packets.record(self.queue.len());
         let Some(QueuedFrame { packet, bytes, offered }) = self.queue.pop_front() else { return };
@@ -259,7 +259,7 @@ impl<T: Classified> DirectionPipe<T> {
         self.line.insert(place, TravellingFrame { packet, bytes, due });
     }
 
-    /// Hands every packet due by `now` to `receive`, with its due time.
+    /// Passes every packet that is due by `now` to `receive`, with the time at which it was due.
     ///
     /// `receive` returns false if the node refused it.
     pub(super) fn deliver(&mut self, now: Instant, mut receive: impl FnMut(&T, Instant) -> bool) {

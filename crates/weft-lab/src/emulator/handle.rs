@@ -14,7 +14,7 @@ use weft_units::Duration;
 
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The statistics of a link since the last mark.
+/// The statistics of a link since the last [`EmulatorHandle::mark`].
 #[derive(Clone, PartialEq, Debug)]
 pub struct EmulatedLinkStats {
     /// From the first end to the second.
@@ -23,8 +23,8 @@ pub struct EmulatedLinkStats {
     pub backward: DirectionStats,
     /// Packets that the kernel dropped at the interfaces of the first and second end.
     ///
-    /// The kernel drops them if the emulator does not read fast enough. No other counter includes them.
-    /// Repeat a run in which this happens.
+    /// The kernel drops packets if the emulator does not read fast enough. No other counter includes these packets. A
+    /// run with such drops must be repeated.
     pub device_drops: [u64; 2],
 }
 
@@ -38,7 +38,7 @@ impl EmulatedLinkStats {
     }
 }
 
-/// The statistics of the emulator since the last mark.
+/// The statistics of the emulator since the last [`EmulatorHandle::mark`].
 #[derive(Clone, PartialEq, Debug)]
 pub struct EmulatorSnapshot {
     /// Time since the mark.
@@ -73,7 +73,7 @@ pub struct EmulatorHandle {
     links: Arc<[LinkCounters]>,
 }
 
-/// The kernel's drop counters at both ends, and their values at the mark.
+/// The kernel's drop counters at the two ends, and their values at the last [`EmulatorHandle::mark`].
 #[derive(Debug)]
 struct LinkCounters {
     counters: [DropCounter; 2],
@@ -174,7 +174,7 @@ impl EmulatorHandle {
 
     /// Cuts directions of link number `link`, or joins them again.
     ///
-    /// [`LinkSide::BOTH`] selects both directions. During a cut packets vanish and interfaces stay up.
+    /// [`LinkSide::BOTH`] selects both directions. A cut link loses all packets, and its interfaces stay up.
     ///
     /// # Errors
     /// Returns an error if there is no such link or if the emulator has ended.

@@ -1,8 +1,9 @@
 //! A user-space link emulator.
 //!
 //! One thread carries packets, and each link is a pair of interfaces in two nodes. The emulator uses no
-//! traffic control of the kernel, so it behaves alike on every kernel. Check [`EmulatorSnapshot::lateness`] after a
-//! run. Repeat a run with late tails, which a busy machine causes, and do not report it.
+//! traffic control of the kernel, so it behaves alike on every kernel. After a run, check
+//! [`EmulatorSnapshot::lateness`]. On a busy machine some packets are delivered late. Repeat a run with a great
+//! lateness, and do not report its results.
 
 mod device;
 mod direction;

@@ -12,14 +12,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// MAC address of each node's end, locally administered.
 ///
-/// Each pair is a separate wire, so all pairs use the same address.
+/// The MAC address need not be unique, because each veth pair is a separate network with one node.
 const NODE_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 /// Size of the packet socket's receive buffer, in bytes.
 const RECEIVE_BUFFER_BYTES: c_int = 16 << 20;
 
 /// Offloads to turn off (`linux/ethtool.h`).
 ///
-/// They would pass packets above the MTU or without a checksum to the socket.
+/// With these offloads the socket would get packets above the MTU, or without a checksum.
 const SET_OFFLOADS: [u32; 6] = [
     0x15, // ETHTOOL_SRXCSUM
     0x17, // ETHTOOL_STXCSUM
@@ -29,12 +29,12 @@ const SET_OFFLOADS: [u32; 6] = [
     0x2c, // ETHTOOL_SGRO
 ];
 
-/// Returns the name of the emulator's interface on wire number `number`.
+/// Returns the name of the emulator's interface of veth pair number `number`.
 pub(super) fn wire_name(number: usize) -> String {
     format!("wire{number}")
 }
 
-/// The emulator's end of a wire to a node. It carries IP packets without Ethernet headers.
+/// The emulator's end of a veth pair to a node. It carries IP packets without Ethernet headers.
 #[derive(Debug)]
 pub(super) struct WireSocket {
     socket: OwnedFd,
@@ -51,7 +51,7 @@ impl WireSocket {
         ))?;
         node.ip(&format!("link set dev {name} arp off"))?;
         node.run(|| turn_offloads_off(name))?.map_err(|e| context(format_args!("offloads of {name} on {node}"), e))?;
-        // The longest IP packet must fit, so that only the node's side sets the MTU.
+        // This end must accept the longest IP packet. Only the MTU of the node's end then limits packets.
         wires.ip(&format!("link set dev {outer} mtu 65535 addrgenmode none up"))?;
         wires
             .run(|| WireSocket::bind(&outer))?
@@ -107,7 +107,7 @@ impl WireSocket {
         usize::try_from(n).map_err(|_| io::Error::last_os_error())
     }
 
-    /// Hands a packet to the node.
+    /// Sends a packet to the node.
     pub(super) fn send(&self, packet: &[u8]) -> io::Result<()> {
         let version = packet.first().map_or(0, |byte| byte >> 4);
         let address = self.address(if version == 6 { libc::ETH_P_IPV6 } else { libc::ETH_P_IP } as u16);
@@ -132,7 +132,7 @@ impl WireSocket {
 
 const ADDRESS_LENGTH: libc::socklen_t = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
 
-/// Sums the drop counts of PACKET_STATISTICS, which the kernel resets at each read.
+/// Adds up the drop counts of PACKET_STATISTICS, which the kernel resets at each read.
 #[derive(Debug)]
 pub(super) struct SocketDrops {
     socket: OwnedFd,

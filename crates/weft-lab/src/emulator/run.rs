@@ -17,13 +17,13 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender};
 use weft_units::{Duration, FlowId, Instant, Rng};
 
-/// Least interval between two wake-ups of the thread.
+/// Minimum interval between two wake-ups of the thread.
 ///
-/// Packets that are due in between are delivered together, and are up to this time late.
+/// Packets that are due within this interval are delivered together, up to this time late.
 const GRAIN: Duration = Duration::from_micros(75);
 /// Time after which the thread wakes up if it has nothing to deliver.
 const IDLE: Duration = Duration::from_secs(1);
-/// Number of packets that the thread reads from one device before it serves the others.
+/// Maximum number of packets that the thread reads from one device before it reads the next device.
 const READ_BATCH: usize = 256;
 /// Token of the wake-up counter in epoll. All other tokens are numbers of devices.
 const WAKE_UP: u64 = u64::MAX;
@@ -38,7 +38,7 @@ pub(super) enum EmulatorCommand {
     Stop,
 }
 
-/// The measurements of the emulator's thread since the last mark.
+/// The measurements of the emulator's thread since the last `mark`.
 pub(super) struct EmulatorFigures {
     pub elapsed: Duration,
     pub cpu: Duration,
@@ -126,10 +126,12 @@ pub(super) struct Runner {
 /// The precision with which packets are delivered at their time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Timing {
-    /// Within about 0.1 ms. It needs only a small part of a processor.
+    /// Packets are delivered within about 0.1 ms of their time. This needs only a small part of a processor.
     #[default]
     Thrifty,
-    /// Within some microseconds. The thread never sleeps, so it needs a whole processor.
+    /// Packets are delivered within some microseconds of their time.
+    ///
+    /// The thread never sleeps, so it needs a whole processor.
     Exact,
 }
 
@@ -332,9 +334,9 @@ fn watch(epoll: &OwnedFd, fd: BorrowedFd<'_>, token: u64) -> io::Result<()> {
 
 /// Requests exact timers and real-time priority for the calling thread.
 ///
-/// Returns true if the kernel granted the priority. With exact timing the thread gets the least niceness in
-/// place of real-time priority. The kernel stops a real-time thread that never sleeps for a twentieth of each
-/// second (`sched_rt_runtime_us`).
+/// Returns true if the kernel granted the priority. With exact timing the thread gets the least niceness instead of
+/// real-time priority, because the kernel stops a real-time thread that never sleeps for a twentieth of each second
+/// (`sched_rt_runtime_us`).
 fn prefer_this_thread(timing: Timing) -> bool {
     let priority = libc::sched_param { sched_priority: 1 };
     // SAFETY: The arguments are integers and one struct that outlives the call. All calls affect only this

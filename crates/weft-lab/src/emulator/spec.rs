@@ -12,11 +12,11 @@ use weft_units::{Duration, Rate};
 /// One direction of a link: a queue, transmission, random loss, then delay.
 #[derive(Clone, PartialEq, Debug)]
 pub struct EmulatedDirection {
-    /// The capacity, in IP bytes; `None` transmits at once. A trace starts when it is set.
+    /// The capacity, in IP bytes; `None` transmits without delay. A trace starts when the capacity is set.
     pub capacity: Option<LinkCapacity>,
     /// One-way propagation delay of this direction.
     pub delay: Duration,
-    /// Largest time that is added to the delay.
+    /// Maximum time that is added to the delay.
     ///
     /// The addition varies over `0..=jitter`. It moves from one value to the next in the time `jitter`, which
     /// is slow enough to keep packets in order.
@@ -29,13 +29,13 @@ pub struct EmulatedDirection {
     pub loss: f64,
     /// Size of a drop-tail queue in IP bytes, including the packet in transmission.
     ///
-    /// An idle link takes any packet.
+    /// If the link is idle, it accepts a packet of any size.
     pub queue_bytes: u64,
-    /// A queue with active queue management, in place of the drop-tail queue.
+    /// A queue with active queue management, instead of the drop-tail queue.
     ///
     /// Only the channel model has one, so `impaired` must be set too.
     pub managed: Option<QueueSpec>,
-    /// True if all packets vanish without a sign.
+    /// True if all packets are lost and neither end is notified.
     ///
     /// Setting it also empties the queue and the delay line.
     pub cut: bool,
@@ -46,7 +46,7 @@ pub struct EmulatedDirection {
 impl EmulatedDirection {
     /// Returns both directions of a scenario's link, up first, for a run with this seed.
     ///
-    /// With `waits`, impairments that follow the clock begin when the link is restarted.
+    /// With `waits`, impairments that depend on the time begin when the link is restarted.
     ///
     /// # Errors
     /// Returns an error if a direction's trace is not in `traces`, or if its queue marks packets.
@@ -141,7 +141,7 @@ pub struct EndSpec {
 /// A link between two nodes.
 #[derive(Clone, Debug)]
 pub struct EmulatedLinkSpec {
-    /// The two ends of the link. Forward is from the first to the second.
+    /// The two ends of the link. Forward is the direction from the first end to the second.
     pub ends: [EndSpec; 2],
     /// The MTU of both interfaces in bytes, 68 to 65,535, usually 1500.
     pub mtu: u16,

@@ -18,28 +18,28 @@ pub struct Quantiles {
     pub p99: Duration,
     /// 99.9th percentile of the times.
     pub p999: Duration,
-    /// Largest of the times.
+    /// Maximum of the times.
     pub max: Duration,
 }
 
-/// The statistics of one direction of a link since the last mark.
+/// The statistics of one direction of a link since the last `mark`.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct DirectionStats {
     /// Number of packets that arrived from the sending node.
     pub offered_packets: u64,
     /// IP bytes that arrived from the sending node.
     pub offered_bytes: u64,
-    /// Number of packets handed to the receiving node.
+    /// Number of packets sent to the receiving node.
     pub sent_packets: u64,
-    /// IP bytes handed to the receiving node.
+    /// IP bytes sent to the receiving node.
     pub sent_bytes: u64,
-    /// IP bytes that used capacity. They include packets that were later lost at random.
+    /// IP bytes that the link transmitted, including packets that were then lost at random.
     pub transmitted_bytes: u64,
-    /// Number of packets lost at random after they used capacity.
+    /// Number of packets lost at random after their transmission.
     pub lost_packets: u64,
     /// Number of packets dropped because the queue was full.
     pub dropped_packets: u64,
-    /// Number of packets that vanished in a cut.
+    /// Number of packets that were lost because the direction was cut.
     pub cut_packets: u64,
     /// Number of packets that the receiving node refused because its interface was down.
     pub refused_packets: u64,
@@ -51,7 +51,7 @@ pub struct DirectionStats {
     pub queue_delay: Quantiles,
     /// Number of packets in the queue when a packet left it.
     pub queue_packets: LengthSummary,
-    /// The most frequent lengths of large packets that used capacity. Entries without packets end the list.
+    /// The most frequent lengths of large transmitted packets. Entries with zero packets end the list.
     pub packet_sizes: [PacketSizeCount; KEPT_SIZES],
 }
 
@@ -63,7 +63,7 @@ impl DirectionStats {
     }
 }
 
-/// Records times from 1 µs to 60 s. Larger times count as 60 s.
+/// Records times from 1 µs to 60 s. A longer time is recorded as 60 s.
 #[derive(Clone, Debug)]
 pub(super) struct TimeHistogram(Option<Histogram<u64>>);
 

@@ -1,4 +1,4 @@
-//! TUN devices in nodes, and the kernel's counter of packets that they dropped.
+//! TUN devices in nodes, and the kernel's counter of the packets that these devices dropped.
 
 use crate::net::{NetNamespace, context, sys};
 use std::fs::{File, OpenOptions};
@@ -41,7 +41,7 @@ pub(super) fn open(node: &NetNamespace, name: &str) -> io::Result<File> {
     opened.map_err(|e| context(format_args!("TUN device {name} on {node}"), e))
 }
 
-/// Counts the packets that the kernel dropped because an interface's transmit queue was full.
+/// Reads the number of packets that the kernel dropped because an interface's transmit queue was full.
 #[derive(Debug)]
 pub(super) struct TunDropCounter {
     table: File,

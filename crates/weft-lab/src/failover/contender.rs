@@ -1,4 +1,4 @@
-//! The contenders of the comparison: their names, their timers, and their number of cuts.
+//! The contenders of the comparison, which are weft and OSPF variants: their names, timers and numbers of cuts.
 
 use super::diamond::LabDiamond;
 use super::ospf::Ospf;
@@ -31,14 +31,14 @@ pub(super) trait RunningNetwork {
 pub(super) struct OspfTimers {
     /// Interval between two hellos.
     pub hello: Duration,
-    /// Time without a hello after which a neighbour counts as gone.
+    /// Time without a hello after which a neighbour is declared down.
     pub dead: Duration,
     pub bfd: Option<Bfd>,
 }
 
 /// BFD in addition to OSPF (RFC 5880).
 ///
-/// A neighbour counts as gone after `multiplier` intervals without a packet.
+/// A neighbour is declared down after `multiplier` intervals without a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Bfd {
     pub multiplier: u32,
@@ -52,8 +52,8 @@ impl OspfTimers {
 
     /// Returns the lines of an interface's configuration.
     ///
-    /// If hellos are less than a second apart, the lines set a dead interval of 1 s and the number of hellos
-    /// in it.
+    /// If hellos are less than a second apart, these lines set a dead interval of 1 s and the number of hellos in
+    /// this interval.
     pub fn of_ospf(self) -> String {
         match self.hello.as_secs() {
             0 => {
@@ -78,7 +78,7 @@ pub(super) struct Contender {
     pub name: &'static str,
     /// OSPF's timers. `None` for weft, which has none to set.
     pub timers: Option<OspfTimers>,
-    /// Divisor of the number of cuts: the contender gets one of this many.
+    /// Divisor of the number of cuts: the contender gets the requested number divided by this.
     pub one_cut_in: u32,
 }
 
@@ -108,7 +108,7 @@ impl Contender {
         wanted.div_ceil(self.one_cut_in)
     }
 
-    /// Returns the time span over which the moments of the cuts are spread.
+    /// Returns the period over which the times of the cuts are evenly distributed.
     pub fn period(&self) -> Duration {
         const WEFT: Duration = Duration::from_secs(1);
         self.timers.map_or(WEFT, |timers| timers.hello)

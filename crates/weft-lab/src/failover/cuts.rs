@@ -1,4 +1,4 @@
-//! Measures one contender: its own traffic on an idle network, then cut after cut under probes.
+//! Measures one contender: its own traffic without probes, then a series of cuts with probes.
 
 use super::contender::{Contender, RunningNetwork};
 use super::diamond::{LINKS, LabDiamond, link_name};
@@ -14,13 +14,13 @@ const PORT: u16 = 5_201;
 const POLL: Duration = Duration::from_millis(10);
 /// Interval between two checks that all nodes reach each other. Each check starts programs.
 const ASK_EVERY: Duration = Duration::from_millis(250);
-/// Time in which a network settles after a change.
+/// Time until a network's traffic is steady after a change.
 const SETTLE: Duration = Duration::from_secs(1);
-/// Longest time that a network may take to connect all nodes or to move traffic.
+/// Maximum time until a network connects all nodes or uses another route.
 ///
-/// It exceeds the longest dead interval.
+/// It exceeds the longest dead interval of the contenders.
 const PATIENCE: Duration = Duration::from_secs(100);
-/// A probe that was sent this long after a cut and arrived did not use the link that was cut.
+/// Time after a cut from which a probe that is sent and arrives cannot have used the cut link.
 const SURELY_AFTER: Duration = Duration::from_millis(10);
 /// Fraction whose multiples spread evenly over a period: the golden ratio minus one.
 const GOLDEN: f64 = 0.618_033_988_749_895;
@@ -84,8 +84,8 @@ impl CutStage<'_> {
                 pause(SETTLE)?;
             }
             pause(self.contender.period().mul_f64((GOLDEN * f64::from(number + 1)).fract()))?;
-            // Alternate between the route's first link and its second link. The first node detects the failure of the
-            // second link only through the routing protocol or missing probes.
+            // The cuts alternate between the route's first link and its second link. The first node detects the
+            // failure of the second link only through the routing protocol or missing probes.
             let [near, far] = self.diamond.routes()?.carrying;
             let link = if number % 2 == 0 { near } else { far };
             series.cuts.push(self.cut(link, probes)?);
@@ -93,7 +93,7 @@ impl CutStage<'_> {
         Ok(())
     }
 
-    /// Cuts a link until probes arrive over another route, then joins it and waits for the network.
+    /// Cuts a link until probes arrive over another route, then ends the cut and waits until all links are good.
     fn cut(&self, link: usize, probes: &ProbeArrivals) -> Result<CutResult, LabError> {
         let began = self.epoch.elapsed();
         self.diamond.cut(link, true)?;
@@ -130,7 +130,7 @@ fn pause(time: Duration) -> Result<(), LabError> {
 
 /// Calls `is_so` every `every` until it returns true.
 ///
-/// Returns an error with `complaint` after [`PATIENCE`].
+/// Returns an error with the text `complaint` if this takes longer than [`PATIENCE`].
 fn wait_until(
     complaint: &str,
     every: Duration,

@@ -21,7 +21,7 @@ pub(super) const RTT: Duration = Duration::from_millis(20);
 /// Queue of each link in bytes: 50 ms at the link's rate.
 const QUEUE_BYTES: u64 = 62_500;
 const MTU: u16 = 1500;
-/// Time for which the links are watched to find the ones that carry the probes.
+/// Time for which the links are observed to find the links that carry the probes.
 const LOOK: Duration = Duration::from_millis(100);
 
 pub(super) const NAMES: [&str; 4] = ["a", "b", "c", "d"];
@@ -90,12 +90,12 @@ impl LabDiamond {
         [first, last]
     }
 
-    /// Cuts a link in both directions without a sign, or joins it again. Interfaces stay up.
+    /// Cuts a link in both directions, or ends the cut. Interfaces stay up, so the nodes are not notified.
     pub fn cut(&self, link: usize, cut: bool) -> Result<(), LabError> {
         Ok(self.emulator.handle().cut(link, &LinkSide::BOTH, cut)?)
     }
 
-    /// Returns the links on which probes travel from the first node to the last, and the others.
+    /// Returns the links on which probes travel from the first node to the last, and the links of the second route.
     pub fn routes(&self) -> Result<DiamondRoutes, LabError> {
         let seen = self.watch(LOOK)?;
         let packets = |route: &[usize; 2]| route.first().and_then(|link| seen.packets.get(*link)).copied();
@@ -125,9 +125,9 @@ impl LabDiamond {
 /// The route of the probes and the other route.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct DiamondRoutes {
-    /// The links that carry the probes, in order.
+    /// The links that carry the probes, from the first node to the last.
     pub carrying: [usize; 2],
-    /// The other links, in order.
+    /// The links of the other route, from the first node to the last.
     pub spare: [usize; 2],
 }
 

@@ -1,10 +1,9 @@
 //! Silent cuts on a diamond of four nodes.
 //!
-//! The comparison measures how long a stream of probes stops with weft, and with OSPF in today's usual
-//! settings. The contenders run one after another. Each has four namespaces and four emulated links of its
-//! own. A cut disables the link that carries the probes, in both directions and without a sign: interfaces
-//! stay up. A cut lasts until the probes arrive over another route. The network is whole again before the
-//! next cut.
+//! The comparison measures how long a stream of probes stops with weft, and with OSPF in the usual settings. The
+//! contenders run one after another. Each has its own four namespaces and four emulated links. A cut disables the
+//! link that carries the probes, in both directions. Interfaces stay up, so the nodes are not notified. A cut lasts
+//! until the probes arrive over another route. All links are good again before the next cut.
 
 mod contender;
 mod cuts;
@@ -32,9 +31,9 @@ pub struct FailoverOptions {
     ///
     /// `ospf-hello-1` gets half as many, and `ospf-default` a seventh.
     pub repeat: u32,
-    /// Time for which each contender's own traffic is counted, before its probes and with them.
+    /// Time for which each contender's own traffic is measured, once without probes and once with them.
     ///
-    /// Hellos may be 10 s apart.
+    /// It should be longer than 10 s, because OSPF's hellos may be 10 s apart.
     pub count: Duration,
     /// Interval between two probes.
     pub interval: Duration,
@@ -49,15 +48,15 @@ pub struct FailoverOptions {
 pub struct CutResult {
     /// The link, named by its two nodes.
     pub link: String,
-    /// Time of the cut in seconds, counted from the first probe.
+    /// Time from the first probe until the cut, in seconds.
     pub at_s: f64,
-    /// Longest time without an arriving probe from the cut until the link was joined again, in ms.
+    /// Longest time without an arriving probe from the start of the cut to its end, in ms.
     pub gap_ms: f64,
-    /// Time from joining the link until the network considered all links good, in seconds.
+    /// Time from the end of the cut until the network considered all links good, in seconds.
     pub whole_after_s: f64,
-    /// Longest time without an arriving probe after the link was joined again, in ms.
+    /// Longest time without an arriving probe after the end of the cut, in ms.
     ///
-    /// The time counts until 1 s after the network was whole.
+    /// It is measured until 1 s after the network considered all links good.
     pub return_gap_ms: f64,
 }
 
@@ -70,13 +69,13 @@ pub struct CutSeries {
     pub detection: String,
     /// The contender's own traffic on the busiest link in one direction, in bit/s.
     ///
-    /// It counts IP bytes while there are no probes.
+    /// It is measured in IP bytes, while no probes are sent.
     pub idle_bps: f64,
-    /// The contender's own traffic on the busiest spare link, while probes run, in bit/s.
+    /// The contender's own traffic on the busiest link that carries no probes, while probes are sent, in bit/s.
     pub spare_bps: f64,
     /// The cuts, in order.
     pub cuts: Vec<CutResult>,
-    /// The reason why the contender did not get all of its cuts.
+    /// The reason why the contender completed fewer cuts than requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
 }
@@ -87,12 +86,12 @@ impl CutSeries {
         median(self.cuts.iter().map(|cut| cut.gap_ms))
     }
 
-    /// Returns the longest gap after a cut, in ms.
+    /// Returns the longest gap of all cuts, in ms.
     pub fn worst_ms(&self) -> Option<f64> {
         self.cuts.iter().map(|cut| cut.gap_ms).reduce(f64::max)
     }
 
-    /// Returns the longest gap after a link was joined again, in ms.
+    /// Returns the longest gap after the end of a cut, in ms.
     pub fn worst_return_ms(&self) -> Option<f64> {
         self.cuts.iter().map(|cut| cut.return_gap_ms).reduce(f64::max)
     }
@@ -133,7 +132,7 @@ impl Failover {
     }
 }
 
-/// Measures all contenders, in a bounded time. Nothing is left behind.
+/// Measures all contenders, in a bounded time. No process, namespace or file remains afterwards.
 ///
 /// The function calls `report_progress` with a description of each next step. If this process is not root, call it
 /// before the process starts a thread (see [`crate::net::acquire_privilege`]).

@@ -21,8 +21,8 @@ const PROGRAMS: &str = "/usr/lib/frr";
 const ASK_TIMEOUT: Duration = Duration::from_secs(5);
 /// Shell command that starts a daemon with the node's directory as `/var/run/frr`.
 ///
-/// It also mounts an empty `/var/tmp`, because FRR makes a directory there for each process and would leave
-/// it behind.
+/// It also mounts an empty `/var/tmp`, because FRR makes a directory in `/var/tmp` for each process and does not
+/// remove it.
 const WRAP: &str = "chown -R frr:frr \"$0\" && mount -t tmpfs tmpfs /var/run && mkdir /var/run/frr &&
     mount --bind \"$0\" /var/run/frr && mount -t tmpfs tmpfs /var/tmp && exec \"$@\"";
 
@@ -133,7 +133,7 @@ fn start(program: &'static str, node: &NetNamespace, sockets: &Path, configurati
 
 /// Returns ospfd's configuration of a node.
 ///
-/// There is one area. Links are point-to-point and have equal cost, and the node's own address is a stub.
+/// The nodes form one OSPF area. Links are point-to-point and have equal cost, and the node's own address is a stub.
 fn configuration(node: usize, timers: OspfTimers) -> String {
     let mut text = String::new();
     for (link, _) in links_of(node) {

@@ -1,4 +1,4 @@
-//! weft on the four nodes. The two nodes in the middle are relays, and the ends have two routes.
+//! weft on the four nodes. The two nodes in the middle are relays. Each end has one route over each relay.
 
 use super::contender::RunningNetwork;
 use super::diamond::{ENDS, LINKS, LabDiamond, NAMES, link_address, link_name, links_of};
@@ -82,7 +82,7 @@ impl RunningNetwork for Wefts {
 
 /// Returns a node's configuration.
 ///
-/// Its neighbours are peers, and each end is a peer of the other over them.
+/// A node's neighbours are its peers. Each end is also a peer of the other end, over the two relays.
 fn configuration(diamond: &LabDiamond, node: usize, keys: &[String]) -> String {
     let name = |node: usize| NAMES.get(node).copied().unwrap_or_default();
     let file = |ending: &str| Value::from(diamond.file(&format!("{}.{ending}", name(node))).to_string_lossy().as_ref());

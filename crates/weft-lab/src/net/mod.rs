@@ -1,8 +1,8 @@
 //! Private network namespaces, and the programs that run in them.
 //!
-//! Nothing here has a name outside this process. A namespace lives as long as the file descriptors that refer
-//! to it. Every program starts inside one PID namespace, whose init process ends when this process does.
-//! Nothing is thus left behind, even after `kill -9`, and a start needs no cleanup.
+//! Nothing in this module has a name outside this process. A namespace lives as long as the file descriptors that
+//! refer to it. Every program starts inside one PID namespace, whose init process ends when this process ends. Thus
+//! no program or namespace remains, even after `kill -9`, and no cleanup is needed before a start.
 //!
 //! The lab needs root, or an ordinary user who may create user namespaces ([`acquire_privilege`]).
 
@@ -22,8 +22,8 @@ use supervisor::NamespaceSupervisor;
 
 /// A set of network namespaces and the programs in them.
 ///
-/// All of it ends when the last of the lab, its nodes and its emulators is dropped. It also ends with this
-/// process, however that ends.
+/// The programs and namespaces end when the lab and all its nodes and emulators are dropped. They also end with this
+/// process, even if it is killed.
 #[derive(Debug)]
 pub struct Lab {
     supervisor: Arc<NamespaceSupervisor>,

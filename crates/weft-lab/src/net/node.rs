@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 const TOOL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Kernel settings of every node. A kernel may lack the settings marked `true`.
+/// Kernel settings of every node. The third field is true if a kernel may lack the setting.
 const SYSCTLS: [(&str, &str, bool); 9] = [
     ("net.ipv4.tcp_rmem", "4096 131072 33554432", false),
     ("net.ipv4.tcp_wmem", "4096 131072 33554432", false),
@@ -117,8 +117,8 @@ impl NetNamespace {
     /// Runs a command made by [`NetNamespace::command`] to its end, without input. Returns its output.
     ///
     /// # Errors
-    /// Returns an error if the program cannot be started, or if it has not ended within `timeout` and was
-    /// killed. A nonzero exit status is not an error here.
+    /// Returns an error if the program cannot be started. If it has not ended within `timeout`, it is killed and an
+    /// error is returned. A nonzero exit status is not an error.
     pub fn output(&self, mut command: Command, timeout: Duration) -> io::Result<Output> {
         let program = command.get_program().to_owned();
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -153,7 +153,7 @@ impl NetNamespace {
 
     /// Adds an IPv6 address to an interface that is up, and waits until it accepts packets.
     ///
-    /// The kernel confirms the address first, and installs its route later from a work queue.
+    /// The kernel first checks the address, and later installs its route from a work queue.
     ///
     /// # Errors
     /// Returns an error if [`NetNamespace::ip`] does, or if there is no route after [`TOOL_TIMEOUT`].

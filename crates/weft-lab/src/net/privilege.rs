@@ -9,9 +9,9 @@ const CAP_SYS_ADMIN: u32 = 21;
 
 /// Makes this process able to create network namespaces.
 ///
-/// The function does nothing for root. It makes an ordinary user the root of a new user namespace with an
-/// empty network, as `unshare --user --map-root-user --net` does. Call it before the process starts a thread:
-/// the kernel moves only single-threaded processes.
+/// The function does nothing for root. It makes an ordinary user the root of a new user namespace with an empty
+/// network namespace, as `unshare --user --map-root-user --net` does. The caller must call it before the process
+/// starts a thread, because the kernel moves only single-threaded processes.
 ///
 /// # Errors
 /// Returns an error with advice if the kernel refuses the user namespace.

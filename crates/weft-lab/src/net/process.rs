@@ -26,7 +26,7 @@ impl Process {
         self.child.id()
     }
 
-    /// Returns the standard library's handle, for its pipes and `try_wait`.
+    /// Returns the standard library's handle of the program, to access its pipes and to call `try_wait`.
     pub fn child_mut(&mut self) -> &mut Child {
         &mut self.child
     }

@@ -1,4 +1,4 @@
-//! The thread that starts all programs of a lab in one PID namespace, so that none outlives the lab.
+//! The thread that starts all programs of a lab in one PID namespace. No program thus outlives the lab.
 
 use super::{context, sys};
 use std::io;
@@ -19,9 +19,9 @@ struct SpawnRequest {
 
 /// Starts programs in a separate PID namespace, from a separate thread.
 ///
-/// The namespace's init process waits until a pipe closes whose other end only this process holds. When init
-/// exits, the kernel kills all other processes of the namespace, grandchildren included. The thread is
-/// necessary because the kernel sends a parent-death signal when the *thread* that forked ends.
+/// The namespace's init process waits until a pipe closes. Only this process holds the other end of the pipe. When
+/// init exits, the kernel kills all other processes of the namespace, grandchildren included. The thread is necessary
+/// because the kernel sends a parent-death signal when the *thread* that forked ends.
 #[derive(Debug)]
 pub(super) struct NamespaceSupervisor {
     requests: Mutex<Option<Sender<SpawnRequest>>>,
@@ -96,7 +96,7 @@ fn start_init() -> io::Result<Init> {
     Ok(Init { pid, lifeline })
 }
 
-/// Runs as the init process: reaps orphans, and exits when the lifeline closes.
+/// Runs as the init process: reaps orphans, and exits when the pipe `lifeline` closes.
 fn run_init(lifeline: i32) -> ! {
     let mut byte = 0u8;
     // SAFETY: All calls are async-signal-safe. They use descriptors of this process and a one-byte buffer
@@ -113,7 +113,7 @@ fn run_init(lifeline: i32) -> ! {
 impl Init {
     /// Ends every process of the namespace.
     ///
-    /// Init is gone after its children, which are also children of this process, have been waited for.
+    /// Init ends only after its children have been waited for. They are also children of this process.
     fn end(self) {
         drop(self.lifeline);
         let deadline = Instant::now() + CLEAR_TIMEOUT;

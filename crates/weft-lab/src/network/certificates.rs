@@ -5,7 +5,7 @@ use crate::apps::failed;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The network's root key, and the program that signs with it.
+/// The root key of the overlay's nodes, and the program that signs with it.
 pub(super) struct CertificateSigner<'a> {
     binary: &'a Path,
     directory: PathBuf,

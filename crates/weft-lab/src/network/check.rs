@@ -1,10 +1,10 @@
-//! Checks that the lab can run a network. A kernel or the lab lacks some features of the simulator.
+//! Checks that the lab can run a network scenario. Some features of the simulator are missing in a kernel or the lab.
 
 use crate::LabError;
 use weft_scenario::{CongestionControl, NetworkScenario, NetworkVariant, RouteSet, TcpSpec, Traffic, VpnService};
 use weft_units::Rate;
 
-/// Refuses a network if the lab would run something other than the scenario describes.
+/// Returns an error if the lab cannot run the network as the scenario describes it.
 pub(super) fn check(network: &NetworkScenario, variants: &[&NetworkVariant]) -> Result<(), LabError> {
     let refuse =
         |what: String| Err(LabError::Scenario(format!("{what}: the lab does not support it: use `weft-lab sim`")));
@@ -50,7 +50,7 @@ fn is_explicit(tcp: &TcpSpec) -> bool {
     tcp.congestion == CongestionControl::ExplicitRate
 }
 
-/// Checks that the daemons' proxies do what the variant asks for. Otherwise returns what the lab lacks.
+/// Checks that the daemons' proxies support the variant's settings. The error names the missing feature.
 fn check_proxies(network: &NetworkScenario, variant: &NetworkVariant) -> Result<(), String> {
     let name = &variant.name;
     let mut proxied = network.flows.iter().filter_map(|flow| variant.proxy_tcp_of(flow));

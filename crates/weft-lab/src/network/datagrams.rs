@@ -1,6 +1,6 @@
-//! UDP sources that do not react to the network, and their sinks.
+//! UDP sources that do not react to losses or delays, and their sinks.
 //!
-//! Both are threads of this process and share a clock.
+//! Source and sink are threads of this process and share a clock.
 
 use super::traffic::{FlowSetting, LOOK};
 use crate::LabError;
@@ -17,7 +17,7 @@ const HEADERS_LEN: u32 = 28;
 const STAMP_LEN: usize = 8;
 /// Length of a `probe` packet at the IP layer in bytes, as in the simulator.
 const PROBE_BYTES: u32 = 40;
-/// Time after the last datagram was sent during which arrivals still count.
+/// Time after the last datagram was sent during which arrivals are still included.
 const DRAIN: Duration = Duration::from_secs(1);
 
 pub(super) fn receive(place: &FlowSetting<'_>, ready: &SyncSender<()>) -> Result<(), LabError> {
@@ -48,7 +48,7 @@ pub(super) fn send(place: &FlowSetting<'_>) -> Result<(), LabError> {
         }
         let stamp = place.epoch.elapsed().as_nanos() as u64;
         payload.get_mut(..STAMP_LEN).into_iter().for_each(|head| head.copy_from_slice(&stamp.to_be_bytes()));
-        // A full buffer or an unreachable destination counts as a loss, as it would for a user.
+        // A datagram that meets a full buffer or an unreachable destination is treated as lost.
         let _ = socket.send_to(&payload, (place.address, place.port));
         due += pattern.next(&mut rng);
     }

@@ -11,10 +11,10 @@ use weft_scenario::{CostMetric, LinkEnd, NetworkScenario, Traces};
 
 const LINK_MTU: u16 = 1500;
 
-/// Namespaces and emulated links.
+/// The namespaces and emulated links of a network.
 pub(super) struct Ground {
     emulator: Emulator,
-    /// The settings with which each link started, up first.
+    /// The settings of each link at the start, up first.
     pub directions: Vec<[EmulatedDirection; 2]>,
     /// The nodes, in the scenario's order.
     pub nodes: Vec<NetNamespace>,

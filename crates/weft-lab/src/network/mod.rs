@@ -1,7 +1,7 @@
 //! Whole networks on this machine's kernel.
 //!
 //! Each node of the scenario becomes a namespace and each link an emulated link. Packets follow static
-//! routes, or nodes run a daemon if the variant has an overlay. `run` plays all variants, `play` one of them.
+//! routes, or nodes run a daemon if the variant has an overlay. `run` runs all variants, `play` runs one variant.
 
 mod certificates;
 mod check;

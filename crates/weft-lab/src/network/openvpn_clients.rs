@@ -12,25 +12,25 @@ use weft_scenario::{LinkEnd, NetworkScenario, OverlayClient};
 
 /// First two bytes of the clients' addresses, 10.97.0.0/16. The third byte is the gateway's index.
 const CLIENTS: [u8; 2] = [10, 97];
-/// First two bytes of the addresses that WireGuard clients would have. The lab has none.
+/// First two bytes of the addresses for WireGuard clients, which the lab does not use.
 const OTHER_CLIENTS: [u8; 2] = [10, 96];
 const PORT: u16 = 1_194;
 const OTHER_PORT: u16 = 51_820;
 /// Line that a client logs when it is connected.
 const CONNECTED: &str = "Initialization Sequence Completed";
-/// Longest time that `weft access add` may take.
+/// Maximum time that `weft access add` may take.
 const ADD_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The prefix of all clients' addresses.
 pub(super) const CLIENT_PREFIX: &str = "10.97.0.0/16";
 
-/// The answer of `weft access add`.
+/// The output of `weft access add`.
 #[derive(Deserialize)]
 struct AddedClient {
     address: Ipv4Addr,
 }
 
-/// Returns the prefix of the clients of a node. `None` if the node has none.
+/// Returns the address prefix of a node's clients. `None` if the node has no clients.
 pub(super) fn pool(network: &NetworkScenario, gateway: usize) -> Option<String> {
     let mut clients = network.overlay.clients.iter();
     clients.any(|client| client.gateway == gateway).then(|| prefix(CLIENTS, gateway))
@@ -40,7 +40,7 @@ fn prefix([first, second]: [u8; 2], gateway: usize) -> String {
     format!("{first}.{second}.{gateway}.0/24")
 }
 
-/// Returns the sections of a gateway's configuration that admit clients, or nothing if the node has none.
+/// Returns the sections of a gateway's configuration that admit clients, or nothing if the gateway has no clients.
 ///
 /// Clients send `routes` through the tunnel.
 pub(super) fn sections(network: &NetworkScenario, gateway: usize, routes: &[&str]) -> String {
@@ -96,7 +96,7 @@ fn connect(
     let mut started = [started];
     let log = ground.file(&format!("{node}.openvpn.log"));
     wait_until(&mut started, || std::fs::read_to_string(&log).is_ok_and(|text| text.contains(CONNECTED)))?;
-    // Clients use the daemons of their gateways, so they must end before those.
+    // Clients use the daemons of their gateways, so the clients must end before these daemons.
     daemons.splice(0..0, started);
     Ok(answer.address)
 }

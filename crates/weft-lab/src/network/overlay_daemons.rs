@@ -24,11 +24,11 @@ const INNER: [u8; 2] = [10, 99];
 const INNER_PREFIX: &str = "10.99.0.0/16";
 /// Time for which the number of usable routes must stay the same before the run begins.
 ///
-/// Tuned: routes that a node finds come into use within 2 s of each other.
+/// Tuned: all routes that a node finds become usable within 2 s of each other.
 const STEADY: Duration = Duration::from_secs(3);
-/// Longest wait for a steady number of routes.
+/// Maximum time to wait until the number of usable routes stays the same.
 const STEADY_AT_MOST: Duration = Duration::from_secs(30);
-/// Interval between two looks at the routes.
+/// Interval between two queries of the routes.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// Returns a node's address within the tunnels.
@@ -36,14 +36,14 @@ fn inner_address(node: usize) -> Ipv4Addr {
     address_in(INNER, node)
 }
 
-/// The inputs of all configurations.
+/// The data from which all daemons' configurations are made.
 struct WeftPlan<'a> {
     network: &'a NetworkScenario,
     variant: &'a NetworkVariant,
     used: &'a OverlayUse,
     underlay: Underlay<'a>,
     ground: &'a Ground,
-    /// Public keys, by node. Nodes without weft have an empty one.
+    /// Public keys, by node. The key of a node without weft is empty.
     keys: Vec<String>,
     /// The public root key, if nodes find each other by certificates.
     root: Option<String>,
@@ -150,7 +150,7 @@ impl WeftPlan<'_> {
         std::iter::once(own).chain(openvpn_clients::pool(self.network, node)).collect()
     }
 
-    /// Returns the addresses at which a node calls another, in a configuration's syntax.
+    /// Returns the addresses to which a node sends handshakes to a peer, in a configuration's syntax.
     fn endpoints(&self, node: usize, peer: usize) -> BTreeSet<Ipv4Addr> {
         let reached = self.underlay.tunnel_ends_at(node).flat_map(|end| self.underlay.reached_by(end));
         reached.filter(|(_, there)| *there == peer).map(|(address, _)| address).collect()
@@ -213,7 +213,7 @@ impl WeftPlan<'_> {
         }
     }
 
-    /// Returns the section of a node that knows only its neighbours.
+    /// Returns the configuration section of a node that has only its neighbours as first contacts.
     fn network_section(&self, node: usize, root: &str) -> String {
         let contact = |peer: usize| {
             let key = self.keys.get(peer).map_or("", String::as_str);

@@ -25,7 +25,7 @@ pub(super) struct Played {
     pub run: VariantRun,
     /// Goodput of each flow.
     pub series: Vec<Series>,
-    /// True if the emulator kept up, so that the run may be reported.
+    /// True if the emulator was on time, so that the run may be reported.
     pub is_sound: bool,
 }
 
@@ -60,7 +60,7 @@ pub(super) fn play(
         let recorder = scope.spawn(|| record(network, &sinks, epoch, &over));
         let flows: Vec<_> = places.iter().map(|place| scope.spawn(|| traffic::run(place))).collect();
         let marked = timeline.play(epoch);
-        // Sinks receive the last packets as long as the sources leave them open.
+        // A sink receives packets until its source closes, so the last packets also arrive.
         over.store(true, Ordering::Relaxed);
         let flows = flows.into_iter().map(|flow| flow.join().unwrap_or(Err(LabError::Interrupted)));
         let failed = flows.filter_map(Result::err).next();

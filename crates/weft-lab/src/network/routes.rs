@@ -15,7 +15,7 @@ const LINKS: &str = "100.64.0.0/10";
 /// Number of nodes that share the third byte of their addresses.
 const HOSTS_PER_NET: usize = 250;
 
-/// Returns a node's address in the network that begins with the bytes `first`.
+/// Returns a node's address in the prefix that begins with the bytes `first`.
 pub(super) fn address_in(first: [u8; 2], node: usize) -> Ipv4Addr {
     Ipv4Addr::new(first[0], first[1], (node / HOSTS_PER_NET) as u8, (node % HOSTS_PER_NET + 1) as u8)
 }
@@ -55,7 +55,7 @@ pub(super) fn batches(network: &NetworkScenario, cost: CostMetric) -> Vec<String
         .collect()
 }
 
-/// Adds routes of a node with weft: it reaches all links' ends over each of its links to a router.
+/// Adds routes of a node with weft: over each of its links to a router, it reaches the ends of all links.
 ///
 /// weft chooses the link for each datagram.
 fn to_routers(network: &NetworkScenario, underlay: &Underlay<'_>, node: usize, batch: &mut String) {
@@ -65,7 +65,7 @@ fn to_routers(network: &NetworkScenario, underlay: &Underlay<'_>, node: usize, b
     }
 }
 
-/// Adds routes of a router. It reaches links' ends over routers only.
+/// Adds routes of a router to the ends of links. These routes cross only routers.
 fn to_links(
     network: &NetworkScenario,
     underlay: &Underlay<'_>,
@@ -99,7 +99,7 @@ fn routers_only(network: &NetworkScenario, cost: CostMetric) -> Graph {
     graph_of(&routers, cost)
 }
 
-/// Returns the near end of the link over which `node` reaches `to`.
+/// Returns the near end of the link on which `node` sends packets for `to`.
 fn next_hop(graph: &Graph, tables: &[RouteTable], node: usize, to: usize) -> Option<LinkEnd> {
     let hop = tables.get(node)?.towards(NodeId(to as u32)).first()?;
     let direction = hop.link.index();

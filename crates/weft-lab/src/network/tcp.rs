@@ -1,4 +1,4 @@
-//! TCP flows: one connection that sends as much as it can, or transfers one after another.
+//! TCP flows: one connection without a rate limit, or transfers one after another.
 
 use super::check::congestion;
 use super::traffic::{FlowSetting, LOOK};
@@ -12,7 +12,7 @@ use std::time::Duration;
 use weft_scenario::{CongestionControl, TcpSpec};
 
 const CHUNK: usize = 64 * 1024;
-/// Time after which a connection attempt is repeated. It covers four SYNs.
+/// Time after which a connection attempt is aborted and repeated. Four SYNs are sent in this time.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Reads and discards the data of all connections in parallel, until the run is over.
@@ -49,7 +49,7 @@ fn drain(place: &FlowSetting<'_>, mut stream: TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// Sends `bytes`, or as much as possible. With a `pause` it repeats the transfer after each pause.
+/// Sends `bytes`, or data without end. With a `pause` it repeats the transfer after each pause.
 pub(super) fn send(place: &FlowSetting<'_>, bytes: Option<u64>, pause: Option<Duration>) -> Result<(), LabError> {
     while place.left().is_some() {
         if transfer(place, bytes).is_err() && place.left().is_some() {
@@ -96,7 +96,7 @@ fn transfer(place: &FlowSetting<'_>, bytes: Option<u64>) -> io::Result<()> {
     Ok(())
 }
 
-/// Connects as soon as possible. Returns `None` if the flow ends before.
+/// Connects as soon as possible. Returns `None` if the flow stops before the connection is open.
 fn connect(place: &FlowSetting<'_>) -> io::Result<Option<TcpStream>> {
     let there = SocketAddr::new(place.address.into(), place.port);
     while let Some(left) = place.left() {

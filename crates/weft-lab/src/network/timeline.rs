@@ -1,4 +1,4 @@
-//! Carries out a network's events, and records the bytes that flows had received by then.
+//! Carries out a network's events, and records the bytes that flows had received at each event.
 
 use super::ground::Ground;
 use super::routes::interface;
@@ -78,7 +78,9 @@ impl<'a> LabTimeline<'a> {
         Ok(())
     }
 
-    /// Sets the weights of links in the daemons at their first ends. Variants without an overlay continue unchanged.
+    /// Sets the weights of links in the daemons at the links' first ends.
+    ///
+    /// Variants without an overlay have no weights.
     fn set_weights(&self, weights: &BTreeMap<String, u32>) -> Result<(), LabError> {
         if self.variant.overlay.is_none() {
             return Ok(());

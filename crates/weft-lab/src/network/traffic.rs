@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use weft_scenario::{FlowResult, NetworkFlow, TcpSpec, Traffic, percentile};
 use weft_units::Rng;
 
-/// Longest time that a socket blocks before its thread checks whether the run is over.
+/// Maximum time that a socket blocks before its thread checks whether the run is over.
 pub(super) const LOOK: Duration = Duration::from_millis(100);
 
 /// The nodes, addresses and settings of a flow.
@@ -25,7 +25,7 @@ pub(super) struct FlowSetting<'a> {
     pub address: Ipv4Addr,
     /// The flow's own TCP or UDP port.
     pub port: u16,
-    /// The beginning of the run.
+    /// The time at which the run begins.
     pub epoch: Instant,
     pub rng: Rng,
     pub over: &'a AtomicBool,
@@ -33,7 +33,7 @@ pub(super) struct FlowSetting<'a> {
 }
 
 impl FlowSetting<'_> {
-    /// Waits for the flow's beginning: its start plus a random part of its spread.
+    /// Waits until the flow starts: at its configured start plus a random part of its configured spread.
     pub fn wait(&self) -> Result<(), LabError> {
         let spread = self.flow.spread.mul_f64(self.rng.split(1).unit());
         interrupt::sleep_until(self.epoch + self.flow.start + spread)
@@ -66,7 +66,7 @@ struct FlowArrivals {
 }
 
 impl Sink {
-    /// Records the arrival of `bytes`. Datagrams also have a one-way delay.
+    /// Records the arrival of `bytes`. A datagram also has a one-way delay.
     pub fn came(&self, bytes: u64, one_way: Option<Duration>) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         let (now, mut arrivals) = (Instant::now(), self.arrivals.lock().unwrap_or_else(PoisonError::into_inner));
@@ -76,7 +76,7 @@ impl Sink {
         arrivals.one_way_ms.extend(one_way.map(|time| time.as_secs_f64() * 1e3));
     }
 
-    /// Records that a connection broke.
+    /// Records that a TCP connection broke.
     pub fn broke(&self) {
         self.resets.fetch_add(1, Ordering::Relaxed);
     }
@@ -90,9 +90,9 @@ impl Sink {
         *self.arrivals.lock().unwrap_or_else(PoisonError::into_inner) = FlowArrivals::default();
     }
 
-    /// Returns the result over the last `counted` of the run.
+    /// Returns the result of the last part of the run, with the duration `counted`.
     ///
-    /// The flow had received `before` bytes at the beginning of that time.
+    /// The flow had received `before` bytes at the beginning of this part.
     pub fn result(&self, flow: &NetworkFlow, before: u64, counted: Duration) -> FlowResult {
         let arrivals = self.arrivals.lock().unwrap_or_else(PoisonError::into_inner);
         let delays = |q| percentile(arrivals.one_way_ms.iter().copied(), q);

@@ -1,4 +1,4 @@
-//! The conditions of the veth pair, such as the loss of datagrams.
+//! The conditions of the veth pair, such as the probability of a lost datagram.
 
 use serde::Serialize;
 use std::fmt;
@@ -6,11 +6,11 @@ use std::fmt;
 /// One setting of the veth pair.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Condition {
-    /// True if trains of UDP datagrams may cross the pair in one piece (`tx-udp-segmentation`).
+    /// True if trains of UDP datagrams may cross the pair as one packet (`tx-udp-segmentation`).
     pub segmentation: bool,
     /// Probability that an arriving UDP datagram is dropped, in thousandths.
     ///
-    /// `None` installs no rule that counts or drops.
+    /// `None` installs no rule, so no datagram is dropped or counted.
     pub loss_permille: Option<u32>,
 }
 

@@ -1,8 +1,8 @@
 //! One TCP flow through a tunnel over a veth pair: weft, wireguard-go, and no tunnel.
 //!
-//! The competitors take turns, so that a busy machine affects all of them. Ratios compare figures of the same
-//! turn. Each turn has its own namespaces. With loss, the bench turns off the kernel's UDP segmentation on
-//! the pair. One drop would otherwise remove a whole train of datagrams.
+//! The competitors run alternately, so that a busy machine affects all of them. Ratios compare figures of the same
+//! turn. Each turn has its own namespaces. In conditions with loss, the bench turns off the kernel's UDP segmentation
+//! on the pair. Otherwise one drop would remove a whole train of datagrams.
 
 mod condition;
 mod machine;
@@ -48,7 +48,7 @@ pub struct TunnelBenchOptions {
     pub turns: u32,
     /// Length of a flow.
     pub duration: Duration,
-    /// Length of the warm-up of a flow, which the results do not count.
+    /// Length of the warm-up of a flow. The results exclude it.
     pub warmup: Duration,
     /// Name of the only competitor to run. `None` selects all.
     pub only: Option<String>,
@@ -74,7 +74,7 @@ pub struct Turn {
     pub idle_rtt_ms_p50: Option<f64>,
     /// 95th percentile of the idle tunnel's round-trip time, in ms. `None` if it was not measured.
     pub idle_rtt_ms_p95: Option<f64>,
-    /// Packets of 64 bytes that arrived, a second. `None` if it was not measured.
+    /// Number of packets of 64 bytes that arrived in a second. `None` if it was not measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub small_packets_per_s: Option<f64>,
     /// Processor time of each tunnel program for a packet of 64 bytes that arrived, in microseconds.
@@ -82,11 +82,11 @@ pub struct Turn {
     pub cpu_us_per_small_packet_each: Vec<f64>,
     /// Fraction of outer UDP datagrams that were dropped on arrival.
     ///
-    /// `None` if the condition drops none.
+    /// `None` if the condition has no loss.
     pub loss_seen: Option<f64>,
-    /// Number of outer UDP packets that reached the drop rule unsegmented.
+    /// Number of outer UDP packets that arrived at the drop rule as unsegmented trains.
     ///
-    /// If it is above zero, the loss did not affect single datagrams.
+    /// If it is above zero, single drops removed several datagrams.
     pub uncut: u64,
 }
 
@@ -97,7 +97,7 @@ pub struct Competitor {
     pub name: String,
     /// The competitor's turns, in order. `None` for a turn that failed.
     pub turns: Vec<Option<Turn>>,
-    /// The reason for its last failed turn.
+    /// The reason why its last failed turn failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
 }
@@ -127,7 +127,9 @@ pub struct TunnelBench {
     pub rows: Vec<BenchRow>,
 }
 
-/// Measures all competitors under all conditions, in a bounded time. Nothing is left behind.
+/// Measures all competitors under all conditions, in a bounded time.
+///
+/// No process, namespace or file remains afterwards.
 ///
 /// The function calls `report_progress` with a description of each next step. If this process is not root, call it
 /// before the process starts a thread (see [`crate::net::acquire_privilege`]).
@@ -180,7 +182,7 @@ fn row(
     Ok(BenchRow { condition, weft_over_wireguard_go: ratios(&series), series })
 }
 
-/// Lets competitors take turns. `turn` runs one of them by its position.
+/// Runs the competitors alternately. `turn` runs the competitor at a position once.
 ///
 /// The function calls `report_progress` with the turn and the position of the next competitor.
 fn take_turns(
@@ -193,7 +195,7 @@ fn take_turns(
     let mut series: Vec<Competitor> = names.iter().map(new).collect();
     for number in 0..turns {
         let mut order: Vec<(usize, &mut Competitor)> = series.iter_mut().enumerate().collect();
-        // Alternate the order, so that a drift of the machine favours no competitor.
+        // The order alternates, so a slow change of the machine's speed favours no competitor.
         if number % 2 == 1 {
             order.reverse();
         }
@@ -233,7 +235,7 @@ fn turn(kind: VariantKind, condition: Condition, options: &TunnelBenchOptions) -
     Ok(turn)
 }
 
-/// Measures the idle tunnel's round-trip time if `pings`, then a flow.
+/// Measures the idle tunnel's round-trip time if `pings` is true, then a flow.
 fn measured(world: &LabPair, lane: &LabLane, options: &TunnelBenchOptions, pings: bool) -> Result<Turn, LabError> {
     let mut turn = Turn::default();
     if pings {

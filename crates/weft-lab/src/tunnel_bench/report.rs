@@ -24,7 +24,7 @@ pub fn tunnel_bench_table(bench: &TunnelBench) -> String {
     text
 }
 
-/// Returns the heading: the measurement and the machine.
+/// Returns the heading, which names the measurement and the machine.
 pub(super) fn heading(machine: &BenchMachine, duration_s: f64, warmup_s: f64, place: &str) -> String {
     format!(
         "One TCP flow (cubic), {duration_s:.0} s, the first {warmup_s:.0} s not counted, {place}; medians.\n\

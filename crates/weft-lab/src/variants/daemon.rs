@@ -10,9 +10,9 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Longest time that a tunnel may take until it carries packets.
+/// Maximum time that a tunnel may take until it carries packets.
 pub(super) const READY_TIMEOUT: Duration = Duration::from_secs(20);
-/// Longest time that a program may take to end after SIGTERM.
+/// Maximum time that a program may take to end after SIGTERM.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 /// Interval between two checks that a tunnel is ready.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -50,7 +50,7 @@ impl Daemon {
         Ok(Daemon { what, process: node.spawn(command)?, log, leaves: None })
     }
 
-    /// Makes the drop of this daemon also remove `file`.
+    /// Makes the drop of this daemon also delete `file`.
     pub fn leaving(mut self, file: PathBuf) -> Daemon {
         self.leaves = Some(file);
         self
@@ -84,7 +84,7 @@ impl Daemon {
     }
 }
 
-/// Waits until `is_ready` returns true. Fails if a daemon ends or time runs out.
+/// Waits until `is_ready` returns true. Fails if a daemon ends or if this takes longer than [`READY_TIMEOUT`].
 pub(crate) fn wait_until(daemons: &mut [Daemon], is_ready: impl Fn() -> bool) -> Result<(), LabError> {
     let deadline = Instant::now() + READY_TIMEOUT;
     while !is_ready() {

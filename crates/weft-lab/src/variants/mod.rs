@@ -20,8 +20,8 @@ use weft_scenario::{Variant, VariantKind};
 
 /// Builds the lanes of `variant` in `world`.
 ///
-/// `best` is the position of the best single link, for tunnels that use one link. A variant that does not
-/// start gives [`LabError::Missing`], so that the others can run.
+/// `best` is the position of the best single link, for tunnels that use one link. If the variant's program does not
+/// start, the error is [`LabError::Missing`], so that all other variants can run.
 pub(crate) fn open(
     variant: &Variant,
     world: &LabPair,

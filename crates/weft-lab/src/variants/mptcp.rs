@@ -1,6 +1,6 @@
 //! The kernel's MPTCP.
 //!
-//! Applications get MPTCP sockets from `mptcpize`. The hub announces its address on every link but the first.
+//! Applications get MPTCP sockets from `mptcpize`. The second node announces its address on every link but the first.
 
 use crate::LabError;
 use crate::apps::need;

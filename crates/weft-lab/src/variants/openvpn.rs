@@ -23,7 +23,7 @@ const CONNECTED: &str = "Initialization Sequence Completed";
 /// Interval between two reads of the client's log.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
-/// One end: its certificate, its key, and the certificate's fingerprint.
+/// One end of the OpenVPN tunnel: its certificate, its key, and the certificate's fingerprint.
 struct OpenvpnIdentity {
     certificate: PathBuf,
     key: PathBuf,
@@ -42,7 +42,7 @@ pub(super) fn inside(variant: &Variant, world: &LabPair, lane: LabLane) -> Resul
     connect(variant, world, LabLane { home: HOME, hub: HUB, hosts: Vec::new(), ..lane }, server)
 }
 
-/// Starts a server at `at` and a client. The lane's flows then pass through them.
+/// Starts a server at the address `at` and a client. The lane's flows then pass through this tunnel.
 fn connect(variant: &Variant, world: &LabPair, mut lane: LabLane, at: Ipv4Addr) -> Result<LabLane, LabError> {
     let proto = variant.openvpn.unwrap_or(OpenvpnProto::Udp);
     need("openvpn", "openvpn")?;
@@ -67,7 +67,7 @@ fn connect(variant: &Variant, world: &LabPair, mut lane: LabLane, at: Ipv4Addr) 
         interrupt::sleep_until(Instant::now() + LOOK_EVERY)?;
     }
     lane.setup = Some(began.elapsed());
-    // The OpenVPN programs may use the lane's other daemons, so they must end before those.
+    // The OpenVPN programs may use the lane's other daemons, so they must end before these daemons.
     lane.daemons.splice(0..0, server.into_iter().chain([client]));
     wait_until(&mut lane.daemons, || is_reachable(&world.home, HUB))?;
     Ok(lane)

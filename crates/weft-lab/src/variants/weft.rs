@@ -69,7 +69,7 @@ impl WeftControl {
         Ok(self.status()?.vpns)
     }
 
-    /// Changes a VPN's share. The change takes effect at once.
+    /// Changes a VPN's share. The change takes effect immediately.
     pub fn set_share(&self, vpn: &str, change: &ShareChange) -> io::Result<()> {
         let mut setting = VpnSetting { weight: change.weight, ..VpnSetting::default() };
         match change.service {
@@ -95,7 +95,7 @@ impl WeftControl {
         self.paths().unwrap_or_default().iter().filter(|path| carries(path)).count() >= paths
     }
 
-    /// Sets the weights of the weighted schedules by link name. They take effect at once.
+    /// Sets the weights of the weighted schedules by link name. They take effect immediately.
     pub fn set_weights(&self, weights: &BTreeMap<String, u32>) -> io::Result<()> {
         let pairs = weights.iter().map(|(link, weight)| (link.clone(), *weight)).collect();
         self.order(&Request::SetWeights { weights: Some(pairs) }, "the weights")
@@ -161,7 +161,7 @@ struct WeftEnd<'a> {
     public: String,
     /// The number of the pair of daemons.
     number: u8,
-    /// The last byte of the node's addresses: 1 for the first node, 2 for the second.
+    /// The last byte of the node's addresses: 1 at the first node, 2 at the second.
     host: u8,
     address: Ipv4Addr,
     /// Addresses of the scenario's hosts behind this node.
@@ -272,7 +272,7 @@ fn configuration(
 
 /// Adds the scenario's VPNs at these positions between this end and its peer.
 ///
-/// Each gets a device and an address.
+/// Each VPN gets a device and an address.
 fn add_vpns(
     configuration: &mut Table,
     scenario: &Scenario,
@@ -297,7 +297,7 @@ fn add_vpns(
     }
 }
 
-/// Starts the daemon. Dropping its lane ends it with SIGKILL.
+/// Starts the daemon. It is killed with SIGKILL when its lane is dropped.
 fn start(binary: &Path, world: &LabPair, end: &WeftEnd, configuration: Table) -> Result<Daemon, LabError> {
     let file = scratch_file(world, format!("{}.toml", end.name));
     let state = scratch_file(world, format!("{}.state", end.name));
@@ -315,9 +315,9 @@ mod tests {
     use std::io::{BufRead as _, BufReader, Write as _};
     use std::os::unix::net::UnixListener;
 
-    /// Runs `ask` against a daemon that sends `answer`.
+    /// Calls `ask` with the control socket of a simulated daemon that sends `answer`.
     ///
-    /// Returns the request that the daemon got and the result of `ask`.
+    /// Returns the request that this daemon got and the result of `ask`.
     fn asked<T>(answer: &'static str, ask: impl FnOnce(&WeftControl) -> T) -> (String, T) {
         let scratch = crate::scratch::Scratch::new().unwrap();
         let socket = scratch.path().join("control.sock");

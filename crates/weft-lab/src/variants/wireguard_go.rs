@@ -1,7 +1,7 @@
 //! wireguard-go over the best link.
 //!
-//! If it is not installed and Go is, the lab builds it from its Go module. The lab configures it through its
-//! UAPI socket.
+//! If wireguard-go is not installed and Go is, the lab builds wireguard-go from its Go module. The lab configures it
+//! through its UAPI socket.
 
 use super::daemon::{Daemon, READY_TIMEOUT, is_reachable, wait_until};
 use super::scratch_file;
@@ -25,9 +25,9 @@ const SOCKETS: &str = "/var/run/wireguard";
 const PORT: u16 = 51_820;
 const UAPI_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Names of the devices, to which this process's id is appended.
+/// Prefixes of the devices' names. The id of this process is appended.
 ///
-/// Two labs on one machine must not share the name of a socket.
+/// The name of a UAPI socket is that of its device, so two labs on one machine must use different names.
 const DEVICES: [&str; 5] = ["wga", "wgb", "wgc", "wgd", "wge"];
 
 /// A key pair in hexadecimal, as the UAPI expects it.
@@ -44,8 +44,8 @@ pub(super) fn open(variant: &Variant, world: &LabPair, best: usize) -> Result<Ve
 
 /// Starts a tunnel from each node to the next one.
 ///
-/// The next node's address is at the same position in `endpoints`. The nodes between have one device each,
-/// and forward by the kernel's routes.
+/// The next node's address is at the same position in `endpoints`. Each node between the ends has one device, and its
+/// kernel routes packets from one tunnel to the next.
 pub(crate) fn chain(world: &LabPair, nodes: &[&NetNamespace], endpoints: &[Ipv4Addr]) -> Result<LabLane, LabError> {
     need("openssl", "openssl")?;
     let program = program()?;
@@ -63,7 +63,8 @@ pub(crate) fn chain(world: &LabPair, nodes: &[&NetNamespace], endpoints: &[Ipv4A
         }
         if number > 0 && number < last {
             node.sysctl("net.ipv4.ip_forward", "1")?;
-            // Packets that arrive on a device leave on the same device, so the kernel would send redirects.
+            // Packets that arrive on a device leave on the same device. The kernel would therefore send ICMP
+            // redirects.
             ["all", "default"]
                 .iter()
                 .try_for_each(|of| node.sysctl(&format!("net.ipv4.conf.{of}.send_redirects"), "0"))?;
@@ -80,7 +81,7 @@ fn address(number: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 89, 0, number as u8 + 1)
 }
 
-/// Returns the UAPI lines for a neighbour that leads to the nodes `behind`.
+/// Returns the UAPI lines for a neighbour. Packets for the nodes `behind` are sent to this neighbour.
 fn peer(keys: &HexKeys, endpoint: Option<Ipv4Addr>, behind: Range<usize>) -> String {
     let endpoint = endpoint.map_or_else(String::new, |endpoint| format!("endpoint={endpoint}:{PORT}\n"));
     let allowed: String = behind.map(|number| format!("allowed_ip={}/32\n", address(number))).collect();

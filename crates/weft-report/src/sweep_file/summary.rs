@@ -53,7 +53,7 @@ pub struct VariantSummary {
 }
 
 impl SweepFile {
-    /// Returns the summary. A mix without results counts as not passed.
+    /// Returns the summary. A mix without results is reported as not passed.
     pub fn summary(&self) -> SweepSummary {
         let mixes: BTreeMap<u32, &SweepRow> = self.rows.iter().map(|row| (row.mix, row)).collect();
         let passed = mixes.values().filter(|row| row.pass).count() as u32;

@@ -18,7 +18,7 @@ use weft_units::{Duration, FlowId, Instant, Rng};
 pub enum QueueSpec {
     /// A first-in, first-out queue that drops arriving packets above a limit.
     ///
-    /// The packet in transmission counts toward the limits. An idle link accepts any packet.
+    /// The limits include the packet in transmission. An idle link accepts any packet.
     DropTail {
         /// Maximum number of packets.
         limit_packets: usize,
@@ -327,8 +327,7 @@ impl<T: Clone> Channel<T> {
 
     /// Returns the next packet that has arrived at the far end by `now`.
     ///
-    /// It returns one packet for each call. Only packets that the last [`Channel::advance`] transmitted or earlier ones
-    /// count.
+    /// It returns one packet for each call, of those that [`Channel::advance`] has transmitted so far.
     pub fn arrive(&mut self, now: Instant) -> Option<DeliveredPacket<T>> {
         self.line.pop_front_if(|first| first.due <= now)
     }

@@ -7,7 +7,7 @@ use weft_units::{Instant, Rate};
 /// The capacity of one direction of a link before any impairment changes it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum LinkCapacity {
-    /// A constant rate, counting IP bytes.
+    /// A constant rate of IP bytes.
     Rate(Rate),
     /// A trace of delivery opportunities.
     Trace(Trace),
@@ -101,7 +101,7 @@ impl Serializer {
 
     /// Returns the number of bytes that can be transmitted in `from..to`.
     ///
-    /// Silent periods count only if `with_silence`. `from` must not be earlier than the last time that was queried.
+    /// Silent periods are included only if `with_silence`. `from` must not be earlier than the last queried time.
     pub fn bytes_between(&mut self, from: Instant, to: Instant, with_silence: bool) -> u64 {
         let (mut at, mut bits, mut bytes) = (from, 0, 0);
         while at < to {

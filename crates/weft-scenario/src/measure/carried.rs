@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// Time between two samples of the links.
 pub const STEP: Duration = Duration::from_millis(50);
-/// Fraction of its former share at which a restored link counts as recovered.
+/// Fraction of its former share at which a restored link is regarded as recovered.
 const SHARE_BACK: f64 = 0.8;
 /// Time over which the share of a restored link is averaged.
 const SHARE_WINDOW: Duration = Duration::from_millis(500);

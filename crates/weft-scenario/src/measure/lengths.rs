@@ -1,6 +1,6 @@
 //! Counts how often a queue had each length.
 
-/// Maximum length that is counted, in packets. Longer queues count as this length.
+/// Maximum length that is recorded, in packets. Longer queues are recorded as this length.
 ///
 /// It bounds the memory.
 const LENGTH_MAX: usize = 1 << 16;

@@ -22,7 +22,7 @@ impl DeliveryMarks {
 
     /// Returns the goodput of flows during each `[[event]]` and during undisturbed time.
     ///
-    /// All repetitions of an event count together. The result is empty if the scenario has no events.
+    /// All repetitions of an event are combined. The result is empty if the scenario has no events.
     pub fn results(&self, network: &NetworkScenario) -> Vec<DisturbanceResult> {
         let mut results: Vec<DisturbanceResult> = Vec::new();
         let mut disturbed: Vec<Span> = Vec::new();

@@ -1,6 +1,6 @@
-//! Computes the measured quantities for both the lab and the simulator.
+//! Computes the measured quantities for the lab and the simulator.
 //!
-//! A figure therefore has the same meaning in both. This module only evaluates records that they pass in.
+//! A figure therefore has the same meaning in the lab and in the simulator. This module only evaluates records of them.
 
 mod arrivals;
 mod bound;

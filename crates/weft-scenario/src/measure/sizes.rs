@@ -4,7 +4,7 @@ use crate::PacketSizeCount;
 
 /// Least length that is counted, in IP bytes. Shorter packets are mostly acknowledgements and control traffic.
 const COUNTED_FROM_BYTES: u32 = 600;
-/// Length from which all packets count as this one, in IP bytes. It bounds the memory.
+/// Greatest length that is counted, in IP bytes. Longer packets are counted as this length. It bounds the memory.
 const COUNTED_TO_BYTES: u32 = 2_048;
 /// Number of lengths in a result. It bounds the length of results.
 pub const KEPT_SIZES: usize = 8;

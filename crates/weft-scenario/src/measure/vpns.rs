@@ -19,7 +19,7 @@ pub struct EntryEnd {
     pub window_bytes: Option<f64>,
     /// Smoothed round-trip time of the loop, in milliseconds.
     pub rtt_ms: Option<f64>,
-    /// Bytes in queues along the route, if the loop's law measures them.
+    /// Bytes in queues along the route, if the loop's algorithm measures them.
     pub accumulation_bytes: Option<f64>,
     /// Packets lost along the route in the measured time.
     pub lost: f64,

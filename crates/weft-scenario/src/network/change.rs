@@ -42,7 +42,7 @@ impl NetworkScenario {
         self.flows.iter_mut().filter(move |flow| matches(pattern, &flow.name))
     }
 
-    /// Returns the network with all that happens in it after `time`.
+    /// Returns the network with all its flows and events delayed by `time`, in a run that is longer by `time`.
     #[must_use]
     pub fn begun_after(&self, time: Duration) -> NetworkScenario {
         let mut later = self.clone();
@@ -128,7 +128,7 @@ impl NetworkScenario {
     }
 }
 
-/// Returns the new index of each item that stays, and `None` for the others.
+/// Returns the new index of each item that stays, and `None` for each removed item.
 fn renumbered<T>(items: &[T], stays: impl Fn(&T) -> bool) -> Vec<Option<usize>> {
     let mut next = 0..;
     items.iter().map(|item| if stays(item) { next.next() } else { None }).collect()

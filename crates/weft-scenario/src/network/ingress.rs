@@ -9,7 +9,7 @@ use std::time::Duration;
 use toml::Spanned;
 use weft_units::Rate;
 
-/// The control law of a VPN's loop.
+/// The rate-control algorithm of a VPN's loop.
 #[derive(Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum ControlLaw {
@@ -23,7 +23,7 @@ pub enum ControlLaw {
     ExplicitRate,
 }
 
-/// The way in which the accumulation law measures the bytes in queues.
+/// The way in which the accumulation algorithm measures the bytes in queues.
 #[derive(Deserialize, Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[serde(rename_all = "kebab-case")]
 pub enum AccumulationBy {
@@ -69,9 +69,9 @@ pub enum WeightBy {
 /// The settings of the queue and loop through which a VPN enters the tunnel.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct IngressSpec {
-    /// Control law of the loop.
+    /// Rate-control algorithm of the loop.
     pub law: ControlLaw,
-    /// Measure of the accumulation law.
+    /// The way in which the accumulation algorithm measures the bytes in queues.
     pub accumulation: AccumulationBy,
     /// Maximum length of the queue.
     pub queue: QueueSize,
@@ -83,7 +83,7 @@ pub struct IngressSpec {
     pub packet_bytes: u32,
     /// Increase parameter: a in packets for each round trip, or α in packets for each τ.
     ///
-    /// `None` uses the default of the law.
+    /// `None` uses the default of the algorithm.
     pub increase: Option<f64>,
     /// Decrease parameter b of an AIMD window.
     pub decrease: f64,
@@ -99,15 +99,15 @@ pub struct IngressSpec {
     pub weight_by: WeightBy,
     /// True if the windows between the same two edges share their loss events.
     pub shared_events: bool,
-    /// Fraction β of the arrival rate that the accumulation law sends during an epoch (paper 004).
+    /// Fraction β of the arrival rate that the accumulation algorithm sends during an epoch (paper 004).
     pub beta: f64,
-    /// Round-trip time τ of the accumulation law (paper 004), or `None` for the measured value.
+    /// Round-trip time τ of the accumulation algorithm (paper 004), or `None` for the measured value.
     pub tau: Option<Duration>,
-    /// Interval T of the accumulation law (paper 004), or `None` for the value of τ.
+    /// Interval T of the accumulation algorithm (paper 004), or `None` for the value of τ.
     pub interval: Option<Duration>,
-    /// Accumulation H above which an epoch of the accumulation law begins, in packets (paper 004).
+    /// Accumulation H above which an epoch of the accumulation algorithm begins, in packets (paper 004).
     pub high: f64,
-    /// Accumulation L below which an epoch of the accumulation law ends, in packets (paper 004).
+    /// Accumulation L below which an epoch of the accumulation algorithm ends, in packets (paper 004).
     pub low: f64,
     /// Reduction w_max of each interval while a resynchronization is paid back, in packets (paper 004).
     pub hold: f64,
@@ -150,9 +150,9 @@ impl Default for IngressSpec {
 /// The default changes nothing.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct IngressChange {
-    /// Control law of the loop.
+    /// Rate-control algorithm of the loop.
     pub law: Option<ControlLaw>,
-    /// Measure of the accumulation law.
+    /// The way in which the accumulation algorithm measures the bytes in queues.
     pub accumulation: Option<AccumulationBy>,
     /// Length and discipline of the queue.
     pub queue: Option<(QueueSize, Discipline)>,
@@ -174,15 +174,15 @@ pub struct IngressChange {
     pub weight_by: Option<WeightBy>,
     /// True if the windows between the same two edges share their loss events.
     pub shared_events: Option<bool>,
-    /// Fraction β of the arrival rate that the accumulation law sends during an epoch (paper 004).
+    /// Fraction β of the arrival rate that the accumulation algorithm sends during an epoch (paper 004).
     pub beta: Option<f64>,
-    /// Round-trip time τ of the accumulation law (paper 004).
+    /// Round-trip time τ of the accumulation algorithm (paper 004).
     pub tau: Option<Duration>,
-    /// Interval T of the accumulation law (paper 004).
+    /// Interval T of the accumulation algorithm (paper 004).
     pub interval: Option<Duration>,
-    /// Accumulation H above which an epoch of the accumulation law begins, in packets (paper 004).
+    /// Accumulation H above which an epoch of the accumulation algorithm begins, in packets (paper 004).
     pub high: Option<f64>,
-    /// Accumulation L below which an epoch of the accumulation law ends, in packets (paper 004).
+    /// Accumulation L below which an epoch of the accumulation algorithm ends, in packets (paper 004).
     pub low: Option<f64>,
     /// Reduction w_max of each interval while a resynchronization is paid back, in packets (paper 004).
     pub hold: Option<f64>,

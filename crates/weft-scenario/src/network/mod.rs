@@ -84,7 +84,7 @@ impl NetworkScenario {
     ///
     /// # Errors
     /// Fails if the text is not TOML, a key or unit is unknown, or a reference names a missing item. It also fails if a
-    /// path has a loop, or if no links connect a flow's source to its destination.
+    /// path visits a node twice, or if no links connect a flow's source to its destination.
     pub fn parse(text: &str, file: &str) -> Result<NetworkScenario, ScenarioError> {
         NetworkScenario::read(&Source { file, text })
     }

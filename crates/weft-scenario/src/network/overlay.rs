@@ -40,7 +40,7 @@ pub struct OverlayUse {
     pub tunnels: Vec<String>,
     /// Scheduler that distributes traffic to a peer over the paths.
     pub schedule: OverlaySchedule,
-    /// True if nodes know only the nodes that links lead to, and find all others and the routes to them by themselves.
+    /// True if nodes begin with only the nodes that links lead to, and find all other nodes and routes themselves.
     pub discovers: bool,
     /// True if nodes measure paths without data by trains of packets.
     pub senses: bool,

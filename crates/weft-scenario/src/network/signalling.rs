@@ -1,4 +1,4 @@
-//! Defines explicit-rate signalling: the routers that take part, and their law for granting rates.
+//! Defines explicit-rate signalling: the routers that take part, and their algorithm for granting rates.
 
 use crate::Link;
 use crate::error::{Checked, Source, which_exist};
@@ -10,7 +10,7 @@ use std::time::Duration;
 use toml::Spanned;
 use weft_units::Rate;
 
-/// The law by which a router grants rates on its links.
+/// The algorithm by which a router grants rates on its links.
 #[derive(Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum GrantLaw {
@@ -24,9 +24,9 @@ pub enum GrantLaw {
     Erica,
 }
 
-/// A legacy path between two nodes that take part.
+/// A path between two nodes that take part in the signalling, over routers that do not.
 ///
-/// Packets cross it encapsulated. Legacy routers therefore neither see their signals nor lower their TTLs.
+/// Packets cross the path encapsulated. Its routers therefore neither see the packets' signals nor lower their TTLs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SubPath {
     /// Name of the node at the end of the path.
@@ -38,7 +38,7 @@ pub struct SubPath {
 /// The settings of explicit-rate signalling.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SignallingSpec {
-    /// Law by which links grant rates.
+    /// Algorithm by which links grant rates.
     pub law: GrantLaw,
     /// Pattern for the names of the nodes that take part, in which `*` matches any characters.
     pub nodes: String,
@@ -54,7 +54,7 @@ pub struct SignallingSpec {
     ///
     /// The attacker drops, duplicates, reorders and forges signals.
     pub meddler: Option<String>,
-    /// Legacy paths by the name of the link that leads to them.
+    /// Paths over routers that take no part in the signalling, by the name of the link that leads to each path.
     ///
     /// Each path ends at the next node that takes part.
     pub over: BTreeMap<String, SubPath>,

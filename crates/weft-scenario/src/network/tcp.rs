@@ -90,7 +90,7 @@ pub struct TcpSpec {
     pub ack_delay: Duration,
     /// True if the simulator marks retransmissions for the receiver.
     ///
-    /// Otherwise the receiver infers it.
+    /// Otherwise the receiver infers which segments are retransmissions.
     pub retransmit_oracle: bool,
     /// True if Reno's window grows by the acknowledged bytes (RFC 3465).
     ///

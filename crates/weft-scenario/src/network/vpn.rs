@@ -211,7 +211,7 @@ fn not_behind(
 
 /// Checks that leased lines fit the leasable rate of the edges at their ends.
 ///
-/// The error blames the VPN that was read last.
+/// The error is reported at the VPN that was read last.
 fn leases(
     source: &Source<'_>,
     file: &NetworkVpnFile,

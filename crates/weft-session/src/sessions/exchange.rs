@@ -32,19 +32,20 @@ pub enum Outcome {
         len: usize,
         /// The peer that initiated.
         peer: PeerId,
-        /// True if this is a copy of an answered initiation. The answer then repeats the same bytes.
+        /// True if the initiation is a copy of one that was answered. The same answer is then sent again.
         repeated: bool,
     },
-    /// An unknown node presented a certificate for its own key. No state has changed.
+    /// A node that is not a peer presented a certificate for its own key. No state has changed.
     ///
-    /// A caller that trusts the certificate adds the peer ([`Sessions::add_peer`]) and passes the datagram in again.
+    /// A caller that trusts the certificate adds the peer ([`Sessions::add_peer`]) and calls [`Sessions::handle`] with
+    /// the same datagram again.
     Introduced {
-        /// The certificate. Only its key is checked.
+        /// The certificate. Its signature and validity period are not checked.
         certificate: Box<Certificate>,
     },
     /// This node is under load and requests proof of the sender's address.
     ///
-    /// The caller must send the first `len` bytes of `out` back.
+    /// The caller must send the first `len` bytes of `out` back to the source.
     Cookie {
         /// Length of the cookie reply in `out`, in bytes.
         len: usize,
@@ -64,14 +65,14 @@ pub enum Outcome {
     Established {
         /// The peer that responded.
         peer: PeerId,
-        /// True if the peer's process is new: it restarted, or was never met.
+        /// True if the peer's process is new: it restarted, or this is its first session with this node.
         ///
-        /// Its packet numbers and windows then start again.
+        /// Packet numbers and replay windows then start again.
         fresh: bool,
     },
     /// The peer refused the stamp of this node's initiation.
     ///
-    /// The next stamp continues from the one that the peer accepted last.
+    /// The next stamp continues from the stamp that the peer accepted last.
     Refused {
         /// The peer that refused.
         peer: PeerId,
@@ -119,12 +120,14 @@ impl Sessions {
         Ok(len)
     }
 
-    /// Length of an initiation. A node that presents a certificate leaves room for the longest one in the answer.
+    /// Returns the length of an initiation, in bytes.
+    ///
+    /// With a certificate it is the length with the longest certificate, because the answer must not be longer.
     fn initiation_len(&self) -> usize {
         if self.certificate.is_empty() { INITIATION_LEN } else { MAX_INITIATION_LEN }
     }
 
-    // Must not be inlined: the caller wipes the stack below its own frame.
+    // Must not be inlined: the caller wipes the stack below its own frame, which then includes this function's frame.
     #[inline(never)]
     fn start_handshake(&mut self, now: Instant, id: PeerId, stamp: u64) -> Result<(), InitiateError> {
         let len = self.initiation_len();
@@ -176,8 +179,9 @@ impl Sessions {
 
     /// Processes a handshake datagram as [`Sessions::handle`] does, with a lazy test for load.
     ///
-    /// It calls `is_under_load` only after a valid MAC1. A sender without this node's public key therefore does not add
-    /// to the load. [`route_source`](crate::route_source) encodes a source behind relays.
+    /// It calls `is_under_load` only after a valid MAC1. If the caller counts handshakes in `is_under_load`, a sender
+    /// without this node's public key is not counted. [`route_source`](crate::route_source) encodes a source behind
+    /// relays.
     ///
     /// # Errors
     /// As [`Sessions::handle`].
@@ -234,7 +238,7 @@ impl Sessions {
             if !CookieMaker::mac2_is_right(&cookie, &initiation.macs) {
                 return self.ask_for_proof(initiation, cookie, out);
             }
-            // Checked after the cookie, because a forged source address must not use up its owner's tokens.
+            // Checked after the cookie, because a forged source address must not use up the tokens of the true source.
             let is_admitted = match admission::via(source) {
                 Some(via) => self.admission.admits_via(now, via),
                 None => {
@@ -306,7 +310,8 @@ impl Sessions {
         let certificate = if shows { certificate.as_slice() } else { &[] };
         let out = out.get_mut(..RESPONSE_LEN + certificate.len()).ok_or(HandshakeError::NoRoom)?;
         let local_index = indices.allocate(rng, IndexTarget::Handshake(id));
-        // The first packet under the new key makes `meet` note it. The sender must know before it seals that packet.
+        // This node records a second node with the peer's key only when the first packet under the new key arrives. The
+        // response must report it earlier, because the peer must not seal packets under the dropped keys.
         let returns = peer.shared.returns(peer.peer_association, offer.wire.association);
         let answer = ResponseFields {
             wire: ResponsePayload { association: peer.association, version },
@@ -353,7 +358,7 @@ impl Sessions {
 
     /// Resolves two simultaneous initiations: the node with the lower public key yields.
     ///
-    /// One key results. The yielding node waits but keeps its attempt, in case the peer's handshake fails.
+    /// Only one key results. The yielding node delays its own attempt, and continues it if the peer's handshake fails.
     fn yield_if_lower(&mut self, now: Instant, id: PeerId) {
         let own = self.identity.public_key();
         let Some(peer) = self.peers.get_mut(usize::from(id.0)).and_then(Option::as_mut) else { return };
@@ -459,7 +464,7 @@ fn introduction(stranger: &Responder) -> Result<Outcome, HandshakeError> {
     }
 }
 
-/// Returns the refusal of an initiation, with an answer unless the peer got one recently.
+/// Returns the refusal of an initiation, with an answer unless the peer got an answer recently.
 ///
 /// `sender` and `association` are the initiation's index and association.
 fn refuse(

@@ -1,4 +1,4 @@
-//! Seals and opens packets: the code that every packet passes.
+//! Seals and opens packets. This code runs for every packet.
 //!
 //! It takes no lock and makes one table look-up per packet. It allocates only for the first packet of a path.
 
@@ -26,15 +26,15 @@ pub struct OpenedPacket {
     pub packet_type: PacketType,
     /// The VPN for which the packet was sealed. The caller must check that the peer is a member.
     pub vpn: VpnId,
-    /// This node's receiver index of the session key that opened the packet, for whichever VPN.
+    /// This node's receiver index of the session key that opened the packet. It is the same for all VPNs.
     pub key: u32,
     /// Range of the plaintext in the datagram.
     pub plaintext: Range<usize>,
-    /// True for the first packet opened with its key. On the responder's side the key is in use from now on.
+    /// True for the first packet opened with its key. The responder seals with the key from this packet on.
     pub first_with_this_key: bool,
-    /// True if the peer's process is new: it restarted, or was never met.
+    /// True if the peer's process is new: it restarted, or this is its first session with this node.
     ///
-    /// Its numbers and windows restart with this packet.
+    /// Packet numbers and replay windows restart with this packet.
     pub fresh: bool,
 }
 
@@ -45,7 +45,7 @@ pub struct Relayed {
     pub peer: PeerId,
     /// The route of the datagram.
     pub way: Way,
-    /// Range of the inner datagram.
+    /// Range of the inner datagram in the relayed datagram.
     pub within: Range<usize>,
     /// Has the meaning of [`OpenedPacket::first_with_this_key`].
     pub first_with_this_key: bool,
@@ -224,7 +224,7 @@ impl Sessions {
 
     /// Records an authentic packet.
     ///
-    /// Returns whether it is the first under its key, and whether the peer's process is new.
+    /// Returns whether it is the first packet under its key, and whether the peer's process is new.
     #[inline]
     fn opened(&mut self, id: PeerId, slot: usize, path: PathId, number: u64) -> (bool, bool) {
         let key = self.peers.get_mut(usize::from(id.0)).and_then(Option::as_mut).and_then(|p| p.keys.get_mut(slot));
@@ -244,9 +244,7 @@ impl Sessions {
 
     /// Processes the first packet under a key, which confirms that the peer has the key.
     ///
-    /// Returns true if the peer is new.
-    ///
-    /// The key seals from now on.
+    /// The key seals from now on. Returns true if the peer's process is new.
     #[cold]
     fn confirm(&mut self, id: PeerId, slot: usize) -> bool {
         let Sessions { peers, indices, now, .. } = self;

@@ -11,7 +11,7 @@ use weft_units::{Duration, Instant, PeerId};
 pub enum TimeoutAction {
     /// Call [`Sessions::initiate`] for this peer and send the initiation over every path.
     Initiate {
-        /// The peer to call.
+        /// The peer to which the initiation is sent.
         peer: PeerId,
     },
     /// The last key with this peer ended without a successor. Nothing can be sealed until a handshake succeeds.
@@ -24,9 +24,9 @@ pub enum TimeoutAction {
 impl Sessions {
     /// Starts an attempt to get a new key now.
     ///
-    /// The next [`Sessions::handle_timeout`] requests an initiation. It is a new one unless the last is younger than
-    /// [`RETRY_INTERVAL`]. This serves the first handshake with a peer, a path that has just come up, and a peer that
-    /// is silent and may have restarted.
+    /// The next [`Sessions::handle_timeout`] requests an initiation. It is a new initiation unless the last one is
+    /// younger than [`RETRY_INTERVAL`]. The caller uses this function for the first handshake with a peer, for a new
+    /// path, and for a peer that is silent and may have restarted.
     ///
     /// # Errors
     /// [`InitiateError::UnknownPeer`].
@@ -45,8 +45,8 @@ impl Sessions {
 
     /// Brings forward the next initiation of an attempt in progress, because packets wait for the session.
     ///
-    /// It becomes due `interval` after the last one, or at once if that time is past. This starts no attempt. A peer's
-    /// own initiation keeps its precedence.
+    /// The initiation becomes due `interval` after the last one, or at once if this time is past. No attempt is
+    /// started. An initiation that waits for the peer's own handshake does not leave before this wait ends.
     pub fn hurry(&mut self, now: Instant, peer: PeerId, interval: Duration) {
         if let Some(attempt) = self.peer_mut(peer).and_then(|peer| peer.attempt.as_mut()) {
             attempt.hurry(now, interval);
@@ -59,7 +59,7 @@ impl Sessions {
         self.peer(peer).is_some_and(|peer| peer.attempt.is_some())
     }
 
-    /// True if the peer initiated the key in use and should have renewed it by now.
+    /// True if the peer initiated the handshake of the key in use, and its next handshake is overdue.
     pub fn awaits_renewal(&self, now: Instant, peer: PeerId) -> bool {
         let key = self.peer(peer).and_then(|peer| peer.keys.sending());
         key.is_some_and(|key| !key.initiator && now.since(key.created) >= REKEY_AFTER)

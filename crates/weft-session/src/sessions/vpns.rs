@@ -1,7 +1,7 @@
 //! VPNs of a session: their receiver indices, and whether packets of a VPN can be sealed.
 //!
 //! A receiver assigns a VPN its own index under each session key, and announces it in a control datagram sealed with
-//! that key. All this state ends with the session key, so an unused VPN costs nothing afterwards.
+//! that key. All state of a VPN ends with the session key, so a VPN that is no longer used takes no memory afterwards.
 
 use super::Sessions;
 use crate::index::IndexTarget;
@@ -10,9 +10,9 @@ use weft_units::{PeerId, VpnId};
 /// State of a VPN toward a peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum VpnStanding {
-    /// The peer has announced no index for it, or only under keys that have ended.
+    /// The peer has announced no receiver index for the VPN, or only under keys that have ended.
     Closed,
-    /// Open under an older key than the one in use. The peer should be asked for its index under the new key.
+    /// Open under an older key than the key in use. The caller should ask the peer for its index under the new key.
     Aging,
     /// Open under the key in use.
     Open,
@@ -41,9 +41,9 @@ impl Sessions {
     /// Returns this node's receiver index for `vpn`, and assigns it on first use.
     ///
     /// The index belongs to the key that seals toward `peer` now. The caller must announce it in the next control
-    /// datagram that it seals. `None` without a session, and for the default VPN, which needs no index.
+    /// datagram that it seals. Returns `None` without a session, and for the default VPN, which needs no index.
     ///
-    /// The caller must check that the peer is a member, here and again for each received packet.
+    /// The caller must check that the peer is a member of the VPN, before this call and for each received packet.
     pub fn vpn_index(&mut self, peer: PeerId, vpn: VpnId) -> Option<u32> {
         if vpn == VpnId::DEFAULT {
             return None;

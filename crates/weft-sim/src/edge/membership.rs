@@ -12,7 +12,7 @@ pub struct VpnMembership {
     pub vpn: u32,
 }
 
-/// The hosts of all VPNs, which real edges exchange as prefix lists.
+/// The VPN and edge of each host. Real edges exchange this information as prefix lists.
 #[derive(Clone, Debug, Default)]
 pub struct Membership {
     by_node: Vec<Option<VpnMembership>>,
@@ -30,7 +30,7 @@ impl Membership {
         self.by_node.get(node.index()).copied().flatten()
     }
 
-    /// Returns the edges that have a VPN in common with `here`, and those VPNs.
+    /// Returns each edge that has a VPN in common with edge `here`, with the indices of the common VPNs.
     pub fn common_vpns(&self, here: NodeId) -> BTreeMap<NodeId, Vec<u32>> {
         let all = || self.by_node.iter().flatten();
         let mut own: Vec<u32> = all().filter(|member| member.edge == here).map(|member| member.vpn).collect();

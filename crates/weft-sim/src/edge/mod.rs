@@ -29,9 +29,9 @@ const CARRIED_BYTES: u32 = 20;
 const ASK_BYTES: u32 = 14;
 /// Bytes that the granted rate adds to a report.
 const GRANT_BYTES: u32 = 9;
-/// Bytes that the length of its intervals adds to a marker of a counted loop.
+/// Bytes that the interval's length adds to a marker of a loop that counts packets by interval.
 const COUNTING_BYTES: u32 = 4;
-/// Bytes that the count adds to the report on such a marker, with the marker's own.
+/// Bytes that the counted packets add to the report on such a marker, in addition to the marker's own fields.
 const COUNT_BYTES: u32 = 16;
 /// Size of a separate marker packet in IP bytes, with IP and UDP headers, hop header and tag.
 const MARKER_BYTES: u32 = 74;
@@ -95,7 +95,7 @@ pub struct VpnPlan {
     pub sizes: QueueConfig,
     /// True if the queues mark ECN-capable packets instead of dropping them.
     pub ecn: bool,
-    /// Control law of the VPN's loops.
+    /// Control law of the VPN's loops: the algorithm that sets their rates or windows.
     pub control: Option<LoopConfig>,
     /// True if packets carry the markers, and false if markers follow as separate packets.
     pub carried: bool,
@@ -127,8 +127,8 @@ pub struct TunnelEdge {
 impl TunnelEdge {
     /// Creates the edge at node `here`.
     ///
-    /// Random drops of its queues depend only on `rng`. With `shared_events`, the windows between the same two edges
-    /// share their loss events.
+    /// Random drops of the edge's queues depend only on `rng`. With `shared_events`, the loops between the same two
+    /// edges share their loss events.
     pub fn new(
         here: NodeId,
         members: Arc<Membership>,
@@ -210,9 +210,9 @@ impl TunnelEdge {
         self.tunnels[tunnel as usize].meters.get(vpn as usize)
     }
 
-    /// Returns the control laws of all loops that begin here, for a controller of their parameters.
+    /// Returns the control loops of all tunnels that begin here, for a controller of their parameters.
     ///
-    /// Each comes with the egress edge of its loop and the VPN's share.
+    /// Each loop is returned with its egress edge and the share of its VPN.
     pub fn laws_mut(&mut self) -> impl Iterator<Item = (NodeId, Share, &mut ControlLoop)> {
         self.tunnels.iter_mut().flat_map(|tunnel| {
             let edge = tunnel.edge;
@@ -222,7 +222,8 @@ impl TunnelEdge {
 
     /// Changes the share of a VPN in the tunnels to all other edges, and the parameters of its windows.
     ///
-    /// `window` has the increase and the decrease. Other laws do not use it. Wake the edge's node afterwards.
+    /// `window` is the increase and the decrease of the window. Control algorithms without these parameters ignore
+    /// it. The caller must then wake the edge's node.
     pub fn set_share(&mut self, now: Instant, vpn: u32, share: Share, window: (f64, f64)) {
         for TunnelState { ingress, places, .. } in &mut self.tunnels {
             if let Some(place) = places.get(vpn as usize).copied().flatten() {
@@ -307,7 +308,7 @@ impl TunnelEdge {
             packet.bytes -= carried_bytes(&carried);
             (packet.body, tag, inner_ecn) = (body, carried, entered);
         }
-        // Only marks that the route set count, not those of the edge's own queue or of the sender.
+        // Only congestion marks that the route set are included, not marks of the edge's own queue or of the sender.
         let ce = packet.ecn == PacketEcn::Ce && inner_ecn != PacketEcn::Ce;
         let TunnelState { arriving, meters, .. } = &mut self.tunnels[tunnel as usize];
         arriving[from.vpn as usize].on_time(now);

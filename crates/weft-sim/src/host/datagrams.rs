@@ -1,4 +1,4 @@
-//! Implements the agents without TCP: datagrams in one direction, and echoes.
+//! Implements the ends of flows without TCP: sources and sinks of datagrams, and echoes.
 
 use super::{FlowNodes, PacketSink};
 use crate::link::Histogram;
@@ -59,7 +59,7 @@ impl DatagramSink {
         DatagramSink { log: Some(Vec::new()), ..DatagramSink::default() }
     }
 
-    /// Resets the counts.
+    /// Resets all statistics except the recorded arrivals.
     pub fn clear(&mut self) {
         *self = DatagramSink { last: self.last, log: self.log.take(), ..DatagramSink::default() };
     }
@@ -112,7 +112,7 @@ pub struct Echo {
 }
 
 impl Echo {
-    /// Creates an agent that sends the requests of `requests`.
+    /// Creates a source of echo requests with the sizes and times of `requests`.
     pub fn new(requests: DatagramSource) -> Echo {
         Echo { requests, rtt: Histogram::default(), log: Vec::new() }
     }

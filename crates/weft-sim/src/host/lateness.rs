@@ -1,9 +1,9 @@
 //! Measures the lateness of segments, which a duplicate-acknowledgment threshold must tolerate.
 
-/// Counts segments by the duplicate acknowledgments that they provoke when they arrive late.
+/// Number of segments by the number of duplicate acknowledgments that they cause when they arrive late.
 ///
-/// If every segment is acknowledged at once, these are the segments that arrived since the acknowledgment number last
-/// advanced. Retransmissions do not count.
+/// If the receiver acknowledges every segment immediately, each number is the number of segments that arrived since
+/// the acknowledgment number last advanced. Retransmissions are not included.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Lateness {
     /// Number of segments for each number of duplicate acknowledgments.
@@ -11,7 +11,7 @@ pub struct Lateness {
 }
 
 impl Lateness {
-    /// Records the arrival of a segment that had provoked `duplicates` duplicate acknowledgments.
+    /// Records a late segment that has caused `duplicates` duplicate acknowledgments.
     pub(super) fn note(&mut self, duplicates: usize) {
         if self.by_duplicates.len() <= duplicates {
             self.by_duplicates.resize(duplicates + 1, 0);
@@ -19,16 +19,17 @@ impl Lateness {
         self.by_duplicates[duplicates] += 1;
     }
 
-    /// Adds the counts of another receiver.
+    /// Adds the numbers of another receiver to these.
     pub fn add(&mut self, other: &Lateness) {
         let length = self.by_duplicates.len().max(other.by_duplicates.len());
         self.by_duplicates.resize(length, 0);
         self.by_duplicates.iter_mut().zip(&other.by_duplicates).for_each(|(own, count)| *own += count);
     }
 
-    /// Returns the share of segments that provoke at least `duplicates` duplicate acknowledgments.
+    /// Returns the share of segments that cause at least `duplicates` duplicate acknowledgments.
     ///
-    /// Fast retransmit with this threshold declares them lost. The result is zero if no segment arrived.
+    /// Fast retransmit with a threshold of `duplicates` declares these segments lost. The result is zero if none
+    /// arrived.
     pub fn share_of_at_least(&self, duplicates: usize) -> f64 {
         let all: u64 = self.by_duplicates.iter().sum();
         let late: u64 = self.by_duplicates.iter().skip(duplicates).sum();

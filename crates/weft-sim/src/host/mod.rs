@@ -1,7 +1,8 @@
 //! Models a host, at which flows begin and end.
 //!
-//! A host passes each arriving packet to the agent of its flow, and wakes agents at their deadlines. Agents send
-//! packets through an [`PacketSink`].
+//! Each flow has an agent at each end: an object that sends and receives the packets of the flow. A host passes each
+//! arriving packet to the agent of the packet's flow, and wakes agents at their deadlines. Agents send packets
+//! through a [`PacketSink`].
 
 mod datagrams;
 mod lateness;
@@ -25,7 +26,7 @@ pub trait PacketSink {
     fn send(&mut self, packet: Box<Packet>);
 }
 
-/// One end of a flow.
+/// An agent: one end of a flow, which sends and receives its packets.
 pub enum FlowAgent {
     /// Sends data over TCP.
     TcpSource(Box<TcpSource>),
@@ -66,9 +67,9 @@ impl FlowAgent {
 /// The flow and the two nodes of an agent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FlowNodes {
-    /// Flow of the agent.
+    /// The flow.
     pub flow: FlowNo,
-    /// Node of the agent.
+    /// Node of this end.
     pub here: NodeId,
     /// Node of the other end.
     pub there: NodeId,
@@ -82,23 +83,23 @@ impl FlowNodes {
 
 const NO_SEAT: u32 = u32::MAX;
 
-/// A host and its agents.
+/// A host and the ends of flows at it ([`FlowAgent`]).
 #[derive(Default)]
 pub struct SimHost {
     agents: Vec<(FlowNodes, FlowAgent)>,
     timers: SourceSchedule,
-    /// Index of the agent of each flow.
+    /// Index of the [`FlowAgent`] of each flow.
     by_flow: Vec<u32>,
     relays: Vec<ConnectionRelay>,
 }
 
 impl SimHost {
-    /// Creates a host without agents.
+    /// Creates a host without flows.
     pub fn new() -> SimHost {
         SimHost::default()
     }
 
-    /// Adds an agent, at most one for each flow, and returns its index.
+    /// Adds this host's end of a flow, at most one for each flow, and returns its index.
     pub fn add(&mut self, ends: FlowNodes, agent: FlowAgent) -> usize {
         let position = self.timers.add();
         self.by_flow.resize(self.by_flow.len().max(ends.flow.index() + 1), NO_SEAT);
@@ -108,18 +109,18 @@ impl SimHost {
         position as usize
     }
 
-    /// Returns the agents in the order in which they were added.
+    /// Returns the ends of flows at this host, in the order in which they were added.
     pub fn agents(&self) -> impl Iterator<Item = (FlowNo, &FlowAgent)> {
         self.agents.iter().map(|(ends, agent)| (ends.flow, agent))
     }
 
-    /// Returns the agent of a flow.
+    /// Returns this host's end of a flow.
     pub fn agent(&self, flow: FlowNo) -> Option<&FlowAgent> {
         let position = *self.by_flow.get(flow.index())?;
         self.agents.get(position as usize).map(|(_, agent)| agent)
     }
 
-    /// Returns the agent of a flow for changes.
+    /// Returns this host's end of a flow for changes.
     pub fn agent_mut(&mut self, flow: FlowNo) -> Option<&mut FlowAgent> {
         let position = *self.by_flow.get(flow.index())?;
         self.agents.get_mut(position as usize).map(|(_, agent)| agent)
@@ -148,7 +149,7 @@ impl SimHost {
         }
     }
 
-    /// Makes the flow that a sink's trigger names write its data.
+    /// Makes the flow that `demand` names write the data that `demand` asks for.
     fn demand(&mut self, now: Instant, demand: Trigger, out: &mut impl PacketSink) {
         let Some(&position) = self.by_flow.get(demand.flow.index()) else { return };
         if let Some((ends, FlowAgent::TcpSource(source))) = self.agents.get_mut(position as usize) {
@@ -157,7 +158,7 @@ impl SimHost {
         }
     }
 
-    /// Handles the agents' deadlines that have passed.
+    /// Wakes each flow end whose deadline has passed.
     pub fn wake(&mut self, now: Instant, out: &mut impl PacketSink) {
         loop {
             let (at, position) = self.timers.first();

@@ -1,29 +1,29 @@
-//! Joins the two connections of a proxy: the data of one continues on the other.
+//! Joins the two TCP connections of a proxy: the data that arrives on one is sent on the other.
 //!
-//! The window of the first connection closes when the second one lags behind.
+//! If the second connection sends more slowly than data arrives, the window of the first connection closes.
 
 use super::{FlowAgent, PacketSink, SimHost};
 use crate::FlowNo;
 use weft_units::{Duration, Instant};
 
-/// A connection whose data continues on another one.
+/// Two TCP connections at a host. The data that arrives on the first is sent on the second.
 pub(super) struct ConnectionRelay {
     from: FlowNo,
     to: FlowNo,
-    /// Number of bytes handed over to the second connection.
+    /// Number of bytes that were written to the second connection.
     written: u64,
 }
 
 impl SimHost {
     /// Sends the data that the sink of `from` receives through the source of `to`.
     ///
-    /// The source has a buffer of its window's size. Data beyond that buffer fills the sink's buffer until its window
-    /// closes.
+    /// The source has a buffer with the size of its window. If that buffer is full, data stays in the sink's buffer,
+    /// and the sink's window closes.
     pub fn join(&mut self, from: FlowNo, to: FlowNo) {
         self.relays.push(ConnectionRelay { from, to, written: 0 });
     }
 
-    /// Moves data between the halves of a proxy after a packet for `flow`, if `flow` is one of them.
+    /// Moves data between the two connections of a proxy after a packet for `flow`, if `flow` is one of them.
     pub(super) fn relay(&mut self, now: Instant, flow: FlowNo, out: &mut impl PacketSink) {
         let Some(number) = self.relays.iter().position(|relay| relay.from == flow || relay.to == flow) else { return };
         let ConnectionRelay { from, to, written } = self.relays[number];
@@ -35,7 +35,7 @@ impl SimHost {
             sending.write(now, *ends, received - written, Duration::ZERO, out);
             self.relays[number].written = received;
         }
-        // Data that the second connection may have in flight waits in the second connection's own buffer.
+        // Data for the second connection waits in that connection's own buffer, up to the size of its window.
         let buffered =
             u64::from(sending.sender().config().max_window_segments) * u64::from(sending.sender().config().mss);
         let unread = received.saturating_sub(sending.sender().acked_bytes() + buffered);

@@ -7,12 +7,12 @@ use crate::tcp::{Flags, ReceiverConfig, TcpReceiver, TcpSegment};
 use crate::{Body, FlowNo, Packet, PacketEcn};
 use weft_units::{Duration, Instant};
 
-/// A write that a sink triggers whenever it has received a number of bytes.
+/// A write of data that a sink requests whenever it has received a certain number of bytes.
 ///
-/// The write is a response, or the next request.
+/// The data is the response to a request, or the next request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Trigger {
-    /// Number of received bytes for each trigger.
+    /// Number of received bytes between two writes.
     pub every_bytes: u64,
     /// Flow of this host that writes the data.
     pub flow: FlowNo,
@@ -59,14 +59,14 @@ impl TcpSink {
         }
     }
 
-    /// Makes the sink record the completion of each transfer of `bytes`.
+    /// Makes the sink record the time whenever another `bytes` bytes have arrived in order.
     #[must_use]
     pub fn marking(mut self, bytes: u64) -> TcpSink {
         self.mark_every_bytes = bytes.max(1);
         self
     }
 
-    /// Returns the times at which the transfers so far were complete.
+    /// Returns the recorded times at which transfers were complete.
     pub fn marks(&self) -> &[Instant] {
         &self.marks
     }

@@ -32,7 +32,7 @@ pub enum Supply {
         /// Mean time between the starts of two connections.
         interval: Duration,
     },
-    /// The data that a sink's [`super::Trigger`] requests, after this number of bytes at the start.
+    /// Data that a [`super::Trigger`] requests. The given number of bytes is sent at the start without a request.
     OnDemand(u64),
 }
 
@@ -41,7 +41,7 @@ pub enum Supply {
 pub struct TransferStats {
     /// Number of completed transfers.
     pub completed: u64,
-    /// Total duration of the transfers, in seconds.
+    /// Sum of the durations of the completed transfers, in seconds.
     pub total_s: f64,
     /// Request times of the successive transfers, including the one in progress.
     pub began: Vec<Instant>,
@@ -65,7 +65,7 @@ pub struct TcpSource {
     start: Instant,
     stop: Instant,
     is_started: bool,
-    /// Times and sizes of the later connections and writes.
+    /// Start times and sizes in bytes of the connections and writes that have not begun yet.
     due: VecDeque<(Instant, u64)>,
     /// Request time of the transfer in progress.
     began: Option<Instant>,
@@ -73,9 +73,9 @@ pub struct TcpSource {
     transfers: TransferStats,
     earlier: SenderCounters,
     story: Option<Vec<(Instant, SenderRecord)>>,
-    /// Agent that requests explicit rates for the connections.
+    /// State of the requests for explicit rates, if the connections make such requests.
     asker: Option<Box<Asker>>,
-    /// Agent that requests initial rates for the connections.
+    /// State of the Quick-Start requests for initial rates, if the connections make such requests.
     quick_asker: Option<Box<QuickAsker>>,
 }
 
@@ -120,12 +120,12 @@ impl TcpSource {
         self.quick_asker = Some(Box::new(asker));
     }
 
-    /// Returns the agent that requests initial rates, if there is one.
+    /// Returns the state of the requests for initial rates, if the connections make such requests.
     pub fn quick_asker(&self) -> Option<&QuickAsker> {
         self.quick_asker.as_deref()
     }
 
-    /// Returns the agent that requests explicit rates, if there is one.
+    /// Returns the state of the requests for explicit rates, if the connections make such requests.
     pub fn asker(&self) -> Option<&Asker> {
         self.asker.as_deref()
     }
@@ -135,7 +135,7 @@ impl TcpSource {
         self.story.get_or_insert_default();
     }
 
-    /// Returns the recorded states of the TCP sender. Empty unless [`TcpSource::keep_story`] was called.
+    /// Returns the recorded states and retransmissions. Empty unless [`TcpSource::keep_story`] was called.
     pub fn story(&self) -> &[(Instant, SenderRecord)] {
         self.story.as_deref().unwrap_or(&[])
     }
@@ -159,7 +159,7 @@ impl TcpSource {
         &self.sender
     }
 
-    /// Returns the counters of all connections together.
+    /// Returns the sums of the counters of all connections.
     pub fn counters(&self) -> SenderCounters {
         self.earlier.plus(self.sender.counters())
     }
@@ -275,7 +275,7 @@ impl TcpSource {
         self.end_of_transfer = self.end_of_transfer.max(self.sender.acked_bytes()) + bytes;
         self.sender.write(bytes);
         if self.asker.is_some() && matches!(self.supply, Supply::Bytes(_)) {
-            // The FIN releases the granted rate.
+            // The FIN releases the rate that the routers granted.
             self.sender.close();
         }
     }

@@ -1,6 +1,6 @@
-//! Grants rates on a link to the loops of VPNs whose packets cross it.
+//! Grants rates on a link to the loops of VPNs whose packets cross the link.
 //!
-//! It serves links of nodes that take part in explicit rates.
+//! It is used for links at nodes that grant explicit rates.
 
 use super::{LinkCapacity, LinkDirectionState};
 use crate::{Body, Packet};
@@ -17,7 +17,7 @@ impl LinkDirectionState {
         self.rest.grants = Some(LoopLink::new(GrantConfig::default(), now));
     }
 
-    /// Counts a packet that arrives at the link, and stamps its rate request.
+    /// Adds a packet to the arrivals, and writes the granted rate into its rate request.
     pub(super) fn grant(&mut self, now: Instant, packet: &mut Packet) {
         let Some(mut grants) = self.rest.grants.take() else { return };
         grants.on_arrival(packet.bytes.into());

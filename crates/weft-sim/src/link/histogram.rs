@@ -2,13 +2,13 @@
 
 use weft_units::Duration;
 
-/// Number of bits of a value that are kept, which limits the error to 6 %.
+/// Number of bits of a value that are stored. They limit the error to 6 %.
 ///
 /// Derived: a factor of two has 2⁴ buckets.
 const PER_OCTAVE_BITS: u32 = 4;
 /// Number of factors of two in the range, from a nanosecond to 2⁴⁸ ns (three days).
 ///
-/// Longer delays need not be distinguished.
+/// Longer durations need not be distinguished.
 const OCTAVES: u32 = 48;
 const BUCKETS: usize = (OCTAVES << PER_OCTAVE_BITS) as usize;
 
@@ -48,7 +48,7 @@ fn middle_of(bucket: usize) -> u64 {
 }
 
 impl Histogram {
-    /// Counts one duration, in nanoseconds.
+    /// Adds one duration in nanoseconds.
     pub fn record(&mut self, nanos: u64) {
         self.counts[bucket(nanos).min(BUCKETS - 1)] += 1;
         self.total += 1;
@@ -65,7 +65,7 @@ impl Histogram {
         self.total
     }
 
-    /// Returns true if no duration was counted.
+    /// Returns true if the histogram contains no duration.
     pub fn is_empty(&self) -> bool {
         self.total == 0
     }

@@ -43,7 +43,8 @@ impl ImpairedLink {
 
     /// Returns one packet that has arrived by `now`.
     ///
-    /// It does not advance the transmitter, because the receiving node may be ahead of the sending node in time.
+    /// It does not advance the transmitter, because the receiving node's time may be ahead of the sending node's
+    /// time.
     pub(super) fn arrive(&mut self, now: Instant) -> Option<Box<Packet>> {
         let arrived = self.channel.arrive(now)?;
         let mut packet = arrived.packet;
@@ -75,7 +76,7 @@ fn plain(spec: &LinkSpec) -> Plain {
     Plain { capacity: capacity.clone(), delay, jitter, loss, queue }
 }
 
-/// Returns true if a policer of UDP polices this packet.
+/// Returns true if the body is a UDP datagram, which a policer of UDP limits.
 fn is_udp(body: &Body) -> bool {
     match body {
         Body::Udp { .. } | Body::Edge(_) => true,

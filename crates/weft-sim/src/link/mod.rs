@@ -53,7 +53,7 @@ pub struct LinkSpec {
 impl LinkSpec {
     /// Returns both directions of a scenario's link, up first, for a run with this seed.
     ///
-    /// With `waits`, impairments that follow the clock begin when the link is restarted.
+    /// With `waits`, impairments that depend on the time begin when `Simulator::restart_link` is called.
     ///
     /// # Errors
     /// Returns an error if a direction's trace is not in `traces`.
@@ -106,13 +106,13 @@ struct Travelling {
     packet: Option<Box<Packet>>,
 }
 
-/// Number of further packets after which a drop-tail queue is served.
+/// Number of further packets after which the departures of a drop-tail queue are processed.
 ///
-/// The queue is also served when it could be full or when its state is queried. Serving many departures at once costs
-/// little more than serving one.
+/// They are also processed when the queue could be full or when its state is queried. Processing many departures
+/// together takes little more time than processing one.
 const SERVED_LATE_PACKETS: usize = 64;
 
-/// The data that a drop-tail queue keeps of a packet that has not departed yet.
+/// The stored data of a packet that has not departed from a drop-tail queue yet.
 struct DropTailEntry {
     came: Instant,
     departs: Instant,
@@ -138,7 +138,7 @@ pub struct LinkDirectionState {
     /// True if the link grants rates to loops.
     grants: bool,
     last_due: Instant,
-    /// The packets at the end of the line that had not departed when the queue was last served.
+    /// The packets at the end of `line` that had not departed when the queue was last served.
     waiting: VecDeque<DropTailEntry>,
     waiting_bytes: u64,
     /// Queue length in packets at which the queue is served.
@@ -254,12 +254,12 @@ impl LinkDirectionState {
         self.stats = LinkStats { queue_packets, packet_sizes, ..LinkStats::default() };
     }
 
-    /// Starts to count the lengths of the queue.
+    /// Starts to record the queue length in packets.
     pub fn watch_lengths(&mut self) {
         self.stats.queue_packets.get_or_insert_default();
     }
 
-    /// Starts to count the lengths of large packets.
+    /// Starts to record the sizes of large packets that finish transmission.
     pub fn watch_sizes(&mut self) {
         self.stats.packet_sizes.get_or_insert_default();
     }
@@ -372,7 +372,7 @@ impl LinkDirectionState {
         self.last_due
     }
 
-    /// Counts the packets that have left a drop-tail queue by `now`.
+    /// Adds the packets that have left a drop-tail queue by `now` to the statistics.
     fn serve(&mut self, now: Instant) {
         if let Some(impaired) = self.rest.impaired.as_mut().filter(|_| self.is_impaired) {
             return impaired.advance(now, &mut self.stats);
@@ -492,7 +492,7 @@ impl LinkDirectionState {
 
 /// Records the queue length at the departure of each of the first `gone` packets.
 ///
-/// It is the number of packets that had arrived by then, less those that had left.
+/// The queue length is the number of packets that had arrived by then, less the number that had left.
 fn count_lengths(waiting: &VecDeque<DropTailEntry>, gone: usize, lengths: &mut Lengths) {
     let mut came = 0;
     for (before, leaving) in waiting.iter().take(gone).enumerate() {

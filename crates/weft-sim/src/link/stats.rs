@@ -14,17 +14,17 @@ pub struct LinkStats {
     pub marked_packets: u64,
     /// Packets lost after transmission.
     pub lost_packets: u64,
-    /// Packets dropped because the link was cut or because they exceeded its MTU.
+    /// Packets dropped because the link was cut, or because the packet exceeded its MTU.
     pub cut_packets: u64,
     /// Time from a packet's acceptance until its last byte left the transmitter.
     pub queue_delay: Histogram,
     /// Queue length in packets whenever a packet left the queue.
     ///
-    /// It is counted only after [`super::LinkDirectionState::watch_lengths`].
+    /// It is recorded only after [`super::LinkDirectionState::watch_lengths`].
     pub queue_packets: Option<Lengths>,
     /// Lengths of the packets that finished transmission.
     ///
-    /// They are counted only after [`super::LinkDirectionState::watch_sizes`].
+    /// They are recorded only after [`super::LinkDirectionState::watch_sizes`].
     pub packet_sizes: Option<PacketSizes>,
 }
 

@@ -14,7 +14,7 @@ pub(super) enum Transmitter {
     },
     Trace {
         trace: RunningTrace,
-        /// Unused bytes of the current opportunity.
+        /// Unused bytes of the current transmission opportunity of the trace.
         room: u64,
         free_at: Instant,
     },
@@ -36,7 +36,7 @@ impl Transmitter {
 
     /// Transmits `bytes`, which arrived at `now`, after all earlier packets.
     ///
-    /// It returns the time at which they have left.
+    /// It returns the time at which the last byte has left.
     #[inline]
     pub(super) fn transmit(&mut self, now: Instant, bytes: u32) -> Instant {
         match self {

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 
 /// First port: the start of the dynamic ports (RFC 6335 §6).
 ///
-/// A dissector expects no application on them.
+/// A packet analyser assigns no application to these ports.
 const FIRST_PORT: u16 = 49_152;
 const PORTS: u32 = 16_384;
 

@@ -16,7 +16,7 @@ pub struct Capture<W> {
 
 #[derive(Debug)]
 struct CaptureState<W> {
-    /// The writer, or `None` once the capture is finished or has failed.
+    /// The writer, or `None` after the capture has finished or failed.
     writer: Option<SimulatedCapture<W>>,
     interfaces: BTreeMap<LinkId, Interface>,
     failure: Option<io::Error>,
@@ -122,8 +122,8 @@ mod tests {
     #[test]
     fn equal_arrivals_make_equal_captures() {
         let once = capture(100).unwrap();
-        // The sizes are those of section header, interface description, and 28 bytes of headers, 16 of mark and 32 of
-        // block for each packet.
+        // The section header has 28 bytes and the interface description 40. Each packet has 28 bytes of headers, 16
+        // of the mark in its payload and 32 of the enclosing block.
         assert_eq!(once.len(), 28 + 40 + 5 * (28 + 16 + 32));
         assert_eq!(once, capture(100).unwrap());
     }

@@ -11,7 +11,7 @@ use weft_units::Instant;
 
 /// Maximum number of points of a series.
 ///
-/// A chart cannot show more. When a series reaches it, each pair of points becomes one.
+/// A chart cannot show more points. When a series has this number of points, each pair of points becomes one.
 const MAX_POINTS: usize = 600;
 
 /// The state of one direction of a link.
@@ -54,7 +54,7 @@ pub struct LoopSnapshot {
     pub delivered_bytes: u64,
     /// IP bytes in the queue at the ingress edge.
     pub queue_bytes: u64,
-    /// Status of the control law, if the loop has one and has started.
+    /// Status of the loop's control law, if the loop has a control law and has started.
     pub control: Option<LoopStatus>,
 }
 
@@ -157,7 +157,7 @@ impl<W: Write> Sampler<W> {
 
 /// Returns the growth of a counter.
 ///
-/// A counter below its former value has been reset.
+/// If a counter is below its former value, it was reset.
 fn grown(before: u64, now: u64) -> f64 {
     now.checked_sub(before).unwrap_or(now) as f64
 }

@@ -1,7 +1,7 @@
 //! Grants rates on one link of a router.
 //!
-//! A controller samples its link at intervals and updates its law. It answers the rate requests in passing packets.
-//! Admission decides about guaranteed rates.
+//! A controller samples its link at intervals and updates the algorithm that computes the rates ([`LawKind`]). It
+//! answers the rate requests in passing packets. Admission decides about guaranteed rates.
 
 use super::NearSensor;
 use super::law::{LawKind, SignalLaw};
@@ -17,19 +17,19 @@ use weft_units::{Duration, Instant, Rate, Rng};
 use weft_wire::er_sig::{Direction, Message, Signal, SignalService};
 use weft_wire::quick_start::{QuickRate, QuickStart};
 
-/// Maximum number of flows with a guaranteed rate, and of flows that ask and are remembered.
+/// Maximum number of flows with a guaranteed rate. The number of remembered requesting flows has the same limit.
 const MOST_FLOWS: usize = 65_536;
-/// Number of the link at its own admission.
+/// Number of this link in its own admission, which has only this one route.
 const LINK: RouteNo = RouteNo(0);
-/// Maximum number of missed samples that are made up for after a pause.
+/// Maximum number of missed samples that are computed after a pause.
 ///
-/// An idle law settles much sooner.
+/// The rate of an idle link is constant long before this number of samples.
 const MOST_MISSED: u32 = 1_000;
 
 /// The settings by which a link grants rates.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct LinkGrants {
-    /// Law by which the link grants rates.
+    /// Algorithm by which the link computes the granted rates.
     pub law: LawKind,
     /// Capacity of the link.
     pub capacity: Rate,
@@ -41,7 +41,7 @@ pub struct LinkGrants {
 
 /// Bytes that arrived for a link.
 ///
-/// ERICA counts flows that request rates separately from others. The other laws count all bytes as `asking`.
+/// ERICA needs the bytes of flows that request rates separately. For other algorithms all bytes are in `asking`.
 #[derive(Clone, Copy, Debug, Default)]
 struct LinkBytes {
     asking: u64,
@@ -50,7 +50,7 @@ struct LinkBytes {
 
 /// The bytes that a flow sent since the last sample, and its rate in the previous interval.
 ///
-/// Rates of flows and of their sum must cover the same interval, because otherwise the law would oscillate.
+/// The rate of each flow and the sum of the rates must cover the same interval. Otherwise ERICA would oscillate.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sending {
     bytes: u64,
@@ -63,7 +63,7 @@ pub struct LinkController {
     law: SignalLaw,
     admission: AdmissionControl<u32>,
     askers: Askers<u32>,
-    /// Rates of the flows that request rates, if the law depends on them.
+    /// Rates of the flows that request rates, if the algorithm depends on these rates.
     sending: HashMap<u32, Sending, SeededState>,
     capacity: Rate,
     /// Round-trip time of the flows without queues.
@@ -74,7 +74,7 @@ pub struct LinkController {
     arrived: LinkBytes,
     /// Rate of all arrivals in bit/s, averaged over a round trip.
     own_bps: f64,
-    /// True if the sensor of a legacy path has too few measurements for a grant.
+    /// True if the sensor of a legacy path has too few measurements, so no rate is granted.
     is_unknown: bool,
     /// Arrival rate of requesting flows without guaranteed rates, in the last interval.
     arriving: Rate,
@@ -83,7 +83,7 @@ pub struct LinkController {
     /// Time at which `promised` is reset: two round trips after the last new flow.
     forget_at: Instant,
     quick_start: QuickStartLink,
-    /// Capacity of the link without guaranteed rates, at the last sample.
+    /// Capacity of the link minus the guaranteed rates, at the last sample.
     carries: Rate,
     /// Total bytes that have arrived.
     came_bytes: u64,
@@ -137,7 +137,7 @@ impl LinkController {
 
     /// Returns the time between two samples.
     ///
-    /// A law based on the flows' sending rates must wait until the flows have followed its last grant.
+    /// An algorithm based on the flows' sending rates must wait until the flows have adopted the last granted rates.
     fn spacing(&self) -> Duration {
         let least = if matches!(self.law, SignalLaw::Erica(_)) { self.round_trip() } else { Duration::ZERO };
         self.interval.max(least)
@@ -148,7 +148,7 @@ impl LinkController {
         if self.is_unknown { Rate::ZERO } else { self.law.grant(current) }
     }
 
-    /// Counts a packet that arrives for the link.
+    /// Adds a packet that arrives for the link to the arrivals.
     pub(super) fn count(&mut self, flow: FlowNo, bytes: u32) {
         let bytes = u64::from(bytes);
         self.came_bytes += bytes;
@@ -162,9 +162,10 @@ impl LinkController {
         }
     }
 
-    /// Answers the signal in a packet for the link.
+    /// Answers the rate request in a packet that arrives for the link.
     ///
-    /// The caller has checked its authenticity. A mandatory request that cannot be met becomes a rejection.
+    /// The caller must have checked the signal's authenticity. A mandatory request that cannot be met becomes a
+    /// rejection.
     pub(super) fn answer(&mut self, now: Instant, flow: FlowNo, signal: &mut Signal, node: u16) {
         let direction = match signal.message {
             Message::Response => Direction::Reverse,
@@ -195,7 +196,7 @@ impl LinkController {
         option.pass(granted, 1, self.rng.next_u64() as u32);
     }
 
-    /// Informs the law of a new flow.
+    /// Adds a new flow to the algorithm's state.
     fn admit(&mut self, now: Instant) {
         if let SignalLaw::Pi(law) = &mut self.law {
             if now >= self.forget_at {
@@ -210,7 +211,7 @@ impl LinkController {
 
     /// Returns the rate available to a flow beyond the rate that this request will guarantee.
     ///
-    /// The law does not know that guaranteed rate yet.
+    /// The algorithm's state does not include this guaranteed rate yet.
     fn available_beside(&mut self, now: Instant, flow: FlowNo, signal: &Signal) -> Rate {
         let has = self.admission.of(&flow.0);
         let is_reserved = matches!(signal.service, SignalService::Guaranteed | SignalService::Variable);
@@ -225,7 +226,7 @@ impl LinkController {
         less(self.available(current), less(will_have, has))
     }
 
-    /// Samples the link `at` if a sample is due.
+    /// Samples the link `at` if the time of the next sample has come.
     pub(super) fn look(
         &mut self,
         now: Instant,
@@ -266,12 +267,12 @@ impl LinkController {
         self.next_look += since;
     }
 
-    /// Updates the law with the state of the link since the last sample.
+    /// Updates the algorithm with the state of the link since the last sample.
     ///
     /// `missed` is the number of samples that were left out before this one.
     fn update(&mut self, now: Instant, capacity: Rate, arrived_bytes: u64, queued_bytes: u64, missed: u32) {
         let (booked, round_trip, spacing) = (self.booked(), self.round_trip(), self.spacing());
-        // The arrival times since the last sample are unknown, so all bytes count as arrived in its last interval.
+        // The arrival times since the last sample are unknown. All bytes are assigned to the last interval.
         for left in (0..=missed.min(MOST_MISSED)).rev() {
             let (arrived, queued_bytes) = if left == 0 { (arrived_bytes, queued_bytes) } else { (0, 0) };
             self.arriving = less(Rate::from_bytes_over(arrived, spacing), booked);
@@ -283,7 +284,7 @@ impl LinkController {
     }
 }
 
-/// Returns the rate that a link can have carried during `since`, or since the start of the simulation.
+/// Returns the mean capacity of a link in the last `since`, or since the start of the simulation.
 ///
 /// The result is `None` at the start of the simulation.
 fn carried(link: &mut LinkDirectionState, now: Instant, since: Duration) -> Option<Rate> {

@@ -17,11 +17,11 @@ const GUESS: Duration = Duration::from_millis(200);
 /// The rates that a sender requests.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct RateDemand {
-    /// Rate to reserve, or zero for none.
+    /// Guaranteed rate to request, or zero for none.
     ///
-    /// The sender also requests all available capacity in addition.
+    /// In addition the sender requests all available capacity.
     pub guaranteed: Rate,
-    /// True if every router of the path takes part, so that the TTLs are not compared.
+    /// True if every router of the route answers rate requests. Then the TTLs need not be compared.
     pub path_takes_part: bool,
 }
 
@@ -52,7 +52,7 @@ impl RateDemand {
     }
 }
 
-/// The end that requests rates, for one connection after another.
+/// The requesting end of a flow, for one connection after another.
 #[derive(Clone, Debug)]
 pub struct Asker {
     wish: Wish,
@@ -109,7 +109,7 @@ impl Asker {
     }
 }
 
-/// The end that answers requests.
+/// The end of a connection that answers rate requests.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Answerer {
     /// Answer that the next acknowledgement carries.
@@ -140,7 +140,7 @@ impl Answerer {
     }
 }
 
-/// Returns the answer to a signal that arrived with this TTL.
+/// Returns the answer to a rate request that arrived with this TTL.
 ///
 /// The answer has no authentication tag yet.
 fn answer_to(asked: &Signal, ttl: u8) -> Option<RateSignal> {

@@ -1,15 +1,15 @@
-//! Implements the laws by which a link grants rates.
+//! Implements the algorithms by which a link computes the granted rates.
 
 use weft_core::explicit_rate::erica::{Erica, EricaConfig};
 use weft_core::explicit_rate::pi::{LinkState, PiConfig, PiRate};
 use weft_units::{Instant, Rate};
 
-/// The law by which a link grants rates.
+/// The algorithm by which a link computes the granted rates.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LawKind {
-    /// Each flow is granted the whole capacity that is not guaranteed.
+    /// Each flow is granted the whole capacity except the guaranteed rates.
     ///
-    /// The result is exact for a single flow.
+    /// The granted rate is correct for a single flow only.
     Capacity,
     /// All flows are granted one rate, which a PI controller derives from the queue.
     Pi,
@@ -17,7 +17,7 @@ pub enum LawKind {
     Erica,
 }
 
-/// A law with its state.
+/// An algorithm of [`LawKind`] with its state.
 #[derive(Clone, Debug)]
 pub(super) enum SignalLaw {
     Capacity(Rate),
@@ -26,7 +26,7 @@ pub(super) enum SignalLaw {
 }
 
 impl SignalLaw {
-    /// Creates the law of an unused link.
+    /// Creates the algorithm with the state of an unused link.
     pub fn new(kind: LawKind, capacity: Rate) -> SignalLaw {
         let config = PiConfig::default();
         let aim = capacity.scaled(config.utilization);
@@ -37,7 +37,7 @@ impl SignalLaw {
         }
     }
 
-    /// Returns the rate that the law grants to a flow that sends `current`.
+    /// Returns the rate that is granted to a flow whose sending rate is `current`.
     pub fn grant(&mut self, current: Rate) -> Rate {
         match self {
             SignalLaw::Capacity(rate) => *rate,
@@ -46,7 +46,7 @@ impl SignalLaw {
         }
     }
 
-    /// Updates the law with a sample of the link, on which `askers` flows recently requested rates.
+    /// Updates the algorithm with a sample of the link, on which `askers` flows recently requested rates.
     pub fn update(&mut self, at: Instant, state: &LinkState, askers: u32) {
         match self {
             SignalLaw::Capacity(rate) => *rate = state.capacity,

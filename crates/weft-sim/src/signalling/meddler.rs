@@ -1,17 +1,17 @@
-//! Models an attacker along the route who manipulates signals without the key of the signalling domain.
+//! Models an attacker at a router. The attacker manipulates rate signals but has no key of the signalling domain.
 
 use super::RateSignal;
 use crate::{Body, Packet};
 use weft_units::{Rate, Rng};
 use weft_wire::er_sig::{Message, Rate16, Rates};
 
-/// Probability of each attack on a passing signal.
+/// Probability of each attack on a passing rate signal.
 ///
 /// The attacks are to drop it, to duplicate it, to reorder it behind the next signal, and to forge another signal
 /// before it.
 const SHARE: f64 = 0.1;
 
-/// An attacker at a router that drops, duplicates, reorders and forges signals.
+/// An attacker at a router that drops, duplicates, reorders and forges rate signals.
 #[derive(Debug)]
 pub struct Meddler {
     rng: Rng,
@@ -24,7 +24,7 @@ impl Meddler {
         Meddler { rng, held_back: None }
     }
 
-    /// Attacks a packet with a signal and sends the result.
+    /// Attacks a packet with a rate signal and sends the resulting packets.
     pub(crate) fn meddle(&mut self, packet: Box<Packet>, mut send: impl FnMut(Box<Packet>)) {
         let overtaken = self.held_back.take();
         match (self.rng.unit() / SHARE) as u32 {
@@ -43,7 +43,7 @@ impl Meddler {
         overtaken.into_iter().for_each(send);
     }
 
-    /// Returns a forged signal with a guessed tag.
+    /// Returns a forged rate signal with a guessed authentication tag.
     ///
     /// It either releases all rates of the flow or grants an excessive rate.
     fn forged(&mut self, packet: &Packet) -> Box<Packet> {

@@ -1,7 +1,8 @@
 //! Signals explicit rates in band (paper 001, Figure 2).
 //!
-//! TCP segments carry ER-SIG structures with rate requests. Routers along the route lower and book the requested rates.
-//! The receiving end answers, and the sender applies the answer. The laws are those of `weft-core`, as in a node.
+//! TCP segments carry ER-SIG structures with rate requests. Routers along the route lower the requested rates and
+//! reserve them. The receiving end answers, and the sender applies the granted rate. The algorithms are those of
+//! `weft-core`, as in a node.
 //!
 //! Quick-Start (RFC 4782) works in the same way. A sender requests the initial rate of a connection, which may use any
 //! congestion control afterwards.
@@ -36,7 +37,7 @@ use weft_wire::er_sig::{KEY_LEN, Message, Signal, SignalKey};
 use weft_wire::ip::FlowKey;
 use weft_wire::quick_start::{QuickStart, QuickStartResponse, RESPONSE_LEN};
 
-/// Key of the signalling domain, which all hosts and routers of a network share.
+/// Key that authenticates rate signals. All hosts and routers of the simulated IP network have it.
 const KEY: SignalKey = SignalKey::new([0x5e; KEY_LEN]);
 const TCP: u8 = 6;
 
@@ -56,12 +57,12 @@ pub enum RateSignal {
     Explicit {
         /// The ER-SIG structure.
         signal: Signal,
-        /// In an answer: the request's TTL minus the TTL in its structure, on arrival.
+        /// In an answer: the TTL of the request's IP header minus the TTL in its ER-SIG structure, on arrival.
         arrived_difference: u8,
     },
-    /// The IP option of Quick-Start.
+    /// A Quick-Start request in its IP option.
     Quick(QuickStart),
-    /// The TCP option of Quick-Start.
+    /// A Quick-Start answer in its TCP option.
     QuickAnswer(QuickStartResponse),
 }
 
@@ -84,7 +85,7 @@ pub struct Signalled {
     pub ttl: u8,
     /// True while the packet crosses a legacy path inside another packet.
     ///
-    /// The legacy path joins two nodes that take part.
+    /// A legacy path joins two nodes that grant rates. The routers between these nodes grant none.
     pub is_encapsulated: bool,
     /// The TCP segment.
     pub segment: TcpSegment,
@@ -108,7 +109,7 @@ fn is_genuine(packet: &Packet) -> bool {
     }
 }
 
-/// Returns the flow key as the requesting end sees it.
+/// Returns the flow key from the direction of the requesting end.
 fn key_of(signal: &Signal, flow: FlowNo, from: NodeId, to: NodeId) -> FlowKey {
     let is_answer = matches!(signal.message, Message::Response | Message::Reject);
     let (from, to) = if is_answer { (to, from) } else { (from, to) };

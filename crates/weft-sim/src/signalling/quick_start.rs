@@ -14,13 +14,13 @@ use weft_wire::quick_start::{Function, QuickRate, QuickStart, QuickStartResponse
 ///
 /// The request is at most the rate that sends the waiting data in this time (RFC 4782 §4.2).
 const GUESS: Duration = Duration::from_millis(100);
-/// Number of waiting bytes above which the request does not grow.
+/// Maximum number of waiting bytes that affects the size of the request.
 ///
-/// The highest rate that can be requested sends fewer bytes in [`GUESS`].
+/// The highest rate that can be requested sends fewer bytes than this in [`GUESS`].
 const MOST_BYTES: u64 = 1 << 32;
 const NONCE_BITS: u32 = 30;
 
-/// The end that requests initial rates, for one connection after another.
+/// The requesting end of a flow, for one connection after another.
 #[derive(Clone, Debug)]
 pub struct QuickAsker {
     rate: Rate,
@@ -33,7 +33,7 @@ pub struct QuickAsker {
 enum Stands {
     Silent,
     Asked(PendingQuickStart),
-    /// Report that the next packet carries.
+    /// The next packet must carry this report to the routers.
     ///
     /// It has rate zero after a refusal.
     ToReport(QuickStart),
@@ -61,7 +61,8 @@ impl QuickAsker {
     /// `waiting_bytes` is the number of bytes that wait to be sent.
     pub(crate) fn sign(&mut self, now: Instant, segment: &TcpSegment, waiting_bytes: u64) -> Option<Box<Signalled>> {
         let option = match self.stands {
-            // A retransmitted SYN has no option, because a network may have dropped the first SYN for its option.
+            // A retransmitted SYN has no option. A router or firewall may have dropped the first SYN because of the
+            // option.
             Stands::Asked(_) if segment.flags.has(Flags::SYN) => {
                 self.stands = Stands::Over;
                 return None;
@@ -108,7 +109,7 @@ impl QuickAsker {
     }
 }
 
-/// Returns the report to the routers on an answer, if there was one.
+/// Returns the report to the routers: the granted rate, or rate zero if the request was refused or not answered.
 fn report(granted: Option<Rate>, response: Option<QuickStartResponse>) -> QuickStart {
     let nonce = response.map_or(0, |response| response.nonce);
     let rate = granted.map_or(QuickRate::ZERO, QuickRate::floor);
@@ -139,9 +140,9 @@ mod tests {
         }
     }
 
-    /// Processes a SYN-ACK with an answer one round trip later.
+    /// Processes a SYN-ACK that arrives with `response` one round trip after the SYN.
     ///
-    /// It returns the granted rate and the report of the next packet.
+    /// It returns the granted rate and the report that the next packet carries.
     fn answered(asker: &mut QuickAsker, response: QuickStartResponse) -> (Option<Rate>, QuickStart) {
         let segment = segment(Flags::SYN.with(Flags::ACK));
         let answer =

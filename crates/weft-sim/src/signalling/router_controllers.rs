@@ -7,7 +7,7 @@ use weft_wire::quick_start::{Function, QuickRate};
 
 /// The controllers of a router's links.
 ///
-/// A router without controllers does not take part in signalling and only decrements TTLs.
+/// A router without controllers grants no explicit rates and only decrements TTLs.
 #[derive(Debug)]
 pub struct RouterControllers {
     node: NodeId,
@@ -32,7 +32,7 @@ impl RouterControllers {
 
     /// Adds the controller of a link.
     ///
-    /// With a sensor, the controller grants the rate that the legacy path behind the link has left.
+    /// With a sensor, the controller grants only the unused rate of the legacy path behind the link.
     pub fn add(&mut self, link: LinkId, controller: LinkController, sensor: Option<NearSensor>) {
         self.by_link.push(Controlled { link, controller, sensor });
     }

@@ -1,9 +1,9 @@
-//! Estimates the available capacity of a legacy path between two nodes that take part.
+//! Estimates the available capacity of a legacy path between two nodes that grant explicit rates.
 //!
-//! It sends pairs of probes. Packets that arrive between the two at the narrowest link increase the gap between them.
-//! The method is Spruce (Strauss, Katabi, Kaashoek 2003), one of the sensors of paper 001's S³. A single pair is a weak
-//! sample. If the estimate is too high, a queue grows. While a queue stands, its growth rate is a better sample: it is
-//! the arrival rate in excess of the capacity.
+//! The sensor sends pairs of probes. Packets that arrive at the narrowest link between the two probes of a pair
+//! increase the gap between these probes. The method is Spruce (Strauss, Katabi, Kaashoek 2003), one of the sensors
+//! of paper 001's S³. A single pair is a weak sample. If the estimate is too high, a queue grows. While a queue
+//! stands, its growth rate is a better sample. The growth rate is the arrival rate minus the capacity.
 
 use crate::NodeId;
 use crate::source::exponential;
@@ -15,13 +15,13 @@ pub(crate) const PROBE_BYTES: u32 = 1_500;
 const PROBE_SHARE: f64 = 0.025;
 /// Maximum number of pairs in the average.
 const PAIRS: u32 = 512;
-/// Weight of a pair while a queue stands, in pairs.
+/// Weight of a sample that is taken while a queue stands. The weight of a sample without a queue is 1.
 const BUSY_COUNTS: u32 = 8;
-/// Queueing delay of two consecutive pairs above which a queue counts as standing.
+/// Queueing delay of two consecutive pairs above which a standing queue is assumed.
 ///
-/// Bursts of other traffic stay below it.
+/// Bursts of other traffic cause less delay than this.
 const STANDS: Duration = Duration::from_millis(12);
-/// Number of pairs before which there is no estimate.
+/// Minimum number of pairs for an estimate.
 const FEW_PAIRS: u32 = 16;
 
 /// A message between the sensors at the two ends of a path.
@@ -55,7 +55,7 @@ pub struct NearSensor {
     left_bps: f64,
     least_delay: Duration,
     queueing: Duration,
-    /// Arrival time of the last answered pair.
+    /// Arrival time of the second probe of the last answered pair.
     came: Instant,
 }
 
@@ -85,7 +85,7 @@ impl NearSensor {
 
     /// Returns the rate that other traffic and the probes leave on the narrowest link.
     ///
-    /// The result is `None` while there are too few measurements.
+    /// The result is `None` while fewer than the minimum number of pairs were measured.
     pub fn available(&self) -> Option<Rate> {
         let left_bps = self.left_bps - self.capacity.bps() as f64 * PROBE_SHARE;
         (self.answers >= FEW_PAIRS).then(|| Rate::from_bps(left_bps.max(0.0) as u64).min(self.capacity))
@@ -93,7 +93,7 @@ impl NearSensor {
 
     /// Returns the number of bytes in queues along the path.
     ///
-    /// It derives from the delay of the last probe above that of the fastest one.
+    /// It is computed from the delay of the last probe minus the delay of the fastest probe.
     pub fn queued_bytes(&self) -> u64 {
         self.capacity.bytes_in(self.queueing)
     }
@@ -105,7 +105,7 @@ impl NearSensor {
 
     /// Returns the next probe.
     ///
-    /// The second probe follows the first by the time that the narrowest link needs to transmit one.
+    /// The gap between the probes of a pair is the time that the narrowest link needs to transmit one probe.
     pub(super) fn probe(&mut self, now: Instant) -> SensorMessage {
         self.is_between = !self.is_between;
         if self.is_between {
@@ -119,7 +119,7 @@ impl NearSensor {
 
     /// Processes the far end's answer to a pair of probes.
     ///
-    /// `own` is the rate of the flows that pass this router.
+    /// `own` is the rate of the flows that pass this router on their way to the path.
     pub(super) fn receive(&mut self, gap: Duration, left: Instant, came: Instant, own: Rate) {
         let (before, since) = (self.queueing, came - self.came);
         self.least_delay = self.least_delay.min(came - left);

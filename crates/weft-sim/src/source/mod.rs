@@ -34,7 +34,7 @@ impl Pattern {
         Pattern::Poisson { mean: rate.time_for(u64::from(bytes)) }
     }
 
-    /// Returns the time from this datagram to the next.
+    /// Returns the time until the next datagram.
     pub fn next(&mut self, rng: &mut Rng) -> Duration {
         match self {
             Pattern::Even { interval } => *interval,

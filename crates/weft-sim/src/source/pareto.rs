@@ -1,6 +1,6 @@
 //! Generates on/off traffic with heavy tails.
 //!
-//! It aggregates to self-similar traffic (Willinger et al., SIGCOMM 1995).
+//! The sum of many such sources is self-similar traffic (Willinger et al., SIGCOMM 1995).
 
 use super::positive_unit;
 use weft_units::{Duration, Rate, Rng};

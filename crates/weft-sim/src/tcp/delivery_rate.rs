@@ -27,7 +27,7 @@ pub(super) struct DeliveryRate {
     delivered: u64,
     delivered_at: Instant,
     first_sent_at: Instant,
-    /// Value of `delivered` up to which samples count as limited by the application.
+    /// Number of delivered bytes up to which samples are marked as limited by the application.
     app_limited_until: Option<u64>,
     newest: Option<DeliverySnapshot>,
 }

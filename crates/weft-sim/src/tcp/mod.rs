@@ -1,7 +1,7 @@
 //! Models the TCP of hosts without IO: the caller passes the time in and polls for segments.
 //!
-//! A [`TcpSender`] and a [`TcpReceiver`] are the two ends of one direction of a connection. Sequence numbers count payload
-//! bytes from 0. A FIN takes one sequence number, and a SYN takes none.
+//! A [`TcpSender`] and a [`TcpReceiver`] are the two ends of one direction of a connection. Sequence numbers are the
+//! numbers of payload bytes, from 0. A FIN takes one sequence number, and a SYN takes none.
 
 mod config;
 pub mod congestion;

@@ -22,16 +22,16 @@ const SYN_WINDOW_BYTES: u32 = 0xffff;
 /// The way in which the receive window opens at the start of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum WindowOpening {
-    /// The receiver announces the whole window at once.
+    /// The receiver announces the whole window from the start.
     #[default]
     AtOnce,
-    /// The receiver announces the maximum of a SYN first and the whole window afterwards.
+    /// The receiver announces the maximum of a SYN's window field first, and the whole window afterwards.
     ///
-    /// This is the behaviour of a buffer whose size the program has set.
+    /// Linux does this if the program has set the size of the buffer.
     AfterHandshake,
-    /// The receiver announces the maximum of a SYN plus twice the received bytes.
+    /// The receiver announces the maximum of a SYN's window field plus twice the number of received bytes.
     ///
-    /// This is the behaviour of Linux, whose buffer grows as the application reads.
+    /// Linux does this if the program has not set the size of the buffer: the buffer grows as the application reads.
     WithData,
 }
 
@@ -91,7 +91,7 @@ pub struct TcpReceiver {
     unread: u32,
     /// Window of the last acknowledgment, in bytes.
     announced: u32,
-    /// Time at which a closed window is announced again, in case the update is lost.
+    /// Time at which a closed window is announced again, in case the announcement of its opening is lost.
     announce_again: Instant,
 }
 
@@ -147,7 +147,7 @@ impl TcpReceiver {
         self.echo |= ce && self.ecn;
     }
 
-    /// Stores `seq..end` and returns how it fits the data that has arrived.
+    /// Stores the bytes `seq..end` and returns how they fit the data that has arrived.
     fn place(&mut self, seq: u64, end: u64) -> SegmentEffect {
         if end <= self.rcv_nxt {
             self.note_duplicate(seq, end);

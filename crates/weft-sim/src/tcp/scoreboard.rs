@@ -61,9 +61,9 @@ impl SentSegment {
         self.state & (LOST | REPEATED | SACKED) == LOST
     }
 
-    /// Returns the segment's bytes in the pipe (RFC 6675 §4, SetPipe).
+    /// Returns the number of bytes in flight of this segment (RFC 6675 §4, SetPipe).
     ///
-    /// The original counts unless it is lost, and a retransmission counts in addition.
+    /// The original is included unless it is lost. A retransmission in flight is included in addition.
     fn pipe(&self) -> u64 {
         if self.is_sacked() {
             return 0;
@@ -193,14 +193,14 @@ impl Scoreboard {
         });
     }
 
-    /// Declares every segment lost that is not selectively acknowledged.
+    /// Declares lost every segment that is not selectively acknowledged.
     pub fn mark_all_lost(&mut self) {
         (0..self.segments.len()).for_each(|index| {
             self.mark_lost(index);
         });
     }
 
-    /// Reverts all loss declarations, so that the segments count as in the network again.
+    /// Reverts all loss declarations. The segments are again assumed to be in flight.
     pub fn forget_losses(&mut self) {
         for index in 0..self.segments.len() {
             self.change(index, |sent| sent.state &= !LOST);

@@ -31,12 +31,12 @@ impl Flags {
         self.0 & other.0 == other.0
     }
 
-    /// Returns these bits together with those of `other`.
+    /// Returns flags in which every bit of `self` and `other` is set.
     pub const fn with(self, other: Flags) -> Flags {
         Flags(self.0 | other.0)
     }
 
-    /// Returns these bits without those of `other`.
+    /// Returns the bits of `self` except those of `other`.
     pub const fn without(self, other: Flags) -> Flags {
         Flags(self.0 & !other.0)
     }
@@ -55,7 +55,7 @@ pub struct SackBlock {
 
 /// A TCP segment.
 ///
-/// Sequence numbers count from 0 and do not wrap.
+/// Sequence numbers begin at 0 and do not wrap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TcpSegment {
     /// Sequence number of the first payload byte.

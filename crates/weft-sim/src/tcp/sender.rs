@@ -176,7 +176,7 @@ impl TcpSender {
         }
     }
 
-    /// Tells the sender the rate that the network grants, including IP headers.
+    /// Sets the rate that the routers along the route grant, including IP headers.
     ///
     /// Only TCP-ER uses it.
     pub fn grant(&mut self, now: Instant, rate: Rate) {
@@ -280,7 +280,7 @@ impl TcpSender {
 
     /// Computes the window anew.
     ///
-    /// `delivered` is the number of bytes that the present acknowledgment delivered.
+    /// `delivered` is the number of bytes that the acknowledgment in progress newly covers.
     fn update_window(&mut self, delivered: u64) {
         let cwnd = self.congestion.cwnd_bytes().min(self.opening_window);
         let limited = self.config.limited_transmit;

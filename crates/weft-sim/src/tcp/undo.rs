@@ -2,9 +2,9 @@
 //!
 //! The window reduction can then be undone (RFC 4015).
 
-/// Counts the retransmissions of the last loss recovery.
+/// Number of retransmissions of the last loss recovery that the receiver has not reported as duplicates.
 ///
-/// If the receiver reports each of them as a duplicate, all originals had arrived.
+/// If the receiver reports each retransmission as a duplicate, all original segments had arrived.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Undo {
     began_at: u64,
@@ -13,12 +13,12 @@ pub(super) struct Undo {
 }
 
 impl Undo {
-    /// Starts to count when the window is reduced. `una` is the first unacknowledged byte.
+    /// Begins a new number when the window is reduced. `una` is the first unacknowledged byte.
     pub fn begin(&mut self, una: u64) {
         *self = Undo { began_at: una, copies: 0, armed: true };
     }
 
-    /// Counts a retransmission.
+    /// Adds a retransmission.
     pub fn copy_sent(&mut self) {
         self.copies += 1;
     }

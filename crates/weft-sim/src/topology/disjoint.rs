@@ -1,6 +1,6 @@
 //! Computes the k link-disjoint paths with the least total cost (Suurballe 1974, Bhandari 1999).
 //!
-//! It adds one augmenting path after another in the residual graph.
+//! It adds one augmenting path after another in the residual graph of the paths found so far.
 
 use super::Graph;
 use crate::{LinkId, NodeId};
@@ -76,7 +76,7 @@ fn augmenting_path(graph: &Graph, from: NodeId, to: NodeId, used: &[LinkId]) -> 
 
 /// Removes one path from the used links and returns it.
 ///
-/// The links have the least total cost, so they contain no loop, and every walk ends at `to`.
+/// The links have the least total cost. They contain no cycle, so every walk from `from` ends at `to`.
 fn take_path(graph: &Graph, from: NodeId, to: NodeId, used: &mut Vec<LinkId>) -> Vec<LinkId> {
     let mut path = Vec::new();
     let mut node = from;

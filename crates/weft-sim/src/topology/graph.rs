@@ -2,7 +2,7 @@
 
 use crate::{LinkId, NodeId};
 
-/// One direction of a link, as routing sees it.
+/// One direction of a link, with the properties that routing uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GraphEdge {
     /// Node at which the edge begins.
@@ -11,7 +11,7 @@ pub struct GraphEdge {
     pub to: NodeId,
     /// Routing cost of the edge.
     ///
-    /// Zero counts as 1, so that a loop always has a cost.
+    /// Zero is treated as 1. A cycle therefore always has a cost.
     pub cost: u64,
     /// Weight of the edge where traffic is spread by weight, in a unit that all edges share.
     pub weight: u32,
@@ -41,7 +41,7 @@ impl Graph {
         Graph { edges, leaving, arriving }
     }
 
-    /// Removes a link, as when it fails.
+    /// Removes a link, for example because it failed.
     ///
     /// The other links keep their numbers.
     pub fn remove(&mut self, link: LinkId) {

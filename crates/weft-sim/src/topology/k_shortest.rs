@@ -1,4 +1,4 @@
-//! Computes the k cheapest paths without loops (Yen 1971).
+//! Computes the k cheapest paths that visit no node twice (Yen 1971).
 
 use super::Graph;
 use super::dijkstra::shortest_path_over;
@@ -23,7 +23,7 @@ pub fn k_shortest_paths(graph: &Graph, from: NodeId, to: NodeId, k: usize) -> Ve
 
 /// Returns one new path for each node of the path that was found last.
 ///
-/// It is the cheapest path that equals the last one up to that node and then differs from all found paths.
+/// It is the cheapest path that equals the last path up to that node, and then differs from all found paths.
 fn deviations(graph: &Graph, to: NodeId, found: &[Vec<LinkId>]) -> impl Iterator<Item = Vec<LinkId>> {
     let last = found.last().map_or(&[][..], Vec::as_slice);
     (0..last.len()).filter_map(move |shared| {

@@ -34,7 +34,8 @@ impl std::error::Error for TooManyPaths {}
 ///
 /// Path `i` gets label `i + 1`.
 ///
-/// At the first node of a path, the paths replace the next hops to their destinations, in the order of `paths`.
+/// At the first node of a path, the paths in `paths` replace the next hops to their destinations. Their order is
+/// kept.
 ///
 /// # Errors
 /// Fails without any change if there are more paths than labels.
@@ -71,9 +72,9 @@ fn lay_path(graph: &Graph, tables: &mut [RouteTable], path: &LabelPath, label: u
     }
 }
 
-/// Returns the destinations behind `last` as seen from `first`.
+/// Returns the destinations to which a cheapest path from `first` goes through `last`.
 ///
-/// A cheapest path from `first` to each of them goes through `last`. The result includes `last` itself.
+/// The result includes `last` itself.
 pub fn destinations_behind(graph: &Graph, first: NodeId, last: NodeId) -> Vec<NodeId> {
     let Some(to_last) = distances_to(graph, last)[first.index()] else { return Vec::new() };
     let lies_behind = |destination: &NodeId| {

@@ -2,10 +2,10 @@
 //!
 //! A [`Graph`] consists of nodes and directed links with costs. It yields one [`RouteTable`] for each node, through
 //! [`shortest_routes`] or [`equal_cost_routes`]. [`lay_paths`] adds label-switched paths to these tables.
-//! [`network_routes`] does all of this for the network of a scenario. After a failure it is called again with a graph
-//! that lacks the failed links.
+//! [`network_routes`] does all of this for the IP network of a scenario. After a failure it is called again with a
+//! graph that lacks the failed links.
 //!
-//! Every choice between equal alternatives selects the link with the lowest number, so that a network has one unique
+//! Every choice between equal alternatives selects the link with the lowest number, so each graph has one unique
 //! result.
 
 mod dijkstra;

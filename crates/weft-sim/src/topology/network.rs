@@ -17,7 +17,7 @@ pub fn link_id(number: usize, direction: Directions) -> LinkId {
     LinkId(2 * number as u32 + u32::from(direction == Directions::Down))
 }
 
-/// Returns the graph of a network.
+/// Returns the graph of an IP network.
 ///
 /// Its node `i` is node `i` of the network, and [`link_id`] numbers its links. The weight of a link is its rate in
 /// kbit/s, or 1 for a link whose capacity is a trace.

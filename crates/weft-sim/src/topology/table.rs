@@ -63,7 +63,7 @@ struct PathCounter<'a> {
     to: NodeId,
     /// Number of routes from a node with a label.
     ///
-    /// An entry that is still being counted has 0, which excludes loops.
+    /// An entry whose number is not computed yet has 0. Cycles are thus not followed.
     known: BTreeMap<(NodeId, u16), u64>,
 }
 

@@ -14,16 +14,16 @@ pub const INDEPENDENT: f64 = 1.310;
 
 /// Returns the window of the square-root law: `constant`/√(bp).
 ///
-/// The law ignores timeouts, so it holds only for large windows (small p).
+/// The formula ignores timeouts, so it is valid only for large windows (small p).
 pub fn square_root(constant: f64, p: f64, b: f64) -> f64 {
     constant / (b * p).sqrt()
 }
 
-/// Returns the segments delivered in a round-trip time by the PFTK law.
+/// Returns the segments delivered in a round-trip time by the PFTK formula.
 ///
-/// The law is that of Padhye, Firoiu, Towsley and Kurose (1998). It is equation 31 without a window limit. `rtt` and
-/// `rto`, their T₀, are in seconds. The law assumes bursts of loss: after the first loss in a round, all later segments
-/// of the round are lost.
+/// The formula is equation 31 of Padhye, Firoiu, Towsley and Kurose (1998), without a window limit. `rtt` is in
+/// seconds. `rto` is their T₀ in seconds. The formula assumes bursts of loss: after the first loss in a round, all
+/// later segments of the round are lost.
 pub fn pftk(p: f64, b: f64, rtt: f64, rto: f64) -> f64 {
     let first = (2.0 + b) / (3.0 * b);
     let window = first + (8.0 * (1.0 - p) / (3.0 * b * p) + first * first).sqrt();

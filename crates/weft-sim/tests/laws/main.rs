@@ -4,15 +4,15 @@
 //! `cargo run --release -p weft-sim --example tcp_laws` prints the whole table, with p = 0.01–5 % and RTT 10–200 ms.
 //! These tests check a part of it.
 //!
-//! The laws do not apply everywhere. The square-root law ignores timeouts and the round trip of a recovery, which
-//! matter from 0.3 % loss. The law of Padhye et al. (PFTK) assumes that all of a round after the first loss is lost
-//! too. It therefore predicts more timeouts than independent losses cause. The error is visible where a timeout costs
-//! many round trips, as 200 ms does with an RTT of 10 ms. There the flow is faster than predicted, by a quarter at 1 %
-//! loss and by half at 3 %.
+//! The formulas are not valid everywhere. The square-root law ignores timeouts and the round trip of a recovery,
+//! which matter from 0.3 % loss. The formula of Padhye et al. (PFTK) assumes that all segments of a round after the
+//! first loss are lost too. It therefore predicts more timeouts than independent losses cause. The error is visible
+//! where a timeout takes many round trips, as 200 ms does with an RTT of 10 ms. In this case the flow is faster than
+//! predicted, by a quarter at 1 % loss and by half at 3 %.
 //!
-//! With SACK a lost retransmission also keeps the flow in one recovery until the timeout, and further losses in it
-//! reduce nothing. At 5 % loss the window is about four segments. That is too few for three duplicate acknowledgments,
-//! and the delay of acknowledgments matters.
+//! With SACK a lost retransmission also prolongs a recovery until the timeout, and further losses in this recovery do
+//! not reduce the window. At 5 % loss the window is about four segments. Four segments cause too few duplicate
+//! acknowledgments, and the delay of acknowledgments matters.
 
 mod law;
 mod path;

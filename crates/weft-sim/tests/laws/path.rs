@@ -80,8 +80,8 @@ struct Flow {
 impl Case {
     /// Runs the flow for about `warm_up` losses and then for `losses` measured ones.
     ///
-    /// Without a bottleneck, slow start ends at many times the window that the losses allow. About 25 losses are needed
-    /// to come down.
+    /// Without a bottleneck, slow start ends at many times the window that the losses allow. About 25 losses reduce
+    /// the window to that value.
     pub fn run(&self, seed: u64, warm_up: u64, losses: u64) -> Outcome {
         let segments = |losses: u64| (losses as f64 / self.loss.probability()) as u64;
         let mut flow = Flow::new(self, seed);

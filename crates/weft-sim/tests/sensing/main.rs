@@ -20,9 +20,9 @@ use table::{Errors, errors};
 const SECONDS: u64 = 120;
 const WITHIN: f64 = 0.15;
 const OWN_SHARE: f64 = 0.01;
-/// Minimum loss probability that the tests check.
+/// Minimum loss probability at which the tests check the estimated loss.
 ///
-/// Smaller losses do not occur often enough.
+/// Losses of a lower probability do not occur often enough.
 const LEAST_LOSS: f64 = 0.02;
 
 /// Senses a path with five seeds. A single link takes long to simulate and has two seeds, unless `WEFT_CHECK` is set.

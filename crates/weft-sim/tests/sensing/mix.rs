@@ -13,9 +13,9 @@ pub enum Cross {
     Poisson { bytes: u32 },
     /// Datagrams of 40, 576 and 1500 bytes in the ratio 7 to 4 to 1, at random times.
     Sizes,
-    /// Bursts of datagrams with Pareto distributed lengths of 50 ms on average.
+    /// Bursts of datagrams, and pauses, with Pareto distributed lengths of 50 ms on average.
     ///
-    /// They take half the time, at twice the mean rate.
+    /// A burst has twice the mean rate.
     Bursts { bytes: u32 },
     /// Endless TCP connections whose rate is limited by their windows.
     Tcp { connections: u32 },

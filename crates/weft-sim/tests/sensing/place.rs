@@ -1,4 +1,4 @@
-//! Defines the nodes at the ends of the path and on it.
+//! Defines the nodes of the sensed path: its two ends and the routers.
 
 use std::collections::VecDeque;
 use weft_core::sense::active::Crossing;
@@ -50,7 +50,7 @@ impl SimNode for Place {
             Place::Station(station) => station.receive(now, from, packet, ports),
             Place::Sink(arrivals) => {
                 if let Body::Udp { number, sent_at } = packet.body {
-                    // Both clocks count whole microseconds, as in the frames of the protocol.
+                    // The two clocks have whole microseconds, as in the frames of the protocol.
                     let sent_us = sent_at.as_micros() as i64;
                     let delay_us = now.as_micros() as i64 - sent_us;
                     arrivals.push(Arrival { number, crossing: Crossing { sent_us, delay_us, bytes: packet.bytes } });

@@ -23,7 +23,7 @@ pub struct Truth {
     pub available_bps: f64,
     /// Mean waiting time in the queues of the path's links, in seconds.
     pub queue_s: f64,
-    /// The sensor's own traffic as a fraction of the capacity.
+    /// The traffic of the trains as a fraction of the capacity.
     pub own_share: f64,
 }
 
@@ -62,7 +62,8 @@ pub fn sense(mix: &Mix, seed: u64, seconds: u64) -> Outcome {
         dispatch(&mut world, now, &train, first);
         sent.push_back(Sent { train, first });
         readings.push_back(run_interval(&mut world, now));
-        // The result of a train is known one interval after it ended, when its last packet has arrived.
+        // The result of a train is known one interval after the train ended, because its last packet has then
+        // arrived.
         if sent.len() > 1
             && let Some(Sent { train, first }) = sent.pop_front()
         {

@@ -15,7 +15,7 @@ pub struct Errors {
     pub queue: Option<f64>,
     /// Error of the loss, on a path with loss.
     pub loss: Option<f64>,
-    /// The sensor's own traffic as a fraction of the capacity.
+    /// The traffic of the trains as a fraction of the capacity.
     pub own_share: f64,
 }
 
@@ -37,14 +37,14 @@ pub fn errors(mix: &Mix, outcomes: &[Outcome]) -> Errors {
     }
 }
 
-/// Returns the relative error of a rate.
+/// Returns the error of the rate as a fraction of `truth_bps`.
 pub fn off(rate: Option<Rate>, truth_bps: f64) -> Option<f64> {
     rate.map(|rate| rate.bps() as f64 / truth_bps - 1.0)
 }
 
 /// Returns the median over all seconds of the absolute error that `compare` returns.
 ///
-/// A second without an estimate counts as an infinite error.
+/// The error of a second without an estimate is infinite.
 pub fn median_error(outcomes: &[Outcome], compare: &dyn Fn(&Truth, &PathEstimate) -> Option<f64>) -> f64 {
     let seconds = outcomes.iter().flat_map(|outcome| &outcome.seconds);
     median(seconds.map(|(truth, estimate)| compare(truth, estimate).map_or(f64::INFINITY, f64::abs)).collect())

@@ -65,7 +65,7 @@ pub struct World {
 }
 
 impl World {
-    /// Builds the path of a mix, whose cross traffic lasts from the start until `stop`.
+    /// Builds the path of a mix. Its cross traffic lasts from the start until `stop`.
     pub fn new(mix: &Mix, seed: u64, stop: Instant) -> World {
         let rng = Rng::new(seed);
         let mut plan = Plan::default();
@@ -139,7 +139,7 @@ fn add_cross(plan: &mut Plan, hop: &Hop, from: NodeId, to: NodeId, rng: &Rng, st
 
 /// Adds the connections.
 ///
-/// The window of each is its share of the load, over a round-trip time of the path without a queue.
+/// The window of each connection is its share of the load, times the round-trip time of the path without a queue.
 fn add_tcp(plan: &mut Plan, mean: Rate, connections: u32, from: NodeId, to: NodeId, rng: &Rng, stop: Instant) {
     let rtt = 2 * (HOP_DELAY + 2 * ACCESS_DELAY);
     let window_bytes = mean.bytes_in(rtt) / u64::from(connections);

@@ -60,7 +60,7 @@ impl Network {
     }
 }
 
-/// Transfers `bytes`, closes the connection, and gives up after an hour of virtual time.
+/// Transfers `bytes` and closes the connection. It stops after an hour of virtual time.
 pub fn transfer(sender: SenderConfig, receiver: ReceiverConfig, faults: Faults, bytes: u64, seed: u64) -> Outcome {
     let mut network = Network { faults, rng: Rng::new(seed), order: 0, packets: BTreeMap::new() };
     let mut now = Instant::ZERO;

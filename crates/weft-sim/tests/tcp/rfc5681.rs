@@ -7,7 +7,7 @@ use std::time::Duration;
 use weft_sim::tcp::{AckRule, Flags, ReceiverConfig, SenderConfig, TcpReceiver, TcpSegment};
 use weft_units::Instant;
 
-/// Each segment acknowledged in slow start opens the window by one, so that two are sent (§3.1).
+/// Each segment acknowledged in slow start opens the window by one segment, so two segments are sent (§3.1).
 #[test]
 fn slow_start_sends_two_for_one() {
     let mut s = Script::new(SenderConfig { initial_window_segments: 2, ..config() });

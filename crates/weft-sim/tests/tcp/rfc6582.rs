@@ -3,7 +3,7 @@
 use crate::script::{MSS, Script, config};
 use weft_sim::tcp::SenderConfig;
 
-/// Sends ten segments, loses the first, and delivers `duplicates` duplicate acknowledgments.
+/// Sends ten segments, of which the first is lost, and delivers `duplicates` duplicate acknowledgments.
 fn lost_first(config: SenderConfig, duplicates: usize) -> (Script, Vec<Vec<u64>>) {
     let mut s = Script::new(config);
     assert_eq!(s.out(), (0..10).collect::<Vec<_>>());

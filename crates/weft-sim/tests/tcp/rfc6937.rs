@@ -1,4 +1,4 @@
-//! Tests proportional rate reduction (RFC 6937), for the laws that keep more than half of the window.
+//! Tests proportional rate reduction (RFC 6937) for algorithms that keep more than half of the window after a loss.
 
 use crate::script::{Script, config};
 use weft_sim::tcp::congestion::CongestionKind;
@@ -15,7 +15,7 @@ fn with_window(congestion: CongestionKind, segments: u32) -> Script {
 
 /// With the pipe above ssthresh, BIC sends three segments for every four that arrive (§3.1).
 ///
-/// It keeps fifteen of twenty segments.
+/// After the loss BIC keeps fifteen of twenty segments.
 #[test]
 fn the_window_comes_down_over_a_round_trip() {
     let mut s = with_window(CongestionKind::Bic, 20);

@@ -162,7 +162,7 @@ fn a_probe_is_new_data_if_there_is_any() {
     assert_eq!(s.expire(), [20]);
 }
 
-/// A probe that filled a hole counts as a loss (§7.4.1).
+/// A probe that filled a hole is treated as a loss (§7.4.1).
 #[test]
 fn a_repaired_tail_halves_the_window() {
     let mut s = measured(rack_config(), 20);

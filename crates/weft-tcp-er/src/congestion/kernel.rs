@@ -11,7 +11,7 @@ use std::{fmt, fs, io};
 const BTF: &str = "/sys/kernel/btf/vmlinux";
 /// File with the kernel's version.
 const RELEASE: &str = "/proc/sys/kernel/osrelease";
-/// Program that only the test of the two rate laws runs. It is not loaded otherwise.
+/// Name of the BPF program that only a test of the rate control runs. It is not loaded otherwise.
 const STEP: &str = "weft_er_step";
 
 /// Reason why `weft_er` is not loaded.

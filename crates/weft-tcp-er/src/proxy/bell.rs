@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsRawFd, RawFd};
 
-/// A wake-up signal. Several signals before the next [`Bell::clear`] count as one.
+/// A wake-up signal. Several signals before the next [`Bell::clear`] have the effect of one.
 pub struct Bell(File);
 
 impl AsRawFd for Bell {

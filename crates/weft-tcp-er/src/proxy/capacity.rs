@@ -9,13 +9,13 @@ use std::thread::available_parallelism;
 
 /// Descriptors of a worker other than those of connections, pipes and listening sockets.
 const OTHERS: usize = 80;
-/// Listening sockets and wake-up descriptor of one worker. The tables of all workers contain them.
+/// Number of a worker's listening sockets and wake-up descriptors. The tables of all workers contain them.
 const LISTENING: usize = 9;
 /// Divisor of the reserve: 1/64 of the capacity.
 ///
 /// The reserve is for connections that arrive while the diversion is being closed.
 const SPARE: usize = 64;
-/// Maximum number of pipes in use. Connections without a pipe are copied.
+/// Maximum number of pipes in use. The bytes of a connection without a pipe are copied.
 ///
 /// The kernel gives an unprivileged user this many pipes of full size.
 const PIPES: usize = 256;

@@ -1,4 +1,4 @@
-//! One proxied connection: a leg to the client and a leg to the server.
+//! One proxied connection: it consists of two TCP connections (*legs*), one to the client and one to the server.
 
 use super::descriptors::DescriptorEvents;
 use super::direction::{ProxyDirection, Pumped};
@@ -12,10 +12,11 @@ use std::os::fd::AsRawFd as _;
 
 /// Maximum number of the client's first bytes that the SYN toward the server carries.
 const EARLY_BYTES: usize = 1_360;
-/// Port range of the second leg of a connection to a server on this machine.
+/// Port range of the proxy's TCP connection to a server on this machine.
 ///
-/// The first leg has the client's port and the same addresses, and the kernel does not detect that both legs would be
-/// one connection. The range therefore contains no ports that clients' systems choose on their own.
+/// The client's TCP connection to the proxy has the client's port and the same addresses. The kernel does not detect a
+/// second TCP connection with the same ports. The range therefore contains no ports that clients' systems choose on
+/// their own.
 const PORTS: (u16, u16) = (10_240, 32_767);
 /// Number of ports of the range that are tried for a connection.
 const TRIES: usize = 64;
@@ -33,33 +34,33 @@ pub fn port_range(index: usize, workers: usize) -> (u16, u16) {
 /// Phase of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ConnectionPhase {
-    /// The client may send bytes that can go with the first packet.
+    /// The proxy waits for bytes of the client that the SYN toward the server can carry.
     Listening,
-    /// The connection to the server was started.
+    /// The TCP connection to the server was started.
     Connecting,
-    /// Both legs are established.
+    /// The TCP connections to the client and to the server are established.
     Open,
 }
 
-/// Parameters of the legs toward servers.
+/// Parameters of the TCP connections to servers.
 pub struct Calling<'a> {
     /// The mark of the proxy's own packets.
     pub mark: u32,
-    /// First and last port of this worker for second legs on this machine.
+    /// First and last port of this worker for TCP connections to servers on this machine.
     pub ports: (u16, u16),
     /// Position at which the search for a free port starts. It differs for each connection.
     pub start: usize,
-    /// Congestion control of a leg between proxies.
+    /// Congestion control of a TCP connection to another proxy.
     pub congestion: Option<&'a str>,
-    /// Rate granted to a leg between proxies, in bytes per second.
+    /// Rate granted to a TCP connection to another proxy, in bytes per second.
     pub rate: Option<u64>,
 }
 
 /// A connection that the proxy has accepted.
 pub struct Connection {
-    /// Leg to the client.
+    /// Socket of the TCP connection to the client.
     client: Socket,
-    /// Leg to the server, once it was started.
+    /// Socket of the TCP connection to the server, once it was started.
     server: Option<Socket>,
     state: ConnectionPhase,
     role: DiversionRole,
@@ -73,11 +74,11 @@ pub struct Connection {
     up: ProxyDirection,
     /// Direction from the server to the client.
     down: ProxyDirection,
-    /// Rate of the leg toward the peer, in bytes per second, if it has one.
+    /// Rate of the TCP connection toward the peer, in bytes per second, if it has one.
     pub rate: Option<u64>,
-    /// Value of [`Connection::sent_to_peer`] when the leg's use was last measured, in bytes.
+    /// Value of [`Connection::sent_to_peer`] at the last measurement of use, in bytes.
     pub counted: u64,
-    /// True if the use of the leg toward the peer is being measured.
+    /// True if the use of the TCP connection toward the peer is being measured.
     pub is_active: bool,
 }
 
@@ -120,17 +121,17 @@ impl Connection {
         self.state
     }
 
-    /// Returns the leg to the client.
+    /// Returns the socket toward the client.
     pub fn client(&self) -> &Socket {
         &self.client
     }
 
-    /// Returns the leg to the server.
+    /// Returns the socket toward the server.
     pub fn server(&self) -> Option<&Socket> {
         self.server.as_ref()
     }
 
-    /// Returns the leg toward the peer.
+    /// Returns the socket toward the peer, which is that of the client or of the server.
     pub fn peer_leg(&self) -> Option<&Socket> {
         if self.role.is_egress() { Some(&self.client) } else { self.server.as_ref() }
     }
@@ -150,7 +151,7 @@ impl Connection {
         if self.role.is_egress() { self.from.ip() } else { self.to.ip() }
     }
 
-    /// Number of bytes written to the leg toward the peer.
+    /// Number of bytes written to the socket toward the peer.
     pub fn sent_to_peer(&self) -> u64 {
         if self.role.is_egress() { self.down.moved } else { self.up.moved }
     }
@@ -162,8 +163,8 @@ impl Connection {
 
     /// Connects to the server with the client's address.
     ///
-    /// On a leg toward a peer, the SYN carries bytes that the client has already sent. The peer's proxy can then start
-    /// at once.
+    /// If the server is behind a peer, the SYN carries bytes that the client has already sent. The peer's proxy can
+    /// then start at once.
     ///
     /// # Errors
     /// Fails if the server cannot be reached.
@@ -205,7 +206,7 @@ impl Connection {
         }
         server.hold_more();
         if let Some(congestion) = calling.congestion {
-            // The congestion control was available when it was chosen. Without it the leg uses the system's default.
+            // The congestion control was available when it was chosen. Without it the socket uses the system's default.
             let _ = server.set_congestion(congestion);
         }
         if calling.rate.is_some() {
@@ -231,10 +232,10 @@ impl Connection {
         }
     }
 
-    /// Processes events of the leg to the client.
+    /// Processes events of the socket toward the client.
     ///
     /// # Errors
-    /// Fails if the leg is broken.
+    /// Fails if the TCP connection to the client is broken.
     pub fn on_client(&mut self, happened: &DescriptorEvents) -> io::Result<()> {
         self.up.readable |= happened.readable;
         self.up.urgent |= happened.urgent;
@@ -242,10 +243,10 @@ impl Connection {
         if happened.failed { self.client.take_error() } else { Ok(()) }
     }
 
-    /// Processes events of the leg to the server.
+    /// Processes events of the socket toward the server.
     ///
     /// # Errors
-    /// Fails if the leg is broken or the server cannot be reached.
+    /// Fails if the TCP connection to the server is broken or the server cannot be reached.
     pub fn on_server(&mut self, happened: &DescriptorEvents) -> io::Result<()> {
         self.down.readable |= happened.readable;
         self.down.urgent |= happened.urgent;
@@ -266,7 +267,7 @@ impl Connection {
     /// Forwards all available bytes in both directions.
     ///
     /// # Errors
-    /// Fails if either leg is broken.
+    /// Fails if one of the two TCP connections is broken.
     pub fn pump(&mut self, pool: &mut PipePool) -> io::Result<Pumped> {
         let Some(server) = self.server.as_ref().filter(|_| self.state == ConnectionPhase::Open) else {
             return Ok(Pumped::Waiting);
@@ -280,10 +281,10 @@ impl Connection {
         }
     }
 
-    /// Makes both legs end with FIN, not RST, when they are closed.
+    /// Makes the TCP connections to the client and to the server end with FIN, not RST, when they are closed.
     pub fn end(&self) {
         for leg in [Some(&self.client), self.server.as_ref()].into_iter().flatten() {
-            // A leg that is already gone needs no change.
+            // A TCP connection that is already gone needs no change.
             let _ = leg.reset_on_close(false);
         }
     }
@@ -295,7 +296,7 @@ impl Connection {
     }
 }
 
-/// Widens the send window of a leg if its far end is a proxy. Without this the transfer starts one round trip later.
+/// Widens a socket's send window if its far end is a proxy. Otherwise the transfer starts one round trip later.
 fn widen(leg: &Socket) {
     if leg.spoke_early() {
         let _ = leg.assume_window();

@@ -45,7 +45,7 @@ impl ProxyDirection {
     /// Forwards all bytes that can be forwarded now.
     ///
     /// # Errors
-    /// Fails if either leg is broken.
+    /// Fails if the TCP connection of one of the two sockets is broken.
     pub fn pump(&mut self, from: &Socket, to: &Socket, pool: &mut PipePool) -> io::Result<Pumped> {
         let until = self.moved + TURN_BYTES as u64;
         loop {
@@ -71,7 +71,7 @@ impl ProxyDirection {
         }
     }
 
-    /// Counts bytes that the connection's first packet carried.
+    /// Adds bytes that the SYN carried to the number of forwarded bytes.
     pub fn sent_early(&mut self, bytes: usize) {
         self.moved += bytes as u64;
     }

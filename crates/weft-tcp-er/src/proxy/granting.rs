@@ -1,4 +1,4 @@
-//! Grants rates to a worker's legs between proxies and renews them while the legs are in use.
+//! Grants rates to a worker's TCP connections to other proxies, and renews the rates of those that are in use.
 
 use super::connection::Connection;
 use super::rates::{Use, is_worth_it};
@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 const INTERVAL: Duration = Duration::from_millis(100);
 /// Minimum interval between renewals when flows start or stop.
 const LEAST_INTERVAL: Duration = Duration::from_millis(10);
-/// Fraction of the granted rate from which a flow counts as wanting more.
+/// Fraction of the granted rate. A flow that uses at least this much is assumed to want more.
 const HUNGRY: (u64, u64) = (9, 10);
 
-/// The legs of one worker that need rates.
+/// The TCP connections of one worker to other proxies, which need rates.
 pub struct Granting {
-    /// Legs that are sending.
+    /// Connections that are sending.
     active: Vec<Id>,
-    /// Legs that started before their rate was known.
+    /// Connections that started before their rate was known.
     unlimited: Vec<Id>,
     /// Time of the last renewal.
     renewed: Instant,
@@ -26,17 +26,17 @@ pub struct Granting {
 }
 
 impl Granting {
-    /// Creates an empty record.
+    /// Creates a record without connections.
     pub fn new(now: Instant) -> Granting {
         Granting { active: Vec::new(), unlimited: Vec::new(), renewed: now, due: now }
     }
 
-    /// Returns the time of the next renewal; `None` while no leg sends.
+    /// Returns the time of the next renewal; `None` while no connection sends.
     pub fn due(&self) -> Option<Instant> {
         (!self.active.is_empty()).then_some(self.due)
     }
 
-    /// Records that a leg may have got data to send.
+    /// Records that a connection may have got data to send.
     pub fn used(&mut self, id: Id, connection: &mut Connection) {
         if !connection.is_active && connection.sent_to_peer() > connection.counted {
             connection.is_active = true;
@@ -45,12 +45,12 @@ impl Granting {
         }
     }
 
-    /// Records a leg that started without a rate. It gets one as soon as one is known, even if it sends nothing.
+    /// Records a connection that started without a rate. It gets the first known rate, even if it sends nothing.
     pub fn began_unlimited(&mut self, id: Id) {
         self.unlimited.push(id);
     }
 
-    /// Returns the use of all active legs if a renewal is due.
+    /// Returns the use of all active connections if a renewal is due.
     pub fn uses(&mut self, now: Instant, connections: &mut ConnectionTable) -> Option<Vec<Use>> {
         if self.active.is_empty() || now < self.due {
             return None;
@@ -69,7 +69,7 @@ impl Granting {
         Some(uses)
     }
 
-    /// Sets the current rate on each active leg and on each leg without a rate.
+    /// Sets the current rate on each active connection and on each connection without a rate.
     pub fn renew(&mut self, shared: &ProxyState, connections: &mut ConnectionTable) {
         self.unlimited.retain(|id| {
             let Some(connection) = connections.get_mut(*id) else { return false };
@@ -84,7 +84,7 @@ impl Granting {
     }
 }
 
-/// Returns the use of a leg since the last measurement, or `None` if it has nothing more to send.
+/// Returns the use of a connection since the last measurement, or `None` if it has nothing more to send.
 fn used(connection: &mut Connection, elapsed: Duration) -> Option<Use> {
     let leg = connection.peer_leg()?;
     let (waiting, unsent) = (leg.unacknowledged(), leg.unsent());

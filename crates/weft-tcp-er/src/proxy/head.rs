@@ -40,7 +40,7 @@ pub struct First {
     pub totals: PeerTotals,
 }
 
-/// The head thread.
+/// The thread that receives the daemon's orders and reports the status.
 pub struct HeadThread<'a> {
     names: &'a DiversionNames,
     poll: Poll,
@@ -206,7 +206,7 @@ impl<'a> ProxyDiversion<'a> {
         Ok(())
     }
 
-    /// Reports the last refused connection. The counters include the others.
+    /// Reports the last refused connection. The counters include all refused connections.
     fn tell_refused(&mut self, now: Instant) -> io::Result<()> {
         if now < self.due_refused {
             return Ok(());

@@ -54,7 +54,7 @@ impl Listeners {
         listening
     }
 
-    /// Sets the first available of these congestion controls on legs from peers.
+    /// Sets the first available of these congestion controls on connections from peers' proxies.
     ///
     /// Returns its name, or empty if none is available.
     pub fn choose_congestion(&self, names: &[String]) -> String {

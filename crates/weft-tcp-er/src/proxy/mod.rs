@@ -58,7 +58,7 @@ pub fn congestion(names: &[String]) -> io::Result<Option<&str>> {
     Ok(names.iter().map(String::as_str).find(|name| socket.set_congestion(name).is_ok()))
 }
 
-/// Runs the proxy for the device `tun`, by orders on standard input, until that ends.
+/// Runs the proxy for the device `tun`, by orders on standard input, until standard input ends.
 ///
 /// The daemon sets up the routing. The proxy also removes it at the end, in case the daemon has died.
 ///

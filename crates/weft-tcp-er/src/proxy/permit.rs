@@ -1,8 +1,8 @@
 //! Access control of the proxy: ordered rules, and addresses that no rule can open.
 //!
 //! The proxy ends a client's connection and makes a new one, so the firewall's FORWARD chain sees neither. These rules
-//! take its place. The first matching rule decides. A connection that no rule matches is allowed. An IPv4-mapped IPv6
-//! address counts as its IPv4 address, and an IPv6 client reaches none of them.
+//! replace that chain. The first matching rule decides. A connection that no rule matches is allowed. An IPv4-mapped
+//! IPv6 address is matched as its IPv4 address, and an IPv6 client cannot reach such an address.
 
 use super::policy::{PolicyPrefix, PortRange, items, list};
 use std::fmt;

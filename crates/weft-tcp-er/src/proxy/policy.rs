@@ -17,7 +17,7 @@ pub enum Side {
 }
 
 impl Side {
-    /// Names in the configuration and in the text form.
+    /// Name of each side in the configuration and in the text form.
     pub const NAMES: &'static [(&'static str, Side)] =
         &[("both", Side::Both), ("ingress", Side::Ingress), ("egress", Side::Egress)];
 
@@ -160,7 +160,7 @@ impl FromStr for ProxyRule {
 pub struct ProxyPolicy {
     /// Maximum number of simultaneous connections.
     pub capacity: usize,
-    /// Congestion controls for the legs between proxies, the best first.
+    /// Congestion controls for connections between proxies, the best first.
     pub congestion: Vec<String>,
     /// Connections to proxy.
     pub rules: Vec<ProxyRule>,

@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 /// *Derived*: with the kernel's default of six repetitions the last one is sent 63 s after the first SYN. A packet
 /// lives for at most 60 s more in the network (Linux's `TCP_TIMEWAIT_LEN`).
 const REPEATED_FOR: Duration = Duration::from_secs(123);
-/// Most SYNs that are kept. The oldest is forgotten first.
+/// Maximum number of SYNs that are kept. The oldest is forgotten first.
 ///
-/// *Derived*: 100 bytes each, so that they take 1.6 MB at most.
+/// *Derived*: a SYN takes 100 bytes here, so that all of them take 1.6 MB at most.
 const KEPT: usize = 16_384;
 
 /// Fields that a SYN and its repetitions share: client, server and initial sequence number.

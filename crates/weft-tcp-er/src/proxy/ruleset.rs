@@ -1,8 +1,8 @@
 //! The nftables rules that divert connections to the proxy, as text.
 //!
 //! The proxy's sockets identify packets from network devices (`socket transparent`). These packets bypass connection
-//! tracking, because both legs of a connection have the same addresses and ports and would share one entry there. For
-//! packets that stay on this machine, the mark of their connection tracking entry identifies them.
+//! tracking, because the proxy's connections to the client and to the server have the same addresses and ports and
+//! would share one entry. The mark of its connection tracking entry identifies a packet that stays on this machine.
 
 use super::policy::{PolicyPrefix, PortRange, ProxyPolicy, ProxyRule};
 use std::fmt::{Display, Write as _};

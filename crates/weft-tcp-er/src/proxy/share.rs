@@ -2,7 +2,7 @@
 
 /// Returns the max-min fair level: the rate up to which every flow may send within `total`.
 ///
-/// Flows that need less leave the rest to the others. `demands` has the unit of `total`; `u64::MAX` marks a flow
+/// Flows that need less leave the rest to other flows. `demands` has the unit of `total`; `u64::MAX` marks a flow
 /// without an upper demand. The function sorts `demands`. Without flows the level is `total`.
 pub fn level(total: u64, demands: &mut [u64]) -> u64 {
     demands.sort_unstable();

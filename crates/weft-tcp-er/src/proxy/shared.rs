@@ -1,4 +1,4 @@
-//! State that the head and the workers share.
+//! State that the head thread and the worker threads share.
 //!
 //! The longest time for which a thread holds a lock is the computation of the rates.
 
@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub struct ProxySettings {
     /// Capacity of the proxy.
     pub capacity: ProxyCapacity,
-    /// Congestion control of legs between proxies, or empty for the system's default.
+    /// Congestion control of connections between proxies, or empty for the system's default.
     pub congestion: String,
     /// Access rules.
     pub access: AccessCheck,
@@ -29,7 +29,7 @@ struct WorkerState {
     bell: Bell,
 }
 
-/// State that the head and the workers share.
+/// State that the head thread and the worker threads share.
 pub struct ProxyState {
     settings: Mutex<Arc<ProxySettings>>,
     rates: Mutex<PeerRates>,
@@ -104,12 +104,14 @@ impl ProxyState {
         self.ring_all();
     }
 
-    /// Returns the rate of a leg to this address behind a peer, in bytes per second.
+    /// Returns the rate of a connection to this address behind a peer, in bytes per second.
     pub fn granted(&self, address: IpAddr) -> Option<u64> {
         lock(&self.rates).granted(address)
     }
 
-    /// Replaces the use of `worker`'s legs and shares the rates again. Wakes the other workers if their rates change.
+    /// Replaces the use of `worker`'s connections and shares the rates again.
+    ///
+    /// It wakes the other workers if their rates change.
     pub fn share(&self, worker: usize, uses: Vec<Use>) {
         if lock(&self.rates).share(worker, uses) {
             let others = self.workers.iter().enumerate().filter(|(index, _)| *index != worker);

@@ -53,7 +53,7 @@ pub struct ProxyStatus {
     pub capacity: u64,
     /// True if new connections are diverted. False if they bypass the proxy because it is full.
     pub is_open: bool,
-    /// Congestion control of legs between proxies.
+    /// Congestion control of connections between proxies.
     pub congestion: String,
 }
 

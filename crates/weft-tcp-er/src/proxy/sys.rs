@@ -17,20 +17,20 @@ const SIOCATMARK: libc::Ioctl = 0x8905;
 const TCPI_OPT_SYN_DATA: u8 = 32;
 /// Value of `TCP_REPAIR` that ends repair mode without a window probe (linux/tcp.h).
 const TCP_REPAIR_OFF_NO_WP: c_int = -1;
-/// Keepalive of a leg: 120 s of silence before the first probe, 30 s between probes, 4 probes.
+/// Keepalive of a socket: 120 s of silence before the first probe, 30 s between probes, 4 probes.
 const KEEPALIVE: [(c_int, c_int); 3] = [(libc::TCP_KEEPIDLE, 120), (libc::TCP_KEEPINTVL, 30), (libc::TCP_KEEPCNT, 4)];
 /// Maximum number of unsent bytes in a socket. It limits memory where a receiver is slow.
 const UNSENT: c_int = 256 << 10;
-/// Requested socket buffer of a leg between proxies, in bytes. The kernel doubles it.
+/// Requested size of the buffers of a socket between proxies, in bytes. The kernel doubles it.
 ///
 /// Derived: it holds 200 Mbit/s over 300 ms, or a third of that while retransmissions are lost too.
 const UNDER_WAY: c_int = 8 << 20;
-/// Number of bytes that a leg may send before the other proxy has announced its window.
+/// Number of bytes that a socket may send before the other proxy has announced its window.
 const ASSUMED_WINDOW: u32 = (UNDER_WAY / 2) as u32;
 /// Length of a listening socket's accept queue, in connections.
 const BACKLOG: c_int = 4_096;
 
-/// Most bytes of a SYN's headers: IPv6 without extensions, or IPv4, with the most TCP options.
+/// Maximum length of a SYN's headers, in bytes: IPv6 without extensions, or IPv4, with the longest TCP options.
 pub const SYN_BYTES: usize = 60 + 60;
 
 /// Returns the result of a system call, or the error that it set.

@@ -20,14 +20,14 @@ use std::time::{Duration, Instant};
 
 /// Maximum number of connections accepted from one socket in a turn.
 const ACCEPTS: usize = 64;
-/// Time that a client has to send bytes that can go with the first packet.
+/// Time that a client has to send bytes that the SYN toward the server can carry.
 const EARLY: Duration = Duration::from_millis(2);
 /// Maximum waiting time of the event loop.
 const IDLE: Duration = Duration::from_secs(60);
 
 /// Poll token of the worker's wake-up signal.
 ///
-/// The token of a leg is the connection's id, doubled, plus one for the server's leg.
+/// The token of a socket is the connection's id, doubled, plus one for the socket toward the server.
 const BELL: u64 = u64::MAX;
 /// Poll token of the first listening socket.
 const FIRST_LISTENER: u64 = u64::MAX - 64;
@@ -167,7 +167,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Returns true if the connection was reset before and its SYN arrived again. Dropping it resets it once more.
+    /// Returns true if the SYN is that of a connection that was reset. Dropping the connection resets it again.
     fn is_repetition(&mut self, connection: &Connection) -> bool {
         connection.syn().is_some_and(|syn| self.were_reset.contains(Instant::now(), &syn))
     }

@@ -18,7 +18,7 @@ const PART: u64 = 1400;
 /// Names of the program, in the order in which they are tried.
 const PROGRAMS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
-/// Held by the only browser: tests that run at once would take each other's processors.
+/// Held while a browser runs: browsers of parallel tests would take processor time from each other.
 static ALONE: Mutex<()> = Mutex::new(());
 
 /// A browser with one page; dropping it ends it.
@@ -108,7 +108,7 @@ impl Browser {
         }
     }
 
-    /// Keeps what the page complains of, and requests to other servers.
+    /// Stores error messages of the page, and its requests to other servers.
     fn note(&mut self, event: &Value) {
         let parameters = &event["params"];
         match event["method"].as_str() {

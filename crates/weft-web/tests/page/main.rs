@@ -112,7 +112,8 @@ fn a_wrong_token_shows_the_form_and_a_right_one_the_node() {
 }
 
 /// Bounds: a load must take at most 100 ms. 50 ms for a redraw is tuned: ten times what an idle machine needs, and a
-/// twentieth of the time between two. They count with `WEFT_CHECK=1`; otherwise other programs may take the processors.
+/// twentieth of the time between two. The bounds are checked only with `WEFT_CHECK=1`: without it, other programs may
+/// use the processors.
 #[test]
 fn a_thousand_paths_are_live_and_the_page_loads_at_once() {
     let dir = Dir::new();

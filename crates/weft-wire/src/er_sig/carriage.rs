@@ -62,8 +62,8 @@ pub fn insert(packet: &[u8], signal: &Signal, out: &mut [u8]) -> Result<usize, W
 
 /// Removes the signal in place and returns the number of bytes by which the packet's start moved.
 ///
-/// The result is 0 if the packet had no signal. It is also 0 if the option could not be cut out: padding options
-/// replace it then.
+/// The result is 0 if the packet had no signal. It is also 0 if the option could not be cut out. Padding options then
+/// replace the option.
 ///
 /// # Errors
 /// As [`locate`].
@@ -71,7 +71,7 @@ pub fn remove(packet: &mut [u8]) -> Result<usize, WireError> {
     OPTION.remove(packet)
 }
 
-/// Replaces the signal by padding options and keeps the packet's length. Returns false if it had no signal.
+/// Replaces the signal by padding options and keeps the packet's length. Returns false if there was no signal.
 ///
 /// # Errors
 /// As [`locate`].

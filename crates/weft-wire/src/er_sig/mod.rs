@@ -1,9 +1,9 @@
 //! ER-SIG v1: explicit rates, signalled in band, in weft's own encoding.
 //!
 //! The procedure is that of paper 001 §II-B and Figure 2, after TIA-1039. A packet of a flow carries one structure of
-//! fixed layout. The sender requests rates. Each node on the route lowers them to the rate that it grants. The receiver
-//! returns the granted rates. The sender confirms them, so that each node releases the part that another node did not
-//! grant.
+//! fixed layout. The sender requests rates. Each node on the route lowers the rates to the rate that it grants. The
+//! receiver returns the granted rates. The sender confirms them. Each node then releases the part of its grant that
+//! another node did not grant.
 //!
 //! [`carriage`] inserts the structure into IPv4 and IPv6 packets. This module is a codec and keeps no reservation.
 
@@ -41,13 +41,13 @@ pub enum Message {
     Request = 1,
     /// The receiver returns the rates that arrived.
     Response = 2,
-    /// The sender accepts the rates. Nodes keep this reservation and release the rest.
+    /// The sender accepts the rates. Nodes keep the reservation of the accepted rates and release the rest.
     Confirm = 3,
     /// The sender renews its request while it sends.
     Update = 4,
     /// The sender no longer needs the rates.
     Release = 5,
-    /// A node cannot grant a rate whose full amount is required.
+    /// A node cannot grant the full rate, and the request does not permit a lower one.
     Reject = 6,
 }
 
@@ -123,7 +123,7 @@ pub struct Signal {
     pub service: SignalService,
     /// CH: true if the receiver pays, false if the sender pays.
     pub receiver_pays: bool,
-    /// CHG: true if a node lowered a rate.
+    /// CHG: true if a node on the route lowered a rate.
     pub is_lowered: bool,
     /// PP, pre-emption priority: at too little capacity, flows with a higher value keep their rate. Range 0 to 15.
     pub preemption: u8,
@@ -141,11 +141,11 @@ pub struct Signal {
     pub echoed: Rates,
     /// Random number of the request. Answers repeat it.
     pub nonce: u32,
-    /// Number of nodes that took part.
+    /// Number of nodes on the route that processed the signal.
     pub hops: u8,
     /// Random start value that each participating node decrements along with the IP TTL (RFC 4782 §3.2).
     ///
-    /// If a router on the route does not take part, the difference of the two values changes.
+    /// A router that does not process signals decrements only the TTL, so the difference of TTL and QTTL changes.
     pub qttl: u8,
     /// BNODE: hash of the node that last lowered an available rate, or 0 if none did.
     pub lowered_by: u16,
@@ -259,7 +259,7 @@ impl Signal {
 
 /// Returns the difference of IP TTL and QTTL, modulo 256 (RFC 4782 §3.2).
 ///
-/// It stays constant from sender to receiver if every router decremented both.
+/// It stays constant from sender to receiver if every router decremented TTL and QTTL.
 pub const fn ttl_difference(ttl: u8, qttl: u8) -> u8 {
     ttl.wrapping_sub(qttl)
 }

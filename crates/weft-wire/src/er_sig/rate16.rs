@@ -9,12 +9,12 @@ const KILO: u128 = 1_000;
 
 /// A rate in 16 bits: 5-bit exponent E, 11-bit mantissa M. The value is (1 + M/2048) · 2^E kbit/s.
 ///
-/// The numbers are ordered as the rates, so an integer comparison finds the lower rate.
+/// The encoded numbers have the same order as the rates, so an integer comparison finds the lower rate.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Rate16(pub u16);
 
 impl Rate16 {
-    /// The rate zero. By the formula this number would mean 1 kbit/s.
+    /// The rate zero. It is an exception: by the formula the number 0 would mean 1 kbit/s.
     pub const ZERO: Rate16 = Rate16(0);
     /// No limit, or no rate specified.
     pub const UNLIMITED: Rate16 = Rate16(u16::MAX);
@@ -68,7 +68,7 @@ mod tests {
     #[test]
     fn every_number_is_the_floor_of_its_rate_and_greater_numbers_are_greater_rates() {
         let mut before = Rate::ZERO;
-        // Below 4 kbit/s, adjacent encodings are less than 1 bit/s apart, so this property starts above it.
+        // Below 4 kbit/s, adjacent encodings are less than 1 bit/s apart, so the test starts at 4 kbit/s.
         for bits in 2 << MANTISSA_BITS..u16::MAX {
             let rate = Rate16(bits).rate().unwrap_or_default();
             assert!(rate > before, "{bits:#x}");

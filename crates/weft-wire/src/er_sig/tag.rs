@@ -32,7 +32,7 @@ impl SignalKey {
 
     /// Returns the tag of a signal of `flow`; never 0.
     ///
-    /// `flow` is the flow as its initiator sends it. This holds for answers too.
+    /// `flow` is the flow in the direction from its initiator, also if the signal is an answer.
     pub fn tag(&self, flow: &FlowKey, signal: &Signal) -> u16 {
         let [key, salt] = [&self.0[..16], &self.0[16..]];
         let mut covered = [0; 16 + COVERED_LEN];
@@ -61,7 +61,7 @@ impl SignalKey {
         Signal { tag: self.tag(flow, &signal), ..signal }
     }
 
-    /// True if `signal` has the right tag. `flow` is the flow as its initiator sends it.
+    /// True if `signal` has the right tag. `flow` is the flow in the direction from its initiator.
     pub fn is_right(&self, flow: &FlowKey, signal: &Signal) -> bool {
         signal.tag == self.tag(flow, signal)
     }

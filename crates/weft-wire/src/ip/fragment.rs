@@ -1,9 +1,9 @@
-//! Fragments: where a piece of a packet belongs, and which packet it is of (RFC 791 §3.2, RFC 8200 §4.5).
+//! Fragments: the packet to which a fragment belongs, and its position in the packet (RFC 791 §3.2, RFC 8200 §4.5).
 
 use super::{AUTHENTICATION, DESTINATION, FRAGMENT, HOP_BY_HOP, IpVersion, IpView, MAX_EXTENSIONS, ROUTING, protocol};
 use crate::bytes::{u8_at, u16_at, u32_at};
 
-/// A fragment's place in its packet.
+/// Identification of a fragment's packet, and the fragment's position in the packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FragmentPlace {
     /// Identification, the same in all fragments of a packet.
@@ -13,7 +13,7 @@ pub struct FragmentPlace {
 }
 
 impl IpView<'_> {
-    /// Returns the fragment's place, or `None` if the packet is not a fragment.
+    /// Returns the fragment's identification and position, or `None` if the packet is not a fragment.
     pub fn fragment(&self) -> Option<FragmentPlace> {
         if !self.is_fragment {
             return None;
@@ -36,7 +36,7 @@ impl IpView<'_> {
     /// Returns the ports that the first fragment of a TCP or UDP packet carries.
     ///
     /// Returns `None` for other protocols, and if the fragment is too short for the header that follows the ports (RFC
-    /// 1858 §3, RFC 7112 §5): 20 bytes of TCP, 8 bytes of UDP. The caller has checked that the offset is zero.
+    /// 1858 §3, RFC 7112 §5): 20 bytes of TCP, 8 bytes of UDP. The caller must check that the offset is zero.
     pub fn first_fragment_ports(&self) -> Option<(u16, u16)> {
         let l4 = self.payload();
         let least = match self.protocol {

@@ -4,9 +4,9 @@ use super::{IpVersion, IpView, protocol};
 use crate::checksum::{self, Sum};
 use core::net::IpAddr;
 
-/// Most bytes of an error in IPv4 (RFC 1812 §4.3.2.3).
+/// Maximum length of an error's packet in IPv4, in bytes (RFC 1812 §4.3.2.3).
 const MOST_V4: usize = 576;
-/// Most bytes of an error in IPv6: the least MTU (RFC 4443 §2.4 c).
+/// Maximum length of an error's packet in IPv6, in bytes: the least MTU (RFC 4443 §2.4 c).
 const MOST_V6: usize = 1_280;
 /// Length of the error's own ICMP header, in bytes.
 const ICMP_LEN: usize = 8;
@@ -16,7 +16,7 @@ const HOP_LIMIT: u8 = 64;
 /// Reason why a packet was not forwarded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IcmpError {
-    /// The packet's hop limit ended here.
+    /// The packet's hop limit was used up at this node.
     TimeExceeded,
     /// The packet is longer than the next link carries, and must not be fragmented. `mtu` is in bytes.
     TooBig {
@@ -39,8 +39,8 @@ impl IcmpError {
 
 /// Writes the error about `packet`, from `source` to the packet's sender, into `out`.
 ///
-/// Returns its length. Returns `None` if no error may be sent about the packet (RFC 1122 §3.2.2, RFC 4443 §2.4), if
-/// `source` is of the other IP version, or if `out` is too short. 1,280 bytes always suffice.
+/// Returns the error's length. Returns `None` if no error may be sent about the packet (RFC 1122 §3.2.2, RFC 4443
+/// §2.4), if `source` is of the other IP version, or if `out` is too short. 1,280 bytes always suffice.
 pub fn icmp_error(packet: &IpView<'_>, error: IcmpError, source: IpAddr, out: &mut [u8]) -> Option<usize> {
     if !may_answer(packet) || source.is_ipv4() != (packet.version == IpVersion::V4) {
         return None;
@@ -105,7 +105,7 @@ fn write_ip(ip: &mut [u8], source: IpAddr, destination: IpAddr, payload_len: u16
             ip[8..24].copy_from_slice(&source.octets());
             ip[24..40].copy_from_slice(&destination.octets());
         }
-        // The caller has compared the versions.
+        // Cannot occur: the caller has checked that `source` and the packet have the same IP version.
         _ => {}
     }
 }

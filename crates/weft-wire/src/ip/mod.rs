@@ -50,7 +50,7 @@ const FRAGMENT: u8 = 44;
 const AUTHENTICATION: u8 = 51;
 /// Protocol number of the destination options header (RFC 8200 §4).
 const DESTINATION: u8 = 60;
-/// Maximum number of extension headers that the parser follows. The next header number then counts as the protocol.
+/// Maximum number of extension headers that the parser skips. The header after them is taken for the upper layer.
 const MAX_EXTENSIONS: usize = 8;
 
 /// IP version of a packet.
@@ -103,7 +103,7 @@ impl<'a> IpView<'a> {
         }
     }
 
-    /// Returns the bytes after the IP headers. This includes fragments.
+    /// Returns the bytes after the IP headers, also for a fragment.
     pub fn payload(&self) -> &'a [u8] {
         self.bytes.get(self.header_len..).unwrap_or_default()
     }

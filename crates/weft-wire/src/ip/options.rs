@@ -28,7 +28,7 @@ const ADDED_MAX: usize = VALUE_MAX + 4;
 
 /// True if a packet may have IP options.
 ///
-/// Its IPv4 header then exceeds 20 bytes, or it has a hop-by-hop header.
+/// This is so if its IPv4 header exceeds 20 bytes, or if it has an IPv6 hop-by-hop header.
 #[inline]
 pub fn has_options(packet: &[u8]) -> bool {
     match packet.first() {
@@ -114,7 +114,7 @@ impl IpOption {
             return Err(WireError::NoRoom);
         }
         let total = u16_at(packet, 2)?.checked_add(added_len as u16).ok_or(WireError::TooLong)?;
-        // The new option precedes the existing ones, because the last of those may be an End of Option List.
+        // The new option precedes the existing options, because the last existing one may be an End of Option List.
         let mut added = [FILLER; ADDED_MAX];
         put_at(&mut added, 0, &[self.ipv4, (self.len + 2) as u8])?;
         put_at(&mut added, 2, value)?;
@@ -275,7 +275,7 @@ fn ipv4_header_len(packet: &[u8]) -> Result<usize, WireError> {
 
 /// Returns the length of the hop-by-hop header in bytes, or `None` if there is none.
 ///
-/// It always comes first among the extension headers (RFC 8200 §4.1).
+/// The hop-by-hop header is always the first extension header (RFC 8200 §4.1).
 fn hop_by_hop_len(packet: &[u8]) -> Result<Option<usize>, WireError> {
     if u8_at(packet, 6)? != HOP_BY_HOP {
         return Ok(None);

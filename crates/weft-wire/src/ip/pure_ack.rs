@@ -21,9 +21,10 @@ pub struct PureAck {
 impl PureAck {
     /// True if this acknowledgment, sent later on the same connection, makes `older` redundant.
     ///
-    /// It must acknowledge everything that `older` acknowledges, cumulatively or by SACK, and more. A sender without
-    /// SACK counts duplicate acknowledgments, so these stay. A D-SACK block (RFC 2883) is sent once. It stays until
-    /// another one follows. If all stayed, data that was sent twice by mistake would fill a narrow link with D-SACKs.
+    /// It must acknowledge everything that `older` acknowledges, cumulatively or by SACK, and more. A duplicate of
+    /// `older` therefore does not replace it, because a sender without SACK counts duplicates. A D-SACK block (RFC
+    /// 2883) is sent once, so its segment is kept until another one with a D-SACK block follows. If all were kept,
+    /// spurious retransmissions would fill a narrow link with D-SACKs.
     pub fn replaces(&self, older: &PureAck) -> bool {
         let (duplicate, blocks) = older.sack().split_at(usize::from(older.has_duplicate_sack()));
         if is_before(self.ack, older.ack) || !duplicate.is_empty() && !self.has_duplicate_sack() {
@@ -62,8 +63,8 @@ fn contains(outer: (u32, u32), inner: (u32, u32)) -> bool {
 
 /// Returns the acknowledgment of a pure ACK packet, or `None` for any other packet.
 ///
-/// A packet with IP options is rejected, because an option may be a rate signal. A segment with ECN flags or reserved
-/// bits is rejected, because it carries an ECN echo or an AccECN counter.
+/// Returns `None` for a packet with IP options, because an option may be a rate signal. Also returns `None` for a
+/// segment with ECN flags or reserved bits, because it carries an ECN echo or an AccECN counter.
 pub fn pure_ack(packet: &[u8]) -> Option<PureAck> {
     let ip = IpView::parse(packet).ok()?;
     if ip.header_len != if ip.src.is_ipv4() { 20 } else { 40 } {

@@ -12,7 +12,7 @@ impl IpView<'_> {
     ///
     /// Errors are: destination unreachable, packet too big, time exceeded and parameter problem. Returns `None` for
     /// other packets, for a quoted fragment other than the first, and if the quoted packet is cut before its ports.
-    /// Behind extension headers of IPv6 nothing is read.
+    /// Ports behind IPv6 extension headers are not read.
     pub fn quoted_flow(&self) -> Option<FlowKey> {
         let icmp = self.payload();
         let is_error = match (self.protocol, icmp.first()?) {

@@ -173,15 +173,15 @@ impl Iterator for SackBlocks<'_> {
 /// State of the checksum field in a TCP or UDP header.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum L4Checksum {
-    /// The checksum over pseudo-header and segment.
+    /// The complete checksum over pseudo-header and segment.
     Complete,
-    /// Only the pseudo-header's sum, to be finished later. Changes to the segment do not affect it.
+    /// The sum of the pseudo-header, to be completed later. Changes of the segment's content do not affect it.
     Partial,
 }
 
 /// Lowers the MSS option of a TCP SYN to `max_mss` in place and corrects the checksum (RFC 1624).
 ///
-/// Returns true if it changed the packet. It changes nothing but an unfragmented SYN with a larger MSS.
+/// Returns true if it changed the packet. Only an unfragmented SYN with a larger MSS is changed.
 pub fn clamp_mss(packet: &mut [u8], max_mss: u16, checksum: L4Checksum) -> bool {
     let Some((l4, at)) = larger_mss_at(packet, max_mss) else { return false };
     let written = match checksum {

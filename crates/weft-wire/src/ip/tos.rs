@@ -12,7 +12,7 @@ pub enum Ecn {
     Ect1 = 1,
     /// ECT(0): ECN-capable transport, classic.
     Ect0 = 2,
-    /// CE: a queue has marked the packet as having met congestion.
+    /// CE, congestion experienced: a queue has marked the packet because of congestion.
     Ce = 3,
 }
 

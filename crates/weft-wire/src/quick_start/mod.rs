@@ -1,7 +1,7 @@
 //! Codec of Quick-Start (RFC 4782), by which a TCP sender asks routers for its initial rate.
 //!
-//! The sender puts a coarse rate into an IP option, and routers may lower it. The receiver returns the result in a TCP
-//! option ([`QuickStartResponse`]). This module keeps no state and decides no rate.
+//! The sender puts a coarse rate into an IP option, and routers may lower the rate. The receiver returns the resulting
+//! rate in a TCP option ([`QuickStartResponse`]). This module keeps no state and chooses no rate.
 
 mod response;
 
@@ -43,12 +43,12 @@ impl QuickRate {
         self.0
     }
 
-    /// Returns the greatest encodable rate that does not exceed `rate`. Routers grant this one.
+    /// Returns the greatest encodable rate that does not exceed `rate`. Routers round a grant in this way.
     pub fn floor(rate: Rate) -> QuickRate {
         (rate.bps() / UNIT_BPS).checked_ilog2().map_or(QuickRate::ZERO, |n| QuickRate(n.min(15) as u8))
     }
 
-    /// Returns the least encodable rate that is not below `rate`. Senders request this one.
+    /// Returns the least encodable rate that is not below `rate`. Senders round a request in this way.
     pub fn ceil(rate: Rate) -> QuickRate {
         let floor = QuickRate::floor(rate);
         if floor.rate() < rate { QuickRate::new(floor.0 + 1) } else { floor }
@@ -74,13 +74,13 @@ pub enum Function {
 pub struct QuickStart {
     /// Request or report.
     pub function: Function,
-    /// The requested rate, which routers lower to the granted one.
+    /// The requested rate, which routers lower to the granted rate.
     pub rate: QuickRate,
     /// Random start value that approving routers decrement along with the IP TTL. Unused in a report.
     pub ttl: u8,
     /// Random nonce of 30 bits: two bits per step of the rate.
     ///
-    /// A router that lowers the rate replaces the bits of the lost steps.
+    /// A router that lowers the rate by some steps replaces the nonce bits of these steps.
     pub nonce: u32,
 }
 
@@ -111,7 +111,7 @@ impl QuickStart {
         Ok(bytes)
     }
 
-    /// Lowers the rate to at most `to`. For each lost step, `random` supplies two new nonce bits (RFC 4782 §3.3).
+    /// Lowers the rate to at most `to`. Takes two new nonce bits from `random` for each step down (RFC 4782 §3.3).
     pub fn lower(&mut self, to: QuickRate, random: u32) {
         let bits_of = |rate: QuickRate| (1u32 << (2 * u32::from(rate.0))) - 1;
         if to < self.rate {
@@ -177,8 +177,8 @@ pub fn insert(packet: &[u8], option: QuickStart, out: &mut [u8]) -> Result<usize
 
 /// Removes the option in place and returns the number of bytes by which the packet's start moved.
 ///
-/// The result is 0 if the packet had no option. It is also 0 if the option could not be cut out: padding options
-/// replace it then.
+/// The result is 0 if the packet had no Quick-Start option. It is also 0 if the option could not be cut out. Padding
+/// options then replace the option.
 ///
 /// # Errors
 /// As [`parse`] while it searches the option.

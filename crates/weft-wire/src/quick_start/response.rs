@@ -15,11 +15,11 @@ const TCP_HEADER_MAX: usize = 60;
 /// The Quick-Start Response option of TCP: the values of a request as the receiver saw them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QuickStartResponse {
-    /// The rate that arrived.
+    /// The rate in the request when it arrived at the receiver.
     pub rate: QuickRate,
     /// IP TTL of the received packet minus the TTL field of its option, modulo 256.
     pub ttl_difference: u8,
-    /// The nonce that arrived, 30 bits.
+    /// The nonce in the request when it arrived at the receiver, 30 bits.
     pub nonce: u32,
 }
 

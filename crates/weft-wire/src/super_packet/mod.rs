@@ -1,10 +1,10 @@
 //! Super-packets: one header and the payload of several segments.
 //!
-//! Kernels send them (TSO, USO) and accept them (GRO). [`SuperPacket`] works at the ingress edge and cuts. [`Run`]
-//! works at the egress edge and joins consecutive units.
-//! Both yield the same segments as the kernel's segmentation: the IPv4 identification and the TCP sequence number
-//! advance, FIN and PSH belong to the last segment, CWR to the first. One result is better than the kernel's: the
-//! urgent pointer keeps pointing at its byte. The kernel copies the pointer into every segment and so moves that byte.
+//! Kernels send super-packets (TSO, USO) and accept them (GRO). [`SuperPacket`] cuts super-packets at the ingress edge.
+//! [`Run`] joins consecutive units at the egress edge.
+//! The resulting segments are those of the kernel's segmentation: the IPv4 identification and the TCP sequence number
+//! advance, FIN and PSH belong to the last segment, CWR to the first. The urgent pointer is an exception: here it keeps
+//! pointing at the same byte. The kernel copies the pointer into every segment, so it points at different bytes.
 
 mod run;
 mod segment;
@@ -89,13 +89,13 @@ impl Headers {
 /// Converts the header of a packet into the header of another part of the same super-packet.
 #[derive(Clone, Copy, Debug)]
 struct Rewrite {
-    /// Number of segments between the start of the old packet and the start of the new one.
+    /// Number of segments between the start of the old packet and the start of the new packet.
     skip: usize,
     /// Payload of each skipped segment, in bytes.
     gso_size: usize,
-    /// Payload that the old header counts, in bytes.
+    /// Payload length that the old header states, in bytes.
     old_payload_len: usize,
-    /// Payload that the new header must count, in bytes.
+    /// Payload length that the new header must state, in bytes.
     payload_len: usize,
     /// Mask of the TCP flags to keep.
     flags: u8,
@@ -145,7 +145,7 @@ impl Rewrite {
         put_at(header, h.transport_at() + 13, &[flags])
     }
 
-    /// Adjusts the urgent pointer, which counts from the segment's own sequence number (RFC 9293 §3.1).
+    /// Adjusts the urgent pointer, which is relative to the segment's own sequence number (RFC 9293 §3.1).
     ///
     /// Returns the mask of flags to keep: a segment that begins after the urgent data has no URG.
     fn rewrite_urgent_pointer(&self, h: &Headers, header: &mut [u8], moved: u32) -> Result<u8, WireError> {

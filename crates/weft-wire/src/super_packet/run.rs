@@ -36,7 +36,7 @@ pub struct Run {
     segments: u16,
     /// FIN and PSH of the super-packet to which the last unit belongs.
     last_flags: u8,
-    /// True if the run includes the end of that super-packet.
+    /// True if the run includes the end of the super-packet to which the last unit belongs.
     is_ended: bool,
 }
 
@@ -105,7 +105,7 @@ impl Run {
         }
     }
 
-    /// Number of bytes of the first packet that [`Run::emit`] replaces.
+    /// Returns the number of bytes of the first packet that [`Run::emit`] replaces.
     ///
     /// It is zero for a packet that is written unchanged.
     pub fn header_len(&self) -> usize {
@@ -121,7 +121,7 @@ impl Run {
     ///
     /// # Errors
     /// The run does not change on an error. [`WireError::Malformed`] if the run has its last slice, or if a slice at
-    /// this place cannot have this length. [`WireError::TooLong`] if the packet would exceed the maximum length.
+    /// this position cannot have this length. [`WireError::TooLong`] if the packet would exceed the maximum length.
     pub fn push_tail(&mut self, tail_len: usize, is_last: bool) -> Result<(), WireError> {
         let gso_size = usize::from(self.gso_size);
         let fits = tail_len == gso_size || (1..gso_size).contains(&tail_len) && is_last;
@@ -139,8 +139,8 @@ impl Run {
     /// True if `next` can be joined to the run, by the rules of generic receive offload.
     ///
     /// `next` is a partial packet or a head slice. It must be the next segment of the same TCP flow, have equal header
-    /// fields, and be no longer than the run's segments. IPv4 identifications must count up, as those of one sender's
-    /// segments do.
+    /// fields, and be no longer than the run's segments. Its IPv4 identification must be the previous one plus one, as
+    /// in the kernel's segmentation.
     pub fn continues(&self, first: &[u8], kind: UnitKind, next: &[u8]) -> bool {
         self.joined(first, kind, next).is_some()
     }

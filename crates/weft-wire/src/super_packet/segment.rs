@@ -16,10 +16,10 @@ pub enum SegmentRole {
     Head,
 }
 
-/// Describes how a packet from a TUN device can be cut. It borrows nothing and is stored next to the packet's buffer.
+/// Positions and lengths by which a packet from a TUN device can be cut. It is stored next to the packet's buffer.
 ///
 /// Every packet consists of a header and one or more segments: `segment_header(k)` and `payload(k)`. A segment is sent
-/// with or without the header. A packet that needs no cutting is all header, and its only segment is empty.
+/// with or without the header. A packet that needs no cutting consists of the header only, and has one empty segment.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct SuperPacket {
     /// Header positions, present if the transport checksum is partial.
@@ -37,8 +37,8 @@ pub struct SuperPacket {
 impl SuperPacket {
     /// Parses a packet as a TUN device delivers it.
     ///
-    /// A partial checksum outside a plain TCP or UDP header is finished here in place, because the egress edge could
-    /// not find it.
+    /// A partial checksum outside a plain TCP or UDP header is completed in place, because the egress edge could not
+    /// find its position.
     ///
     /// # Errors
     /// As [`IpView::parse`]; [`WireError::Malformed`] if the virtio_net_hdr does not match the packet.
@@ -122,8 +122,8 @@ impl SuperPacket {
 
     /// True if the segments may be sent as slices.
     ///
-    /// This needs several segments, a header that the egress edge accepts, and no urgent data. A kernel that cuts the
-    /// joined packet again would move the urgent pointer.
+    /// The packet must have several segments, a header that the egress edge accepts, and no urgent data. The urgent
+    /// pointer would be wrong after the kernel at the egress edge cuts the joined packet again.
     pub fn may_be_sliced(&self) -> bool {
         self.segments() > 1 && self.header_len() <= MAX_HEADER_LEN && !self.is_urgent
     }
@@ -142,8 +142,8 @@ impl SuperPacket {
 
     /// Writes the header of segment `k` to `out` and returns its length.
     ///
-    /// `packet` must be the parsed packet. In both roles the header counts the payload of this segment only, and its
-    /// transport checksum is partial.
+    /// `packet` must be the parsed packet. For either purpose the header states the payload length of this segment
+    /// only, and its transport checksum is partial.
     ///
     /// # Errors
     /// [`WireError::NoRoom`]; [`WireError::Malformed`] if there is no segment `k`; [`WireError::Truncated`] if `packet`

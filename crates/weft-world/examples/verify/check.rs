@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
-/// Width of a line's name column, in characters. Tuned: the longest name of today's checks fits.
+/// Width of a line's name column, in characters. Tuned: the longest name of all checks fits.
 const NAME_WIDTH: usize = 86;
 /// Width of a line's figure column, in characters.
 const FIGURE_WIDTH: usize = 22;
@@ -29,13 +29,13 @@ pub struct Check {
 }
 
 impl Check {
-    /// Judges a figure in `unit`. A check without a figure falls short.
+    /// Compares `figure` in `unit` with its bound. A check without a figure fails.
     pub fn new(name: impl Into<String>, figure: Option<f64>, bound: Bound, unit: &'static str) -> Check {
         let figure = figure.filter(|figure| figure.is_finite());
         Check { name: name.into(), figure, bound, unit, skipped: None, detail: Value::Null }
     }
 
-    /// Returns a check that could not be made, with the reason. It counts as falling short.
+    /// Returns a check that could not be made, with the reason. Its verdict is that it fails.
     pub fn skipped(name: impl Into<String>, bound: Bound, unit: &'static str, why: impl Into<String>) -> Check {
         Check { skipped: Some(why.into()), ..Check::new(name, None, bound, unit) }
     }
@@ -89,7 +89,7 @@ impl Check {
 
     /// Formats a value with its unit.
     ///
-    /// Counts have no decimals, times and percentages have one, ratios have three.
+    /// Numbers of items have no decimals, times and percentages have one, ratios have three.
     fn quantity(&self, value: f64) -> String {
         match self.unit {
             "links" | "failures" | "files" | "folders" | "fields" | "times" | "names" | "crates" | "rooms" => {

@@ -1,6 +1,6 @@
 //! Claims of a topic, and the project's tests that prove them.
 //!
-//! A check counts the tests that fail. It falls short if no test ran.
+//! The figure of a check is the number of tests that fail. The check fails if no test ran.
 
 use crate::check::{Bound, Check};
 use crate::topic::Context;
@@ -43,8 +43,10 @@ pub fn run(context: &Context, claims: &[Claim]) -> Vec<Check> {
     claims.iter().enumerate().map(check).collect()
 }
 
-/// Runs a claim's tests and returns the number of failures. `full` sets `WEFT_CHECK=1`, with which tests draw and
-/// measure more, and builds them as for a release, because they judge times then.
+/// Runs a claim's tests and returns the number of failures.
+///
+/// `full` sets `WEFT_CHECK=1`, with which tests draw and measure more. It also builds the tests as for a release,
+/// because tests judge times only then.
 ///
 /// # Errors
 /// Returns an error if the tests cannot be built or run, or if there are none.

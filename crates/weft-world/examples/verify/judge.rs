@@ -2,7 +2,7 @@
 
 /// Delay that loaded weft may add to a ping on any link, in ms.
 const PING_ADDED_MS: f64 = 20.0;
-/// Multiple of the link's jitter that weft may add to a ping.
+/// Multiple of the link's jitter that loaded weft may add to a ping.
 const PING_ADDED_JITTERS: f64 = 2.0;
 
 /// Returns the percentage of the verdicts that are true, or `None` if there is no verdict.
@@ -27,8 +27,8 @@ pub fn greatest(values: impl IntoIterator<Item = f64>) -> Option<f64> {
 
 /// Returns weft's goodput divided by another goodput, both in bit/s.
 ///
-/// If weft did not run, its goodput is zero. Returns `None` if the other goodput is zero, because weft cannot
-/// be slower.
+/// If weft did not run, its goodput is zero. Returns `None` if the other goodput is zero: the ratio is then
+/// undefined, and weft cannot be slower.
 pub fn ratio(weft_bps: Option<f64>, other_bps: Option<f64>) -> Option<f64> {
     let other = other_bps.filter(|bps| *bps > 0.0)?;
     Some(weft_bps.unwrap_or(0.0) / other)

@@ -6,7 +6,7 @@ use weft_scenario::{FlowResult, RunResult, Scenario, Variant, VariantKind, Varia
 use weft_world::pair::{EngineSettings, PairOptions, PairRun, run};
 use weft_world::side_by_side;
 
-/// Runs one scenario on this thread. The seed generates any trace that `traces` does not contain.
+/// Runs one scenario on this thread. A trace that `traces` does not contain is generated from the seed.
 ///
 /// # Errors
 /// Returns an error if a trace cannot be read or the scenario cannot be run.
@@ -21,9 +21,9 @@ pub fn for_each<C: Sync, R: Send>(context: &Context, what: &str, cases: &[C], wo
     side_by_side(context.threads, cases, work, &|done, all| context.progress.tell(what, done, all))
 }
 
-/// Returns the scenario without bulk, over each link without a tunnel.
+/// Returns the scenario without bulk flows, with one variant for each link without a tunnel.
 ///
-/// It shows the effect of the links alone on sparse traffic.
+/// Its result shows how the links alone affect sparse flows.
 pub fn idle(scenario: &Scenario) -> Scenario {
     let mut idle = Scenario { variants: vec![Variant::plain(VariantKind::EachLink)], ..scenario.clone() };
     idle.flows.retain(|flow| !flow.app.is_tcp());

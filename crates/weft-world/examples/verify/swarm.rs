@@ -14,11 +14,11 @@ pub fn seeds(context: &Context) -> Range<u64> {
     0..context.pick(SEEDS[0], SEEDS[1])
 }
 
-/// Returns a check that counts the failures among these seeds of the swarm.
+/// Returns a check whose figure is the number of these seeds at which the swarm fails.
 pub fn check(context: &Context, seeds: Range<u64>) -> Check {
     let all = (seeds.end - seeds.start) as usize;
     let name = format!("swarm seeds {}..{}", seeds.start, seeds.end);
-    // A panic counts as a failure with its own kind. Its message would only disrupt the table.
+    // A panic is recorded as a failure of its own kind. Its message on standard error would disrupt the table.
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
     let found = search(seeds, context.threads, all, |done| context.progress.tell("swarm seeds", done as usize, all));

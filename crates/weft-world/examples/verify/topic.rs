@@ -13,11 +13,11 @@ pub struct Topic {
     pub parts: &'static [Part],
 }
 
-/// Checks that are judged from the same runs.
+/// Checks that are computed from the same runs.
 pub struct Part {
     /// The part's name on the command line.
     pub name: &'static str,
-    /// Runs and judges the part. A part that does not apply returns no check.
+    /// Runs the part and returns its checks. A part that cannot run with these options returns no check.
     pub run: fn(&Context) -> Vec<Check>,
 }
 

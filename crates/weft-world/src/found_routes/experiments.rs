@@ -1,4 +1,4 @@
-//! Measurements of found routes, compared with their requirements.
+//! Measures routes that members find by themselves, and compares the figures with their requirements.
 
 use super::world::{MemberLink, MemberWorld, key};
 use std::collections::BTreeMap;
@@ -6,7 +6,7 @@ use weft_units::{Duration, Instant, Rate, Rng};
 
 /// Time in which members find each other and their routes.
 const SETTLE: Duration = Duration::from_secs(20);
-/// Time after the start of a flow before something happens to it.
+/// Time from the start of a flow until a node dies or the measurement begins.
 const WARM: Duration = Duration::from_secs(8);
 /// Interval between two packets of a flow.
 const EVERY: Duration = Duration::from_millis(2);
@@ -37,11 +37,11 @@ fn plane(rng: &mut Rng, nodes: usize, degree: usize) -> BTreeMap<(usize, usize),
 /// Longest gap of a flow after a relay on its route failed.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct DeathGap {
-    /// Longest time without a packet at the far end.
+    /// Longest time between two packets that arrived at the far end.
     pub gap: Duration,
-    /// Round-trip time of the flow by its best route before the death.
+    /// Round-trip time of the flow over its quickest route before the death.
     pub rtt: Duration,
-    /// Number of routes that were ready.
+    /// Number of routes that the flow could use before the death.
     pub routes: usize,
 }
 
@@ -66,7 +66,7 @@ pub fn deaths(seed: u64, nodes: usize, deaths: usize) -> Vec<DeathGap> {
         run_flow(&mut world, (from, to), &mut number, WARM);
         let mut used = world.routes(from, to);
         used.retain(|route| route.answers && !route.is_standby);
-        // A sparse flow takes the quickest route.
+        // A sparse flow takes the route with the shortest round-trip time.
         let Some(quickest) = used.iter().min_by_key(|route| route.rtt).filter(|_| used.len() > 1) else { continue };
         let relay = quickest.relays.first().and_then(|name| name.strip_prefix('n')?.parse::<usize>().ok());
         let Some(relay) = relay else { continue };
@@ -98,7 +98,9 @@ fn longest_gap(world: &MemberWorld, node: usize, since: Instant) -> Duration {
     times.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(Duration::MAX)
 }
 
-/// Returns the rate in bit/s at which inner packets arrive over two rows of two relays, of 50 and 30 Mbit/s.
+/// Returns the rate in bit/s at which inner packets arrive over two routes of 50 and 30 Mbit/s.
+///
+/// Each route crosses two relays.
 pub fn two_routes(seed: u64) -> f64 {
     let link = |mbps| MemberLink::new(Duration::from_millis(5), Rate::from_mbps(mbps));
     let (wide, narrow) = ([(0, 1), (1, 2), (2, 5)], [(0, 3), (3, 4), (4, 5)]);
@@ -126,10 +128,11 @@ pub fn two_routes(seed: u64) -> f64 {
 /// The members' link maps, compared with the actual links.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Knowledge {
-    /// Share of the links of the network that a member knows, the least over all members, 0…1.
+    /// Share of the network's links that a member's link map contains: the least over all members, 0…1.
     pub least_known: f64,
-    /// Share of the known links whose round-trip time is within 15 % of the actual one, the least over all members,
-    /// 0…1.
+    /// Share of the links in a member's link map whose round-trip time is within 15 % of the actual one.
+    ///
+    /// It is the least over all members, 0…1.
     pub least_right: f64,
 }
 
@@ -163,9 +166,10 @@ pub fn knowledge(seed: u64, nodes: usize, time: Duration) -> Knowledge {
     Knowledge { least_known, least_right }
 }
 
-/// Returns the bits per second that each of `nodes` members sends for the map, the mean over `time`, once all know it.
+/// Returns the bit/s that a member sends for the link map, once all members have the whole map.
 ///
-/// Each message counts with 60 bytes of headers, although several may share a datagram.
+/// It is the mean over `nodes` members and over `time`. For each message, 60 bytes of headers are included, although
+/// several messages may share a datagram.
 pub fn map_cost_bps(seed: u64, nodes: usize, time: Duration) -> f64 {
     let mut rng = Rng::new(seed);
     let links = plane(&mut rng, nodes, 8);

@@ -1,8 +1,8 @@
 //! Members of an overlay that find routes over each other by themselves.
 //!
-//! [`MemberWorld`] runs real engines with certificates. Only some pairs of them reach each other, over links with a
-//! delay, a rate and a loss. The experiments cut links, end nodes, and compare the members' link maps with the actual
-//! links. Everything random follows from a seed.
+//! [`MemberWorld`] runs real engines with certificates. Only some pairs of engines reach each other, over links with
+//! a delay, a rate and a loss. The experiments cut links and stop nodes. They compare the members' link maps with the
+//! actual links. All random values come from a seed.
 
 mod experiments;
 mod world;

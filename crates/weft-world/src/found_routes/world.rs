@@ -14,7 +14,7 @@ const PORT: u16 = 51_900;
 const LINK: LinkId = LinkId(1);
 /// Wall clock at the start, in seconds since 1970.
 const NOW_UNIX_S: u64 = 1_800_000_000;
-/// Longest time that a datagram waits before a link.
+/// Maximum time that a datagram waits in front of a link.
 const QUEUE: Duration = Duration::from_millis(60);
 /// Length of IPv4 and UDP headers around a datagram, in bytes.
 const OUTER_BYTES: u64 = 28;
@@ -54,7 +54,7 @@ pub(super) struct WorldNode {
 /// Receiver, sender and bytes of a datagram in flight.
 type Flight = (usize, usize, Vec<u8>);
 
-/// Nodes of one overlay, of which each reaches some others.
+/// Nodes of one overlay. Each node reaches some of the other nodes directly.
 pub struct MemberWorld {
     pub(super) now: Instant,
     pub(super) nodes: Vec<WorldNode>,
@@ -112,7 +112,7 @@ fn packet(from: usize, to: usize, number: u64, len: usize) -> Vec<u8> {
 }
 
 impl MemberWorld {
-    /// Returns `nodes` nodes that know the first one. All relay for each other.
+    /// Returns `nodes` nodes that have the first node as a contact. Each node is a relay for all other nodes.
     ///
     /// `links` names the pairs of nodes that reach each other.
     pub fn new(seed: u64, nodes: usize, links: impl IntoIterator<Item = ((usize, usize), MemberLink)>) -> MemberWorld {
@@ -134,7 +134,7 @@ impl MemberWorld {
         world
     }
 
-    /// Returns a node at its start. Its first contacts are the nodes that it reaches, the least two.
+    /// Returns a node at its start. Its first contacts are two of the nodes that it reaches, with the lowest numbers.
     fn started(&mut self, node: usize) -> Engine {
         self.serial += 1;
         let mut seed = [0; 32];
@@ -190,7 +190,7 @@ impl MemberWorld {
         self.links.keys().filter_map(other).collect()
     }
 
-    /// Ends a node without a word.
+    /// Ends a node without any message to other nodes.
     pub fn kill(&mut self, node: usize) {
         self.nodes[node].is_alive = false;
     }

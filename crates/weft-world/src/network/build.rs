@@ -15,7 +15,7 @@ use weft_sim::topology::{graph_of, network_routes, path_count};
 use weft_sim::{FlowNo, LinkId, NodeId, Router, Simulator, Station};
 use weft_units::{Instant, Rng};
 
-/// Most relays of a route that nodes find by themselves.
+/// Maximum number of relays of a route that nodes find by themselves.
 const FOUND_RELAYS: usize = 6;
 
 /// A flow in the simulator.
@@ -28,7 +28,7 @@ pub struct BuiltFlow {
     pub to: NodeId,
     /// Number of paths that the flow's data can take.
     pub paths: u32,
-    /// Number of the connection that delivers the data at `to`.
+    /// Number of the TCP connection that delivers the data at `to`.
     ///
     /// It differs from `number` if the flow passes proxies.
     pub arrives: FlowNo,
@@ -44,16 +44,16 @@ pub struct Built {
     pub links: Vec<[LinkId; 2]>,
     /// The loops that the VPNs can have.
     pub loops: Vec<BuiltLoop>,
-    /// The controllers that steer the loops' windows.
+    /// The controllers that adjust the loops' windows while the network runs.
     pub steering: NetworkSteering,
     /// Number of bytes that each link could have carried.
     pub offered: Offered,
-    /// The rates of connections between proxies that follow the overlay's paths.
+    /// The rates of connections between proxies. They follow the rates of the overlay's paths.
     rates: ProxyRates,
 }
 
 impl Built {
-    /// Runs the network until `end`, with all that steers it from outside.
+    /// Runs the network until `end`, with the controllers that change its windows and rates.
     pub(super) fn run_until(&mut self, end: Instant) {
         self.rates.run_until(&mut self.steering, &mut self.simulator, end);
     }
@@ -112,7 +112,7 @@ fn tcp_of(network: &NetworkScenario, variant: &NetworkVariant, flow: &NetworkFlo
 
 /// Returns TCP settings with segments that fit into the bytes that the overlay leaves of a packet.
 ///
-/// The window keeps its bytes.
+/// The window keeps its size in bytes.
 fn fitted(network: &NetworkScenario, variant: &NetworkVariant, tcp: TcpSpec) -> TcpSpec {
     let most = variant.overlay.as_ref().map_or(u32::MAX, |used| overlay_mss_bytes(network, used));
     let mss_bytes = tcp.mss_bytes.min(most);
@@ -179,7 +179,7 @@ fn add_agents(
 /// Adds the connections between and behind proxies.
 ///
 /// If a variant has proxies, a flow's first connection ends at the first proxy. This function joins the later
-/// connections to it. It returns the connections between proxies whose rates follow the overlay's paths.
+/// connections to it. It returns the connections between proxies whose rates follow the rates of the overlay's paths.
 fn add_proxies(
     network: &NetworkScenario,
     variant: &NetworkVariant,
@@ -218,12 +218,12 @@ struct ProxyLeg {
     flow: FlowNo,
 }
 
-/// Returns the node at which a flow's first connection ends.
+/// Returns the node at which a flow's first connection ends: the first proxy, or the flow's receiver without proxies.
 fn first_end(variant: &NetworkVariant, flow: &NetworkFlow) -> NodeId {
     node_id(variant.proxy_tcp_of(flow).map_or(flow.to, |([first, _], _)| first))
 }
 
-/// True if the flow's result counts its responses instead of its requests.
+/// True if the flow's result is that of its responses instead of its requests.
 pub(super) fn counts_responses(flow: &NetworkFlow) -> bool {
     matches!(flow.traffic, Traffic::RequestResponse { .. })
 }

@@ -13,9 +13,9 @@ use weft_scenario::{
 
 /// Runs a network's variants once for each of `seeds`. An empty `chosen` selects all variants.
 ///
-/// The function calls `done` with the number of finished runs and the number of all runs. The result does not
-/// depend on `threads`. With `looks`, every run writes files into that directory. Their names contain
-/// scenario, variant and run. The result then also contains each run's time series, by the same name.
+/// The function calls `done` with the number of finished runs and the number of all runs. The result does not depend
+/// on `threads`. With `looks`, every run writes the requested records as files into that directory. Their names
+/// contain scenario, variant and run. The result then also contains each run's time series, by the same name.
 ///
 /// # Errors
 /// Returns an error if the network's duration is too long, if there is no such variant, or if [`run`] or

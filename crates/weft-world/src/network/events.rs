@@ -18,11 +18,11 @@ use weft_units::Instant;
 pub(super) struct EdgeShare {
     /// Weight relative to the other VPNs.
     pub weight: f64,
-    /// The service that the VPN is promised.
+    /// The service of the VPN, for example a guaranteed rate.
     pub service: VpnService,
 }
 
-/// All later times at which events begin or end, and the changes by the events in force.
+/// The times at which events of the scenario begin or end, and the changes by the events in force.
 pub(super) struct Timeline {
     moments: VecDeque<EventMoment>,
     links: LinkStates<LinkSpec>,
@@ -112,7 +112,7 @@ fn set_link(built: &mut Built, ((link, way), settings): ChangedDirection<LinkSpe
     built.simulator.set_link(link, |spec| *spec = settings);
 }
 
-/// Sets the weights of links in the engines at their first ends.
+/// Sets the weights of links in the engines at the links' first ends.
 fn set_weights(network: &NetworkScenario, built: &mut Built, weights: &BTreeMap<String, u32>) {
     for overlay in &network.overlay.nodes {
         let own = weights_at(overlay.node, &network.links, weights);

@@ -1,4 +1,4 @@
-//! Makes the agents on hosts from a scenario's flows.
+//! Makes the ends of flows at hosts ([`FlowAgent`]) from a scenario's flows.
 
 use weft_scenario::{CongestionControl, DelayedAck, DupThresh, NetworkFlow, TcpRecovery, TcpSpec, Traffic};
 use weft_sim::FlowNo;
@@ -21,11 +21,11 @@ const PLAIN_HEADER_BYTES: u32 = 40;
 /// Length of the TCP timestamps option (RFC 7323), in bytes.
 const TIMESTAMPS_BYTES: u32 = 12;
 
-/// The agents of one flow: two, or four if data flows in both directions.
+/// The ends of one flow, each of which sends and receives packets at a host ([`FlowAgent`]).
 pub(super) struct Agents {
-    /// The agent at the flow's `from`, and the agent at its `to`.
+    /// The sending end at the flow's `from`, and the receiving end at its `to`.
     pub ends: [FlowAgent; 2],
-    /// The agents of the responses, which are a flow of their own in the other direction.
+    /// The ends of the responses, which are a separate flow in the other direction.
     pub back: Option<[FlowAgent; 2]>,
 }
 
@@ -94,7 +94,7 @@ pub fn receiver_config(tcp: &TcpSpec) -> ReceiverConfig {
     }
 }
 
-/// Returns the two programs that a flow connects. `back` is the number of the flow that carries the responses.
+/// Returns the ends of a flow and of its responses. `back` is the number of the flow that carries the responses.
 pub(super) fn agents(
     flow: &NetworkFlow,
     tcp: &TcpSpec,
@@ -157,9 +157,9 @@ pub(super) fn agents(
     }
 }
 
-/// Returns the agents of a connection between or behind proxies.
+/// Returns the two ends of a connection between proxies or behind the last proxy.
 ///
-/// It forwards the data of the connection before it.
+/// The connection forwards the data of the connection before it.
 pub(super) fn onward(flow: &NetworkFlow, tcp: &TcpSpec, wants: Option<Wants>, paths: u32, rng: &Rng) -> [FlowAgent; 2] {
     let traffic = NetworkFlow { traffic: Traffic::Ftp { size_bytes: Some(0) }, ..flow.clone() };
     agents(&traffic, tcp, wants, paths, FlowNo(0), FlowNo(0), rng).ends

@@ -1,7 +1,7 @@
 //! The VPNs of a network.
 //!
-//! The module makes their edges in the simulator, steers the loops' windows while the network runs, and
-//! collects each loop's result.
+//! The module makes the VPNs' edges in the simulator, adjusts the loops' windows while the network runs, and collects
+//! each loop's result.
 
 use super::build::{Built, node_id};
 use super::events::EdgeShare;
@@ -22,9 +22,9 @@ use weft_sim::record::LoopSnapshot;
 use weft_sim::{LinkId, NodeId, Simulator};
 use weft_units::{Duration, Instant, Rate, Rng};
 
-/// Additive increase a of a window law, as in paper 003.
+/// Additive increase a of a window algorithm, as in paper 003.
 const WINDOW_INCREASE: f64 = 0.1;
-/// Increase α of a rate law, as in paper 004.
+/// Increase α of a rate algorithm, as in paper 004.
 const RATE_INCREASE: f64 = 1.0;
 /// Rate that a VPN's managed queue assumes where its configuration needs a rate.
 const NOMINAL_RATE: Rate = Rate::from_mbps(10);
@@ -51,7 +51,7 @@ pub struct LoopRun {
     pub which: BuiltLoop,
     /// IP bytes that left at the egress edge in each [`weft_sim::edge::TICK`] of the run.
     pub by_tick: Vec<u32>,
-    /// Number of congestion epochs that the rate law began after the warm-up.
+    /// Number of congestion epochs that the rate algorithm began after the warm-up.
     pub epochs: u32,
     /// The figures of the loop, in the format of all results.
     pub result: VpnResult,
@@ -76,9 +76,9 @@ pub(super) fn loops(network: &NetworkScenario) -> Vec<BuiltLoop> {
     loops
 }
 
-/// Turns the nodes of a network's edges into edges.
+/// Makes edges of the nodes that are edges in the scenario.
 ///
-/// Returns the controllers that steer the windows between them.
+/// Returns the controllers that adjust the windows between the edges.
 ///
 /// # Errors
 /// Returns an error if a VPN's share is not valid.
@@ -124,7 +124,7 @@ fn membership(network: &NetworkScenario) -> Membership {
     members
 }
 
-/// Converts a VPN's service into the type that laws and engines use.
+/// Converts a VPN's service into the type that engines use.
 pub(crate) fn service(of: VpnService) -> Service {
     match of {
         VpnService::BestEffort => Service::BestEffort,
@@ -185,7 +185,7 @@ fn accumulation(spec: &IngressSpec) -> AccumulationConfig {
         hold_packets: spec.hold as f32,
         tau: spec.tau,
         interval: spec.interval,
-        // No path below paces the packets, and a simulated edge is never late.
+        // In the simulator no path paces the edge's packets, and an edge never sends late.
         late: Duration::ZERO,
         resolution: Duration::ZERO,
         startup: spec.startup,
@@ -206,12 +206,12 @@ fn explicit_rate(spec: &IngressSpec) -> ExplicitRateConfig {
     }
 }
 
-/// Steers all windows of a network.
+/// Adjusts all windows of a network.
 ///
-/// One controller steers the windows from earlier to later edges of the scenario file. Another one steers the
-/// windows back.
+/// One controller adjusts the windows from earlier to later edges of the scenario file. Another controller adjusts
+/// the windows in the opposite direction.
 pub struct NetworkSteering {
-    /// The controllers for windows up and down. `None` if there are no windows to steer.
+    /// The controllers for windows up and down. `None` if there are no windows to adjust.
     controllers: Option<[WindowController; 2]>,
     nominal_weight: f64,
     /// The position of each edge in the scenario file.
@@ -255,7 +255,7 @@ impl NetworkSteering {
         first.map_or((WINDOW_INCREASE, 0.1), |controller| controller.initial(weight, self.nominal_weight))
     }
 
-    /// Runs the simulator until `end`, and steers the windows whenever a controller is due.
+    /// Runs the simulator until `end`, and adjusts the windows whenever a controller's next time has come.
     pub(super) fn run_until(&mut self, simulator: &mut Simulator<NetworkNode>, end: Instant) {
         while let Some(due) = self.deadline().filter(|due| *due <= end) {
             simulator.run_until(due);
@@ -303,11 +303,11 @@ pub(super) fn start_counting(built: &mut Built) -> Vec<LoopCounters> {
 /// Counters of a loop since the start of the run.
 #[derive(Clone, Copy, Default)]
 pub(super) struct LoopCounters {
-    /// Packets lost on the way.
+    /// Packets lost between the edges.
     lost: f64,
     /// Packets dropped by the VPN's queue.
     dropped: f64,
-    /// Congestion epochs of the rate law.
+    /// Congestion epochs of the rate algorithm.
     epochs: u32,
 }
 

@@ -1,5 +1,6 @@
-//! A node of a network: a host and a router. On an overlay node an engine stands between the two, and on a client of
-//! an overlay node an OpenVPN tunnel.
+//! A node of a network: a host and a router.
+//!
+//! On an overlay node an engine is between host and router. On a client of an overlay node an OpenVPN tunnel is.
 
 use crate::site::{EngineSite, OPENVPN_BYTES, PlainSite};
 use weft_sim::edge::TunnelEdge;
@@ -18,13 +19,13 @@ pub enum NetworkNode {
     Client(Box<TunnelledStation>),
 }
 
-/// A host behind an OpenVPN tunnel, and a router that forwards the packets of others.
+/// A host behind an OpenVPN tunnel, and a router that forwards the packets of other nodes.
 pub struct TunnelledStation {
     station: Station,
     site: PlainSite,
 }
 
-/// A host behind an engine, and a router that forwards the packets of others.
+/// A host behind an engine, and a router that forwards the packets of other nodes.
 pub struct EngineGateway {
     station: Station,
     site: EngineSite,
@@ -36,7 +37,9 @@ impl NetworkNode {
         NetworkNode::Gate(Box::new(EngineGateway { station, site }))
     }
 
-    /// Returns a node whose host reaches all others through OpenVPN over `link`. The station's own host sends nothing.
+    /// Returns a node whose host sends and receives all packets through OpenVPN over `link`.
+    ///
+    /// The own host of `station` sends nothing.
     pub fn client(station: Station, link: LinkId) -> NetworkNode {
         NetworkNode::Client(Box::new(TunnelledStation { station, site: PlainSite::new(link, OPENVPN_BYTES) }))
     }
@@ -121,7 +124,7 @@ impl SimNode for NetworkNode {
     #[inline]
     fn pass_on(&mut self, packet: Box<Packet>, ports: &mut Ports<'_>) -> Option<Box<Packet>> {
         match self {
-            // Which link a packet came over decides whether it is a client's.
+            // The link over which a packet arrived determines whether a client sent it.
             NetworkNode::Gate(gate) if gate.site.has_clients() && !matches!(packet.body, Body::Raw(_)) => Some(packet),
             _ => self.station_mut().pass_on(packet, ports),
         }

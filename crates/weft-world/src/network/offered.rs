@@ -4,22 +4,22 @@ use super::node::NetworkNode;
 use weft_sim::{LinkId, Simulator};
 use weft_units::Instant;
 
-/// Bytes that each link could have carried since counting began.
+/// Bytes that each link could have carried since the last call of `clear`.
 #[derive(Debug, Default)]
 pub struct Offered {
-    /// For each link, the time until which it is counted, and the bytes until then.
+    /// For each link, the time of the last computation, and the bytes that the link could have carried until then.
     by_link: Vec<(Instant, u64)>,
 }
 
 impl Offered {
-    /// Restarts the count of all links at the current time.
+    /// Sets the bytes of all links to zero at the current time.
     pub(super) fn clear(&mut self, simulator: &Simulator<NetworkNode>) {
         self.by_link = vec![(simulator.now(), 0); simulator.links().len()];
     }
 
     /// Returns the bytes that a link could have carried until now.
     ///
-    /// Call this before each change of the link: the link does not store its earlier rate.
+    /// The caller must call it before each change of the link, because the link does not store its earlier rate.
     pub(super) fn bytes(&mut self, simulator: &Simulator<NetworkNode>, link: LinkId) -> u64 {
         let Some(((until, bytes), link)) = self.by_link.get_mut(link.index()).zip(simulator.links().get(link.index()))
         else {

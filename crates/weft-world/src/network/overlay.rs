@@ -19,7 +19,7 @@ const START_UNIX_S: u64 = 1_800_000_000;
 /// Validity of certificates before and after the start, in seconds.
 const VALID_S: u64 = 1_000_000;
 
-/// Makes a site of each node that runs weft.
+/// Makes an [`EngineSite`] of each node that runs weft.
 pub(super) struct OverlayEngines<'a> {
     network: &'a NetworkScenario,
     used: &'a OverlayUse,
@@ -88,7 +88,7 @@ impl<'a> OverlayEngines<'a> {
         nodes.map(|node| Prefix { address: address_of(node_id(node)).into(), length: 32 }).collect()
     }
 
-    /// Gives a node its certificate and its neighbours as first contacts.
+    /// Gives a node its certificate, and its neighbours as first contacts: the nodes that it calls at its start.
     fn join(&self, site: &mut EngineSite, node: usize) -> Result<(), String> {
         let root = RootKey::from_seed(bytes(&mut self.rng.split(3)));
         let prefixes = self.prefixes(node);
@@ -150,7 +150,7 @@ impl<'a> OverlayEngines<'a> {
         Policy { schedule, sense: self.used.senses, ..Policy::default() }
     }
 
-    /// Returns a link as the node at one of its ends sees it.
+    /// Returns the settings of a link at one of its ends.
     fn link(&self, end: LinkEnd) -> SiteLink {
         let reaches = self.underlay.reached_by(end).into_iter().map(|(address, node)| (address, node_id(node)));
         let described = &self.network.links[end.link];
@@ -165,7 +165,7 @@ impl<'a> OverlayEngines<'a> {
     }
 }
 
-/// Returns the direction of a link that leaves one of its ends.
+/// Returns the direction of a link that begins at `from`.
 fn direction(from: LinkEnd) -> LinkId {
     LinkId((2 * from.link + from.end) as u32)
 }

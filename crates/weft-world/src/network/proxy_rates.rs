@@ -1,7 +1,7 @@
-//! The rates of connections between two proxies of an overlay: what the paths between their nodes carry.
+//! The rates of TCP connections between two proxies of an overlay: the rates of the paths between the proxies' nodes.
 //!
-//! As the daemon does, the simulator reads the engine's rates at intervals and shares each among the proxies' connections
-//! toward the same node.
+//! As the daemon does, the simulator reads each node's path rates from the engine at intervals. It divides them among
+//! the proxies' connections toward the same node.
 
 use super::build::node_id;
 use super::loops::NetworkSteering;
@@ -14,17 +14,17 @@ use weft_units::{Duration, Instant, Rate};
 
 /// Interval between two readings of the rates.
 ///
-/// Tuned: the daemon reads them ten times a second, and a hundred times while they grow.
+/// Tuned: the daemon reads the rates ten times a second, and a hundred times a second while they grow.
 const EVERY: Duration = Duration::from_millis(20);
 
-/// A connection between two proxies that has no rate of its own.
+/// A connection between two proxies that has no explicit rate in the scenario.
 struct PacedConnection {
     /// Index of the node with the sending proxy.
     node: usize,
     flow: FlowNo,
     /// Index of the node with the receiving proxy.
     to: usize,
-    /// Key of that node.
+    /// Public key of the node `to`.
     key: PublicKey,
 }
 
@@ -35,18 +35,18 @@ pub(super) struct ProxyRates {
     next: Instant,
 }
 
-/// True if a connection between proxies takes the rate of the paths.
+/// True if the rate of a connection between proxies is that of the paths.
 pub(super) fn follows_paths(tcp: &TcpSpec) -> bool {
     tcp.congestion == CongestionControl::ExplicitRate && tcp.explicit_rate == Rate::ZERO
 }
 
 impl ProxyRates {
-    /// Adds the connection `flow` from a proxy at `node` to one at the node `to`, which has this key.
+    /// Adds the connection `flow` from a proxy at `node` to a proxy at the node `to`, whose public key is `key`.
     pub(super) fn add(&mut self, node: usize, flow: FlowNo, to: usize, key: PublicKey) {
         self.connections.push(PacedConnection { node, flow, to, key });
     }
 
-    /// Runs the network until `end`, and sets the connections' rates meanwhile.
+    /// Runs the network until `end`, and sets the connections' rates at each reading.
     pub(super) fn run_until(
         &mut self,
         steering: &mut NetworkSteering,

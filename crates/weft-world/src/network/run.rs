@@ -93,9 +93,9 @@ pub fn run(
     Ok(run)
 }
 
-/// Returns the network as it runs in a variant.
+/// Returns the network with the settings of a variant.
 ///
-/// Nodes that find each other and their routes by themselves get [`SETTLING`] for that before the run begins.
+/// In a variant whose nodes find each other and their routes, the run begins [`SETTLING`] later.
 pub(super) fn settled<'a>(network: &'a NetworkScenario, variant: &NetworkVariant) -> Cow<'a, NetworkScenario> {
     match variant.overlay.as_ref().is_some_and(|used| used.discovers) {
         true => Cow::Owned(network.begun_after(SETTLING)),
@@ -119,7 +119,7 @@ pub fn run_built(network: &NetworkScenario, built: &mut Built) -> NetworkRun {
     NetworkRun { delivered_by_second: by_second, ..run }
 }
 
-/// Runs a built network. `advance` runs it until the time that it is given.
+/// Runs a built network. The function `advance` must run the simulator until the given time.
 pub(super) fn run_watched(
     network: &NetworkScenario,
     built: &mut Built,

@@ -1,4 +1,4 @@
-//! Explicit rates in a network: which routers and flows take part, and which rates they guarantee.
+//! Explicit rates in a network: the routers that grant them, the flows that request them, and the guaranteed rates.
 
 use super::build::node_id;
 use super::node::NetworkNode;
@@ -32,9 +32,9 @@ fn link_rates(link: &Link, traces: &Traces) -> [Rate; 2] {
     })
 }
 
-/// Gives a controller to each outgoing link of each router that takes part.
+/// Gives a controller to each outgoing link of each router that grants explicit rates.
 ///
-/// Makes the configured router change TTLs.
+/// If the scenario configures a router that changes TTLs, this router does so.
 pub(super) fn add_controllers(
     network: &NetworkScenario,
     variant: &NetworkVariant,

@@ -1,7 +1,7 @@
 //! A link in use begins to lose 15 % of its packets.
 //!
-//! The run measures how soon the overlay leaves the link and how often it takes the link back while the loss
-//! lasts. It also measures how soon the link is good again afterwards.
+//! The run measures how soon the overlay stops using the link, and how often it uses the link again while the loss
+//! lasts. It also measures how soon the link is in the state good after the loss ends.
 
 use super::terrain::{Terrain, TerrainShape};
 use super::world::OverlayWorld;
@@ -17,7 +17,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(300);
 pub struct BrownoutOutcome {
     /// Time until the link was degraded, in ms.
     pub demoted_ms: f64,
-    /// True if the flow then took another route. It stays if no other member is nearer to the key.
+    /// True if the flow then took another route. It keeps the link if no other member is nearer to the flow's key.
     pub left: bool,
     /// Number of times that the link became good again while it still lost packets.
     pub flaps: u32,

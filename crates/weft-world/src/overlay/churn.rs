@@ -21,7 +21,7 @@ const HEAL: Duration = Duration::from_secs(12);
 const REPAIR: Duration = Duration::from_secs(5);
 /// Time after a cut by which packets must have a route around it.
 const AROUND: Duration = Duration::from_secs(10);
-/// The first node, which never dies.
+/// The first node, which never stops.
 const FIRST: u32 = 0;
 /// Interval between two steps of the run.
 const STEP: Duration = Duration::from_millis(100);
@@ -39,11 +39,11 @@ pub struct ChurnOutcome {
     pub disturbed: (u64, u64),
     /// Number of packets that a node sent to a member that is no nearer to their key.
     pub astray: u64,
-    /// Packets followed after the time to heal, and those of them that did not reach their root.
+    /// Packets followed after the time to heal, and the number of these packets that did not reach their root.
     pub healed: (u64, u64),
-    /// Packets followed after the last deaths, and those of them that did not reach their root.
+    /// Packets followed after the last deaths, and the number of these packets that did not reach their root.
     pub mended: (u64, u64),
-    /// Packets followed after permanent cuts, and those of them that did not reach their root.
+    /// Packets followed after permanent cuts, and the number of these packets that did not reach their root.
     pub around: (u64, u64),
     /// Hops of each packet that reached its root after the time to heal.
     pub hops: Vec<u32>,
@@ -51,7 +51,7 @@ pub struct ChurnOutcome {
     ///
     /// The numbers are missing entries in cells, tables checked, and tables with missing entries.
     pub missing: (u64, u64, u64),
-    /// Number of members that nodes found silent, dead or not.
+    /// Number of members that nodes declared down, including members that were alive.
     pub losses: u64,
     /// Number of events of the simulation.
     pub events: u64,
@@ -72,7 +72,7 @@ impl ChurnOutcome {
 struct ChurnRun {
     world: OverlayWorld,
     rng: Rng,
-    /// The disturbance that ends at each time: a fault between two nodes, or the absence of a node that restarts.
+    /// The end time of each disturbance: a fault between two nodes, or the absence of a node that restarts.
     pending: Vec<(Instant, PendingLookup)>,
     outcome: ChurnOutcome,
     most: usize,
@@ -125,8 +125,8 @@ impl ChurnRun {
 
     /// Returns the nodes that a new node contacts at its start: two random ones and the first node.
     ///
-    /// The two random nodes may die before they answer. The first node never dies. No protocol can help a
-    /// node whose only contacts are dead and that no other node has learnt.
+    /// The two random nodes may die before they answer. The first node never dies. A node whose only contacts are
+    /// dead, and that no other node has as a contact, cannot join with any protocol.
     fn some_alive(&mut self) -> Vec<u32> {
         (0..2).filter_map(|_| self.any_alive()).chain([FIRST]).collect()
     }

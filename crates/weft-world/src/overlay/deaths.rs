@@ -1,4 +1,4 @@
-//! Nodes on the route of running flows die. The run measures how long each flow delivers nothing.
+//! Stops nodes on the route of running flows, and measures how long each flow delivers nothing.
 
 use super::judge::Roots;
 use super::terrain::{Terrain, TerrainShape};
@@ -9,7 +9,7 @@ use weft_units::{Duration, Instant, NodeId, Rng};
 const SETTLE: Duration = Duration::from_secs(120);
 const WARM_UP: Duration = Duration::from_secs(3);
 const AFTER: Duration = Duration::from_secs(2);
-/// Time by which a restarted node is a member again.
+/// Time after which a restarted node is a member again.
 const RETURN: Duration = Duration::from_secs(8);
 /// Interval between two packets of a flow.
 const SPACING: Duration = Duration::from_millis(2);
@@ -38,7 +38,7 @@ struct DeathsFlow {
 
 /// Kills `deaths` of `nodes` nodes one after the other.
 ///
-/// A few flows pass through each of them and a few end there.
+/// A few flows pass through each of these nodes, and a few flows end there.
 pub fn run(seed: u64, nodes: usize, deaths: usize) -> Vec<Gap> {
     let mut rng = Rng::new(seed).split(1);
     let mut terrain = Terrain::new(TerrainShape::Plane, rng.split(2));
@@ -128,7 +128,7 @@ fn gap(
     };
     let mut at: Vec<Instant> = arrivals.iter().filter(is_right).map(|a| a.at).collect();
     at.sort();
-    // If nothing arrives any more, the gap lasts until the end of the wait.
+    // If no further packet arrives, the gap lasts until the end of the wait.
     at.push(world.now());
     let longest = at.windows(2).filter(|pair| pair[1] >= kill_at).map(|pair| pair[1] - pair[0]).max()?;
     let one_way: Duration = flow.path.windows(2).map(|hop| world.terrain.delay(hop[0], hop[1])).sum();

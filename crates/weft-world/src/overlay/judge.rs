@@ -1,6 +1,6 @@
 //! The correct state of an overlay: roots of keys, fates of packets, and full routing tables.
 //!
-//! The functions read the whole world, which no node can. They never change it.
+//! The functions read the state of all nodes. A real node cannot do this. They never change the state.
 
 use super::world::OverlayWorld;
 use weft_core::route::overlay::{CELL, NextHop};
@@ -41,7 +41,7 @@ fn remoteness(id: NodeId, key: NodeId) -> (RingDistance, NodeId) {
 /// The fate of a packet if the state of the overlay did not change while it was in flight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Walk {
-    /// The packet reaches this node, which considers itself the root, after this number of hops.
+    /// The packet reaches this node, which is the root by its own routing table, after this number of hops.
     Ends(NodeId, usize),
     /// The packet is dropped, or sent to a node that is dead or cut off.
     Lost,
@@ -51,7 +51,7 @@ pub enum Walk {
 
 /// Follows a packet from `node` toward `key`.
 ///
-/// If the packet is duplicated, returns the better of the two fates.
+/// If a copy of the packet takes another route, returns the better of the two fates.
 pub fn walk(world: &OverlayWorld, node: u32, key: NodeId) -> Walk {
     follow(world, node, key, true, 0)
 }
@@ -92,7 +92,7 @@ fn follow(world: &OverlayWorld, node: u32, key: NodeId, may_duplicate: bool, hop
 
 /// Returns the number of entries that the cells of `node` lack.
 ///
-/// A full cell has three entries, or one for each live node that fits if there are fewer.
+/// A full cell has three entries. If fewer live nodes fit the cell, it has one entry for each of these nodes.
 pub fn missing_in_cells(world: &OverlayWorld, node: u32, roots: &Roots) -> usize {
     let Some(overlay) = world.overlay(node) else { return 0 };
     let own = overlay.id();

@@ -1,8 +1,8 @@
 //! Whole overlays in virtual time.
 //!
 //! Many [`weft_core::route::overlay::OverlayState`]s run over a simulated network that delays, loses and splits.
-//! The tests check the promises of `docs/operate/overlay.md`. Messages of the protocol are real bytes. Data packets
-//! are headers only, and there is no engine.
+//! The tests check the requirements of `docs/operate/overlay.md`. Messages of the protocol are real bytes. Data
+//! packets are headers only, and there is no engine.
 
 pub mod brownout;
 pub mod churn;

@@ -29,10 +29,10 @@ pub struct Estate {
     nodes: u32,
 }
 
-/// Returns the prefixes that site `n` owns: a host's address and a network behind it.
+/// Returns the prefixes that site `n` owns: a host's address and the prefix of an IP network.
 ///
-/// Every eighth site also owns an IPv6 network. Site 0 owns the default route, and site 1 owns a large
-/// network.
+/// Every eighth site also owns an IPv6 prefix. Site 0 owns the default route, and site 1 owns a short prefix, which
+/// contains many addresses.
 pub fn prefixes(n: u32) -> Vec<WirePrefix> {
     let [_, _, high, low] = n.to_be_bytes();
     let mut all = vec![(Ipv4Addr::new(10, 9, high, low).into(), 32), (Ipv4Addr::new(10, 64 + high, low, 0).into(), 24)];
@@ -47,7 +47,7 @@ pub fn prefixes(n: u32) -> Vec<WirePrefix> {
     all
 }
 
-/// Returns an address in a prefix that no longer prefix contains.
+/// Returns an address in a prefix. No longer prefix of any site contains this address.
 pub fn address_in((network, length): WirePrefix) -> IpAddr {
     match network {
         IpAddr::V4(_) if length == 0 => Ipv4Addr::new(192, 0, 2, 1).into(),
@@ -105,6 +105,8 @@ impl Estate {
     }
 
     /// Returns the root of the key that a lookup of this address tries first.
+    ///
+    /// The root is a live node on the same side of a partition as `beside`.
     pub fn root_for(&self, address: IpAddr, beside: u32) -> u32 {
         let world = &self.world;
         let key = world.key_of(Region::around(address)[0]);
@@ -135,13 +137,13 @@ pub fn owner(world: &OverlayWorld, finding: &LookupResult) -> Option<u32> {
 pub struct OwnershipOutcome {
     /// Number of sites in the overlay.
     pub nodes: u32,
-    /// Number of lookups, and number of those that found no owner or a wrong one.
+    /// Number of lookups, and number of lookups that found no owner or a wrong one.
     pub lookups: (u64, u64),
     /// Duration of each lookup, in ms.
     pub ms: Vec<f64>,
     /// Number of owners whose claim each node stores.
     pub kept: Vec<u32>,
-    /// Rate at which each node sends for the directory without lookups, in bit/s, with headers.
+    /// Rate at which each node sends messages of the directory without lookups, in bit/s, with headers.
     pub bps: Vec<f64>,
     /// Number of nodes with which each node has a session for the directory only.
     pub met: Vec<u32>,

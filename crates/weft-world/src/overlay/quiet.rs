@@ -1,4 +1,4 @@
-//! A network that loses and delays packets, but in which no node dies.
+//! A network that loses and delays packets, but in which no node stops.
 //!
 //! No node may declare a member down.
 

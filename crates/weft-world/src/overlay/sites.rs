@@ -13,19 +13,19 @@ use weft_wire::call;
 use weft_wire::certificate::WirePrefix;
 use weft_wire::ownership::{self, Claim, ClaimVerdict, Reply, emit_holders};
 
-/// The world's time zero, in seconds since 1970.
+/// Wall clock at the start of the world's time, in seconds since 1970.
 pub const START_UNIX_S: u64 = 1_700_000_000;
 /// Validity of a certificate, in seconds: one year.
 const VALID_S: u64 = 31_536_000;
 
-/// The network's root key, and the nodes that it has revoked.
+/// The root key of the VPN's nodes, and the nodes that it has revoked.
 pub struct Registry {
     key: RootKey,
     root: RootPublicKey,
     revoked: BTreeSet<NodeId>,
 }
 
-/// The registry at a certain time, as a directory sees it.
+/// The registry at a certain time, with the functions that a directory needs.
 pub(super) struct Now<'a> {
     pub(super) registry: &'a Registry,
     pub(super) now: Instant,
@@ -66,7 +66,8 @@ impl DirectoryAuthority for Now<'_> {
 
     /// Checks a certificate, and returns the prefixes that it grants to its owner.
     ///
-    /// The owner's identifier is the first bytes of its key. A real node's identifier is a hash of its key.
+    /// In the simulation, a node's identifier is the first bytes of its key. A real node's identifier is a hash of
+    /// its key.
     fn check(&self, certificate: &[u8]) -> Option<CertificateGrant> {
         let certificate = Certificate::decode(certificate).ok()?;
         let unix_s = START_UNIX_S + (self.now - Instant::ZERO).as_secs();
@@ -83,7 +84,7 @@ impl DirectoryAuthority for Now<'_> {
 /// Change that a lying node makes to the directory messages that it writes or forwards.
 #[derive(Clone, Debug)]
 pub enum Lie {
-    /// Answers that there is no owner, and names only itself as a holder of keys.
+    /// Answers that there is no owner, and names only itself as a node that stores keys.
     Denies,
     /// Answers with wrong addresses of owners.
     Misleads,
@@ -135,13 +136,13 @@ pub struct LookupResult {
     pub at: Instant,
 }
 
-/// The part of a node that does not belong to its overlay: its directory and its certificate.
+/// The directory and the certificate of a node, which are separate from its overlay state.
 #[derive(Default)]
 pub(super) struct OverlaySite {
     pub(super) directory: Option<OwnershipDirectory>,
     pub(super) certificate: Vec<u8>,
     pub(super) lie: Option<Lie>,
-    /// Nodes with which it had a session for the directory only, and that are not its neighbours.
+    /// Nodes that are not neighbours, and with which the node had a session for the directory only.
     pub(super) met: BTreeSet<u32>,
 }
 
@@ -158,7 +159,7 @@ impl OverlaySite {
 }
 
 impl OverlayWorld {
-    /// Gives a directory to every node that starts from now on.
+    /// Gives a directory to every node that starts after this call.
     pub fn keep_directories(&mut self) {
         self.registry = Some(Registry::default());
     }
@@ -170,7 +171,7 @@ impl OverlayWorld {
         self.show(node, certificate.unwrap_or_default());
     }
 
-    /// Returns the verdict of `holder` on a claim that `thief` makes with any certificate.
+    /// Returns the verdict of `holder` on a claim by `thief` with the certificate `certificate`.
     pub fn claim_as(&mut self, thief: u32, holder: u32, certificate: &[u8], seq: u64) -> Option<ClaimVerdict> {
         let claim = Claim { seq, details: &self.nodes[thief as usize].contact.details, certificate };
         let mut out = [0; ownership::MAX_MESSAGE];
@@ -203,7 +204,7 @@ impl OverlayWorld {
         self.with_directory(node, |directory, context| directory.withdraw(context));
     }
 
-    /// Gives a node another address.
+    /// Changes the address of a node.
     pub fn relocate(&mut self, node: u32) {
         let this = &mut self.nodes[node as usize];
         this.contact.details[0] += 1;
@@ -234,7 +235,7 @@ impl OverlayWorld {
         self.with_directory(node, |directory, context| directory.look_up(context, address));
     }
 
-    /// True if the owner of a finding is at the address that the finding names.
+    /// True if the owner in a lookup result is at the address in this result.
     ///
     /// If it is not, the node that asked reports this to its directory.
     pub fn meet(&mut self, finding: &LookupResult) -> bool {
@@ -258,12 +259,12 @@ impl OverlayWorld {
         std::mem::take(&mut self.reports)
     }
 
-    /// Returns a region's place on the ring.
+    /// Returns the key of a region, which is a position on the ring.
     pub fn key_of(&self, region: Region) -> NodeId {
         self.registry.as_ref().map_or(NodeId::default(), |registry| region.key(&Now { registry, now: self.now() }))
     }
 
-    /// Returns the number of nodes that a node met for the directory only.
+    /// Returns the number of nodes with which a node had a session for the directory only.
     pub fn met(&self, node: u32) -> u32 {
         self.nodes[node as usize].site.met.len() as u32
     }

@@ -1,4 +1,4 @@
-//! The places of nodes, and the delay and loss of messages between them.
+//! The positions of nodes on a map, and the delay and loss of messages between them.
 
 use std::collections::BTreeMap;
 use weft_units::{Duration, Rng};
@@ -7,7 +7,7 @@ use weft_units::{Duration, Rng};
 const ACROSS_MS: f64 = 40.0;
 /// Least one-way delay between two nodes, in ms.
 const LEAST_MS: f64 = 1.0;
-/// Number of places of the transit-stub shape.
+/// Number of positions at which nodes are in the transit-stub shape.
 const STUBS: u64 = 8;
 
 /// The placement of nodes.
@@ -15,7 +15,7 @@ const STUBS: u64 = 8;
 pub enum TerrainShape {
     /// Nodes are anywhere on a square. Delays grow with the distance.
     Plane,
-    /// Nodes are in a few places, each behind its own access link: very near to each other or far.
+    /// Nodes are at a few positions, each behind its own access link. Two nodes are thus very near or far.
     TransitStub,
 }
 
@@ -41,13 +41,13 @@ pub struct Terrain {
 }
 
 impl Terrain {
-    /// Returns a network without nodes.
+    /// Returns a terrain without nodes.
     pub fn new(shape: TerrainShape, rng: Rng) -> Terrain {
         let (places, sides, faults) = (Vec::new(), Vec::new(), BTreeMap::new());
         Terrain { shape, loss: 0.0, jitter: Duration::ZERO, rng, places, sides, faults }
     }
 
-    /// Adds a place for one more node.
+    /// Adds a position for one more node.
     pub fn add(&mut self) {
         let rng = &mut self.rng;
         self.places.push(match self.shape {

@@ -1,7 +1,7 @@
-//! Many overlays and a network between them, in virtual time.
+//! Many overlay nodes and the network between them, in virtual time.
 //!
-//! The world owns the clock, the nodes and an agenda of events. It hands messages and packets from node to
-//! node with the terrain's delays and losses. It must never depend on anything but its random stream.
+//! The world owns the clock, the nodes and an agenda of events. It delivers messages and packets with the terrain's
+//! delays and losses. Its random values must come only from its own random stream.
 
 use super::sites::{LookupResult, Now, OverlaySite, Registry};
 use super::terrain::Terrain;
@@ -12,13 +12,13 @@ use weft_core::route::ownership::{DirectoryContext, DirectoryEvent, OwnershipDir
 use weft_units::{Duration, Instant, NodeId, Rng};
 use weft_wire::overlay::MAX_MESSAGE;
 
-/// Details of a contact: a public key and an IPv4 address. The first byte counts the node's moves.
+/// Details of a contact: a public key and an IPv4 address. The first byte is the number of times that the node moved.
 const DETAILS: [u8; 39] = [0; 39];
-/// Bytes of the two handshake messages that two nodes send when they meet, headers included.
+/// Bytes of the two handshake messages of two nodes that open a session, headers included.
 const MEETING: u64 = 28 + 148 + 28 + 92;
-/// Bytes around a message on the wire: IPv4, UDP, hop header and tag.
+/// Bytes that are added to a message: IPv4, UDP, hop header and tag.
 const OVERHEAD: u64 = 28 + 10 + 16;
-/// Largest number of hops of a packet.
+/// Maximum number of hops of a packet.
 const MOST_HOPS: u8 = 32;
 
 /// Messages that a node sent for the overlay.
@@ -200,7 +200,7 @@ impl OverlayWorld {
         node
     }
 
-    /// Starts a node again. It keeps its identifier and nothing else.
+    /// Starts a node again. It keeps its identifier and no other state.
     pub fn start(&mut self, node: u32, via: &[u32]) {
         let bootstrap = via.iter().map(|via| self.nodes[*via as usize].contact.clone()).collect();
         let rng = Rng::new(self.rng.next_u64());
@@ -215,7 +215,7 @@ impl OverlayWorld {
         self.settle(node);
     }
 
-    /// Makes a node fall silent.
+    /// Stops a node without any message.
     pub fn kill(&mut self, node: u32) {
         let this = &mut self.nodes[node as usize];
         (this.overlay, this.site.directory) = (None, None);
@@ -262,7 +262,7 @@ impl OverlayWorld {
             }
             OverlayEvent::Message { from, via, run, bytes } => {
                 let (id, is_old) = (self.id(from), self.nodes[from as usize].run != run);
-                // A session ends with its process, so a message from an earlier run of the sender is refused.
+                // A session ends with its process. A message from an earlier run of the sender is therefore refused.
                 let Some(overlay) = self.nodes[node as usize].overlay.as_mut().filter(|_| !is_old) else { return };
                 if OwnershipDirectory::is_for(&bytes) {
                     let handled = self.with_directory(node, |own, context| own.handle_message(context, id, &bytes));
@@ -303,7 +303,7 @@ impl OverlayWorld {
 
     /// Returns the time until a message arrives, directly or over the relay `via`.
     ///
-    /// Returns `None` if it is lost.
+    /// Returns `None` if the message is lost.
     fn cross(&mut self, from: u32, via: Option<NodeId>, to: u32) -> Option<Duration> {
         let Some(via) = via else { return self.terrain.cross(from, to) };
         let relay = self.node(via);
@@ -359,7 +359,7 @@ impl OverlayWorld {
         wake
     }
 
-    /// Opens a session with a node that is no neighbour, unless there is one.
+    /// Opens a session with a node that is no neighbour, unless a session with it exists.
     ///
     /// Returns false if the node is not at its stated address.
     fn meet_for(&mut self, node: u32, id: NodeId, directory: &OwnershipDirectory) -> bool {

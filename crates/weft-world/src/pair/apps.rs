@@ -1,4 +1,4 @@
-//! The applications of a scenario as agents on the two hosts, and the agents' measurements.
+//! The applications of a scenario as flow ends on the two hosts, and the measurements of these ends.
 
 use super::world::{FIRST_HOST, HOME, HUB, TwoSiteWorld};
 use crate::site::Site;
@@ -111,11 +111,11 @@ pub(super) struct FlowEnds {
     epoch: Instant,
     /// Bytes delivered to the application at each sample.
     ///
-    /// The time counts from the beginning of the run.
+    /// The time is that since the beginning of the run.
     delivered: Vec<(Duration, u64)>,
 }
 
-/// Adds every flow's two agents to the hosts. The run begins at `epoch`.
+/// Adds the two ends of every flow to the hosts. The run begins at `epoch`.
 ///
 /// # Errors
 /// Returns an error if a congestion control is not known.
@@ -126,7 +126,7 @@ pub(super) fn add_flows(
     rng: &Rng,
 ) -> Result<Vec<FlowEnds>, String> {
     let vpns = &scenario.vpns;
-    // Only tunnels of weft have hosts behind a node.
+    // Only weft's tunnels have hosts behind a node, so only their flows begin at such a host.
     let has_engines = world.simulator.nodes().first().is_some_and(|site| site.engines().is_some());
     let flow_ends = (0..).zip(&scenario.flows).map(|(number, flow)| {
         let is_down = flow.direction == FlowDirection::Down && flow.app != App::Ping;
@@ -285,7 +285,7 @@ impl FlowEnds {
         }
     }
 
-    /// Records the bytes delivered until `at`. The time counts from the beginning of the run.
+    /// Records the bytes delivered until `at`, the time since the beginning of the run.
     pub(super) fn sample(&mut self, world: &TwoSiteWorld, at: Duration) {
         if let Some(bytes) = self.delivered_bytes(world) {
             self.delivered.push((at, bytes));
@@ -317,7 +317,7 @@ impl FlowEnds {
         sink.log().iter().rev().take(count).map(|(_, one_way)| *one_way).min()
     }
 
-    /// Returns the number of the evenly spaced packet that left at this time of the run.
+    /// Returns the number of the packet that was sent at `sent`. Packets are evenly spaced.
     fn number_of(&self, sent: Duration) -> u64 {
         sent.saturating_sub(self.flow.start).div_duration_f64(self.flow.interval).round() as u64
     }
@@ -376,8 +376,8 @@ impl FlowEnds {
 
     /// Returns the result of a transfer flow.
     ///
-    /// Goodput counts the transfers that began after the warm-up. It divides their bytes by their own time,
-    /// from connect to the last byte.
+    /// Goodput is the bytes of the transfers that began after the warm-up, divided by the sum of their durations. A
+    /// duration is the time from connect to the last byte.
     fn transfer_result(&self, world: &TwoSiteWorld, warmup: Duration) -> FlowResult {
         let (Some(FlowAgent::TcpSource(source)), Some(FlowAgent::TcpSink(sink))) =
             (self.agent(world, self.from), self.agent(world, self.to))

@@ -13,7 +13,7 @@ use weft_sim::NodeId;
 use weft_sim::link::LinkSpec;
 use weft_units::{Duration, Instant};
 
-/// Time after a change for the worse during which the paths' states are watched.
+/// Time after a cut or a new loss rate of a link during which the paths' states are recorded.
 const WATCH: Duration = Duration::from_secs(5);
 
 /// An event that was carried out.
@@ -25,7 +25,7 @@ pub(super) struct ObservedEvent {
     restored_at: Option<Duration>,
 }
 
-/// Runs to the end of the scenario and carries out all events on the way.
+/// Runs to the end of the scenario and carries out all events until then.
 pub(super) fn play(stage: &mut SimStage<'_>) -> Vec<ObservedEvent> {
     let events = stage.scenario.events.clone();
     let mut links = LinkStates::new(stage.described.clone());
@@ -50,7 +50,7 @@ pub(super) fn play(stage: &mut SimStage<'_>) -> Vec<ObservedEvent> {
     happened.into_values().collect()
 }
 
-/// Returns the link that an event changes, if it is one link.
+/// Returns the link that an event changes. `None` if it changes no link or several links.
 fn find(stage: &SimStage<'_>, target: &EventTarget) -> Option<usize> {
     match target {
         EventTarget::Link(link) => Some(*link),
@@ -71,7 +71,7 @@ fn set_links(stage: &mut SimStage<'_>, changed: Vec<ChangedDirection<LinkSpec>>)
     }
 }
 
-/// Makes the changes of weft itself.
+/// Carries out events that change weft's settings, not a link.
 fn carry_out(stage: &mut SimStage<'_>, event: &TimedEvent) {
     match &event.action {
         Action::Weights(weights) => {
@@ -91,7 +91,7 @@ fn carry_out(stage: &mut SimStage<'_>, event: &TimedEvent) {
 
 /// Sends a command to a node's engines, if the node has engines.
 ///
-/// An engine refuses a command for a link or VPN that it does not have. The refusal changes nothing.
+/// An engine refuses a command for a link or VPN that it does not have. This has no effect.
 fn send_command(stage: &mut SimStage<'_>, node: NodeId, command: &Command) {
     stage.world.simulator.with_node(node, |site, now, ports| {
         let Some(engines) = site.engines_mut() else { return };
@@ -152,7 +152,7 @@ fn severity(state: PathState) -> Option<usize> {
     [PathState::Good, PathState::Degraded, PathState::Suspect, PathState::Down].iter().position(|known| *known == state)
 }
 
-/// Returns the time from a change for the worse until the home engine lowered the path's state.
+/// Returns the time from a cut or a new loss rate until the engine at the home node lowered the path's state.
 fn demoted_after(stage: &SimStage<'_>, done: &ObservedEvent) -> Option<Duration> {
     let link = done.link.filter(|_| matches!(done.event.action, Action::Cut | Action::Loss(_)))?;
     let site = stage.world.simulator.nodes().get(HOME.index())?.engine()?;

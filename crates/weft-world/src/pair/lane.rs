@@ -6,7 +6,7 @@
 use super::world::{EngineSettings, VpnSettings};
 use weft_scenario::{Scenario, Variant, VariantKind};
 
-/// The cost of a tunnel.
+/// The bytes that a tunnel adds to packets, and the payload that it leaves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct TunnelOverhead {
     /// Number of bytes that the tunnel adds to a packet on the link.
@@ -15,13 +15,13 @@ pub(super) struct TunnelOverhead {
     pub mss: u32,
 }
 
-/// Cost without a tunnel: IPv4 and TCP with timestamps in a packet of 1500 bytes.
+/// Overhead without a tunnel: IPv4 and TCP with timestamps in a packet of 1500 bytes.
 const PLAIN: TunnelOverhead = TunnelOverhead { bytes: 0, mss: 1448 };
-/// Cost of OpenVPN: IPv4, UDP, opcode and peer, packet number, tag.
+/// Overhead of OpenVPN: IPv4, UDP, opcode and peer, packet number, tag.
 ///
 /// `mssfix 1492` clamps the announced MSS as if TCP used no options.
 const OPENVPN: TunnelOverhead = TunnelOverhead { bytes: 28 + 4 + 4 + 16, mss: 1492 - 52 - 40 - 12 };
-/// Cost of WireGuard: IPv4, UDP, header, tag. The device's MTU is 1420 bytes.
+/// Overhead of WireGuard: IPv4, UDP, header, tag. The device's MTU is 1420 bytes.
 const WIREGUARD: TunnelOverhead = TunnelOverhead { bytes: 28 + 16 + 16, mss: 1420 - 52 };
 
 /// The carrier of a lane's packets.
@@ -45,7 +45,7 @@ pub(super) struct SimLane {
     /// Position of the lane's link, if the lane has only one.
     pub link: Option<usize>,
     pub carrier: LaneCarrier,
-    /// A note that names the part of the lane that is a model and not real code.
+    /// A note that names the part of the lane that is a model instead of real code.
     pub note: Option<&'static str>,
 }
 

@@ -23,12 +23,13 @@ const LEAD: Duration = Duration::from_millis(700);
 /// Time after the end of a run in which packets may still arrive.
 const DRAIN: Duration = Duration::from_secs(2);
 
-/// Interval at which the ports' delays are read: that of their own measurement.
+/// Interval at which the queueing delays of the ports are read. The ports measure with the same interval.
 const PORT_STEP: Duration = Duration::from_millis(20);
 
-/// Percentage of the paths' known rate that flows with explicit rates get.
+/// Percentage of the paths' estimated rate that flows with explicit rates get in total.
 ///
-/// It exceeds 100 % because a path that is kept below its capacity never shows its capacity.
+/// It exceeds 100 %. If less than the capacity is sent on a path, the path's estimated rate never reaches the
+/// capacity.
 const USED_PERCENT: u64 = 104;
 
 /// The inputs that all runs share.
@@ -57,15 +58,15 @@ pub(super) struct SimStage<'a> {
     before: Vec<[u64; 2]>,
     /// Bytes that each link could have sent since the warm-up, up first.
     capacity: Vec<[u64; 2]>,
-    /// Time of the next sample, counted from the beginning of the run.
+    /// Time of the next sample, since the beginning of the run.
     next_look: Duration,
-    /// Time of the next reading of the ports, counted from the beginning of the run.
+    /// Time of the next reading of the ports, since the beginning of the run.
     next_port_look: Duration,
     /// Delays of each node's port since the warm-up, in milliseconds.
     port_ms: [Vec<f64>; 2],
     at: Duration,
     results: Vec<LinkResult>,
-    /// The state of the VPNs' ingress queues when counting began, and at the end.
+    /// The state of the VPNs' ingress queues at the end of the warm-up, and at the end of the run.
     entries: [Entries; 2],
 }
 
@@ -78,7 +79,7 @@ impl SimRunInputs<'_> {
         bound_bps(self.scenario, self.direction(), self.traces)
     }
 
-    /// Runs a lane once. `number` counts the lane's runs from one.
+    /// Runs a lane once. `number` is the run's number among the lane's runs, from 1.
     pub(super) fn run(&self, lane: &SimLane, number: usize, seed: u64) -> Result<LaneRun, String> {
         let mut stage = self.stage(lane, seed)?;
         let watch = self.looks.map(|looks| RunRecords::start(looks, lane, number, &mut stage)).transpose()?;
@@ -159,10 +160,10 @@ impl SimRunInputs<'_> {
         LaneRun { run, series }
     }
 
-    /// Returns how much older the newest probe was than with an omniscient sender, in ms.
+    /// Returns how much older the newest received probe packet is than with an ideal sender, in ms.
     ///
-    /// The value is the difference of the 95th percentiles. Returns `None` unless a trace drives one of the
-    /// links.
+    /// An ideal sender knows the links' future capacity. The result is the difference of the 95th percentiles.
+    /// Returns `None` unless a trace drives one of the links.
     fn beyond_omniscient(&self, stage: &SimStage<'_>, ends: &FlowEnds) -> Option<f64> {
         let flow = events::probe_flows(std::slice::from_ref(ends)).next()?.flow();
         let is_trace = |link: &weft_scenario::Link| matches!(link.towards(flow.direction).capacity, Capacity::Trace(_));
@@ -175,7 +176,7 @@ impl SimRunInputs<'_> {
 }
 
 impl SimStage<'_> {
-    /// Runs until `end`, a time of the run, and samples links and applications on the way.
+    /// Runs until `end`, a time since the beginning of the run. Samples links and applications until then.
     pub(super) fn run_until(&mut self, end: Duration) {
         while self.next_look <= end {
             self.go(self.next_look);
@@ -246,7 +247,7 @@ impl SimStage<'_> {
 
     /// Divides the rate of the tunnel's paths among the flows that use it as their explicit rate.
     ///
-    /// A proxy divides it in the same way.
+    /// A proxy of the daemon divides this rate in the same way.
     fn grant_paths(&mut self) {
         for node in [HOME, HUB] {
             let own = |ends: &&FlowEnds| ends.goes_by_paths() && ends.sender().0 == node;

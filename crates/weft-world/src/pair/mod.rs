@@ -1,6 +1,6 @@
 //! Two nodes and the links between them: the lab's scenarios in virtual time.
 //!
-//! Both nodes run the same engine as the program. `run` plays every variant and repeat of a scenario, `world`
+//! Both nodes run the same engine as the program. `run` runs every variant and repeat of a scenario, `world`
 //! builds the two sites and their links, and `measure` runs one lane.
 
 mod apps;

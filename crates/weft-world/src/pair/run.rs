@@ -25,7 +25,7 @@ pub struct PairOptions {
     pub repeat: Option<u32>,
     /// Seed of the first run. Each next run adds one. `None` selects the scenario's seed.
     pub seed: Option<u64>,
-    /// Number of threads, at least one. The result does not depend on it.
+    /// Number of threads, at least one. The result does not depend on this number.
     pub threads: usize,
     /// The records of each run, and the directory for their files.
     ///
@@ -49,8 +49,8 @@ pub struct PairRun {
 ///
 /// # Errors
 /// Returns an error if the scenario is too long, if there is no such variant, link or flow, or if a variant's
-/// settings are wrong. A variant that the simulator does not have is no error. [`RunResult::skipped`] lists
-/// it with the reason.
+/// settings are wrong. A variant that the simulator cannot run is no error. [`RunResult::skipped`] lists it with the
+/// reason.
 pub fn run(
     scenario: &Scenario,
     traces: &Traces,
@@ -66,7 +66,7 @@ pub fn run(
         .collect::<Result<_, String>>()?;
     let repeats = options.repeat.unwrap_or(scenario.repeats).max(1);
     let first_seed = options.seed.unwrap_or(scenario.seed);
-    // The bound depends on the impaired links, whose capacity depends on the seed.
+    // The result's upper bound depends on the impaired links, and their capacity depends on the seed.
     let scenario = &Scenario { seed: first_seed, ..scenario.clone() };
     check_looks(scenario, options)?;
     let bench = SimRunInputs { scenario, traces, looks: options.looks.as_ref() };

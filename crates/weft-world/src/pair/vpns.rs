@@ -1,4 +1,4 @@
-//! The state of all VPNs' ingress queues, as a user of the engines sees it.
+//! The state of all VPNs' ingress queues, read through the engines' public status.
 
 use super::world::{HOME, HUB, TwoSiteWorld};
 use crate::site::Site;
@@ -41,8 +41,7 @@ impl Entries {
             window_bytes: now.control.map(|control| control.window_bytes as f64),
             rtt_ms: now.control.map(|control| control.rtt.as_secs_f64() * 1e3),
             accumulation_bytes: now.control.map(|control| control.accumulation_bytes as f64),
-            // A unit that was declared lost may arrive after counting began, so the difference can be
-            // negative.
+            // A unit that was declared lost may arrive after `before` was read, so the difference can be negative.
             lost: f64::from(lost(now).wrapping_sub(before.map_or(0, lost)) as i32),
             dropped: (dropped(now) - before.map_or(0, dropped)) as f64,
         }

@@ -20,7 +20,7 @@ pub const HUB: NodeId = NodeId(1);
 /// The first of the scenario's hosts behind the first node. They have no links of their own.
 pub(super) const FIRST_HOST: NodeId = NodeId(2);
 const PORT: u16 = 51_900;
-/// Prefix of the hosts behind each of the two nodes. Every VPN has the same addresses.
+/// Prefix of the hosts behind each of the two nodes: all addresses. It is the same in every VPN.
 const EVERYWHERE: Prefix = Prefix { address: IpAddr::V4(Ipv4Addr::UNSPECIFIED), length: 0 };
 /// Length of IPv4 and TCP headers with timestamps, in bytes.
 const HEADERS_LEN: u32 = 52;
@@ -36,7 +36,7 @@ pub struct EngineSettings {
     pub policy: Policy,
     /// The AEAD that both engines prefer.
     pub cipher: Cipher,
-    /// Largest inner MTU, in bytes. `None` leaves the MTU to the paths.
+    /// Maximum inner MTU, in bytes. `None` derives the MTU from the paths.
     pub inner_mtu: Option<u16>,
     /// Settings of links, by name.
     pub links: Vec<LinkConfig>,
@@ -53,7 +53,7 @@ pub struct VpnSettings {
     pub name: String,
     /// The VPN's weight against other VPNs.
     pub weight: u32,
-    /// The service that the VPN is promised.
+    /// The service of the VPN, for example a guaranteed rate.
     pub service: Service,
     /// The settings of the VPN's ingress queue.
     pub entry: Entry,
@@ -86,8 +86,8 @@ pub struct TwoSiteWorld {
 impl TwoSiteWorld {
     /// Builds the lane's world. Everything random in it depends on `seed`.
     ///
-    /// The world contains all links of the scenario, so that a link behaves alike in every lane. Links that
-    /// the lane does not use stay idle.
+    /// The world contains all links of the scenario, so the random values of a link are the same in every lane. Links
+    /// that the lane does not use carry no packets.
     pub(super) fn build(
         scenario: &Scenario,
         traces: &Traces,
@@ -151,7 +151,7 @@ impl TwoSiteWorld {
 
     /// Returns the delay in the queue of each node's port in its last interval, first node first.
     ///
-    /// Returns `None` for a node without flow state, and for a port through which no packet went.
+    /// Returns `None` for a node without flow state, and for a port through which no packet passed.
     pub(super) fn port_delays(&self) -> [Option<Duration>; 2] {
         [HOME, HUB].map(|node| {
             let site = self.simulator.nodes().get(node.index()).and_then(Site::engine)?;
@@ -162,7 +162,7 @@ impl TwoSiteWorld {
 
     /// Returns the TCP payload of a full packet that `node` sends now, in bytes.
     ///
-    /// It follows from the MTU of the route and device, as for a new connection.
+    /// It is computed from the MTU of the route and device, as for a new connection.
     pub(super) fn mss(&self, node: NodeId) -> u32 {
         let engine = self.simulator.nodes().get(node.index()).and_then(Site::engine);
         engine.map_or(self.mss, |site| u32::from(site.engine().inner_mtu()).saturating_sub(HEADERS_LEN))
@@ -170,7 +170,7 @@ impl TwoSiteWorld {
 
     /// Restarts every trace and every timed change of a link at the current time.
     ///
-    /// All variants thus meet the same opportunities and outages at the same time of the run.
+    /// In all variants, a trace and an outage thus begin at the same time of the run.
     pub(super) fn begin_run(&mut self) {
         self.links.iter().flatten().for_each(|link| self.simulator.restart_link(*link));
         for link in self.links.iter().flatten() {
@@ -277,14 +277,14 @@ fn engine_pair(
     Ok([site(HOME, home)?, site(HUB, hub)?])
 }
 
-/// Returns the links at the positions `used`, as a node sees them.
+/// Returns the links at the positions `used`, with the addresses of `node` and of the nodes that it reaches.
 fn seen_from(node: NodeId, scenario: &Scenario, used: &[usize], links: &[[LinkId; 2]]) -> Vec<SiteLink> {
     let there = if node == HOME { HUB } else { HOME };
     let address = |position: usize, node: NodeId| Ipv4Addr::new(10, 77, position as u8, node.0 as u8 + 1);
     let seen = used.iter().filter_map(|&position| {
         let [up, down] = *links.get(position)?;
         let (out, back) = if node == HOME { (up, down) } else { (down, up) };
-        // The other node answers at each of its addresses over every link, as a host does.
+        // The other node answers at each of its addresses over every link, as a Linux host does.
         let others = used.iter().copied().filter(|other| *other != position);
         let reaches = std::iter::once(position).chain(others).map(|other| (address(other, there), there)).collect();
         let link = scenario.links.get(position)?;

@@ -2,7 +2,7 @@
 
 use super::row::{Measured, RowFinding, RowVerdict};
 
-/// The conditions of a row. Only the missed ones are stored.
+/// The conditions of a row. Only conditions that were not met are stored.
 #[derive(Default)]
 pub(super) struct Checks {
     missed: Vec<String>,

@@ -1,4 +1,4 @@
-//! Counts the verdicts of a document.
+//! Reads the number of verdicts of each kind from a document.
 
 use super::rows::is_own;
 use std::fmt;
@@ -20,7 +20,7 @@ pub struct RowCounts {
 }
 
 impl RowCounts {
-    /// Counts the lines of a summary table. Other lines count nothing.
+    /// Adds up the verdicts in the lines of a summary table. All other lines are ignored.
     pub fn of(text: &str) -> RowCounts {
         let mut counts = RowCounts::default();
         for (id, verdict) in text.lines().filter_map(line) {

@@ -11,7 +11,7 @@ pub(super) struct Earlier<'t> {
     pub sections: BTreeMap<&'t str, &'t str>,
 }
 
-/// Text that marks the start of a section's heading in the document.
+/// The characters at the start of a section's heading in the document.
 pub(super) const HEADING: &str = "\n## ";
 
 impl<'t> Earlier<'t> {

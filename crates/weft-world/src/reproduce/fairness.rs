@@ -21,7 +21,7 @@ pub(super) fn rates(run: &NetworkRun, vpns: usize, from_s: f64, to_s: f64) -> Ve
     rates
 }
 
-/// Returns the fairness index in each step of `step_s` seconds, with the end of the step.
+/// Returns the fairness index in each step of `step_s` seconds. Each value has the end time of its step.
 pub(super) fn indices(run: &NetworkRun, weights: &[f64], step_s: f64, end_s: f64) -> Vec<(f64, f64)> {
     let steps = (end_s / step_s).round() as u32;
     let of = |step: u32| (f64::from(step) * step_s, f64::from(step + 1) * step_s);
@@ -43,9 +43,9 @@ pub(super) fn index_between(runs: &Outcomes, weights: &[f64], from_s: f64, to_s:
     Estimate::of(runs.iter().map(|run| index(&rates(run, weights.len(), from_s, to_s), weights)))
 }
 
-/// Returns the time at which the index, smoothed over five steps, first reaches `bound`.
+/// Returns the time at which the fairness index, smoothed over five steps, first reaches `bound`.
 ///
-/// A run that never reaches it gives the end of the run.
+/// If a run never reaches `bound`, its time is the end of the run.
 pub(super) fn settling(runs: &Outcomes, weights: &[f64], bound: f64, end_s: f64) -> Estimate {
     Estimate::of(runs.iter().map(|run| {
         let all = indices(run, weights, 1.0, end_s);

@@ -9,12 +9,12 @@ use std::thread;
 use weft_scenario::{AccumulationBy, NetworkScenario, NetworkVariant, RunSeries, Scenario, Traces};
 use weft_units::Duration;
 
-/// The number of seeds and threads, and the length of runs.
+/// The number of seeds and threads, and whether runs are short.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Effort {
     /// The largest seed. Each case runs with the seeds from 1 to this one.
     pub seeds: u64,
-    /// True for short runs, which show that everything works. Their figures mean little.
+    /// True for short runs, which only test that all rows run. Their figures are not meaningful.
     pub quick: bool,
     /// Number of threads. It changes no result.
     pub threads: usize,
@@ -44,7 +44,7 @@ pub(super) type Outcomes = Vec<NetworkRun>;
 
 /// Length of a run.
 pub const RUN_LENGTH: Duration = Duration::from_secs(30);
-/// Length of the warm-up, which the results do not count.
+/// Length of the warm-up, which the results exclude.
 pub const WARMUP: Duration = Duration::from_secs(10);
 /// Length of a quick run.
 const QUICK_RUN_LENGTH: Duration = Duration::from_secs(3);
@@ -64,7 +64,7 @@ pub(super) struct Laboratory<'a> {
     progress: &'a dyn Progress,
     row: &'static str,
     seeds_used: u64,
-    /// True if loops under the accumulation law count it instead of measuring a delay.
+    /// True if loops with the accumulation algorithm count packets instead of measuring a delay.
     is_counted: bool,
     known: BTreeMap<String, Outcomes>,
     /// Number of runs so far.
@@ -97,7 +97,7 @@ impl<'a> Laboratory<'a> {
         self.seeds_used
     }
 
-    /// Counts seeds of runs that the row makes by itself.
+    /// Records the number of seeds of runs that the row makes without [`Laboratory::measure`].
     pub fn ran_with(&mut self, seeds: u64) {
         self.seeds_used = self.seeds_used.max(seeds);
     }
@@ -118,7 +118,7 @@ impl<'a> Laboratory<'a> {
         self.measure_over(cases, 2 * self.effort.seeds)
     }
 
-    /// Selects how the accumulation law measures in all cases that follow.
+    /// Selects for all later cases how the accumulation algorithm measures: by counted packets, or by delay.
     pub fn count_accumulation(&mut self, is_counted: bool) {
         self.is_counted = is_counted;
     }
@@ -162,7 +162,7 @@ impl<'a> Laboratory<'a> {
 
     /// Runs a scenario of two nodes over all seeds, with the length that the scenario gives.
     ///
-    /// Every engine has these `settings`. Returns the time series of each run, by the names of results.
+    /// Every engine has the settings `settings`. Returns the time series of each run, by the names of results.
     ///
     /// # Errors
     /// Returns an error if the scenario cannot be run.

@@ -1,6 +1,6 @@
 //! The rows of the reproduction checklist.
 //!
-//! A row is a claim of papers 000 to 004, which the simulator tests. Each row runs its cases over several
+//! A row is one claim of papers 000 to 004, which the simulator tests. Each row runs its cases over several
 //! seeds and returns means with 95 % confidence intervals (Student's t). A case that several rows need runs
 //! once. Results depend on the seeds only, not on the number of threads.
 

@@ -12,7 +12,7 @@ pub enum RowVerdict {
     /// The condition was not met.
     #[default]
     Missed,
-    /// The checklist asks for the figures only, or also accepts a miss that is reported.
+    /// The checklist requires only that figures are reported, or also accepts that the condition is not met.
     Reported,
 }
 
@@ -22,12 +22,12 @@ impl RowVerdict {
         if is_met { RowVerdict::Met } else { RowVerdict::Missed }
     }
 
-    /// Returns the verdict of a row that also accepts a miss that is reported with its reason.
+    /// Returns the verdict of a row that may miss its condition if the reason is reported.
     pub(super) fn or_reported(self) -> RowVerdict {
         if self == RowVerdict::Missed { RowVerdict::Reported } else { self }
     }
 
-    /// Returns the word for it in results.
+    /// Returns the verdict's name in results.
     pub fn word(self) -> &'static str {
         match self {
             RowVerdict::Met => "yes",
@@ -41,20 +41,20 @@ impl RowVerdict {
 pub(super) struct Row {
     /// The row's name in the checklist.
     pub id: &'static str,
-    /// The paper, and its figure or table.
+    /// The number of the paper and the figure or table in it, for example the number of a figure.
     pub figure: &'static str,
     /// The claim of the paper.
     pub claim: &'static str,
     /// The condition for acceptance. Empty if the row only records a figure.
     pub accept: &'static str,
-    /// The cases that run, and the assumptions where the paper leaves something open.
+    /// The cases that run, and the assumptions where the paper leaves a setting open.
     pub setup: &'static str,
     /// Runs the row and tests the condition.
     pub examine: fn(&mut Laboratory) -> Result<RowFinding, String>,
 }
 
 impl Row {
-    /// Returns the row with its result. `seeds` is the number of seeds that it used.
+    /// Returns the row with its result. `seeds` is the number of seeds that the runs used.
     pub fn result(&self, finding: RowFinding, seeds: u64) -> RowResult {
         RowResult {
             id: self.id,
@@ -75,9 +75,9 @@ impl Row {
 pub(super) struct RowFinding {
     pub measured: Measured,
     pub verdict: RowVerdict,
-    /// Remarks that the row computes: missed conditions, or the results of other assumptions.
+    /// Remarks that the row computes: conditions that were not met, or the results of other assumptions.
     ///
-    /// Explanations by hand stand in `docs/reproduction-notes.md`.
+    /// Explanations by people are in `docs/reproduction-notes.md`.
     pub remarks: Vec<String>,
     pub picture: Option<Picture>,
     pub surfaces: Option<Surfaces>,
@@ -139,7 +139,7 @@ pub struct RowChart {
     pub title: String,
     /// The quantity on the horizontal axis, with its unit.
     pub x_label: String,
-    /// Names of the positions 0, 1, …, whose values are bars.
+    /// Names of the positions 0, 1, … of the horizontal axis. The values there are drawn as bars.
     ///
     /// Empty if the horizontal axis is a scale.
     pub categories: Vec<String>,
@@ -156,7 +156,7 @@ pub struct RowCurve {
     pub points: Vec<(f64, Estimate)>,
 }
 
-/// A measured figure: its place in a table, and its value.
+/// A measured figure: its row and column in a table, and its value.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Figure {
     /// The quantity, which is the figure's row in a table.
@@ -189,19 +189,19 @@ impl Figure {
 pub struct RowResult {
     /// The row's name in the checklist.
     pub id: &'static str,
-    /// The paper, and its figure or table.
+    /// The number of the paper and the figure or table in it.
     pub figure: &'static str,
     /// The claim of the paper.
     pub claim: &'static str,
-    /// The cases that run, and the assumptions where the paper leaves something open.
+    /// The cases that run, and the assumptions where the paper leaves a setting open.
     pub setup: &'static str,
-    /// Number of seeds of the row's runs, from 1 on. Zero if nothing is drawn.
+    /// Number of seeds of the row's runs: the runs have the seeds 1 to this one. Zero if nothing is random.
     pub seeds: u64,
     /// The row's measured figures.
     pub measured: Measured,
     /// The condition for acceptance. Empty if the row only records a figure.
     pub accept: &'static str,
-    /// The judgement by the condition.
+    /// The judgement of the row by its condition.
     pub verdict: RowVerdict,
     /// Further remarks on the row.
     pub remarks: Vec<String>,

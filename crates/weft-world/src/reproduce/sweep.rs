@@ -28,7 +28,7 @@ impl FigureSweep {
         Ok(FigureSweep { single, several: outcomes.collect() })
     }
 
-    /// Returns the results of a number of paths and a difference.
+    /// Returns the results for a number of paths and a delay difference in percent.
     pub fn outcomes(&self, paths: u32, difference: u32) -> &Outcomes {
         let column = DIFFERENCES.iter().position(|known| *known == difference).unwrap_or(0);
         match paths.checked_sub(2) {
@@ -55,7 +55,7 @@ impl FigureSweep {
         measured
     }
 
-    /// Returns how straight the line of the ratio over the number of paths is, as R².
+    /// Returns R² of the best-fitting straight line of the ratio over the number of paths.
     pub fn straightness(&self, difference: u32) -> f64 {
         let point = |paths| (f64::from(paths), self.ratio(paths, difference).mean);
         r_squared(&(1..=PATHS).map(point).collect::<Vec<_>>())

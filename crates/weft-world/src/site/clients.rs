@@ -1,6 +1,6 @@
 //! The OpenVPN clients of a node with an engine.
 //!
-//! A client's packets arrive over its link, longer by OpenVPN's headers. The node's OpenVPN server removes these
+//! A client's packets arrive over its link with OpenVPN's additional headers. The node's OpenVPN server removes these
 //! headers, and the kernel forwards the packets one by one to the engine's device.
 
 use super::inner::InnerCodec;
@@ -15,7 +15,7 @@ use weft_wire::virtio::VNET_HEADER_LEN;
 /// Derived: 20 (IPv4) + 8 (UDP) + 4 (opcode and peer) + 4 (packet number) + 16 (tag of AES-256-GCM).
 pub(crate) const OPENVPN_BYTES: u32 = 52;
 
-/// A client of a site, as the site sees it.
+/// The settings of a client at the site to which it connects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SiteClient {
     /// The client's node.
@@ -56,7 +56,7 @@ impl SiteClients {
 
     /// Returns the codec of the client to which the engine delivers a packet. `None` if it is for no client.
     ///
-    /// A virtio_net_hdr stands before the packet.
+    /// `written` is the packet with a virtio_net_hdr before it.
     pub(super) fn codec_for(&mut self, written: &[u8]) -> Option<&mut InnerCodec> {
         if self.0.is_empty() {
             return None;

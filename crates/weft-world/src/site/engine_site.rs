@@ -19,23 +19,24 @@ use weft_units::{Duration, Instant, VpnId};
 
 /// Least delay of an engine's timer that no packet triggers.
 ///
-/// Without this delay, an engine that always asks for the current time would stop virtual time.
+/// Virtual time would never advance if an engine always asked to be woken at the current time and there were no least
+/// delay.
 const TIMER_GRAIN: Duration = Duration::from_micros(1);
 const TRANSMIT_BYTES: usize = 65_536;
 const LINK_MTU: u16 = 1500;
-/// Distance between the ports of a NAT's successive mappings.
+/// Difference between the ports of a NAT's successive mappings.
 ///
-/// It exceeds the number of engines on a node.
+/// It must exceed the number of engines on a node.
 const MAPPING_STEP: u16 = 101;
 
-/// One of a site's links, as the site sees it.
+/// The settings of one of a site's links, with the site's own end first.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SiteLink {
     /// The name of the link's interface.
     pub name: String,
-    /// The direction that leaves here.
+    /// The direction of the link that leaves this site.
     pub out: LinkId,
-    /// The direction that arrives here.
+    /// The direction of the link that arrives at this site.
     pub back: LinkId,
     /// The site's own address on the link.
     pub address: Ipv4Addr,
@@ -52,7 +53,7 @@ impl SiteLink {
     fn mapped(&self, port: u16, now: Instant) -> u16 {
         let Some(every) = self.rebind else { return port };
         let number = now.as_nanos() / (every.as_nanos() as u64).max(1);
-        // A large step keeps the mappings of neighbouring ports apart.
+        // A large step keeps the mappings of ports with adjacent numbers different.
         port.wrapping_add((number as u16).wrapping_mul(MAPPING_STEP))
     }
 }
@@ -83,7 +84,7 @@ pub struct EngineSite {
     path_changes: Vec<EnginePathChange>,
     reordering: Option<u32>,
     no_buffer: u64,
-    /// The VPN of each flow, by the flow's number. Flows beyond the end are in the default VPN.
+    /// The VPN of each flow, by the flow's number. Flows with a number beyond the list are in the default VPN.
     vpns: Vec<VpnId>,
 }
 
@@ -128,7 +129,7 @@ impl EngineSite {
         &self.host
     }
 
-    /// Returns the host for changes. Wake the site after adding an application.
+    /// Returns the host for changes. The caller must wake the site after it adds an application.
     pub fn host_mut(&mut self) -> &mut SimHost {
         &mut self.host
     }
@@ -201,7 +202,7 @@ impl EngineSite {
         self.engine.handle_command(now, command)
     }
 
-    /// Repeats the program's loop until nothing is left to do at this instant.
+    /// Does the work of the program's event loop until nothing is left to do at this instant.
     fn turn(&mut self, now: Instant, ports: &mut Ports<'_>) {
         loop {
             self.take_packets(now, ports);
@@ -255,7 +256,8 @@ impl EngineSite {
 
     /// Moves delivered packets from the engine to the host, which may answer, and to clients.
     ///
-    /// The host gets a packet only from the device of its flow's VPN. Returns true if packets went on to other nodes.
+    /// The host gets a packet only from the device of its flow's VPN. Returns true if packets were sent to other
+    /// nodes.
     fn deliver(&mut self, now: Instant) -> bool {
         let EngineSite { engine, codec, clients, host, outbox, out, vpns, .. } = self;
         engine.deliver(now, |vpn, pieces| {
@@ -388,7 +390,7 @@ impl EngineSite {
         self.clients.sends_over(link)
     }
 
-    /// Takes a packet that a client sent. It is for this node's host, or goes on through the engine.
+    /// Processes a packet that a client sent: delivers it to this node's host, or passes it to the engine.
     pub(crate) fn receive_from_client(&mut self, now: Instant, mut packet: Box<Packet>, ports: &mut Ports<'_>) {
         packet.bytes = packet.bytes.saturating_sub(OPENVPN_BYTES);
         if packet.destination == self.here {

@@ -10,7 +10,7 @@ use weft_units::Instant;
 pub struct Engines {
     first: EngineSite,
     others: Vec<EngineSite>,
-    /// The engine of each flow, by the flow's number. Flows beyond the end use the first engine.
+    /// The engine of each flow, by the flow's number. Flows with a number beyond the list use the first engine.
     of_flow: Vec<usize>,
 }
 
@@ -37,7 +37,7 @@ impl Engines {
 
     /// Assigns a flow to the VPN of this name, and to the engine that has it.
     ///
-    /// Does nothing if no engine has it.
+    /// Does nothing if no engine has this VPN.
     pub fn join(&mut self, flow: FlowNo, vpn: &str) {
         let id = |site: &EngineSite| site.engine().vpns().into_iter().find(|own| own.name == vpn).map(|own| own.id);
         let found = self.all_mut().enumerate().find_map(|(number, site)| Some((number, id(site)?, site)));

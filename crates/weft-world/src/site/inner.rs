@@ -14,7 +14,7 @@ use weft_wire::virtio::VNET_HEADER_LEN;
 
 /// Largest window that a host announces, in bytes.
 const WINDOW_MAX_BYTES: u32 = 1 << 24;
-/// Length of the TCP timestamps option (RFC 7323), in bytes. Today's hosts use it.
+/// Length of the TCP timestamps option (RFC 7323), in bytes. All modelled hosts use this option.
 const OPTIONS_LEN: u8 = 12;
 const MSS: u16 = 1460;
 
@@ -43,7 +43,7 @@ pub(super) struct InnerCodec {
 }
 
 impl InnerCodec {
-    /// Takes a packet that a host sends.
+    /// Processes a packet that a host sends.
     ///
     /// Calls `device` with each complete packet: its flow, and a virtio_net_hdr with the packet behind it.
     pub(super) fn send(&mut self, packet: &Packet, device: &mut impl FnMut(FlowNo, &[u8])) {
@@ -64,7 +64,7 @@ impl InnerCodec {
                 self.flush(device);
                 self.send_udp(packet, *number, *sent_at, device);
             }
-            // Hosts signal rates in such structures only in networks, where hosts have no engine.
+            // Hosts send these bodies only in networks in which they have no engine.
             Body::Signalled(_) | Body::Probe(_) | Body::Raw(_) | Body::Edge(_) => {}
         }
     }
@@ -79,7 +79,7 @@ impl InnerCodec {
         device(packet.flow, &self.written);
     }
 
-    /// Ends an instant: hands the segments that waited to be joined to `device`.
+    /// Passes the segments that waited to be joined in a super-packet to `device`, at the end of an instant.
     pub(super) fn flush(&mut self, device: &mut impl FnMut(FlowNo, &[u8])) {
         let Some(PendingSuperPacket { flow, ends, ecn, segments }) = self.pending.take() else { return };
         let mut written = std::mem::take(&mut self.written);
@@ -95,12 +95,15 @@ impl InnerCodec {
 
     /// Reads a packet or super-packet that the engine writes to the device.
     ///
-    /// A virtio_net_hdr stands before the packet.
+    /// `written` is the packet with a virtio_net_hdr before it.
     pub(super) fn receive(&mut self, written: &[u8]) -> Option<Box<Packet>> {
         self.read(written).map(|(packet, _)| Box::new(packet))
     }
 
-    /// Reads what the engine writes to the device, and calls `each` with each packet as a link carries it.
+    /// Reads a packet or super-packet that the engine writes to the device.
+    ///
+    /// Calls `each` with each packet in the form in which a link carries it: a super-packet is split into its
+    /// segments.
     pub(super) fn receive_apart(&mut self, written: &[u8], mut each: impl FnMut(Box<Packet>)) {
         match self.read(written) {
             Some((packet, Some(segments))) => {
@@ -177,7 +180,7 @@ fn blank(flow: FlowNo, source: NodeId, destination: NodeId) -> Packet {
 
 /// Returns a flow's initial sequence number.
 ///
-/// Both ends derive it, so that neither has to read the other's SYN first.
+/// Both ends compute it, so neither end has to read the other's SYN first.
 fn initial_sequence(flow: FlowNo, node: NodeId) -> u32 {
     Rng::new(u64::from(flow.0)).split(u64::from(node.0)).next_u64() as u32
 }

@@ -42,7 +42,7 @@ impl Site {
         }
     }
 
-    /// Returns the host, to add a flow's application. Wake the site afterwards.
+    /// Returns the host, to add a flow's application. The caller must then wake the site.
     pub fn host_mut(&mut self, flow: FlowNo) -> &mut SimHost {
         match self {
             Site::Engines(site) => site.host_mut(flow),

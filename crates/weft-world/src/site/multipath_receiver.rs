@@ -14,12 +14,12 @@ struct ReceivingSubflow {
     waiting: BTreeMap<u64, (u64, u32)>,
 }
 
-/// Receives one connection over several subflows.
+/// The receiving end of one MPTCP connection with several subflows.
 pub(super) struct MultipathReceiver {
     subflows: Vec<ReceivingSubflow>,
-    /// The connection's next byte.
+    /// Number of the next byte of the connection that is expected.
     next_data: u64,
-    /// Data that arrived before earlier data of another subflow: its end, by its first byte.
+    /// Data that arrived before earlier data of another subflow. Key: its first byte. Value: its end.
     early: BTreeMap<u64, u64>,
 }
 
@@ -35,7 +35,7 @@ impl MultipathReceiver {
         self.next_data
     }
 
-    /// Takes a data segment or SYN that arrived on a subflow.
+    /// Processes a data segment or SYN that arrived on a subflow.
     pub(super) fn receive(&mut self, now: Instant, subflow: usize, segment: &TcpSegment) {
         let Some(own) = self.subflows.get_mut(subflow) else { return };
         if segment.len > 0 && segment.seq + u64::from(segment.len) > own.receiver.delivered_bytes() {
@@ -65,7 +65,7 @@ impl MultipathReceiver {
         self.subflows.iter_mut().for_each(|subflow| subflow.receiver.wake(now));
     }
 
-    /// Returns the next acknowledgment and its subflow. Call it until it returns `None`.
+    /// Returns the next acknowledgment and its subflow. The caller must call it until it returns `None`.
     ///
     /// The segment's `seq` holds the data acknowledgment.
     pub(super) fn transmit(&mut self, now: Instant) -> Option<(usize, TcpSegment)> {

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use weft_sim::tcp::{SenderConfig, TcpSegment, TcpSender};
 use weft_units::{Duration, Instant};
 
-/// Least retransmission timeout of the connection: Linux's `TCP_RTO_MIN`.
+/// Minimum retransmission timeout of the connection: Linux's `TCP_RTO_MIN`.
 ///
 /// The connection uses the longest timeout of its subflows, but at least this one.
 const MIN_RTO: Duration = Duration::from_millis(200);
@@ -58,7 +58,7 @@ impl Subflow {
     }
 }
 
-/// Sends without end over several subflows.
+/// The sending end of one MPTCP connection with endless data over several subflows.
 ///
 /// It picks the subflow with the least RTT whose window has space.
 pub(super) struct MultipathSender {
@@ -93,7 +93,7 @@ impl MultipathSender {
         }
     }
 
-    /// Takes an acknowledgment that arrived on a subflow.
+    /// Processes an acknowledgment that arrived on a subflow.
     pub(super) fn receive(&mut self, now: Instant, subflow: usize, segment: &TcpSegment) {
         let Some(own) = self.subflows.get_mut(subflow) else { return };
         own.sender.receive(now, &TcpSegment { seq: 0, ..*segment });
@@ -118,7 +118,7 @@ impl MultipathSender {
 
     /// Schedules the oldest data for retransmission on another subflow.
     ///
-    /// This happens when no data acknowledgment arrived for too long.
+    /// The caller calls it when the connection's retransmission timeout has passed without a data acknowledgment.
     fn repeat(&mut self, now: Instant) {
         let mut bytes = 0;
         self.again.clear();
@@ -137,7 +137,7 @@ impl MultipathSender {
         self.expires = if self.outstanding.is_empty() { Instant::FAR_FUTURE } else { now + rto.max(MIN_RTO) };
     }
 
-    /// Returns the next segment and its subflow. Call it until it returns `None`.
+    /// Returns the next segment and its subflow. The caller must call it until it returns `None`.
     pub(super) fn transmit(&mut self, now: Instant) -> Option<(usize, TcpSegment)> {
         if now < self.start || now >= self.stop {
             return None;
@@ -170,7 +170,7 @@ impl MultipathSender {
         }
     }
 
-    /// Gives one segment's data to a subflow. Returns false if no subflow can take it.
+    /// Gives one segment's data to a subflow. Returns false if no subflow's window has space.
     fn schedule(&mut self, now: Instant) -> bool {
         if let Some(&(seq, len, before)) = self.again.front() {
             if seq + u64::from(len) <= self.data_acked {

@@ -66,7 +66,7 @@ fn ecn(tos: u8) -> PacketEcn {
 pub(super) struct ReceivedDatagram<'a> {
     pub source: SocketAddr,
     pub destination: IpAddr,
-    /// The TOS byte, with the mark that a queue on the path may have set.
+    /// The TOS byte, with the congestion mark that a queue on the path may have set.
     pub tos: u8,
     pub datagram: &'a [u8],
 }

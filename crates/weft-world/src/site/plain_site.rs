@@ -18,7 +18,7 @@ pub struct PlainSite {
 impl PlainSite {
     /// Returns a host that sends on `link`.
     ///
-    /// Each packet is `overhead_bytes` longer there than on the host.
+    /// Each packet is `overhead_bytes` longer on the link than on the host.
     pub fn new(link: LinkId, overhead_bytes: u32) -> PlainSite {
         PlainSite { host: SimHost::new(), link, overhead_bytes, outbox: Outbox::default() }
     }

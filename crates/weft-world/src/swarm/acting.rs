@@ -9,7 +9,7 @@ use super::wire::{DatagramFate, corrupt};
 use super::world::{STRANGER, SwarmWorld, Todo};
 use weft_units::{Duration, Instant};
 
-/// Least and greatest interval between two lies, in µs.
+/// Minimum and maximum interval between two datagrams of a liar, in µs.
 const LIES_APART_US: (u64, u64) = (200, 8_000);
 
 impl SwarmWorld<'_> {
@@ -50,8 +50,8 @@ impl SwarmWorld<'_> {
         self.log(0, || format!("{:?} ends", self.plan.faults[number].kind));
         match self.plan.faults[number].kind {
             FaultKind::Crash { node } if self.sites[node].engine.is_none() => {
-                // If the disk was full, the stored state may be older than the initiations that the node
-                // answered since.
+                // If the disk was full, the stored state may be older than the handshake initiations that the node
+                // has answered since.
                 let is_old = self.sites[node].is_disk_full;
                 self.restart(node, is_old);
             }
@@ -119,7 +119,7 @@ impl SwarmWorld<'_> {
 
     /// Makes the liar send a datagram to one of the hub's addresses, and schedules the next one.
     ///
-    /// The liar stops at `until`.
+    /// The liar sends no datagram after `until`.
     pub(super) fn lie(&mut self, node: usize, until: Instant) {
         let NodeRole::Liar { hub } = self.plan.roles[node] else { return };
         if self.now >= until {

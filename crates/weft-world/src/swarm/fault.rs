@@ -12,9 +12,9 @@ pub(super) struct SwarmFault {
     pub(super) kind: FaultKind,
 }
 
-/// Time after a fault within which a session may still end.
+/// Time after the end of a fault during which a session may still end because of the fault.
 ///
-/// A peer that does not answer is called at most 20 s apart. A handshake must then succeed.
+/// A node sends handshakes to a silent peer at most 20 s apart. The first handshake after the fault succeeds.
 const CALLED_WITHIN: Duration = Duration::from_secs(25);
 
 /// Kinds of faults. `link` is an access link of `node`.
@@ -24,17 +24,17 @@ pub(super) enum FaultKind {
     Loss { node: usize, link: usize, p: f64 },
     /// The link delays one datagram in four by up to this time.
     Reorder { node: usize, link: usize, by: Duration },
-    /// The link also delivers copies, up to this much later.
+    /// The link also delivers copies of datagrams with probability `p`, up to `later` after the originals.
     Duplicate { node: usize, link: usize, p: f64, later: Duration },
     /// The link changes bytes of datagrams with this probability.
     Corrupt { node: usize, link: usize, p: f64 },
-    /// The link carries nothing from the node.
+    /// The link carries no datagram from the node.
     CutUp { node: usize, link: usize },
-    /// The link carries nothing to the node.
+    /// The link carries no datagram to the node.
     CutDown { node: usize, link: usize },
     /// No datagram passes between two nodes.
     Partition { a: usize, b: usize },
-    /// A firewall passes only known traffic, so no handshakes.
+    /// A firewall passes only datagrams of existing sessions, and drops handshakes.
     NoHandshakes { node: usize },
     /// The process ends without notice and restarts.
     Crash { node: usize },
@@ -60,13 +60,13 @@ pub(super) enum FaultKind {
     LoseState { node: usize, back: Duration },
     /// The disk stores nothing that the process writes.
     DiskFull { node: usize },
-    /// The node reads its configuration again, at the beginning and at the end of the fault.
+    /// The node reads its configuration file again, at the beginning and at the end of the fault.
     Reload { node: usize },
     /// A hijacker forwards datagrams to the link with this probability from another address and drops the originals.
     Hijack { node: usize, link: usize, p: f64 },
-    /// A second node runs with the key of another node.
+    /// `node` runs with the key of another node.
     Twin { node: usize },
-    /// A member sends arbitrary datagrams under its own key.
+    /// `node` sends arbitrary datagrams under its own key.
     Lie { node: usize },
     /// The key of `node` is revoked at `by`.
     Revoke { by: usize, node: usize },
@@ -75,8 +75,8 @@ pub(super) enum FaultKind {
 impl SwarmFault {
     /// True if a session may end at `at` because of this fault.
     ///
-    /// A node asks for a new key 60 s before the old one ends, so a session can also end after the fault. A
-    /// smaller MTU, one link less, a reload and the actions of other nodes are no reason for the end of a
+    /// A node starts the handshake for a new session key 60 s before the old key ends, so a session can also end
+    /// after the fault. A smaller MTU, the loss of one link, a reload and the actions of other nodes must not end a
     /// session.
     pub(super) fn may_end_a_session(&self, at: Instant) -> bool {
         let is_innocent = matches!(
@@ -91,10 +91,10 @@ impl SwarmFault {
         !is_innocent && self.at <= at && at <= self.until + CALLED_WITHIN
     }
 
-    /// Returns a second fault that sometimes makes this one worse.
+    /// Returns a second fault that makes this one worse, for some faults and some random values.
     ///
-    /// After a crash it is a replay to the node that has just restarted. After a NAT rebinding it is
-    /// reordering, so that datagrams from the old address arrive after those from the new one.
+    /// The second fault of a crash is a replay to the node that has restarted. The second fault of a NAT rebinding is
+    /// reordering. Datagrams from the old address then arrive after datagrams from the new one.
     pub(super) fn draw_company(&self, rng: &mut Rng) -> Option<SwarmFault> {
         let (from, until, kind) = match self.kind {
             FaultKind::Crash { node } => (self.until, 3, FaultKind::Attack { node, count: 12 }),
@@ -118,7 +118,7 @@ impl SwarmFault {
     pub(super) fn draw_time(rng: &mut Rng, from: Instant, end: Instant, is_long: bool) -> (Instant, Instant) {
         let at = from + Duration::from_nanos(rng.below((end - from).as_nanos() as u64));
         let most = (end - at).min(if is_long { Duration::from_secs(250) } else { Duration::from_secs(3) });
-        // Lengths start at 20 ms and have a logarithmic distribution: each factor of ten is equally likely.
+        // Lengths are at least 20 ms and have a logarithmic distribution: each factor of ten is equally likely.
         let decades = (most.as_secs_f64() / 0.02).max(1.0);
         let length = 0.02 * libm::pow(decades, rng.unit());
         (at, (at + Duration::from_secs_f64(length)).min(end))

@@ -10,15 +10,15 @@ use super::violation::Violation;
 use std::collections::BTreeMap;
 use weft_units::{Duration, Instant, VpnId};
 
-/// Age at which a receiver may have forgotten a silent flow.
+/// Time without a packet of a flow after which its receiver may have deleted the flow's state.
 ///
-/// A receiver forgets a flow after a minute, and its clock may have jumped.
+/// A receiver deletes the state after a minute on its own clock, which may have jumped.
 const FORGETFUL: Duration = Duration::from_secs(50);
-/// Largest age of a packet that arrives, except TCP.
+/// Maximum age of a packet that arrives, except TCP.
 ///
-/// It covers 1 s in a queue, time in flight, and 5 s before a hole.
+/// It covers 1 s in a queue, the time in flight, and 5 s of waiting for a missing unit.
 const OLDEST: Duration = Duration::from_secs(10);
-/// Largest number of holes that are recorded for a flow.
+/// Maximum number of missing packets that are recorded for a flow.
 const MAX_HOLES: usize = 256;
 
 /// A packet that was sent, and when it was delivered.
@@ -34,16 +34,16 @@ struct SentPacket {
 struct Account {
     sent: Vec<SentPacket>,
     bytes: u64,
-    /// One more than the largest number delivered.
+    /// One more than the largest number of a delivered packet.
     next: u32,
     /// Time since which the receiver has stored state for the flow.
     known_since: Option<Instant>,
-    /// Time at which the receiver last discarded what it stored of the sender.
+    /// Time at which the receiver last discarded the state that it stored for the sender.
     forgotten_at: Option<Instant>,
     last_delivery: Option<Instant>,
-    /// Packets that later ones overtook, by number.
+    /// Packets that were overtaken by later packets of the flow, by number.
     ///
-    /// The values are how long the receiver waited for the packet, and how long it should have waited.
+    /// The values are the time for which the receiver waited for the packet, and the time for which it must wait.
     overtaken: BTreeMap<u32, (Duration, Duration)>,
 }
 
@@ -53,12 +53,12 @@ pub(super) struct DeliveryJudge<'a> {
     flows: &'a [SwarmFlow],
     by_port: BTreeMap<(VpnId, u16), usize>,
     accounts: Vec<Account>,
-    /// A node that is not a member from this time on.
+    /// A node that is not a member, and the time from which it is not.
     expelled: Option<(usize, Instant)>,
     /// The node whose key a second node also has.
     ///
-    /// While the second node runs, peers confuse the two after a restart, so a packet may be delivered a
-    /// second time.
+    /// While the second node runs, peers cannot distinguish the two nodes after a restart. A packet may then be
+    /// delivered twice.
     shares_key: Option<usize>,
     /// True if no machine stops and no clock jumps in this plan.
     is_timely: bool,
@@ -75,9 +75,9 @@ pub(super) struct ReceivingNode {
     pub(super) stepped: bool,
 }
 
-/// A packet that later packets of its flow overtook.
+/// A packet that was overtaken by later packets of its flow.
 ///
-/// It contains how long the receiver waited for the packet, and how long it should have waited.
+/// It contains the time for which the receiver waited for the packet, and the time for which it must wait.
 pub(super) struct Overtaken {
     pub(super) flow: usize,
     pub(super) number: u32,
@@ -114,7 +114,7 @@ impl<'a> DeliveryJudge<'a> {
         segment
     }
 
-    /// Forgets the order of all flows from `from` to `to`, because the receiver restarts with them.
+    /// Deletes the order of all flows from `from` to `to`, because the receiver starts again with new state for them.
     pub(super) fn forget_order(&mut self, now: Instant, from: usize, to: usize) {
         for (flow, account) in self.flows.iter().zip(&mut self.accounts) {
             if (flow.from, flow.to) == (from, to) {
@@ -126,7 +126,8 @@ impl<'a> DeliveryJudge<'a> {
 
     /// Checks a packet that a node writes to its TUN device of `vpn`.
     ///
-    /// `hold` returns how long the node waits for a hole. Returns the packet if it arrived out of order.
+    /// `hold` returns the time for which the node waits for a missing packet. Returns the packet if it is out of
+    /// order.
     pub(super) fn deliver(
         &mut self,
         now: Instant,
@@ -216,7 +217,8 @@ impl<'a> DeliveryJudge<'a> {
             return Err(Violation::new("stale", now, what));
         }
         if let Some(before) = account.sent[number].delivered.replace(now) {
-            // A node that was killed or suspended has no record of what it delivered. Its peer sends TCP segments again.
+            // A node that was killed or suspended has no record of the packets that it delivered. Its peer sends TCP
+            // segments again.
             if flow.tcp && account.forgotten_at.is_some_and(|at| at >= before) {
                 return Ok(None);
             }
@@ -243,7 +245,7 @@ impl<'a> DeliveryJudge<'a> {
         Ok(late.map(|(waited, hold)| Overtaken { flow: at, number, waited, hold }))
     }
 
-    /// Returns how many of a flow's packets never arrived, and how many were sent.
+    /// Returns the number of a flow's packets that never arrived, and the number that were sent.
     pub(super) fn missing(&self, flow: usize) -> (usize, usize) {
         let sent = &self.accounts[flow].sent;
         (sent.iter().filter(|s| s.delivered.is_none()).count(), sent.len())
@@ -257,7 +259,7 @@ impl<'a> DeliveryJudge<'a> {
 }
 
 impl Account {
-    /// Records the holes that remain when `number` is delivered before earlier packets.
+    /// Records the packets that are missing when `number` is delivered before them.
     fn note_holes(&mut self, now: Instant, number: u32, known_since: Instant, hold: impl FnOnce() -> Duration) {
         let missing: Vec<u32> = (self.next..number).collect();
         if missing.is_empty() {

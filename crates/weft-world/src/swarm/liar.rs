@@ -14,10 +14,10 @@ const TIERS: [PathTier; 4] = [PathTier::Primary, PathTier::Secondary, PathTier::
 
 /// The hub, the liar's only peer.
 const HUB: PeerId = PeerId(0);
-/// Length of the longest plaintext, in bytes.
+/// Maximum length of a plaintext, in bytes.
 const MOST: u64 = 1_300;
 
-/// The liar: its session with the hub, and nothing else.
+/// The state of a lying member: its session with the hub.
 pub(super) struct Liar {
     node: usize,
     sessions: Sessions,
@@ -33,7 +33,7 @@ impl Liar {
         Some(Liar { node, sessions, rng, stamp: 1 })
     }
 
-    /// Takes a datagram from the hub.
+    /// Processes a datagram from the hub.
     pub(super) fn receive(&mut self, now: Instant, datagram: &mut [u8]) {
         let mut out = [0; 1_500];
         if self.sessions.open(datagram).is_err() {
@@ -41,9 +41,9 @@ impl Liar {
         }
     }
 
-    /// Returns the next datagram: a handshake initiation, or a lie.
+    /// Returns the next datagram: a handshake initiation, or sealed arbitrary content.
     pub(super) fn send(&mut self, now: Instant) -> Option<Vec<u8>> {
-        // This call ends old keys.
+        // `handle_timeout` deletes session keys that have ended.
         let _ = self.sessions.handle_timeout(now);
         if !self.sessions.is_established(HUB) || self.rng.chance(0.01) {
             let mut out = [0; 1_500];
@@ -109,7 +109,7 @@ impl Liar {
     }
 }
 
-/// Returns a random number of a random size.
+/// Returns a random number. Its number of bits is random too.
 fn any(rng: &mut Rng) -> u64 {
     let bits = rng.below(62);
     rng.next_u64() >> (63 - bits)

@@ -4,10 +4,10 @@
 //! to four access links for each node, the configuration of each node, the traffic, and the faults with their
 //! times. Faults are losses, copies, changed bytes, cuts, partitions, crashes, pauses, address changes,
 //! smaller MTUs, clock jumps, firewalls, replays by strangers, sleep, lost state, full disks and reloads. A
-//! seed may add a guest with a certificate, a second node with the same key, or a member that lies. These
-//! promises must hold:
+//! seed may add a guest with a certificate, a second node with the same key, or a member that lies. These invariants
+//! must hold:
 //!
-//! | promise | kind of violation |
+//! | invariant | kind of violation |
 //! |---|---|
 //! | a packet is delivered at most once, unaltered, at its own node; a TCP segment once more by a node that was killed or suspended | `twice`, `altered`, `wrong peer` |
 //! | a packet is delivered only if its source is behind the peer | `forged` |
@@ -19,7 +19,7 @@
 //! | no datagram is longer than its link's MTU | `too long` |
 //! | a node sends only after an input, or at a time at which it asked to be woken | `lost wake-up` |
 //! | no peer makes a node wait for a missing unit for more than 5 s | `hold` |
-//! | windows and rates stay within bounds; at the end every unit counts as received or lost | `loop` |
+//! | windows and rates stay within bounds; at the end every unit is recorded as received or lost | `loop` |
 //! | a node with an invalid certificate or a revoked key sends and receives nothing | `expelled` |
 //! | a key without its preshared secret opens no session | `secret` |
 //! | an unproved address gets at most three times the bytes that arrived from it | `amplification` |

@@ -1,7 +1,7 @@
-//! Packets whose every byte follows from their flow and number.
+//! Makes packets in which every byte is computed from the packet's flow and number.
 //!
-//! They have the form in which a TUN device exchanges them. This module has its own code for segmentation,
-//! checksums and comparison. It thereby checks `weft-wire` independently.
+//! The packets have the form in which a TUN device exchanges them. This module has its own code for segmentation,
+//! checksums and comparison, so it checks `weft-wire` independently.
 
 use std::net::Ipv4Addr;
 use weft_units::{Rng, VpnId};
@@ -17,9 +17,9 @@ const ACK: u8 = 16;
 const IP: usize = 20;
 /// VPNs of all nodes, in plans with VPNs. All VPNs use the same addresses.
 pub(super) const VPNS: [VpnId; 2] = [VpnId(1), VpnId(2)];
-/// A VPN that only callers have configured. The nodes that they call must not accept its packets.
+/// A VPN that only nodes that initiate handshakes have configured. Their peers must not accept its packets.
 pub(super) const ONE_SIDED: VpnId = VpnId(3);
-/// Least length of a UDP payload, in bytes. It holds the packet's number.
+/// Minimum length of a UDP payload, in bytes. The payload begins with the packet's number.
 pub(super) const LEAST_PAYLOAD: u16 = 8;
 
 /// The properties that all packets of a flow share.
@@ -28,13 +28,13 @@ pub(super) struct SwarmFlow {
     pub(super) from: usize,
     pub(super) to: usize,
     pub(super) vpn: VpnId,
-    /// Source port: 1000 plus the flow's position, or the port of its twin in another VPN.
+    /// Source port: 1000 plus the flow's position. A flow with equal addresses in another VPN has the same port.
     pub(super) port: u16,
     pub(super) tcp: bool,
     /// Length of TCP options, in bytes: 0 or 12.
     pub(super) options: usize,
     pub(super) tos: u8,
-    /// True if the source address is not the sender's, so that no node may accept the packet.
+    /// True if the source address is not the sender's. Then no node may accept the packet.
     pub(super) forged: bool,
     /// First TCP sequence number. It is also the seed of the payload.
     pub(super) start: u32,
@@ -44,7 +44,7 @@ pub(super) struct SwarmFlow {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SwarmSegment {
     pub(super) number: u32,
-    /// Position of its payload in the flow's bytes.
+    /// Position of the segment's payload in the flow's stream of bytes.
     pub(super) offset: u64,
     pub(super) len: u16,
     pub(super) push: bool,
@@ -154,7 +154,7 @@ impl SwarmFlow {
         }
     }
 
-    /// Returns the packets as one or more reads from a TUN device: virtio-net header and packet.
+    /// Returns the packets as one or more reads from a TUN device. A read is a virtio-net header and a packet.
     pub(super) fn reads(&self, segments: &[SwarmSegment], offload: Offload) -> Vec<Vec<u8>> {
         match offload {
             Offload::Segmentation if segments.len() > 1 => vec![self.super_packet(segments)],
@@ -280,7 +280,7 @@ impl SwarmFlow {
     }
 }
 
-/// The property that identifies a packet within its flow.
+/// The number that identifies a packet within its flow.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum PacketName {
     Offset(u32),

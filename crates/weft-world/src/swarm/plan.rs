@@ -14,38 +14,38 @@ use weft_engine::{
 use weft_session::Cipher;
 use weft_units::{Duration, Instant, PathUse, Rate, Rng, VpnId};
 
-/// Least rate of a link, in Mbit/s.
+/// Minimum rate of a link, in Mbit/s.
 ///
-/// On a slower link the drawn traffic would still be in a drop-tail queue when the proof begins.
+/// On a slower link the drawn traffic would still be in a drop-tail queue when the final traffic ([`PROOF`]) begins.
 const LEAST_MBPS: u64 = 2;
 
-/// Largest number of nodes whose traffic fits a slow link of the hub.
+/// Maximum number of nodes. The traffic of more nodes would exceed the rate of a slow link of the hub.
 const FEW_NODES: usize = 4;
-/// Largest number of nodes that are all adjacent to each other.
+/// Maximum number of nodes of a mesh, in which all nodes are adjacent to each other.
 const MOST_IN_A_MESH: usize = 6;
 
 /// Time after the faults within which traffic must flow again.
 ///
-/// A node notices silence within 1 s and calls a peer every 4/3 s. It retries a path that was given up every
-/// 1 s, and a path that never answered every 5 s.
+/// A node detects a silent peer within 1 s and sends it a handshake initiation every 4/3 s. It retries a path that
+/// was given up every 1 s, and a path that never answered every 5 s.
 const BOUND: Duration = Duration::from_secs(8);
 /// Time within which traffic must flow again after 90 s without any peer.
 ///
-/// Calls are then up to 20 s apart.
+/// Handshake initiations are then up to 20 s apart.
 const BOUND_LONG: Duration = Duration::from_secs(30);
-/// Duration of the traffic that proves the recovery.
+/// Duration of the traffic that is sent after the faults to prove that the nodes have recovered.
 const PROOF: Duration = Duration::from_secs(2);
-/// Time after which the packets of the proof have arrived and nothing changes any more.
+/// Time after [`PROOF`] within which the packets of this traffic arrive.
 const SETTLE: Duration = Duration::from_secs(3);
-/// Time without traffic, after which nodes must have freed their memory.
+/// Time without traffic after which nodes must have freed their memory for packets.
 const QUIET: Duration = Duration::from_secs(8);
 
-/// The network of a seed and everything that happens to it.
+/// The network of a seed, with its traffic and faults.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) seed: u64,
     pub(super) nodes: Vec<NodePlan>,
-    /// Adjacent nodes: the caller and the node that it calls.
+    /// Adjacent nodes: the node that initiates handshakes, and the node that answers them.
     pub(super) pairs: Vec<(usize, usize)>,
     pub(super) flows: Vec<SwarmFlow>,
     pub(super) talks: Vec<Talk>,
@@ -53,7 +53,7 @@ pub(super) struct Plan {
     pub(super) times: Times,
     /// True if there are VPNs besides the default one.
     pub(super) has_vpns: bool,
-    /// True if a node can be unreachable for so long that keys end and calls become rare.
+    /// True if a node can be unreachable until session keys end and handshake initiations become rare.
     pub(super) is_long: bool,
     /// True if nodes relay datagrams between other nodes.
     pub(super) has_relays: bool,
@@ -82,11 +82,11 @@ pub(super) struct NodePlan {
     pub(super) inner_mtu: Option<u16>,
     /// Rate error of the node's clock, in millionths. A positive value makes it fast.
     pub(super) skew_ppm: i64,
-    /// Time for which the node's event loop collects input before it works.
+    /// Time for which the node's event loop collects input before it processes the input.
     pub(super) lag: Duration,
     /// True if the node's kernel joins datagrams (UDP GRO).
     pub(super) gro: bool,
-    /// True if other nodes have learnt its addresses.
+    /// True if other nodes have this node's addresses in their configuration.
     pub(super) is_callee: bool,
 }
 
@@ -100,7 +100,7 @@ pub(super) struct LinkPlan {
     pub(super) interface_mtu: u16,
     /// MTU of the path behind the interface, in bytes.
     ///
-    /// A router may report it or drop without notice.
+    /// A router may report this MTU, or drop longer datagrams without notice.
     pub(super) path_mtu: u16,
     pub(super) says_too_big: bool,
     pub(super) loss: f64,
@@ -130,13 +130,14 @@ impl Plan {
         let is_long = rng.chance(0.08);
         let is_mesh = count > 2 && rng.chance(0.4) && count <= MOST_IN_A_MESH;
         let mut nodes: Vec<_> = (0..count).map(|n| NodePlan::draw(&mut root.split(100 + n as u64), count)).collect();
-        // Either every node calls node 0, the hub, or each node of a mesh calls those with lower numbers.
+        // Either every node initiates handshakes to node 0, the hub, or each node of a mesh does so to nodes with
+        // lower numbers.
         let pairs: Vec<_> =
             (1..count).flat_map(|a| (0..a).map(move |b| (a, b))).filter(|(_, b)| is_mesh || *b == 0).collect();
         for &(_, callee) in &pairs {
             nodes[callee].is_callee = true;
         }
-        // A node that is called must be able to answer on every link.
+        // A node must be able to answer handshakes on every link.
         nodes.iter_mut().filter(|n| n.is_callee).flat_map(|n| &mut n.links).for_each(|link| link.send = true);
         nodes.iter_mut().filter(|n| n.is_callee).flat_map(|n| &mut n.links).for_each(|link| link.make_room(count));
         let times = Times::draw(&mut rng, is_long);
@@ -149,8 +150,7 @@ impl Plan {
         plan.draw_traffic(&mut root.split(2));
         plan.draw_faults(&mut root.split(3));
         if plan.faults.iter().any(|fault| matches!(fault.kind, FaultKind::Mtu { .. })) {
-            // With a small MTU, a packet that is too long even in parts cannot pass until the sender has
-            // learnt the MTU.
+            // If a packet is too long even in parts, it cannot pass until the sender has learnt the small MTU.
             plan.nodes.iter_mut().flat_map(|n| &mut n.links).for_each(LinkPlan::forgo_jumbo_frames);
             plan.draw_long_packets(&mut root.split(4));
         }
@@ -162,7 +162,7 @@ impl Plan {
         plan
     }
 
-    /// Returns the configuration of a VPN's ingress queue, the same at all nodes. Most have a loop.
+    /// Returns the configuration of a VPN's ingress queue, which is the same at all nodes. Most of them have a loop.
     pub(super) fn entry(&self, vpn: VpnId) -> Entry {
         let mut rng = Rng::new(self.seed ^ 0x6c_6f_6f_70).split(u64::from(vpn.0));
         let control = match rng.below(7) {
@@ -171,7 +171,8 @@ impl Plan {
             4 | 5 => Some(LoopConfig::ExplicitRate(Arc::default())),
             _ => None,
         };
-        // A window shrinks after losses, so packets in one long queue before it would arrive too late.
+        // A window shrinks after losses. In one long queue before the window, packets would wait too long and arrive
+        // too late.
         let queue = match control {
             Some(LoopConfig::AimdWindow(_)) => queue::QueueKind::FqCodel,
             _ if rng.chance(0.5) => queue::QueueKind::FqCodel,
@@ -182,8 +183,8 @@ impl Plan {
 
     /// Distributes the flows over VPNs.
     ///
-    /// Some flows get a twin with the same addresses and ports in another VPN. Some twins are in a VPN that
-    /// the receiver must not accept.
+    /// Some flows get a second flow with the same addresses and ports in another VPN. Some of these VPNs are such
+    /// that the receiver must not accept them.
     fn draw_vpns(&mut self, rng: &mut Rng) {
         let of_all = [VpnId::DEFAULT, VPNS[0], VPNS[1]];
         for flow in &mut self.flows {
@@ -218,8 +219,8 @@ impl Plan {
                 && self.nodes[*node].links.len() > 1
                 && rng.chance(0.4)
             {
-                // The link stays down until the end. The first link is exempt: it always sends, and peers
-                // have its address.
+                // The link stays down until the end. The first link is never chosen: it always sends, and peers have
+                // its address.
                 *link = self.nodes[*node].links.len() - 1;
                 fault.until = self.times.end;
             }
@@ -230,8 +231,8 @@ impl Plan {
 
     /// Adds long packets after the faults.
     ///
-    /// A node detects a black hole by packets that vanish in it, so long packets must flow. They must not
-    /// fill the queue of a slow link when the proof begins.
+    /// A node detects a black hole for long packets only by the loss of long packets, so such packets must be sent.
+    /// They must not fill the queue of a slow link when the final traffic begins.
     fn draw_long_packets(&mut self, rng: &mut Rng) {
         let Times { faults_end, proof, .. } = self.times;
         for (from, to) in self.directions() {
@@ -307,7 +308,7 @@ impl Plan {
         }
     }
 
-    /// Adds a few packets of every size. Each of them must arrive.
+    /// Adds a few packets of every size for the final traffic. Each of them must arrive.
     pub(super) fn draw_proof(&mut self, rng: &mut Rng, from: usize, to: usize) {
         let Times { proof, proof_end, .. } = self.times;
         let start = proof + Duration::from_millis(rng.below(100));

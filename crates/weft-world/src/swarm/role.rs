@@ -12,9 +12,9 @@ use weft_units::{Duration, Instant, Rng};
 
 /// The wall clock at the start of a run, in seconds since 1970.
 pub(super) const UNIX_S: u64 = 1_800_000_000;
-/// Time within which a node notices an expired certificate.
+/// Time within which a node detects an expired certificate.
 ///
-/// A node checks certificates once a second, and the wall clock counts whole seconds.
+/// A node checks certificates once a second, and the wall clock has a resolution of one second.
 const EXPIRY_IS_SEEN: Duration = Duration::from_secs(3);
 /// Largest number of nodes, which few seeds have.
 const MOST_NODES: u64 = 12;
@@ -24,11 +24,11 @@ const MOST_NODES: u64 = 12;
 pub(super) enum NodeRole {
     /// A node that its peers have configured, and that follows the protocol.
     Member,
-    /// A node that calls `hub`. The hub learns of it only by its certificate.
+    /// A node that initiates handshakes to `hub`. The hub has only its certificate and no configuration for it.
     Guest { hub: usize, papers: Papers },
     /// A second node with the key of `of`.
     ///
-    /// A thief has only the key, and not the secrets that `of` shares with its peers.
+    /// If `is_thief` is true, it has only the key, and not the secrets that `of` shares with its peers.
     Twin { of: usize, is_thief: bool },
     /// A node that `hub` has configured, and that sends arbitrary datagrams to it.
     Liar { hub: usize },
@@ -96,14 +96,14 @@ impl Plan {
         matches!(self.roles[node], NodeRole::Member | NodeRole::Guest { .. })
     }
 
-    /// Returns the guest that is not a member from some time on, and that time.
+    /// Returns the guest whose membership ends during the run, and the time of this end.
     pub(super) fn expelled(&self) -> Option<(usize, Instant)> {
         let (node, role) = self.roles.iter().enumerate().find(|(_, role)| matches!(role, NodeRole::Guest { .. }))?;
         let NodeRole::Guest { hub, papers } = *role else { return None };
         let from = match papers {
             Papers::Good => return None,
             Papers::Expire(at) => at + EXPIRY_IS_SEEN,
-            // The revoking node may crash, and forget a revocation that a full disk did not store.
+            // The revoking node may crash and then lose a revocation that was not stored because its disk was full.
             Papers::Revoked { by, at } if self.has_full_disk(by, at) => Instant::FAR_FUTURE,
             Papers::Revoked { by, at } if by == hub => at,
             // The hub learns of the revocation as soon as it is reachable.
@@ -128,7 +128,7 @@ impl Plan {
 
     /// True if `node` may lose its session with `peer` at any time.
     ///
-    /// One of the two lies, leaves, or shares its key with another node.
+    /// This is so if one of the two nodes lies, stops being a member, or shares its key with another node.
     pub(super) fn is_doubtful(&self, node: usize, peer: usize) -> bool {
         let of = |node: usize| match self.roles[node] {
             NodeRole::Member => false,
@@ -161,7 +161,7 @@ impl Plan {
     fn certificate(&self, guest: usize) -> Option<Certificate> {
         let NodeRole::Guest { hub, papers } = self.roles[guest] else { return None };
         let whose = if papers == Papers::Stolen { guest + 1 } else { guest };
-        // A certificate's prefix must have no host bits.
+        // The host bits of a certificate's prefix must be zero.
         let [a, b, c, _] = host(if papers == Papers::Overlap { hub } else { guest }).octets();
         let claims = Claims {
             public_key: public_key(whose),
@@ -184,9 +184,9 @@ impl Plan {
         root().revoke(&public_key(node), UNIX_S)
     }
 
-    /// Adds a special node, secrets and mishaps to the plan.
+    /// Adds special nodes, preshared secrets and further faults to the plan.
     ///
-    /// It draws from random streams of its own.
+    /// Their random values come from separate random streams, so the rest of the plan does not depend on them.
     pub(super) fn draw_adversity(&mut self, rng: &mut Rng) {
         self.has_secrets = rng.chance(0.3);
         let members = self.nodes.len() as u64;
@@ -195,7 +195,7 @@ impl Plan {
         for _ in 0..befalls {
             self.draw_mishap(rng, members);
         }
-        // No node can verify the reports of relays about each other, and a node that sends nothing finds no black hole.
+        // No node can verify the reports of relays about each other. A node that sends nothing detects no black hole.
         if self.has_relays || is_narrowed {
             return;
         }
@@ -239,10 +239,11 @@ impl Plan {
         self.faults.push(fault);
     }
 
-    /// Lets a node without its peer's addresses call that peer, receive no answer, and crash.
+    /// Adds faults to a node without its peer's addresses: it sends a handshake, gets no answer, and crashes.
     ///
-    /// It sleeps, so that the peer calls it, and calls its peers when it wakes up. The peer has the lower key and yields.
-    /// After the crash only the peer knows an address to call.
+    /// The node first sleeps, and the peer sends handshakes to it. When it wakes up, it sends handshakes to its
+    /// peers. The peer has the lower key, so the peer answers instead of initiating. After the crash only the peer
+    /// has an address to which a handshake can be sent.
     pub(super) fn draw_deaf_caller(&mut self, rng: &mut Rng) {
         let ms = Duration::from_millis;
         let is_member = |node: usize| self.roles[node] == NodeRole::Member;
@@ -265,7 +266,8 @@ impl Plan {
 
     /// Draws the share of a link's datagrams that a hijacker forwards.
     ///
-    /// If it forwards all of them, the path stays at its address. The share has a random stream of its own.
+    /// If it forwards all datagrams, the path stays at the hijacker's address. The share has a separate random
+    /// stream.
     fn draw_hijacked_share(&self) -> f64 {
         if Rng::new(self.seed).split(10).chance(0.5) { 1.0 } else { 0.1 }
     }

@@ -11,23 +11,23 @@ use weft_units::{Duration, Instant, Rate};
 
 const LAST_UNITS_KEPT: Duration = Duration::from_secs(6);
 const PASSING_ON: Duration = Duration::from_millis(7);
-/// Least rate of a loop: one packet in the longest round trip.
+/// Minimum rate of a loop: one packet in the longest round trip.
 ///
-/// It is less than the rate law's floor.
+/// It is less than the minimum rate of the rate algorithm.
 const LEAST_RATE: Rate = Rate::from_bps(200);
-/// Least number of full packets of each peer that a queue must hold.
+/// Minimum number of full packets for each peer for which a queue must have space.
 ///
 /// In a smaller queue many packets are lost before the peers have found their shares.
 const FEWEST_EACH: u64 = 2;
-/// Longest time for which a peer may make a node wait for a missing unit (SECURITY.md).
+/// Maximum time for which a peer may make a node wait for a missing unit (SECURITY.md).
 const LONGEST_HOLD: Duration = Duration::from_secs(5);
-/// Largest window of a loop, in bytes.
+/// Maximum window of a loop, in bytes.
 const MOST_WINDOW: u64 = 1 << 30;
 
 /// The result of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SwarmOutcome {
-    /// The first promise that was broken, if any.
+    /// The first violated invariant, if any.
     pub violation: Option<Violation>,
     /// Number of datagrams that arrived at any node.
     pub datagrams: u64,
@@ -37,7 +37,7 @@ pub struct SwarmOutcome {
     pub turns: u64,
 }
 
-/// Runs a plan. A panic counts as a violation.
+/// Runs a plan. A panic is reported as a violation.
 pub(super) fn play(plan: &Plan) -> SwarmOutcome {
     play_in(&mut SwarmWorld::new(plan))
 }
@@ -88,11 +88,11 @@ fn phases(world: &mut SwarmWorld<'_>) -> Result<(), Violation> {
     if check_memory(world).is_ok() {
         return check_loops(world, LoopsAre::Settled);
     }
-    // A full queue before a slow link may have drained only now. A unit of which parts arrived is kept for 5
-    // s.
+    // A full queue in front of a slow link may have become empty only now. If only parts of a unit arrived, the node
+    // keeps them for 5 s.
     world.run_until(times.end + LAST_UNITS_KEPT)?;
     if check_memory(world).is_err() {
-        // A relay may have been forwarding a probe at that moment. It has left the buffer by now.
+        // A relay may have stored a probe at the last check, to forward it. By now it has freed the buffer.
         world.run_until(times.end + LAST_UNITS_KEPT + PASSING_ON)?;
         check_memory(world)?;
     }
@@ -129,7 +129,7 @@ fn check_holds(world: &SwarmWorld<'_>) -> Result<(), Violation> {
 
 /// Checks that windows and rates are within their bounds.
 ///
-/// At the end every unit must count as received or lost, although markers and reports may have been lost.
+/// At the end every unit must be recorded as received or lost, although markers and reports may have been lost.
 fn check_loops(world: &SwarmWorld<'_>, are: LoopsAre) -> Result<(), Violation> {
     let engines = world.sites.iter().map(|site| site.engine.as_ref()).enumerate();
     for (node, engine) in engines.filter_map(|(node, engine)| Some((node, engine?))) {
@@ -149,8 +149,8 @@ fn check_loops(world: &SwarmWorld<'_>, are: LoopsAre) -> Result<(), Violation> {
 
 /// Returns for each flow the packets that its VPN's queue has dropped so far.
 ///
-/// The number includes the drops of all flows of the VPN. A queue may drop packets even of a slow flow: after
-/// two packets have waited too long, it is no sparse flow for the queue.
+/// The number includes the drops of all flows of the VPN. A queue may drop packets even of a slow flow: after two of
+/// its packets have waited too long, the queue does not treat it as a sparse flow.
 fn dropped_by_queues(world: &SwarmWorld<'_>) -> Vec<usize> {
     let dropped = |flow: &SwarmFlow| {
         let vpns = world.sites[flow.from].engine.as_ref().map(Engine::vpns).unwrap_or_default();
@@ -162,7 +162,7 @@ fn dropped_by_queues(world: &SwarmWorld<'_>) -> Vec<usize> {
 
 /// Checks that the packets sent after the faults have arrived.
 ///
-/// Packets that queues have dropped are exempt. `before` contains the drops until the proof began.
+/// Packets that queues have dropped may be missing. `before` contains the drops until the final traffic began.
 fn check_proof(world: &SwarmWorld<'_>, before: &[usize]) -> Result<(), Violation> {
     let plan = world.plan;
     let dropped = dropped_by_queues(world);
@@ -183,7 +183,7 @@ fn check_proof(world: &SwarmWorld<'_>, before: &[usize]) -> Result<(), Violation
     Ok(())
 }
 
-/// Returns how many packets of a quiet network's traffic may be missing.
+/// Returns the number of packets of `talk` that may be missing after the faults.
 ///
 /// With retransmission no packet of a sparse flow may be missing. A burst may exceed a short queue on its
 /// path.
@@ -192,7 +192,7 @@ fn may_miss(plan: &Plan, talk: &Talk, sent: usize) -> usize {
     let nodes = [&plan.nodes[flow.from], &plan.nodes[flow.to]];
     let peers = plan.nodes.len() as u64 - 1;
     let loses = nodes.iter().flat_map(|n| &n.links).any(|l| l.loss > 0.0 || l.queue_packets() < FEWEST_EACH * peers);
-    // A node that sent nothing for long finds a black hole only now, by its first dozen losses.
+    // A node that sent nothing for a long time detects a black hole only now, by the loss of about a dozen packets.
     let may_be_new = plan.faults.iter().any(|f| matches!(f.kind, FaultKind::Mtu { .. }));
     match (nodes[0].policy.recovery, talk.burst) {
         (Recovery::Arq, 1) if may_be_new => 1 + sent / 4,
@@ -206,7 +206,8 @@ fn may_miss(plan: &Plan, talk: &Talk, sent: usize) -> usize {
 fn check_memory(world: &SwarmWorld<'_>) -> Result<(), Violation> {
     for (node, site) in world.sites.iter().enumerate() {
         let is_expelled = world.plan.expelled().is_some_and(|(guest, _)| guest == node);
-        // An expelled node keeps the newest segment of a flow for two minutes, in case it is admitted again.
+        // An expelled node keeps the newest segment of a flow for two minutes, in case it is admitted again. Its
+        // memory is therefore not checked.
         let Some(engine) = site.engine.as_ref().filter(|_| !is_expelled) else { continue };
         let left = what_is_left(engine, site.local(world.now));
         if !left.is_empty() {

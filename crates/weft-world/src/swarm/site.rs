@@ -29,7 +29,7 @@ pub(super) struct DriftingClock {
 }
 
 impl DriftingClock {
-    /// Draws a clock. Some clocks start near the wrap of a 32-bit count of microseconds.
+    /// Draws a clock. Some clocks start near the maximum of a 32-bit counter of microseconds, after which it wraps.
     fn draw(rng: &mut Rng, ppm: i128) -> DriftingClock {
         let wrap_ns = u64::from(u32::MAX) * 1_000;
         let offset_ns = if rng.chance(0.3) { wrap_ns - rng.below(10_000_000_000) } else { rng.below(wrap_ns) };
@@ -76,16 +76,16 @@ pub(super) struct SwarmSite {
     pub(super) clock: DriftingClock,
     /// Time of the last jump of its clock.
     pub(super) stepped_at: Option<Instant>,
-    /// Time at which the node works next.
+    /// Time at which the node's event loop runs next.
     pub(super) wake: Instant,
-    /// Turns without work.
+    /// Number of consecutive runs of the event loop without work.
     pub(super) idle_turns: IdleTurns,
-    /// Time at which the engine asked to be woken, if it got no input since.
+    /// Time at which the engine asked to be woken. `None` if it got input since.
     pub(super) asked: Option<Instant>,
     /// True while the process is stopped.
     pub(super) paused: bool,
     pub(super) inbox: Vec<SocketDatagram>,
-    /// Longest packet that the node's TUN device delivers, in bytes.
+    /// Maximum length of a packet that the node's TUN device delivers, in bytes.
     pub(super) inner_mtu: u16,
     pub(super) rng: Rng,
     is_unplugged: Vec<bool>,

@@ -1,17 +1,17 @@
-//! Detects a node that wakes again and again without work.
+//! Detects a node whose event loop runs again and again without work.
 
 use super::violation::Violation;
 use weft_units::{Duration, Instant};
 
-/// Most turns without input and output within [`WINDOW`].
+/// Maximum number of runs of the event loop without input and output within [`WINDOW`].
 ///
-/// *Derived*: one each 50 µs. Paced packets wake a node a few hundred microseconds apart, a timer that is due in the past
-/// each microsecond.
+/// *Derived*: one run each 50 µs. Paced packets wake a node a few hundred microseconds apart. A timer whose time has
+/// passed wakes it each microsecond.
 const MOST_IDLE_TURNS: u32 = 20_000;
-/// Time over which turns are counted.
+/// Time over which the runs of the event loop are counted.
 const WINDOW: Duration = Duration::from_secs(1);
 
-/// Counts a node's turns without input and output.
+/// Number of runs of a node's event loop without input and output.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct IdleTurns {
     since: Instant,
@@ -23,7 +23,7 @@ impl IdleTurns {
         IdleTurns { since: now, count: 0 }
     }
 
-    /// Counts a turn of `node` at `now`. Fails if the node had too many of them lately.
+    /// Records a run of the event loop at `now`. Fails if too many runs in the last [`WINDOW`] had no work.
     pub(super) fn on_turn(&mut self, now: Instant, node: usize, had_work: bool) -> Result<(), Violation> {
         if now.since(self.since) >= WINDOW {
             *self = IdleTurns::new(now);

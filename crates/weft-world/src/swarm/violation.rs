@@ -1,14 +1,14 @@
-//! The report of a broken promise.
+//! The report of a violated invariant.
 
 use std::fmt;
 use weft_units::Instant;
 
-/// A broken promise that a run showed.
+/// A violated invariant that a run showed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// The kind of the promise.
+    /// The kind of the invariant, as in the table of [`super`].
     pub kind: &'static str,
-    /// The time at which the run showed it.
+    /// The time at which the run showed the violation.
     pub at: Instant,
     /// A description of the event.
     pub what: String,

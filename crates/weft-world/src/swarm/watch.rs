@@ -1,7 +1,7 @@
-//! An observer on the wire.
+//! Checks the datagrams on the links.
 //!
-//! The observer sees every datagram that nodes send and accept. No packet number may occur twice under a key,
-//! and no key may be used past its lifetime. A node may answer only addresses that are entitled to an answer.
+//! The observer gets every datagram that nodes send and accept. No packet number may occur twice under a key, and no
+//! key may be used past its lifetime. A node may send only to addresses that have a right to an answer.
 
 use super::violation::Violation;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,15 +10,15 @@ use weft_units::{Duration, Instant, Rng};
 use weft_wire::handshake::{COOKIE_REPLY_LEN, INITIATION_LEN, RESPONSE_LEN};
 use weft_wire::relay::{MAX_RELAYS, overhead};
 
-/// Longest use of a key (WireGuard paper §6.1).
+/// Maximum time for which a key is used (WireGuard paper §6.1).
 const KEY_LIFETIME: Duration = Duration::from_secs(180);
-/// Time for which a node may answer a copy of an initiation again.
+/// Time for which a node may answer a copy of a handshake initiation again.
 const REPEAT_FOR: Duration = Duration::from_secs(6);
 /// Datagram types that are encrypted under a session key.
 const SEALED: [u8; 5] = [4, 5, RELAYED, 7, 8];
 /// Datagram type that relays forward.
 ///
-/// Its second byte is not a path id: all such datagrams between two nodes share one numbering.
+/// Its second byte is not a path id. All such datagrams between two nodes have one sequence of packet numbers.
 const RELAYED: u8 = 6;
 /// Datagram types that carry units. Markers of loops travel in other types as well.
 const DATA: [u8; 2] = [4, 8];
@@ -26,7 +26,7 @@ const INITIATION: u8 = 1;
 const RESPONSE: u8 = 2;
 /// Length of IPv4 and UDP headers, in bytes.
 const HEADERS: usize = 28;
-/// Largest ratio of bytes sent to bytes received for an unproved address (RFC 9000 §8).
+/// Maximum ratio of bytes sent to bytes received for an unproved address (RFC 9000 §8).
 const AMPLIFICATION: usize = 3;
 /// Number of datagrams that are stored for each node, for replay.
 const KEPT: usize = 48;
@@ -41,7 +41,7 @@ pub(super) fn is_sealed(datagram: &[u8]) -> bool {
     datagram.len() >= 10 && SEALED.contains(&type_of(datagram))
 }
 
-/// Returns the path whose numbering a sealed datagram uses.
+/// Returns the path whose sequence of packet numbers a sealed datagram uses.
 fn path_of(datagram: &[u8]) -> u8 {
     if type_of(datagram) == RELAYED { u8::MAX } else { datagram[1] }
 }
@@ -56,7 +56,7 @@ pub(super) fn is_relayed(datagram: &[u8]) -> bool {
     type_of(datagram) == RELAYED
 }
 
-/// True if the datagram may carry a handshake over relays. Only its length shows this.
+/// True if the datagram may carry a handshake over relays, judged by its length.
 pub(super) fn may_be_handshake_within(datagram: &[u8]) -> bool {
     let lengths = [INITIATION_LEN, RESPONSE_LEN, COOKIE_REPLY_LEN];
     is_relayed(datagram) && (1..=MAX_RELAYS).any(|n| lengths.iter().any(|len| len + overhead(n) == datagram.len()))
@@ -88,9 +88,9 @@ pub(super) struct Observer {
     unanswered: BTreeMap<usize, Vec<AcceptedDatagram>>,
     /// Source of the newest datagram of a path, by receiver, sender and path.
     sources: BTreeMap<(usize, usize, u8), (u32, SocketAddr)>,
-    /// Keys that nodes had before they slept.
+    /// Keys that nodes had before the machine slept.
     retired: BTreeSet<(usize, u32)>,
-    /// IP bytes that a node received from the hijacker, and IP bytes that it sent there.
+    /// Number of IP bytes that a node received from the hijacker, and number that it sent to the hijacker.
     hijacked: BTreeMap<usize, (usize, usize)>,
 }
 
@@ -144,19 +144,19 @@ impl Observer {
         }
     }
 
-    /// Retires a node's keys when it wakes up.
+    /// Marks a node's keys as retired when the machine wakes up.
     ///
-    /// A copy of the machine that was made during its sleep has the same keys and packet numbers.
+    /// A copy of the machine that was made while it slept has the same keys and packet numbers.
     pub(super) fn on_wake_up(&mut self, node: usize) {
         self.retired.extend(self.keys.keys().filter(|(of, _)| *of == node));
     }
 
-    /// Counts the IP bytes of a datagram from the hijacker.
+    /// Adds the IP bytes of a datagram from the hijacker to the number received.
     pub(super) fn on_hijacked(&mut self, node: usize, len: usize) {
         self.hijacked.entry(node).or_default().0 += len + HEADERS;
     }
 
-    /// Checks the bytes that a node sends to the hijacker, which answers nothing.
+    /// Checks the number of bytes that a node sends to the hijacker, which never answers.
     pub(super) fn on_sent_to_hijacker(&mut self, now: Instant, node: usize, len: usize) -> Result<(), Violation> {
         let (came, sent) = self.hijacked.entry(node).or_default();
         *sent += len + HEADERS;
@@ -167,7 +167,7 @@ impl Observer {
         Ok(())
     }
 
-    /// Prepares the checks for a node's next process.
+    /// Prepares the checks for the new process of a node that restarts.
     ///
     /// The new process must not answer any initiation that an earlier process answered, unless its state is
     /// lost or older.
@@ -195,7 +195,7 @@ impl Observer {
         if rng.chance(0.3) { newest } else { list.get(rng.below(list.len() as u64) as usize) }
     }
 
-    /// Returns an initiation that `node` answered so long ago that it must not answer it again.
+    /// Returns an initiation that `node` answered more than [`REPEAT_FOR`] ago. The node must not answer it again.
     pub(super) fn old_initiation(&self, rng: &mut Rng, now: Instant, node: usize) -> Option<&AcceptedDatagram> {
         let old: Vec<_> = self.initiations.get(&node)?.iter().filter(|t| now - t.at > REPEAT_FOR).collect();
         old.get(rng.below(old.len() as u64) as usize).copied()
@@ -203,7 +203,7 @@ impl Observer {
 
     /// Records the source of a datagram that `node` accepted from `sender`.
     ///
-    /// A path follows its newest datagram.
+    /// A node must send on a path to the source of the path's newest datagram.
     pub(super) fn on_accepted(&mut self, node: usize, sender: usize, source: SocketAddr, datagram: &[u8]) {
         let (path, number) = (datagram[1], u32_at(datagram, 6));
         let newest = self.sources.entry((node, sender, path)).or_insert((number, source));
@@ -212,7 +212,7 @@ impl Observer {
         }
     }
 
-    /// Forgets the paths of `node` and `peer`, because their session restarts.
+    /// Deletes the paths of `node` and `peer`, because their session restarts.
     pub(super) fn forget_paths(&mut self, node: usize, peer: usize) {
         self.sources.retain(|key, _| (key.0, key.1) != (node, peer));
     }

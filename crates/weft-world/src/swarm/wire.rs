@@ -11,7 +11,7 @@ use weft_units::{Duration, Instant, Rng};
 
 /// Length of IPv4 and UDP headers, in bytes.
 const HEADERS: usize = 28;
-/// Largest jitter of a datagram without any fault, in ns.
+/// Maximum jitter of a datagram without any fault, in ns.
 const JITTER_NS: u64 = 50_000;
 
 /// Address from which the hijacker forwards datagrams of other nodes.
@@ -76,7 +76,7 @@ impl Wire {
         self.faults.retain(|(n, _)| *n != number);
     }
 
-    /// Returns the address at which others see a node's link.
+    /// Returns the address that other nodes see as the source of datagrams from a node's link.
     pub(super) fn public(&self, node: usize, link: usize) -> SocketAddr {
         let mut address = address(node, link);
         address.set_port(self.access[node][link].port);
@@ -183,7 +183,7 @@ fn is_direct(datagram: &SocketDatagram) -> bool {
 
 /// Changes a byte at a position where the receiver must notice the change.
 ///
-/// The last 16 bytes of a handshake message are exempt: only a responder under load checks them.
+/// The last 16 bytes of a handshake message are never changed, because only a responder under load checks them.
 pub(super) fn corrupt(rng: &mut Rng, datagram: &mut [u8]) {
     let reach = if is_sealed(datagram) { datagram.len() } else { datagram.len().saturating_sub(16) };
     let at = rng.below(reach as u64) as usize;

@@ -1,8 +1,8 @@
 //! The world of a run: engines, wire, traffic and faults in virtual time.
 //!
-//! The world owns the clock and an agenda of events. It hands packets and datagrams to the engines, moves
-//! their datagrams over the wire, and passes everything to the judge and the observer. It must depend on
-//! nothing but the plan.
+//! The world owns the clock and an agenda of events. It passes packets and datagrams to the engines, carries the
+//! engines' datagrams over the links, and passes all of them to the judge and the observer. It must depend on nothing
+//! but the plan.
 
 use super::judge::{DeliveryJudge, ReceivingNode};
 use super::liar::{Liar, is_from};
@@ -23,11 +23,11 @@ use weft_units::{Duration, Instant, LinkId, Rng, VpnId};
 use weft_wire::handshake::HandshakeResponse;
 use weft_wire::hop::PacketType;
 
-/// Number of turns without progress of time after which a run counts as stuck.
+/// Number of event loop runs at one time after which a run is reported as stuck.
 const MAX_TURNS: u32 = 20_000;
 /// Number of datagrams that fit into the sockets of a stopped process.
 const INBOX: usize = 400;
-/// Longest time that a unit waits for a hole. A wait that a clock jump disturbed is over by then.
+/// Maximum time that a unit waits for a missing unit. A wait that a clock jump disturbed has then ended.
 const LONGEST_HOLD: Duration = Duration::from_secs(5);
 /// Address from which strangers send.
 pub(super) const STRANGER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(203, 0, 113, 9)), 666);
@@ -36,16 +36,16 @@ const GRO_TIME: Duration = Duration::from_micros(100);
 /// Interval between two checks that a node has no work for which it did not ask to be woken.
 const PEEK_EVERY: Duration = Duration::from_millis(31);
 
-/// Tolerance of that check.
+/// Tolerance of the check of [`PEEK_EVERY`].
 ///
-/// A node may send before the time at which it asked to be woken, if that time is this near. Some work
-/// becomes possible as time passes, such as a unit that the scheduler holds, and has no exact moment.
+/// A node may send up to this time before the time at which it asked to be woken. Some work becomes possible as time
+/// passes, such as sending a unit that the scheduler holds, and has no exact time.
 const SOON: Duration = Duration::from_millis(10);
 
 /// An event on the world's agenda.
 pub(super) enum Todo {
     Arrive(usize, SocketDatagram),
-    /// The liar's next datagram, and the end of its lies.
+    /// The next datagram of the lying node, and the time at which it stops.
     Lie(usize, Instant),
     Talk(usize),
     Begin(usize),
@@ -93,7 +93,7 @@ pub(super) struct SwarmWorld<'a> {
     pub(super) counts: SwarmCounts,
     /// Number of datagrams that were refused although they were genuine.
     pub(super) refused: u64,
-    /// The peers of each node, in the order of its configuration.
+    /// The peers of each node, in the order of the node's configuration.
     pub(super) peers: Vec<Vec<usize>>,
     /// A log of events for a reader, if one was requested.
     pub(super) story: Option<String>,
@@ -234,7 +234,7 @@ impl<'a> SwarmWorld<'a> {
         }
         if self.sites[flow.from].rng.chance(0.02) {
             let good = flow.reads(&segments[..1], offload).swap_remove(0);
-            // Garbage could be a valid packet by chance, and a node would rightly deliver it. A wrong IP
+            // Garbage could be a valid packet by chance, and a node would deliver it without error. A wrong IP
             // version prevents this.
             let mut bytes = packet::garbage(&mut self.sites[flow.from].rng, &good);
             if let Some(version) = bytes.get_mut(VNET) {
@@ -245,7 +245,7 @@ impl<'a> SwarmWorld<'a> {
         self.sites[flow.from].on_input(self.now);
     }
 
-    /// Hands a packet that was read from a node's TUN device of `vpn` to its engine.
+    /// Passes a packet that was read from a node's TUN device of `vpn` to the node's engine.
     fn hand_over(&mut self, node: usize, vpn: VpnId, read: &[u8]) {
         let site = &mut self.sites[node];
         let local = site.local(self.now);
@@ -300,12 +300,12 @@ impl<'a> SwarmWorld<'a> {
         self.receive(node, &[datagram])
     }
 
-    /// Hands datagrams of one size and source to a node, as one receive of its kernel.
+    /// Passes datagrams of one size and source to a node, as one receive call of its kernel.
     fn receive(&mut self, node: usize, datagrams: &[SocketDatagram]) -> Result<(), Violation> {
         let Some(first) = datagrams.first() else { return Ok(()) };
-        if PacketType::of(&first.bytes) == Ok(PacketType::Control) {
-            // A control datagram may change the hold time, so deliver now the units that the current hold time
-            // releases.
+        if PacketType::of(&first.bytes) != Ok(PacketType::Data) {
+            // A control datagram may change the hold time. Units that the current hold time releases are therefore
+            // delivered before.
             self.deliver(node)?;
         }
         let site = &mut self.sites[node];
@@ -340,7 +340,7 @@ impl<'a> SwarmWorld<'a> {
         if rejected > 0 {
             self.log(node, || format!("refuses {rejected} datagrams of {:02x?}", first.bytes.get(..10)));
         }
-        // Each path brings an answer to a handshake, and the node uses only the first.
+        // An answer to a handshake arrives over each path. The node uses only the first answer.
         let is_honest = first.sender.is_none_or(|sender| !self.plan.is_doubtful(sender, sender));
         let is_genuine = is_honest && is_sealed(&first.bytes) && !may_be_handshake_within(&first.bytes);
         self.refused += if is_genuine { rejected } else { 0 };
@@ -450,9 +450,9 @@ impl<'a> SwarmWorld<'a> {
 
     /// Checks the destination of a datagram.
     ///
-    /// A stranger may get only answers that leave no state behind: a cookie, or the refusal of a replayed
-    /// initiation, which has no index. A datagram on a path that the peer opened must go to the source of
-    /// that path's newest datagram.
+    /// A stranger may get only answers that store no state: a cookie, or the refusal of a replayed initiation, which
+    /// has no index. A datagram on a path that the peer opened must be sent to the source of that path's newest
+    /// datagram.
     fn check_destination(&self, node: usize, to: SocketAddr, datagram: &[u8]) -> Result<(), Violation> {
         if to == STRANGER {
             let kind = datagram[0] & 15;
@@ -514,8 +514,8 @@ impl<'a> SwarmWorld<'a> {
             out_of_order.extend(self.judge.deliver(now, &to, vpn, &written, hold)?);
         }
         for late in out_of_order {
-            // One millisecond covers clocks that differ by a thousandth and an event loop that collects input
-            // for 300 µs.
+            // One millisecond is the tolerance for clocks that differ by a thousandth and an event loop that collects
+            // input for 300 µs.
             let early = late.waited + Duration::from_millis(1) < late.hold;
             let from = plan.flows[late.flow].from;
             if early && self.abandoned(from, node) == 0 {
@@ -544,7 +544,7 @@ impl<'a> SwarmWorld<'a> {
         }
     }
 
-    /// Takes a node's events.
+    /// Processes the events that a node's engine reports.
     pub(super) fn take_events(&mut self, node: usize) -> Result<(), Violation> {
         while let Some(event) = self.sites[node].engine.as_mut().and_then(Engine::poll_event) {
             self.log(node, || format!("{event:?}"));

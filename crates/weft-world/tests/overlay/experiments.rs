@@ -19,8 +19,7 @@ fn disturbed_overlays_become_whole_again() {
 
 #[test]
 fn a_neighbour_that_the_nearest_cannot_reach_either_is_reached_over_others() {
-    // In these seeds no node adjacent to the two ring neighbours reached them, and three relays were not
-    // enough.
+    // In these seeds no node adjacent to the two ring neighbours reached both of them, and three relays were too few.
     for outcome in [2948, 7166].map(churn::run) {
         assert_eq!(outcome.around.1, 0, "{outcome:?}");
     }
@@ -30,7 +29,7 @@ fn a_neighbour_that_the_nearest_cannot_reach_either_is_reached_over_others() {
 fn a_node_taken_for_dead_is_back_before_its_place_falls_vacant() {
     // In these seeds nodes still probed peers that had declared them dead, and got no answer.
     //
-    // The next attempt was up to eight seconds away.
+    // Their next attempt to join would have been up to eight seconds later.
     for outcome in [8960, 9350, 9721].map(churn::run) {
         assert_eq!(outcome.missing.0, 0, "{outcome:?}");
     }

@@ -170,7 +170,7 @@ fn a_cut_leaves_what_the_way_over_the_relay_carries() {
     assert_eq!(names, ["ftp", "http"]);
 
     for cut in ["cut, direct", "cut, direct up"] {
-        // Packets that were in flight when the link fell silent still arrive.
+        // Packets that were in flight at the time of the cut still arrive.
         assert!(left_mbps(&fixed, cut) < 0.1, "{:?}", fixed.disturbances);
         assert!((2.4..4.0).contains(&left_mbps(&weft, cut)), "{:?}", weft.disturbances);
     }
@@ -232,7 +232,7 @@ fn many_hops_that_each_take_in_a_packet_whole_are_no_queue() {
     assert!(weft > 0.9 * fixed, "static {fixed:.1}, weft {weft:.1} Mbit/s");
 }
 
-/// Two hosts and two equal links, over which a constant flow goes in turn by weight.
+/// Two hosts and two equal links. The packets of a constant flow use the links in turn by weight.
 const TWO_LINKS: &str = r#"
 name = "two-links"
 duration = "12 s"

@@ -27,7 +27,7 @@ fn estate(seed: u64) -> Estate {
     estate
 }
 
-/// Among 200 nodes if `WEFT_CHECK` is set, otherwise among 100.
+/// The overlay has 200 nodes if `WEFT_CHECK` is set, otherwise 100.
 #[test]
 fn every_prefix_is_found_from_every_node() {
     let nodes = if std::env::var_os("WEFT_CHECK").is_some() { 200 } else { 100 };
@@ -99,7 +99,7 @@ fn others_answer_when_a_root_dies() {
 #[test]
 fn the_next_root_has_what_the_dead_one_had() {
     let mut estate = estate(5);
-    // Kill one root after the other, faster than owners renew their claims.
+    // One root after the other is killed, faster than owners renew their claims.
     for _ in 0..8 {
         let root = estate.root_for(lan(3), 3);
         if root != 3 {
@@ -129,9 +129,9 @@ fn a_network_that_fell_apart_knows_all_when_it_is_whole_again() {
     assert!(found.iter().all(|(f, _)| owner(&estate.world, f) == Some((f.node * 7 + 4) % NODES)), "{found:?}");
 }
 
-/// Checks that a root that lies for longer than a claim lives hides no owner.
+/// Checks that every owner is found although a root lies for longer than the lifetime of a claim.
 ///
-/// It lies to owners and to askers. The last two cases run only if `WEFT_CHECK` is set.
+/// The root lies to owners and to nodes that look up an owner. The last two cases run only if `WEFT_CHECK` is set.
 #[test]
 fn a_lying_root_hides_no_owner() {
     let cases = [

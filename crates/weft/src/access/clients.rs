@@ -16,7 +16,7 @@ use weft_session::{Identity, PublicKey};
 
 /// Name of the file that lists the admitted clients.
 const TABLE: &str = "access";
-/// Name of the lock file for changes of the list and of the key.
+/// Name of the lock file for changes of the table and of the key.
 const LOCK: &str = "access.lock";
 /// Name of the file with the edge's private key for WireGuard.
 const KEY: &str = "access.key";

@@ -19,11 +19,11 @@ use weft_session::Identity;
 
 /// Limit of handshakes per second above which the gate requires a cookie.
 ///
-/// The limiter counts each handshake twice.
+/// The limiter adds two for each handshake, so the number is twice the limit.
 const HANDSHAKES: u64 = 2 * 100;
 /// Maximum length of a UDP datagram, in bytes.
 const MAX_DATAGRAM: usize = 65_535;
-/// Largest difference between a datagram and its packet, in bytes.
+/// Maximum difference between the lengths of a datagram and its packet, in bytes.
 ///
 /// *Standard*: the length of a handshake initiation, which is sent in place of a short packet.
 const OVERHEAD: usize = 148;
@@ -176,7 +176,7 @@ impl Gate {
         };
         if is_genuine {
             tunnel.remote = Some(from);
-            // Packets that waited for the session.
+            // The session is new, so packets that waited for it are sent.
             while let TunnResult::WriteToNetwork(waiting) = tunnel.tunn.decapsulate(None, &[], &mut self.buffer) {
                 out(GateOutput::Datagram(from, waiting));
             }
@@ -394,8 +394,8 @@ mod tests {
             panic!("no handshake")
         };
         gate.receive(remote(1), init, &mut |_| {});
-        // The gate has counted this handshake once and counts the next ones twice, so it demands a cookie during the
-        // loop.
+        // The limiter adds one for this handshake and two for each of the next ones, so the gate demands a cookie
+        // during the loop.
         gate.receive(remote(9), other, &mut |_| {});
         let mut cookies = 0;
         for _ in 0..HANDSHAKES {

@@ -21,12 +21,12 @@ const PLAIN: &str = "\x1b[0m";
 
 /// All of IPv6.
 ///
-/// The client sends it to the edge, and the edge drops it, so that it cannot bypass the tunnel.
+/// The client sends all IPv6 packets to the edge, which drops them. So IPv6 cannot bypass the tunnel.
 const IPV6: &str = "::/0";
 
 /// Returns the configuration of `client`, whose private key is `key`.
 ///
-/// It is for the edge with the public key `edge_key` at `endpoint`, which makes this offer.
+/// It is for the edge with the public key `edge_key` at `endpoint`. `offer` has the routes and name servers.
 pub fn text(client: &Client, key: &Identity, edge_key: &PublicKey, endpoint: &str, offer: &ClientOffer) -> String {
     let mut routes: Vec<String> = offer.routes.iter().map(|route| prefix::text(*route)).collect();
     if offer.takes_all() && !routes.iter().any(|route| route == IPV6) {

@@ -15,11 +15,13 @@ pub const HIDDEN: &str = "(hidden)";
 const LEAST_SECRET: usize = 4;
 /// Minimum length of a token that may be a secret, in characters (*derived*: 16 characters of hex are 64 bits).
 const LEAST_TOKEN: usize = 16;
-/// Minimum number of characters outside ordinary words in such a token (*tuned*: names of interfaces in paths stay).
+/// Minimum number of characters outside ordinary words in a token that may be a secret.
+///
+/// *Tuned*: names of interfaces in file paths are not replaced.
 const LEAST_OPAQUE: usize = 12;
 /// Maximum length of an ordinary word, in characters (*tuned*).
 const LONGEST_WORD: usize = 15;
-/// Ends of file names that look like host names.
+/// Suffixes of file names. A name with one of them is not taken for a host name.
 const FILE_SUFFIXES: [&str; 14] =
     ["toml", "key", "psk", "sock", "service", "conf", "pem", "crt", "log", "txt", "json", "new", "socket", "so"];
 
@@ -97,10 +99,10 @@ impl Anonymiser {
         self.secrets.dedup();
     }
 
-    /// Makes a name known. The first kind of a name counts.
+    /// Makes a name known. If a name is added with several kinds, the first one applies.
     pub fn add_name(&mut self, kind: NameKind, name: &str) {
         for form in [name, &crate::escape::line(name)] {
-            // The scanner compares character by character, so the context of a character must not count.
+            // The scanner compares single characters, so the lower case of each must not depend on its neighbours.
             let form: String = form.chars().flat_map(char::to_lowercase).collect();
             if !form.is_empty() && !self.names.iter().any(|(known, _)| *known == form) {
                 let at = self.names.partition_point(|(known, _)| known.len() >= form.len());
@@ -109,10 +111,10 @@ impl Anonymiser {
         }
     }
 
-    /// Returns the text with labels instead of all that the level does not show.
+    /// Returns the text with labels in place of everything that the disclosure level hides.
     pub fn text(&mut self, text: &str) -> String {
         let (mut out, mut rest) = (String::with_capacity(text.len()), text);
-        // Secrets come first: a secret that begins inside an address or a name must not pass with it.
+        // Secrets are replaced first: otherwise one that begins inside an address or a name might be missed.
         while let Some((at, length)) = self.next_secret(rest) {
             self.scan(&rest[..at], &mut out);
             out += HIDDEN;
@@ -122,7 +124,7 @@ impl Anonymiser {
         out
     }
 
-    /// Returns the place and the length of the first known secret. The longest counts where several begin.
+    /// Returns the position and the length of the first known secret, the longest one if several begin there.
     fn next_secret(&self, text: &str) -> Option<(usize, usize)> {
         let found = self.secrets.iter().filter_map(|secret| Some((text.find(secret.as_str())?, secret.len())));
         found.min_by_key(|(at, length)| (*at, std::cmp::Reverse(*length)))

@@ -1,8 +1,8 @@
 //! The report that a person attaches to an issue.
 //!
 //! [`BugReport::collect`] gathers facts about the program, the machine, the node and its configuration. Every text
-//! passes through one [`Anonymiser`], so that a name has the same label in all parts. A part that cannot be had
-//! contains the reason instead. Nothing here reads a key file or a file of the node's state.
+//! passes through one [`Anonymiser`], so that a name has the same label in all parts. A part that cannot be
+//! collected contains the reason instead. This module reads no key file and no file of the node's state.
 
 mod address;
 mod anonymiser;
@@ -27,7 +27,7 @@ use weft_control::{Request, Response};
 const LOG_LINES: usize = 200;
 /// Maximum length of a log file or a configuration that is read, in bytes.
 const MOST_BYTES: u64 = 16 << 20;
-/// Ids of users that persons have (*standard*: login.defs(5), UID_MIN and UID_MAX).
+/// User ids of human users (*standard*: login.defs(5), UID_MIN and UID_MAX).
 const PERSONS: std::ops::RangeInclusive<u32> = 1_000..=60_000;
 
 /// A part of the report, or the reason why it is absent.
@@ -213,7 +213,7 @@ fn learn_status(status: &Status, anonymiser: &mut Anonymiser) {
     }
 }
 
-/// Teaches the anonymiser the name of this machine and the names of its persons.
+/// Adds the name of this machine and the names of its human users to the anonymiser.
 fn learn_machine(anonymiser: &mut Anonymiser) {
     anonymiser.add_name(NameKind::Host, &proc("sys/kernel/hostname"));
     for line in fs::read_to_string("/etc/passwd").unwrap_or_default().lines() {
@@ -226,7 +226,9 @@ fn learn_machine(anonymiser: &mut Anonymiser) {
     }
 }
 
-/// Returns the peer that a log line names. It may have gone since, so that neither status nor configuration names it.
+/// Returns the peer that a log line names.
+///
+/// The peer may have been removed since, so status and configuration may lack its name.
 fn named_peer(line: &str) -> Option<&str> {
     let (_, behind) = line.split_once(" peer ")?;
     let (name, _) = behind.split_once(':')?;

@@ -10,7 +10,7 @@ use weft_tcp_er::nft::find_program;
 const MOST_OUTPUT: u64 = 64 << 10;
 /// Maximum time for one program (*tuned*: nft lists a table of 10,000 elements within a second).
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Interval between two looks at a running program.
+/// Interval between two checks whether a program still runs.
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 /// Beginning of the names of weft's nft tables.
 const TABLE_PREFIX: &str = "weft_";
@@ -20,7 +20,7 @@ const OWN_PROTOCOLS: [&str; 2] = ["proto 119", "proto 120"];
 /// Returns the last lines of the service's log in the journal.
 ///
 /// # Errors
-/// Returns the reason why there are none.
+/// Returns the reason why the lines cannot be read.
 pub fn journal(lines: usize) -> Result<Vec<String>, String> {
     let lines = lines.to_string();
     run("journalctl", &["--unit=weft", "--output=cat", "--no-pager", "--quiet", "--lines", &lines])

@@ -6,7 +6,7 @@
 use super::anonymiser::{Anonymiser, HIDDEN, NameKind};
 use toml::{Table, Value};
 
-/// Keys whose values are shown, through the anonymiser. `*` is any key of a table with free keys.
+/// Keys whose values are shown, through the anonymiser. `*` is any key of a table whose keys the user chooses.
 const SHOWN: &[&str] = &[
     "node.listen",
     "node.cipher",
@@ -166,7 +166,7 @@ const NAMES: &[(&str, NameKind)] = &[
     ("network.root", NameKind::Key),
 ];
 
-/// One setting: its place, and its value where that is a single value or a list of such.
+/// One setting: its keys, and its value if that is a single value or a list of single values.
 struct Setting<'a> {
     /// Keys on the way to the value, without positions in lists.
     path: Vec<&'a str>,
@@ -174,7 +174,7 @@ struct Setting<'a> {
 }
 
 impl Setting<'_> {
-    /// Returns the pattern of the list that matches the setting's place.
+    /// Returns the pattern in `list` that matches the setting's keys.
     fn pattern_in<'l>(&self, list: &[&'l str]) -> Option<&'l str> {
         list.iter().copied().find(|pattern| self.matches(pattern))
     }
@@ -184,7 +184,7 @@ impl Setting<'_> {
         parts.len() == self.path.len() && parts.iter().zip(&self.path).all(|(part, key)| *part == "*" || part == key)
     }
 
-    /// Returns the place as text. Free keys pass through the anonymiser.
+    /// Returns the setting's keys as dotted text. Keys that the user chose pass through the anonymiser.
     fn place(&self, pattern: &str, anonymiser: &mut Anonymiser) -> String {
         let parts = pattern.split('.').zip(&self.path);
         let parts = parts.map(|(part, key)| if part == "*" { anonymiser.text(key) } else { part.to_owned() });
@@ -211,7 +211,7 @@ pub fn parse(text: &str) -> Result<Table, String> {
     })
 }
 
-/// Teaches the anonymiser the names and the secrets of a configuration.
+/// Adds the names and the secrets of a configuration to the anonymiser.
 pub fn learn(table: &Table, anonymiser: &mut Anonymiser) {
     for setting in settings(table) {
         let kinds = NAMES.iter().filter(|(pattern, _)| setting.matches(pattern)).map(|(_, kind)| *kind);

@@ -34,7 +34,7 @@ impl Drop for TestDirectory {
     }
 }
 
-/// Returns a secret as people have them: key in base64, key in hex, code of an invitation.
+/// Returns a random secret in a usual form: key in base64, key in hex, or code of an invitation.
 fn token() -> impl Strategy<Value = String> {
     (any::<[u8; 32]>(), 0..3).prop_map(|(bytes, form)| match form {
         0 => Base64::encode_string(&bytes),
@@ -95,7 +95,7 @@ proptest! {
         logged in prop::collection::vec(token(), 4..5),
     ) {
         let scratch = TestDirectory::new();
-        // A public key is parsed as a key, so a password there is not one that its owner lost.
+        // These keys hold public keys. A password in their place is no setting of weft, so it is not tested.
         let is_key = |key: &str| matches!(key, "public-key" | "root");
         let pick = |at: usize| if use_passwords && !is_key(KEYS[at].1) { passwords[at].clone() } else { tokens[at].clone() };
         let secrets: Vec<_> = (0..KEYS.len()).map(pick).collect();

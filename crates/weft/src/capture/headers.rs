@@ -1,8 +1,8 @@
 //! Length of a packet's headers, also of a packet that is cut.
 //!
-//! A capture of inner packets stores headers alone, so this module must never count payload as a header.
+//! A capture of inner packets stores headers alone, so this module must never take payload for a header.
 
-/// Protocol numbers (IANA) of headers whose length is known here.
+/// Protocol numbers (IANA) of the headers whose length this module determines.
 mod number {
     pub const HOP_BY_HOP: u8 = 0;
     pub const ICMP: u8 = 1;
@@ -19,8 +19,8 @@ const MAX_EXTENSIONS: usize = 8;
 
 /// Returns the length of the IP header and the TCP, UDP or ICMP header at the start of `packet`, in bytes.
 ///
-/// The result is at most the packet's length. Of other protocols only the IP header counts. Bytes that are no IP packet
-/// have no header.
+/// The result is at most the packet's length. For other protocols only the IP header is included. For bytes
+/// that are no IP packet the result is 0.
 pub fn headers_len(packet: &[u8]) -> usize {
     let end = match packet.first().map(|first| first >> 4) {
         Some(4) => v4(packet),
@@ -59,7 +59,7 @@ fn v6(packet: &[u8]) -> Option<usize> {
     Some(at)
 }
 
-/// Returns the length of a transport header. Of a TCP header that is cut, the fixed part counts.
+/// Returns the length of a transport header, in bytes. For a TCP header that is cut, it is that of the fixed part.
 fn transport(protocol: u8, segment: &[u8]) -> usize {
     match protocol {
         number::TCP => segment.get(12).map_or(20, |offset| (usize::from(offset >> 4) * 4).max(20)),

@@ -1,4 +1,4 @@
-//! Where a capture goes: a new file, or a pipe whose reader may be slow.
+//! Output of a capture: a new file, or a pipe whose reader may be slow.
 
 use crate::files::Directory;
 use crate::outcome::{Failure, Outcome};
@@ -14,9 +14,9 @@ use std::time::Duration;
 
 /// Size of the buffer before a file, in bytes.
 const BUFFER: usize = 256 << 10;
-/// Bytes that a pipe accepts without waiting once it is writable. Standard: `PIPE_BUF` of pipe(7).
+/// Number of bytes that a writable pipe accepts without blocking. Standard: `PIPE_BUF` of pipe(7).
 const PIPE_BUF: usize = 4_096;
-/// Time that a pipe's reader has for the rest after the user has ended the capture.
+/// Maximum time for a pipe's reader to take the rest after the user has ended the capture.
 const LAST_WAIT: Duration = Duration::from_secs(1);
 /// Mode of a new file: packets are private.
 const MODE: u32 = 0o600;
@@ -108,7 +108,7 @@ impl Write for CaptureOutput {
     }
 }
 
-/// A pipe that is written without waiting for longer than the user wants.
+/// A pipe to a reader. A signal of the user ends the wait for a slow reader.
 pub struct OutputPipe {
     signals: Rc<EndSignals>,
     buffer: Vec<u8>,
@@ -142,7 +142,7 @@ impl Write for OutputPipe {
     }
 }
 
-/// Waits until the reader has taken enough. After a signal it has some time for that, and then the capture is cut.
+/// Waits until the pipe is writable. After a signal it waits at most `LAST_WAIT`. Then the capture is cut.
 fn wait_for_reader(out: BorrowedFd<'_>, signals: BorrowedFd<'_>) -> io::Result<()> {
     let mut fds = [PollFd::new(out, PollFlags::POLLOUT), PollFd::new(signals, PollFlags::POLLIN)];
     let is_ready = |fds: &[PollFd<'_>], at: usize| fds.get(at).is_some_and(|fd| fd.any().unwrap_or(false));

@@ -22,14 +22,14 @@ use weft_pcapng::PcapngWriter;
 
 /// Interval at which the node is asked for its sockets.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-/// Least time between two questions, also if packets with a new address arrive.
+/// Minimum time between two requests to the node, also if packets with a new address arrive.
 const LEAST_INTERVAL: Duration = Duration::from_millis(200);
-/// Maximum number of packets of one interface that are read before the others.
+/// Maximum number of packets that are read from one interface before the next interface has its turn.
 const PACKETS_PER_TURN: usize = 256;
-/// Maximum time for the packets that wait at the end.
+/// Maximum time to store the packets that wait when the capture ends.
 const LAST_WORK: Duration = Duration::from_secs(1);
 
-/// Captures until the user, the count or the time ends it.
+/// Captures until a signal, the number of packets or the time limit ends the capture.
 pub fn capture(arguments: &CaptureArguments) -> Result<Outcome, Failure> {
     if arguments.link.is_some() && !layers(arguments).0 {
         return Err(usage("--link selects datagrams on links: add --outer"));
@@ -163,7 +163,7 @@ struct RunningCapture<'a> {
     next_look: Instant,
     last_look: Instant,
     packets: u64,
-    /// True while the node does not answer, as the user knows.
+    /// True if the user has been told that the node does not answer, until it answers again.
     is_node_silent: bool,
     scratch: PacketBuffers,
 }
@@ -179,10 +179,10 @@ impl RunningCapture<'_> {
         }
     }
 
-    /// Stores packets until the end, and returns its reason.
+    /// Stores packets until the capture ends, and returns the reason of the end.
     fn run(&mut self) -> io::Result<&'static str> {
         let ended_by = self.run_until_end()?;
-        // Packets that came before the end may still wait.
+        // Packets that arrived before the end may still wait in the sockets.
         let last = Instant::now() + LAST_WORK;
         for at in 0..self.taps.len() {
             while self.drain(at)? == PACKETS_PER_TURN && Instant::now() < last {}
@@ -269,7 +269,7 @@ impl RunningCapture<'_> {
         Ok(())
     }
 
-    /// Takes over the node's present links, ports and addresses. While the node does not answer, the known ones apply.
+    /// Takes over the node's present links, ports and addresses. If the node does not answer, the earlier ones stay.
     fn look_again(&mut self, now: Instant) -> io::Result<()> {
         (self.last_look, self.next_look) = (now, now + LOOK_INTERVAL);
         let wanted = match look(self.arguments) {

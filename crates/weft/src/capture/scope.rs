@@ -1,4 +1,4 @@
-//! Which packets of an interface belong to the node, or to the peer that the user asks for.
+//! Decides which packets of an interface belong to the node, or to the peer that the user asks for.
 //!
 //! The kernel's filter knows ports only. This module checks addresses, so it decides alone what a capture stores.
 
@@ -28,7 +28,7 @@ pub struct LinkScope {
     sockets: LinkSockets,
     tcp_port: Option<u16>,
     tcp_mark: u32,
-    /// Addresses of the only peer of interest; `None`: all peers are.
+    /// Addresses of the only peer whose packets are wanted. `None` if those of all peers are.
     remotes: Option<Vec<SocketAddr>>,
     /// Local and remote ends of TCP connections that the node opened: outgoing segments have its mark.
     connections: BTreeSet<(SocketAddr, SocketAddr)>,

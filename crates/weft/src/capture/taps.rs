@@ -10,9 +10,9 @@ use std::io::{self, Write};
 use weft_io::packet::{Captured, PacketFilter, PacketSocket};
 use weft_pcapng::{Counters, Interface, PcapngWriter, Record};
 
-/// Bytes of an inner packet that the kernel copies if headers alone are wanted: more than any usual headers have.
+/// Number of bytes that the kernel copies of an inner packet if headers alone are wanted. Usual headers are shorter.
 const HEADERS_BYTES: u32 = 512;
-/// Bytes that the kernel copies beyond those that are stored: a link-layer header.
+/// Number of bytes that the kernel copies beyond the stored ones, for a link-layer header.
 const LINK_HEADER_BYTES: u32 = 64;
 
 /// Layer of an interface, and its choice of packets.
@@ -24,7 +24,7 @@ pub enum Layer {
     Inner {
         /// Name of the VPN.
         vpn: String,
-        /// Prefixes of the only peer of interest; `None`: all peers are.
+        /// Prefixes of the only peer whose packets are wanted. `None` if those of all peers are.
         owners: Option<PrefixOwners>,
         /// True if payload is stored, too.
         has_payload: bool,
@@ -56,7 +56,7 @@ impl Layer {
         }
     }
 
-    /// Returns the number of bytes that are stored of each packet at most, 0 for all.
+    /// Returns the maximum number of bytes that are stored of each packet. 0 means no limit.
     fn limit(&self, snap: Option<u32>) -> u32 {
         match self {
             Layer::Inner { has_payload: false, .. } => snap.map_or(HEADERS_BYTES, |snap| snap.min(HEADERS_BYTES)),
@@ -81,7 +81,7 @@ impl Layer {
         packet.get(..len.min(snap.map_or(usize::MAX, |snap| snap as usize))).unwrap_or(packet)
     }
 
-    /// True if both are the same kind of layer.
+    /// True if this layer and `other` are of the same kind.
     fn is_like(&self, other: &Layer) -> bool {
         self.name() == other.name()
     }
@@ -107,10 +107,10 @@ pub struct InterfaceTap {
     sink: InterfaceSink,
 }
 
-/// The choice of an interface's packets, and the part of the capture that they go to.
+/// The choice of an interface's packets, and the interface's entry in the capture file.
 struct InterfaceSink {
     layer: Layer,
-    /// Bytes that are stored of each packet at most.
+    /// Maximum number of bytes that are stored of each packet.
     snap: Option<u32>,
     interface: Option<Interface>,
     counters: Counters,
@@ -144,7 +144,7 @@ impl HeldPacket {
 pub enum Taken {
     /// No packet waits.
     Nothing,
-    /// A packet was stored, as this number of packets of the wire, or it was none of the node's.
+    /// A packet was read. It was stored as this number of packets of the wire; 0 if it is not the node's.
     Done(u64),
     /// The packet may belong to an address of the node that is not known yet.
     NewAddress(HeldPacket),

@@ -37,7 +37,7 @@ pub fn each_on_wire(
     let Some(description) = description(captured) else { return each(captured.packet) };
     scratch.whole.clear();
     scratch.whole.extend_from_slice(captured.packet);
-    // A batch gets the sum of its pseudo-header anew, whatever its checksum holds.
+    // For a batch the sum of the pseudo-header is computed again for each datagram, so its checksum is ignored.
     let is_partial = description.needs_csum() && description.gso_type == GsoType::None;
     let parsed = VnetHeader { flags: if is_partial { NEEDS_CSUM } else { 0 }, ..description };
     let Ok(shape) = SuperPacket::parse(&parsed, &mut scratch.whole) else { return each(captured.packet) };
@@ -101,7 +101,7 @@ impl Checksum {
     }
 }
 
-/// Writes one packet of the wire. Returns `None` if the super-packet does not have it.
+/// Writes one packet of the wire. Returns `None` if the super-packet has no segment with this number.
 fn write_segment(
     scratch: &mut PacketBuffers,
     shape: &SuperPacket,

@@ -25,7 +25,7 @@ pub fn text(status: &Status) -> String {
     text
 }
 
-/// Says whether a flow may enter.
+/// Prints whether a flow may enter.
 pub fn test(tested: &TestedFlow) -> Result<Outcome, Failure> {
     let usage = |why: String| Failure::with(Outcome::Usage, why);
     let loaded = config::load(&tested.config).map_err(Failure::new)?;
@@ -61,7 +61,7 @@ pub fn test(tested: &TestedFlow) -> Result<Outcome, Failure> {
     Ok(if answer.enters() { Outcome::Well } else { Outcome::Failed })
 }
 
-/// Returns the nodes whose groups are unknown here: they have no [[peer]], and are not this node.
+/// Returns the named nodes whose groups are unknown, because they have no `[[peer]]` and are not this node.
 fn unknown_nodes<'a>(parties: impl Iterator<Item = &'a Party>, loaded: &Loaded) -> Vec<&'a str> {
     let own = loaded.certificate.as_ref().map(|own| own.claims().name.as_str());
     let is_known =
@@ -70,7 +70,7 @@ fn unknown_nodes<'a>(parties: impl Iterator<Item = &'a Party>, loaded: &Loaded) 
     names.filter(|name| !is_known(name)).collect()
 }
 
-/// Parses one end of a flow. A word that is nothing else is the name of a node.
+/// Parses one end of a flow. A word that is no address, prefix or group is taken for the name of a node.
 fn parties(text: &str) -> Result<Vec<Party>, String> {
     let one = |word: &str| match allow::party(word) {
         Err(_) if !word.contains([':', '/']) => allow::party(&format!("node:{word}")),

@@ -105,7 +105,7 @@ pub fn set_vpn(vpn: &str, settings: &[String], control: &Control) -> Result<Outc
     Ok(Outcome::Well)
 }
 
-/// Gives the revocation in `file` to the node.
+/// Sends the revocation in `file` to the node.
 pub fn revoke(file: &Path, control: &Control) -> Result<Outcome, Failure> {
     let revocation = keys::load_revocation(file).map_err(|why| Failure::new(why.to_string()))?;
     ask(&control.control, &Request::Revoke { revocation: revocation.to_string() })?;

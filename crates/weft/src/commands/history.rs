@@ -7,7 +7,7 @@ use crate::status::{PathHistory, Point};
 use crate::table::{Table, dash, millis, percent, rate};
 use std::io::Write as _;
 
-/// Bars of rising height, for values from zero to the greatest.
+/// Bars of rising height, for values from zero to the greatest value of the line.
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 /// A row of the table: its name, its value in a point, and the format of the value.
 type HistoryRow = (&'static str, fn(&Point) -> Option<f64>, fn(f64) -> String);

@@ -13,7 +13,7 @@ use weft_session::Claims;
 ///
 /// The root key is on the same machine, so the owner can renew it with `weft ca renew`.
 const HUB_DAYS: u64 = 3_650;
-/// Addresses of documentation (RFC 5737, RFC 3849), toward which the kernel chooses the source of its default routes.
+/// Addresses for documentation (RFC 5737, RFC 3849). Toward these the kernel uses the source of its default routes.
 const FAR: [&str; 2] = ["192.0.2.1:9", "[2001:db8::1]:9"];
 
 /// Creates root key, node key, certificate and configuration, and prints the next steps.
@@ -77,7 +77,7 @@ fn private_network() -> Result<(IpAddr, u8), Failure> {
     Ok((IpAddr::from(octets), 64))
 }
 
-/// Returns the endpoints that were given, or this machine's own addresses.
+/// Returns the endpoints of the command line, or else this machine's own addresses.
 fn endpoints(options: &InitOptions) -> Result<Vec<SocketAddr>, Failure> {
     let mut all = options.endpoints.clone();
     if all.is_empty() {

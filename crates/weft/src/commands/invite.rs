@@ -34,10 +34,10 @@ struct Invitation {
     identity: Identity,
     secret: PresharedKey,
     directory: PathBuf,
-    /// The certificate's content, without the key.
+    /// Content of the new node's certificate, still without its key.
     claims: Claims,
     welcome: Welcome,
-    /// The node that was answered, with its certificate. Only this node is answered again.
+    /// Key and certificate of the first node that showed the secret. No other node gets a certificate.
     member: Mutex<Option<(PublicKey, Certificate)>>,
 }
 

@@ -26,7 +26,7 @@ pub fn join(options: &JoinOptions) -> Result<Outcome, Failure> {
     let (mut stream, welcome, receipt) = enrol(&code, &member)?;
     let text = checked(&welcome, &member, options.exit)?;
     let config = member.store(&welcome.certificate, &text)?;
-    // Without the receipt the inviting node only waits longer.
+    // If the receipt cannot be sent, the inviting node only waits longer.
     let _ = send(&mut stream, &receipt);
     println!("joined as {}, {}", escape::line(&welcome.name), escape::line(&welcome.addresses.join(" and ")));
     if options.exit {
@@ -129,13 +129,13 @@ fn checked(welcome: &Welcome, member: &MemberDirectory, wants_exit: bool) -> Res
     ))
 }
 
-/// Returns the setting with which the node finds the others through the inviting node.
+/// Returns the setting with which the node finds the other nodes through the inviting node.
 fn contacts(key: &PublicKey, endpoints: &[SocketAddr]) -> String {
     let contacts: Vec<String> = endpoints.iter().map(|endpoint| format!("\"{key}@{endpoint}\"")).collect();
     format!("contacts = [{}]\n", contacts.join(", "))
 }
 
-/// Returns the peer through which everything leaves. Other nodes, which have longer prefixes, are still found.
+/// Returns the `[[peer]]` table of an exit, with the default routes. Longer prefixes of other nodes take precedence.
 fn exit(name: &str, key: &PublicKey, endpoints: &[SocketAddr]) -> String {
     let endpoints: Vec<String> = endpoints.iter().map(|endpoint| format!("\"{endpoint}\"")).collect();
     format!(

@@ -29,8 +29,8 @@ pub fn keygen(out: Option<&Path>) -> Result<Outcome, Failure> {
 
 /// Prints a key.
 ///
-/// If standard output is a file, it becomes a key file with a line that names the kind of key. Elsewhere the output is
-/// the base64 alone, as programs expect it.
+/// If standard output is a file, it becomes a key file with a line that states the kind of key. Otherwise the output
+/// is the base64 alone, as other programs expect.
 fn print_secret(kind: KeyKind, base64: &str) {
     let out = std::io::stdout().as_fd().try_clone_to_owned().map(File::from).and_then(|out| out.metadata());
     match out.is_ok_and(|out| out.is_file()) {

@@ -21,27 +21,27 @@ const LAB: SiblingProgram = SiblingProgram { name: "weft-lab", package: "weft-ex
 const WEB: SiblingProgram = SiblingProgram { name: "weft-web", package: "weft-web" };
 const CONTROLLER: SiblingProgram = SiblingProgram { name: "weft-controller", package: "weft-controller" };
 
-/// Runs `weft-controller`. It returns only if that is impossible.
+/// Replaces this process by `weft-controller`. Returns only if that fails.
 pub fn controller(arguments: Vec<OsString>) -> Result<Outcome, Failure> {
     run(&CONTROLLER, arguments)
 }
 
-/// Runs `weft-web`. It returns only if that is impossible.
+/// Replaces this process by `weft-web`. Returns only if that fails.
 pub fn web(arguments: Vec<OsString>) -> Result<Outcome, Failure> {
     run(&WEB, arguments)
 }
 
-/// Runs `weft-lab` with the arguments of `weft lab`. It returns only if that is impossible.
+/// Replaces this process by `weft-lab` with the arguments of `weft lab`. Returns only if that fails.
 pub fn lab(arguments: Vec<OsString>) -> Result<Outcome, Failure> {
     run(&LAB, from_lab(arguments))
 }
 
-/// Runs `weft-lab` with the arguments of `weft sim`. It returns only if that is impossible.
+/// Replaces this process by `weft-lab` with the arguments of `weft sim`. Returns only if that fails.
 pub fn sim(arguments: Vec<OsString>) -> Result<Outcome, Failure> {
     run(&LAB, from_sim(arguments))
 }
 
-/// Translates the arguments of `weft lab`: its sweeps run on the kernel.
+/// Translates the arguments of `weft lab` to those of `weft-lab`. Sweeps then run in the emulator, not the simulator.
 fn from_lab(arguments: Vec<OsString>) -> Vec<OsString> {
     match arguments.split_first() {
         Some((verb, rest)) if verb == "sweep" => joined(&["sweep", "--world", "lab"], rest),

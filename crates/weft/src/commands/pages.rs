@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 const INTERVAL: Duration = Duration::from_secs(1);
 /// Rows of the screen that show no lines of the view: the names of the views, and the keys.
 const FRAME_ROWS: usize = 3;
-/// Size of a screen of unknown size. Standard: that of a VT100.
+/// Columns and rows that are assumed for a screen of unknown size. Standard: those of a VT100.
 const ASSUMED: (usize, usize) = (80, 24);
 
 /// A view: its key, its name, and a function that makes its text from the node's data.
@@ -23,7 +23,7 @@ pub struct Page<T> {
     pub text: fn(&T) -> String,
 }
 
-/// Contents of the screen: a view, from a line on.
+/// Contents of the screen: the chosen view, and the first of its lines that is shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct ScrollPosition {
     page: usize,
@@ -31,7 +31,9 @@ struct ScrollPosition {
 }
 
 impl ScrollPosition {
-    /// Follows a key. `keys` are those of the views, and the present view has `lines` lines, of which `room` fit.
+    /// Changes the contents for a pressed key.
+    ///
+    /// `keys` are the keys of the views. The present view has `lines` lines, of which `room` fit on the screen.
     fn press(&mut self, key: u8, keys: &[u8], (lines, room): (usize, usize)) {
         let last = lines.saturating_sub(room);
         if let Some(page) = keys.iter().position(|of| *of == key) {
@@ -52,7 +54,7 @@ impl ScrollPosition {
     }
 }
 
-/// Shows the pages until a key or a signal ends it. The screen shows if the node no longer answers.
+/// Shows the pages until a key or a signal ends the program. The screen states if the node no longer answers.
 ///
 /// `instead` is the command that prints a view without a terminal.
 ///
@@ -123,7 +125,7 @@ fn frame<T>(
     text + &help.chars().take(width.saturating_sub(1)).collect::<String>() + "\x1b[K"
 }
 
-/// The terminal's second screen. Dropping it shows the first one again.
+/// The terminal's alternate screen. Dropping it shows the normal screen again.
 struct WholeScreen;
 
 impl WholeScreen {

@@ -96,7 +96,7 @@ fn far(file: &Path, own: &Status, peer: &Peer) -> Result<Vec<PeerPath>, Failure>
     this.map(|peer| peer.paths).ok_or_else(|| failed(&"this node is not among its peers"))
 }
 
-/// Returns the questions, each with the links that it leaves.
+/// Returns the questions, each with the links that remain under its assumption.
 fn plans(arguments: &PlanArguments, measured: &PlanLinks) -> Result<Vec<(PlanQuestion, Vec<PlanLink>)>, String> {
     let without = |links: &String| PlanQuestion::Without(links.split(',').map(|link| link.trim().to_owned()).collect());
     let mut questions = vec![PlanQuestion::AsItIs];
@@ -107,7 +107,7 @@ fn plans(arguments: &PlanArguments, measured: &PlanLinks) -> Result<Vec<(PlanQue
     questions.into_iter().map(with_links).collect()
 }
 
-/// Writes each scenario to a new file: the first to `out`, that of a question beside it with the question in its name.
+/// Writes each scenario to a new file: the first to `out`, each further one beside it with the question in its name.
 fn keep(out: &Path, posed: &[PosedQuestion]) -> Result<Vec<PathBuf>, Failure> {
     let file = |(number, question): (usize, &PosedQuestion)| match number {
         0 => out.to_owned(),

@@ -12,9 +12,9 @@ use crate::table::{Table, bytes, dash, rate as rate_or_none};
 use std::path::Path;
 use weft_control::{Request, Response};
 
-/// Number of flows that `weft qos why` searches.
+/// Maximum number of flows that `weft qos why` searches.
 const SEARCHED: u32 = 10_000;
-/// Number of flows that the whole screen has. Tuned: ten pages, which are read within a few milliseconds.
+/// Maximum number of flows in the full-screen view. Tuned: ten pages, which are read within a few milliseconds.
 const ON_SCREEN: u32 = 500;
 /// The views on the whole screen.
 const PAGES: [Page<Qos>; 5] = [

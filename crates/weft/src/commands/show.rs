@@ -386,9 +386,9 @@ mod tests {
     use crate::hostile;
     use proptest::prelude::*;
 
-    /// Creates a status in which every name is `name`.
+    /// Creates a status in which `name` is the name of a member, a peer, a path and a VPN.
     ///
-    /// These are the names of a member, a peer, a path and a VPN, which other nodes choose.
+    /// Other nodes choose these names.
     fn told(name: &str) -> serde_json::Value {
         let path = serde_json::json!({
             "id": 0, "link": name, "remote": name, "state": name, "cause": name, "in_bundle": true, "rtt_us": 1,

@@ -12,7 +12,7 @@ use std::cmp::Reverse;
 use std::io::{self, Write as _};
 use std::time::Duration;
 
-/// Number of flows on the page of everything.
+/// Maximum number of flows on the page that shows everything.
 const FLOWS: usize = 10;
 /// Width of a bar, in characters.
 const BAR: usize = 10;

@@ -56,7 +56,7 @@ fn page(text: &str, screen: Screen, has_keys: bool) -> String {
 
 /// Input of the user.
 pub enum Pressed {
-    /// Nothing, for as long as was asked.
+    /// No key and no signal arrived in the given time.
     Nothing,
     /// A key that does not end the view.
     Key(u8),

@@ -6,16 +6,16 @@ use weft_units::Instant;
 
 /// Maximum age of a receive timestamp, in nanoseconds. An older one means that the wall clock was set.
 const LONGEST_AGO_NS: u64 = 1_000_000_000;
-/// Minimum sleep after which sessions start anew, in nanoseconds. Tuned: a shorter one ages no key.
+/// Minimum sleep of the machine after which sessions start anew, in nanoseconds. Tuned: a shorter sleep ages no key.
 const SHORTEST_SLEEP_NS: i128 = 1_000_000_000;
-/// Minimum step of the wall clock that counts as an interruption, in nanoseconds.
+/// Minimum step of the wall clock that is taken for an interruption, in nanoseconds.
 ///
-/// NTP slews up to 0.128 s and steps beyond (RFC 5905).
+/// NTP slews offsets up to 0.128 s and corrects larger ones in a step (RFC 5905).
 const SMALLEST_STEP_NS: i128 = 2_000_000_000;
 
-/// Clock that counts from the node's start.
+/// Clock whose time is zero at the node's start.
 ///
-/// It includes the time in which the machine sleeps, so that keys age meanwhile.
+/// It includes the time in which the machine sleeps, so keys age during sleep.
 #[derive(Clone, Copy)]
 pub struct Clock {
     start_ns: u64,

@@ -1,6 +1,6 @@
-//! Server of the control socket, on threads of its own.
+//! Server of the control socket, on separate threads.
 //!
-//! A thread per client reads a request, passes it to the packet loop through a bounded channel and its waker, and
+//! A thread per client reads a request, passes it to the packet loop (the thread of `datapath`), and
 //! writes the response.
 
 use super::log::Log;
@@ -30,20 +30,20 @@ const AFTER_FAILURE: Duration = Duration::from_millis(100);
 
 /// Maximum time for which a killed run's socket may outlive it. Tuned: 5 of 150 starts after a kill failed without it, none with it.
 const DYING_RUN: Duration = Duration::from_millis(300);
-/// Interval of attempts to listen meanwhile.
+/// Interval of attempts to listen while a killed run's socket still exists.
 const AGAIN_AFTER: Duration = Duration::from_millis(10);
 
 /// A task for the packet loop.
 pub enum Task {
     /// Answer the request of a client, which waits for the response.
     Answer(Request, SyncSender<Response>),
-    /// Apply changes of learnt prefixes, and send the slice back with the outcomes.
+    /// Apply changes of prefixes learnt from routing daemons, and send the slice back with the outcomes.
     Learn(LearntSlice, SyncSender<LearntSlice>),
-    /// Show these numbers and refusals of learnt routes.
+    /// Store these numbers and refusals of learnt routes for status output.
     Routing(Box<RoutingReport>),
-    /// Sense exactly these addresses for `bfdd`.
+    /// Report path states to FRR's `bfdd` for exactly these peer addresses.
     Sense(Vec<SensedAddress>),
-    /// Follow TCP connections that were made or lost.
+    /// Process an event about TCP connections that carry datagrams: made or lost.
     Carried(weft_carrier::carrier::CarrierEvent),
     /// Read the configuration again.
     Reload,
@@ -114,7 +114,7 @@ impl ControlServer {
 
 /// Listens at `path`. Waits a moment if a killed run still seems to listen there.
 ///
-/// A program that the run was starting has its descriptors until it executes.
+/// If the run was starting a program, the new process holds the run's descriptors until it executes the program.
 fn bind(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
     let until = Instant::now() + DYING_RUN;
     loop {
@@ -141,7 +141,7 @@ fn accept(listener: &UnixListener, tasks: &TaskSender, threads: &Threads, pulse:
     )
 }
 
-/// Counts one served client until it is dropped, including by a panic.
+/// Place of one client in the number of served clients. Dropping it, even by a panic, frees the place.
 struct Seat(Arc<AtomicUsize>);
 
 impl Seat {

@@ -28,27 +28,27 @@ use weft_units::{Instant, LinkId, VpnId};
 const PACKETS_PER_TURN: usize = 64;
 /// Maximum number of writes to the devices in a turn.
 ///
-/// *Derived*: the most datagrams that the batches of one call can hold.
+/// *Derived*: the maximum number of datagrams in the batches that one receive call returns.
 ///
-/// The rest is written together with the packets of the next turn.
+/// Further packets are written in the next turn.
 const WRITES_PER_TURN: usize = SLOTS * 64;
-/// Number of batches that one call receives from a socket.
+/// Maximum number of batches of datagrams that one receive call takes from a socket.
 const SLOTS: usize = 16;
 /// Size of the buffer in which datagrams are built, in bytes.
 const TRANSMIT_BYTES: usize = 65_536;
-/// Time of reception after which the loop first sends ready datagrams.
+/// Time of reception in a turn after which the packet loop sends ready datagrams before it receives more.
 ///
 /// Otherwise answers would wait for the batches of all links, and one peer can make these batches costly.
 const LONGEST_INTAKE: Duration = Duration::from_millis(5);
-/// Time for which one socket is read in a turn.
+/// Maximum time for which one socket is read in a turn.
 ///
-/// A batch of one peer holds many datagrams. Batches of many peers hold one each, so one call then takes in little.
+/// A batch holds datagrams of one peer. With many peers each may hold only one, so one call takes in little.
 const INTAKE_OF_A_SOCKET: Duration = Duration::from_millis(1);
-/// Time for which a turn sends ready datagrams.
+/// Maximum time for which a turn sends ready datagrams.
 const LONGEST_OUTPUT: Duration = Duration::from_millis(4);
-/// Maximum interval between two turns of the loop.
+/// Maximum interval between two turns of the packet loop.
 const IDLE: Duration = Duration::from_secs(10);
-/// Maximum duration of one piece of work before the watch takes the loop for hung.
+/// Maximum duration of one piece of work. After it the watchdog takes the packet loop for hung.
 ///
 /// A turn takes milliseconds. A reload that opens devices may take seconds.
 const LONGEST_WORK: Duration = Duration::from_secs(10);
@@ -68,14 +68,14 @@ const FIRST_LINK: u64 = 16;
 /// Poller token of the other devices, above every link. The VPN id is added.
 const FIRST_DEVICE: u64 = 1 << 40;
 
-/// Everything that the packet loop uses besides the node.
+/// State of the packet loop besides the node: poller, buffers and event sources.
 pub struct Datapath {
     clock: Clock,
     poller: Poller,
     waker: Arc<Waker>,
     tasks: Receiver<Task>,
     watch: LinkWatch,
-    /// `None` if the kernel has no such events.
+    /// Events that announce a restored or copied machine. `None` if the kernel has no such events.
     generation: Option<GenerationWatch>,
     watchdog: Watchdog,
     threads: Threads,
@@ -181,7 +181,7 @@ impl Datapath {
         }
     }
 
-    /// Reports that a piece of work is done, so that the watch does not take a long turn for a hang.
+    /// Reports that a piece of work is done, so that the watchdog does not take a long turn for a hang.
     fn record_progress(&mut self) {
         self.pulse.beat();
         self.watchdog.pet(self.clock.now(), &self.threads);
@@ -203,7 +203,7 @@ impl Datapath {
                     node.on_task(task);
                     self.record_progress();
                     if is_slice {
-                        // The next slice may arrive at once. Packets come first.
+                        // The next slice may arrive at once. It waits for the next turn, so that packets come first.
                         self.waker.wake()?;
                         break;
                     }
@@ -293,7 +293,7 @@ impl Datapath {
         }
     }
 
-    /// Receives the batches of one call, and returns their number.
+    /// Receives batches of datagrams from a socket with one call, and returns the number of batches.
     fn receive_batches(&mut self, node: &mut DaemonNode, link: LinkId) -> usize {
         let Some(active) = node.links.get_mut(link) else { return 0 };
         let Ok(filled) = active.socket.receive(&mut self.slots) else { return 0 };
@@ -387,7 +387,7 @@ impl Datapath {
         Ok(())
     }
 
-    /// Keeps routes out of the node's own devices from waking the loop: a routing daemon may make very many.
+    /// Filters events about routes by the node's own devices: a routing daemon may cause very many.
     fn ignore_routes(&mut self, node: &DaemonNode) {
         let devices = node.devices.indices();
         if devices != self.own_devices {
@@ -479,7 +479,7 @@ fn send(node: &mut DaemonNode, now: Instant, transmit: &Transmit, out: &[u8]) {
     };
     match active.socket.send(&outgoing) {
         Ok(SendOutcome::Sent) => {}
-        // The rest of the batch is lost, as in a full queue of the network. Pacing and recovery deal with both.
+        // The rest of the batch is lost, as in a full queue of a router. Pacing and recovery treat both losses alike.
         Ok(SendOutcome::WouldBlock { sent_bytes }) => {
             let stride = transmit.segment_size.map_or(transmit.len, usize::from);
             node.drops.socket_full += datagrams(transmit.len.saturating_sub(sent_bytes), stride);

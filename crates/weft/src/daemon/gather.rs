@@ -1,6 +1,6 @@
 //! Coalescing of work that many events request.
 //!
-//! The first request is met at once. Requests during the following pause are met together at its end.
+//! After the first request the work runs at once. For all requests in the following pause it runs once, at its end.
 
 use weft_units::Instant;
 

@@ -32,7 +32,7 @@ pub struct Active {
     pub mtu: u16,
     /// Usable addresses of the interface.
     pub addresses: Vec<IpAddr>,
-    /// Endpoints to which no route leads by this link.
+    /// Addresses of peers to which no route leads by this link.
     pub unreachable: Vec<IpAddr>,
     /// Socket bound to the interface. It serves both address families if the kernel has both.
     pub socket: UdpLink,
@@ -53,7 +53,7 @@ pub enum LinkChange {
     },
     /// A link that is down is no longer wanted, so its paths are forgotten.
     Forgotten(LinkId),
-    /// The link is usable, but its socket failed with this message.
+    /// The link is usable, but its socket could not be opened, for the reason in this message.
     Failed(String),
 }
 
@@ -109,7 +109,7 @@ pub struct LinkTable {
 }
 
 impl LinkTable {
-    /// Creates the set without interfaces.
+    /// Creates the table without interfaces.
     ///
     /// Sockets are bound to `port` (0: any). The interfaces `own` are never used.
     pub fn new(wanted: WantedLinks, port: u16, own: Vec<u32>) -> LinkTable {
@@ -133,13 +133,13 @@ impl LinkTable {
         &self.active
     }
 
-    /// Returns the networks of an interface, from its addresses.
+    /// Returns the IP networks that an interface is in, from its addresses.
     pub fn subnets(&self, id: LinkId) -> Vec<Prefix> {
         let addresses = self.known.get(&id.0).map_or(&[][..], |known| &known.addresses);
         addresses.iter().map(|a| Prefix { address: a.address, length: a.prefix_len }).collect()
     }
 
-    /// Returns the networks of all interfaces except this node's own and those with these names.
+    /// Returns the IP networks of all interfaces except this node's devices and the interfaces with these names.
     pub fn foreign_networks(&self, names: &[&str]) -> Vec<Prefix> {
         let is_foreign = |(index, known): &(&u32, &KnownLink)| {
             let name = known.link.as_ref().map_or("", |link| &link.name);
@@ -235,7 +235,7 @@ impl LinkTable {
         let is_it = |known: &&KnownLink| known.link.as_ref().is_some_and(|link| link.name == name);
         let Some(known) = self.known.values().find(is_it) else { return Some("no such interface".to_owned()) };
         match known.unusable? {
-            // The configuration itself excludes the interface.
+            // The configuration itself excludes the interface, so it is not reported.
             Unusable::NotChosen => None,
             Unusable::NoRoute => {
                 let endpoints: Vec<String> = self.demand.endpoints.iter().map(ToString::to_string).collect();
@@ -393,7 +393,7 @@ fn bind(device: &str, port: u16) -> io::Result<UdpLink> {
         io::ErrorKind::AddrInUse | io::ErrorKind::PermissionDenied => Err(why),
         _ => UdpLink::bind(&UdpConfig { local: Some(IpAddr::V4(Ipv4Addr::UNSPECIFIED)), ..config }),
     })?;
-    // Without the capability there is no kill switch either, which alone needs the mark.
+    // Only the kill switch needs the mark. Without the capability to set the mark it cannot be set either.
     let _ = socket.set_mark(TUNNEL_MARK);
     // ICMP errors only improve the diagnosis of a silent peer, so their absence is no failure.
     let _ = socket.keep_bounces();

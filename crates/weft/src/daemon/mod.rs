@@ -1,9 +1,9 @@
 //! The daemon: one packet loop, and threads around it.
 //!
-//! The threads serve control, signals, state, metrics, clients and proxies.
-//!
-//! The packet loop alone owns the engine. Other threads send it tasks through bounded channels and wake it. No thread
-//! but the packet loop may delay a packet: disks, logs and other processes are served elsewhere.
+//! The packet loop is the thread that receives and sends all packets and datagrams. It alone owns the engine. The
+//! other threads serve control, signals, state, metrics, clients and proxies. They send tasks to the packet loop
+//! through bounded channels and wake it. No thread but the packet loop may delay a packet: disks, logs and other
+//! processes are served elsewhere.
 
 mod carriers;
 mod clock;
@@ -157,12 +157,12 @@ fn serve(file: &Path, signals: SigSet, waker: Arc<Waker>, threads: &Threads) -> 
     };
     let mut node = DaemonNode::new(parts)?;
     let (mut datapath, failures) = Datapath::new(&mut node, clock, waker, tasks).map_err(failed("datapath"))?;
-    // Peers call at every link. If another program has the port on a link, this node cannot receive their calls there.
+    // Peers begin handshakes at every link. If another program has the port on a link, this node receives none there.
     if node.links.is_port_taken() || (node.links.active().is_empty() && !failures.is_empty()) {
         return Err(Failure::new(failures.join("\n")));
     }
     signals::forward(signals, sender, node.threads()).map_err(failed("signals"))?;
-    // Without it a wait may end 50 µs late, which pacing tolerates.
+    // If this fails, a wait may end 50 µs late, which pacing tolerates.
     if let Err(why) = set_timer_slack(1) {
         log.debug(format_args!("cannot set the timer slack: {why}"));
     }

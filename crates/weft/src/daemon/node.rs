@@ -65,7 +65,7 @@ use weft_session::{Certificate, Identity, PublicKey};
 use weft_tcp_er::proxy::PeerTotals;
 use weft_units::{Instant, PeerId, Rate, VpnId};
 
-/// Interval of the periodic upkeep, such as that of stamps.
+/// Interval of the periodic work of the node, such as the storage of stamps.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Datagrams and packets lost inside this machine, except those that queues drop to keep delays short.
@@ -135,7 +135,7 @@ pub struct DaemonNode {
     stamp_write: Gathered,
     /// Request to set routes, because prefixes of peers have changed.
     route_update: Gathered,
-    /// Networks that prefixes must not capture, by which the routes were set.
+    /// IP networks of this machine that prefixes must not contain, as of the last setting of the routes.
     ///
     /// The value is `None` before the interfaces are known.
     outside: Option<Outside>,
@@ -150,7 +150,7 @@ pub struct DaemonNode {
     changes: Changes,
     kill_switch: KillSwitch,
     resolver: ResolverSetting,
-    /// Learnt prefixes and sensing for a routing daemon.
+    /// Prefixes learnt from a routing daemon, and reports of path states to it.
     routing: RoutingSide,
     /// Usage of links with a quota.
     quotas: QuotaKeeper,
@@ -269,9 +269,7 @@ impl DaemonNode {
         Ok(node)
     }
 
-    /// Starts the proxy when it is first configured, and passes later policies to it.
-    ///
-    /// Without a policy it has nothing to do.
+    /// Starts the proxy when it is first configured, and passes each later policy to it.
     fn set_proxy(&mut self) {
         let policy = self.config.proxy_policy();
         if policy.is_some() && self.proxy.is_none() {
@@ -405,11 +403,11 @@ impl DaemonNode {
         self.is_stopping = true;
     }
 
-    /// Sets the routes for the peers' present prefixes: all of them if `anew`, else only the changes.
+    /// Sets the routes for the peers' present prefixes: all routes if `anew`, else only the changed ones.
     fn set_routes(&mut self, anew: bool) {
         let sieve = Sieve::new(&self.config, &self.links);
         self.outside = Some(sieve.outside().clone());
-        // The engine first drops peers whose certificates claim a network of this machine.
+        // The engine first drops peers whose certificates claim an IP network of this machine.
         self.engine.set_outside(self.clock.now(), sieve.outside().clone());
         flows::set_transit(&mut self.engine, self.clock.now(), &self.config, sieve.outside());
         let certified = trust::prefixes(&self.engine);

@@ -18,7 +18,7 @@ pub fn status(status: &OverlayStatus) -> Overlay {
     }
 }
 
-/// Returns the log line for a holder that refuses this node's claim.
+/// Returns the log line for a node that stores claims and refuses this node's claim.
 pub fn refused(holder: &NodeId, why: ClaimVerdict) -> String {
     let why = match why {
         ClaimVerdict::Owned => "other nodes have older certificates for all of this node's prefixes",

@@ -1,4 +1,4 @@
-//! Pings without all answers: the clients that wait, and the paths that have answered.
+//! Unfinished pings: the clients that wait, and the paths that have answered so far.
 
 use std::sync::mpsc::SyncSender;
 use std::time::Duration;

@@ -1,8 +1,9 @@
 //! The overlay as a platform for programs on this machine (paper 001, §II).
 //!
-//! Programs send calls to the root of a key, answer calls that reach this node as such a root, and follow changes of
-//! paths. A program is a client of the control socket. It receives the calls with its application number while it
-//! requests them. After ten seconds without a request the program is dropped, and its calls are not answered.
+//! A call is a message of a program to the node that is responsible for a key (the key's root), which answers it.
+//! Programs send calls, answer calls that reach this node as a root, and follow changes of paths. A program is a
+//! client of the control socket. It receives the calls with its application number while it requests them. After ten
+//! seconds without a request the program is dropped, and its calls are not answered.
 
 use base64ct::{Base64, Encoding};
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -16,11 +17,11 @@ use weft_units::{Duration, Instant, NodeId};
 const WAIT: Duration = Duration::from_secs(3);
 /// Time without a request after which a program is dropped.
 const GONE: Duration = Duration::from_secs(10);
-/// Maximum number of calls that wait for a program. A further one drops the oldest.
+/// Maximum number of received calls that wait for a program. A further call drops the oldest.
 const MAX_QUEUED: usize = 64;
-/// Maximum number of calls that may still be answered. A further one drops the oldest.
+/// Maximum number of received calls without an answer. A further call drops the oldest.
 const MAX_UNANSWERED: usize = 256;
-/// Number of path changes that are kept.
+/// Maximum number of path changes that are kept for clients. A further change drops the oldest.
 const MAX_CHANGES: usize = 1_024;
 /// Maximum number of programs.
 const MAX_APPLICATIONS: usize = 64;

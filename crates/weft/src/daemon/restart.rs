@@ -8,7 +8,7 @@ fn root(config: &Config) -> Option<RootPublicKey> {
     config.network.as_ref().map(|network| network.root.value)
 }
 
-/// Returns `[routing]` without the place of `bfd` in the file.
+/// Returns `[routing]` without the position of `bfd` in the file, so that a moved line is no change.
 fn routing(config: &Config) -> Option<Routing> {
     let mut routing = config.routing.clone()?;
     if let Some(bfd) = &mut routing.bfd {

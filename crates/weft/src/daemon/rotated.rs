@@ -4,7 +4,7 @@ use crate::files::Directory;
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read, Write as _};
 
-/// Maximum length of a file, in bytes. It is then renamed, and a new file starts.
+/// Maximum length of a file, in bytes. A file of this length is renamed, and a new one starts.
 const MAX_BYTES: u64 = 1 << 20;
 /// Maximum length of a line, in bytes. The rest becomes a line of its own.
 const MAX_LINE: u64 = 8 << 10;

@@ -12,7 +12,7 @@ use weft_units::Instant;
 
 /// The service manager's watchdog.
 ///
-/// Only the packet loop may notify it, and only while all threads are well.
+/// Only the packet loop (`datapath`) may notify it, and only while all threads are well.
 pub struct Watchdog {
     interval: Option<Duration>,
     next: Instant,
@@ -33,7 +33,7 @@ impl Watchdog {
         self.interval.map(|_| self.next)
     }
 
-    /// Notifies the watchdog if it is time and all threads are well.
+    /// Notifies the watchdog if the notification is due and all threads are well.
     pub fn pet(&mut self, now: Instant, threads: &Threads) {
         if let Some(interval) = self.interval.filter(|_| now >= self.next) {
             self.next = now + interval;

@@ -38,7 +38,7 @@ pub fn forward(set: SigSet, tasks: TaskSender, threads: &Threads) -> io::Result<
         loop {
             let signal = pulse.resting(|| set.wait()).map_err(|why| why.to_string())?;
             let task = if signal == Signal::SIGHUP { Task::Reload } else { Task::Stop };
-            // The packet loop may be busy for as long as its own watch allows.
+            // The wait may take long: the packet loop may be busy for as long as its watchdog allows.
             if pulse.resting(|| tasks.send(task)).is_err() {
                 return Ok(());
             }

@@ -1,8 +1,8 @@
 //! State that outlives the process: handshake stamps and revocations.
 //!
-//! The stamps are this node's own, and those accepted from peers.
+//! The stamps are this node's own, and the last accepted ones of peers.
 //!
-//! A thread of its own writes the changes to the state directory, so that a slow disk delays no packet. A node whose
+//! A separate thread writes the changes to the state directory, so that a slow disk delays no packet. A node whose
 //! state cannot be read or written still runs.
 
 use std::collections::BTreeMap;
@@ -17,11 +17,11 @@ use super::threads::{Pulse, Threads};
 use crate::files::{Directory, Owner};
 use crate::state_lines::{MAX_STAMP, parse_accepted, parse_stamp};
 
-/// Time by which this node's stamps are reserved ahead, so that no stamp repeats after a crash.
+/// Time ahead for which this node's stamps are reserved, so that no stamp repeats after a crash.
 const RESERVE: Duration = Duration::from_secs(60);
 /// Remaining reservation below which the node reserves again.
 const REFILL: Duration = Duration::from_secs(30);
-/// Number of stamps that are reserved if the stamps are ahead of the clock, where each rises by one.
+/// Number of stamps that are reserved if the stamps are ahead of the clock. Then each rises by one.
 ///
 /// A node that crashes repeatedly thus stays within [`RESERVE`] of the clock.
 const RESERVE_STEPS: u64 = 1_000_000;
@@ -50,7 +50,7 @@ pub struct StoredStamps {
     pub quotas: Vec<String>,
 }
 
-/// A change to be written.
+/// A change of the stored state, to be written to disk.
 enum StateChange {
     Accepted(Vec<(PublicKey, u64)>),
     Revoked(Vec<Revocation>),

@@ -1,4 +1,4 @@
-//! A changed configuration on trial: it counts until its time is over, unless it is confirmed.
+//! A changed configuration on trial: it is undone when its time is over, unless it is confirmed.
 
 use std::ffi::OsString;
 use std::fs;
@@ -21,7 +21,7 @@ impl ConfigTrial {
     /// Ends the trial.
     ///
     /// # Errors
-    /// Returns a message if there is none.
+    /// Returns a message if no trial is in progress.
     pub fn end(&mut self) -> Result<(), String> {
         self.ends.take().map(drop).ok_or_else(|| "no change is on trial".to_owned())
     }

@@ -31,7 +31,7 @@ pub fn set(
 /// Applies a revocation given as text.
 ///
 /// # Errors
-/// Returns the reason why it has no effect, as text for a reader.
+/// Returns the reason why the revocation has no effect, as text for a reader.
 pub fn revoke(engine: &mut Engine, clock: Clock, text: &str) -> Result<(), String> {
     let revocation: Revocation = text.parse().map_err(|_| "not a revocation".to_owned())?;
     engine.revoke(clock.now(), &revocation).map(|_| ()).map_err(|why| why.to_string())
@@ -55,7 +55,7 @@ pub fn joined(engine: &Engine, peer: PeerId) -> String {
 
 /// Logs a revocation.
 ///
-/// That of this node's own key is an error, because other nodes will soon end their sessions with it.
+/// A revocation of this node's key is logged as an error: other nodes will soon end their sessions with this node.
 pub fn log_revoked(revocation: &Revocation, own: &PublicKey, log: Log) {
     let key = revocation.public_key();
     if key == *own {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Duration above which a turn is counted as long: it is audible in a call.
+/// Duration above which a turn is counted as long: such a pause is audible in a telephone call.
 const LONG: Duration = Duration::from_millis(50);
 
 /// Statistics of the turns since the start.

@@ -77,7 +77,7 @@ fn with_keys(text: &str, root: &str) -> String {
     ["HUB'S KEY", "KEY"].iter().fold(text, |text, word| text.replace(&format!("\"{word}@"), &format!("\"{contact}@")))
 }
 
-/// Returns prefixes for a peer that is added. The first peer's contain the destinations of proxies.
+/// Returns prefixes for a peer that is added. Those of the first peer contain the destinations of proxies.
 fn prefixes(number: u8, is_proxied: bool) -> String {
     let proxied = if is_proxied && number == 40 { ", \"10.9.0.0/24\", \"10.5.0.0/16\", \"10.6.0.0/16\"" } else { "" };
     format!("\"10.9.200.{number}/32\"{proxied}")

@@ -1,7 +1,8 @@
 //! `weft signal`: in-band rate signalling for one interface, on a machine without a node.
 //!
-//! One thread does all the work. The kernel diverts to it the packets that begin and end connections of the rules, and
-//! arriving packets with options. It also gets a few copies of other packets. All other packets pass without it. When
+//! One thread does all the work. The kernel diverts some packets to this thread: those that begin and end connections
+//! of the rules, and arriving packets with options. The thread also gets copies of a few other packets. All further
+//! packets pass without it. When
 //! the process ends, all packets pass.
 
 mod diversion;
@@ -31,7 +32,7 @@ use weft_io::raw::RawSender;
 use weft_io::wait::{Poller, Waker};
 use weft_units::{Instant, Rate};
 
-/// Number of datagrams to read from one socket before the loop serves the others.
+/// Maximum number of packets that are read from one socket before the thread serves the next socket.
 const TURN: usize = 64;
 
 /// Poller token of the queue of diverted packets.
@@ -46,7 +47,7 @@ const STOP: u64 = 3;
 /// Signals for the interface that `file` names, until a signal ends the process.
 ///
 /// # Errors
-/// Returns the reason why it could not start or continue.
+/// Returns the reason why the signalling could not start or continue.
 pub fn run(file: &Path, level: Level) -> Result<(), Failure> {
     let log = Log::new(level);
     let (config, report) = host::load(file).map_err(Failure::new)?;
@@ -82,7 +83,7 @@ pub fn run(file: &Path, level: Level) -> Result<(), Failure> {
     result
 }
 
-/// The agent: the protocol's state machine and everything that it is connected to.
+/// The signalling agent of the interface: the protocol's state machine, and the sockets and devices that it uses.
 struct Agent {
     host: SignalHost,
     diversion: Diversion,
@@ -233,7 +234,7 @@ fn send(raw: &RawSender, packet: &[u8]) -> io::Result<()> {
     raw.send(packet, to)
 }
 
-/// Calls `receive` until nothing is left, or until the other sockets have waited long enough.
+/// Calls `receive` until nothing is left, at most [`TURN`] times, so that the other sockets do not wait long.
 fn turn(mut receive: impl FnMut() -> io::Result<()>) -> io::Result<()> {
     for _ in 0..TURN {
         match receive() {

@@ -2,8 +2,8 @@
 //!
 //! It is for kernels whose nftables has no queue expression.
 //!
-//! Only the nftables table marks packets. Once that table is removed, a rule that is left behind has no effect. The
-//! next agent for the interface removes it.
+//! Only the nftables table marks packets. Once that table is removed, a remaining iptables rule has no effect. The
+//! next process that signals for the interface removes that rule.
 
 use super::rules::HAND_OVER;
 use std::io;
@@ -53,7 +53,7 @@ impl Drop for Redirection {
     }
 }
 
-/// Removes the rules of agents that were killed.
+/// Removes the iptables rules that killed processes have left.
 fn clean(program: &Path, kind: &str) -> io::Result<()> {
     let rules = run(program, "-S")?;
     for rule in rules.lines().filter_map(|line| line.strip_prefix("-A ")).filter(|rule| rule.starts_with(kind)) {

@@ -1,8 +1,8 @@
-//! The nftables rules that select the packets for the agent, as text in one line.
+//! The nftables rules that select the packets for the signalling agent (this process), as text in one line.
 //!
-//! Packets that begin or end a connection, and arriving packets with options, wait for a verdict. Of established
-//! connections the kernel sends copies. One copy follows each arrival with options, which may need an answer or a
-//! confirmation. Other copies are taken at intervals, for updates.
+//! Packets that begin or end a connection, and arriving packets with options, wait for a verdict. For established
+//! connections the kernel copies sent packets to the agent. One copy follows each arriving packet with options, which
+//! may need an answer or a confirmation. Other copies are taken at intervals, for updates.
 
 use crate::config::SignalledFlows;
 use crate::config::prefix;
@@ -11,11 +11,11 @@ use weft_engine::Prefix;
 
 /// Mark of packets for the queue, where nftables cannot queue them itself.
 pub const HAND_OVER: u32 = 0x8000_0000;
-/// Mark of the agent's own packets.
+/// Mark of the packets that the signalling agent sends.
 pub const OWN: u32 = 0x7765_5347;
-/// Length of the copies, in bytes: the longest headers.
+/// Length of the copies, in bytes. The longest headers fit.
 pub const COPIED: u32 = 192;
-/// Name of the chain by which the agent checks that the table exists.
+/// Name of the chain for which the signalling agent looks, to check that the table exists.
 pub const CHAIN: &str = "leaving";
 
 /// Method by which packets get to the queue.

@@ -25,8 +25,8 @@ pub struct MemberDirectory {
 impl MemberDirectory {
     /// Prepares a directory. Its key is used if there is one. Otherwise a key is made and stored.
     ///
-    /// A code works for the first key that shows it. The key is therefore stored before any node sees it, so that an
-    /// attempt that fails later can be repeated with the same key.
+    /// A code is valid only for the first key that is sent with it. The key is therefore stored before it is sent. If
+    /// the attempt fails later, it can be repeated with the same key.
     ///
     /// # Errors
     /// The directory has a configuration already, cannot be written, or its key cannot be read.
@@ -50,7 +50,7 @@ impl MemberDirectory {
 
     /// Stores certificate and configuration, and checks the configuration as the daemon does.
     ///
-    /// `network` is the text of the configuration behind the key.
+    /// `network` is the part of the configuration's text that follows the key.
     ///
     /// # Errors
     /// A file cannot be written, or the daemon would refuse the configuration.
@@ -81,7 +81,7 @@ fn create_key(directory: &Path, path: &Path) -> Result<Identity, Failure> {
     Ok(identity)
 }
 
-/// Returns how to start the node whose configuration this is.
+/// Returns the commands that start the node with this configuration, as text for a reader.
 pub fn how_to_start(config: &Path) -> String {
     match config == Path::new(crate::cli::DEFAULT_CONFIG) {
         true => "start it: systemctl enable --now weft\n      or: weft up\n".to_owned(),

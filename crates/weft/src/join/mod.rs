@@ -1,7 +1,8 @@
-//! Joining a network by an invitation: the code that a person copies, and the exchange over TCP.
+//! Joining a network of nodes by an invitation: the code that a person copies, and the exchange over TCP.
 //!
-//! `weft invite` prints the code and answers one applicant. `weft join` reads the code, calls the inviting node and receives its certificate
-//! and the network's settings. Frames are a length of two bytes and a message of `weft_session::enrolment`.
+//! `weft invite` prints the code and answers one applicant. `weft join` reads the code, connects to the inviting node
+//! and receives its certificate and the network's settings. Frames are a length of two bytes and a message of
+//! `weft_session::enrolment`.
 
 mod code;
 mod frame;
@@ -24,7 +25,7 @@ pub struct Welcome {
     pub certificate: String,
     /// Public root key of the network.
     pub root: String,
-    /// Addresses of its TUN device, each with the length of the network's prefix.
+    /// Addresses of the new member's TUN device, each with the prefix length of the VPN's IP network.
     pub addresses: Vec<String>,
     /// The inviting node.
     pub host: HostNode,
@@ -39,6 +40,6 @@ pub struct HostNode {
     pub public_key: String,
     /// Addresses and UDP ports.
     pub endpoints: Vec<String>,
-    /// True if members may reach the Internet through it.
+    /// True if members may reach the Internet through the inviting node.
     pub is_exit: bool,
 }

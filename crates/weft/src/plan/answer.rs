@@ -1,4 +1,4 @@
-//! Answers: the figures of a question from the simulator's result.
+//! Answers to the questions of a plan, read from the simulator's result.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,11 +11,11 @@ pub struct PlanAnswer {
     pub to_peer_bps: Option<f64>,
     /// Goodput of a flow from the peer, in bits per second: the mean of all sites.
     pub from_peer_bps: Option<f64>,
-    /// 95th percentile of the round trip of a call without load, in milliseconds: the worst of all sites.
+    /// 95th percentile of the round trip of a telephone call without load, in milliseconds: the worst of all sites.
     pub call_ms_p95: Option<f64>,
-    /// 95th percentile of the round trip of a call beside the flows, in milliseconds: the worst of all sites.
+    /// 95th percentile of the round trip of a telephone call beside the flows, in ms: the worst of all sites.
     pub loaded_call_ms_p95: Option<f64>,
-    /// Longest time without a packet of a call, in milliseconds: the worst of all sites and both directions.
+    /// Longest time without a packet of the telephone call, in ms: the worst of all sites and both directions.
     pub longest_gap_ms: Option<f64>,
 }
 

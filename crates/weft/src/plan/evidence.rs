@@ -20,7 +20,7 @@ impl KnownRate {
 
 /// Returns the rate at which a node can send on its path, from the most to the least direct evidence.
 ///
-/// A rate of the present moment may be that of a short disturbance, so the median of the last ten minutes replaces it.
+/// The present rate may be that of a short disturbance, so the median of the last ten minutes replaces it.
 /// `limit_bps` is the node's own limit of the link, which the rate does not exceed.
 pub fn sending_rate(path: &Path, history: Option<&PathHistory>, limit_bps: Option<u64>) -> Option<KnownRate> {
     let typical = history.and_then(|history| typical(&history.seconds).or_else(|| typical(&history.minutes)));
@@ -61,8 +61,8 @@ fn typical(points: &[Point]) -> Option<KnownRate> {
 
 /// Returns the rate from the peer.
 ///
-/// Only the peer measures it. `far` is the peer's view of the path. Without it, the rate is assumed to be the rate `to`
-/// the peer, or what the path receives if that is more.
+/// Only the peer measures this rate. `far` is the peer's view of the path. Without `far`, the rate is assumed to be
+/// the rate `to` the peer, or the rate that the path receives now if that is higher.
 pub fn receiving_rate(path: &Path, far: Option<&Path>, to: &KnownRate) -> KnownRate {
     let measured = far.and_then(|far| sending_rate(far, None, None));
     measured.map(|known| KnownRate { source: format!("{} by the peer", known.source), ..known }).unwrap_or_else(|| {

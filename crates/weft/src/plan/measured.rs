@@ -1,4 +1,4 @@
-//! The links of a plan: one for each link to the peer, with the figures of its best path.
+//! The links of a plan: one for each link to the peer, with the rates, delay and loss of its best path.
 
 use super::evidence::{KnownRate, receiving_rate, sending_rate};
 use crate::cli::GivenRate;
@@ -14,7 +14,7 @@ use weft_units::Rate;
 /// two delays, which is a third of the range for two independent uniform values.
 pub(super) const JITTER_RANGE: u32 = 3;
 
-/// What the node knows about its paths to a peer.
+/// The node's measurements of its paths to a peer.
 #[derive(Clone, Copy)]
 pub struct Measurements<'a> {
     /// Links of the node.
@@ -113,7 +113,7 @@ impl Measurements<'_> {
 
     /// Returns the link with the figures of a path, or `None` if its rate is unknown.
     fn link(&self, name: &str, path: &Path, given: Option<&GivenRate>) -> Option<PlanLink> {
-        // Both ends of a session know a path by the same number.
+        // Both ends of a session use the same number for a path.
         let is_same = |far: &&Path| path.remote_link.as_ref().is_none_or(|name| *name == far.link);
         let far = self.far.iter().find(|far| far.id == path.id).filter(is_same);
         let [to, from] = match given {
@@ -184,7 +184,7 @@ fn remote(path: &Path) -> &str {
     path.remote_link.as_deref().map_or(&path.remote, |name| name.strip_suffix("/tcp").unwrap_or(name))
 }
 
-/// Returns true if the plan has the links of the peer: it has more of them than this node.
+/// Returns true if the plan has the peer's links instead of this node's, because the peer has more.
 ///
 /// A site has a path for each of its links. Its hub sees the same paths over the one link that the hub has.
 fn is_by_remote(paths: &[&Path]) -> bool {

@@ -12,12 +12,12 @@ pub enum PlanQuestion {
     Without(Vec<String>),
     /// The network with other rates of a link.
     With(GivenRate),
-    /// The network with this number of further sites, which share all links and send as much.
+    /// The network with this number of further sites. They share all links, and each sends as much as this one.
     Sites(u16),
 }
 
 impl PlanQuestion {
-    /// Returns the question as a row of the answer.
+    /// Returns the question as text for its row in the table of answers.
     pub fn text(&self) -> String {
         match self {
             PlanQuestion::AsItIs => "as it is now".to_owned(),
@@ -37,12 +37,12 @@ impl PlanQuestion {
         }
     }
 
-    /// Returns the links that carry data if the answer to the question is yes.
+    /// Returns the links that carry data under the question's assumption.
     ///
-    /// Links on standby take over when no other one is left.
+    /// Standby links carry data if no other link is left.
     ///
     /// # Errors
-    /// The question has an unknown link, or no link is left.
+    /// Fails if the question names an unknown link, or if no link is left.
     pub fn links(&self, measured: &[PlanLink]) -> Result<Vec<PlanLink>, String> {
         let mut links = measured.to_vec();
         known(self.names().iter().map(String::as_str), measured.iter().map(|link| link.name.as_str()))?;

@@ -1,7 +1,7 @@
 //! The scenario of a question, as a file for the simulator.
 //!
-//! A run has three phases: a call alone, beside a flow to the peer, and beside a flow from the peer. Each further site
-//! is a VPN between two nodes of its own over the same links.
+//! A run has three phases: a telephone call alone, beside a flow to the peer, and beside a flow from the peer. Each
+//! further site is a VPN between two nodes of its own over the same links.
 
 use super::measured::{JITTER_RANGE, PlanLink};
 use super::question::PlanQuestion;
@@ -15,31 +15,34 @@ const WARMUP_S: u64 = 2;
 const ALONE_S: u64 = 5;
 /// Pause between the two flows, in seconds, in which queues empty.
 const PAUSE_S: u64 = 2;
-/// Bits that a flow carries at most, so that an answer takes seconds. The least and greatest time have precedence.
+/// Maximum number of bits that a flow carries, so that the simulation takes seconds.
+///
+/// The limits of a flow's length ([`FLOW_S`]) take precedence.
 const MOST_BITS: u64 = 1_200_000_000;
 /// Least and greatest length of a flow, in seconds.
 const FLOW_S: [u64; 2] = [5, 20];
 /// Least length of a flow, in round trips of the slowest link. A flow has passed its slow start then.
 const FLOW_ROUND_TRIPS: u64 = 20;
-/// Least and greatest interval between the packets of a call, in milliseconds. Standard: G.711 sends each 20 ms.
+/// Least and greatest interval between the packets of a telephone call, in ms. Standard: G.711 sends every 20 ms.
 const CALL_MS: [u64; 2] = [20, 200];
-/// Bits of the packets of a call in one interval, with a tunnel's headers: of an echo and of a probe each way.
+/// Bits that a telephone call sends per interval, with a tunnel's headers: an echo and a probe in each direction.
 const CALL_BITS: u64 = 3_600;
-/// Part of the rate of a site that a call takes at most, as a divisor, unless the interval is the greatest.
+/// Reciprocal of the maximum part of a site's rate that a call takes, unless its interval is the greatest.
 const CALL_PART: u64 = 10;
 /// Least length of a queue: as a multiple of rate × round trip, and in microseconds at the link's rate.
 ///
-/// Tuned: the first is the simulator's own default. Routers have the second also on links with short round trips.
+/// Tuned: the first value is the simulator's default. Routers have queues of the second even if round trips are
+/// short.
 const QUEUE_LEAST: (f64, f64) = (1.5, 20_000.0);
 /// Maximum length of a link's name in a scenario.
 const NAME_CHARS: usize = 15;
 
-/// Lengths and intervals of the traffic. They are the same for all questions, so that the answers compare.
+/// Lengths of flows and intervals of packets. They are the same for all questions, so that answers are comparable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pace {
     /// Length of each bulk flow, in seconds.
     pub flow_s: u64,
-    /// Interval between the packets of a call, in milliseconds.
+    /// Interval between the packets of a telephone call, in milliseconds.
     pub call_ms: u64,
 }
 
@@ -52,7 +55,7 @@ pub struct Occasion<'a> {
     pub unix_s: u64,
     /// Remarks of the measurement.
     pub remarks: &'a [String],
-    /// Lengths and intervals of the traffic.
+    /// Lengths of flows and intervals of packets.
     pub pace: Pace,
 }
 
@@ -69,7 +72,7 @@ pub fn scenario(occasion: Occasion<'_>, question: &PlanQuestion, links: &[PlanLi
 }
 
 impl Pace {
-    /// Returns the pace of these questions. Each comes with the links that it leaves.
+    /// Returns the pace of these questions. Each is given with the links that remain under its assumption.
     pub fn of(plans: &[(PlanQuestion, Vec<PlanLink>)]) -> Pace {
         let fastest = plans.iter().flat_map(|(_, links)| rates(links)).max().unwrap_or(1);
         let of_a_site = |(question, links): &(PlanQuestion, Vec<PlanLink>)| {

@@ -1,6 +1,6 @@
 //! Properties of plans over random networks.
 //!
-//! A drawn network has true links. The paths of a status are made from them, with other paths that must not matter.
+//! A random network has true links. The status has paths of these links, and other paths that the plan must ignore.
 
 use super::{Measurements, Occasion, Pace, PlanAnswer, PlanLink, PlanQuestion, scenario};
 use crate::cli::GivenRate;
@@ -10,7 +10,7 @@ use weft_scenario::{Capacity, FlowDirection, QueueSize, Scenario};
 use weft_units::Rate;
 use weft_world::pair::{EngineSettings, PairOptions, run};
 
-/// How the node or the peer knows a rate.
+/// The data from which the node or the peer knows a rate.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Evidence {
     Load,
@@ -39,12 +39,12 @@ struct TrueNetwork {
     links: Vec<TrueLink>,
     /// True if the node is the one with many links. Otherwise its peer is.
     is_site: bool,
-    /// True if the peer's status is at hand.
+    /// True if the plan gets the peer's status.
     has_far: bool,
     has_relay: bool,
 }
 
-/// What a node knows of a network.
+/// A node's view of a random network.
 struct KnownNetwork {
     links: Vec<Link>,
     paths: Vec<Path>,
@@ -79,7 +79,7 @@ fn network(most_bps: f64) -> impl Strategy<Value = TrueNetwork> {
     (links, any::<[bool; 3]>()).prop_map(|(mut links, [is_site, has_far, has_relay])| {
         let mut seen = std::collections::BTreeSet::new();
         links.retain(|link| link.name != "tcp" && seen.insert(link.name.clone()));
-        // With one link at each end the plan has the names of this node's.
+        // With one link at each end, the plan has the name of this node's link.
         let is_site = is_site || links.len() == 1;
         if !is_site {
             // The limit of a link here would apply to all paths.
@@ -129,7 +129,7 @@ impl TrueLink {
         (path.in_bundle, path.standby) = (!self.standby, self.standby);
         (path.rtt_min_us, path.jitter_us, path.loss) = (Some(self.rtt_us), self.jitter_us, self.loss);
         let bps = self.rates[0];
-        // With a history the present rate may be that of a moment.
+        // With a history, the present rate may differ, and the plan must not use it.
         let now_bps = if self.has_history { bps / 5 } else { bps };
         match self.evidence {
             Evidence::Load => path.capacity_bps = Some(now_bps),
@@ -295,7 +295,7 @@ proptest! {
         prop_assert_eq!(truth.is_empty(), gone.len() == network.links.len());
     }
 
-    /// Property: another rate changes one link and nothing else.
+    /// Property: a question with another rate of a link changes that link and nothing else.
     #[test]
     fn a_rate_is_changed(network in network(2e9), at in any::<prop::sample::Index>(), rates in [1_000u64..1 << 33, 1_000..1 << 33]) {
         let link = network.links[at.index(network.links.len())].name.clone();

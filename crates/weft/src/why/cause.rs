@@ -4,7 +4,7 @@ use weft_engine::Unreachable;
 
 /// Cause why a peer cannot be reached.
 ///
-/// If links differ, the first of their causes in this order is reported: its handshake got furthest.
+/// If links have different causes, the first in this order is reported: its handshake got furthest.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Cause {
     /// No process at the peer's address has the port.
@@ -29,9 +29,9 @@ pub enum Cause {
     LinkDown,
     /// This node has no link.
     NoLink,
-    /// The peer must call and does not.
+    /// The peer must begin the handshake and does not.
     NoCall,
-    /// The peer must call and does not, and the addresses of this node are private.
+    /// The peer must begin the handshake and does not, and the addresses of this node are private.
     NoCallBehindNat,
     /// The peer's key differs from the configured one.
     UnknownKey,
@@ -53,7 +53,7 @@ pub enum Cause {
     Revoked,
 }
 
-/// Texts about a cause, which follow the description of the reaction.
+/// Texts about a cause. In messages they follow the description of the reaction to the handshakes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Words {
     /// The likely cause.
@@ -198,7 +198,7 @@ const NAMES: [(Cause, &str, &str, &str); 22] = [
 ];
 
 impl Cause {
-    /// Returns the cause for a reaction, or for none.
+    /// Returns the cause that an ICMP reaction to a handshake indicates, or the absence of a reaction (`None`).
     pub fn of(came_back: Option<Unreachable>) -> Cause {
         match came_back {
             None => Cause::Silent,

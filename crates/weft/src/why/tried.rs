@@ -21,7 +21,7 @@ pub fn groups(tried: &[Tried]) -> Vec<Group> {
     let mut kinds: Vec<(Option<Unreachable>, Option<IpAddr>, Vec<&Tried>)> = Vec::new();
     for one in tried {
         let (why, by) = (one.came_back.map(|(why, _)| why), one.came_back.and_then(|(_, by)| by));
-        // The address of the answering host is worth naming only if it is not the remote address itself.
+        // The address of the answering host is printed only if it differs from the remote address.
         let by = by.filter(|by| *by != one.remote.ip());
         match kinds.iter_mut().find(|kind| (kind.0, kind.1) == (why, by)) {
             Some(kind) => kind.2.push(one),

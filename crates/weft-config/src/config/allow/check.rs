@@ -30,7 +30,7 @@ pub fn check(config: &Config, own: Option<&Certificate>, report: &Report) {
             return report.error(span, fault.to_string(), Some("use groups and prefixes instead of lists".to_owned()));
         }
     };
-    // A table with a mistake is missing here, so tests would fail for another reason than theirs.
+    // A table with a mistake is missing here, so a test could fail because of that table alone.
     if report.is_partial() {
         return;
     }

@@ -28,11 +28,11 @@ pub struct AllowSetting {
     pub from: Vec<At<Party>>,
     /// Destinations. One of them must match.
     pub to: Vec<At<Party>>,
-    /// Protocol number; absent: each.
+    /// Protocol number; absent: every protocol.
     pub protocol: Option<u8>,
-    /// Destination ports; empty: each.
+    /// Destination ports; empty: every port.
     pub ports: Vec<At<RangeInclusive<u16>>>,
-    /// Name of the VPN; absent: each.
+    /// Name of the VPN; absent: every VPN.
     pub vpn: Option<At<String>>,
     /// Byte range of the table in the file.
     pub span: Range<usize>,

@@ -43,7 +43,7 @@ fn rule(number: usize, mut section: Section<'_, '_>, report: &Report) -> Option<
     Some(AllowSetting { name, from: from?, to: to?, protocol, ports, vpn, span })
 }
 
-/// Reads senders or destinations. A missing key matches each.
+/// Reads senders or destinations. A missing key matches every node and address.
 fn parties(section: &mut Section<'_, '_>, key: &'static str) -> Option<Vec<At<Party>>> {
     if !section.has(key) {
         let span = section.span();

@@ -45,8 +45,8 @@ pub fn check(config: &Config, certificate: Option<&Certificate>, report: &Report
 
 /// Checks the name servers for clients.
 ///
-/// A client that sends all traffic to the edge needs a name server there. A name server must lie in a prefix that
-/// clients send to the edge.
+/// A client that sends all traffic to the edge needs a name server that it reaches through the edge. A name server
+/// must lie in a prefix that clients send to the edge.
 fn names(config: &Config, access: &Access, report: &Report) {
     let offer = ClientOffer::of(config, access);
     if offer.takes_all() && offer.dns.is_empty() {

@@ -119,7 +119,7 @@ fn overlaps(vpn: &Vpn, report: &Report) {
 
 /// Reports leased lines that exceed the leasable capacity toward a member.
 ///
-/// The error is at the last one.
+/// The error is reported at the last of these leased lines.
 fn leases(config: &Config, report: &Report) {
     for peer in &config.peers {
         let mut sum = Rate::ZERO;

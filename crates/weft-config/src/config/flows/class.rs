@@ -9,7 +9,7 @@ use weft_flows::{Classes, Treatment};
 /// A `[[class]]` table.
 #[derive(Clone, Debug)]
 pub struct ClassSetting {
-    /// Name of the class. That of a built-in class changes it.
+    /// Name of the class. The name of a built-in class changes that class.
     pub name: At<String>,
     /// Figures that replace those of the built-in class, or of `bulk` in a new class.
     pub figures: Overrides,

@@ -34,13 +34,13 @@ names!(ExportFormat { Ipfix = "ipfix", Netflow9 = "netflow9" });
 ///
 /// *Standard*: the active time-out of most exporters, which collectors expect.
 const INTERVAL: Duration = Duration::from_secs(60);
-/// Longest `interval`. Beyond it a collector would lose sight of a flow.
+/// Maximum of `interval`. With a longer one, a collector would see no record of a flow for too long.
 const INTERVAL_MAX: Duration = Duration::from_secs(3_600);
-/// Longest `template-interval`.
+/// Maximum of `template-interval`.
 ///
 /// *Standard*: the default of RFC 7011 §8.4 is 10 minutes, the longest that collectors must wait for.
 const TEMPLATE_INTERVAL_MAX: Duration = Duration::from_secs(600);
-/// Shortest of both intervals.
+/// Minimum of `interval` and of `template-interval`.
 const SHORTEST: Duration = Duration::from_secs(1);
 
 /// `[export]`: the collector of flow records.

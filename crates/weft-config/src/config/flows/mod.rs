@@ -37,7 +37,7 @@ pub struct FlowSettings {
     pub classes: Vec<ClassSetting>,
     /// `[[rule]]`: which flows get which class, in their order.
     pub rules: Vec<RuleSetting>,
-    /// `[users]`: who shares equally.
+    /// `[users]`: the users between which a port is shared equally.
     pub users: UserSettings,
     /// `[export]`: where records of flows go; absent: nowhere.
     pub export: Option<ExportSettings>,

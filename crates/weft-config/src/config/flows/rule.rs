@@ -60,9 +60,9 @@ pub struct RuleSetting {
     pub vpn: Option<At<String>>,
     /// User, as lists of users show it.
     pub user: Option<At<String>>,
-    /// Name of the node at which the flow enters the network.
+    /// Name of the node that is the flow's ingress edge.
     pub near: Option<At<String>>,
-    /// Name of the node at which the flow leaves the network.
+    /// Name of the node that is the flow's egress edge.
     pub far: Option<At<String>>,
     /// Figures that replace those of the class.
     pub figures: Overrides,

@@ -6,7 +6,7 @@ use crate::config::read::{At, Section, names};
 use std::net::IpAddr;
 use weft_flows::router::{UserBy, UserName, UserRule};
 
-/// Unit that counts as one user.
+/// Unit of fair sharing that is one user.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum UserKind {
     /// A host: one address.
@@ -32,7 +32,7 @@ const IPV6_LENGTH: u8 = 64;
 /// `[users]`: between whom a port is shared.
 #[derive(Clone, PartialEq, Debug)]
 pub struct UserSettings {
-    /// Unit that counts as one user.
+    /// Unit of fair sharing that is one user.
     pub by: UserKind,
     /// Prefix length of a user of IPv4.
     pub ipv4_length: u8,
@@ -67,7 +67,7 @@ impl UserSettings {
     /// Returns the name of the user with this text as lists of users show it.
     ///
     /// # Errors
-    /// Returns why the text is no user.
+    /// Returns the reason why the text names no user.
     pub fn user_name(&self, text: &str) -> Result<String, String> {
         match self.by {
             UserKind::Host => {

@@ -14,18 +14,19 @@ const FORM: &str = "it is hours and a rate, such as \"08:00-18:00 5 Mbit/s\" or 
 pub struct CapHours {
     /// Days on which the hours begin. Bit 0 is Sunday.
     days: u8,
-    /// First minute of the day at which the limit counts.
+    /// First minute of the day at which the limit applies.
     from: u16,
-    /// First minute at which it counts no more. If it is not after `from`, it lies on the next day.
+    /// First minute at which the limit no longer applies. If it is not after `from`, it lies on the next day.
     to: u16,
     /// The limit.
     pub rate: Rate,
 }
 
 impl CapHours {
-    /// True if the limit counts at this minute of this day of the week; 0 is Sunday.
+    /// True if the limit applies at this minute of this day of the week; 0 is Sunday.
     ///
-    /// Where clocks are put forward, hours that do not exist pass. Where they are put back, hours count twice.
+    /// When clocks are put forward, the skipped hour does not occur. When they are put back, the limit applies in both
+    /// passes of the repeated hour.
     pub fn counts_at(&self, weekday: u8, minute: u16) -> bool {
         let begins_on = |day: u8| self.days & 1 << (day % 7) != 0;
         if self.from < self.to {

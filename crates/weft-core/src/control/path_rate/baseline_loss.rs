@@ -2,7 +2,7 @@ use super::round::Round;
 use crate::sense::LossRate;
 use weft_units::Instant;
 
-/// Maximum loss that counts as the path's own.
+/// Maximum loss that is attributed to the path itself, as a fraction of the packets.
 ///
 /// Without a maximum, a path with a buffer of two packets would be flooded to compensate its drops. Standard: the
 /// worst links in the requirements lose 10 %. The rest is a margin for their bursts.
@@ -21,7 +21,7 @@ const MEMORY_PACKETS: f64 = 2_000.0;
 /// Loss of a path, and the part of it that the sender does not cause.
 ///
 /// Losses while the sender stays below the capacity are the path's own. To measure them, the rate *ebbs* from time to
-/// time: it stays slightly below the capacity for two rounds, and the second round counts.
+/// time: it stays slightly below the capacity for two rounds. The loss of the second round is measured.
 #[derive(Clone, Copy, Debug)]
 pub struct BaselineLoss {
     recent: LossRate,
@@ -70,7 +70,7 @@ impl BaselineLoss {
         }
     }
 
-    /// Replaces all that was learnt by the losses of a rate that is below the limit.
+    /// Replaces the baseline and the usual loss by losses measured at a rate below the limit.
     ///
     /// A policer confirms each wrong value: a sender that sends 5 % more to make up for losses loses these 5 %.
     pub fn measured_anew(&mut self, now: Instant, delivered: u64, lost: u64) {
@@ -94,11 +94,11 @@ impl BaselineLoss {
         self.baseline.fraction()
     }
 
-    /// Largest fraction of the packets that is lost without a limit of the rate.
+    /// Largest fraction of the packets whose loss does not show that the rate is too high.
     ///
-    /// A short path does not ebb, so its baseline loss is unknown and the usual loss applies. Where the sender exceeds
-    /// the capacity again and again, the usual loss is its own doing, so the part above [`MOST_BASELINE_LOSS`] does
-    /// not count.
+    /// On a short path the rate does not ebb, so the baseline loss is unknown and the usual loss applies. A sender that
+    /// exceeds the capacity again and again causes the usual loss itself. The part of the usual loss above
+    /// [`MOST_BASELINE_LOSS`] is therefore not included.
     pub fn expected(&self) -> f64 {
         self.baseline.fraction().max(self.usual.fraction().min(MOST_BASELINE_LOSS))
     }

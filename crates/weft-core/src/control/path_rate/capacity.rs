@@ -14,13 +14,14 @@ const METER_PACKETS: [f64; 2] = [8.0, 10.0];
 const SLOW_METER_PACKETS: f64 = 20.0;
 /// Maximum ratio of the capacity to the rate sent, if both are known from a short time only.
 ///
-/// Standard: BBR's gain of a probe. It is also the greatest gain of the law.
+/// Standard: BBR's gain of a probe. It is also the greatest gain of [`PathRate::law`] without growth.
 const MOST_OF_BURST: f64 = 1.25;
 
 impl PathRate {
     /// True if the bottleneck was busy throughout the window, however little was sent.
     ///
-    /// The queue that its first packet met took longer than sending the rest, and grew.
+    /// At the start of the window the queueing delay was at least the time in which the window's packets were sent, and
+    /// the queue then grew.
     pub fn kept_busy(&self, sample: &Sample) -> bool {
         self.delay.queue() >= sample.send_interval.max(self.noise() * 4)
             && sample.receive_interval > sample.send_interval.mul_f64(GROWING)
@@ -29,7 +30,7 @@ impl PathRate {
     /// Updates the capacity from the received rate.
     ///
     /// While a queue stands at both ends of a window, the received rate is the capacity. Without a queue it is a
-    /// lower bound. `full` is true if the window shows the path and not the traffic.
+    /// lower bound. `full` is true if the sender had a backlog or kept the bottleneck busy.
     pub fn learn_capacity(&mut self, sample: &Sample, full: bool) {
         let (span, packets) = match self.state {
             State::Startup => (self.rtt.min() / 4, METER_PACKETS[0]),
@@ -53,8 +54,8 @@ impl PathRate {
         if self.meter.delivered_bps() * fill > IN_USE * self.capacity_bps {
             self.not_shown_for += sample.interval();
         }
-        // On a plateau the sender does not exceed the delivery rate. A queue there comes from its own bursts and
-        // reveals nothing.
+        // On a plateau the sender does not exceed the delivery rate. A queue then comes from the sender's own bursts
+        // and reveals nothing.
         if full && !matches!(self.state, State::Plateau(_)) && self.is_queued() {
             self.busy_meter.on_sample(sample, span);
             let (sent, received) = (self.busy_meter.sent_bps(), self.busy_meter.received_bps());

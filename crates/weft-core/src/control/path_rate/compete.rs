@@ -63,7 +63,7 @@ impl PathRate {
         room.left_s += sample.send_interval.as_secs_f64() - passed_s;
     }
 
-    /// True if the queue stayed although the sender left capacity unused. Other traffic fills it.
+    /// True if the queue stayed although the sender left capacity unused. Other traffic then fills the queue.
     pub fn is_contended(&self) -> bool {
         let tolerance = (self.rtt.min() + self.packets_time(4.0) + self.noise() * 4).as_secs_f64() + 0.02;
         self.confirmed
@@ -86,7 +86,7 @@ impl PathRate {
         State::Steady
     }
 
-    /// True if the share is held on.
+    /// True if the controller continues to hold its share.
     pub fn stays_competing(&self, now: Instant, held: &Competition) -> bool {
         let tested = now - held.since > self.rtt.smoothed() * 6;
         let alone = self.meter.delivered_bps() > 0.9 * self.alone_bps;

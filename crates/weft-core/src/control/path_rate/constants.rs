@@ -12,7 +12,7 @@ use weft_units::Duration;
 pub const FULL_PACKET_BITS: f64 = 12_000.0;
 /// Growth factor of the rate, by the number of round trips for which the queue stayed empty.
 ///
-/// Standard: the last factor is that of slow start. Tuned: the others, so that one empty round costs little.
+/// Standard: the last factor is that of slow start. Tuned: the other factors, so that one empty round costs little.
 pub const GROWTH: [f64; 6] = [1.0, 1.02, 1.05, 1.15, 1.4, 2.0];
 /// Time constant of two decaying rates: the capacity without contention, and the highest delivery rate.
 ///
@@ -26,11 +26,11 @@ pub const LONGEST_WINDOW: Duration = Duration::from_millis(250);
 ///
 /// Tuned.
 pub const GROWING: f64 = 1.25;
-/// Time of use after which more than the capacity is offered: a number of round trips and a minimum time.
+/// Time of use after which senders are offered more than the capacity: a number of round trips and a minimum time.
 ///
 /// Senders that obey the offer would otherwise never find free capacity. Tuned.
 pub const LOOK_FOR_MORE_AFTER: (u32, Duration) = (20, Duration::from_millis(500));
-/// Fraction of the capacity above which the path counts as in use.
+/// Delivery rate above which the path is in use, as a fraction of the capacity.
 ///
 /// Tuned.
 pub const IN_USE: f64 = 0.8;
@@ -42,11 +42,11 @@ pub const MORE: f64 = 1.25;
 ///
 /// Standard: slow start.
 pub const MORE_AT_FIRST: f64 = 2.0;
-/// Time without reports after which the remembered capacity becomes doubtful.
+/// Time without reports after which the pacing rate begins to fall.
 ///
 /// Tuned.
 pub const IDLE: Duration = Duration::from_secs(1);
-/// Time after which the doubt has halved the rate.
+/// Time after [`IDLE`] in which the pacing rate falls to half.
 ///
 /// Tuned.
 pub const IDLE_DOUBT: Duration = Duration::from_secs(60);

@@ -4,11 +4,11 @@ use weft_units::{Duration, Instant};
 const EVERY: Duration = Duration::from_secs(10);
 /// Length of a drain in round trips.
 ///
-/// The report on the first packet sent at the lower rate arrives after one.
+/// The report on the first packet sent at the lower rate arrives after one round trip.
 const ROUND_TRIPS: u32 = 2;
-/// Fraction of the capacity at the last drain below which a queue counts as doubtful.
+/// A queue is doubtful if the capacity is below this fraction of its highest value since the last drain.
 ///
-/// The lower capacity may follow from a longer path.
+/// The delay that lowered the capacity may then be that of a longer path.
 const FELL: f64 = 0.8;
 /// First wait before a doubtful queue is drained, in round trips.
 ///
@@ -21,7 +21,7 @@ const LEAST_WAIT: Duration = Duration::from_millis(100);
 
 /// Drains the queue for a moment from time to time, and reports whether it emptied.
 ///
-/// A queue empties. The delay of a longer path stays.
+/// A drain removes the delay of a queue. It does not change the delay of a longer path.
 #[derive(Clone, Copy, Debug)]
 pub struct Drain {
     started: Instant,
@@ -37,7 +37,7 @@ pub struct Drain {
 impl Default for Drain {
     fn default() -> Drain {
         let none = Duration::ZERO;
-        // With this value the first capacity counts as one that fell.
+        // With this value, the first measured capacity is treated as one that has fallen.
         Drain { started: Instant::ZERO, queue: none, least: none, capacity_bps: f64::MAX, wait: FIRST_WAIT }
     }
 }

@@ -81,7 +81,7 @@ impl PathRate {
 
     /// Returns the rate to offer to senders that obey granted rates.
     ///
-    /// It is [`PathRate::carried`], and from time to time more. Otherwise they would never find free capacity.
+    /// It is [`PathRate::carried`], and from time to time more. Otherwise such senders never find free capacity.
     pub fn offered(&self) -> Rate {
         let (round_trips, least) = LOOK_FOR_MORE_AFTER;
         let more = match self.state {

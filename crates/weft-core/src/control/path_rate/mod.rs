@@ -12,16 +12,16 @@
 //!    queue it is a lower bound, and `C` is its maximum. Traffic that does not fill the path reveals nothing, unless
 //!    a growing queue shows that the bottleneck was busy. The path's own loss is added: `C` is the rate to *send* so
 //!    that the bottleneck is full. This baseline loss is measured in rounds in which the rate ebbs slightly, so that
-//!    losses caused by this sender do not count as the path's.
+//!    losses caused by this sender are not attributed to the path.
 //! 2. **Rate `R = C·(1 + (q* − q̂)/T)`.** `q̂` is the queue that packets sent now will meet. It is the queue that the
 //!    last reported packet met, plus the bytes sent after it, minus the bytes that the bottleneck forwarded since.
 //!    This is a Smith predictor, so that the feedback delay does not make the loop oscillate. `T` is half the
 //!    feedback delay, and at least six packets on a slow path. `q*` follows the path: see [`PathRate::queue_target`].
 //! 3. **Growth.** While the queue stays empty despite a backlog, the rate grows faster with each round trip, by 2 %
 //!    up to a factor of two. If growth brings only losses, the rate stays at the delivery rate (a *plateau*: a
-//!    policer or a tiny buffer). If the losses continue there, they are the path's own, and the previous rate was
-//!    right. Loss by itself never lowers the rate.
-//!    If the path carried much more within the last seconds, the rate returns to that at once ([`Recall`]).
+//!    policer or a tiny buffer). If the losses continue on the plateau, they are the path's own, and the previous
+//!    rate was right. Loss by itself never lowers the rate.
+//!    If the path carried a much higher rate within the last seconds, the rate returns to it at once ([`Recall`]).
 //! 4. **Drain.** Every ten seconds the queue is emptied for a moment, because otherwise the delay baseline would rise
 //!    with the queue. It is emptied sooner if a queue has lowered `C`, because a delay that does not fall is not a
 //!    queue ([`Drain`]).
@@ -228,7 +228,8 @@ impl PathRate {
 
     /// Returns the store-and-forward delay of all hops except the bottleneck.
     ///
-    /// The bottleneck's part counts as queue, because at the bottleneck's rate the last packet is still there.
+    /// The bottleneck's part is included in the queueing delay: if packets are sent at the bottleneck's rate, the
+    /// bottleneck still transmits the packet before.
     fn taken_by_other_hops(&self, bytes: u32) -> Duration {
         let at_bottleneck = Duration::from_secs_f64(f64::from(bytes) * 8.0 / self.capacity_bps.max(1.0));
         self.transmission.time(bytes).saturating_sub(at_bottleneck)
@@ -278,7 +279,7 @@ impl PathRate {
 
     /// Returns the highest rate that the path carried in about the last ten seconds.
     ///
-    /// It is at least [`PathRate::carried`], and zero while that is zero.
+    /// It is at least [`PathRate::carried`], and zero while [`PathRate::carried`] is zero.
     pub fn carried_at_best(&self) -> Rate {
         if self.assumed { Rate::ZERO } else { self.carried().max(Rate::from_bps(self.best_bps as u64)) }
     }

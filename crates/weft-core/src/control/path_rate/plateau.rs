@@ -7,7 +7,7 @@ use weft_units::{Duration, Instant};
 ///
 /// Standard: the spacing of BBR's probes of the minimum RTT.
 const LONGEST_PLATEAU: Duration = Duration::from_secs(10);
-/// Rounds for which a plateau is held that is not known yet.
+/// Number of rounds for which a plateau is held that was not found shortly before.
 ///
 /// Tuned: the losses of a path whose rate swings look like a limit too.
 const FIRST_HOLD: u32 = 3;
@@ -79,7 +79,7 @@ impl PathRate {
     /// Stays at the delivery rate, because growth brought only `loss`.
     pub fn enter_plateau(&mut self, now: Instant, loss: f64) {
         let before_bps = self.capacity_bps;
-        // One round's losses cannot prove a rate below the part that they left.
+        // The fraction of the packets that arrived bounds the fall: losses cannot prove a lower rate.
         // Without an allowance for the path's own loss, the rate is below the limit, and that loss can be measured.
         self.capacity_bps = self.meter.delivered_bps().max(before_bps * (1.0 - loss));
         let round = self.rtt.min().max(self.packets_time(ROUND_PACKETS as f64).min(LONGEST_ROUND));

@@ -1,9 +1,10 @@
 use crate::sense::Sample;
 use weft_units::Duration;
 
-/// Delivery rate averaged over about the last `span`.
+/// Delivery rate, as an average over about the last `span` of [`RateMeter::on_sample`].
 ///
-/// It keeps decayed sums of bytes and of both intervals, so that short windows count little and long ones much.
+/// It keeps decayed sums of the bits and of the send and receive intervals. A sample over a short interval therefore
+/// has little weight.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RateMeter {
     bits: f64,
@@ -28,7 +29,7 @@ impl RateMeter {
         self.bits_ever
     }
 
-    /// True if the rate is an average over this time of the receiver's clock.
+    /// True if the rate is an average over at least this time on the receiver's clock.
     pub fn spans(&self, time: Duration) -> bool {
         self.receive_s >= time.as_secs_f64()
     }
@@ -43,7 +44,7 @@ impl RateMeter {
         if self.send_s > 0.0 { self.bits / self.send_s } else { 0.0 }
     }
 
-    /// Rate in bits per second over the longer of both intervals.
+    /// Rate in bits per second over the longer of the send and the receive interval.
     ///
     /// It never exceeds the rate sent, so packets bunched together on the path do not look like capacity.
     pub fn delivered_bps(&self) -> f64 {

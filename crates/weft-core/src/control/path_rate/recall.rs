@@ -6,29 +6,29 @@ use weft_units::{Duration, Instant};
 
 /// Ratio of the remembered rate to the capacity above which the path may have returned to the remembered rate.
 ///
-/// Derived: growth reaches a lower one within the first three rounds without a queue.
+/// Derived: growth reaches a lower remembered rate within the first three rounds without a queue.
 const WORTH: f64 = 1.25;
-/// Fraction of the capacity that fills the path.
+/// Minimum rate that fills the path, as a fraction of the capacity.
 ///
-/// A queue that a lower rate empties does not show that the path carries more. Tuned.
+/// If the queue empties at a lower rate, this does not show that the path carries more. Tuned.
 const FILLED: f64 = 0.9;
-/// Fraction of the remembered rate that must arrive for the return to count as found.
+/// Fraction of the remembered rate that must arrive for an attempt to succeed.
 ///
 /// Tuned.
 const FOUND: f64 = 0.85;
-/// Step of growth with which the rate then continues, an index into the table of growth factors.
+/// Growth step after a return to the remembered rate, as an index into the table of growth factors.
 ///
 /// Tuned: the path changed by much, so it may carry more than before its fall.
 const NEXT_GROWTH: usize = 3;
-/// First and longest time between two attempts, in round trips. Each attempt that fails doubles it.
+/// First and longest time between two attempts, in round trips. Each attempt that fails doubles the time.
 ///
-/// Derived: the first is the time until the reports on an attempt are known. Tuned: the last.
+/// Derived: the first is the time until the reports on an attempt are known. Tuned: the longest.
 const WAIT: [u32; 2] = [2, 64];
 
 /// Finds the time to return to a rate that the path carried a short time ago.
 ///
 /// Where the rate of a path falls and rises again within seconds, growth from the low rate takes many round trips each
-/// time. The queue that the fall left shows the end of the fall: it vanishes although the sender fills the path.
+/// time. The fall leaves a queue. If this queue vanishes although the sender fills the path, the fall is over.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Recall {
     /// Time since which the rate fills the path.
@@ -37,7 +37,7 @@ pub struct Recall {
     since: Instant,
     due: Instant,
     wait: u32,
-    /// Rate of the last attempt until it has arrived, in bits per second.
+    /// Rate of the last attempt, in bits per second; `None` once packets have arrived at that rate.
     sought_bps: Option<f64>,
 }
 
@@ -53,7 +53,7 @@ impl Recall {
         is_due
     }
 
-    /// Records the rate from now on.
+    /// Records the rate at which packets are sent from now on.
     pub fn on_rate(&mut self, now: Instant, rate_bps: f64, capacity_bps: f64) {
         let fills = rate_bps >= FILLED * capacity_bps;
         self.filled_since = if fills { self.filled_since.or(Some(now)) } else { None };
@@ -69,7 +69,7 @@ impl Recall {
         sample.largest_sent_at < self.since
     }
 
-    /// Records the rate that arrives. An attempt whose rate arrives was right, so the next one need not wait longer.
+    /// Records the delivery rate. If it reaches the rate of the attempt, the next wait is the shortest again.
     fn on_delivered(&mut self, delivered_bps: f64) {
         if self.sought_bps.is_some_and(|sought_bps| delivered_bps > FOUND * sought_bps) {
             (self.wait, self.sought_bps) = (0, None);

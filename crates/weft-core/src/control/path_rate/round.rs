@@ -3,7 +3,7 @@ use super::phase::State;
 use super::{PathRate, Sample};
 use weft_units::{Duration, Instant};
 
-/// Number of packets whose outcome a round must know before it is judged.
+/// Number of packets in a round that must be delivered or lost before the round is judged.
 ///
 /// Tuned.
 pub const ROUND_PACKETS: u64 = 20;
@@ -12,16 +12,16 @@ pub const ROUND_PACKETS: u64 = 20;
 /// At the lowest rates [`ROUND_PACKETS`] take seconds, and growth would take minutes. Tuned.
 pub const LONGEST_ROUND: Duration = Duration::from_millis(250);
 
-/// Number of successive rounds in which a higher rate brought only losses that end growth.
+/// Growth ends after this number of successive rounds in which a higher rate brought only losses.
 ///
-/// Derived: the first may lie before the reports on the higher rate.
+/// Derived: the first such round may end before reports on the higher rate have arrived.
 const FRUITLESS_ROUNDS: u32 = 2;
-/// Fraction lost, above the path's own loss, that a higher rate may have caused.
+/// Loss in addition to the path's own above which a higher rate may be the cause, as a fraction of the packets.
 ///
 /// Tuned.
 const EXTRA_LOSS: f64 = 0.02;
 
-/// Losses of successive rounds in which a higher rate brought nothing else.
+/// Packets delivered and lost in successive rounds in which a higher rate brought only losses.
 ///
 /// A single round of a slow path has too few packets to tell its losses from chance.
 #[derive(Clone, Copy, Debug, Default)]
@@ -82,7 +82,7 @@ impl Round {
 }
 
 impl PathRate {
-    /// Adds a sample to the round, and judges the round once enough is known.
+    /// Adds a sample to the round, and judges the round once the fate of enough packets is known.
     pub fn settle_round(&mut self, now: Instant, sample: &Sample) {
         let queue = self.delay.standing_queue();
         let is_queued = queue > self.queue_target() / 2;
@@ -113,8 +113,8 @@ impl PathRate {
         let grew = self.capacity_bps > round.capacity_bps * 1.01;
         let empty = !round.queued && round.backlogged;
         let ebbs = self.loss.is_ebbing();
-        // A long queue shows the capacity, and the rate follows it. A plateau is for limits that show no queue. Losses
-        // are known a round trip later than the queue that caused them.
+        // A long queue makes the capacity measurable, so no plateau is needed. A plateau is for limits that cause no
+        // queue. Losses are known a round trip later than the queue that caused them.
         let longest = round.longest_queue.max(core::mem::replace(&mut self.longest_queue_before, round.longest_queue));
         let overflows = longest > self.queue_target() * 2;
         self.judge_startup(&round, grew);
@@ -127,8 +127,8 @@ impl PathRate {
             _ if too_many && !grew && round.backlogged && !ebbs && !overflows => self.enter_plateau(now, round.loss()),
             _ if fruitless >= FRUITLESS_ROUNDS => self.enter_plateau(now, self.fruitless.loss()),
             _ if empty && !ebbs => self.growth = (self.growth + 1).min(GROWTH.len() - 1),
-            // The sender had too little to send, so the round does not measure the path. The growth neither goes on nor
-            // ends: a capacity that falls for a moment also slows the flows that fill the path.
+            // The sender had too little to send, so the round does not measure the path. The growth factor stays:
+            // after a short fall of the capacity, the flows need some time to fill the path again.
             _ if !round.backlogged && !round.queued && !too_many && !ebbs => {}
             _ => self.growth = 0,
         }

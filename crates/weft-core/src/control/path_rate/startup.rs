@@ -3,7 +3,7 @@ use super::phase::State;
 use super::round::Round;
 use weft_units::Duration;
 
-/// Growth of the capacity below which a round of startup counts as one without growth.
+/// Factor that the capacity must grow by. A round of startup with less is one without growth.
 ///
 /// Standard: BBR's full pipe (draft-ietf-ccwg-bbr, section 5.3.1.2).
 const LEAST_GROWTH: f64 = 1.25;

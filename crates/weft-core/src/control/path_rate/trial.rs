@@ -8,9 +8,9 @@ use weft_units::{Duration, Instant};
 ///
 /// Tuned: the step must exceed the effect of jitter on the interval of a round trip.
 pub const FASTER: f64 = 1.5;
-/// Number of round trips after which a persistent queue is put on trial.
+/// Number of round trips after which a trial tests a persistent queue.
 ///
-/// By then the control loop had the time to drain it.
+/// The controller needs less time to drain a queue.
 const ODD_ROUND_TRIPS: u32 = 8;
 /// First and last wait after a trial that found the path full, in trial lengths.
 ///
@@ -26,7 +26,8 @@ const ARRIVES: f64 = 0.92;
 const MORE: f64 = (1.0 + FASTER) / 2.0;
 /// Minimum length of a trial.
 ///
-/// A trial lasts one RTT within these limits. It makes a queue of half its length. Tuned.
+/// A trial lasts one RTT, but at least this and at most [`LONGEST_TRIAL`]. On a full path it creates a queue of half
+/// the trial's length. Tuned.
 const SHORTEST_TRIAL: Duration = Duration::from_millis(20);
 /// Maximum length of a trial, unless reports are far apart.
 ///
@@ -34,7 +35,7 @@ const SHORTEST_TRIAL: Duration = Duration::from_millis(20);
 const LONGEST_TRIAL: Duration = Duration::from_millis(60);
 /// Minimum length of a trial in reports.
 ///
-/// Derived: the first and the last one are whole only by chance.
+/// Derived: the first and the last report may cover packets outside the trial, so one whole report remains.
 const TRIAL_REPORTS: u32 = 3;
 
 /// Result of a trial, in which the sender exceeds the path's capacity.
@@ -44,7 +45,7 @@ pub enum TrialOutcome {
     MoreFits,
     /// The excess waited or was dropped, so the path is full.
     ///
-    /// The value is the rate that it carried, in bits per second.
+    /// The value is the rate that the path carried, in bits per second.
     Full(f64),
 }
 
@@ -117,7 +118,7 @@ impl Trial {
 
     /// Adds a sample. The first one after the trial's last packet yields the outcome.
     ///
-    /// A trial during which the path ran out of data has no outcome, and is repeated.
+    /// A trial during which the sender ran out of data has no outcome, and is repeated.
     pub fn on_sample(&mut self, now: Instant, sample: &Sample) -> Option<TrialOutcome> {
         let run = self.run.as_mut()?;
         if sample.largest_sent_at >= run.until {

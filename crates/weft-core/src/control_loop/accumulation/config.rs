@@ -34,17 +34,17 @@ pub struct AccumulationConfig {
     pub high_bursts: f32,
     /// L: an epoch ends below this number of bursts.
     pub low_bursts: f32,
-    /// Shortest delay that counts as a queue.
+    /// Shortest delay that is treated as a queue.
     ///
-    /// Busy machines delay markers by about as much. At 100 Mbit/s the paper's H is only 240 µs.
+    /// A busy machine delays markers by about this time. At 100 Mbit/s the paper's H is a delay of only 240 µs.
     pub resolution: Duration,
     /// w_max: packets per interval that the hold-down window withholds; below α.
     ///
     /// While the loop pays back a resynchronisation, it sends this number of packets less.
     pub hold_packets: f32,
-    /// τ. If none is given, it is the minimum RTT, clamped to 10 ms to 1 s.
+    /// τ: time in which the rate grows by α. By default it is the minimum RTT, clamped to 10 ms to 1 s.
     pub tau: Option<Duration>,
-    /// T: time between markers. If none is given, it is τ.
+    /// T: time between markers. By default it is τ.
     pub interval: Option<Duration>,
     /// The way in which the loop learns of losses.
     pub losses: Losses,

@@ -10,7 +10,7 @@ pub(super) struct CongestionEpoch {
     judged_bytes: f32,
     /// Time of the last check of the drain, in microseconds modulo 2^32.
     judged_at_us: u32,
-    /// Bytes that the loop's own back-off must have drained since that check, at least.
+    /// Minimum number of bytes that the loop's own back-off has drained since the last check.
     drained_bytes: f32,
 }
 
@@ -70,7 +70,7 @@ mod tests {
 
     const T: Duration = Duration::from_millis(40);
 
-    /// Returns when and how an epoch ends whose accumulation follows `of`.
+    /// Returns the interval in which an epoch ends, and how it ends, if its accumulation follows `of`.
     ///
     /// `of` gives one value per interval. Each interval should drain 500 bytes.
     fn course(of: impl Fn(u32) -> f32) -> (u32, Course) {

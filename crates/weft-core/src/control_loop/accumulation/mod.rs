@@ -24,7 +24,7 @@ use weft_units::{Duration, Instant, Rate};
 
 /// Number of intervals T of the current rate that may be in flight in addition to one round trip.
 const FLIGHT_INTERVALS: f64 = 4.0;
-/// Fraction of L below which the network counts as empty.
+/// Fraction of L below which the route is treated as free of queues.
 const EMPTY: f32 = 0.1;
 /// Upper limit of the factor by which a promise raises H and L.
 const MOST_PROMISE_SCALE: f64 = 4.0;
@@ -39,10 +39,10 @@ const CLIMB: f64 = 0.5;
 /// a queue stood: both ends start them anew. The rest of this text is of the other measure, by delay, unless it says
 /// so.
 ///
-/// Every T, the report on a marker yields three values. μ is the rate that arrived since the last report. q is the time that the marker spent in queues. The
-/// accumulation a = μ q is the number of bytes that arrived later than in an empty network.
+/// Every T, the report on a marker yields three values. μ is the rate that arrived since the last report. q is the time
+/// that the marker spent in queues. The accumulation a = μ q is the number of bytes that queues on the route delay.
 ///
-/// - *Open*: λ ← λ + α, prorated to the time since the last report in units of τ, while the network is empty: a <
+/// - *Open*: λ ← λ + α, prorated to the time since the last report in units of τ, while the route has no queue: a <
 ///   L/10. Above L/10, λ stays. The fluid law grows only at a = 0. Growth up to L, or even L/4, keeps longer queues,
 ///   and shares are then less fair to loops with a smaller part of the queue: loops on long routes, and loops without
 ///   a promise.
@@ -53,26 +53,26 @@ const CLIMB: f64 = 0.5;
 ///
 /// The following list names the points that the paper leaves open, and the solution here.
 ///
-/// - *Variable packets.* Thresholds count σ, the largest burst that leaves at once: H = 2 σ, L = 1.5 σ. σ is also the
-///   depth of the token bucket. If super-packets leave whole, σ is their size. If lower layers slice and pace them, σ
-///   is the size of a slice. α counts packets, so that super-packets do not make the loop more aggressive.
-/// - *Machines.* A marker's delay below the configured resolution does not count as a queue: a = μ (q − resolution).
+/// - *Variable packets.* Thresholds are multiples of σ, the largest burst that leaves at once: H = 2 σ, L = 1.5 σ. σ is
+///   also the depth of the token bucket. If super-packets leave whole, σ is their size. If lower layers slice and pace
+///   them, σ is the size of a slice. α counts packets, so that super-packets do not make the loop more aggressive.
+/// - *Machines.* A marker's delay below the configured resolution is not taken as a queue: a = μ (q − resolution).
 /// - *Lost markers and reports.* Counts are cumulative, so the next report covers the gap, and α is prorated. After a
 ///   silence of RTT + 4 · variation the loop sends a marker by itself and backs off as at congestion. After a second
 ///   silence the loop synchronises anew.
-/// - *Loss and CE marks* count as congestion too, once per round trip: the queue was full, whatever the accumulation
-///   is.
+/// - *Loss and CE marks* are taken as congestion too, once per round trip: the queue was full, whatever the
+///   accumulation is.
 /// - *Delay changes.* A shorter path gives a negative accumulation and resynchronises the loop at once. A longer path
 ///   looks like a queue that does not drain although λ < μ. After eight flat intervals the loop resynchronises to it.
 ///   If it was a queue after all, its bytes are in `unpaid`, and the hold-down window pays them back. The loop then
 ///   sends up to w_max less per interval until nothing is left.
 /// - *Clock drift.* The base delay rises by 200 ppm. A clock step appears in only one direction, and the loop
-///   resynchronises. A network that is empty from time to time corrects the base at once, and the law empties it at
-///   the end of every epoch.
+///   resynchronises. Whenever the queues on the route are empty, the base is corrected at once. The loop empties its
+///   part of the queues at the end of every epoch.
 /// - *Conservation.* sent = received + lost + in flight. At most λ·(RTT + 4 T) + 4 σ is in flight. If reports stop,
 ///   the loop therefore stops, as with a window.
-/// - *Weights and promises.* α, H and L are proportional to the weight. With absolute thresholds the loop with the
-///   larger share would see its two packets first and back off alone. Use weights near one.
+/// - *Weights and promises.* α, H and L are proportional to the weight. With equal thresholds the loop with the
+///   larger share would be the first to exceed its threshold, and would back off alone. Use weights near one.
 /// - *Start.* λ grows by half every τ until a queue appears. After idle times it does the same, up to the rate used
 ///   before (`startup`; without it only the paper's law applies). A VPN that has not used its rate in an interval
 ///   keeps the used rate plus σ.
@@ -111,7 +111,7 @@ pub struct Accumulation {
 /// Reference against which the accumulation is measured. One of the two keeps the loop small.
 #[derive(Clone, Debug)]
 enum AccumulationBase {
-    /// The delay of an empty network.
+    /// The one-way delay of a route without queues.
     Delay(Synchronisation),
     /// Intervals that both ends started together.
     Counted(Box<SentIntervals>),
@@ -181,7 +181,9 @@ impl Accumulation {
         if at > now { Credit::At(at) } else { Credit::Now }
     }
 
-    /// Counts a packet that leaves. `more` is true if other packets wait behind it.
+    /// Counts a packet that leaves. Returns a marker to send with it, if one is due.
+    ///
+    /// `more` is true if other packets wait behind the packet.
     pub fn on_sent(&mut self, now: Instant, bytes: u32, more: bool) -> Option<Marker> {
         self.shrink_after_idling(now);
         if let AccumulationBase::Counted(counted) = &mut self.base {
@@ -381,7 +383,7 @@ impl Accumulation {
     fn judge(&mut self, now: Instant, arriving_bps: f64, one_way_delay_us: u32, elapsed: Duration) {
         let scale = self.threshold_scale(arriving_bps);
         let (high, low) = ((self.config.high_bytes() * scale) as f32, (self.config.low_bytes() * scale) as f32);
-        // A count is wrong by up to a packet, so the counted law grows outside epochs, as the paper's does.
+        // A counted accumulation is wrong by up to a packet, so the rate grows whenever no epoch runs, as in the paper.
         let is_counted = matches!(self.base, AccumulationBase::Counted(_));
         let still = if is_counted { high } else { low * EMPTY };
         let interval = self.interval();
@@ -468,7 +470,7 @@ impl Accumulation {
         }
     }
 
-    /// Subtracts one interval's payment: the loop sent w_hold less.
+    /// Subtracts one interval's payment: in this interval the loop sent w_hold bytes less.
     fn pay_back(&mut self) {
         self.unpaid = (self.unpaid - self.hold_bytes() as f32).max(0.0);
     }

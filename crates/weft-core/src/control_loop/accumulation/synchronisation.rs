@@ -4,7 +4,7 @@ use weft_units::Instant;
 ///
 /// Derived: two crystals of 100 ppm each drift apart by up to 200 ppm.
 const DRIFT_US_PER_S: u32 = 200;
-/// Jitter of markers without any queue, in microseconds.
+/// Jitter of markers on a route without queues, in microseconds.
 const JITTER_US: u32 = 250;
 /// Time in which the base delay rises by 1 µs. Derived: 1 s divided by the rate.
 const LIFT_EVERY_US: u32 = 1_000_000 / DRIFT_US_PER_S;
@@ -15,7 +15,7 @@ const LIFT_EVERY_US: u32 = 1_000_000 / DRIFT_US_PER_S;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Synchronisation {
     base_us: u32,
-    /// Time of the last rise in microseconds, modulo 2^32, as all values here.
+    /// Time of the last rise of the base delay, in microseconds modulo 2^32.
     lifted_at_us: u32,
     started: bool,
 }
@@ -29,7 +29,7 @@ pub(super) enum MarkerDelay {
     Resynchronised,
     /// Time that the marker spent in queues, in microseconds.
     ///
-    /// A delay slightly below the base counts as zero and lowers the base.
+    /// A delay slightly below the base gives zero and lowers the base.
     Queued(u32),
 }
 

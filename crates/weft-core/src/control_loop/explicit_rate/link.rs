@@ -69,11 +69,11 @@ const GIVE_WAY_BYTES: f64 = 100.0;
 ///
 /// The time is a quarter of the feedback delay within these limits.
 const LOOK: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(50));
-/// Factor by which the rate may fall from one update to the next, at most.
+/// Minimum ratio of the rate after an update to the rate before.
 ///
-/// The effect of a change is visible only four updates later.
+/// The effect of a change is visible only four updates later, so a larger fall could go too far.
 const MOST_FALL: f64 = 0.7;
-/// Number of feedback delays in a span. Loops that asked in the current or the previous span count.
+/// Number of feedback delays in a span. The link considers loops that asked in the current or the previous span.
 const SPAN: u32 = 32;
 /// Feedback delay assumed before any loop has asked.
 const FEEDBACK: Duration = Duration::from_millis(100);
@@ -92,9 +92,10 @@ const NOBODY: FeedbackExtremes = FeedbackExtremes { weight: f64::INFINITY, feedb
 /// Grants one rate per unit of weight to the loops of a link.
 ///
 /// [`PiRate`] derives the rate from the link's queue. It keeps no state per loop. Loops may differ in weight and in
-/// promised rates. The law controls the rate of a loop of the least possible weight. When that rate approaches zero,
-/// the grant also reduces promises (see [`LoopGrant::promised`]), so one variable controls both. The rate never rises
-/// above the use of the lightest loop. Otherwise it would be far off when the next loop starts.
+/// promised rates. The controlled rate is that of a loop of weight [`UNIT_WEIGHT`]. When that rate approaches zero,
+/// the grant also reduces promises (see [`LoopGrant::promised`]). One variable thus controls the rate per weight and
+/// the promised rates. The rate never rises above the use of the lightest loop. Otherwise it would be far off when the
+/// next loop starts.
 #[derive(Clone, Debug)]
 pub struct LoopLink {
     config: GrantConfig,

@@ -16,9 +16,9 @@ use crate::service::Share;
 use alloc::sync::Arc;
 use weft_units::{Duration, Instant, Rate};
 
-/// Least weight that counts.
+/// Minimum weight of a loop. A lower weight is raised to this.
 ///
-/// A lower weight counts as this. The nodes' law controls a loop of this weight.
+/// Each node controls the rate of a loop of this weight.
 pub const UNIT_WEIGHT: f64 = 1.0 / 16.0;
 
 /// Number of markers per round trip.
@@ -29,7 +29,7 @@ const APART: (Duration, Duration) = (Duration::from_millis(2), Duration::from_mi
 const LEAST_ROUND: Duration = Duration::from_millis(10);
 /// Multiple of the used rate that a loop keeps if it does not use its grant.
 const HEADROOM: f64 = 2.0;
-/// Number of intervals, and of bursts, that may be in flight in addition to one round trip.
+/// Number of marker intervals, and of bursts, whose data may be in flight in addition to that of one round trip.
 const FLIGHT: f64 = 4.0;
 
 /// Parameters of [`ExplicitRateLoop`].
@@ -37,9 +37,9 @@ const FLIGHT: f64 = 4.0;
 pub struct ExplicitRateConfig {
     /// Largest burst that leaves at once, in bytes.
     pub burst_bytes: u32,
-    /// Time between markers. If none is given, it is a quarter of the RTT.
+    /// Time between markers. By default it is a quarter of the RTT.
     pub interval: Option<Duration>,
-    /// Source of the loop's loss counts.
+    /// Source from which the loop learns of losses.
     pub losses: Losses,
     /// Time by which a waiting packet may be released late without a loss of rate.
     ///
@@ -73,13 +73,13 @@ impl Default for ExplicitRateConfig {
 /// R is the least rate per unit of weight that a node on the route grants ([`LoopLink`]), w is the loop's weight, and
 /// A its promised rate.
 ///
-/// - *Rate changes*: down at once, up by at most a factor of two per round trip. A large grant that others could not
-///   use is thus not taken at one blow.
+/// - *Rate changes*: the rate falls at once, and rises by at most a factor of two per round trip. A large grant that
+///   other loops did not use is thus not used at once.
 /// - *Use it or lose it*: a loop whose queue runs empty keeps twice the rate that it used in a round trip, and a
 ///   burst.
 /// - *Losses and CE marks* have no effect, because the nodes grant the rates. A link with random losses costs
 ///   nothing.
-/// - *Silence* for a time-out halves the rate, if the loop counts losses. In addition at most λ (RTT + 4 T) + 4 σ is
+/// - *Silence* for a time-out halves the rate under [`Losses::Counted`]. In addition at most λ (RTT + 4 T) + 4 σ is
 ///   in flight. If reports stop, the loop therefore stops.
 /// - *No grants*: the loop stays at its initial rate, or at its promised rate.
 #[derive(Clone, Debug)]
@@ -91,7 +91,7 @@ pub struct ExplicitRateLoop {
     granted: Option<LoopGrant>,
     /// λ in bits per second.
     rate_bps: f64,
-    /// Start of the current round. The next two fields count from here.
+    /// Start of the current round.
     round_at: Instant,
     /// Bytes sent in the current round.
     round_bytes: u32,
@@ -131,7 +131,9 @@ impl ExplicitRateLoop {
         if at > now { Credit::At(at) } else { Credit::Now }
     }
 
-    /// Counts a packet that leaves. `more` is true if other packets wait behind it.
+    /// Counts a packet that leaves. Returns a marker to send with it, if one is due.
+    ///
+    /// `more` is true if other packets wait behind the packet.
     pub fn on_sent(&mut self, now: Instant, bytes: u32, more: bool) -> Option<Marker> {
         self.shrink_after_idling(now);
         self.bucket.take(now, bytes, self.rate_bps, more);

@@ -1,13 +1,13 @@
 //! Rules for units that cannot leave because the scheduler holds them.
 //!
-//! Sparse flows become new again after a while, and units that are too old are dropped. Time takes the place of
-//! deficit rounds, which stand still meanwhile.
+//! Sparse flows become new again after a while, and units that are too old are dropped. The rules use time and not
+//! deficit rounds, because the rounds do not advance while units are held.
 
 use super::{FqCodel, List, NIL};
 use crate::queue::Expiry;
 use weft_units::{Duration, Instant};
 
-/// Time without a departure of an old flow after which the rounds count as stalled.
+/// Time without a departure of an old flow after which the deficit rounds are treated as stalled.
 ///
 /// Time then takes the place of rounds. Tuned: in steady state a scheduler holds bulk back for 5 ms, or for a
 /// packet's time at 1 Mbit/s. A sparse flow can bear a delay of 20 ms.
@@ -100,7 +100,7 @@ mod tests {
 
     /// A voice call's units leave while bulk is held for one second.
     ///
-    /// Bulk is held as by a path full of retransmissions.
+    /// The test holds bulk as the scheduler does while a path is full of retransmissions.
     #[test]
     fn a_thin_flow_leaves_while_bulk_is_held() {
         let mut q = FqCodel::new(QueueConfig::default());

@@ -12,8 +12,8 @@ const WAITS_AFTER: Duration = Duration::from_millis(1);
 impl<T> FqCodel<T> {
     /// Replaces the last unit of the arrival's flow with `item`.
     ///
-    /// This needs a flow that waits, and `is_superfluous` must accept the replaced unit. The new unit inherits the
-    /// age of the old one. The first unit of a flow is never replaced.
+    /// It does so only if the flow's first unit has waited for a time and `is_superfluous` accepts the replaced unit.
+    /// The new unit inherits the age of the replaced one. The first unit of a flow is never replaced.
     ///
     /// # Errors
     ///

@@ -1,8 +1,9 @@
 //! Calls to the root of a key, and their answers, over the overlay.
 //!
 //! This is key-based routing (Dabek et al., "Towards a common API for structured peer-to-peer overlays", IPTPS 2003).
-//! The overlay forwards a call from node to node to the root of its key. There the application with the call's
-//! application number answers it. The answer is routed to the caller's identifier, whose root is the caller.
+//! A call is a request message to a key. The root of a key is the node whose identifier is nearest to the key. The
+//! overlay forwards a call from node to node to the root. At the root, the application with the call's application
+//! number answers it. The answer is routed to the caller's identifier, whose root is the caller.
 //!
 //! Caller and root need no session. Only neighbours authenticate each other, so any node on the route may change a
 //! call or an answer, and any node may forge a source. The body must therefore contain its own proof.

@@ -24,7 +24,7 @@ impl PerNodeLimit {
         PerNodeLimit { apart, ahead: apart * burst.saturating_sub(1), next: BTreeMap::new() }
     }
 
-    /// True if another message of `id` is within its limit. The message then counts.
+    /// True if another message of `id` is within its limit. The message is then subtracted from the limit.
     pub fn allow(&mut self, now: Instant, id: NodeId) -> bool {
         if self.next.len() >= MOST {
             self.next.retain(|_, next| *next > now);

@@ -1,4 +1,6 @@
-//! Compares another node's digest with the map, a few authors at a time.
+//! Compares another node's digest with the map, a few members at a time.
+//!
+//! The author of a claim is the member that signed it.
 
 use super::LinkMap;
 use alloc::collections::VecDeque;
@@ -6,12 +8,12 @@ use alloc::vec::Vec;
 use weft_wire::link_map::Digest;
 use weft_wire::relay::Label;
 
-/// Something that the other node lacks.
+/// A message or certificate that the other node lacks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lacked<'a> {
-    /// Certificate of an author that it does not know.
+    /// Certificate of an author that the other node does not know.
     Certificate(&'a [u8]),
-    /// Message of an author of which it has other claims.
+    /// Message of an author of which the other node has other claims.
     Claim(&'a [u8]),
 }
 
@@ -28,7 +30,7 @@ pub struct Comparison {
     has_other_claims: bool,
     /// Least and greatest label that is still to be compared.
     left: Option<(Label, Label)>,
-    /// Authors of which the other node has other claims, and the number of their messages that were told.
+    /// Authors of which the other node has other claims, and the number of their messages already returned.
     differing: VecDeque<(Label, usize)>,
 }
 
@@ -88,7 +90,7 @@ impl Comparison {
         self.left.is_none()
     }
 
-    /// True if nothing is left to tell.
+    /// True if nothing is left that the other node may lack.
     pub fn has_ended(&self) -> bool {
         self.left.is_none() && self.differing.is_empty()
     }

@@ -1,8 +1,8 @@
 //! Paths without a common member, of the least total cost.
 //!
 //! Successive shortest paths on a graph in which every member is split in two (Suurballe 1974, Bhandari 1999). A later
-//! path may cross an earlier one against its direction, which takes that link out of both. Potentials make all costs
-//! of a search positive (Johnson 1977), so that Dijkstra's algorithm finds each path.
+//! path may cross a link of an earlier path against its direction. This removes the link from both paths. Potentials
+//! make all costs of a search positive (Johnson 1977), so that Dijkstra's algorithm finds each path.
 
 use super::graph::MemberGraph;
 use alloc::collections::BinaryHeap;
@@ -29,13 +29,13 @@ struct DisjointPaths<'a> {
     used: Vec<(usize, usize)>,
     /// For each relay on a path the members before it and after it.
     crossed: Vec<Option<(usize, usize)>>,
-    /// For each half of a member a number. Costs of arcs count with the difference of their ends' numbers.
+    /// Potential of each half of a member. The cost of an arc is increased by the difference of its ends' potentials.
     potentials: Vec<i64>,
 }
 
 /// Returns up to `most` paths that share no member but their ends, and never the direct link.
 ///
-/// `looked` counts the links looked at.
+/// `looked` is increased by the number of links examined.
 pub(super) fn disjoint_paths(
     graph: &MemberGraph,
     (source, target): (usize, usize),
@@ -111,8 +111,8 @@ impl DisjointPaths<'_> {
         if least[last] == i64::MAX {
             return None;
         }
-        // What costs more than the target was not looked at to the end. The target's cost in its place keeps every arc
-        // positive.
+        // Halves that cost more than the target have no final cost. The target's cost in place of theirs keeps the cost
+        // of every arc positive.
         let most = least[last];
         for (potential, least) in self.potentials.iter_mut().zip(&least) {
             *potential += most.min(*least);

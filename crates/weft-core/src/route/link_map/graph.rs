@@ -48,12 +48,12 @@ impl MapEdge {
     }
 }
 
-/// A link as one of its ends has it.
+/// A link in the list of one of its ends.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LinkTo {
     pub to: usize,
     pub edge: MapEdge,
-    /// Rate, with the usual one in place of an unknown one.
+    /// Rate of the link, or an assumed rate if it is unknown.
     pub rate: Rate,
     /// Cost without penalties, in microseconds.
     pub cost_us: u64,
@@ -65,9 +65,9 @@ pub struct MemberGraph {
     pub(super) labels: Vec<Label>,
     /// True for members that relay.
     pub(super) relays: Vec<bool>,
-    /// For each member the links to its neighbours, in order of their places.
+    /// For each member the links to its neighbours, in order of the neighbours' indices.
     pub(super) edges: Vec<Vec<LinkTo>>,
-    /// The rates by which links are told apart, in order: three in an octave, each with a link of that rate.
+    /// Classes of link rates, in order: three in an octave. Each class has at least one link.
     pub(super) classes: Vec<Rate>,
     link_count: usize,
     places: BTreeMap<Label, usize>,
@@ -80,7 +80,7 @@ impl MemberGraph {
         for label in map.labels() {
             graph.add_member(label, map.is_relay(label));
         }
-        // The claims of each member, of which the ones about members with lower labels are taken as these come up.
+        // The claims of each member. Claims about members with lower labels are taken when those members are processed.
         let mut claims: Vec<_> =
             map.labels().map(|label| map.links_of(label).map(|(_, link)| link).peekable()).collect();
         for one in 0..graph.labels.len() {

@@ -20,7 +20,7 @@ const UNKNOWN_RATE: Rate = Rate::from_mbps(10);
 const RELAY_US: u64 = 300;
 /// Factor of the cost of a link that is in doubt, or that another route uses already. Tuned on random maps.
 const PENALTY: u64 = 16;
-/// Largest ratio of the cost of a new set of routes to the present one's at which it replaces it.
+/// New routes of the same number replace the present ones if they cost less than this fraction of the present cost.
 const BETTER: f64 = 0.8;
 
 /// A route over relays.
@@ -43,7 +43,7 @@ pub struct FoundRoute {
 pub(super) struct Avoided {
     /// Members that must not be crossed.
     pub nodes: BTreeSet<usize>,
-    /// Links that cost more.
+    /// Links whose cost is multiplied by [`PENALTY`].
     pub doubted: BTreeSet<(usize, usize)>,
     /// A link that must not be crossed.
     pub banned: Option<(usize, usize)>,
@@ -127,9 +127,10 @@ impl MemberGraph {
 
     /// Returns the path of least delay over at least one relay, of links that carry at least `least`.
     ///
-    /// Bellman and Ford's algorithm, one round for each hop, so that the limit of hops holds. A round goes on from the
-    /// members that the one before has reached at less cost, if they are nearer than the target. The links to the
-    /// target come first, since its cost decides which others are worth a look. `looked` counts the links looked at.
+    /// Bellman and Ford's algorithm, one round for each hop, so that the limit of hops holds. A round continues from
+    /// the members that the previous round has reached at less cost, if they are nearer than the target. The links to
+    /// the target are examined first, because its cost decides which other links are examined. `looked` is increased
+    /// by the number of links examined.
     pub(super) fn shortest(
         &self,
         (source, target): (usize, usize),
@@ -198,7 +199,7 @@ impl MemberGraph {
     }
 }
 
-/// The cost of the way to each member so far, and the member before it.
+/// The least cost so far of a path to each member, and the member before it on that path.
 type RoundCosts = Vec<(u64, usize)>;
 
 /// Follows the predecessors back from the last round.

@@ -1,8 +1,8 @@
 //! Finds routes over relays to a member: the best one, and others that share no relay and no link with it.
 //!
-//! A search consists of many questions for one shortest path. In a large map it takes longer than a node's other work
-//! can wait. [`RouteSearch`] therefore keeps the answers and can pause at any question. To go on it starts from the
-//! beginning, and takes the answers that it has in place of the questions. All else in a search costs next to nothing.
+//! A search consists of many queries for one shortest path. In a large map the search takes longer than a node's other
+//! work can wait. [`RouteSearch`] therefore stores the results and can pause before any query. To continue, it starts
+//! from the beginning, and uses the stored results of its earlier queries. All other steps of a search are cheap.
 
 use super::flow::disjoint_paths;
 use super::graph::MemberGraph;
@@ -20,10 +20,10 @@ const CLASSES_IN_OCTAVE: usize = 3;
 ///
 /// *Tuned* on random maps: twelve are an octave each from 10 kbit/s to 40 Mbit/s, or from 10 Mbit/s to 40 Gbit/s.
 const MOST_CLASSES: usize = 12;
-/// A path by the places of its members.
+/// A path: the indices of its members.
 type Path = Vec<usize>;
 
-/// The work of a search for now is done.
+/// The search must pause, because it has examined its number of links.
 struct Paused;
 
 /// A search for routes that can pause. Its map stays as it was at the start.
@@ -47,9 +47,9 @@ impl RouteSearch {
         RouteSearch { graph, ends, most, doubted, answers: Vec::new() }
     }
 
-    /// Searches on while `links` is positive, and subtracts the number of links that it has looked at.
+    /// Continues the search while `links` is positive, and subtracts the number of links examined from `links`.
     ///
-    /// Returns the routes at the end, or `None` before. The last question may make `links` negative. It looks at each
+    /// Returns the routes at the end, or `None` before. The last query may make `links` negative. A query examines each
     /// member's links at most once for each hop of a route, or twice for each route.
     pub fn advance(&mut self, links: &mut i64) -> Option<Vec<FoundRoute>> {
         let mut search = Search { graph: &self.graph, answers: &mut self.answers, asked: 0, links };
@@ -73,14 +73,14 @@ impl MemberGraph {
 struct Search<'a> {
     graph: &'a MemberGraph,
     answers: &'a mut Vec<Vec<Path>>,
-    /// Number of questions so far.
+    /// Number of queries so far.
     asked: usize,
-    /// Number of links that it may still look at. It is negative if the last question looked at more.
+    /// Number of links that the search may still examine. It is negative if the last query examined more.
     links: &'a mut i64,
 }
 
 impl Search<'_> {
-    /// Returns the answer to the next question. `find` finds it, and counts the links that it looks at.
+    /// Returns the stored result of the next query, or runs `find`, which counts the links that it examines.
     fn ask(&mut self, find: impl FnOnce(&MemberGraph, &mut usize) -> Vec<Path>) -> Result<Vec<Path>, Paused> {
         self.asked += 1;
         if let Some(known) = self.answers.get(self.asked - 1) {
@@ -125,9 +125,9 @@ impl Search<'_> {
         Ok(paths.iter().filter_map(|path| graph.measured(path)).collect())
     }
 
-    /// Returns up to `most` paths that share no member and no link. One after the other is the cheapest that is left.
+    /// Returns up to `most` paths that share no member and no link. Each is the cheapest that the earlier ones leave.
     ///
-    /// If a cheap path blocks several others, paths of the least total cost take the place of all.
+    /// If a cheap path blocks several others, the result is instead the set of paths with the least total cost.
     fn apart(&mut self, ends: (usize, usize), most: usize, avoided: &Avoided) -> Result<Vec<Path>, Paused> {
         let (mut paths, mut left): (Vec<Path>, _) = (Vec::new(), avoided.clone());
         while paths.len() < most
@@ -164,8 +164,8 @@ impl Search<'_> {
 
     /// Returns the cheapest path over at least one relay.
     ///
-    /// It has nearly the least delay or nearly the greatest rate of all paths. A path that has neither does not
-    /// count, even if it is cheaper.
+    /// It has nearly the least delay or nearly the greatest rate of all paths. A path that has neither is ignored,
+    /// even if it is cheaper.
     fn cheapest(&mut self, ends: (usize, usize), avoided: &Avoided) -> Result<Option<Path>, Paused> {
         let graph = self.graph;
         let classes = &graph.classes;

@@ -1,4 +1,6 @@
-//! The newest claims of all members, and the messages that brought them.
+//! The newest claims of all members, and the messages that contained them.
+//!
+//! The author of a claim is the member that signed it.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -9,7 +11,7 @@ use weft_wire::relay::Label;
 
 /// Maximum number of members whose claims are stored.
 pub const MAX_AUTHORS: usize = 256;
-/// Time after which a claim that was not repeated is forgotten.
+/// Time after which a claim that was not repeated is deleted.
 ///
 /// Derived: 2.8 times the interval at which a member of the largest network repeats its claims.
 pub const LIFETIME: Duration = Duration::from_secs(3_600);
@@ -21,7 +23,7 @@ const MAX_LINKS: usize = 256;
 const MAX_MESSAGES: usize = 16;
 /// Claims of one member that are accepted in a burst.
 const BURST: u32 = 12;
-/// Interval at which one more claim of a member is accepted. Members keep twice this interval.
+/// Interval at which one more claim of a member is accepted. Members send claims at twice this interval.
 const CLAIM_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Result of a received claim.
@@ -35,7 +37,7 @@ pub enum ClaimReceipt {
     UnknownAuthor,
     /// The author has not signed it.
     Forged,
-    /// Another member with the author's label is known. Nothing about the signature is known.
+    /// Another member with the author's label is stored. The signature was not checked.
     OtherOwner,
     /// The author claims more often than allowed.
     TooOften,
@@ -66,14 +68,14 @@ struct Author {
     messages: Vec<(u64, Box<[u8]>)>,
     /// A value that depends on the numbers of all stored claims, and on nothing else. Digests compare it.
     fingerprint: u64,
-    /// Claims that are accepted at once, as of the time.
+    /// Number of claims that may be accepted at once, and the time at which this number was computed.
     allowance: (u32, Instant),
 }
 
 impl Author {
     /// Drops messages without a newest claim, and the oldest ones beyond [`MAX_MESSAGES`] with their claims.
     ///
-    /// No link outlives its message: otherwise two nodes could never agree on what they know of the author.
+    /// A link is deleted with its message. Otherwise two nodes could never have the same fingerprint of the author.
     fn drop_superseded(&mut self) {
         let (links, says) = (&self.links, self.says_relay.1);
         let is_newest = |seq: u64| seq == says || links.values().any(|told| told.seq == seq);
@@ -88,10 +90,10 @@ impl Author {
         self.fingerprint = self.links.iter().map(of_link).fold(mix(self.says_relay.1), |sum, link| sum ^ link);
     }
 
-    /// True if a claim adds something to what is kept.
+    /// True if a claim contains anything newer than the stored claims.
     ///
-    /// Honest authors use each number once. Of two claims of a number, the one with the greater bytes counts, so that
-    /// all nodes keep the same one.
+    /// Honest authors use each number once. Of two claims with the same number, the one with the greater bytes is kept,
+    /// so that all nodes keep the same claim.
     fn has_news_in(&self, claim: &LinkClaim<'_>, bytes: &[u8]) -> bool {
         if let Ok(at) = self.messages.binary_search_by_key(&claim.seq, |(seq, _)| *seq) {
             return self.messages.get(at).is_some_and(|(_, kept)| **kept < *bytes);
@@ -103,7 +105,7 @@ impl Author {
             && (claim.seq > self.says_relay.1 || claim.links.iter().any(|link| is_newer(&link)))
     }
 
-    /// Removes what was claimed under a number.
+    /// Removes the claim with this number.
     fn remove_claim(&mut self, seq: u64) {
         self.messages.retain(|(other, _)| *other != seq);
         self.links.retain(|_, told| told.seq != seq);
@@ -171,7 +173,7 @@ impl LinkMap {
         self.authors.get(&label).map_or(0, |author| author.messages.len())
     }
 
-    /// Returns the message of a member that has `newer` newer ones.
+    /// Returns the message of a member than which it has exactly `newer` newer messages.
     pub fn message(&self, label: Label, newer: usize) -> Option<&[u8]> {
         self.authors.get(&label)?.messages.iter().rev().nth(newer).map(|(_, message)| &**message)
     }
@@ -281,7 +283,7 @@ impl LinkMap {
         ClaimReceipt::News
     }
 
-    /// Forgets claims that were not repeated for [`LIFETIME`].
+    /// Deletes claims that were not repeated for [`LIFETIME`].
     pub fn forget_old(&mut self, unix_ms: u64) {
         let oldest = unix_ms.saturating_sub(LIFETIME.as_millis() as u64);
         for author in self.authors.values_mut() {

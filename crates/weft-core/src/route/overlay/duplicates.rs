@@ -9,7 +9,7 @@ use weft_units::{Duration, Instant, NodeId};
 const SOURCES: usize = 256;
 /// Time without duplicates after which a source's window is deleted.
 ///
-/// No copy stays in flight that long.
+/// No copy of a packet stays in flight for this time.
 const MEMORY: Duration = Duration::from_secs(10);
 /// Number of packet numbers below the newest that can be distinguished.
 const WINDOW: u32 = 128;
@@ -32,8 +32,8 @@ pub struct Duplicates {
 impl Duplicates {
     /// True if the packet `seq` of this run of `source` is new.
     ///
-    /// The run number rises when a node restarts. Packets of an earlier run, and packets too old to decide, do not
-    /// count as new.
+    /// The run number rises when a node restarts. Packets of an earlier run, and packets older than the window, are
+    /// not treated as new.
     pub fn is_new(&mut self, now: Instant, source: NodeId, run: u32, seq: u32) -> bool {
         self.evict_oldest(now, source);
         let fresh = DuplicateWindow { run, newest: seq, seen: 0, used: now };

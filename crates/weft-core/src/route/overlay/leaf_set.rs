@@ -1,6 +1,6 @@
 //! The nodes next to this one on the ring (Pastry's and Chimera's leaf set).
 //!
-//! One of them, or this node, is the root of a key nearby.
+//! One of these nodes, or this node, is the root of a key nearby: the node nearest to the key.
 
 use alloc::vec::Vec;
 use weft_units::NodeId;
@@ -53,7 +53,7 @@ impl LeafSet {
 
     /// Returns the mean distance between neighbours on the ring, in units of 2^-64 of the ring.
     ///
-    /// A node without others returns the whole ring.
+    /// If no other node is known, it returns the whole ring.
     pub fn spacing(&self) -> u64 {
         let (Some(first), Some(last)) = (self.counterclockwise.last(), self.clockwise.last()) else { return u64::MAX };
         if self.closes_the_ring() {

@@ -6,7 +6,7 @@
 //!
 //! - *Suspect* from the least n ≥ 2 with Lⁿ ≤ 10⁻³: 2 on a link without loss, 7 at L = 0.36. A false suspicion costs
 //!   one or two duplicates.
-//! - *Down* from the least n ≥ 3 with Lⁿ ≤ 10⁻¹²: 6 on a link without loss, 28 at L = 0.36. L counts as at least
+//! - *Down* from the least n ≥ 3 with Lⁿ ≤ 10⁻¹²: 6 on a link without loss, 28 at L = 0.36. L is taken as at least
 //!   1/128. At one probe a second that is one false alarm in 30,000 years, or in thirty years for a thousand links.
 //!
 //! At the first doubt the probes become faster ([`ProbePace::in_doubt`]). A run then takes tens of milliseconds instead of
@@ -106,7 +106,7 @@ pub struct NeighbourLink {
     sent: VecDeque<SentProbe>,
     next_seq: u32,
     newest_answered: u32,
-    /// Number of probes in a row without an echo. They count as lost once the run has ended.
+    /// Number of probes in a row without an echo. They enter the loss average once the run has ended.
     missed: u32,
     answered: u32,
     is_degraded: bool,
@@ -126,7 +126,7 @@ impl Default for NeighbourLink {
             latency: Duration::MAX,
             loss: Loss::default(),
             sent: VecDeque::new(),
-            // Numbers below the first one count as answered.
+            // Numbers below the first one are treated as answered.
             next_seq: 1,
             newest_answered: 0,
             missed: 0,
@@ -185,7 +185,7 @@ impl NeighbourLink {
         self.is_urgent = true;
     }
 
-    /// Marks the link as down, because another part of the node or the lower layer detected it.
+    /// Marks the link as down, because another part of the node or the lower layer detected a failure.
     pub fn mark_down(&mut self, now: Instant) {
         if !self.is_down {
             self.fall(now);

@@ -10,7 +10,7 @@ const KEEP: f64 = 0.99;
 const PRIOR: f64 = 20.0;
 /// Minimum loss assumed for any neighbour.
 ///
-/// A run of six then still ends a link that never lost a probe.
+/// With this minimum, six lost probes in a row mark a link as down that never lost a probe before.
 const LEAST: f64 = 1.0 / 128.0;
 
 /// Moving averages over the results of probes: L ← (1 − α)·L + α·fate.

@@ -17,7 +17,7 @@ const SPARE_CANDIDATES: usize = 4;
 pub(super) const TRIES: u32 = 4;
 /// Number of unanswered probes after which a candidate is deleted.
 ///
-/// The last ones are eight seconds apart.
+/// The last of these probes are eight seconds apart.
 const LATE_TRIES: u32 = 8;
 /// Number of recent candidates that never answered above which introductions are ignored.
 ///

@@ -53,7 +53,7 @@ use weft_wire::overlay::{NodeState, OverlayMessage, Query};
 /// Standard: Chimera's MAX_ENTRY.
 pub const CELL: usize = 3;
 
-/// Time after which a node that found no other counts as alone.
+/// Time after which a node that found no other node considers itself the only one.
 const ALONE_AFTER: Duration = Duration::from_secs(5);
 
 /// Intervals of probes and gossip.
@@ -145,14 +145,14 @@ pub struct OverlayState {
     duplicates: Duplicates,
     timers: NeighbourTimers,
     outgoing: VecDeque<(NodeId, Option<NodeId>, OutgoingMessage)>,
-    /// Contacts in the last accepted answer to a query.
+    /// Contacts of nodes in the last accepted answer to a query.
     told: Vec<NodeContact>,
 }
 
 impl OverlayState {
     /// Returns a node that finds its place in the overlay through the `bootstrap` nodes.
     ///
-    /// They may be any nodes of the overlay. Without any, the node is the overlay's first node.
+    /// The `bootstrap` nodes may be any nodes of the overlay. Without any, the node is the overlay's first node.
     pub fn new(
         now: Instant,
         own: NodeContact,
@@ -324,7 +324,7 @@ impl OverlayState {
 
     /// Takes the contacts that a neighbour named in the last answer that this node had asked for.
     ///
-    /// The table ignores the details of a node that it has. The lower layer may lack a part of them.
+    /// The table ignores new details of a node that it contains already. The lower layer may need these details.
     pub fn take_told(&mut self) -> Vec<NodeContact> {
         core::mem::take(&mut self.told)
     }
@@ -348,7 +348,7 @@ impl OverlayState {
         self.forget(now, id);
     }
 
-    /// Sends the probes and the gossip that are due, and judges overdue ones.
+    /// Sends the probes and the gossip that are due, and treats overdue probes as missed.
     pub fn handle_timeout(&mut self, now: Instant) {
         while let Some(id) = self.timers.pop(now, |at, id| self.table.get(id).is_some_and(|n| n.timer == at)) {
             if let Some(neighbour) = self.table.get_mut(id) {

@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use weft_units::{Duration, Instant, NodeId};
 use weft_wire::overlay::NodeState;
 
-/// Time after a packet for which a link counts as used.
+/// Time after a packet for which a link is treated as used.
 const USED_FOR: Duration = Duration::from_secs(1);
 /// Minimum time between two queries of the same kind to one neighbour.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
@@ -12,7 +12,7 @@ const ASK_AGAIN: Duration = Duration::from_secs(1);
 /// Standing of another node in this node's table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NodeStanding {
-    /// Another node named it, and this node has not admitted it yet.
+    /// Another node named the node, and this node has not admitted it to the table yet.
     Candidate,
     /// The node is in the table or the leaf set.
     Member,

@@ -116,8 +116,8 @@ impl OverlayState {
 
     /// Returns members of the wanted cells, from a random position in each.
     ///
-    /// Up to half of them come from this node's own cell, which it knows best. The rest comes from the other cells in
-    /// turn.
+    /// Up to half of these members are from this node's own cell, which its table covers best. The rest is from the
+    /// other cells in turn.
     fn spread(&mut self, of: NodeId, row: usize, columns: u16) -> Vec<NodeId> {
         let own_column = self.own.id.digit(row);
         let (mut ids, mut cells) = (Vec::new(), Vec::new());

@@ -64,7 +64,7 @@ pub fn select(choices: &[HopCandidate], may_duplicate: bool) -> Option<NextHop> 
 
 /// Returns the distance of a node from a key.
 ///
-/// At equal distance the node with the lower identifier counts as nearer.
+/// At equal distance the node with the lower identifier is nearer.
 fn remoteness(id: NodeId, key: NodeId) -> (RingDistance, NodeId) {
     (id.distance_to(&key), id)
 }

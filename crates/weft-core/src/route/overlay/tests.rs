@@ -174,7 +174,7 @@ fn only_the_leaving_node_is_removed_and_at_once() {
     assert!(world.nodes.iter().all(|node| node.census().members == 1));
 }
 
-/// Plays a neighbour that answers probes, and answers other messages as `lie` defines.
+/// Simulates a neighbour that answers probes, and answers other messages as `lie` defines.
 ///
 /// Returns the other nodes that `node` contacted.
 fn feed(

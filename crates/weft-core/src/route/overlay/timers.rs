@@ -14,7 +14,7 @@ impl NeighbourTimers {
         self.heap.push(Reverse((at, id)));
     }
 
-    /// Returns a neighbour whose timer has expired. Drops entries for which `counts` returns false.
+    /// Returns a neighbour whose timer has expired. Drops invalid entries, for which `counts` returns false.
     pub fn pop(&mut self, now: Instant, counts: impl Fn(Instant, NodeId) -> bool) -> Option<NodeId> {
         let next = self.next(counts)?;
         if next > now {

@@ -21,7 +21,7 @@ const PATIENCE: Patience = Patience { first: Duration::from_millis(500), tries: 
 const ASK_AGAIN: Duration = Duration::from_secs(2);
 /// Time after which a claim is sent again to a holder that did not answer.
 ///
-/// It doubles each time, because the two nodes may first have to connect.
+/// The time doubles with each attempt, because the two nodes may first have to connect.
 const TELL_AGAIN: Duration = Duration::from_secs(1);
 /// Number of times that a claim is sent to a holder.
 const TRIES: u32 = 4;
@@ -48,7 +48,7 @@ struct ClaimHolder {
     seq: u64,
     /// Number of times that this claim was sent.
     tries: u32,
-    /// Time at which the claim is sent again, far in the future once the holder has answered.
+    /// Time at which the claim is sent again. It is far in the future once the holder has answered.
     due: Instant,
     named_in: u64,
 }

@@ -20,7 +20,7 @@ use weft_wire::ownership::{Claim, ClaimMessage, ClaimVerdict, OwnershipQuestion,
 const SWEEP: Duration = Duration::from_secs(10);
 /// Number of holders that inform an owner that the holders of a key changed.
 ///
-/// One alone may be new itself, or fail.
+/// A single holder may be new itself, or fail.
 const RENEWING: usize = 3;
 /// Time after which the same conflict is reported again.
 const REPORT_AGAIN: Duration = Duration::from_secs(600);
@@ -114,7 +114,7 @@ impl OwnershipDirectory {
 
     /// Records that an owner was not reached at its stated contact details.
     ///
-    /// The cache drops it, and the next lookup asks other holders.
+    /// The cache drops the owner, and the next lookup asks other holders.
     pub fn handle_unreachable(&mut self, now: Instant, owner: NodeId) {
         self.cache.fail(now, owner);
     }

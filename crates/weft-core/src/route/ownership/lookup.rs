@@ -23,7 +23,7 @@ use weft_wire::ownership::{OwnershipQuestion, Reply};
 const ATTEMPTS: usize = 8;
 /// Time without an answer after which the query is repeated elsewhere, in milliseconds, by attempt.
 const ASK_ELSEWHERE_MS: [u64; ATTEMPTS] = [300, 300, 400, 400, 500, 500, 1_000, 2_000];
-/// Time-out of each query. It is long, so that late answers count too.
+/// Time-out of each query. It is long, so that late answers are used too.
 const PATIENCE: Patience = Patience { first: Duration::from_secs(4), tries: 1 };
 /// Maximum number of concurrent lookups.
 pub const MOST: usize = 64;
@@ -53,7 +53,7 @@ struct AddressLookup {
     regions: [(NodeId, LookupProgress); LEVELS],
     /// Attempt with which the lookup starts.
     ///
-    /// It is not the first if the owner was not reached at the contact details of an earlier answer.
+    /// It is not the first attempt if the owner was not reached at the contact details of an earlier answer.
     first: usize,
 }
 
@@ -110,7 +110,7 @@ impl Lookups {
             Some(Reply::Owner(claim)) => match verified(at.authority, claim, address) {
                 Some(owner) if owner.prefix.1 >= least => Some(owner),
                 Some(_) => None,
-                // An answer with a false claim counts as no answer.
+                // An answer with a false claim is treated as no answer.
                 None => return self.ask_unless_asked(at, calls, address, level),
             },
             Some(Reply::Nobody) => None,
@@ -175,8 +175,8 @@ impl Lookups {
 
     /// Processes an answer of a node that is not a holder but names the holders.
     ///
-    /// The lookup next asks the one nearest to the key. If the nearest should have answered already, it asks the
-    /// second.
+    /// The lookup next asks the named holder nearest to the key. If this holder should have answered already, it asks
+    /// the second nearest.
     fn redirect(&mut self, address: IpAddr, level: usize, by: NodeId, contacts: Contacts<'_>) {
         if let Some(lookup) = self.open.get_mut(&address)
             && let Some((key, LookupProgress::Asking { denied_by, passed, named, .. })) = lookup.regions.get_mut(level)

@@ -1,6 +1,6 @@
 //! Ownership of prefixes (paper 001 §II).
 //!
-//! The nodes next to a prefix's key store claims, and any node finds them there.
+//! The nodes next to a prefix's key on the ring store claims of ownership. Any node can ask these nodes.
 //!
 //! - **Certified.** The network's root key assigns each prefix to its owner by a certificate. Every node verifies it:
 //!   holders before they store a claim, askers before they trust one.
@@ -50,7 +50,7 @@ const DIRECTORY: u16 = 0;
 
 /// Services that need cryptography or the time of day. The core's caller provides them.
 pub trait DirectoryAuthority {
-    /// Returns the place of a name on the ring: the first 160 bits of its SHA-256.
+    /// Returns the position of a name on the ring: the first 160 bits of its SHA-256.
     fn place_of(&self, name: &[u8]) -> NodeId;
 
     /// Returns the content of a certificate.
@@ -92,7 +92,7 @@ pub struct AddressOwner {
     pub prefix: WirePrefix,
     /// Contact details as a holder stated them.
     ///
-    /// The lower layer must reach the owner there with the key in the certificate.
+    /// The lower layer must reach the owner at these details with the key in the certificate.
     pub details: Box<[u8]>,
     /// The owner's verified certificate.
     pub certificate: Box<[u8]>,
@@ -148,11 +148,12 @@ fn holders(own: NodeId, leaves: &LeafSet, key: NodeId) -> Vec<NodeId> {
     holders
 }
 
-/// Returns the place at which to ask about a key.
+/// Returns the position on the ring at which to ask about a key.
 ///
-/// The first attempt uses the key itself. Later ones use places at 1, 4, 16 and 64 mean node distances from it, on both
-/// sides. The roots there are other holders, or nodes that name them. The mean is that of the nodes around this one.
-/// Around the key the nodes may be so far apart that the nearest places have the same root as the key.
+/// The first attempt uses the key itself. Later attempts use positions at 1, 4, 16 and 64 mean node distances from the
+/// key, on both sides. The roots of these positions are other holders, or nodes that name them. The mean is that of the
+/// nodes around this one. Around the key the nodes may be so far apart that the nearest positions have the same root as
+/// the key.
 fn beside(leaves: &LeafSet, key: NodeId, attempt: usize) -> NodeId {
     let Some(later) = attempt.checked_sub(1) else { return key };
     let share = leaves.spacing().wrapping_mul(1 << (later & !1));

@@ -37,7 +37,7 @@ impl Region {
         self.0
     }
 
-    /// Returns the region's place on the ring.
+    /// Returns the region's position on the ring.
     ///
     /// It is the hash of "weft region", 4 or 6, the region's length and its address.
     pub fn key(&self, authority: &dyn DirectoryAuthority) -> NodeId {

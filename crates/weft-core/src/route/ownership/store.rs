@@ -1,4 +1,4 @@
-//! Claims that a node stores for others. It accepts a claim only from its owner.
+//! Claims that a node stores for other nodes. It accepts a claim only from the claim's owner.
 
 use super::region::{self, Region};
 use super::{CertificateGrant, Conflict, DirectoryAuthority, LIFETIME};

@@ -13,7 +13,7 @@ use weft_units::Rate;
 const DECREASE: i64 = 3;
 /// Denominator of the decrease factor F.
 const DECREASE_OF: i64 = 2;
-/// Shortest excursion that counts, in packets (the paper's L). Shorter ones are noise.
+/// Minimum length of an excursion, in packets (the paper's L). A shorter rise of the delay is noise.
 const BUSY_PACKETS: usize = 5;
 
 /// Returns the available bandwidth that one chirp shows; `None` with fewer than three packets.

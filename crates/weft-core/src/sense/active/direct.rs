@@ -9,7 +9,7 @@ const FEWEST: usize = 8;
 
 /// One chirp, without any value that depends on the capacity.
 ///
-/// The capacity estimate improves later, and old chirps then use the new one.
+/// The capacity estimate improves later. Old chirps are then evaluated with the new estimate.
 struct DirectChirp {
     at: Instant,
     bytes: u64,

@@ -17,7 +17,7 @@ struct PacketPair {
 /// Estimates the capacity of the bottleneck link from the dispersion of packet pairs sent back to back.
 ///
 /// Cross traffic between the two packets lengthens the gap. Cross traffic that delays the first packet on a later
-/// link shortens it. Undisturbed pairs all have the same gap, so the estimate is the mode (Dovrolis et al.,
+/// link shortens the gap. Undisturbed pairs all have the same gap, so the estimate is the mode (Dovrolis et al.,
 /// pathrate). Pairs with little delay were disturbed less, so the half with more delay is left out (Kapoor et al.,
 /// CapProbe).
 pub struct Dispersion {

@@ -9,9 +9,9 @@ const MOST: usize = 4_096;
 const FEWEST: usize = 20;
 /// Fraction of the packets that defines the densest range of delays.
 ///
-/// On a busy path no more than this meet no queue.
+/// On a busy path, at most this fraction of the packets meets no queue.
 const DENSE: f64 = 0.15;
-/// Extent of the noise's tail, as a multiple of its middle.
+/// Maximum width of the range of delays without a queue, as a multiple of the noise.
 const TAIL: f64 = 5.0;
 
 /// Idle share of a path (ProbeGap: Lakshminarayanan, Padhye and Padhye, IMC 2004).

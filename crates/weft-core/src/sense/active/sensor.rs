@@ -10,7 +10,7 @@ use weft_units::{Duration, Instant, Rate, Rng};
 pub const INTERVAL: Duration = Duration::from_secs(1);
 /// Fraction of the capacity that trains may use.
 ///
-/// With reports and all other traffic of an idle path the sum is just below 1 %.
+/// Trains, reports and all other traffic of an idle path together then use just below 1 % of the capacity.
 const SHARE: f64 = 0.0085;
 /// Capacity that is assumed before the first estimate.
 const LEAST_CAPACITY: Rate = Rate::from_mbps(2);
@@ -24,11 +24,11 @@ const LONG_WINDOW: Duration = Duration::from_secs(60);
 const ROUTE_WINDOW: Duration = Duration::from_secs(180);
 /// Least ratio of the additional share that chirps find to its standard error.
 ///
-/// A smaller share counts as chance.
+/// If the ratio is smaller, the additional share is ignored, because it may be chance.
 const CHANCE: f64 = 1.25;
-/// Exponent of the remaining doubt.
+/// Exponent in the weight of the additional share, which rises from zero to one above [`CHANCE`].
 ///
-/// The larger it is, the faster the additional share counts fully above [`CHANCE`].
+/// The larger the exponent, the faster the weight rises.
 const STEEPNESS: f64 = 8.0;
 /// Number of packets over which loss is averaged.
 ///
@@ -52,9 +52,9 @@ const LOWEST: f64 = 0.06;
 const FULL: f64 = 0.8;
 /// Rate that is assumed to fill the path, as a multiple of the available bandwidth.
 ///
-/// The lower of the two rates counts.
+/// The sensor uses the lower of this rate and that of [`FULL`].
 const FULL_OF_AVAILABLE: f64 = 2.0;
-/// A shorter delay than this fraction (1/n) of a full packet's transmission time does not count as a queue.
+/// A shorter delay than this fraction (1/n) of a full packet's transmission time is not treated as a queue.
 const TOLERANCE: u32 = 256;
 /// A longer delay than this fraction (1/n) of a full packet's transmission time cannot be noise.
 const LONGEST_NOISE: u32 = 4;

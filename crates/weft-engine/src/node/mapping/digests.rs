@@ -1,4 +1,4 @@
-//! Digests of the link map: which of two nodes lacks claims of the other.
+//! Digests of the link map. They show which claims a node lacks that another node has.
 
 use crate::node::Engine;
 use crate::overlay::map_answers::AUTHORS_IN_PART;

@@ -1,4 +1,4 @@
-//! Routes over relays that the map yields. They take the place of routes over one relay in common.
+//! Routes over relays, found in the link map. They replace the routes over one relay that the relays' reports yield.
 
 use crate::api::RouteStatus;
 use crate::node::Engine;
@@ -26,12 +26,12 @@ impl Engine {
         }
     }
 
-    /// True if the last round has put off some searches.
+    /// True if the last round left some searches unfinished.
     pub(in crate::node) fn is_finding(&self) -> bool {
         self.overlay.mapping.as_ref().is_some_and(|mapping| mapping.routes.is_behind())
     }
 
-    /// Finds the routes to a peer that the map yields now.
+    /// Finds the routes to a peer in the link map.
     pub(in crate::node) fn find_routes(&mut self, now: Instant, to: usize) {
         let Some(peer) = self.peers.get(to).filter(|peer| self.is_in_map(peer)) else { return };
         let (id, target) = (peer.id, label_of(&peer.node));
@@ -96,7 +96,7 @@ impl Engine {
                 let nodes = &route.found.nodes;
                 let address = way(nodes)
                     .and_then(|(first, way)| self.relaying.routes.address_of(self.relaying.labels.peer(first)?, way));
-                // Both ends may have opened a path over the route. One of the two is then given up.
+                // Both ends may have opened a path over the route. One of the two paths is then given up.
                 let is_there = |path: &&Path| Some(path.remote) == address && path.health.answers();
                 let path = peer.paths.iter().find(is_there);
                 RouteStatus {

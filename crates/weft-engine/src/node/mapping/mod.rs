@@ -1,7 +1,8 @@
 //! The link map: sends claims about this node's links, forwards the claims of others, and requests missing claims.
 //!
-//! Claims travel in the sessions with other members. Each node checks the author's signature before it stores a claim
-//! or passes it on, so a forged claim ends at the first honest node. A claim counts for its author's links only.
+//! Claims travel in the sessions with other members. Each node checks a claim's signature before it stores the claim
+//! or passes it on, so a forged claim ends at the first honest node. A claim is valid only for the links of the
+//! member that signed it.
 
 mod digests;
 mod found_routes;
@@ -23,9 +24,9 @@ use weft_wire::relay::Label;
 
 /// Label before the signed bytes of a claim.
 const OF_CLAIM: &[u8] = b"weft links";
-/// Time after which a new session is sent a digest. By then the peer counts as a member.
+/// Delay of the first digest in a new session. By then, both ends should have registered each other as members.
 const FIRST_DIGEST_AFTER: Duration = Duration::from_millis(50);
-/// Number of measurements at which the confidence of a link has its greatest value.
+/// Number of measurements of a link at which the confidence in its claim reaches its highest value.
 const MOST_CONFIDENT: u8 = 127;
 
 impl Engine {
@@ -124,7 +125,7 @@ impl Engine {
                 self.pass_on_map_message(bytes, Some(from));
             }
             ClaimReceipt::Forged if is_checked => self.bar(now, from),
-            // The peer may have more than could be checked.
+            // The peer may have more claims than could be checked, so send it a digest later.
             ClaimReceipt::Forged | ClaimReceipt::UnknownAuthor => mapping.owe_digest(from, now + DIGEST_DELAY),
             ClaimReceipt::Stale | ClaimReceipt::TooOften | ClaimReceipt::OutOfTime | ClaimReceipt::OtherOwner => {}
         }
@@ -151,7 +152,7 @@ impl Engine {
         let Some(config) = &self.trust.config else { return };
         match self.trust.check(now, config, &certificate) {
             Ok(()) if self.admit(now, &certificate) => {
-                // It may be reached over a route now.
+                // The member may be reachable over a route now, so it may be contacted again.
                 self.overlay.meetings.resting.remove(&key);
                 self.relaying.look_soon(now);
                 if let Some(mapping) = &mut self.overlay.mapping {
@@ -164,9 +165,9 @@ impl Engine {
         }
     }
 
-    /// True if a certificate would tell the map something if its signature holds, and the peer may have one checked.
+    /// True if a certificate's signature should be checked: it may change the map, and `from` may cause a check.
     ///
-    /// All that can be known without the signature is looked at first. A check then yields news, or bars the peer.
+    /// All other fields are examined first. A check of the signature then either changes the map or bars the peer.
     fn is_worth_a_check(&mut self, now: Instant, from: PeerId, certificate: &Certificate) -> bool {
         let claims = certificate.claims();
         let is_early = self.trust.unix_s(now) < claims.not_before_unix_s;
@@ -345,7 +346,7 @@ mod tests {
         }
     }
 
-    /// Returns a member of a network. It has peers, and no session.
+    /// Returns the engine of an overlay member. It has peers, and no session.
     fn member() -> Engine {
         let config = EngineConfig {
             identity: identity(0),
@@ -442,7 +443,7 @@ mod tests {
             hear_certificate(&mut engine, LIAR, &known);
             hear_certificate(&mut engine, LIAR, &certificate_until(1, 2, NOW_UNIX_S + 9_000));
             hear_certificate(&mut engine, LIAR, &certificate_until(1, 6, NOW_UNIX_S - 1));
-            // The same without a valid signature.
+            // The same certificate without a valid signature.
             hear_certificate(&mut engine, LIAR, &certificate_until(2, 2, NOW_UNIX_S + 9_000));
             hear_certificate(&mut engine, LIAR, &certificate_until(2, 6, NOW_UNIX_S - 1));
         }
@@ -469,7 +470,7 @@ mod tests {
         let now_ms = NOW_UNIX_S * 1_000;
         let known = identity(2).public_key();
         hear_certificate(&mut engine, HONEST, &certificate(1, 2));
-        // Another key with the same label: honest nodes that know only that one pass its claims on.
+        // Another key with the same label. Honest nodes that have learnt only the other key pass its claims on.
         let mut bytes = claim(2, 2, now_ms, 7_000);
         let at = bytes.windows(32).position(|window| window == known.0).unwrap();
         bytes[at + 31] ^= 1;

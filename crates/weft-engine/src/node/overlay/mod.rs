@@ -1,7 +1,7 @@
 //! The overlay: the nodes of one network find each other through any one of them.
 //!
 //! The state machine is weft-core's ([`weft_core::route::overlay`]). Its messages travel in the sessions with peers.
-//! To reach a node without a session, this module calls that node ([`Engine::meet`]), which must show its
+//! To reach a node without a session, this module contacts that node ([`Engine::meet`]), which must present its
 //! certificate. Routes around a failed link belong to relaying, below the session. The overlay's own detours are not
 //! used here.
 
@@ -21,13 +21,13 @@ use weft_wire::link_map::is_link_map;
 use weft_wire::overlay::OverlayMessage;
 use weft_wire::ownership;
 
-/// Interval of the checks of called peers.
+/// Interval of the checks of contacted peers.
 pub const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// Maximum number of bytes of an overlay message. It fits into a control datagram on any path of at least 1280 bytes.
 const MAX_MESSAGE: usize = 1_120;
 
 impl Engine {
-    /// Joins or leaves the network's overlay. Without a certificate to show ([`Engine::set_trust`]) nothing happens.
+    /// Joins or leaves the overlay. Without a certificate of this node ([`Engine::set_trust`]) nothing happens.
     pub fn set_overlay(&mut self, now: Instant, config: Option<OverlayConfig>) {
         let config = config.filter(|_| self.trust.shows_certificate());
         if self.overlay.config == config {
@@ -57,7 +57,7 @@ impl Engine {
         self.drive_overlay(now);
     }
 
-    /// Records a handshake of a configured peer. The peer belongs to the network while it shows a valid certificate.
+    /// Records a configured peer's handshake. The peer is an overlay member if its certificate is valid.
     pub(super) fn note_member(&mut self, now: Instant, peer: PeerId) {
         if self.overlay.is_on() && !self.is_dynamic(peer) && self.has_shown_good(now, peer) {
             self.overlay.members.insert(peer);
@@ -76,7 +76,7 @@ impl Engine {
         OverlayState::new(now, named(&own), bootstrap, OverlayTiming::default(), rng)
     }
 
-    /// Returns the peer at a place of the overlay.
+    /// Returns the peer with this id in the overlay.
     pub(super) fn peer_at(&self, id: NodeId) -> Option<PeerId> {
         let is_it = |peer: &PeerId| self.peers.get(usize::from(peer.0)).is_some_and(|found| found.node == id);
         self.relaying.labels.all(label_of(&id)).find(is_it)
@@ -85,7 +85,7 @@ impl Engine {
     /// Informs the overlay that a session with a peer has begun.
     pub(super) fn on_session(&mut self, now: Instant, peer: PeerId) {
         let (Some(state), Some(of)) = (&mut self.overlay.state, self.peers.get(usize::from(peer.0))) else { return };
-        // A certified peer introduces itself if it takes part.
+        // A certified peer introduces itself if it takes part in the overlay.
         if self.overlay.members.contains(&peer) {
             let (public_key, endpoints) = (of.config.public_key, of.config.endpoints.clone());
             state.handle_met(now, &named(&Contact { public_key, endpoints }));
@@ -104,7 +104,7 @@ impl Engine {
 
     /// Passes a peer's messages to the overlay.
     ///
-    /// A message that takes a check of a signature is the last one of a turn. The others wait, so that they do not
+    /// A turn ends after a message that needs a signature check. The remaining messages wait, so that they do not
     /// delay the packets of other peers.
     pub(super) fn take_overlay_messages(&mut self, now: Instant, index: usize) {
         let before = self.map_checks();
@@ -163,10 +163,10 @@ impl Engine {
         }
     }
 
-    /// Calls a peer that only relays reach at the addresses that another node has of it.
+    /// Sends handshakes to a peer that only relays reach, at addresses that another node reported.
     ///
-    /// A node behind a NAT does not know its outer address. A peer that it calls over a relay learns the address only
-    /// from a third node, and the NATs let no datagram in until both ends have sent one.
+    /// A node behind a NAT does not know its outer address. A peer with a session over a relay learns the address
+    /// only from a third node, and the NATs let no datagram in until both ends have sent one.
     pub(super) fn call_where_told(&mut self, now: Instant, contact: &Contact) {
         let peer = self.sessions.peer_by_key(&contact.public_key);
         let Some(peer) = peer.filter(|peer| self.is_dynamic(*peer) && !self.overlay.meetings.is_leaving(*peer)) else {
@@ -211,14 +211,14 @@ impl Engine {
             }
             return;
         }
-        // A verdict answers a claim. A node that has ended its session does not wait for the answer.
+        // A verdict answers a claim. A node that has ended its session does not wait for the answer, so none is sent.
         if matches!(ownership::ClaimMessage::parse(message), Ok(ownership::ClaimMessage::Verdict { .. })) {
             return;
         }
         let known = self.overlay.state.as_ref().and_then(|state| state.details(to));
         let details = known.or_else(|| self.overlay.owners.as_ref()?.directory.details(to));
         if let Some(contact) = details.and_then(Contact::decode).filter(|contact| contact.id() == to) {
-            // The failure is reported elsewhere if the contact is a configured one.
+            // The failure of a configured contact is reported by `give_up`.
             let _ = self.meet(now, &contact);
         }
     }

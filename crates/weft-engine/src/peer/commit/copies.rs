@@ -40,7 +40,7 @@ impl Peer {
         self.paths.get(index).is_some_and(|path| path.is_usable() && (sparse || !path.is_sparse_only()))
     }
 
-    /// Queues a spare copy, and removes those before it that are of no use any more.
+    /// Queues a spare copy, and drops earlier spare copies that are not needed any more.
     fn push_spare(&mut self, cx: &mut Context<'_>, index: usize, lane: Lane, unit: UnitId) {
         self.drop_useless(cx.pool, index, lane);
         self.push(cx.now, index, lane, unit);
@@ -48,7 +48,7 @@ impl Peer {
 
     /// Drops the oldest spare copies: those whose units have arrived, and those beyond one round trip of the path.
     ///
-    /// After a round trip a report tells whether the unit arrived. Without recovery nothing tells it.
+    /// After a round trip a report states whether the unit arrived. Without recovery, arrived units are not recorded.
     fn drop_useless(&mut self, pool: &mut Pool, index: usize, lane: Lane) {
         let most = self.paths[index].rate.in_flight_limit_bytes();
         while let Some((id, bytes)) = self.paths[index].queues.oldest(lane) {
@@ -63,8 +63,8 @@ impl Peer {
 
     /// Returns the path for the next copy of a unit: the one on which it arrives first.
     ///
-    /// The first copy needs a path with room. A later one waits for a path of its own as long as a retransmission
-    /// would take. `times` counts the copies on each path.
+    /// The first copy needs a path whose queue has space. A later copy may share a path with another copy, at the cost
+    /// of one RTT in the comparison. `times` holds the number of copies already on each path.
     fn next_path(&self, sparse: bool, is_first: bool, times: &[usize; MAX_PATHS]) -> Option<usize> {
         let arrival = |(index, view): &(usize, &PathView)| {
             let repeat_us = self.paths[*index].rtt().smoothed().as_micros() as i64;
@@ -75,9 +75,9 @@ impl Peer {
         views.filter(may).min_by_key(arrival).map(|(index, _)| index)
     }
 
-    /// Returns the most units that were in flight in the last round trips, and what the paths offer for them.
+    /// Returns the maximum number of units in flight in the last round trips, and the loss and capacity of the paths.
     ///
-    /// A lost unit holds back all units behind it, so the whole window counts, not only the units in flight now.
+    /// The maximum is used instead of the present number, because a lost unit holds back the whole window behind it.
     fn in_flight(&mut self, now: Instant, sparse: bool) -> InFlight {
         let round_trip = self.paths.iter().filter(|path| path.is_usable()).map(|path| path.rtt().smoothed()).max();
         let packets = self.dispatch.in_flight.most(now, self.recovery.units.len(), round_trip.unwrap_or_default());

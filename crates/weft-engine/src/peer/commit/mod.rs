@@ -28,30 +28,33 @@ use weft_wire::loop_data::{Marker, OfRun};
 ///
 /// Standard: the quantum of RFC 8290.
 const SPARSE_BYTES: u32 = 1_514;
-/// Maximum time that a flow's acknowledgements, except the first, may take on the fastest path ahead of bulk.
+/// Maximum transmission time of the acknowledgements that a flow has queued on paths ahead of bulk.
 ///
-/// On a path a newer acknowledgement cannot replace them, and other sparse flows wait for them. Derived: the slack with
-/// which the scheduler commits bulk. It matters below 2 Mbit/s.
+/// It is computed for the fastest path, and the first acknowledgement is exempt. A newer acknowledgement cannot replace
+/// one that is queued on a path, and other sparse flows wait behind it. Derived: the slack with which the scheduler
+/// commits bulk. It matters below 2 Mbit/s.
 const ACK_TIME: Duration = Duration::from_millis(6);
-/// Least time until a unit expires, for bulk. A later unit is useless, because the receiver no longer waits for it.
+/// Least time until a bulk unit expires. Afterwards it is useless, because the receiver no longer waits for it.
 const DEADLINE_MIN: Duration = Duration::from_millis(100);
 /// Least time until a unit of a sparse flow expires.
 ///
-/// A late SYN or query still beats the sender's own retransmission after 1 s (RFC 6298).
+/// A SYN or query that arrives within this time is earlier than its sender's retransmission after 1 s (RFC 6298).
 const DEADLINE_SPARSE: Duration = Duration::from_millis(500);
 
-/// Backlog of sparse flows on every path, in time, beyond which they wait like bulk.
+/// Backlog of sparse flows on every path, as time at the path's rate, beyond which sparse flows wait like bulk.
 ///
-/// They then wait in their own queues, which have limits.
+/// Their packets then wait in the flow queues, whose length is limited.
 const CROWD_TIME: Duration = Duration::from_millis(100);
-/// Least sparse backlog, in bytes, that counts as a crowd. The first packets of a web page stay below it.
+/// Backlog of sparse flows, in bytes, up to which [`CROWD_TIME`] does not apply.
+///
+/// The first packets of a web page stay below it.
 const CROWD_BYTES: u64 = 10 * SPARSE_BYTES as u64;
 
 /// Maximum number of flows that are passed over before the first ones are examined again.
 const MOST_PASSES: u32 = 64;
 
 impl Peer {
-    /// Moves units to paths until the scheduler holds or no eligible unit is left.
+    /// Moves units to paths until the scheduler holds the next unit or no unit may leave.
     pub(super) fn commit(&mut self, cx: &mut Context<'_>) {
         self.watch_outage(cx);
         if !self.is_reachable()
@@ -121,7 +124,7 @@ impl Peer {
         true
     }
 
-    /// Passes over a flow bound to a full path, so that it does not block other flows.
+    /// Passes over a flow whose assigned path is full. Returns true if another flow may be tried instead.
     fn pass_over(&mut self, passes: &mut u32) -> bool {
         let may = matches!(self.dispatch.scheduler, Scheduler::FlowHash(_))
             && self.dispatch.views.iter().any(|v| v.usable && v.room);
@@ -160,7 +163,7 @@ impl Peer {
 
     /// True if some path carries a unit of this size, whole or in parts.
     ///
-    /// Also true while no path is usable, since that is decided later.
+    /// Also true while no path is usable. Whether a unit fits is then decided once a path is usable.
     fn is_carried(&self, bytes: usize) -> bool {
         granules(bytes).is_some()
             || self.usable_paths().next().is_none()
@@ -194,14 +197,14 @@ impl Peer {
         }
     }
 
-    /// True if sparse flows alone fill every path.
+    /// True if the backlog of sparse flows exceeds [`CROWD_TIME`] and [`CROWD_BYTES`] on every usable path.
     fn is_crowded(&self) -> bool {
         self.dispatch.views.iter().zip(&self.paths).filter(|(view, _)| view.usable).all(|(view, path)| {
             path.queues.bytes_before(Lane::Urgent) > view.rate.bytes_in(CROWD_TIME).max(CROWD_BYTES)
         })
     }
 
-    /// True if the head, `bytes` bytes of a sparse flow, may overtake bulk on the paths.
+    /// True if the segment at the head, `bytes` bytes of a sparse flow, may overtake bulk on the paths.
     fn may_overtake(&mut self, pool: &Pool, flow: FlowId, bytes: u32) -> bool {
         let committed = self.committed_bytes(flow);
         if committed == 0 || committed + bytes > SPARSE_BYTES {
@@ -232,7 +235,7 @@ impl Peer {
         }
     }
 
-    /// Numbers a segment within its flow and makes a unit of it. The caller owns the unit's only reference.
+    /// Gives a segment its sequence number and makes a unit of it. The caller owns the unit's only reference.
     fn make_unit(
         &mut self,
         now: Instant,
@@ -261,8 +264,8 @@ impl Peer {
             urgent,
             sent_bytes: 0,
             marker,
-            // Time spent waiting counts against the deadline, but at least one retransmission always remains
-            // possible.
+            // The deadline runs from the segment's arrival, so its wait is included. At least one retransmission
+            // remains possible.
             deadline: (segment.born + late_after).max(now + self.recovery.hold_announced.max(DEADLINE_MIN)),
             arrived: 0,
             repeating: false,
@@ -277,7 +280,7 @@ impl Peer {
 
     /// Reserves space for all units in the list of lost units.
     ///
-    /// All units may be lost at once when a path falls silent, and allocation must not happen then.
+    /// All units may be lost at once when a path falls silent. Memory must not be allocated at that moment.
     fn keep_room_for_rescue(&mut self) {
         let room = self.recovery.units.room();
         if self.recovery.lost.capacity() < room {

@@ -18,9 +18,9 @@ pub struct Exchange {
     next_token: u32,
     pub revocation_sync: RevocationSync,
     pub overlay: OverlayMail,
-    /// Position in this relay's bulletin up to which the peer has been informed.
+    /// Position in this relay's list of reports about neighbours up to which the peer has been informed.
     pub bulletin_position: u64,
-    /// Nodes to which the peer relays datagrams, as it reports.
+    /// Nodes to which the peer can relay datagrams, according to its reports.
     pub reach: ReachableNodes,
     /// Probes of the current drill, or of the last one.
     pub probes: Option<Probes>,
@@ -38,7 +38,7 @@ impl Exchange {
         }
     }
 
-    /// Returns the token of a new ping. It returns after 2^32 pings.
+    /// Returns the token of a new ping. Tokens repeat after 2^32 pings.
     pub fn take_token(&mut self) -> u32 {
         let token = self.next_token;
         self.next_token = token.wrapping_add(1);
@@ -50,18 +50,18 @@ impl Exchange {
 pub struct SessionTimes {
     pub established_at: Option<Instant>,
     pub heard_at: Option<Instant>,
-    /// Time since which there is no session, while there is none.
+    /// Time at which the last session ended or the peer was added. Valid only while there is no session.
     pub alone_since: Instant,
     pub busy_at: Instant,
     pub watch: Watch,
     /// Longest interval between probes of the paths in use, if a routing protocol watches the peer.
     pub probe_pace: Option<Duration>,
-    /// True if a route begins with this peer. Other peers are then reached only while this one answers.
+    /// True if a relayed route begins with this peer. Other peers may then be reachable only while this peer answers.
     pub is_first_relay: bool,
 }
 
 impl SessionTimes {
-    /// Returns the times of one of `peers` peers, before its first session.
+    /// Returns the times of a peer before its first session. The node has `peers` peers.
     pub fn new(now: Instant, peers: usize) -> SessionTimes {
         let watch = Watch::unpaid(now, peers);
         SessionTimes {

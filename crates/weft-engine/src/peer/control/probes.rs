@@ -24,7 +24,7 @@ pub struct ProbedPath {
 
 /// State and results of a peer's probes during a drill.
 pub struct Probes {
-    /// Paths that lead over the cut link or node.
+    /// Paths that use the link or node that the drill cuts.
     pub cut: Vec<PathId>,
     pub next: Instant,
     pub outstanding: VecDeque<Probe>,
@@ -90,7 +90,7 @@ impl Probes {
             way.answered[probe.phase] += 1;
         }
         let waited = self.answered_at.replace(now).map_or(Duration::ZERO, |before| now - before);
-        // A probe sent before the end of the cut measures the cut, even if its answer arrives later.
+        // A probe sent before the end of the cut belongs to the cut, even if its answer arrives later.
         let gap = if probe.phase == number(DrillPhase::After) { &mut self.gap_after } else { &mut self.gap };
         *gap = (*gap).max(waited);
     }

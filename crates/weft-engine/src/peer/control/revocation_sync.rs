@@ -3,11 +3,11 @@
 use crate::path::Resend;
 use weft_units::{Duration, Instant};
 
-/// Maximum number of false revocations that are checked for a peer in a session.
+/// Maximum number of revocations with a false signature that are checked for a peer in a session.
 const MAX_FALSE: u8 = 16;
-/// Time after a false revocation during which no other of the peer is checked.
+/// Time after a false revocation during which no other revocation of the peer is checked.
 ///
-/// *Derived*: a check takes 40 µs. A peer that sends 1,000 datagrams a second then causes it by one in 1,000 of them.
+/// *Derived*: a check takes 40 µs. A peer that sends 1,000 revocations a second then causes one check a second.
 const FALSE_APART: Duration = Duration::from_secs(1);
 
 /// Progress of one peer through the node's list of revocations.
@@ -15,7 +15,7 @@ const FALSE_APART: Duration = Duration::from_secs(1);
 pub struct RevocationSync {
     /// Number of revocations that the peer has acknowledged.
     pub told: u16,
-    /// Time until which a datagram with revocations counts as in flight.
+    /// Time until which a sent datagram with revocations is taken to be in flight, if there is one.
     pub under_way_until: Option<Instant>,
     /// Number of false revocations received from the peer.
     false_ones: u8,
@@ -84,7 +84,7 @@ mod tests {
 
     /// Draws the fate of each datagram.
     ///
-    /// The peer has the whole list in the end, and is never taken to have more of it than arrived.
+    /// The peer has the whole list in the end. The recorded number never exceeds the number that arrived.
     #[test]
     fn a_peer_gets_the_whole_list_whatever_is_lost() {
         let mut rng = Rng::new(31);

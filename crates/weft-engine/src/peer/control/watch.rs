@@ -1,32 +1,33 @@
 //! Decides how often paths without traffic are probed.
 //!
-//! Each host packet pays for probing time, so probes cost little compared with the packets.
+//! Paths are *watched* for a time after host packets: each packet extends this time. A watched path is probed once a
+//! second. Probes therefore cost little compared with the packets.
 
 use weft_units::{Duration, Instant};
 
-/// Probing time that each packet pays for.
+/// Time by which each host packet extends the time for which paths are watched.
 ///
-/// Derived: the probe interval of a watched path, so that probes never outnumber packets.
+/// Derived: the probe interval of a watched path. On each path there are therefore never more probes than packets.
 const EACH_PACKET: Duration = Duration::from_secs(1);
-/// Paid probing time above which paths are watched. One packet alone does not suffice.
+/// Paths are watched while more than this time remains. One packet alone does not suffice.
 const LEAST: Duration = EACH_PACKET;
-/// Maximum probing time that can be paid for in advance.
+/// Maximum time for which paths are watched after the last packet.
 const MOST: Duration = Duration::from_secs(30);
 /// Probe interval of a watched path that carries no traffic.
 const PACE: Duration = EACH_PACKET;
-/// Interval between a node's probes to peers without packets, all such peers together.
+/// Interval between a node's probes to peers that have had no packets, summed over all such peers.
 ///
 /// Tuned: 500 probes a second and their answers take 3 % of a core. With 4,095 peers each is probed every 8 s.
 const UNPAID: Duration = Duration::from_millis(2);
-/// Longest mean packet interval that counts as dense. Tuned: packets of a call arrive every 20 ms.
+/// Longest mean interval of packets that are dense. Tuned: packets of a voice call arrive every 20 ms.
 ///
-/// While packets are dense, each path is asked again as soon as it has answered. The delays of all paths are then
-/// well known.
+/// While packets are dense, each path gets another ping soon after it has answered. The delays of all paths are then
+/// measured often.
 const DENSE: Duration = Duration::from_millis(25);
 /// Divisor of the newest interval in the moving average. Standard: as for SRTT (RFC 6298).
 const GAIN: u32 = 8;
 
-/// Paid probing time for the paths to one peer.
+/// Time until which the paths to one peer are watched.
 #[derive(Clone, Copy, Debug)]
 pub struct Watch {
     until: Instant,
@@ -39,9 +40,9 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Returns a watch with the most probing time, counted from `now`, for one of `peers` peers.
+    /// Returns a watch that lasts [`MOST`] from `now` without packets. The node has `peers` peers.
     ///
-    /// No packet has paid for this time. A node with very many peers therefore probes each of them less often.
+    /// A node with many peers probes each peer less often during this time ([`UNPAID`]).
     pub fn unpaid(now: Instant, peers: usize) -> Watch {
         let shared = UNPAID.saturating_mul(u32::try_from(peers).unwrap_or(u32::MAX));
         Watch { until: now + MOST, pace: PACE.max(shared), last: None, interval: EACH_PACKET }
@@ -56,7 +57,7 @@ impl Watch {
         self.last = Some(now);
     }
 
-    /// True if a packet passed within the longest time that packets pay for.
+    /// True if a packet was sent or received within the last [`MOST`].
     pub fn had_packet(&self, now: Instant) -> bool {
         self.since_packet(now) < MOST
     }
@@ -80,9 +81,7 @@ impl Watch {
 mod tests {
     use super::*;
 
-    /// Returns the share of 100 s in which paths are watched.
-    ///
-    /// One packet arrives in each interval of `every`.
+    /// Returns the share of 100 s in which paths are watched, if one packet arrives in each interval of `every`.
     fn watched(every: Duration) -> f64 {
         let unpaid = Watch::unpaid(Instant::ZERO, 1);
         let (mut watch, start) = (Watch { until: Instant::ZERO, ..unpaid }, Instant::from_millis(1_000));

@@ -23,7 +23,7 @@ use weft_wire::virtio::VNET_HEADER_LEN;
 const MAX_PIECES: usize = 64;
 /// Capacity that an empty output keeps, in writes.
 ///
-/// Derived: one turn usually delivers this number. More came from a release of held units.
+/// Derived: one turn of the daemon usually delivers this number. Only a release of held units adds more.
 const USUAL_WRITES: usize = 1_024;
 /// Capacity that an empty output keeps, in pieces.
 const USUAL_PIECES: usize = 8_192;
@@ -49,10 +49,10 @@ impl Arrived {
 
 /// Maximum number of flows whose heads are kept.
 ///
-/// A peer with more flows at once loses heads, and with them the tails that arrive late.
+/// With more flows at once, the heads of some flows are discarded. Tails of these flows that arrive late are dropped.
 const MAX_HEADS: usize = 4_096;
 
-/// The last head slice of a flow, for tails that arrive after its run was written. Only the packet's header is kept.
+/// The last head slice of a flow, for tails that arrive after its run was written. Only the header is kept.
 struct Head {
     vpn: VpnId,
     seq: FlowSeq,
@@ -96,7 +96,7 @@ impl Heads {
 
 /// A run of segments that will become one write.
 struct Open {
-    /// The VPN and the flow. One flow number may belong to different VPNs in succession.
+    /// The VPN and the flow. A flow number may be reused by another VPN.
     origin: (VpnId, FlowId),
     head_seq: FlowSeq,
     next_tail: u8,
@@ -107,7 +107,7 @@ struct Open {
     pieces: usize,
 }
 
-/// The state of a flow, and the direction of its packets that arrive.
+/// The state of a flow, and the direction in which the arriving packets travel.
 pub type DirectedFlow = (FlowRef, Direction);
 
 /// A finished write.
@@ -125,7 +125,7 @@ struct Piece {
     len: usize,
 }
 
-/// Data about the first write.
+/// VPN, destination and length of the first write.
 pub struct Front {
     pub vpn: VpnId,
     /// `None` for a write that could not be built.
@@ -143,9 +143,9 @@ pub struct Output {
     pieces: VecDeque<Piece>,
     /// Units dropped because their head is unknown or they are malformed.
     pub orphans: u64,
-    /// State of the flow that last had each number at the peer, for tails, which have no header.
+    /// State of the latest flow with each of the peer's flow numbers. It is needed for tails, which have no header.
     states: Vec<Option<DirectedFlow>>,
-    /// True for a flow whose last packet rules of access dropped, by flow number.
+    /// True for a flow whose last packet the access rules dropped, by flow number.
     refused: Vec<bool>,
 }
 
@@ -179,7 +179,7 @@ impl Output {
         self.states.get(usize::from(flow.0)).copied().flatten()
     }
 
-    /// Records the state of the flow that has this number at the peer now.
+    /// Records the state of the flow to which the peer now gives this number.
     pub fn set_state(&mut self, flow: FlowId, state: Option<DirectedFlow>) {
         let at = usize::from(flow.0);
         if self.states.len() <= at {
@@ -188,12 +188,12 @@ impl Output {
         self.states[at] = state;
     }
 
-    /// True if rules of access dropped the flow's last packet.
+    /// True if the access rules dropped the flow's last packet.
     pub fn is_refused(&self, flow: FlowId) -> bool {
         self.refused.get(usize::from(flow.0)).copied().unwrap_or(false)
     }
 
-    /// Records whether rules of access dropped the flow's last packet.
+    /// Records whether the access rules dropped the flow's last packet.
     pub fn set_refused(&mut self, flow: FlowId, is_refused: bool) {
         let at = usize::from(flow.0);
         if self.refused.len() <= at && is_refused {
@@ -261,7 +261,7 @@ impl Output {
         let (index, is_last) = (unit.inner.index, unit.inner.last);
         let head_seq = seq.plus(-i32::from(index));
         let piece = Piece { buf: unit.buf, start: unit.start, len: unit.len };
-        // A congestion mark belongs to this tail alone. Its run must not spread the mark.
+        // A congestion mark belongs to this tail alone. Other segments of a run must not get the mark.
         let marked = Ecn::of(unit.outer_tos) == Ecn::Ce;
         let origin = (unit.vpn, flow);
         let same = |o: &&mut Open| !marked && o.origin == origin && o.head_seq == head_seq && o.next_tail == index;
@@ -343,7 +343,7 @@ impl Output {
         let write = self.writes.front()?;
         let pieces = self.pieces.iter().take(write.pieces);
         let len = write.header_len + pieces.map(|piece| piece.len).sum::<usize>();
-        // The header of a packet that is written unchanged lies in its only piece.
+        // A packet that is written unchanged has one piece, which begins with its header.
         let packet = match write.header.get(VNET_HEADER_LEN..write.header_len) {
             Some(header) if !header.is_empty() => header,
             _ => self.pieces.front().and_then(|p| pool.bytes(p.buf).get(p.start..p.start + p.len)).unwrap_or_default(),
@@ -363,7 +363,7 @@ impl Output {
     }
 }
 
-/// Returns the destination of a packet whose fixed IP header is given at least.
+/// Returns the destination of a packet. `header` holds at least the fixed IP header.
 fn destination_of(header: &[u8]) -> Option<IpAddr> {
     match header.first()? >> 4 {
         4 => header.get(16..20)?.first_chunk::<4>().map(|octets| IpAddr::from(*octets)),

@@ -12,11 +12,11 @@ use weft_wire::ip::Ecn;
 
 /// Maximum number of incomplete units of a peer.
 ///
-/// Derived: one or two parts in a hundred missing at 100 Mbit/s and an RTT of 100 ms.
+/// Derived: it suffices for 1 % to 2 % of parts missing at 100 Mbit/s and an RTT of 100 ms.
 const MAX_HALVES: usize = 256;
 /// Time after which an incomplete unit is dropped.
 ///
-/// No sender retransmits for longer, and later parts with that number belong to another unit.
+/// No sender retransmits for longer. Later parts with the same sequence number belong to another unit.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A unit with missing parts.
@@ -46,7 +46,7 @@ pub struct Joined {
 #[derive(Default)]
 pub struct Joins {
     halves: VecDeque<Half>,
-    /// Parts that fit no unit, and units dropped with parts missing.
+    /// Number of parts that fit no unit, and of units dropped while parts were missing.
     pub broken: u64,
 }
 

@@ -53,7 +53,7 @@ impl Inbound {
         }
     }
 
-    /// Discards units that wait for order, and the record of arrived units.
+    /// Discards the units that wait for missing units, and the record of arrived units.
     pub fn drop_held(&mut self, pool: &mut Pool) {
         match &mut self.arrivals {
             Arrivals::Resequence(r) => r.reset(&mut |item: Arrived| pool.release(item.buf)),
@@ -61,13 +61,13 @@ impl Inbound {
         }
     }
 
-    /// Delivers in another order from now on. Units that wait for order are discarded.
+    /// Changes the order in which units are delivered. Units that wait for missing units are discarded.
     pub fn set_reorder(&mut self, reorder: Reorder, pool: &mut Pool) {
         self.drop_held(pool);
         self.arrivals = Arrivals::new(reorder);
     }
 
-    /// True if a unit must wait for order.
+    /// True if a unit must wait for a missing unit.
     pub fn would_hold(&mut self, now: Instant, inner: &InnerHeader) -> bool {
         match &mut self.arrivals {
             Arrivals::Resequence(r) => r.would_hold(now, inner.flow, inner.seq),
@@ -88,7 +88,7 @@ impl Inbound {
         self.joins.broken
     }
 
-    /// Returns the number of units that wait for order.
+    /// Returns the number of units that wait for missing units.
     pub fn held_units(&self) -> usize {
         match &self.arrivals {
             Arrivals::Resequence(r) => r.held(),

@@ -5,19 +5,23 @@ use weft_core::queue::Expiry;
 use weft_units::planted::{self, Fault};
 use weft_units::{Duration, Instant};
 
-/// Age limit of packets that are not TCP's.
+/// Age limit of packets other than TCP segments.
 ///
-/// Standard: a call tolerates a one-way delay of at most 400 ms (ITU-T G.114).
+/// Standard: a voice call tolerates a one-way delay of at most 400 ms (ITU-T G.114).
 pub const AGE_LIMIT: Duration = Duration::from_millis(400);
 
-/// Age limit of TCP segments, in flight or waiting. Tuned: outages of radio links last up to 2 s, and 3 s in place of 1 s
-/// for those that wait gave up to five times the goodput where a long path is silent for 2 s at a time.
+/// Age limit of TCP segments, in flight or waiting.
 ///
-/// A late segment spares its sender the loss. The acknowledgement shows that the timeout was spurious, and the sender
-/// restores the window (RFC 4015).
+/// Tuned: outages of radio links last up to 2 s. On a path with a high RTT that is silent for 2 s at a time, a limit of
+/// 3 s gave waiting segments up to five times the goodput of 1 s.
+///
+/// A segment that arrives late is not a loss for its sender. The acknowledgement shows that the timeout was spurious,
+/// and the sender restores the window (RFC 4015).
 pub const AGE_LIMIT_TCP: Duration = Duration::from_secs(3);
 
-/// Age limit of the newest packet of a flow, longer so that a single-packet query can succeed.
+/// Age limit of the newest packet of a flow.
+///
+/// It is longer than [`AGE_LIMIT`], so that a query of one packet can succeed.
 ///
 /// Standard: after 999 ms (RFC 9002 §6.2.2) a sender that wants an answer has retransmitted.
 pub const NEWEST_FOR: Duration = Duration::from_secs(1);

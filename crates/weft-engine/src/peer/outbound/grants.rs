@@ -1,4 +1,4 @@
-//! The rate law that the paths toward a peer apply to its explicit-rate loops.
+//! The controller that computes the rate that the paths toward a peer grant to its explicit-rate loops.
 
 use weft_core::control_loop::explicit_rate::{GrantConfig, LoopLink};
 use weft_core::explicit_rate::pi::PiConfig;
@@ -6,8 +6,8 @@ use weft_units::Instant;
 
 /// Target queue on the paths, as a fraction of their capacity times the control interval (q*/Cτ).
 ///
-/// A standing queue keeps the paths busy, which the rate estimate needs. It stays below the queue that the schedule
-/// leaves there.
+/// A standing queue keeps the paths busy, which the rate estimate needs. The target is below the queue that the
+/// scheduler leaves on the paths.
 pub const QUEUE: f64 = 0.05;
 
 /// Largest grant to a single VPN, relative to the paths' estimated capacity.
@@ -15,7 +15,7 @@ pub const QUEUE: f64 = 0.05;
 /// Above 1, so that the paths can discover more capacity.
 pub const MOST: f64 = 1.25;
 
-/// The rate law over all paths, and the bytes that the peer had sent when the law last ran.
+/// The rate controller over all paths, and the number of bytes sent to the peer when the controller last ran.
 pub struct Grants {
     pub link: LoopLink,
     pub sent_bytes: u64,

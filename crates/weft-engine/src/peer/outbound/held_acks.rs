@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use weft_core::flow::ack_condition::{AckConditioner, AckVerdict, AckView};
 use weft_units::{FlowId, Instant};
 
-/// A packet that was not queued yet: its origin, the packet, and its number.
+/// A packet that is not queued yet: its origin, the packet, and its serial number.
 pub type Fresh = (Origin, Whole, u32);
 
 /// One flow's conditioner, and its held packet with the number of its wait.
@@ -20,14 +20,16 @@ struct OfFlow {
 #[derive(Default)]
 pub struct HeldAcks {
     flows: Vec<OfFlow>,
-    /// Waits in the order of their ends: the end, the flow, and the number of the wait. Some have ended earlier.
+    /// Waits in the order of their ends: the end, the flow, and the number of the wait.
+    ///
+    /// For some entries the packet has already left.
     waits: VecDeque<(Instant, FlowId, u32)>,
     number: u32,
     held: usize,
 }
 
 impl HeldAcks {
-    /// Decides about a segment of a flow. A segment that is to wait is kept until `until`.
+    /// Decides whether a segment of a flow leaves or waits. A segment that waits is kept until `until`.
     ///
     /// Returns the packets that leave now and the packet that is superfluous. Each may be absent.
     pub fn judge(&mut self, flow: FlowId, view: &AckView<'_>, until: Instant, fresh: Fresh) -> Judged {
@@ -78,16 +80,16 @@ impl HeldAcks {
         self.waits.front().map(|(until, ..)| *until)
     }
 
-    /// Number of packets that are held.
+    /// Returns the number of held packets.
     pub fn len(&self) -> usize {
         self.held
     }
 }
 
-/// Decision about a segment and about the one that was held before it.
+/// Decision about a segment and about the segment of the flow that was held before it.
 pub struct Judged {
     /// Packets that leave now, in this order.
     pub leave: [Option<Fresh>; 2],
-    /// A packet whose information the other one carries.
+    /// A packet whose information a later packet carries. The caller drops it.
     pub superfluous: Option<Fresh>,
 }

@@ -24,7 +24,7 @@ use weft_units::{Duration, FlowId, Instant, Rate, Rng, VpnId};
 const DEFAULT: VpnNo = VpnNo(0);
 /// Number of FQ-CoDel queues to which a VPN's flows are hashed (RFC 8290 §4.1).
 ///
-/// It is small to limit a busy VPN's memory.
+/// The number is small to limit the memory of each VPN.
 const FLOW_QUEUES: u32 = 128;
 
 /// The ingress queue of one peer, without or with VPNs.
@@ -32,9 +32,9 @@ const FLOW_QUEUES: u32 = 128;
 pub enum IngressQueue {
     /// No VPN other than the default one has this peer as a member.
     Alone(FlowQueue<Segment>),
-    /// As `Alone`, and each flow gets its granted rate.
+    /// No other VPN has this peer as a member, and flow state is kept. Each flow gets its granted rate.
     Port(Box<Port<Segment>>),
-    /// VPNs have this peer as a member. The default VPN is one of them.
+    /// VPNs have this peer as a member, in addition to the default VPN.
     Shared(Box<Shared>),
 }
 
@@ -44,9 +44,9 @@ pub struct Shared {
     numbers: HashMap<VpnId, VpnNo, SeededState>,
     /// VPN ids by ingress number. The entry of a removed VPN stays until its number is reused.
     vpns: Vec<VpnId>,
-    /// Number of VPNs with a window law.
+    /// Number of VPNs with a window-based loop.
     ///
-    /// The law counts the loss of a first transmission even if it is retransmitted (paper 003).
+    /// Such a loop reacts to the loss of a first transmission even if the unit is retransmitted (paper 003).
     windows: usize,
     /// Number of VPNs whose loop follows the rates that the paths grant.
     granted: usize,
@@ -173,7 +173,7 @@ impl IngressQueue {
         }
     }
 
-    /// True if a segment waits that may leave as soon as a path takes it.
+    /// True if a segment waits that may leave as soon as a path has space for it.
     pub fn is_ready(&self) -> bool {
         match self {
             IngressQueue::Alone(queue) => !queue.is_empty(),
@@ -182,7 +182,7 @@ impl IngressQueue {
         }
     }
 
-    /// Returns the time at which a loop or a queue needs attention next.
+    /// Returns the time at which a loop or a queue next has work.
     pub fn deadline(&self) -> Option<Instant> {
         match self {
             IngressQueue::Alone(_) | IngressQueue::Port(_) => None,
@@ -215,10 +215,10 @@ impl IngressQueue {
         }
     }
 
-    /// Informs a VPN's window law that the first transmission of a unit was lost.
+    /// Informs a VPN's window-based loop that the first transmission of a unit was lost.
     ///
-    /// The unit may be retransmitted. The window law takes this loss for congestion. The rate law detects congestion
-    /// by its own bytes in queues.
+    /// The unit may be retransmitted. A window-based loop takes the loss for congestion. A rate-based loop detects
+    /// congestion by the number of its bytes in queues.
     pub fn on_congestion(&mut self, now: Instant, vpn: VpnId) {
         let IngressQueue::Shared(shared) = self else { return };
         if shared.windows == 0 {
@@ -231,7 +231,7 @@ impl IngressQueue {
         }
     }
 
-    /// True if loops with a window law may be active.
+    /// True if window-based loops may be active.
     pub fn has_windows(&self) -> bool {
         matches!(self, IngressQueue::Shared(shared) if shared.windows > 0 && shared.ingress.awake() > 0)
     }
@@ -241,7 +241,7 @@ impl IngressQueue {
         matches!(self, IngressQueue::Shared(shared) if shared.granted > 0)
     }
 
-    /// Returns the requests of the explicit-rate VPNs that have a queue at present.
+    /// Returns the rate requests of the explicit-rate VPNs that have a queue at present.
     pub fn asks(&self) -> impl Iterator<Item = Ask> {
         self.ingress().into_iter().flat_map(Ingress::asks)
     }
@@ -269,7 +269,7 @@ impl IngressQueue {
         }
     }
 
-    /// Gives a VPN another share. `window` holds the new `a` and `b` of its window law, if it has one.
+    /// Gives a VPN another share. `window` holds the new `a` and `b` of its window-based loop, if it has one.
     pub fn set_share(&mut self, now: Instant, vpn: VpnId, share: Share, window: Option<(f64, f64)>) {
         let IngressQueue::Shared(shared) = self else { return };
         let Some(number) = shared.numbers.get(&vpn) else { return };
@@ -302,7 +302,7 @@ impl IngressQueue {
         }
     }
 
-    /// Returns the bytes that wait.
+    /// Returns the number of bytes that wait.
     pub fn backlog_bytes(&self) -> u64 {
         match self {
             IngressQueue::Alone(queue) => queue.backlog_bytes(),
@@ -347,7 +347,9 @@ impl IngressQueue {
         }
     }
 
-    /// Puts a port with flow state in the place of the one queue, or the queue in its place. With VPNs nothing changes.
+    /// Replaces the flow queue with a port if flow state is kept, and otherwise the port with a flow queue.
+    ///
+    /// With VPNs nothing changes.
     pub fn keep_flows(&mut self, now: Instant, kind: QueueKind, is_kept: bool, dropped: &mut impl FnMut(Segment)) {
         match self {
             IngressQueue::Alone(_) if is_kept => {
@@ -363,7 +365,7 @@ impl IngressQueue {
         if let IngressQueue::Port(port) = self { Some(port) } else { None }
     }
 
-    /// Sets the user and the grant of a flow.
+    /// Sets the user and the grant of a flow, if there is a port.
     pub fn set_flow(&mut self, flow: FlowId, standing: &Standing) {
         if let IngressQueue::Port(port) = self {
             port.set_flow(flow, standing.user, standing.weight, &standing.treatment);
@@ -398,14 +400,14 @@ impl IngressQueue {
         });
     }
 
-    /// Selects whether a loss event of one VPN's window is one of all.
+    /// Selects whether a loss event of one VPN's window applies to the windows of all VPNs.
     pub fn share_events(&mut self, shared_events: bool) {
         if let IngressQueue::Shared(shared) = self {
             shared.ingress.share_events(shared_events);
         }
     }
 
-    /// Removes all segments. A segment that the queue's AQM drops meanwhile is returned without its arrival.
+    /// Removes all segments and passes each to `taken`, with `None` as arrival if the queue's AQM dropped it.
     pub fn empty(&mut self, now: Instant, taken: &mut impl FnMut(Option<Arrival>, Segment)) {
         match self {
             IngressQueue::Alone(queue) => {
@@ -432,8 +434,8 @@ impl IngressQueue {
 
 impl Shared {
     fn new(kind: QueueKind, rng: &Rng) -> Shared {
-        // All loops of one pair of edges share every bottleneck. The first bottleneck is often the paths themselves.
-        // A configuration may select otherwise afterwards.
+        // All loops between two edges share every bottleneck, so they share loss events by default. The first
+        // bottleneck is often the paths themselves. The configuration may change this setting later.
         let config = IngressConfig { shared_events: true, promises: true, ..IngressConfig::default() };
         let mut rng = rng.clone();
         let mut ingress = Ingress::new(config, rng.split(1));

@@ -17,8 +17,8 @@ use weft_wire::loop_data::OfRun;
 
 /// Returns the time by which a marker or report leaves.
 ///
-/// A pressing one leaves at once, and any other waits for other frames up to [`LEISURE`]. Sent alone, a marker and
-/// its report would be two more datagrams to seal, open and account for.
+/// A pressing marker or report leaves at once. Any other waits up to [`LEISURE`] for other frames, because a marker
+/// and its report that are sent alone cost two more datagrams.
 pub fn due(at: Instant, is_pressing: bool) -> Instant {
     if is_pressing { at } else { at + LEISURE }
 }
@@ -33,15 +33,15 @@ pub struct Arriving {
 
 /// State of the loops of one peer, except the sending ends in [`super::ingress_queue`].
 pub struct Loops {
-    /// Number of the current run of the loops that begin here. It rises with each restart.
+    /// Number of the current run of the loops that begin at this node. It rises with each restart.
     pub run: u8,
     pub arriving: HashMap<VpnId, Arriving, SeededState>,
     /// VPNs whose report is due to be sent.
     pub answers: VecDeque<VpnId>,
-    /// Time by which the oldest of those reports leaves, in the far future if there is none.
+    /// Time by which the first report of `answers` leaves, in the far future if there is none.
     pub answer_by: Instant,
     pub controller: Option<WindowController>,
-    /// Reused storage for one run of the controller; empty between runs.
+    /// Reused memory for one run of the controller; empty between runs.
     pub windows: Vec<(f64, &'static mut AimdWindow)>,
     /// Grants to the loops; present while any loop uses explicit rates.
     pub grants: Option<Box<Grants>>,
@@ -60,7 +60,7 @@ impl Loops {
         }
     }
 
-    /// Starts a new run of the loops that begin here.
+    /// Starts a new run of the loops that begin at this node.
     pub fn next_run(&mut self) {
         self.run = self.run.wrapping_add(1);
     }
@@ -75,7 +75,7 @@ impl Loops {
         self.arriving.retain(|vpn, _| stay(*vpn));
     }
 
-    /// Returns the receiving end of a VPN's loop, if the loop ends here.
+    /// Returns the receiving end of a VPN's loop, if the loop ends at this node.
     #[inline]
     pub fn egress_mut(&mut self, vpn: VpnId) -> Option<&mut LoopEgress> {
         if vpn == VpnId::DEFAULT || self.arriving.is_empty() {
@@ -86,7 +86,7 @@ impl Loops {
 
     /// Handles a marker that arrived at `at`.
     ///
-    /// The first marker of a run sets the counts, because earlier units are unknown.
+    /// The first marker of a run sets the packet and byte counts, because earlier units are unknown.
     pub fn on_marker(&mut self, at: Instant, vpn: VpnId, OfRun { run, what: marker }: OfRun<Marker>) {
         let begun = || Arriving { run, egress: LoopEgress::counted(marker.packets, marker.bytes), answer: None };
         let arriving = self.arriving.entry(vpn).or_insert_with(begun);
@@ -131,7 +131,7 @@ impl Loops {
         self.controller.as_ref()?.deadline()
     }
 
-    /// Returns `a` and `b` for a window of this weight, if a controller exists.
+    /// Returns the AIMD parameters `a` and `b` for a window of this weight, if a controller exists.
     pub fn parameters(&self, weight: f64, nominal_weight: f64) -> Option<(f64, f64)> {
         Some(self.controller.as_ref()?.initial(weight, nominal_weight))
     }

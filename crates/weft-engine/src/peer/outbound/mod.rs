@@ -1,7 +1,7 @@
 //! State of the outbound direction of a peer: the ingress queue, the choice of paths, loops and retransmission.
 //!
 //! A packet waits in [`IngressEnd`]. [`Dispatch`] chooses its path, and [`Retransmission`] keeps it until its fate is
-//! known. None of them knows the peer's other state.
+//! known. None of the three depends on the peer's other state.
 
 pub mod age;
 pub mod grants;
@@ -77,7 +77,7 @@ pub struct Dispatch {
     pub in_flight: redundancy::Peak,
     /// Index of the path whose turn it is to send.
     pub round: usize,
-    /// True if the peer wants this node to send on several paths at once.
+    /// True if the peer's policy lets this node send on several paths at once.
     pub peer_wants_bundle: bool,
 }
 

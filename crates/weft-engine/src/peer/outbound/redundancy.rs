@@ -2,19 +2,19 @@
 
 use weft_units::{Duration, Instant};
 
-/// Maximum expected number of units in flight that are lost in all their copies.
+/// Maximum expected number of units in flight of which every copy is lost.
 ///
-/// Tuned as in `path/copies.rs`: a stall of one round trip in twenty costs 5 % at most.
+/// Tuned as in `path/copies.rs`: a stall in one of twenty round trips costs at most 5 % of the goodput.
 const LOST_MAX: f64 = 0.05;
 /// Maximum number of copies on each path.
 ///
-/// Chosen without an experiment: losses occur in bursts that take several copies.
+/// Chosen without an experiment: more copies help little, because a burst of losses takes several copies.
 const ROUNDS_MAX: usize = 3;
-/// Maximum number of copies that leave with the unit.
+/// Maximum number of copies of a unit that leave at once, the unit itself included.
 ///
 /// Derived: by the model, a fifth copy gains less than 2 % of goodput at losses of up to 5 % on two paths.
 const DUE_MAX: usize = 4;
-/// Minimum ratio of two goodputs at which the greater number of copies is chosen.
+/// Minimum ratio of goodputs, with more and with fewer copies, at which more copies are sent.
 ///
 /// Chosen without an experiment.
 const LEAST_GAIN: f64 = 1.02;
@@ -23,16 +23,16 @@ pub const LEAST_LOSS: f64 = 1e-6;
 /// IP length of a full packet, in bits.
 const PACKET_BITS: f64 = 12_000.0;
 
-/// The most units in flight during the last one to two round trips.
+/// Maximum number of units in flight during the last one to two round trips.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Peak {
-    /// Most units in this round trip and in the one before.
+    /// Maximum number of units in flight in this round trip and in the previous one.
     most: [usize; 2],
     since: Instant,
 }
 
 impl Peak {
-    /// Counts `now_in_flight` units and returns the most.
+    /// Records that `now_in_flight` units are in flight, and returns the maximum.
     pub fn most(&mut self, now: Instant, now_in_flight: usize, round_trip: Duration) -> usize {
         if now.since(self.since) >= round_trip {
             (self.most, self.since) = ([0, self.most[0]], now);
@@ -65,9 +65,9 @@ impl InFlight {
         libm::exp(self.log_loss * copies as f64 / self.paths.max(1) as f64)
     }
 
-    /// Returns the packets per second that a sender with a window of the units in flight gets.
+    /// Returns the goodput, in packets per second, of a sender whose window is the number of units in flight.
     ///
-    /// In-order delivery waits one more round trip for a unit lost in all its copies.
+    /// If all copies of a unit are lost, in-order delivery stalls for one more round trip.
     fn goodput(&self, copies: usize) -> f64 {
         let packets = self.packets as f64;
         let no_stall = libm::pow(1.0 - self.all_lost(copies), packets);
@@ -76,7 +76,7 @@ impl InFlight {
     }
 }
 
-/// Returns the number of copies that leave with the unit: the one that gives the window in flight most goodput.
+/// Returns the number of copies of a unit that leave at once. It is the number that gives the highest goodput.
 pub fn due(of: &InFlight) -> usize {
     let mut best = 1;
     for copies in 2..=DUE_MAX {
@@ -87,7 +87,7 @@ pub fn due(of: &InFlight) -> usize {
     best
 }
 
-/// Returns how often each path carries a unit while it has nothing else to send.
+/// Returns the number of copies of a unit on each path, including copies that leave at once.
 pub fn rounds(of: &InFlight) -> usize {
     let suffices = |rounds: &usize| of.packets as f64 * of.all_lost(of.paths * *rounds) <= LOST_MAX;
     if of.is_filled { 1 } else { (1..ROUNDS_MAX).find(suffices).unwrap_or(ROUNDS_MAX) }
@@ -111,7 +111,7 @@ mod tests {
         assert_eq!([0.001, 0.01, 0.05].map(|loss| rounds(&two_paths(45, loss, 84.0, 0.1))), [1, 1, 2]);
     }
 
-    /// Property: copies that leave with the unit never give less goodput than one copy, by the model of a stall.
+    /// Property: by the model, the chosen number of copies never gives less goodput than one copy.
     #[test]
     fn copies_never_cost_goodput() {
         let mut rng = Rng::new(1);

@@ -1,7 +1,7 @@
 //! Checks that the emulator and the simulator agree.
 //!
-//! With the same seed and the same packets, both must lose the same packets and deliver the others at the
-//! same times.
+//! With the same seed and the same packets, the emulator and the simulator must lose the same packets and deliver all
+//! other packets at the same times.
 
 use super::super::impaired::Classified;
 use super::super::spec::EmulatedDirection;
@@ -131,7 +131,7 @@ fn both_worlds_give_the_same_packets_the_same_fates() {
             EmulatedDirection { capacity, delay, jitter, loss, queue_bytes, managed, impaired, ..Default::default() };
         let in_sim = simulated(sim, seed, &times, end);
         assert!(in_sim.len() > 100, "{class:?}: {}", in_sim.len());
-        // The simulator's first link draws from this stream.
+        // The random values of the simulator's first link come from this stream.
         assert_eq!(in_sim, emulated(lab, &Rng::new(seed).split(1), &times, end), "{class:?}, seed {seed}");
     }
 }

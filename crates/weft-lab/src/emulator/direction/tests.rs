@@ -28,7 +28,7 @@ fn pipe(spec: EmulatedDirection) -> DirectionPipe<u32> {
     DirectionPipe::new(spec, &Rng::new(1), Instant::ZERO)
 }
 
-/// Delivers until `end`, each time as late as `next_due` allows.
+/// Delivers packets until `end`. Each call is at the time that `next_due` returns.
 ///
 /// Returns each packet with its due time in µs.
 fn drain(pipe: &mut DirectionPipe<u32>, end: Instant) -> Vec<(u32, u64)> {
@@ -57,7 +57,7 @@ fn a_rate_spaces_packets_exactly_however_late_one_looks() {
     });
     assert_eq!(got, expected);
     assert_eq!(late.spent().count(), 3);
-    // An idle serialiser saves no capacity for later.
+    // Capacity that an idle serialiser does not use is lost.
     late.offer(ms(200), 9, 1500);
     assert_eq!(drain(&mut late, ms(300)), [(9, 206_000)]);
 }

@@ -40,13 +40,13 @@ impl RelayChain {
         [ends.0].into_iter().chain(&self.between).chain([ends.1]).collect()
     }
 
-    /// Returns the address at which each node but the first is reached by the node before it.
+    /// Returns, for each node but the first, the address to which the previous node sends.
     pub fn endpoints(&self) -> Vec<Ipv4Addr> {
         (0..=self.between.len()).map(|number| address(number, 2)).collect()
     }
 }
 
-/// Returns the address of one end of the pair behind node `number`.
+/// Returns the address of one end of the veth pair between node `number` and the next node.
 fn address(number: usize, host: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, 77, number as u8, host)
 }

@@ -1,8 +1,8 @@
 //! One TCP flow, and small packets, along a row of nodes.
 //!
-//! A relay forwards datagrams that it cannot decrypt. A node in transit decrypts each packet, routes it in the program
-//! and encrypts it again. Instead, its kernel can route the packet from the TUN device and back into it. A node between
-//! two tunnels of wireguard-go does the latter.
+//! A relay forwards datagrams that it cannot decrypt. A node in transit decrypts each packet, routes it in the
+//! program and encrypts it again. In a third mode the node's kernel routes the packet from the TUN device and back
+//! into it. A node between two tunnels of wireguard-go works in this third mode.
 
 mod chain;
 mod report;
@@ -33,7 +33,7 @@ const PROGRAMS: [(&str, Middle); 4] = [
 const SMALL_BYTES: u32 = 64;
 /// Bytes of the headers of IPv4 and UDP.
 const UDP_HEADERS: u32 = 28;
-/// Time between two small packets: 250,000 a second, more than the programs of two processors carry.
+/// Time between two small packets: 250,000 a second. Programs on two processors cannot forward this number.
 const SMALL_INTERVAL: Duration = Duration::from_micros(4);
 
 /// Work of the nodes between the ends on a packet.
@@ -49,12 +49,12 @@ enum Middle {
     WireguardGo,
 }
 
-/// One program over a number of nodes.
+/// The results of one program with a certain number of nodes between the ends.
 #[derive(Clone, Debug, Serialize)]
 pub struct Over {
     /// Number of nodes between the ends: relays, or nodes that decrypt and encrypt.
     pub between: usize,
-    /// The measurements of the program over these nodes.
+    /// The measurements of the program with these nodes.
     #[serde(flatten)]
     pub series: Competitor,
 }
@@ -72,9 +72,9 @@ pub struct RelayBench {
     pub rows: Vec<Over>,
 }
 
-/// Measures both programs over each number of nodes. See [`tunnel_bench`](super::tunnel_bench).
+/// Measures all programs with each number of nodes. See [`tunnel_bench`](super::tunnel_bench).
 ///
-/// The bench ignores conditions: trains of datagrams cross in one piece. The function calls `report_progress` with a
+/// The bench has no conditions: trains of datagrams cross as one packet. The function calls `report_progress` with a
 /// description of each next step.
 ///
 /// # Errors
@@ -118,9 +118,10 @@ fn turn(middle: Middle, between: usize, options: &TunnelBenchOptions) -> Result<
     Ok(turn)
 }
 
-/// Sends 64-byte packets at a constant rate that the nodes cannot all carry.
+/// Sends 64-byte packets at a constant rate that exceeds the capacity of the nodes.
 ///
-/// Returns how many arrived in a second, and each program's processor time for one of them, in microseconds.
+/// Returns the number that arrived in a second, and each program's processor time per arrived packet, in
+/// microseconds.
 fn small_packets(world: &LabPair, lane: &LabLane, options: &TunnelBenchOptions) -> Result<(f64, Vec<f64>), LabError> {
     let flow = Flow { interval: SMALL_INTERVAL, packet_bytes: SMALL_BYTES, ..flow(App::Cbr, options.duration) };
     let (result, cpu) = run_flow(world, lane, options, &flow)?;

@@ -51,7 +51,7 @@ fn line(row: &Over) -> String {
     )
 }
 
-/// Returns the mean of the nodes between the ends.
+/// Returns the mean of the figures of the nodes between the ends.
 fn mean_between(each: &[f64]) -> Option<f64> {
     let [_, between @ .., _] = each else { return None };
     (!between.is_empty()).then(|| between.iter().sum::<f64>() / between.len() as f64)

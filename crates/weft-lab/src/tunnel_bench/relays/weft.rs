@@ -1,4 +1,4 @@
-//! weft from the first node of a chain to the last. The nodes between relay, or decrypt and forward.
+//! weft from the first node of a chain to the last. The nodes between relay, or decrypt and forward packets.
 
 use super::Middle;
 use super::chain::{BACK, NEXT, RelayChain};
@@ -38,16 +38,16 @@ pub(super) fn open(chain: &RelayChain, binary: &Path, middle: Middle) -> Result<
     Ok(LabLane { daemons, ..LabLane::plain("weft".into(), None, address(0), last) })
 }
 
-/// Returns a node's address in the network.
+/// Returns a node's address inside the tunnels.
 fn address(number: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 99, 0, number as u8 + 1)
 }
 
 /// Returns a node's configuration.
 ///
-/// Neighbours are peers. With relays the first node also has the last node as a peer, with a route over the relays. It
-/// names relays by their keys if it has no other configuration of them. Where the nodes between forward, all nodes
-/// beyond a neighbour are that neighbour's prefixes.
+/// A node's neighbours are its peers. With relays the first node also has the last node as a peer, with a route over
+/// the relays. The route names a relay by its key if the first node has no other configuration of the relay. Without
+/// relays, the prefixes of a neighbour include all nodes beyond this neighbour.
 fn configuration(number: usize, files: &str, keys: &[String], endpoints: &[Ipv4Addr], middle: Middle) -> String {
     let last = keys.len() - 1;
     let links = match number {

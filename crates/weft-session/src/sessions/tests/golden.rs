@@ -1,4 +1,4 @@
-//! Golden vectors of the datagrams for fixed seeds. A change of them is a change of the protocol version.
+//! Golden vectors of the datagrams for fixed seeds. If they change, the protocol version must change.
 //!
 //! The only exception is a change of [`SecretRng`], which yields other bytes for the same protocol.
 

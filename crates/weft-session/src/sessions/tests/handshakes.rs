@@ -240,7 +240,7 @@ fn a_cookie_is_no_pass_for_a_flood() {
     assert_eq!(answered(&mut b, at(1), false), 1_000, "without load nobody is limited");
 }
 
-/// Returns the number of 50 handshakes that are admitted from this source, each with a valid cookie.
+/// Sends 50 handshakes from this source, each with a valid cookie. Returns the number of admitted handshakes.
 fn admitted(b: &mut Sessions, source: impl Fn(u32) -> Vec<u8>) -> usize {
     let now = at(0);
     let mut admits = |number: u32| {

@@ -52,7 +52,7 @@ fn after_181_s_memory_holds_nothing_that_opens_what_was_recorded() {
                 node.reseed(entropy(test * 1_000 + 10 + round));
                 node.handle_timeout(at(120 * round + 61));
             }
-            // 181 s after a session began, its keys and all secrets behind them are gone.
+            // 181 s after a session began, its keys and the secrets from which they derive are not in memory any more.
             let ended = old.len().saturating_sub(1);
             for secrets in &old[..ended] {
                 assert_eq!(traces::found(secrets), 0, "{cipher:?}, round {round}");

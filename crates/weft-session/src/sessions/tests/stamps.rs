@@ -8,7 +8,7 @@ const DAY: u64 = 86_400 * 1_000_000_000;
 /// The wall clock at the start of a test if the clock is right.
 const NOW: u64 = 20_000 * DAY;
 
-/// Passes in an initiation that must be refused, and returns the refusal.
+/// Lets a node handle an initiation that it must refuse, and returns the refusal.
 fn refuse(to: &mut Sessions, now: Instant, datagram: &[u8]) -> StampRefusal {
     answer(to, now, datagram).unwrap_err();
     to.take_refusal().expect("it is authentic")
@@ -32,7 +32,7 @@ fn a_node_without_its_state_learns_the_reason_and_connects_with_the_next_stamp()
     handshake(&mut forgetful, &mut b, at(10), 4);
     pass(&mut forgetful, &mut b);
     assert_eq!(b.accepted_stamps().next().unwrap().1, 501);
-    // A node that continues from a refused stamp does not follow its clock.
+    // After a refusal, a node does not take stamps from its clock.
     forgetful.force_initiate(at(20), PEER).unwrap();
     handshake(&mut forgetful, &mut b, at(20), 1_000);
     assert_eq!(b.accepted_stamps().next().unwrap().1, 502);
@@ -45,7 +45,7 @@ fn refusals_of_others_change_nothing() {
     let recorded = initiation(&mut a, at(0), 5);
     answer(&mut b, at(0), &recorded).unwrap();
     let refusal = refuse(&mut b, at(10), &recorded).answer;
-    // The run that sent the recorded initiation now waits for another answer.
+    // The run that sent the recorded initiation now waits for the answer to a newer initiation.
     a.force_initiate(at(10), PEER).unwrap();
     let next = initiation(&mut a, at(10), 6);
     assert_eq!(answer(&mut a, at(10), &refusal), Err(HandshakeError::Unexpected));
@@ -80,7 +80,7 @@ fn recordings_of_runs_that_were_met_are_known() {
     assert!(refusal.is_of_known_run, "its run has ended");
     let unmet = initiation(&mut node(&left, &right, 79), at(30), 2);
     assert!(!refuse(&mut b, at(30), &unmet).is_of_known_run);
-    // The first run is still active, so its clock may only be late.
+    // The first run is still active, so its refused stamp may mean that its clock is slow.
     a.force_initiate(at(40), PEER).unwrap();
     handshake(&mut a, &mut b, at(40), 7);
     pass(&mut a, &mut b);
@@ -126,7 +126,7 @@ fn both_ends_learn_that_two_nodes_use_one_key() {
     }
 }
 
-/// Stored state of a node: the stamp that it used last, and the highest one that it accepted.
+/// Stored state of a node: the stamp that it used last, and the highest stamp that it accepted.
 #[derive(Clone, Copy, Default)]
 struct StampDisk {
     used: u64,
@@ -144,7 +144,7 @@ struct ClockedNode {
     backup: StampDisk,
     /// Error of the node's clock, in nanoseconds.
     off: i64,
-    /// Numbers of the initiations that it accepted since it lost or restored its state.
+    /// Numbers of the initiations that the node accepted since it lost or restored its state.
     accepted: Vec<usize>,
 }
 

@@ -149,7 +149,7 @@ fn a_restarted_peer_opens_its_vpns_anew() {
     pass_in(&mut b, &mut again, RED);
 }
 
-/// Makes a run initiate, once more if its stamp is refused.
+/// Lets a run of the program initiate a handshake, and once more if its stamp is refused.
 fn meet(run: &mut Sessions, hub: &mut Sessions, now: Instant, stamp: u64) {
     let _ = run.force_initiate(now, PEER);
     let first = initiation(run, now, stamp);
@@ -165,9 +165,10 @@ fn meet(run: &mut Sessions, hub: &mut Sessions, now: Instant, stamp: u64) {
     answer(run, now, &second).unwrap();
 }
 
-/// Property: a peer opens whatever a run with a shared key seals for it in a VPN, from its first handshake on.
+/// Property: a peer opens every packet that a run seals in a VPN, even if another run uses the same static key.
 ///
-/// The stamps of the runs are in any order. Packets are sealed before and after the peer has met the run again.
+/// This holds from the run's first handshake on. The stamps of the runs are in any order. Packets are sealed before and
+/// after the run's next handshake with the peer.
 #[test]
 fn packets_sealed_in_a_vpn_open_after_other_runs_with_the_same_key() {
     let (left, right) = identities();

@@ -1,8 +1,8 @@
 //! Converts simulated packets to real IPv4 packets and back.
 //!
 //! A capture needs only the headers. A TUN device needs the whole packet, or a super-packet with its virtio_net_hdr.
-//! Data that the model lacks is written so that it misleads no reader. The payload is zeros, and space for options that
-//! hosts would use is filled with no-operations.
+//! The model has no payload bytes, so the payload is zeros. Space for options that real hosts would send is filled
+//! with no-operations.
 
 mod super_packet;
 mod tcp;
@@ -29,8 +29,8 @@ const HOP_LIMIT: u8 = 64;
 pub struct IpFields {
     /// Identification field.
     ///
-    /// It increases where the receiver must join segments. Zero has no meaning, because no packet is fragmented (RFC
-    /// 6864).
+    /// It increases where the receiver must join segments. Otherwise it is zero and has no meaning, because no packet
+    /// is fragmented (RFC 6864).
     pub id: u16,
     /// ECN field of the packet.
     pub ecn: PacketEcn,
@@ -96,7 +96,7 @@ impl PacketHeaders {
 
     /// Returns the checksum over pseudo-header and segment.
     ///
-    /// The zeros that follow do not change it.
+    /// The zeros after the headers do not change the checksum.
     fn transport_checksum(&self, protocol: u8, from: SocketAddrV4, to: SocketAddrV4) -> u16 {
         self.pseudo(protocol, from, to).bytes(&self[IPV4_HEADER_LEN..]).checksum()
     }

@@ -32,7 +32,7 @@ impl SuperSegment {
         SuperSegment { whole: segment, gso_size: segment.len }
     }
 
-    /// Adds `next` if a host would have sent both in one super-packet, and returns true if it did.
+    /// Adds `next` and returns true if a host would send `next` in the same super-packet.
     ///
     /// The segments may differ only in the sequence number, in CWR (on the first only) and in FIN (on the last only).
     /// Only the last segment may be short.

@@ -15,11 +15,11 @@ const HIGH_GAIN: f64 = 2.885_390_081_777_927;
 ///
 /// Standard: the draft.
 const GAIN_CYCLE: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
-/// Number of rounds for which a bandwidth measurement counts.
+/// Number of rounds for which a bandwidth measurement is valid.
 ///
 /// Standard: the draft.
 const BANDWIDTH_ROUNDS: usize = 10;
-/// Time for which an RTT measurement counts, and interval between two ProbeRTT phases.
+/// Time for which an RTT measurement is valid, and interval between two ProbeRTT phases.
 ///
 /// Standard: the draft.
 const MIN_RTT_LIFETIME: Duration = Duration::from_secs(10);
@@ -65,15 +65,15 @@ impl RoundMax {
     }
 }
 
-/// Counts rounds by packets.
+/// Numbers the rounds: a round lasts until a segment that was sent in it is delivered.
 ///
-/// A round ends when a segment sent in it is delivered (the draft, §4.1.1.3).
+/// The definition is that of the draft, §4.1.1.3.
 #[derive(Clone, Copy, Debug, Default)]
 struct RoundCounter {
     count: u64,
     /// Bytes that had been delivered when the round began.
     begun_at: u64,
-    /// True if the present acknowledgment began the round.
+    /// True if the acknowledgment in progress began the round.
     starts: bool,
 }
 
@@ -100,7 +100,7 @@ enum BbrRecovery {
     None,
     /// Recovery begins with the next acknowledgment.
     Entering,
-    /// The first round of recovery, in which the sender sends only as much as was delivered.
+    /// The first round of recovery, in which the sender sends only as many bytes as were delivered.
     Conserving,
     Growing,
 }
@@ -177,9 +177,9 @@ impl Bbr {
         }
     }
 
-    /// Returns the bytes in flight that fill the pipe `gain` times (the draft, §4.2.3.2).
+    /// Returns the number of bytes in flight for `gain` times the product of bandwidth and RTT (the draft, §4.2.3.2).
     ///
-    /// The result includes three send quanta for the hosts.
+    /// The result includes three send quanta, because sender and receiver process several segments together.
     fn inflight(&self, gain: f64) -> u64 {
         match self.min_rtt {
             None => self.initial_window,
@@ -187,7 +187,7 @@ impl Bbr {
         }
     }
 
-    /// Returns the number of bytes that are sent at once (the draft, §4.2.2).
+    /// Returns the number of bytes that are sent in one burst (the draft, §4.2.2).
     fn send_quantum(&self) -> u64 {
         match self.pacing_rate.bps() {
             0..1_200_000 => self.mss,

@@ -151,8 +151,8 @@ fn startup_fills_the_pipe_in_a_logarithm_of_rounds() {
     let mut path = BbrPath::new(Rate::from_mbps(200), PROPAGATION, 3);
     path.run_until(seconds(2));
     let left = path.log.iter().find(|(_, state, ..)| *state != BbrState::Startup).unwrap().0;
-    // From 10 segments to 1250 takes 7 doublings. In 3 more rounds BBR finds that the rate no longer grows, with a
-    // queue of up to 2.9 round trips.
+    // The window doubles in each round. From 10 segments to 1250 takes 7 rounds. BBR needs 3 more rounds to detect
+    // that the rate no longer grows. In these rounds the queue adds up to 2.9 round trips.
     assert!(left < Instant::from_millis(50 * (7 + 3 * 3 + 3)), "{left:?}");
 }
 
@@ -170,7 +170,7 @@ fn the_gain_cycle_never_begins_by_draining_and_depends_on_the_seed() {
 #[test]
 fn every_ten_seconds_it_drains_the_pipe_for_200_ms() {
     let mut path = BbrPath::new(RATE, PROPAGATION, 4);
-    // The queue keeps every RTT above the bare propagation delay, so no measurement renews this estimate.
+    // The queue keeps every RTT above the propagation delay, so no measurement renews the minimum RTT.
     path.run_until(seconds(9));
     path.bbr.min_rtt = Some(PROPAGATION);
     path.run_until(seconds(25));

@@ -29,7 +29,7 @@ const BETA: u64 = 819;
 ///
 /// Standard: the BIC of Linux (tcp_bic.c).
 const BETA_SCALE: u64 = 1024;
-/// Maximum number of acknowledgments that open the window by a segment while no loss is known.
+/// Maximum number of acknowledgments that open the window by a segment before the first loss.
 ///
 /// Standard: the BIC of Linux (tcp_bic.c).
 const UNKNOWN_ACKS: u64 = 20;
@@ -38,9 +38,9 @@ const UNKNOWN_ACKS: u64 = 20;
 /// Standard: the BIC of Linux (tcp_bic.c).
 const RATIO_ONE: u64 = 16;
 
-/// BIC's window and its memory of the last loss.
+/// BIC's window, and the window at the last loss.
 ///
-/// It counts whole segments, as Linux does, because rounding matters while windows are small.
+/// The window is in whole segments, as in Linux, because rounding matters while windows are small.
 #[derive(Clone, Debug)]
 pub(super) struct Bic {
     window: CongestionWindow,
@@ -50,8 +50,8 @@ pub(super) struct Bic {
     last_max: Option<u64>,
     /// Average number of segments that an acknowledgment covers, in whole sixteenths.
     ///
-    /// As in Linux it falls from its first value, two, to 31/16 if every segment is acknowledged, and stays there. The
-    /// window then opens almost twice as fast as the search prescribes.
+    /// As in Linux it falls from its first value, two, to 31/16 and stays there if every segment is acknowledged. The
+    /// window then opens almost twice as fast as the binary search prescribes.
     delayed_ack_ratio: u64,
     before: (CongestionWindow, Option<u64>),
 }
@@ -69,8 +69,8 @@ impl Bic {
 
     /// Stores the window of a loss.
     ///
-    /// Fast convergence: if the loss came below the last maximum, the stored maximum is lower, which leaves capacity to
-    /// others.
+    /// Fast convergence: if the loss occurred below the last maximum, a lower maximum is stored. Other flows then get
+    /// more capacity.
     fn remember(&mut self) {
         self.before = (self.window, self.last_max);
         let cwnd = self.segments();
@@ -216,9 +216,9 @@ mod tests {
         }
     }
 
-    /// Integer sixteenths leave the average at 31, as in Linux and in ns-2's TCP-Linux.
+    /// Without delayed acknowledgments the ratio stays at 31/16, because it is an integer number of sixteenths.
     ///
-    /// In Linux the code is bictcp_acked in tcp_bic.c.
+    /// Linux does this in bictcp_acked of tcp_bic.c, and ns-2's TCP-Linux does the same.
     #[test]
     fn without_delayed_acknowledgments_the_ratio_stays_above_one() {
         let mut b = Bic::new(MSS as u32, 10 * MSS);
@@ -233,7 +233,7 @@ mod tests {
 
     /// The window grows only on cumulative acknowledgments (RFC 5681 §3.1).
     ///
-    /// Linux calls the law for no other acknowledgment.
+    /// Linux calls the congestion control for no other acknowledgment.
     #[test]
     fn selective_acknowledgments_alone_leave_the_window() {
         let mut b = after_loss(1000.0, 1);

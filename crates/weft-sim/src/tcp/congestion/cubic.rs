@@ -31,7 +31,7 @@ const PACE_KEPT: Duration = Duration::from_millis(31);
 pub(super) struct Cubic {
     window: CongestionWindow,
     hystart: HyStart,
-    /// True if the initial slow start is over or has been found to be over.
+    /// True if the initial slow start has ended, or if HyStart has decided that it must end.
     hystart_done: bool,
     fast_convergence: bool,
     growth: CubicGrowth,
@@ -41,7 +41,7 @@ pub(super) struct Cubic {
     limited_since: Option<Instant>,
 }
 
-/// The state that undoing a spurious loss restores.
+/// The state before a loss. It is restored if the loss was spurious.
 ///
 /// Windows are in segments.
 #[derive(Clone, Copy, Debug)]
@@ -80,7 +80,8 @@ struct Steps {
 impl Steps {
     /// Returns the number of segments by which the window grows now.
     fn on_acked(&mut self, segments: f64) -> f64 {
-        // Acknowledgments collected at a slower growth rate count as one segment, whatever their number.
+        // If the growth rate was slower before, the acknowledgments collected so far open the window by one segment
+        // only.
         let collected = if self.acked >= self.per_segment { 1.0 } else { 0.0 };
         self.acked = if collected > 0.0 { segments } else { self.acked + segments };
         let grown = (self.acked / self.per_segment).floor();

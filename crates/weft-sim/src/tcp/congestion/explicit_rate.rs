@@ -1,6 +1,6 @@
-//! TCP-ER: sends at an explicit rate that the network grants (paper 001 §IV-A).
+//! TCP-ER: sends at an explicit rate that routers or edges grant (paper 001 §IV-A).
 //!
-//! The law is that of `weft-core`, which the kernel program `weft_er` also implements.
+//! The algorithm is that of `weft-core`, which the kernel program `weft_er` also implements.
 
 use super::{AckEvent, Law};
 use std::time::Duration;
@@ -12,12 +12,12 @@ use weft_units::{Instant, Rate};
 /// Derived: 20 of IPv4, 20 of TCP and 12 of timestamps.
 const HEADERS_BYTES: u32 = 52;
 
-/// The TCP-ER law, converted between packets and bytes.
+/// The TCP-ER algorithm, converted between packets and bytes.
 #[derive(Clone, Debug)]
 pub(super) struct ExplicitRate {
     law: TcpErSender,
     mss: u64,
-    /// Rate that renews itself with every acknowledgment, or zero for none.
+    /// Explicit rate that every acknowledgment renews, or zero for none.
     fixed: Rate,
     /// Acknowledged bytes that did not fill a whole packet.
     acked_bytes: u64,
@@ -37,7 +37,7 @@ impl ExplicitRate {
         self.law.on_grant(micros(now), rate.bps() / 8);
     }
 
-    /// Returns the number of whole packets in `bytes` plus the remainder of earlier calls.
+    /// Returns the number of whole packets in `bytes` plus `left`, the remainder of earlier calls.
     fn packets(left: &mut u64, bytes: u64, mss: u64) -> u32 {
         *left += bytes;
         let packets = *left / mss;

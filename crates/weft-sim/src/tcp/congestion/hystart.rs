@@ -79,7 +79,7 @@ impl HyStart {
         if self.round_remaining == 0 { self.end_round(advice) } else { advice }
     }
 
-    /// Returns the maximum number of segments for which an acknowledgment counts in slow start.
+    /// Returns the maximum number of segments by which one acknowledgment opens the window in slow start.
     ///
     /// It is L of RFC 9406 §4.3 without pacing. Linux has no such limit.
     pub fn stretch_limit_segments(&self) -> f64 {

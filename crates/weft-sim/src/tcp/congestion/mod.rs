@@ -1,8 +1,8 @@
 //! Controls congestion: determines how many bytes may be in flight and how fast they may be sent.
 //!
-//! The sender reports acknowledgments, losses and marks. [`SenderCongestion`] returns a window and, for some laws, a pacing
-//! rate. Loss recovery belongs to the sender: which segment is lost, when it is retransmitted, and NewReno's window
-//! inflation.
+//! The sender reports acknowledgments, losses and congestion marks. [`SenderCongestion`] returns a window and, for
+//! some algorithms, a pacing rate. The sender itself decides which segment is lost and when it is retransmitted. It
+//! also computes NewReno's window inflation.
 
 mod bbr;
 mod bic;
@@ -23,17 +23,17 @@ use std::time::Duration;
 use weft_units::{Instant, Rate};
 use window::CongestionWindow;
 
-/// The congestion control law of a sender.
+/// The congestion control algorithm of a sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CongestionKind {
     /// Reno: slow start, additive increase and multiplicative decrease (RFC 5681).
     ///
-    /// It counts bytes (RFC 3465).
+    /// The window grows by the number of acknowledged bytes (RFC 3465).
     Reno {
         /// Maximum growth for one acknowledgment in slow start, in segments.
         ///
-        /// It is L of RFC 3465, which is 1 or 2. With 0 the window counts acknowledgments, each as one segment (RFC
-        /// 5681 equation 3), as ns-2 does. Delayed acknowledgments then open it half as fast.
+        /// It is L of RFC 3465, which is 1 or 2. With 0 the window grows by one segment for each acknowledgment (RFC
+        /// 5681 equation 3), as in ns-2. Delayed acknowledgments then open the window half as fast.
         abc_limit_segments: u32,
     },
     /// CUBIC: a cubic function of the time since the last loss (RFC 9438).
@@ -54,13 +54,13 @@ pub enum CongestionKind {
         /// Seed of the random phase in which the gain cycle begins.
         seed: u64,
     },
-    /// TCP-ER: sends at an explicit rate that the network grants (paper 001 §IV-A).
+    /// TCP-ER: sends at an explicit rate that routers or edges grant (paper 001 §IV-A).
     ///
     /// It requires pacing.
     ExplicitRate {
         /// Explicit rate in IP bytes.
         ///
-        /// With zero only the grants of [`SenderCongestion::on_grant`] count.
+        /// If it is zero, only the rates of [`SenderCongestion::on_grant`] are used.
         rate: Rate,
     },
 }
@@ -109,18 +109,19 @@ pub struct RateSample {
     pub interval: Duration,
 }
 
-/// An acknowledgment, as a congestion control sees it.
+/// An acknowledgment, as the sender reports it to the congestion control.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AckEvent {
     /// Time of arrival.
     pub now: Instant,
     /// Number of newly acknowledged bytes.
     ///
-    /// Window laws count cumulative acknowledgments only (RFC 5681 §3.1). BBR and TCP-ER also count selective ones.
+    /// Algorithms with a window get cumulatively acknowledged bytes only (RFC 5681 §3.1). For BBR and TCP-ER,
+    /// selectively acknowledged bytes are included.
     pub acked_bytes: u64,
     /// Number of bytes declared lost while the acknowledgment was processed.
     pub lost_bytes: u64,
-    /// Bytes that are probably in the network afterwards (pipe of RFC 6675).
+    /// Bytes that are probably in the network after this acknowledgment (pipe of RFC 6675).
     pub flight_bytes: u64,
     /// Smoothed round-trip time, including this acknowledgment.
     pub srtt: Option<Duration>,
@@ -132,9 +133,9 @@ pub struct AckEvent {
     pub min_rtt: Option<Duration>,
     /// Delivery rate that this acknowledgment shows.
     pub delivery: Option<RateSample>,
-    /// True if application or receive window recently limited the sender.
+    /// True if the application or the receive window recently limited the sender.
     ///
-    /// The congestion window must not grow then.
+    /// If it is true, the congestion window must not grow.
     pub app_limited: bool,
     /// True if the sender is in recovery, or was just before this acknowledgment.
     pub in_recovery: bool,
@@ -156,7 +157,7 @@ enum Laws {
     ExplicitRate(ExplicitRate),
 }
 
-/// The interface of a congestion control law; [`SenderCongestion`] documents each method.
+/// The interface of a congestion control algorithm; [`SenderCongestion`] documents each method.
 trait Law {
     fn on_ack(&mut self, ack: &AckEvent);
     fn on_congestion(&mut self, now: Instant, flight_bytes: u64);
@@ -176,7 +177,7 @@ trait Law {
         false
     }
     fn on_grant(&mut self, _now: Instant, _rate: Rate, _srtt: Option<Duration>) {}
-    /// Returns the window of a law that is based on one.
+    /// Returns the congestion window, if the algorithm has one.
     fn window_mut(&mut self) -> Option<&mut CongestionWindow> {
         None
     }
@@ -221,7 +222,7 @@ impl SenderCongestion {
         }
     }
 
-    /// Reports the rate that the network grants, including IP headers, and the smoothed RTT.
+    /// Reports the rate that routers or edges grant, including IP headers, and the smoothed RTT.
     ///
     /// Only TCP-ER uses it.
     pub fn on_grant(&mut self, now: Instant, rate: Rate, srtt: Option<Duration>) {
@@ -230,7 +231,7 @@ impl SenderCongestion {
 
     /// Sets the window and begins a limited slow start (RFC 3742), as after Quick-Start.
     ///
-    /// It returns false, without effect, for a law that has no window.
+    /// It returns false and has no effect if the algorithm has no window.
     pub fn begin_at(&mut self, window_bytes: u64) -> bool {
         self.law_mut().window_mut().map(|window| window.begin_at(window_bytes as f64)).is_some()
     }
@@ -283,8 +284,8 @@ impl SenderCongestion {
 
     /// Restores the state before the last loss or timeout, which was spurious.
     ///
-    /// The sender reported it through [`on_congestion`](Self::on_congestion) or [`on_timeout`](Self::on_timeout). The
-    /// sender calls it if that loss was spurious.
+    /// The sender must have reported that loss through [`on_congestion`](Self::on_congestion) or that timeout through
+    /// [`on_timeout`](Self::on_timeout).
     pub fn on_spurious(&mut self) {
         self.law_mut().on_spurious();
     }
@@ -308,14 +309,14 @@ impl SenderCongestion {
 
     /// Returns the rate of payload bytes at which segments should be sent.
     ///
-    /// `None` means that only acknowledgments clock the segments.
+    /// `None` means that acknowledgments alone determine when segments are sent.
     pub fn pacing_rate(&self) -> Option<Rate> {
         self.law().pacing_rate()
     }
 
     /// Returns true if recovery reduces the rate in proportion to delivered data (RFC 6937).
     ///
-    /// Linux's laws expect this. Otherwise the sender fills the reduced window (RFC 6675).
+    /// The algorithms of Linux require this. For other algorithms the sender fills the reduced window (RFC 6675).
     pub fn reduces_in_proportion(&self) -> bool {
         self.law().reduces_in_proportion()
     }

@@ -11,13 +11,15 @@ use weft_units::Instant;
 #[derive(Clone, Debug)]
 pub(super) struct Reno {
     window: CongestionWindow,
-    /// Maximum number of bytes that one acknowledgment counts for, or `None` to count acknowledgments.
+    /// Maximum number of bytes by which one acknowledgment opens the window in slow start.
+    ///
+    /// `None` if the window grows by the number of acknowledgments instead of acknowledged bytes.
     abc_limit_bytes: Option<f64>,
     /// Bytes acknowledged since the window last opened (bytes_acked of RFC 3465 §2.1).
     counted: f64,
     /// True in the slow start after a timeout.
     ///
-    /// An acknowledgment then counts as at most one segment (RFC 3465 §2.3).
+    /// An acknowledgment then opens the window by at most one segment (RFC 3465 §2.3).
     after_timeout: bool,
     before: CongestionWindow,
 }
@@ -29,7 +31,7 @@ impl Reno {
         Reno { window, abc_limit_bytes, counted: 0.0, after_timeout: false, before: window }
     }
 
-    /// Returns the maximum number of bytes that an acknowledgment counts for in slow start.
+    /// Returns the maximum number of bytes by which an acknowledgment opens the window in slow start.
     ///
     /// The rules are those of RFC 3465 §2.2 and §2.3.
     fn slow_start_limit(&self) -> f64 {

@@ -1,4 +1,4 @@
-//! Helpers that the tests of the congestion control laws share.
+//! Functions that the tests of the congestion control algorithms share.
 
 use super::{AckEvent, Law};
 use std::time::Duration;

@@ -15,7 +15,7 @@ pub(super) struct CongestionWindow {
 
 /// Window above which limited slow start grows more slowly, in segments.
 ///
-/// It then grows by at most half of this value in a round trip. Standard: max_ssthresh of RFC 3742.
+/// Above it, the window grows by at most half of this value in a round trip. Standard: max_ssthresh of RFC 3742.
 const LIMITED_BEYOND: f64 = 100.0;
 
 impl CongestionWindow {

@@ -24,7 +24,7 @@ pub enum AckRule {
         delay: Duration,
         /// True if the model's [`Flags::RETRANSMIT`] identifies retransmissions.
         ///
-        /// Otherwise a segment that fills the first gap counts as a retransmission.
+        /// Otherwise a segment that fills the first gap is treated as a retransmission.
         oracle: bool,
     },
     /// Acknowledges a connection's first 16 segments at once, as Linux does.
@@ -37,7 +37,7 @@ pub enum AckRule {
 ///
 /// Standard: Linux, TCP_MAX_QUICKACKS.
 const QUICK_SEGMENTS: u32 = 16;
-/// Maximum delay of an acknowledgment afterwards.
+/// Maximum delay of an acknowledgment after the first [`QUICK_SEGMENTS`].
 ///
 /// Standard: Linux, TCP_DELACK_MIN.
 const QUICK_DELAY: Duration = Duration::from_millis(40);
@@ -127,7 +127,7 @@ impl AckTiming {
         self.due = true;
     }
 
-    /// Returns true if an acknowledgment is due, and resets the counts.
+    /// Returns true if an acknowledgment is due, and begins to wait for the next one.
     pub fn take(&mut self) -> bool {
         if !self.due {
             return false;

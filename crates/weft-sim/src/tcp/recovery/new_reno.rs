@@ -16,7 +16,7 @@ pub(in crate::tcp) struct NewReno {
 }
 
 impl NewReno {
-    /// Counts a duplicate acknowledgment outside recovery, and returns true if there are now `dup_thresh`.
+    /// Records a duplicate acknowledgment outside recovery, and returns true if it is number `dup_thresh`.
     pub fn duplicate(&mut self, dup_thresh: u32) -> bool {
         self.duplicates += 1;
         self.duplicates == dup_thresh
@@ -42,7 +42,7 @@ impl NewReno {
 
     /// Processes a partial acknowledgment of `acked` bytes in recovery.
     ///
-    /// It returns true if the timer restarts (RFC 6582 §3.2 step 3).
+    /// It returns true if the caller must restart the retransmission timer (RFC 6582 §3.2 step 3).
     pub fn partial(&mut self, acked: u64, mss: u64) -> bool {
         self.inflation -= acked as i64;
         if acked >= mss {

@@ -1,31 +1,32 @@
 //! Implements proportional rate reduction (RFC 6937).
 //!
-//! In recovery the sender sends in proportion to delivered data. Without it the sender would fill the reduced window at
-//! once. A window above half of the old one could then overflow the queue again and lose retransmissions.
+//! In recovery the sender sends bytes in proportion to the bytes that are delivered. A sender without this rule fills
+//! the reduced window in one burst. If the window is more than half of the old window, such a burst can overflow the
+//! queue again and lose retransmissions.
 
 /// The variables of RFC 6937 since the start of a recovery, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::tcp) struct ProportionalRate {
-    /// Bytes in flight at the start that were not selectively acknowledged (RecoverFS).
+    /// Bytes in flight at the start of the recovery that were not selectively acknowledged (RecoverFS).
     flight: u64,
     delivered: u64,
     sent: u64,
 }
 
 impl ProportionalRate {
-    /// Begins a recovery with `flight` bytes that no acknowledgment has covered yet.
+    /// Begins a recovery with `flight` sent bytes that are not acknowledged, cumulatively or selectively.
     pub fn new(flight: u64) -> ProportionalRate {
         ProportionalRate { flight: flight.max(1), delivered: 0, sent: 0 }
     }
 
-    /// Counts a segment that is sent, new or retransmitted.
+    /// Adds the bytes of a sent segment, which is new or retransmitted.
     pub fn sent(&mut self, bytes: u64) {
         self.sent += bytes;
     }
 
     /// Returns the number of bytes that may be sent after `newly_delivered` bytes arrived.
     ///
-    /// The rule is that of §3.1 with the slow-start bound.
+    /// The rule is that of RFC 6937 §3.1 with the slow-start bound.
     ///
     /// `pipe` is the number of bytes in the network, and `ssthresh` is the target window.
     pub fn allowance(&mut self, newly_delivered: u64, pipe: u64, ssthresh: u64, mss: u64) -> u64 {
@@ -62,9 +63,9 @@ mod tests {
         assert_eq!((sent, pipe), (9 * MSS + MSS, 10 * MSS));
     }
 
-    /// With the pipe below ssthresh, the sender sends as much as arrived plus one segment.
+    /// With the pipe below ssthresh, the sender may send the bytes that arrived plus one segment.
     ///
-    /// This is the maximum (RFC 6937 §3).
+    /// This is the maximum of RFC 6937 §3.
     #[test]
     fn after_many_losses_the_window_is_not_filled_at_once() {
         let mut prr = ProportionalRate::new(100 * MSS);

@@ -24,11 +24,11 @@ pub(in crate::tcp) struct Bounds {
 /// The RACK variables of RFC 8985.
 #[derive(Clone, Debug)]
 pub(in crate::tcp) struct Rack {
-    /// Transmission time of the most recently sent segment among the delivered ones.
+    /// Transmission time of the delivered segment that was sent last.
     xmit_ts: Instant,
-    /// End of that segment.
+    /// Sequence number after the last byte of the delivered segment that was sent last.
     end_seq: u64,
-    /// Round-trip time of that segment, in nanoseconds.
+    /// Round-trip time of the delivered segment that was sent last, in nanoseconds.
     rtt: u64,
     reordering_seen: bool,
     dsack_round: Option<u64>,
@@ -53,7 +53,7 @@ impl Default for Rack {
 impl Rack {
     /// Records that `sent` was delivered (step 2).
     ///
-    /// `min_rtt` is the least RTT before that delivery.
+    /// `min_rtt` is the least RTT before `sent` was delivered.
     pub fn delivered(&mut self, now: Instant, sent: &SentSegment, min_rtt: u64) {
         let rtt = now.as_nanos().saturating_sub(sent.at.as_nanos());
         if sent.is_ambiguous() && rtt < min_rtt {
@@ -66,7 +66,7 @@ impl Rack {
         }
     }
 
-    /// Records that a segment sent only once was delivered after one sent later (step 3).
+    /// Records that a segment arrived after a segment that was sent later (step 3). It was sent only once.
     pub fn saw_reordering(&mut self) {
         self.reordering_seen = true;
     }
@@ -106,7 +106,7 @@ impl Rack {
         Instant::from_nanos(sent.at.as_nanos().saturating_add(self.rtt).saturating_add(window))
     }
 
-    /// Marks the segments that are lost by now (step 5).
+    /// Marks the segments that are lost at `now` (step 5).
     ///
     /// It returns the number of bytes that left the pipe, and the time of the next check.
     pub fn detect(&self, board: &mut Scoreboard, now: Instant, bounds: Bounds) -> (u64, Option<Instant>) {
@@ -115,8 +115,7 @@ impl Rack {
         for index in 0..board.len() {
             let Some(&sent) = board.get(index) else { break };
             if (sent.at, sent.end()) >= (self.xmit_ts, self.end_seq) {
-                // Every segment after one that was sent once was itself sent later, in its first transmission and in
-                // any retransmission.
+                // All segments after a segment that was sent only once were sent later than it, also the first time.
                 if sent.is_ambiguous() {
                     continue;
                 }

@@ -10,16 +10,16 @@ pub(in crate::tcp) struct Sack {
     duplicates: u32,
     /// Sequence number below which every segment without a SACK is lost.
     ///
-    /// IsLost holds below it and not above.
+    /// IsLost of RFC 6675 is true for segments below this number without a SACK, and false for all other segments.
     lost_below: u64,
     high_rxt: u64,
     rescue_rxt: u64,
 }
 
 impl Sack {
-    /// Counts an acknowledgment that brought only new SACKs (a duplicate of §2).
+    /// Adds an acknowledgment that contained only new SACKs (a duplicate of §2) to their number.
     ///
-    /// It returns true if there are at least `dup_thresh` (§5 step 1).
+    /// It returns true if the number is at least `dup_thresh` (§5 step 1).
     pub fn duplicate(&mut self, dup_thresh: u32) -> bool {
         self.duplicates += 1;
         self.duplicates >= dup_thresh
@@ -30,7 +30,7 @@ impl Sack {
         self.duplicates = 0;
     }
 
-    /// Marks the segments that are lost by IsLost, given SACKs up to `high_sacked`.
+    /// Marks the segments for which IsLost is true, given SACKs up to `high_sacked`.
     ///
     /// It returns the number of bytes that left the pipe.
     pub fn detect(&mut self, board: &mut Scoreboard, high_sacked: u64, dup_thresh: u32, mss: u64) -> u64 {

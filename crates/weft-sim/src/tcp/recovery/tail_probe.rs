@@ -15,7 +15,7 @@ struct SentTailProbe {
     is_retransmission: bool,
 }
 
-/// The information that an acknowledgment gives about the probe.
+/// The state of the probe after an acknowledgment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::tcp) enum ProbeNews {
     Nothing,
@@ -40,14 +40,14 @@ impl TailProbe {
         self.probe = Some(SentTailProbe { end, is_retransmission });
     }
 
-    /// Forgets the probe when recovery begins.
+    /// Removes the probe, because recovery begins.
     pub fn cancel(&mut self) {
         self.probe = None;
     }
 
     /// Processes an acknowledgment of everything before `ack` (§7.4.2).
     ///
-    /// `plain_duplicate` is true if it did not advance and has no SACK.
+    /// `plain_duplicate` is true if the acknowledgment number did not advance and the acknowledgment has no SACK.
     pub fn acknowledged(&mut self, ack: u64, dsack: bool, plain_duplicate: bool) -> ProbeNews {
         let Some(probe) = self.probe.filter(|probe| ack >= probe.end) else { return ProbeNews::Nothing };
         let repaired = probe.is_retransmission && !dsack && ack > probe.end;

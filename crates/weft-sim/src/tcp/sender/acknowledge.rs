@@ -19,11 +19,11 @@ pub(super) struct AckEffect {
     /// Number of bytes that left the pipe because they were declared lost.
     pub lost: u64,
     pub newly_sacked: bool,
-    /// True if the acknowledgment covers a retransmitted segment, so that it shows no RTT (RFC 6298 §3).
+    /// True if the acknowledgment covers a retransmitted segment, so it gives no RTT (RFC 6298 §3).
     ambiguous: bool,
     first_sent_at: Option<Instant>,
     last_sent_at: Option<Instant>,
-    /// Distance in bytes by which the most delayed segment arrived behind one sent later.
+    /// Maximum distance in bytes between a segment that arrived late and a segment sent later that arrived before it.
     pub reordering: u64,
 }
 
@@ -152,8 +152,8 @@ impl TcpSender {
 
     /// Measures the round-trip time.
     ///
-    /// The first segment gives the sample for the timeout, as in RFC 7323 §4.2. The last one gives the sample for the
-    /// congestion control.
+    /// The first newly acknowledged segment gives the sample for the timeout, as in RFC 7323 §4.2. The last one gives
+    /// the sample for the congestion control.
     fn measure(&mut self, now: Instant, effect: &AckEffect) -> Option<Duration> {
         if effect.ambiguous {
             return None;
@@ -165,7 +165,7 @@ impl TcpSender {
 
     /// Restarts or stops the retransmission timer (RFC 6298 §5.2, §5.3).
     ///
-    /// Without SACK, the code for partial acknowledgments restarts it.
+    /// Without SACK, the code for partial acknowledgments restarts the timer.
     pub(super) fn restart_or_stop_rto(&mut self, now: Instant) {
         if self.scoreboard.is_empty() {
             self.timers.rto = Instant::FAR_FUTURE;
@@ -200,7 +200,8 @@ impl TcpSender {
     ) {
         let min_rtt = self.rtt.shortest();
         let delivery = self.delivery_rate.as_mut().and_then(|rate| rate.sample(min_rtt));
-        // A window grows only on cumulative acknowledgments (RFC 5681 §3.1), but a rate counts all data that arrives.
+        // A window grows only on cumulative acknowledgments (RFC 5681 §3.1). An algorithm with a rate uses all data
+        // that arrives.
         let acked_bytes = if self.delivery_rate.is_some() { effect.delivered } else { effect.advanced };
         self.congestion.on_ack(&AckEvent {
             now,

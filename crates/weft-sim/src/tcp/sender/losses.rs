@@ -6,7 +6,7 @@ use crate::tcp::recovery::{Bounds, LossDetection, ProbeNews, ProportionalRate, T
 use crate::tcp::{Flags, TcpSegment};
 use weft_units::Instant;
 
-/// The ways in which an acknowledgment repeats known information.
+/// The information that an acknowledgment repeats.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Repetition {
     /// True if the acknowledgment only repeats the number of the last one (RFC 5681 §2).
@@ -126,7 +126,7 @@ impl TcpSender {
         }
     }
 
-    /// Marks the segments that are lost by now and enters recovery for them (RFC 8985 §6.2 step 5).
+    /// Marks the segments that are lost at `now`, and enters recovery if there are any (RFC 8985 §6.2 step 5).
     pub(super) fn rack_detect(&mut self, now: Instant, newly_delivered: u64) -> u64 {
         let bounds = self.rack_bounds();
         let LossDetection::RackTlp(rack, _) = &mut self.detection else { return 0 };
@@ -148,7 +148,7 @@ impl TcpSender {
         }
     }
 
-    /// Schedules a probe in case no acknowledgment arrives (RFC 8985 §7.2).
+    /// Schedules a tail loss probe, which is sent if no acknowledgment arrives before (RFC 8985 §7.2).
     pub(super) fn schedule_probe(&mut self, now: Instant) {
         let LossDetection::RackTlp(_, probe) = &self.detection else { return };
         let quiet = self.phase == RecoveryPhase::Open && self.scoreboard.sacked_segments() == 0;
@@ -171,7 +171,7 @@ impl TcpSender {
 
     /// Enters fast recovery.
     ///
-    /// `newly_delivered` is the number of bytes that the present acknowledgment delivered.
+    /// `newly_delivered` is the number of bytes that the acknowledgment in progress newly covers.
     fn enter_fast_recovery(&mut self, now: Instant, newly_delivered: u64) {
         self.counters.fast_retransmits += 1;
         self.undo.begin(self.una);

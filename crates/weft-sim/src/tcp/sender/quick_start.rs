@@ -7,7 +7,7 @@ use weft_units::{Instant, Rate};
 /// The state of a Quick-Start grant that the sender uses or has used.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct QuickStarted {
-    /// Pacing rate of the payload.
+    /// Pacing rate of the payload during the first round trip.
     ///
     /// It is `None` after the first acknowledgment of data sent at the granted rate.
     pace: Option<Rate>,
@@ -33,7 +33,7 @@ impl TcpSender {
         self.update_window(0);
     }
 
-    /// Returns the pacing rate of the first round trip after a grant.
+    /// Returns the pacing rate, if data is still sent at the granted rate.
     pub(super) fn quick_pace(&self) -> Option<Rate> {
         self.quick_started.and_then(|quick| quick.pace)
     }
@@ -55,7 +55,8 @@ impl TcpSender {
 
     /// Processes a loss for which the window was reduced.
     ///
-    /// If data sent at the granted rate was lost, slow start ends at half of the bytes of that data that arrived.
+    /// If data that was sent at the granted rate was lost, slow start ends at half of the bytes that arrived of this
+    /// data.
     pub(super) fn quick_lost(&mut self) {
         let Some(quick) = self.quick_started.take().filter(|quick| self.una < quick.to) else { return };
         let delivered = self.una.saturating_sub(quick.from) + self.scoreboard.sacked_bytes();

@@ -123,7 +123,7 @@ impl TcpSender {
 
     /// Declares segments lost after a timeout.
     ///
-    /// They are all segments, or with RACK only those that are old enough (RFC 8985 §6.3).
+    /// Without RACK all segments are declared lost. With RACK only segments that are old enough are (RFC 8985 §6.3).
     fn give_up(&mut self, now: Instant) {
         let bounds = self.rack_bounds();
         match &self.detection {

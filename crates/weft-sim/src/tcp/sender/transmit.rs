@@ -163,7 +163,7 @@ impl TcpSender {
         TcpSegment { seq, len, flags, window: self.peer_window, ..TcpSegment::default() }
     }
 
-    /// Returns true if the present acknowledgments report data beyond a gap.
+    /// Returns true if the most recent acknowledgments report data beyond a gap.
     fn is_in_disorder(&self) -> bool {
         match &self.detection {
             LossDetection::NewReno(new_reno) => new_reno.has_duplicates(),

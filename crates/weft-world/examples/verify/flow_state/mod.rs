@@ -1,4 +1,4 @@
-//! Topic `flow-state`: a rate, a delay and a precedence for every flow, asked, granted, kept and shown (paper 001 §III).
+//! Topic `flow-state`: each flow can request a rate, a delay and a precedence, and weft grants them (paper 001 §III).
 //!
 //! Each check runs existing tests of the project. `cargo bench -p weft-flows` measures the times.
 

@@ -1,7 +1,8 @@
-//! Imports: the direction between the rooms of the engine, and circles of files across folders.
+//! Checks that imports between the engine's modules have one direction and form no circle.
 //!
-//! A room is a module directly below the engine's `src`. An import is a `use` of `crate::` or `super::`, or such a path
-//! in code. The crate's root re-exports public names; an import of such a name counts for the room that defines it.
+//! A module here is a module directly below the engine's `src`. An import is a `use` of `crate::` or `super::`, or
+//! such a path in code. The crate's root re-exports public names. An import of such a name is treated as an import of
+//! the module that defines the name.
 
 use super::sources::{Source, sources};
 use crate::check::{Bound, Check};
@@ -9,10 +10,10 @@ use crate::topic::Context;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A graph of names: who imports whom.
+/// A graph of names: each module with the modules that it imports.
 type Graph = BTreeMap<String, BTreeSet<String>>;
 
-/// Checks that the imports of the engine's rooms form no circle.
+/// Checks that the imports between the engine's modules form no circle.
 pub fn imports(_: &Context) -> Vec<Check> {
     let sources = sources();
     let engine: Vec<&Source> =
@@ -25,7 +26,7 @@ pub fn imports(_: &Context) -> Vec<Check> {
     ]
 }
 
-/// Returns the graph of the rooms: each room with the rooms that it imports.
+/// Returns each module with the modules that it imports.
 fn rooms(sources: &[&Source]) -> Graph {
     let reexports = reexports(sources);
     let mut graph = Graph::new();
@@ -44,7 +45,7 @@ fn rooms(sources: &[&Source]) -> Graph {
     graph
 }
 
-/// Returns the room of a file, or `None` for the root of the crate.
+/// Returns the module of a file, or `None` for the root of the crate.
 fn room_of(source: &Source) -> Option<String> {
     let below = source.path.strip_prefix("crates/weft-engine/src").ok()?;
     let first = below.iter().next()?.to_str()?;
@@ -90,7 +91,7 @@ fn top_level(list: &str) -> Vec<&str> {
     parts
 }
 
-/// Returns the room behind each name that the root of the crate re-exports.
+/// Returns the defining module of each name that the root of the crate re-exports.
 fn reexports(sources: &[&Source]) -> BTreeMap<String, String> {
     let root = sources.iter().find(|source| source.path.ends_with("src/lib.rs"));
     let mut names = BTreeMap::new();
@@ -103,7 +104,7 @@ fn reexports(sources: &[&Source]) -> BTreeMap<String, String> {
     names
 }
 
-/// Returns the groups of nodes that reach each other, with more than one member.
+/// Returns the groups of two or more nodes that reach each other.
 fn circles(graph: &Graph) -> Vec<Vec<String>> {
     let reach: BTreeMap<&String, BTreeSet<&String>> = graph.keys().map(|node| (node, reachable(graph, node))).collect();
     let mut groups: BTreeSet<Vec<String>> = BTreeSet::new();

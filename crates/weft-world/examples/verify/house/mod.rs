@@ -1,4 +1,4 @@
-//! Topic `house`: the order of the source tree and of its prose.
+//! Topic `house`: the structure of the source tree and the form of its comments.
 //!
 //! The checks read the sources as text. They run no test and take seconds.
 

@@ -7,7 +7,7 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::process::Command;
 
-/// Checks every size that the house promises.
+/// Checks the sizes of files, folders, types and documents, and the number of dependencies.
 pub fn size(_: &Context) -> Vec<Check> {
     let sources = sources();
     let engine = |source: &&Source| source.path.starts_with("crates/weft-engine/src");
@@ -68,7 +68,7 @@ fn defined_twice(sources: &[Source]) -> Vec<String> {
 
 /// Returns the name of the type that a line defines.
 fn defined(line: &str) -> Option<&str> {
-    // An indented alias is an associated type, which the trait names, or it is local to a function.
+    // A type alias with indentation is an associated type, which its trait names, or it is local to a function.
     if line.starts_with(' ') && line.trim_start().starts_with("type ") {
         return None;
     }
@@ -84,7 +84,7 @@ fn defined(line: &str) -> Option<&str> {
     (is_type && !name.is_empty()).then_some(name)
 }
 
-/// Returns the number of crates of others that the program `weft` is built from.
+/// Returns the number of external crates that the program `weft` depends on.
 fn external_crates() -> Option<f64> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let tree = ["tree", "--locked", "-e", "normal", "-p", "weft", "--prefix", "none", "--format", "{p}"];

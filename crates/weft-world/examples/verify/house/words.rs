@@ -1,11 +1,11 @@
-//! Words: doc comments that begin as sentences, and constants that say where they come from.
+//! Checks that doc comments begin with a full sentence, and that constants state their source.
 
 use super::sources::{Source, sources};
 use crate::check::{Bound, Check};
 use crate::topic::Context;
 use serde_json::json;
 
-/// First words of a comment that is a clause without a head.
+/// First words of a doc comment that lacks a subject or verb.
 const HEADLESS: [&str; 10] =
     ["What", "Who", "Whoever", "Whether", "So", "Those", "That", "Where", "However", "Wherever"];
 

@@ -20,7 +20,7 @@ pub fn run(context: &Context) -> Vec<Check> {
     }
 }
 
-/// Returns the checks on random bundles. `title` states where they ran.
+/// Returns the checks on random bundles. `title` states whether they ran in virtual time or on a kernel.
 pub fn checks(title: &str, mixes: &[MixResult]) -> Vec<Check> {
     let is_well = |mix: &MixResult| reaches(of_weft(mix), 0.98) && reaches(of_plain(mix), 0.95);
     let share = share_percent(mixes.iter().map(is_well));

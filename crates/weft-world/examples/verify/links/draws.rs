@@ -5,12 +5,12 @@ use serde_json::{Value, json};
 use weft_scenario::{MixResult, Sweep};
 use weft_world::pair::run_sweep;
 
-/// First of the seeds that are reserved for judging.
+/// First seed of those that are used only to judge weft, and never to tune it.
 pub const FIRST_SEED: u64 = 20_001;
 /// Number of the worst mixes that a check lists.
 const LISTED: usize = 20;
 
-/// Returns the sweep in `text` with `count` judging seeds in place of its own.
+/// Returns the sweep in `text`, with `count` judging seeds instead of the seeds in `text`.
 ///
 /// # Errors
 /// Returns an error if the text is no sweep.
@@ -54,7 +54,7 @@ pub mod tests {
 
     /// Returns a mix with the given goodputs.
     ///
-    /// They are those of weft, the best link through weft, the best link without weft, and BBR.
+    /// The goodputs are those of weft, the best link through weft, the best link without weft, and BBR.
     pub fn mix(seed: u64, [weft, of_weft, plain, bbr]: [Option<f64>; 4], ping_ms_p95: Option<f64>) -> MixResult {
         let drawn = DrawnMix {
             classes: Vec::new(),

@@ -1,7 +1,7 @@
 //! One link with jitter, fades, loss or traffic in both directions, with and without weft.
 //!
-//! The flow is an unmodified CUBIC flow. Times of links are round-trip times. Each direction has half of
-//! them.
+//! The flow is an unmodified CUBIC flow. The time of a link in the table is its round-trip time. Each direction has
+//! half of this time.
 
 use crate::check::{Bound, Check};
 use crate::judge::ratio;
@@ -9,7 +9,7 @@ use crate::play::{flow, for_each, goodput_bps, play, variant};
 use crate::topic::Context;
 use weft_scenario::{RunResult, Scenario};
 
-/// The reference with which weft is compared.
+/// The goodput with which weft's goodput is compared.
 #[derive(Clone, Copy)]
 enum Against {
     /// The same flow without weft.
@@ -90,7 +90,8 @@ fn lossy(loss: &str, rtt_ms: u32, least: f64) -> Line {
 impl Line {
     /// Returns the times of a run.
     ///
-    /// Lines with loss count 20 s after 20 s. A short run counts less time of the other lines.
+    /// Lines compared with the capacity have a warm-up of 20 s and are then measured for 20 s. A short run measures
+    /// the other lines for less time.
     fn times(&self, full: bool) -> Times {
         match (self.against, full) {
             (Against::Capacity, _) => Times { warmup: 20, duration: 40 },
@@ -144,7 +145,7 @@ fn judge(line: &Line, context: &Context) -> Vec<Check> {
     }
 }
 
-/// Returns the goodput of one flow through weft divided by that without weft.
+/// Returns the goodput of one flow through weft divided by its goodput without weft.
 fn of_flow(result: &RunResult, name: &str) -> Option<f64> {
     let bps = |carrier| flow(variant(result, carrier)?, name)?.goodput_bps;
     ratio(bps("weft"), bps("link:link"))

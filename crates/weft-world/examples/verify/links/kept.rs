@@ -1,6 +1,4 @@
-//! Scenarios of the links for which weft was first made.
-//!
-//! The checks keep their earlier results from getting worse.
+//! Runs five scenarios and checks that their results do not get worse than in earlier versions.
 
 use crate::check::{Bound, Check};
 use crate::play::{flow, for_each, play, variant};
@@ -16,7 +14,7 @@ enum Ask {
     Efficiency(f64),
     /// Name of a ping, and its largest p95 in ms.
     Ping(&'static str, f64),
-    /// Conditions on the effects of cuts and of a step of the loss.
+    /// Requirements on the time after cuts of a link, and after a step of its loss.
     Cuts,
 }
 
@@ -33,7 +31,7 @@ macro_rules! shipped {
     };
 }
 
-/// The scenarios. The longest is first, so that no thread waits for it at the end.
+/// The scenarios. The longest is first, so that at the end no other thread waits for it.
 const CASES: [Case; 5] = [
     shipped!("cut-and-restore", &[Ask::Cuts]),
     shipped!("clean-links", &[Ask::Efficiency(0.98)]),
@@ -46,11 +44,11 @@ const CASES: [Case; 5] = [
 const SHORT_CUTS: Duration = Duration::from_secs(140);
 /// Largest median gap of `cut-and-restore`, in ms.
 ///
-/// Its row in the README gives the kernel's figures for these bounds.
+/// The row of this scenario in the README gives the results on the kernel for these bounds.
 const GAP_MEDIAN_MS: f64 = 55.0;
 /// Largest gap of `cut-and-restore` over all cuts, in ms.
 const GAP_WORST_MS: f64 = 100.0;
-/// Largest median time until a restored link of `cut-and-restore` carries its former share again, in seconds.
+/// Largest median time until a restored link of `cut-and-restore` carries its share of the traffic again, in seconds.
 const SHARE_BACK_S: f64 = 1.0;
 /// Largest time until 15 % loss on a link of `cut-and-restore` is detected, in seconds.
 const DEMOTED_S: f64 = 0.3;

@@ -1,4 +1,4 @@
-//! Checks on this machine's kernel, made by the program's own lab. They run in full runs only.
+//! Checks on this machine's kernel, run by the program's own lab. A short run leaves them out.
 
 use super::{bundles, draws, one_link};
 use crate::check::{Bound, Check};
@@ -52,7 +52,7 @@ fn sweep(weft: &Path, recipe: &str) -> Result<Vec<MixResult>, String> {
     Ok(result.mixes)
 }
 
-/// Returns the sweep's text with [`DRAWS`] judging seeds in place of its own.
+/// Returns the sweep's text with [`DRAWS`] judging seeds instead of its own seeds.
 fn with_judging_seeds(recipe: &str) -> String {
     let seeds = format!("seeds = {{ from = {}, count = {DRAWS} }}\n", draws::FIRST_SEED);
     recipe.lines().map(|line| if line.starts_with("seeds") { seeds.clone() } else { format!("{line}\n") }).collect()

@@ -1,4 +1,4 @@
-//! Random mixes of plain links, which the project used before it drew links of all classes.
+//! Random mixes of plain links. Earlier versions of the project drew only such links.
 
 use super::draws;
 use crate::check::{Bound, Check};

@@ -29,11 +29,13 @@ pub fn run(context: &Context) -> Vec<Check> {
     }
 }
 
-/// Returns the checks on the goodput of random single links. `title` states where they ran.
+/// Returns the goodput checks of random single links.
+///
+/// `title` states whether the runs were in virtual time or on a kernel.
 pub fn goodput_checks(title: &str, mixes: &[MixResult]) -> Vec<Check> {
     let is_well = |mix: &MixResult| reaches(of_cubic(mix), 0.95) && reaches(of_bbr(mix), 0.90);
     let share = share_percent(mixes.iter().map(is_well));
-    // The margin puts CUBIC and BBR on one scale, on which 1 is the required ratio.
+    // The margin puts the ratios to CUBIC and to BBR on one scale. On this scale the required ratio is 1.
     let margin =
         |mix: &MixResult| least([of_cubic(mix).map(|r| r / 0.95), of_bbr(mix).map(|r| r / 0.90)].into_iter().flatten());
     vec![
@@ -73,7 +75,7 @@ fn idle_ping_ms_p95(sweep: &Sweep, seed: u64) -> Result<Option<f64>, String> {
 
 /// Returns a check of the share of draws whose ping through loaded weft is within its bound.
 ///
-/// Draws whose idle link answers no ping do not count.
+/// Draws whose idle link answers no ping are left out.
 fn ping_check(mixes: &[MixResult], idle: &[Option<f64>]) -> Check {
     let judged = || mixes.iter().zip(idle).filter_map(|(mix, idle)| Some((mix, ping_excess_ms(mix, (*idle)?)?)));
     let share = share_percent(judged().map(|(_, excess)| excess <= 0.0));

@@ -1,6 +1,6 @@
 //! Recorded links, each alone and two together.
 //!
-//! The checks cover the share of the opportunities that weft uses, and the delay.
+//! The checks cover the share of the link's transmission opportunities that weft uses, and the delay.
 
 use crate::check::{Bound, Check};
 use crate::play::{flow, for_each, play, variant};

@@ -1,7 +1,7 @@
 //! Bundles of links that are hard to use together, outages, a policer, and many links.
 //!
-//! Times of links are round-trip times. Each direction has half of them. A call is a small datagram every 20
-//! ms in the direction of the bulk, which is down.
+//! The time of a link in the table is its round-trip time. Each direction has half of this time. A call is a flow
+//! with a small datagram every 20 ms in the direction of the bulk flow, which is down.
 
 use crate::check::{Bound, Check};
 use crate::judge::{greatest, least, ratio};
@@ -19,9 +19,9 @@ const LEAST_OF_WEFT: f64 = 0.98;
 const LEAST_OF_PLAIN: f64 = 0.95;
 /// Time that the bundle may add to the call's p95 over the best link alone through weft, in ms.
 const CALL_ADDED_MS: f64 = 20.0;
-/// Time after a silence within which a link must be in use, apart from its round trip, in ms.
+/// Time after a cut within which a link must carry packets again, in addition to its round trip, in ms.
 const RETURN_MS: f64 = 100.0;
-/// Largest age of a packet that weft may deliver, in ms.
+/// Largest age of a delivered packet, in ms.
 const OLDEST_MS: f64 = 1_000.0;
 /// Percentage of its packets that a sender may lose at a policer.
 ///
@@ -33,15 +33,15 @@ const POLICED_PERCENT: f64 = 10.0;
 enum Ask {
     /// Goodput relative to that of the best link alone, through weft and without it.
     BestLink,
-    /// The call's p95 may exceed that over the best link alone through weft by [`CALL_ADDED_MS`].
+    /// The call's p95 is at most that over the best link alone through weft, plus [`CALL_ADDED_MS`].
     ///
-    /// The load is the same in both runs.
+    /// The bulk flow is the same in both runs.
     Call,
     /// Least ratio of the goodput to the bound.
     Efficiency(f64),
     /// Longest gap of the call, in ms.
     Gap(f64),
-    /// After each cut of this length the call resumes within [`RETURN_MS`] and this round trip.
+    /// After each cut of this length the call continues within [`RETURN_MS`] plus this round trip.
     Return { silence_ms: f64, rtt_ms: f64 },
     /// No packet is older than [`OLDEST_MS`].
     Age,
@@ -160,7 +160,7 @@ fn changing() -> Vec<Line> {
             ],
             warmup: 15,
             duration: 75,
-            // A cut may stop traffic for 50 ms. The call's interval and one round trip come on top.
+            // A cut may stop traffic for 50 ms. The call's interval of 20 ms and one round trip of 25 ms are added.
             asks: vec![Ask::BestLink, Ask::Efficiency(0.85), Ask::Gap(50.0 + 20.0 + 25.0)],
             ..Line::default()
         },
@@ -192,7 +192,7 @@ fn silent() -> Vec<Line> {
     ]
 }
 
-/// Returns lines with many links, of which each reaches an address of its own at the far end.
+/// Returns lines with many links. Each link has its own address at the far end.
 ///
 /// In the simulator each address is reachable over each link.
 fn numerous() -> Vec<Line> {
@@ -230,7 +230,7 @@ impl Line {
 /// The results of a line's runs.
 struct Played {
     result: RunResult,
-    /// Each link by itself, without bulk and without weft.
+    /// The result of each link alone, without a bulk flow and without weft.
     idle: RunResult,
     /// The time series of weft's run.
     series: Vec<RunSeries>,
@@ -298,10 +298,10 @@ fn best_link_checks(line: &Line, result: &RunResult) -> Vec<Check> {
     ]
 }
 
-/// Returns a check of the call's delay against the best link alone.
+/// Returns a check of the call's delay, compared with the delay over the best link alone.
 ///
-/// The best link alone carries the same bulk. On a link that fades, the bulk's own packets in flight make a
-/// queue that no sender can avoid.
+/// The best link alone carries the same bulk flow. On a link whose rate falls, the packets in flight of the bulk flow
+/// build a queue that no sender can avoid.
 fn call_check(line: &Line, played: &Played) -> Check {
     let figure = variant(&played.result, "weft").and_then(|weft| flow(weft, "call")?.one_way_ms_p95);
     let alone = best_call_ms_p95(&played.result, "weft:");
@@ -333,7 +333,7 @@ fn oldest_ms(series: &[RunSeries]) -> Option<f64> {
 
 /// Returns the percentage of packets that a variant lost on the first link, downward.
 ///
-/// Delivered bytes count as full packets.
+/// Delivered bytes are converted to a number of full packets.
 fn lost_percent(result: &RunResult, name: &str) -> Option<f64> {
     let link = variant(result, name)?.links.iter().find(|link| link.direction == "down")?;
     let passed = link.sent_bytes / PACKET_BYTES as f64;

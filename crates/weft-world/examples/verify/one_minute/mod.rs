@@ -1,4 +1,4 @@
-//! Topic `one-minute`: from nothing to a network.
+//! Topic `one-minute`: installing weft and building a VPN within a minute.
 //!
 //! Each check runs existing tests of the project. A full run builds the packages and tries them in a clean Debian root.
 
@@ -107,7 +107,7 @@ fn tcp(context: &Context) -> Vec<Check> {
     )
 }
 
-/// Each fault is planted, named, and mended by the words that were printed.
+/// Checks that `weft doctor` finds each planted fault, and that the printed remedy repairs it.
 fn doctor(context: &Context) -> Vec<Check> {
     let what = "15 faults of a machine are planted, named and mended";
     let peers = "what keeps a peer away is named: firewalls, clocks, MTU, keys, NATs";
@@ -132,7 +132,7 @@ fn restarts(context: &Context) -> Vec<Check> {
     )
 }
 
-/// The browser is Debian's Chromium; without one, its tests say so and are skipped.
+/// The browser is Debian's Chromium. If it is not installed, its tests report this and are skipped.
 fn page(context: &Context) -> Vec<Check> {
     let browser = "the page in a browser: live, 1,000 paths, changes on trial";
     run(
@@ -145,8 +145,9 @@ fn page(context: &Context) -> Vec<Check> {
     )
 }
 
-/// The controller is killed some dozen times, or 10,000 times for each store with `FULL=1`. Without etcd, its tests say so
-/// and are skipped; with `FULL=1` they fail.
+/// The controller is killed some dozen times, or 10,000 times for each store with `FULL=1`.
+///
+/// If etcd is not installed, its tests report this and are skipped; with `FULL=1` they fail.
 fn controller(context: &Context) -> Vec<Check> {
     let node = "a node follows on trial, and keeps what it has without the controller";
     run(
@@ -163,7 +164,7 @@ fn controller(context: &Context) -> Vec<Check> {
     )
 }
 
-/// The kernel test draws the links, and compares a plan with what two nodes carry.
+/// The kernel test draws the links, and compares the rates of a plan with the rates that two nodes carry.
 fn plan(context: &Context) -> Vec<Check> {
     run(
         context,

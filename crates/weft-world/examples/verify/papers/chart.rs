@@ -1,4 +1,4 @@
-//! CHART in one piece (paper 001 §V): rows B3, B4 and B6 by the words of the requirement, over the overlay itself.
+//! The whole CHART system (paper 001 §V): rows B3, B4 and B6 as the paper words them, over weft's overlay.
 
 use crate::check::{Bound, Check};
 use crate::claim::{claim, run as prove};
@@ -16,18 +16,18 @@ pub const CHART: Part = Part { name: "chart", run };
 
 /// The scenario.
 const SCENARIO: &str = include_str!("../../../../../scenarios/chart.toml");
-/// Payload of a full segment, in bytes. It makes a window of segments one of bytes.
+/// Payload of a full segment, in bytes. It converts a window in segments to bytes.
 const MSS_BYTES: f64 = 1_448.0;
 /// Goodput with three encapsulations that the paper states, in Mbit/s.
 const CEILING_MBPS: f64 = 72.0;
 /// Rate of every link, in Mbit/s.
 const RAW_MBPS: f64 = 100.0;
-/// The window of paper 001, Figure 6, in segments. The other one is that of Figure 7.
+/// The window of paper 001, Figure 6, in segments. The scenario's larger window is that of Figure 7.
 const SMALL_WINDOW: u32 = 45;
-/// Length of the packets of the flow `known`, in bytes.
+/// Length of the packets of the flow `known` before any encapsulation, in bytes.
 const KNOWN_BYTES: u32 = 1_000;
 
-/// A point of the grid, with the results of all variants there.
+/// A point of the grid of parameters, with the results of all variants for these parameters.
 struct Point {
     window_segments: u32,
     delay_ms: f64,
@@ -123,9 +123,9 @@ impl Point {
         Some(self.mbps(name)? / self.ceiling_mbps())
     }
 
-    /// Returns the bytes that a link of the way adds to a packet of known length.
+    /// Returns the bytes that the encapsulations on a link add to a packet of the flow `known`.
     ///
-    /// It is the most frequent length near that one, counted on the wire.
+    /// The packet's length on the link is the most frequent captured length near [`KNOWN_BYTES`].
     fn added_bytes(&self, name: &str, link: &str) -> Option<u32> {
         let links = &variant(&self.result, name)?.links;
         let link = links.iter().find(|of| of.name == link && of.direction == "up")?;
@@ -151,7 +151,7 @@ fn judged(world: &str, points: &[Point]) -> Vec<Check> {
         part("B4: 1 MB, loss 5 %", 0.7, &|point| !point.is_small() && point.loss >= 0.05);
         let is_impaired = |point: &Point| point.delay_ms >= 50.0 && point.loss >= 0.01;
         let times = |point: &Point| Some(point.mbps(name)? / point.mbps("legacy")?.max(1e-3));
-        // From end to end a window of 64 KB allows less than ten times what plain TCP has of it.
+        // Without proxies, a window of 64 KB gives less than ten times plain TCP's goodput at this window.
         let windows: &[bool] = if name == "proxied" { &[true, false] } else { &[false] };
         for is_small in windows {
             let title = if *is_small { "64 KB" } else { "1 MB" };
@@ -164,7 +164,7 @@ fn judged(world: &str, points: &[Point]) -> Vec<Check> {
     checks
 }
 
-/// Judges the goodput with three encapsulations, and tells the bytes of each.
+/// Checks the goodput with three encapsulations, and reports the bytes that each of them adds.
 fn layers(world: &str, point: &Point) -> Check {
     let name = "proxied";
     let added = ["lan-src", "wan-a", "lan-dst"].map(|link| point.added_bytes(name, link).unwrap_or(0));

@@ -10,9 +10,9 @@ use weft_world::found_routes::{DeathGap, Knowledge, deaths, knowledge, map_cost_
 
 /// Number of members in the experiments.
 const MEMBERS: usize = 50;
-/// Time after which all members must know all links.
+/// Time after which each member's link map must contain all links.
 const KNOWN_AFTER: Duration = Duration::from_secs(10);
-/// Deaths in one network. More networks are drawn for more deaths.
+/// Number of nodes that die in one network. If more deaths are needed, more networks are drawn.
 const DEATHS_EACH: usize = 10;
 
 /// Runs and judges the part.
@@ -36,7 +36,7 @@ pub fn run(context: &Context) -> Vec<Check> {
     checks
 }
 
-/// Judges whether two routes without a common relay carry what both have.
+/// Checks that two routes without a common relay carry the sum of their rates.
 fn both_routes(context: &Context) -> Vec<Check> {
     let seeds: Vec<u64> = (1..=context.pick(2, 10)).collect();
     let rates = for_each(context, "two routes", &seeds, |seed| two_routes(*seed));
@@ -45,7 +45,7 @@ fn both_routes(context: &Context) -> Vec<Check> {
     vec![Check::new(name, least, Bound::AtLeast(0.9), "×").with(json!({ "bps": rates }))]
 }
 
-/// Judges what the members know of all links, and what that costs.
+/// Checks how much of all links the members' link maps contain, and the rate at which members send for the maps.
 fn map(context: &Context) -> Vec<Check> {
     let seeds: Vec<u64> = (1..=context.pick(1, 4)).collect();
     let known = for_each(context, "the map", &seeds, |seed| knowledge(*seed, MEMBERS, KNOWN_AFTER));
@@ -60,7 +60,7 @@ fn map(context: &Context) -> Vec<Check> {
     ]
 }
 
-/// Judges the gap of a flow after a relay on its way has died.
+/// Checks the gap of a flow after a relay on its route has died.
 fn gaps(context: &Context) -> Vec<Check> {
     let seeds: Vec<u64> = (1..=context.pick(1, 100)).collect();
     let all: Vec<DeathGap> =

@@ -1,4 +1,4 @@
-//! Topic `papers`, part `rows`: the papers' own laws, and rows of the reproduction against their document.
+//! Topic `papers`, part `rows`: the papers' own algorithms, and rows of the reproduction compared with its document.
 
 use crate::check::{Bound, Check};
 use crate::claim::{LIB, claim, run};
@@ -8,7 +8,7 @@ use weft_world::reproduce::{Effort, Progress, Reproduction, RowVerdict, reproduc
 /// The part `rows`.
 pub const ROWS: Part = Part { name: "rows", run: rows };
 
-/// Rows that take seconds. A full run takes all of them.
+/// Rows that take seconds, for a short run. A full run takes all rows.
 const SHORT: [&str; 7] = ["A1", "B1", "B2", "C2", "E6", "E13", "E14"];
 /// Number of seeds, as in the document.
 const SEEDS: u64 = 5;
@@ -36,7 +36,7 @@ fn rows(context: &Context) -> Vec<Check> {
     checks
 }
 
-/// Returns a check for each row: its verdict is that of the document.
+/// Returns a check for each row: its verdict must equal the verdict in the document.
 fn judged(result: &Reproduction) -> Vec<Check> {
     let of = |row: &weft_world::reproduce::RowResult| {
         let word = if row.verdict == RowVerdict::Missed { "**no**" } else { row.verdict.word() };

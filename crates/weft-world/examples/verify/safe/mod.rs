@@ -1,4 +1,4 @@
-//! Topic `safe`: protection of a node against strangers, peers, disks and machines.
+//! Topic `safe`: protection of a node against strangers, malicious peers, failing disks and crashes of the machine.
 //!
 //! Most checks run existing tests of the project. The others run the swarm and, in a full run, the fuzz targets.
 

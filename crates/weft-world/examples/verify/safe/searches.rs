@@ -5,13 +5,13 @@ use crate::topic::Context;
 use crate::{claim, swarm};
 use std::process::{Command, Stdio};
 
-/// Least share of the planted faults that the swarm must find, in %.
+/// Minimum share of the planted faults that the swarm must find, in %.
 const LEAST_FOUND: f64 = 95.0;
-/// Number of seeds after which a planted fault counts as not found.
+/// Number of seeds. A planted fault that none of them reveals is not found.
 const PLANTED_SEEDS: &str = "1000";
 /// Duration of each fuzz target, in seconds.
 const FUZZ_SECONDS: &str = "600";
-/// Least share of the decoders' lines that the fuzz targets must reach, in %.
+/// Minimum share of the decoders' lines that the fuzz targets must reach, in %.
 const LEAST_COVERAGE: f64 = 90.0;
 
 /// Runs the swarm's seeds.
@@ -19,8 +19,9 @@ pub fn swarm(context: &Context) -> Vec<Check> {
     vec![swarm::check(context, swarm::seeds(context))]
 }
 
-/// Plants one fault after the other, and counts those that the swarm finds. This takes hours, so a short run
-/// leaves it out.
+/// Plants one fault after the other.
+///
+/// The figure is the share of faults that the swarm finds. This takes hours, so a short run leaves it out.
 pub fn planted(context: &Context) -> Vec<Check> {
     if !context.full {
         return Vec::new();

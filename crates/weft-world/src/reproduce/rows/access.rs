@@ -128,7 +128,7 @@ fn surfaces_of(
 
 /// Returns the goodput of BIC and of TCP-ER over links of these capacities, for all weights.
 ///
-/// The first weight is `w1`.
+/// The first weight is always `w1`.
 fn weight_surfaces(
     lab: &mut Laboratory,
     network: &NetworkScenario,

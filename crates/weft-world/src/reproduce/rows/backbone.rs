@@ -38,10 +38,10 @@ const GAINS: [(&str, [f64; 3]); 3] = [
     ("ecmp-dup-thresh", [56.0, 82.0, 92.0]),
     ("two-lsps", [61.0, 111.0, 122.0]),
 ];
-/// Largest difference from the paper's gain that counts as a match, in percentage points.
+/// Maximum difference from the paper's gain, in percentage points. A gain within it matches the paper.
 const TOLERANCE: f64 = 25.0;
 
-/// The gains of one reading of the paper, by variant and load, and the runs behind them.
+/// The gains under one interpretation of the paper, by variant and load, and the results of the runs.
 struct Gains {
     reading: &'static PaperReading,
     single: Vec<Outcomes>,
@@ -61,9 +61,9 @@ impl Gains {
         self.variants[variant].iter().zip(&self.single).map(|(outcomes, single)| gain(outcomes, single)).collect()
     }
 
-    /// Returns the percentage of segments that fast retransmit would resend in vain, for each load.
+    /// Returns the percentage of segments that fast retransmit with `threshold` would resend without need.
     ///
-    /// The percentage depends on the threshold.
+    /// It has one value for each load.
     fn taken_for_lost(&self, threshold: usize) -> Vec<Estimate> {
         let share = |outcomes: &Outcomes| {
             Estimate::of(outcomes.iter().map(|outcome| 100.0 * outcome.lateness.share_of_at_least(threshold)))
@@ -71,9 +71,9 @@ impl Gains {
         self.variants[1].iter().map(share).collect()
     }
 
-    /// Returns the goodput by flow as a percentage of the free capacity, one for each load.
+    /// Returns the goodput for each flow as a percentage of the free capacity, one value for each load.
     ///
-    /// The free capacity is the part of access links of 100 Mbit/s that their Pareto sources leave.
+    /// The free capacity is the part of access links of 100 Mbit/s that the Pareto sources on them leave.
     fn use_of_access(&self) -> Vec<f64> {
         const PAYLOAD: f64 = 512.0 / 552.0;
         let left = |peak: u64| 10.0 * (100.0 - peak as f64 / 2.0) * PAYLOAD;
@@ -122,7 +122,7 @@ impl Gains {
         checks
     }
 
-    /// Returns how many of the paper's nine gains this reading matches.
+    /// Returns the number of the paper's nine gains that this interpretation matches.
     fn hits(&self) -> usize {
         let hits = |(number, (_, paper)): (usize, &(&str, [f64; 3]))| {
             self.of(number).iter().zip(paper).filter(|(found, paper)| (found.mean - *paper).abs() <= TOLERANCE).count()
@@ -131,7 +131,7 @@ impl Gains {
     }
 }
 
-/// Returns a chart of one variant under all readings and in the paper.
+/// Returns a chart of one variant under all interpretations, and in the paper.
 fn chart(variant: usize, readings: &[Gains]) -> RowChart {
     let (name, paper) = GAINS[variant];
     let ours = readings.iter().map(|gains| curve(gains.reading.name, &gains.of(variant)));
@@ -177,7 +177,7 @@ fn gains(lab: &mut Laboratory) -> Result<RowFinding, String> {
     Ok(RowFinding { measured, verdict, remarks, picture: Some(picture), ..RowFinding::default() })
 }
 
-/// Returns the explanation of the gains, with numbers.
+/// Returns a text that explains the gains, with numbers.
 fn why(judged: &Gains, third: &Gains, equal: &Gains) -> Result<String, String> {
     let difference = |gains: &Gains| gains.reading.route_delays_ms().map(|delays| delays[1] - delays[0]);
     let late = |gains: &Gains| gains.taken_for_lost(6)[0].mean;

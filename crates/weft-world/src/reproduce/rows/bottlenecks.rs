@@ -103,10 +103,10 @@ fn max_min(lab: &mut Laboratory) -> Result<RowFinding, String> {
     Ok(RowFinding { picture: Some(picture), ..checks.finding(measured) })
 }
 
-/// Length of the runs that show where the shares lead, in seconds.
+/// Length of the runs that show the shares after a long time, in seconds.
 const LONG_S: u64 = 200;
 
-/// Runs the third link of 30 Mbit/s four times as long as the paper.
+/// Runs the case with a third link of 30 Mbit/s four times as long as the paper does.
 fn after_long(lab: &mut Laboratory, measured: &mut Measured) -> Result<(), String> {
     let (mbps, weights, _) = THIRD_LINKS[2];
     for variant in ["windows", "windows-by-increase"] {
@@ -145,7 +145,7 @@ const CAPACITY_MBPS: f64 = 100.0;
 
 /// Returns a case with this number of bottlenecks.
 ///
-/// The later links are fast and carry no cross loop.
+/// The links after these bottlenecks are fast and have no cross loop.
 fn linear(bottlenecks: usize, label: &str, change: impl Fn(&mut NetworkScenario)) -> Result<Case, String> {
     linear_of(bottlenecks, label, "loops", change)
 }
@@ -213,7 +213,7 @@ fn long_loop(lab: &mut Laboratory) -> Result<RowFinding, String> {
     Ok(RowFinding { picture: Some(picture), ..checks.finding(measured) })
 }
 
-/// Runs the other laws over two and four bottlenecks.
+/// Runs the other control algorithms over two and four bottlenecks.
 ///
 /// Max-min fairness would give 20 Mbit/s to the long loop.
 fn beside(lab: &mut Laboratory, measured: &mut Measured) -> Result<(), String> {

@@ -64,9 +64,9 @@ fn longest(runs: &Outcomes, network: &NetworkScenario, link: &str, mbps: f64) ->
 /// Greedy loops over one bottleneck whose queue never overflows.
 struct Greedy {
     loops: usize,
-    /// The rate law's increase α, in packets.
+    /// Increase α of the rate algorithm, in packets.
     increase: f64,
-    /// H, in packets. L is three quarters of it.
+    /// H, the upper bound of the accumulation, in packets. The lower bound L is three quarters of H.
     high: f64,
     /// T, in ms. τ is 40 ms.
     interval_ms: u64,
@@ -112,7 +112,7 @@ fn one_bottleneck(lab: &mut Laboratory) -> Result<RowFinding, String> {
         measured.add(&name, "a loop's part of it", Estimate::exact(found.mean / loops));
         measured.add(&name, "N α τ + N", Estimate::exact(bound));
         if (this.increase, this.high, this.interval_ms) == settings[0] {
-            // The queue is measured within 6 %.
+            // The queue is measured with an error of up to 6 %.
             checks.below(&format!("{loops} loops: longest queue"), found.mean, 1.06 * bound + 1.0);
         }
     }

@@ -1,4 +1,4 @@
-//! Rows E3, E4 and E15: queues at the edges in place of queues in the core.
+//! Rows E3, E4 and E15: queues at the edges instead of queues in the core.
 
 use super::super::Estimate;
 use super::super::case::{QUEUES, whole_case};

@@ -43,10 +43,9 @@ fn examine(lab: &mut Laboratory) -> Result<RowFinding, String> {
     Ok(RowFinding { measured, verdict, remarks, picture: Some(picture), ..RowFinding::default() })
 }
 
-/// Returns the explanation of the ratios.
+/// Returns a text that explains the ratios.
 ///
-/// It gives the bound by the advertised window, and the ratios where delays differ by at most a factor of
-/// two.
+/// It states the bound by the advertised window, and the ratios where delays differ by at most a factor of two.
 fn why(flows: &FigureSweep) -> String {
     let kept = |paths, difference| flows.ratio(paths, difference).mean / flows.ratio(paths, 0).mean;
     let bound = |paths, difference| most_by_window(paths, difference) / most_by_window(paths, 0);
@@ -65,7 +64,7 @@ fn why(flows: &FigureSweep) -> String {
     )
 }
 
-/// Returns the payload rate of a hundred flows over Figure 2 that their windows allow, in Mbit/s.
+/// Returns the maximum payload rate of a hundred flows over Figure 2 with their windows, in Mbit/s.
 ///
 /// The flows are spread evenly over the paths.
 fn most_by_window(paths: u32, difference_percent: u32) -> f64 {

@@ -55,7 +55,7 @@ pub(super) fn all() -> Vec<Row> {
     rows
 }
 
-/// True if a row is not of the checklist: its name is not a letter and a number.
+/// True if a row is not part of the checklist. Its name is then not a letter and a number.
 pub(super) fn is_own(id: &str) -> bool {
     let number = id.strip_prefix(|c: char| ('A'..='E').contains(&c));
     number.is_none_or(|number| number.is_empty() || !number.bytes().all(|byte| byte.is_ascii_digit()))
@@ -63,7 +63,7 @@ pub(super) fn is_own(id: &str) -> bool {
 
 /// Returns the key that sorts rows: the paper's letter, then the number.
 ///
-/// Rows without a number come last in their paper.
+/// Rows without a number are after all other rows of their paper.
 fn place(id: &str) -> (char, u32) {
     let letter = if id == "asymmetric" { 'A' } else { id.chars().next().unwrap_or('Z') };
     let number = id.trim_start_matches(|c: char| !c.is_ascii_digit()).parse();

@@ -56,7 +56,7 @@ const LARGE: u32 = 724;
 /// Explicit rate in IP bytes, slightly below the link's rate.
 const EXPLICIT_RATE: Rate = Rate::from_bps(73_500_000);
 
-/// Returns the most that a window carries over a path of this one-way delay, in Mbit/s.
+/// Returns the maximum goodput of a window over a path of this one-way delay, in Mbit/s.
 fn ceiling_mbps(window: u32, delay_ms: u64) -> f64 {
     (f64::from(window) * MSS_BYTES * 8.0 / (2.0 * delay_ms as f64) / 1e3).min(CEILING_MBPS)
 }
@@ -150,7 +150,7 @@ fn whole(lab: &mut Laboratory, window: u32, measured: &mut Measured) -> Result<V
     Ok(grid.into_iter().enumerate().map(point).collect())
 }
 
-/// Returns the goodput of the connection alone, in Mbit/s. The other flow counts packet lengths.
+/// Returns the goodput of the TCP connection, in Mbit/s. The second flow only measures packet lengths.
 fn of_bulk_mbps(runs: &Outcomes) -> Estimate {
     let of = |run: &NetworkRun| {
         run.run.flows.iter().find(|flow| flow.name == "bulk").and_then(|flow| flow.goodput_bps).unwrap_or(0.0)

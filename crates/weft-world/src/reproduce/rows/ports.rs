@@ -1,4 +1,4 @@
-//! Row B9: the use of a port with flow state.
+//! Row B9: the utilisation of a port with flow state.
 
 use super::super::Estimate;
 use super::super::case::{MIXED_PORT, read_pair};
@@ -24,13 +24,13 @@ pub(super) const B9: Row = Row {
 
 /// Rates of the link in Mbit/s. The first is that of the file.
 const RATES_MBPS: [u64; 2] = [100, 500];
-/// Length of the intervals whose use is judged, in seconds.
+/// Length of the intervals for which the utilisation is checked, in seconds.
 const WINDOW_S: f64 = 1.0;
-/// Greatest distance of a second's use from the target. Source: paper 001, section III.
+/// Maximum distance of a second's utilisation from the target. Source: paper 001, section III.
 const WITHIN: f64 = 0.05;
-/// Least mean use. Source: paper 001, section III.
+/// Minimum mean utilisation. Source: paper 001, section III.
 const LEAST_MEAN: f64 = 0.80;
-/// Share of the measured capacity that may be guaranteed: the default of the program.
+/// Share of the measured capacity that may be guaranteed: the default of weft.
 const RESERVABLE: f64 = 0.75;
 
 /// Returns engines that keep flow state, with the built-in classes and these rules.
@@ -99,7 +99,7 @@ pub(super) fn runs(played: &PairRun) -> impl Iterator<Item = &VariantRun> {
     played.result.variants.iter().flat_map(|variant| &variant.runs)
 }
 
-/// Returns the use of the link up in each second after the warm-up, in all runs.
+/// Returns the utilisation of the link in the direction up in each second after the warm-up, in all runs.
 fn uses(played: &PairRun, scenario: &Scenario, mbps: u64) -> Vec<f64> {
     let link = scenario.links.first().map_or(String::new(), |link| format!("{}.up", link.name));
     let series = played.series.values().flatten().flat_map(|run| &run.series).filter(|series| series.name == link);

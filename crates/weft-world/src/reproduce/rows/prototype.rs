@@ -1,4 +1,4 @@
-//! Row D6, the row of eight weights, and the row of a call inside a loaded VPN.
+//! Row D6, the row of eight weights, and the row of a voice call inside a loaded VPN.
 //!
 //! All loops join the same two edges.
 
@@ -94,11 +94,11 @@ const STEP_S: f64 = 25.0;
 /// The bottleneck of `fair-vpns`.
 #[derive(Clone, Copy, PartialEq)]
 enum Core {
-    /// The bottleneck as in the file.
+    /// The bottleneck as in the scenario file.
     Stepped,
     /// The bottleneck without the change of rate, and with a deep buffer of 60 ms.
     Deep,
-    /// The deep bottleneck, which marks packets of TCP connections that use ECN.
+    /// The deep bottleneck, which marks packets of TCP connections that use ECN instead of dropping them.
     Marking,
 }
 
@@ -164,7 +164,7 @@ fn eight_weights(lab: &mut Laboratory) -> Result<RowFinding, String> {
     Ok(RowFinding { picture: Some(picture), ..checks.finding(measured) })
 }
 
-/// Returns `fair-vpns` until the bottleneck's rate falls, with a call in VPN 5.
+/// Returns `fair-vpns` until the bottleneck's rate falls, with a voice call in VPN 5.
 fn with_call(variant: &str, queue: Discipline, what: &str) -> Result<Case, String> {
     let mut network = FAIR_VPNS.read()?;
     let (packet_bytes, interval) = (200, Duration::from_millis(20));

@@ -1,4 +1,4 @@
-//! Rows E5 to E7 and E13: the services that a loop can be promised.
+//! Rows E5 to E7 and E13: the services of a loop, such as a leased line.
 
 use super::super::Estimate;
 use super::super::case::{FLOOD, LEASED_LINE, QUEUES, whole_case};
@@ -92,7 +92,7 @@ fn assured(lab: &mut Laboratory) -> Result<RowFinding, String> {
 const TAU_S: f64 = 0.040;
 /// Time at which the leased line starts, in seconds.
 const LINE_S: f64 = 6.0;
-/// Time after which best effort must have given way, in seconds. It is longer than 6 τ.
+/// Time within which best effort must have released the line's rate, in seconds. It is longer than 6 τ.
 const AFTER_S: f64 = 0.3;
 /// Rates of the leased line b, as fractions of the bottleneck's rate.
 const FRACTIONS: [f64; 5] = [0.1, 0.3, 0.5, 0.7, 0.8];

@@ -1,4 +1,4 @@
-//! Rows B1, B2, B6 and B11: rates that routers grant in band, and the cost of layers.
+//! Rows B1, B2, B6 and B11: rates that routers grant in band, and the bytes that encapsulation layers add.
 
 use super::super::Estimate;
 use super::super::case::{
@@ -51,7 +51,7 @@ pub(super) const ROWS: [Row; 4] = [
 const MBPS: f64 = 1e6;
 /// The rate that Quick-Start grants for 20 Mbit/s: 40 kbit/s · 2⁹, in bit/s.
 const QUICK_BPS: u64 = 20_480_000;
-/// Fraction of the granted rate that is TCP payload. The granted rate counts IP bytes.
+/// Fraction of the granted rate that is TCP payload. The granted rate includes IP headers.
 const PAYLOAD: f64 = 1_448.0 / 1_500.0;
 
 fn variant(
@@ -137,7 +137,7 @@ const MEGABYTE: u64 = 1_000_000;
 
 /// Returns Figure 2's path with a round trip of 200 ms.
 ///
-/// A `rate` applies to all links beyond the first.
+/// If `rate` is given, it is the rate of all links but the first.
 fn long_path(rate: Option<Rate>, size_bytes: Option<u64>, name: &str) -> Result<Case, String> {
     let mut network = EXCHANGE.read()?;
     for link in network.links_mut("*").filter(|link| link.name != "access") {
@@ -173,7 +173,8 @@ fn jump(lab: &mut Laboratory) -> Result<RowFinding, String> {
         measured.add(&row, "1 MB, s", explicit);
         measured.add(&row, "1 MB by CUBIC, s", cubic);
         measured.add(&row, "times faster", Estimate::exact(times));
-        // One round trip for the handshake, one for the last acknowledgement, and the transmission.
+        // The minimum is one round trip for the handshake, one until the last acknowledgement, and the transmission
+        // time.
         let least_s = 2.0 * ROUND_TRIP.as_secs_f64() + MEGABYTE as f64 * 8.0 / 1e6 / (mbps * PAYLOAD);
         measured.add(&row, "at most, times", Estimate::exact(cubic.mean / least_s));
         checks.at_least(&format!("the share of {mbps} Mbit/s"), share, 0.95);
@@ -238,7 +239,7 @@ fn overlay(lab: &mut Laboratory) -> Result<RowFinding, String> {
     Ok(checks.finding(measured))
 }
 
-/// Measures Quick-Start: the rates that it grants at the start, and the time that 1 MB then takes.
+/// Measures Quick-Start: the rates that it grants at the start, and the time of a transfer of 1 MB with them.
 fn quick_start(lab: &mut Laboratory, measured: &mut Measured, checks: &mut Checks) -> Result<(), String> {
     let names = ["all", "sensed", "deaf", "slow-start"];
     let cases = names.map(|name| variant(QUICK_START, name, "as in the file", |_| {}));

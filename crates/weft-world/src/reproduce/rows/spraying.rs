@@ -89,11 +89,11 @@ fn paper_threshold(lab: &mut Laboratory) -> Result<RowFinding, String> {
     Ok(RowFinding { picture: Some(picture), ..checks.finding(measured) })
 }
 
-/// Figure 2 with five paths and T = 9, with assumptions that differ from its scenario's.
+/// Figure 2 with five paths and T = 9, with assumptions that differ from those of its scenario file.
 struct Assumption {
     what: &'static str,
     queue_packets: u64,
-    /// The delay difference from path to path that stands for the paper's 25 %, in percent.
+    /// The delay difference from path to path that this assumption uses for the paper's 25 %, in percent.
     quarter: u32,
 }
 

@@ -1,4 +1,4 @@
-//! Row A1: the threshold of fast retransmit itself.
+//! Row A1: the threshold T(N) of fast retransmit for each number of paths.
 
 use super::super::Estimate;
 use super::super::case::figure_2;

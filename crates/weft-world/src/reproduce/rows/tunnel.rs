@@ -1,4 +1,4 @@
-//! Rows C7 and C8: TCP at an explicit rate that follows the engine's paths, and the engine's cost.
+//! Rows C7 and C8: TCP at an explicit rate equal to the rate of the engine's paths, and the engine's CPU cost.
 
 use super::super::Estimate;
 use super::super::case::{CLEAN, STEP, read_pair};
@@ -35,7 +35,7 @@ const LOSS: f64 = 0.005;
 const PAYLOAD: f64 = 0.94;
 /// Time over which goodput is averaged, in seconds.
 const WINDOW_S: f64 = 1.0;
-/// Time after the step within which goodput must be back, in seconds.
+/// Maximum time after the step until goodput has its former value again, in seconds.
 const SOON_S: f64 = 5.0;
 
 fn step(lab: &mut Laboratory) -> Result<RowFinding, String> {
@@ -91,7 +91,7 @@ fn mean<'a>(points: impl Iterator<Item = &'a (f64, f64)>) -> f64 {
 
 /// Returns the time from the step to the end of the first second with at least this goodput.
 ///
-/// A run without such a second gives the rest of the run.
+/// If a run has no such second, its time is the rest of the run.
 fn back_after(run: &[(f64, f64)], least_mbps: f64) -> f64 {
     let after = || run.iter().filter(|(at, _)| *at > STEP_S);
     let back = after().find(|(_, mbps)| *mbps >= least_mbps).or(after().next_back());

@@ -45,7 +45,7 @@ const NOT_BEFORE: &[u8] = b"750101000000Z";
 const NOT_AFTER: &[u8] = b"40960101000000Z";
 /// Length of a serial number and of a key's identifier, in bytes.
 ///
-/// *Standard*: the most that RFC 5280 §4.1.2.2 permits.
+/// *Standard*: the maximum that RFC 5280 §4.1.2.2 permits for a serial number.
 const IDENTIFIER: usize = 20;
 
 /// Holder of a certificate.
@@ -145,7 +145,7 @@ pub fn of_holder(
 /// Writes the part that the issuer signs: the TBSCertificate (RFC 5280 §4.1.2).
 fn content(issuer: &str, subject: &str, key: &SigningKey, extensions: &[Vec<u8>]) -> Vec<u8> {
     let mut serial = digest(&SHA256, key.point()).as_ref()[..IDENTIFIER].to_vec();
-    // With its first bit clear, the number needs no further byte.
+    // With its first bit clear, the number is positive without a leading zero byte.
     serial[0] &= 0x7f;
     sequence(&[
         &explicit(0, &unsigned(&[VERSION])),

@@ -13,7 +13,7 @@ use std::path::Path;
 
 /// Name of the directory of these files, within the server's directory.
 pub const DIRECTORY: &str = "clients";
-/// Number of random bytes in a common name, in bytes.
+/// Number of random bytes in a common name.
 ///
 /// A removed client's certificate thus does not admit a later client of the same name.
 const SERIAL_BYTES: usize = 8;
@@ -43,7 +43,7 @@ impl OpenvpnClient {
 /// Returns none if no client was ever added.
 ///
 /// # Errors
-/// Returns the reason why they cannot be read, as text for a reader.
+/// Returns the reason why the clients cannot be read, as text for a reader.
 pub fn of(state: &Path) -> Result<Vec<OpenvpnClient>, String> {
     match Directory::open(state) {
         Ok(directory) => in_state(&directory),

@@ -1,6 +1,6 @@
 //! Distinguished Encoding Rules (X.690), as far as a certificate needs them.
 //!
-//! Each function returns one complete element: its tag, its length and its content. Nothing is read here.
+//! Each function returns one complete element: its tag, its length and its content. The module only encodes.
 
 /// Tag of a boolean.
 const BOOLEAN: u8 = 0x01;
@@ -22,7 +22,7 @@ pub const GENERALIZED_TIME: u8 = 0x18;
 const SEQUENCE: u8 = 0x30;
 /// Tag of a set.
 const SET: u8 = 0x31;
-/// Shortest length that takes more than one byte, in bytes of content.
+/// Minimum length of content whose length field takes more than one byte, in bytes.
 ///
 /// *Standard*: X.690 §8.1.3.
 const LONG: usize = 0x80;

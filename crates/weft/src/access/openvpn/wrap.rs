@@ -1,7 +1,7 @@
 //! Keys that protect handshakes from strangers (`tls-crypt-v2` in openvpn(8)).
 //!
-//! The server has a key, and each client has one that only the server can read. OpenVPN before 2.5 has no such keys.
-//! All clients then share one key.
+//! The server has a key, and each client has a different key that only the server can read. OpenVPN before 2.5 does
+//! not support such keys. Then all clients share one key.
 
 use super::{read, write};
 use crate::files::Directory;
@@ -28,7 +28,8 @@ pub fn prepare(directory: &Directory) -> Result<bool, String> {
     }
     match generate("tls-crypt-v2-server", "") {
         Ok(key) => write(directory, SERVER_KEY, &key).map(|()| true),
-        // This OpenVPN has no such keys, or cannot be run. The server's start reports the latter.
+        // This OpenVPN does not support such keys, or it cannot be run. If it cannot, the server's start reports
+        // that.
         Err(_) => Ok(false),
     }
 }

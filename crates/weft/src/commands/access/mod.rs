@@ -49,7 +49,7 @@ fn remove(name: &str, file: &Path) -> Result<Outcome, Failure> {
     notify_node(&config)
 }
 
-/// Tells a running node that the table has changed. A node that starts later reads the table.
+/// Notifies a running node that the table has changed. A node that starts later reads the table itself.
 fn notify_node(config: &Config) -> Result<Outcome, Failure> {
     match ask(&config.node.control, &Request::AccessChanged) {
         Err(failure) if failure.outcome() == Outcome::NoDaemon => {
@@ -91,7 +91,7 @@ fn absent(config: &Config) -> Result<Vec<AccessClient>, Failure> {
 
 /// Returns the admitted OpenVPN clients.
 ///
-/// Clients that a running node reports as connected have their state.
+/// If a node runs, each client that it reports as connected has the reported state.
 fn with_openvpn(config: &Config, is_running: bool) -> Result<Vec<AccessClient>, Failure> {
     let all = openvpn::clients::of(&config.node.state).map_err(Failure::new)?;
     let there = match is_running.then(|| ask(&config.node.control, &Request::OpenvpnClients)).transpose()? {

@@ -14,7 +14,7 @@ use weft_session::{Certificate, Claims, PublicKey, Revocation};
 
 /// Remaining validity below which a certificate is due for renewal, in seconds.
 ///
-/// It suffices for a monthly check.
+/// A check once a month finds each certificate before it expires.
 const SOON_S: u64 = 30 * DAY_S;
 
 /// A certificate and whether its key is revoked.

@@ -27,7 +27,7 @@ use weft_session::{Certificate, Claims, PublicKey, Revocation, RootKey, RootPubl
 
 /// Seconds in a day.
 pub(super) const DAY_S: u64 = 86_400;
-/// Validity of a certificate before its signing, in seconds, for nodes whose clocks are slow.
+/// Time by which a certificate's validity begins before its signing, in seconds, for nodes whose clocks are slow.
 pub(super) const EARLIER_S: u64 = 600;
 /// Name of the file with the root key.
 const ROOT_KEY_FILE: &str = "root.key";
@@ -69,7 +69,7 @@ pub(super) fn create(directory: &Path) -> Result<RootPublicKey, Failure> {
 /// Signs a certificate and records it.
 ///
 /// # Errors
-/// Another certificate has the name or a prefix, or there is no root key.
+/// Fails if another certificate has the name or a prefix, or if there is no root key.
 pub(super) fn issue(directory: &Path, claims: &Claims) -> Result<Certificate, Failure> {
     let certificate = root(directory)?.sign(claims).map_err(|why| Failure::with(Outcome::Usage, why.to_string()))?;
     others_keep_theirs(directory, claims, unix_s())?;
@@ -175,7 +175,7 @@ fn show(file: &Path, root: Option<&str>, as_json: bool) -> Result<Outcome, Failu
 
 /// Prints the public half of the root key in a directory.
 ///
-/// For a file, it takes the directory that contains the file.
+/// If `file` is a file, the directory that contains it is used.
 fn show_root(file: &Path, as_json: bool) -> Result<Outcome, Failure> {
     let directory = if file.is_dir() { file } else { file.parent().unwrap_or(Path::new("")) };
     let public_key = root(directory)?.public_key().to_string();

@@ -2,7 +2,7 @@
 
 use toml_edit::{ArrayOfTables, DocumentMut, Item, Key, Table, TableLike, Value};
 
-/// Tables of which the file can have several, each with a name.
+/// Tables that the file can have several times, each with a name.
 const NAMED: [&str; 5] = ["peer", "link", "vpn", "rule", "class"];
 
 /// Keys of a rule whose values are not text.
@@ -140,7 +140,7 @@ fn place(rules: &mut ArrayOfTables, name: &str, before: Option<&str>) -> Result<
     };
     order.insert(to, rule);
     rules.clear();
-    // A table is printed at its place in the file. The sorted places of all rules go to them in their new order.
+    // A table is printed at its position in the file. The rules get the sorted positions in their new order.
     let mut sorted: Vec<isize> = places.into_iter().flatten().collect();
     sorted.sort_unstable();
     for (at, mut table) in order.into_iter().enumerate() {
@@ -320,7 +320,7 @@ class = \"background\"
     }
 
     proptest! {
-        /// Any sequence of additions, moves and removals has the order of a list, and each rule keeps its comment.
+        /// After any additions, moves and removals, the rules have the order of a model, and each keeps its comment.
         #[test]
         fn rules_are_a_list(steps in proptest::collection::vec((0..3u8, 0..8u8, proptest::option::of(0..8u8)), 1..20)) {
             let (mut text, mut model) = (FILE.to_owned(), vec!["calls".to_owned(), "backup".to_owned()]);

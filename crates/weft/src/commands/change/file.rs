@@ -11,7 +11,7 @@ use std::os::unix::fs::{MetadataExt as _, fchown};
 use std::path::{Path, PathBuf};
 use weft_control::CANDIDATE_SUFFIX;
 
-/// Largest configuration, in bytes.
+/// Maximum length of a configuration, in bytes.
 pub const MAX_BYTES: u64 = 16 << 20;
 
 /// A configuration file.
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::{PermissionsExt as _, symlink};
 
-    /// For any kind of file at the two names, nothing outside the directory changes.
+    /// For any kind of file as configuration and as changed text, nothing outside the directory changes.
     #[test]
     fn a_file_planted_at_a_name_is_refused_or_replaced_and_never_followed() {
         let base = std::env::temp_dir().join(format!("weft-change-{}", std::process::id()));

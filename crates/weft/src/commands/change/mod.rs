@@ -1,9 +1,9 @@
 //! Commands that change the configuration, with `--confirm` on trial: the node undoes the change unless it is confirmed
 //! in time.
 //!
-//! The changed text goes to a file beside the configuration. The node runs it from there. Only when it is confirmed,
-//! or when no confirmation is asked, it replaces the configuration. A trial that nobody confirms, or that the node does
-//! not survive, thus leaves no trace.
+//! The changed text is written to a file beside the configuration. The node runs that file. The file replaces the
+//! configuration when it is confirmed, or at once if no confirmation is required. A trial that nobody confirms, or
+//! that the node does not survive, thus leaves no trace.
 
 mod edit;
 mod file;
@@ -58,7 +58,7 @@ pub fn confirm(arguments: &ConfirmArguments) -> Result<Outcome, Failure> {
     Ok(Outcome::Well)
 }
 
-/// `weft undo`: ends the trial, and the configuration before it counts again.
+/// `weft undo`: ends the trial. The node runs the configuration before it again.
 pub fn undo(control: &Control) -> Result<Outcome, Failure> {
     ask(&control.control, &Request::Undo)?;
     println!("undone");

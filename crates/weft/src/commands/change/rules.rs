@@ -52,7 +52,7 @@ fn add(rule: &NewRule) -> Result<Outcome, Failure> {
     edited(options, |doc| edit::add_rule(doc, name, &pairs, before.as_deref()))
 }
 
-/// Says which rule of the file matches a packet.
+/// Prints which rule of the file matches a packet.
 fn test(tested: &TestedPacket) -> Result<Outcome, Failure> {
     let loaded = config::load(&tested.config).map_err(Failure::new)?;
     let config = &loaded.config;
@@ -108,7 +108,7 @@ fn key(tested: &TestedPacket) -> Result<FlowKey, String> {
     Ok(FlowKey { src, dst, protocol: number, src_port, dst_port, flow_label: 0 })
 }
 
-/// Parses an address, with a port if there is one. Without ports it must be an address alone.
+/// Parses an address, with a port if there is one. If the protocol has no ports, only an address is accepted.
 fn end(text: &str, has_ports: bool) -> Result<(IpAddr, u16), String> {
     let with_port = || text.parse::<SocketAddr>().ok().filter(|_| has_ports).map(|of| (of.ip(), of.port()));
     let alone = || text.parse::<IpAddr>().ok().map(|address| (address, 0));

@@ -6,11 +6,11 @@ use crate::daemon::machine::forwarding::ForwardingSetting;
 
 /// Returns a check for each address family of the tunnel, and one for each default route.
 ///
-/// The first states whether the kernel forwards. The second states that only the far end can determine whether it
-/// forwards.
+/// A check for a family states whether this machine's kernel forwards. A check for a default route states that only
+/// the peer at its end can determine whether that peer forwards.
 pub fn forwarding(machine: &Machine, config: &Config) -> Vec<Check> {
     let here = ForwardingSetting::of(config).filter_map(|family| {
-        // A node that accepts no calls is an end of the network, unless hosts are behind it.
+        // A node that accepts no handshakes needs to forward only if hosts are behind it.
         let is_hub = config.node.listen.is_some();
         Some(state(family, &machine.proc(family.file)?, is_hub))
     });

@@ -1,7 +1,7 @@
-//! Commands for routers that put the tunnel's packets into a queue of their own, by their code point.
+//! Commands for routers that put the tunnel's packets into a separate queue, by their DSCP (code point).
 //!
-//! Without such a queue at the bottleneck the tunnel's packets wait behind others' packets. Loops then yield to any
-//! sender that fills the queue.
+//! Without such a queue at the bottleneck the tunnel's packets wait behind packets of other senders. weft's rate
+//! control then yields to any sender that fills the queue.
 
 use crate::config::dscp;
 use serde::Serialize;

@@ -14,7 +14,7 @@ pub fn kill_switch(config: &Config) -> Option<Check> {
     state(config.out.kill_switch.is_some(), has_table)
 }
 
-/// Judges the wish of the configuration and the state of the kernel, which is `None` if it is unknown.
+/// Compares the configuration with the state of the kernel. `has_table` is `None` if that state is unknown.
 fn state(is_wanted: bool, has_table: Option<io::Result<bool>>) -> Option<Check> {
     let rejects = "set: rejects all but the tunnel and local networks; rejects DNS to local networks, too";
     let (verdict, found, help) = match (is_wanted, has_table) {

@@ -1,4 +1,4 @@
-//! Checks of the links together: routes, subnets, routers, carriers, and IPv6.
+//! Checks of all links together: routes, subnets, routers, the physical carrier, and IPv6.
 
 use super::checks::{Check, Machine, Verdict};
 use crate::config::{Config, prefix};
@@ -54,7 +54,7 @@ fn carrier(machine: &Machine, name: &str) -> Option<Check> {
 
 /// Checks that each link with an address has a route to an endpoint.
 ///
-/// A node that waits for calls needs none.
+/// A node without endpoints waits for handshakes of its peers, and needs no such route.
 fn no_route(config: &Config, addresses: &LinkAddresses) -> Vec<Check> {
     let endpoints: BTreeSet<IpAddr> =
         config.peers.iter().flat_map(|peer| &peer.endpoints).map(|endpoint| endpoint.ip()).collect();
@@ -64,7 +64,7 @@ fn no_route(config: &Config, addresses: &LinkAddresses) -> Vec<Check> {
     }
     let mut leads = |name: &str| {
         let Ok(index) = if_nametoindex(name) else { return true };
-        // A question without an answer is no finding.
+        // If the kernel does not answer, a route is assumed, so that no finding results.
         endpoints.iter().any(|endpoint| lookup.has_route(*endpoint, index, None).unwrap_or(true))
     };
     let bad = addresses.keys().filter(|name| !leads(name)).map(|name| {

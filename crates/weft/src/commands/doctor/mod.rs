@@ -41,7 +41,7 @@ pub fn diagnose(file: Option<&Path>, config: Option<&config::Config>) -> Vec<Che
     checks::all(&Machine::default(), file, config)
 }
 
-/// Checks this machine, and the configuration in `file` or, if it exists, in `default`.
+/// Checks this machine and a configuration: that in `file`, or else that in `default` if it exists.
 pub fn doctor(file: Option<&Path>, default: &Path, as_json: bool) -> Result<Outcome, Failure> {
     let config = match file.or_else(|| default.exists().then_some(default)) {
         Some(file) => Some(config::load(file).map_err(Failure::new)?.config),

@@ -23,7 +23,7 @@ use weft_tcp_er::nft;
 
 /// Free space of the state's file system below which writing may soon fail, in bytes.
 ///
-/// *Derived*: some times the 8 MiB that a file of the state may have.
+/// *Derived*: four times the 8 MiB that a file of the state may have.
 const LEAST_FREE: u64 = 32 << 20;
 /// Time to wait for the addresses of all names.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -114,7 +114,7 @@ fn state(machine: &Machine, directory: &Path) -> Option<Check> {
     match access(existing, AccessFlags::W_OK | AccessFlags::X_OK) {
         Ok(()) => Some(Check::new(name, Verdict::Good, format!("writable, {} free", bytes(free)), "")),
         Err(why) if geteuid().is_root() => Some(Check::new(name, Verdict::Bad, why.desc(), "")),
-        // Another user may ask. The service has a user of its own.
+        // The doctor may run as another user than the service, so a refusal of access proves nothing.
         Err(_) => None,
     }
 }
@@ -142,7 +142,7 @@ fn names(config: &Config) -> Vec<Check> {
     let (sender, answers) = mpsc::channel();
     for name in &names {
         let (name, sender) = ((*name).clone(), sender.clone());
-        // A resolver may take longer than anybody waits. The thread then ends with the program.
+        // A resolver may take longer than `PATIENCE`. The thread then ends with the program.
         thread::spawn(move || {
             let found = (name.name.as_str(), name.port).to_socket_addrs().map(|found| found.count());
             let _ = sender.send((name, found.map_err(|why| why.to_string())));
@@ -168,7 +168,7 @@ fn names(config: &Config) -> Vec<Check> {
     names.into_iter().map(check).collect()
 }
 
-/// Checks the quotas that the running node counts.
+/// Checks the quotas of links, from the usage that the running node reports.
 fn quotas(status: &Status) -> Vec<Check> {
     let check = |(name, quota): (&String, &LinkQuota)| {
         let LinkQuota { used_bytes, limit_bytes, .. } = *quota;

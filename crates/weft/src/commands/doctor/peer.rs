@@ -1,6 +1,6 @@
 //! `weft doctor --peer NAME`: tests the connection of the running node to a peer, link by link.
 //!
-//! It reads the node's status, probes each pair of a link and an address, and combines both into checks.
+//! It reads the node's status, probes each pair of a link and an address, and combines status and probes into checks.
 
 mod probe;
 
@@ -119,7 +119,7 @@ fn reachability(peer: &Peer, route: &ProbedRoute) -> Check {
     Check::new(name, Verdict::Bad, found, help)
 }
 
-/// Checks the longest packet that passes, or `None` if the host answered no ping.
+/// Checks the length of the longest packet that passes. `None` if the remote address answered no ping.
 fn mtu(route: &ProbedRoute) -> Option<Check> {
     let (passes, asked) = (route.largest?, route.asked);
     let name = format!("MTU to {} over {}", route.remote.ip(), route.link);

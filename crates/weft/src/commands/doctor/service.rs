@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::thread;
 
-/// Directories in which systemd looks for units. The first match counts (systemd.unit(5)).
+/// Directories in which systemd looks for units. The first match is used (systemd.unit(5)).
 pub const UNIT_DIRECTORIES: [&str; 4] =
     ["etc/systemd/system", "run/systemd/system", "usr/local/lib/systemd/system", "usr/lib/systemd/system"];
 /// Name of weft's unit.
@@ -99,7 +99,7 @@ impl Service {
     /// Opens a file as the service's user.
     fn open(&self, file: &Path, write: bool) -> io::Result<()> {
         let (file, uid, gid) = (file.to_owned(), self.uid, self.gid);
-        // setfsuid(2) changes only this thread: its file accesses are the user's, and it loses root's right to open any
+        // setfsuid(2) affects only this thread. It then accesses files as the user, without root's right to open any
         // file.
         let open = move || {
             setfsgid(gid);

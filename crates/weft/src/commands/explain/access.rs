@@ -34,7 +34,7 @@ pub fn text(access: &FlowAccess, question: &FlowQuestion) -> String {
     format!("access  {way}{} {decision}\n{}", if access.way == FlowWay::Leaving { "" } else { ":" }, dropped(access))
 }
 
-/// Returns the number of packets that this node has dropped, if that may concern the flow.
+/// Returns a line with the number of packets that this node's rules have dropped, if the flow may be among them.
 fn dropped(access: &FlowAccess) -> String {
     if access.decision != FlowDecision::Denied || access.denied_packets == 0 {
         return String::new();

@@ -42,7 +42,7 @@ pub fn explain(arguments: &ExplainArguments) -> Result<Outcome, Failure> {
 
 /// Replaces the name of a node by an address behind it.
 ///
-/// The last word may be a protocol after an address. It is then not taken for a name.
+/// The last word may be a protocol after an address. Such a word is not taken for a name.
 fn with_addresses(arguments: &ExplainArguments) -> Result<Vec<String>, Failure> {
     let (socket, vpn) = (&arguments.control.control, arguments.vpn.as_deref());
     let mut words = Vec::new();

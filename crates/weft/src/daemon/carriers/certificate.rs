@@ -1,7 +1,7 @@
 //! The certificate of the TCP port: configured, or made once and kept in the state directory.
 //!
-//! weft's callers accept every certificate, because the session inside proves who the node is. A browser that visits the web server
-//! behind the port wants a real one.
+//! Nodes that connect accept every certificate, because the session inside proves who the node is. A browser that
+//! visits the web server behind the port requires a certificate that it trusts.
 
 use crate::access::openvpn::certificate::{Role, SigningKey, of_holder};
 use crate::access::openvpn::pem;
@@ -16,15 +16,15 @@ use weft_carrier::tls::TlsAcceptor;
 const CERTIFICATE: &str = "tcp.crt";
 /// Name of the node in the certificate. It reveals nothing about the node.
 const NAME: &str = "localhost";
-/// File of that certificate's key.
+/// File of the private key of the certificate that the node makes.
 const KEY: &str = "tcp.key";
 /// Maximum size of a file in bytes.
 const LARGEST: u64 = 1 << 20;
 
-/// Returns the TLS side of the port.
+/// Returns the acceptor of TLS connections at the TCP port.
 ///
 /// # Errors
-/// Returns the reason why it cannot be used, as text for a reader.
+/// Returns the reason why the certificate cannot be used, as text for a reader.
 pub fn load(door: &TcpDoor, state: &Path) -> Result<TlsAcceptor, String> {
     match &door.certificate {
         Some((certificate, key)) => TlsAcceptor::new(&read(certificate)?, &read(key)?),

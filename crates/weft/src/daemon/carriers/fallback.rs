@@ -1,4 +1,4 @@
-//! Decides when a link calls a peer by TCP, and when it returns to UDP.
+//! Decides when a link connects to a peer by TCP, and when it returns to UDP.
 //!
 //! One attempt exists for each pair of a link and a peer that UDP does not reach. The caller reports which paths answer. The decisions are
 //! orders for the carrier thread and changes of links for the engine. The module has neither clock nor sockets.
@@ -10,13 +10,15 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use weft_units::{Instant, LinkId};
 
-/// Silence of UDP before a call by TCP. *Tuned*: most round trips are shorter, and a call needs three within 300 ms.
+/// Silence of UDP before an attempt by TCP.
+///
+/// *Tuned*: most round trips are shorter, and an attempt needs three within 300 ms.
 const PATIENCE: Duration = Duration::from_millis(100);
 /// Time for which UDP must answer before the connections end, so that a link with an unstable UDP path keeps them.
 const STEADY: Duration = Duration::from_secs(1);
-/// Time for which open connections may carry nothing.
+/// Maximum time for which no answer may arrive by open connections.
 const LONGEST_MUTE: Duration = Duration::from_secs(5);
-/// First and longest pause after a failed call. It doubles in between.
+/// First and longest pause after a failed attempt to connect. The pause doubles after each failure.
 const PAUSES: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(30)];
 /// Interval of decisions while a link is silent.
 const CLOSE_LOOK: Duration = Duration::from_millis(20);
@@ -28,7 +30,7 @@ pub struct PairState {
     pub link: LinkId,
     /// Name of the peer.
     pub peer: String,
-    /// Addresses of the peer to which the link leads, the best first.
+    /// Addresses of the peer that have a route by the link, the best first.
     pub endpoints: Vec<SocketAddr>,
     /// When the link uses TCP.
     pub mode: TcpFallback,
@@ -41,22 +43,22 @@ pub struct PairState {
 /// Decision about the TCP connections of a link to a peer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum FallbackDecision {
-    /// Call the peer at this address by TCP, and log the reason.
+    /// Connect to the peer at this address by TCP, and log the reason.
     Call(LinkId, String, SocketAddr, &'static str),
     /// End the connections to this address, and log the reason.
     End(LinkId, String, SocketAddr, &'static str),
-    /// These are the addresses to which TCP connections of the link lead now.
+    /// Report to the engine that TCP connections of the link now lead to exactly these addresses.
     Lead(LinkId, Vec<SocketAddr>),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
-    /// UDP is silent since then.
+    /// UDP has been silent since this time.
     Silent(Instant),
     Calling,
-    /// Connections are open, and something answered by them last at this time.
+    /// Connections are open. The last answer by them arrived at this time.
     Up(Instant),
-    /// The next call is due at this time.
+    /// The next attempt to connect is due at this time.
     Pausing(Instant),
 }
 
@@ -66,11 +68,11 @@ struct TcpAttempt {
     to: Option<SocketAddr>,
     why: &'static str,
     failures: u32,
-    /// UDP answers since then.
+    /// UDP has answered since this time. `None` while it does not answer.
     udp_since: Option<Instant>,
 }
 
-/// All attempts.
+/// The attempts of all pairs of a link and a peer that UDP does not reach.
 #[derive(Debug, Default)]
 pub struct Fallback {
     attempts: BTreeMap<(LinkId, String), TcpAttempt>,
@@ -89,13 +91,13 @@ impl Fallback {
         self.next = Some(now);
     }
 
-    /// Returns the reason for which a link calls this address by TCP.
+    /// Returns the reason why a link uses TCP to this address.
     pub fn why(&self, link: LinkId, to: SocketAddr) -> Option<&'static str> {
         let is_it = |((of, _), attempt): &(&(LinkId, String), &TcpAttempt)| *of == link && attempt.to == Some(to);
         self.attempts.iter().find(is_it).map(|(_, attempt)| attempt.why)
     }
 
-    /// Decides about all pairs. A pair that is missing in `seen` needs TCP no more.
+    /// Decides about all pairs of a link and a peer. A pair that is missing in `seen` no longer needs TCP.
     pub fn decide(&mut self, now: Instant, seen: &[PairState]) -> Vec<FallbackDecision> {
         let mut steps = Vec::new();
         let is_seen = |(link, peer): &(LinkId, String)| seen.iter().any(|of| of.link == *link && of.peer == *peer);
@@ -151,7 +153,7 @@ impl Fallback {
         self.next = Some(now);
     }
 
-    /// Records that a call failed or all connections are closed. Returns the pause before the next call.
+    /// Records that an attempt failed or all connections are closed. Returns the pause before the next attempt.
     pub fn on_down(&mut self, now: Instant, link: LinkId, to: SocketAddr) -> Option<Duration> {
         self.next = Some(now);
         let attempt = self.find(link, to)?;
@@ -183,7 +185,7 @@ impl Fallback {
         }
     }
 
-    /// Adds the links whose addresses have changed.
+    /// Adds a decision for each link whose addresses over TCP have changed.
     fn lead(&mut self, steps: &mut Vec<FallbackDecision>) {
         let mut leads: BTreeMap<LinkId, Vec<SocketAddr>> = self.leads.keys().map(|link| (*link, Vec::new())).collect();
         for ((link, _), attempt) in &self.attempts {

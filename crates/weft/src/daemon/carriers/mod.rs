@@ -1,8 +1,9 @@
 //! Datagrams in TCP connections, for links on which UDP does not pass.
 //!
-//! Each link has a second link in the engine, `NAME/tcp`, which leads to the peers that answered by TCP. A link of its own, `tcp`,
-//! stands for the connections that this node has accepted. Two threads do the work (`weft-carrier`). The packet loop
-//! exchanges datagrams with them by a [`Port`] for each such link, decides when to call ([`fallback`]), and never waits.
+//! Each link has a second link in the engine, `NAME/tcp`, which leads to the peers that answered by TCP. A further
+//! link, `tcp`, stands for the connections that this node has accepted. Two threads do the work (`weft-carrier`). The
+//! packet loop (the thread of `datapath`) exchanges datagrams with these threads by a [`Port`] for each such link,
+//! decides when to connect ([`fallback`]), and never waits.
 
 mod certificate;
 pub mod fallback;
@@ -22,11 +23,13 @@ use weft_carrier::port::Port;
 use weft_session::PublicKey;
 use weft_units::LinkId;
 
-/// Number of the link of accepted connections.
+/// Number of the link that stands for accepted TCP connections.
 const ACCEPTED: LinkId = LinkId(0x3fff_ffff);
-/// Bit that the number of a link's second link has. The kernel's interface numbers lack it.
+/// Bit that marks the number of a link's second link, over TCP. The kernel's interface numbers lack this bit.
 const OVER_TCP: u32 = 0x4000_0000;
-/// MTU of the second links, in bytes. Connections have none; Ethernet's keeps the inner MTU as it is.
+/// MTU of the links over TCP, in bytes.
+///
+/// TCP connections have no MTU. That of Ethernet leaves the inner MTU unchanged.
 pub const MTU: u16 = 1_500;
 
 /// Returns the number of the link that stands for TCP connections over a link.
@@ -34,7 +37,7 @@ pub fn over_tcp(link: LinkId) -> LinkId {
     LinkId(link.0 | OVER_TCP)
 }
 
-/// The threads, and the ports to them.
+/// The threads that carry datagrams in TCP connections, and the ports to these threads.
 pub struct Carriers {
     threads: Threads,
     sender: TaskSender,
@@ -43,7 +46,7 @@ pub struct Carriers {
     ports: BTreeMap<LinkId, Port>,
     /// Links whose ports the packet loop does not watch yet.
     opened: Vec<LinkId>,
-    /// Datagrams that the threads were too slow to take.
+    /// Number of datagrams dropped because the threads were too slow to take them.
     pub lost: u64,
 }
 
@@ -66,7 +69,7 @@ impl Carriers {
         self.ports.contains_key(&ACCEPTED)
     }
 
-    /// Returns the number of the link of accepted connections.
+    /// Returns the number of the link that stands for accepted TCP connections.
     pub fn accepted_link() -> LinkId {
         ACCEPTED
     }
@@ -81,7 +84,7 @@ impl Carriers {
         std::mem::take(&mut self.opened)
     }
 
-    /// Returns the connections in use.
+    /// Returns the state of the TCP connections in use, for status output.
     pub fn shown(&self) -> Vec<BundleView> {
         self.handle.as_ref().map(Handle::shown).unwrap_or_default()
     }
@@ -89,7 +92,7 @@ impl Carriers {
     /// Gives an order to the carrier thread. Starts the thread, and opens the link's port, at the first order.
     ///
     /// # Errors
-    /// Returns an error if that fails, or the thread is far behind.
+    /// Returns an error if the thread cannot be started, or if too many orders wait for it.
     pub fn order(&mut self, link: LinkId, order: CarrierOrder) -> io::Result<()> {
         let handle = self.handle()?;
         self.open(&handle, link)?;
@@ -116,7 +119,7 @@ impl Carriers {
         }
         let sender = self.sender.clone();
         let report = move |report: CarrierEvent| {
-            // The packet loop has ended otherwise.
+            // Sending fails only after the packet loop has ended.
             let _ = sender.send(Task::Carried(report));
         };
         let random = || {

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use weft_io::netlink::RouteLookup;
 
-/// Maximum number of cached answers. An answer takes some 60 bytes.
+/// Maximum number of cached routes. Each takes some 60 bytes.
 const MAX_KNOWN: usize = 4_096;
 
 /// Route of a packet by a link.
@@ -18,14 +18,14 @@ pub enum LinkRoute {
     None,
     /// A route exists without a given source address.
     Plain,
-    /// A route exists only with this source address, which a rule demands.
+    /// A route exists only with this source address, which a routing rule demands.
     From(IpAddr),
 }
 
 /// Query: a link's index, a destination, and the source address if it is set already.
 type Question = (u32, IpAddr, Option<IpAddr>);
 
-/// The kernel's cached answers.
+/// Cached routes of the kernel.
 #[derive(Default)]
 pub struct RouteCache {
     lookup: Option<RouteLookup>,
@@ -33,7 +33,7 @@ pub struct RouteCache {
 }
 
 impl RouteCache {
-    /// Forgets all answers, because routes may have changed.
+    /// Forgets all cached routes, because the kernel's routes may have changed.
     pub fn forget(&mut self) {
         self.known.clear();
     }
@@ -57,7 +57,7 @@ impl RouteCache {
         if self.lookup.is_none() {
             self.lookup = RouteLookup::open().ok();
         }
-        // If the kernel does not answer, it decides itself when the packet leaves.
+        // If the lookup fails, the packet is sent, and the kernel decides about it then.
         let Some(lookup) = &mut self.lookup else { return LinkRoute::Plain };
         let mut leads = |source| lookup.has_route(to, index, source).unwrap_or(true);
         if leads(from) {

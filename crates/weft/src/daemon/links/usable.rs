@@ -44,25 +44,25 @@ impl Unusable {
 
     /// Returns true if the link is no longer wanted, so that its paths are forgotten.
     ///
-    /// Otherwise its paths are down.
+    /// If false, its paths stay, in state down.
     pub fn is_final(self) -> bool {
         matches!(self, Unusable::Removed | Unusable::NotChosen | Unusable::Tunnel | Unusable::NoRoute)
     }
 }
 
-/// Endpoints that the node calls, and whether other nodes call it.
+/// Addresses at which the node begins handshakes, and whether other nodes begin handshakes with it.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Demand {
-    /// Addresses at which the node calls peers.
+    /// Addresses of peers with which the node begins handshakes.
     pub endpoints: BTreeSet<IpAddr>,
-    /// True if peers at unknown addresses may call this node.
+    /// True if peers at unknown addresses may begin handshakes with this node.
     pub is_called: bool,
 }
 
 impl Demand {
     /// Returns true if a link needs a route to one of the endpoints.
     ///
-    /// A node that waits for calls takes them on every link.
+    /// A node that waits for handshakes from unknown addresses receives them on every link, so no link needs a route.
     fn needs_route(&self) -> bool {
         !self.endpoints.is_empty() && !self.is_called
     }

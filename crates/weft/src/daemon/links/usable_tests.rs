@@ -1,4 +1,4 @@
-//! Property: the decision equals a plain restatement of its rule.
+//! Property: the decision whether an interface is a link equals a plain restatement of its rule.
 //!
 //! Interfaces, endpoints and routes are random.
 

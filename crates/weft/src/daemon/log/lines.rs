@@ -59,7 +59,7 @@ impl Lines {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    /// Waits for lines and writes them, followed by the number of lines that were dropped behind them.
+    /// Waits for lines and writes them, followed by the number of lines that were dropped after them.
     pub fn write_next(&self, sink: &mut impl Write, head: impl Fn() -> String) {
         let mut waiting = self.lock();
         while waiting.is_empty() {
@@ -79,7 +79,7 @@ impl Lines {
         self.changed.notify_all();
     }
 
-    /// Writes a line. A line that cannot be written counts as dropped.
+    /// Writes a line. A line that cannot be written is added to the number of dropped lines.
     fn write(&self, sink: &mut impl Write, line: &str) {
         if sink.write_all(line.as_bytes()).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);

@@ -40,7 +40,7 @@ pub enum By {
     Incoming(String),
     /// Device to which the socket is bound.
     Bound(String),
-    /// Minimum length of the matching prefix in the table.
+    /// Minimum prefix length of the route that the lookup finds in the table.
     AtLeast(u8),
 }
 
@@ -57,9 +57,9 @@ pub enum Change {
         /// Routing table to which the rule leads.
         table: u32,
     },
-    /// Marked packets are routed to the proxy of this device.
+    /// Marked packets are routed to the proxy for this TUN device.
     Detour {
-        /// Name of the device.
+        /// Name of the TUN device.
         tun: String,
     },
     /// `net.ipv4.tcp_fastopen` was changed.
@@ -99,7 +99,7 @@ impl Change {
             Change::FastOpen { after, .. } => fs::write(FAST_OPEN, after.to_string()).map(|()| true),
             Change::Forwarding if is_forwarding()? => Ok(false),
             Change::Forwarding => fs::write(FORWARDING, "1").map(|()| true),
-            // The kill switch writes its table itself, again and again.
+            // The kill switch writes its table itself.
             Change::KillSwitch { .. } => Ok(true),
         }
     }
@@ -109,7 +109,7 @@ impl Change {
         match self {
             Change::Rule { by, ipv6, table } => {
                 match Configure::open()?.remove_rule(&rule(by, *ipv6, *table)) {
-                    // The rule belonged to an address family or a namespace that no longer exists.
+                    // The rule belonged to an address family or a network namespace that no longer exists.
                     Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(()),
                     result => result,
                 }
@@ -179,7 +179,7 @@ impl Changes {
         Changes(Arc::new(Mutex::new(record)))
     }
 
-    /// Records a change that its owner makes itself.
+    /// Records a change that the caller makes itself.
     pub fn note(&self, change: &Change) {
         let mut record = self.record();
         if !record.made.contains(change) {
@@ -195,7 +195,7 @@ impl Changes {
     /// Makes changes in this order, up to the first that fails.
     ///
     /// # Errors
-    /// Returns the error of that change.
+    /// Returns the error of the change that failed.
     pub fn make(&self, changes: &[Change]) -> io::Result<()> {
         let mut record = self.record();
         let before = record.made.len();
@@ -229,7 +229,7 @@ impl Changes {
     }
 }
 
-/// The changes that are in effect, in order, and the place of their record.
+/// The changes that are in effect, in order, and the directory and name of the file that records them.
 struct ChangeRecord {
     directory: Option<Directory>,
     name: String,
@@ -251,7 +251,7 @@ impl Drop for ChangeRecord {
 }
 
 impl ChangeRecord {
-    /// Returns the changes that an earlier run has left.
+    /// Returns the recorded changes of an earlier run that did not undo them.
     fn left(&self) -> Vec<Change> {
         let Some(directory) = &self.directory else { return Vec::new() };
         read(directory, &self.name).unwrap_or_else(|why| {

@@ -16,7 +16,7 @@ const MAX_PIECES: usize = 80;
 const QUEUE_PACKETS: u32 = 2_000;
 /// Interface alias of a node's devices.
 ///
-/// By it other nodes on the machine recognize that these devices are not links.
+/// Other nodes on the machine do not use a device with this alias as a link.
 pub const TUNNEL_ALIAS: &str = "weft tunnel";
 
 /// An open TUN device.
@@ -75,7 +75,7 @@ impl Device {
         Ok(device)
     }
 
-    /// Removes the addresses and routes of the last run that the settings lack, and counts the other routes as set.
+    /// Removes addresses and routes of the last run that the settings lack, and takes over its other routes.
     fn take_over(&mut self) -> io::Result<()> {
         let mut configure = Configure::open()?;
         for (address, length) in configure.addresses(self.tun.index())? {
@@ -95,7 +95,7 @@ impl Device {
         Ok(())
     }
 
-    /// Ends the device. The service manager keeps no copy for the next run.
+    /// Closes the device, and removes the copy that the service manager stores for the next run.
     pub fn close(self) {
         stored::forget(self.tun.name());
     }
@@ -127,7 +127,7 @@ impl Device {
         of_device.chain(of_addresses).collect()
     }
 
-    /// Returns the device itself.
+    /// Returns the TUN device, for reading and polling.
     pub fn tun(&self) -> &TunDevice {
         &self.tun
     }
@@ -147,7 +147,7 @@ impl Device {
 
     /// Sets the routes of the device to exactly these prefixes, and those of its addresses.
     ///
-    /// Another program's route in the table stays. Existing routes are added again only if `anew` is set.
+    /// Routes of other programs in the table stay. Existing routes are added again only if `anew` is set.
     ///
     /// # Errors
     /// Returns the kernel's error for the first route that it refuses. All other routes are set.
@@ -231,7 +231,7 @@ pub fn fixed(settings: &TunSettings) -> Option<u16> {
 
 /// Splits a default route into two halves.
 ///
-/// They win against the existing default route without replacing it.
+/// As longer prefixes, the halves take precedence over the existing default route without replacing it.
 fn halves(prefix: Prefix) -> Vec<Prefix> {
     match (prefix.length, prefix.address) {
         (0, IpAddr::V4(_)) => vec![half([0, 0, 0, 0].into()), half([128, 0, 0, 0].into())],

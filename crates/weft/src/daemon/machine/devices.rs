@@ -19,7 +19,7 @@ pub type Opened = (VpnId, Device);
 pub struct Devices {
     default: Device,
     others: BTreeMap<VpnId, Device>,
-    /// VPNs whose devices were opened since the last query, and which the poller does not watch yet.
+    /// VPNs whose devices were opened since the last [`Devices::take_opened`]. The poller does not watch these yet.
     opened: Vec<VpnId>,
     /// Rules that lead to the routing table of all devices without a table of their own.
     lookup: Lookup,
@@ -100,9 +100,9 @@ impl Devices {
 
     /// Sets the routes of all devices.
     ///
-    /// The default device gets the prefixes of the peers, of `certified` peers and of the network. The device of a VPN
-    /// gets the prefixes of its members. Returns the prefixes that `sieve` refuses. Existing routes are added again
-    /// only if `anew` is set.
+    /// The default device gets the prefixes of the peers, of `certified` peers and of the overlay. The device of a
+    /// VPN gets the prefixes of its members. Returns the prefixes that `sieve` refuses. Existing routes are added
+    /// again only if `anew` is set.
     ///
     /// # Errors
     /// Returns the kernel's error for the first route that it refuses.

@@ -1,9 +1,9 @@
-//! The exit: packets of peers leave to this machine's other networks, with its own address as their source.
+//! The exit: packets of peers leave to IP networks beyond this machine, with an address of this machine as source.
 //!
-//! Forwarding of IPv4 is switched on for the node's lifetime, as a recorded change. An nft table translates addresses.
-//! The kernel removes it with this process. Forwarding of IPv6 stays as it is: switching it on would end the
-//! autoconfiguration of the machine's own interfaces (RFC 4861 §6.2.2). While it is off, IPv6 packets of peers are
-//! rejected, so that their senders turn to IPv4 at once.
+//! Forwarding of IPv4 is switched on for the node's lifetime, as a recorded change. An nft table translates
+//! addresses. The kernel removes the table when this process ends. Forwarding of IPv6 stays as it is: switching it on
+//! would end the autoconfiguration of the machine's own interfaces (RFC 4861 §6.2.2). While it is off, IPv6 packets
+//! of peers are rejected, so that their senders turn to IPv4 at once.
 
 use crate::config::Config;
 use crate::daemon::log::Log;
@@ -21,7 +21,7 @@ impl ExitForwarding {
     /// Opens the exit if the configuration has one.
     ///
     /// # Errors
-    /// Returns the reason why the kernel refuses, as text for a reader.
+    /// Returns the reason why the kernel refuses the setting or the table, as text for a reader.
     pub fn start(config: &Config, changes: &Changes, log: Log) -> Result<ExitForwarding, String> {
         let Some(settings) = &config.exit else { return Ok(ExitForwarding { _table: None }) };
         if let Err(why) = changes.make(&[Change::Forwarding]) {

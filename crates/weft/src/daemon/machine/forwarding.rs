@@ -33,9 +33,9 @@ impl ForwardingSetting {
     }
 }
 
-/// Logs each family without forwarding if peers can call this node.
+/// Logs each family without forwarding, if peers can begin handshakes with this node.
 ///
-/// They may expect hosts behind it.
+/// Such peers may expect hosts behind this node.
 pub fn say(config: &Config, log: Log) {
     if config.node.listen.is_none() {
         return;

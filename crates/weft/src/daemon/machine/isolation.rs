@@ -11,7 +11,7 @@ use std::io;
 use weft_engine::Prefix;
 use weft_io::netlink::{Configure, Prohibition};
 
-/// The rules. Dropping it removes them.
+/// The routing rules of the isolation. Dropping the value removes the rules.
 pub struct Isolation {
     devices: Vec<String>,
 }

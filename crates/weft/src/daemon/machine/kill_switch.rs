@@ -2,8 +2,9 @@
 //!
 //! An nft table of this node rejects every packet that would leave by a link. It accepts the tunnel's own datagrams,
 //! the networks of the links, and the protocols that keep the links up, such as DHCP. The table has no owner, so it
-//! outlives the process: only `weft down` and a configuration without the key remove it. A mark names the tunnel's
-//! datagrams. A user would name other programs of root too, and a control group exists only under a service manager.
+//! outlives the process: only `weft down` and a configuration without the key remove it. The rules identify the
+//! tunnel's datagrams by a socket mark. A user id would match other programs of root too, and a control group exists
+//! only under a service manager.
 //!
 //! A thread follows the addresses of the interfaces, and restores the table if another program removes it. The packet
 //! loop never waits for nft, except in a reload that sets or lifts the switch.
@@ -22,11 +23,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use weft_tcp_er::nft;
 
-/// Mark of the datagrams that may leave in clear view: those of the tunnel, and lookups of its endpoints.
+/// Mark of the datagrams that may leave outside the tunnel: the tunnel's own, and DNS lookups of its endpoints.
 ///
 /// The proxies' marks begin with 0x7765.
 pub const TUNNEL_MARK: u32 = 0x7766_0001;
-/// Maximum time between two looks for the table, if the kernel reports no change of tables.
+/// Maximum time between two checks that the table exists, if the kernel reports no change of tables.
 const LOOK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Removes the table of the node with this device, if it exists.
@@ -44,15 +45,15 @@ pub fn change(config: &Config) -> Option<Change> {
 
 /// Sets the switch of a configuration once, for the time until a node runs. Returns false if it has none.
 ///
-/// The record of changes names it, so that `weft down` lifts it, and the node keeps it.
+/// The record of changes contains the switch, so `weft down` can lift it, and a node that starts later keeps it.
 ///
 /// # Errors
-/// Returns the reason why it cannot be set, as text for a reader.
+/// Returns the reason why the switch cannot be set, as text for a reader.
 pub fn set_once(config: &Config, log: Log) -> Result<bool, String> {
     let Some(change) = change(config) else { return Ok(false) };
     let failed = |why: io::Error| format!("[out] kill-switch: {why}");
     let protected = Protected::of(config);
-    // A running node follows the addresses of the links. Its table is better than one of now.
+    // The table of a running node stays: that node keeps it up to date with the addresses of the links.
     if nft::has_table(&protected.table).map_err(failed)? {
         return Ok(true);
     }
@@ -88,9 +89,9 @@ impl WrittenTable {
 
 #[derive(Default)]
 struct SharedTable {
-    /// Held while nft runs.
+    /// The table as written last. The lock is held while nft runs.
     table: Mutex<WrittenTable>,
-    /// Reason to compare the table with the intended one, or `None`.
+    /// Reason to compare the kernel's table with the intended one. `None` if nothing has changed.
     reason: Mutex<Option<Reason>>,
     due: Condvar,
 }
@@ -111,9 +112,10 @@ impl SharedTable {
         self.due.notify_one();
     }
 
-    /// Waits for a reason to compare the tables, at most until `look`. Returns true if the thread must look for the table.
+    /// Waits for a reason to compare the tables, at most until `look`.
     ///
-    /// Addresses that change all the time do not put the look off.
+    /// Returns true if the thread must query the kernel for its table. Constant changes of addresses do not delay
+    /// this query.
     fn wait(&self, look: Instant) -> bool {
         let rest = look.saturating_duration_since(Instant::now());
         let waited = self.due.wait_timeout_while(locked(&self.reason), rest, |reason| reason.is_none());

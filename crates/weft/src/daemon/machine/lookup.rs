@@ -35,7 +35,7 @@ impl Drop for Lookup {
 }
 
 impl Lookup {
-    /// Creates the set without rules.
+    /// Creates the value without rules.
     pub fn new(table: u32, changes: &Changes) -> Lookup {
         let chains = [false, true].map(|ipv6| Chain { ipv6, lengths: BTreeSet::new() });
         Lookup { table, chains, changes: changes.clone() }
@@ -53,7 +53,7 @@ impl Lookup {
             if lengths != chain.lengths {
                 let old = rules(chain, self.table);
                 let new = Chain { ipv6: chain.ipv6, lengths };
-                // The new chain is added behind the old one before that is removed, so that no packet finds neither.
+                // The old chain is removed only after the new one is added behind it. So each packet finds a chain.
                 self.changes.make(&rules(&new, self.table))?;
                 self.changes.undo(&old);
                 *chain = new;

@@ -1,4 +1,4 @@
-//! Changes to the machine: devices, routes, rules, forwarding, and their undoing.
+//! Changes to the machine, and how they are undone: devices, routes, rules and forwarding.
 
 pub mod changes;
 pub mod device;
@@ -13,7 +13,7 @@ pub mod owner;
 pub mod resolver;
 pub mod stored;
 
-/// Returns a name with the characters that nft takes in the name of a table.
+/// Returns `name` as a valid part of an nft table's name: other characters are replaced.
 pub fn identifier(name: &str) -> String {
     name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect()
 }

@@ -9,7 +9,7 @@ use weft_units::{Duration, Instant};
 
 /// Time for which a refused certificate is shown.
 ///
-/// The engine repeats the report as often while its owner tries again.
+/// The engine repeats its report at this interval while the certificate's owner tries again.
 const SHOWN_FOR: Duration = Duration::from_secs(600);
 /// Maximum number of refused certificates that are shown.
 const MAX_SHOWN: usize = 64;
@@ -33,14 +33,14 @@ impl Sieve {
         Sieve { outside: Outside { networks, endpoints } }
     }
 
-    /// Returns the networks and addresses that prefixes must not capture.
+    /// Returns the IP networks and addresses of this machine that prefixes of peers must not contain.
     pub fn outside(&self) -> &Outside {
         &self.outside
     }
 
     /// Returns the usable prefixes of the configuration.
     ///
-    /// Adds the others, with the names of their peers, to `refused`.
+    /// Adds the refused prefixes, with the names of their peers, to `refused`.
     ///
     /// A shorter prefix that contains a local network is returned. The longest prefix wins, so the local network keeps
     /// its traffic. A prefix that equals a local network is refused, because the local route always wins.

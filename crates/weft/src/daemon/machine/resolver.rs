@@ -1,8 +1,9 @@
 //! The machine's DNS servers while the node runs, as `[out] dns` names them.
 //!
-//! If programs ask systemd-resolved, `resolvectl` gives it the servers for the node's device, and the servers end with
-//! the device. Otherwise weft replaces `/etc/resolv.conf` and puts the previous file back ([`resolv_conf`]). A thread does both,
-//! and sets the servers again if another program has replaced them. The packet loop never waits for it.
+//! If programs ask systemd-resolved, `resolvectl` gives it the servers for the node's device, and the servers end
+//! with the device. Otherwise weft replaces `/etc/resolv.conf` and puts the previous file back ([`resolv_conf`]). A
+//! thread does this, and sets the servers again if another program has replaced them. The packet loop (`datapath`)
+//! never waits for it.
 
 pub mod resolv_conf;
 
@@ -17,10 +18,10 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Interval at which the thread looks at the machine's servers.
+/// Interval at which the thread checks the machine's DNS servers.
 const LOOK_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Servers and domains that the machine shall use.
+/// DNS servers and search domains that the machine is to use.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct WantedServers {
     device: String,
@@ -36,7 +37,7 @@ impl WantedServers {
     }
 }
 
-/// Servers that are in effect, and how they got there.
+/// DNS servers that are in effect, and the method by which they were set.
 #[derive(Clone, PartialEq, Eq)]
 enum Effect {
     Resolved(WantedServers),
@@ -45,10 +46,10 @@ enum Effect {
 
 #[derive(Default)]
 struct SharedSetting {
-    /// Servers that the thread shall set, and true until it has seen them.
+    /// DNS servers that the thread is to set, and true until the thread has read them.
     wanted: Mutex<(Option<WantedServers>, bool)>,
     changed: Condvar,
-    /// Held while the machine's servers change.
+    /// DNS servers in effect. The lock is held while they change.
     effect: Mutex<Option<Effect>>,
 }
 
@@ -74,7 +75,7 @@ impl ResolverSetting {
         ResolverSetting { shared: Arc::default(), file, threads: threads.clone(), is_started: false }
     }
 
-    /// Sets the servers of a configuration, or ends those of an earlier one. The log has the result.
+    /// Sets the DNS servers of a configuration, or removes those of an earlier one. The thread logs the result.
     ///
     /// # Errors
     /// Returns an error if the thread cannot be started.
@@ -90,7 +91,7 @@ impl ResolverSetting {
         Ok(())
     }
 
-    /// Gives the machine its own servers back.
+    /// Restores the machine's own DNS servers.
     pub fn end(&self) {
         let mut effect = locked(&self.shared.effect);
         locked(&self.shared.wanted).0 = None;
@@ -156,7 +157,7 @@ fn apply(shared: &SharedSetting, file: &ResolvConf, log: Log) -> io::Result<()> 
     Ok(())
 }
 
-/// Gives systemd-resolved the servers for the device. `~.` makes it ask them for every name.
+/// Sets the servers of the device in systemd-resolved. `~.` makes systemd-resolved ask them for every name.
 fn give_to_resolved(wanted: &WantedServers) -> io::Result<()> {
     let device = wanted.device.as_str();
     let servers: Vec<String> = wanted.servers.iter().map(ToString::to_string).collect();

@@ -14,7 +14,7 @@ use weft_io::tun::{TunConfig, TunDevice, TunError};
 pub struct StoredDevices(BTreeMap<String, OwnedFd>);
 
 impl StoredDevices {
-    /// Takes the devices that the service manager stored.
+    /// Takes the devices that the service manager stored and passed to this process.
     pub fn take() -> StoredDevices {
         StoredDevices(stored::take().into_iter().collect())
     }
@@ -38,7 +38,7 @@ impl StoredDevices {
 }
 
 impl Drop for StoredDevices {
-    /// Ends the devices that this run does not open.
+    /// Closes the stored devices that this run did not open, and removes them from the store.
     fn drop(&mut self) {
         self.0.keys().for_each(|name| forget(name));
     }

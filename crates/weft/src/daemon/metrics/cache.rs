@@ -1,7 +1,7 @@
 //! Cache of the last answer to a scrape, for one second.
 //!
-//! A snapshot of the engine takes time from the packet loop. The cache bounds this time, however often the metrics are
-//! scraped.
+//! A snapshot of the engine takes time from the packet loop (`datapath`). The cache bounds this time, however often
+//! the metrics are scraped.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ impl<T> Default for Cache<T> {
 impl<T> Cache<T> {
     /// Returns the last answer, or a new one if it is older than a second.
     ///
-    /// Callers wait while another one makes the answer.
+    /// If another thread is making the answer, the caller waits for it.
     pub fn get(&self, make: impl FnOnce() -> T) -> Arc<T> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match &*kept {

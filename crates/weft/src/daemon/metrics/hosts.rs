@@ -1,8 +1,8 @@
 //! Check of the `Host` header, against DNS rebinding.
 //!
-//! A browser sends a page's requests to any address to which the page's name resolves. A foreign name that resolves to
-//! loopback would let its page read the metrics. Such a request still carries the page's name in `Host`, so this module
-//! refuses it.
+//! A browser sends a page's requests to any address to which the page's name resolves. If a foreign name resolves to
+//! loopback, a page under that name could read the metrics. Its request still carries the foreign name in `Host`, so
+//! this module refuses it.
 
 use std::net::{IpAddr, SocketAddr};
 

@@ -136,7 +136,7 @@ mod tests {
     use super::*;
     use std::thread;
 
-    /// Returns the answer to `request` while the client keeps its sending side open.
+    /// Returns the answer to `request` from a client that keeps its sending side open.
     fn ask(request: &[u8]) -> String {
         let (mut client, server) = UnixStream::pair().unwrap();
         let answer = thread::spawn(move || {

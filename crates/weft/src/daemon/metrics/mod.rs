@@ -30,7 +30,7 @@ pub struct MetricsServer {
 }
 
 impl MetricsServer {
-    /// Listens at `address` and queries the packet loop through `tasks`.
+    /// Listens at `address` and queries the packet loop (`datapath`) through `tasks`.
     ///
     /// # Errors
     /// Returns the reason why that fails, as text for a reader.

@@ -1,4 +1,4 @@
-//! Tests of the endpoint over TCP on loopback, with a stand-in for the packet loop that counts queries.
+//! Tests of the endpoint over TCP on loopback, with a stand-in for the packet loop (`datapath`) that counts queries.
 
 use super::*;
 use crate::daemon::control::Task;

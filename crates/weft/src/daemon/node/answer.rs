@@ -192,7 +192,7 @@ impl DaemonNode {
         self.forgotten.retain(|key| !state_writer.forget(*key));
     }
 
-    /// Returns the history of a peer, even of one that is gone while its paths are still stored.
+    /// Returns the history of a peer. A removed peer has one as long as its paths are stored.
     fn history(&self, peer: &str) -> Response {
         let paths = self.histories.of(peer);
         if paths.is_empty() && !self.engine.peer_names().any(|name| name == peer) {

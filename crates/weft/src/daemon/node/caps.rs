@@ -1,12 +1,13 @@
-//! Limits of links by the time of day. The node checks the local time each second, and passes changed limits to the
-//! engine.
+//! Rate limits of links by the time of day.
+//!
+//! The node checks the local time each second, and passes changed limits to the engine.
 
 use super::*;
 use crate::config::Link;
 use weft_io::local_time::{LocalMinute, local_minute};
 use weft_units::Rate;
 
-/// Limits by the time of day that were in force at the last look, in the order of the links.
+/// Rate limits by the time of day that applied at the last check, in the order of the links.
 #[derive(Default)]
 pub struct CapsInForce(Vec<Option<Rate>>);
 
@@ -19,7 +20,7 @@ impl CapsInForce {
     }
 }
 
-/// Returns the limit of a link at a local time: the lowest one that counts.
+/// Returns the rate limit of a link at a local time: the lowest one that applies then.
 fn cap_at(link: &Link, time: LocalMinute) -> Option<Rate> {
     let by_time = link.max_rate_up_at.iter().filter(|cap| cap.counts_at(time.weekday, time.minute));
     by_time.map(|cap| cap.rate).chain(link.max_rate_up).min()

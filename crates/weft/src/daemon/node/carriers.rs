@@ -60,13 +60,13 @@ impl DaemonNode {
         }
     }
 
-    /// Begins anew with UDP on a link whose addresses or routes have changed.
+    /// Ends the TCP connections of a link whose addresses or routes have changed. The link begins with UDP again.
     pub(super) fn forget_carriers(&mut self, now: Instant, link: LinkId) {
         let steps = self.fallback.on_link_changed(now, link);
         self.take_steps(now, steps);
     }
 
-    /// Follows TCP connections that were made or lost.
+    /// Processes a report of the carrier thread that TCP connections were made or lost.
     pub(super) fn on_carried(&mut self, report: CarrierEvent) {
         let now = self.clock.now();
         match report {
@@ -138,7 +138,7 @@ impl DaemonNode {
         }
     }
 
-    /// Tells the engine to which addresses the TCP connections of a link lead.
+    /// Reports to the engine to which addresses the TCP connections of a link lead.
     fn lead(&mut self, now: Instant, link: LinkId, remotes: Vec<SocketAddr>) {
         if remotes.is_empty() {
             self.engine.handle_link(now, LinkEvent::Down { link, cause: NO_CONNECTION });
@@ -150,7 +150,7 @@ impl DaemonNode {
         self.engine.handle_link(now, LinkEvent::Up { link, name, mtu, ipv4, ipv6 });
     }
 
-    /// Returns how the carrier thread calls a peer.
+    /// Returns the address and the options with which the carrier thread connects to a peer by TCP.
     fn way(&self, link: LinkId, peer: &str, to: SocketAddr) -> Option<CallTarget> {
         let peer = self.config.peers.iter().find(|of| of.name.value == peer)?;
         let active = self.links.active().iter().find(|active| active.id == link)?;
@@ -169,7 +169,7 @@ impl DaemonNode {
     }
 }
 
-/// Returns the link whose TCP connections have this number.
+/// Returns the link below a link over TCP: the inverse of [`over_tcp`].
 fn under(link: u32) -> LinkId {
     LinkId(link & !over_tcp(LinkId(0)).0)
 }

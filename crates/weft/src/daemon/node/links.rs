@@ -20,13 +20,13 @@ impl DaemonNode {
         if leave == (Leave::Never { is_new: true }) {
             let (to, link) = (transmit.destination.ip(), self.links.name(transmit.link));
             self.log.debug(format_args!("link {link} sends nothing to {to}: no route"));
-            // The engine may have learnt this address after the last check of the links.
+            // The engine may have learnt this address after the last check of the links, so they are checked again.
             self.link_check.want();
         }
         leave
     }
 
-    /// Returns the addresses that the node calls, and whether unknown addresses call it.
+    /// Returns the addresses at which the node begins handshakes, and whether unknown addresses may begin them.
     fn demand(&self) -> Demand {
         let contacts = self.config.network.iter().flat_map(|of| &of.contacts).map(|at| at.value.1.ip());
         let endpoints = self.engine.endpoints().chain(contacts).collect();
@@ -36,7 +36,7 @@ impl DaemonNode {
         Demand { endpoints, is_called: self.config.node.listen.is_some() && has_unknown }
     }
 
-    /// Checks all links against the present demand and routes.
+    /// Checks all links against the addresses of peers and the kernel's routes.
     ///
     /// Returns messages about links that could not be used.
     pub(super) fn check_links(&mut self) -> Vec<String> {

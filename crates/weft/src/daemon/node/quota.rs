@@ -9,7 +9,7 @@ use std::fs;
 use weft_engine::LinkConfig;
 use weft_units::PathTier;
 
-/// Interval at which changed usage is stored. A crash of the machine forgets at most as much.
+/// Interval at which changed usage is stored. A crash of the machine loses at most the usage of one interval.
 const STORE_EVERY: Duration = Duration::from_secs(60);
 
 /// Usage of the links, and when it was stored.
@@ -35,7 +35,7 @@ impl QuotaKeeper {
         link.quota.map(|quota| self.quotas.used(unix_s, &link.name.value, &quota))
     }
 
-    /// Returns the text to store at the end.
+    /// Returns the usage as text, to be stored when the node ends.
     pub fn lines(&self) -> String {
         self.quotas.lines()
     }
@@ -54,7 +54,7 @@ impl DaemonNode {
         if self.config.link.iter().all(|link| link.quota.is_none()) {
             return;
         }
-        // Without the kernel's table nothing is counted, and the next look counts it.
+        // If the kernel's table cannot be read, the next check includes the bytes of this interval.
         let text = fs::read_to_string("/proc/net/dev").unwrap_or_default();
         let counters = quota::counters(&text);
         let keeper = &mut self.quotas;
@@ -83,7 +83,7 @@ impl DaemonNode {
         self.log.info(format_args!("link {link}: {of} used: {what}"));
     }
 
-    /// Gives engine and sockets the links as the configuration and the quotas want them.
+    /// Applies the links that the configuration and the quotas allow to the engine and the sockets.
     pub(super) fn apply_quotas(&mut self, now: Instant) {
         let links = self.links_within_quotas();
         self.engine.set_links(now, links);

@@ -1,4 +1,4 @@
-//! Another configuration for the running node: read again, on trial, confirmed or undone.
+//! Changes of the running node's configuration: reload, trial, confirmation and undoing.
 
 use super::*;
 use crate::daemon::restart::needs_restart;
@@ -39,7 +39,7 @@ impl DaemonNode {
     pub(super) fn end_trial(&mut self, now: Instant) {
         if self.trial.next_timeout().is_some_and(|ends| ends <= now) {
             self.log.info(format_args!("the change was not confirmed: the configuration before it counts again"));
-            // A failure is logged there. The change then stays in force.
+            // `reload` logs a failure. The change then stays in force.
             let _ = self.reload();
         }
     }

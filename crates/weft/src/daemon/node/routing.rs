@@ -4,11 +4,11 @@ use super::*;
 use crate::daemon::services::routing::bfd::{BfdLink, PROBE_PACE, SensedAddress};
 use crate::daemon::services::routing::{LearntSlice, RouteLearner, RoutedDevice, RoutingReport, RoutingSurroundings};
 
-/// An address that `bfdd` wants sensed.
+/// A peer's address for whose path state FRR's `bfdd` asks.
 struct WatchedAddress {
     sensed: SensedAddress,
     peer: Option<PeerId>,
-    /// State that the thread knows.
+    /// State that was last passed to the thread of `bfdd`.
     told: Option<bool>,
 }
 
@@ -20,7 +20,7 @@ pub struct RoutingSide {
     watched: Vec<WatchedAddress>,
     /// True if a state is not reported to `bfdd` yet, because the queue to its thread is full.
     is_behind: bool,
-    /// Numbers and refusals of learnt routes.
+    /// Numbers and refusals of learnt routes, for status output.
     pub report: RoutingReport,
 }
 
@@ -63,7 +63,7 @@ impl DaemonNode {
     pub(super) fn learn(&mut self, mut slice: LearntSlice, reply: &SyncSender<LearntSlice>) {
         let LearntSlice { changes, outcomes } = &mut slice;
         outcomes.extend(changes.iter().map(|(vpn, change)| self.engine.learn(*vpn, change).err()));
-        // The thread waits for it, unless it has ended.
+        // The thread waits for the slice. Sending fails only after the thread has ended.
         let _ = reply.try_send(slice);
     }
 
@@ -100,7 +100,7 @@ impl DaemonNode {
         }
     }
 
-    /// Tells `bfdd` the states that have changed.
+    /// Passes the states that have changed to the thread of `bfdd`.
     pub(super) fn tell_watched(&mut self) {
         let RoutingSide { bfd: Some(bfd), watched, is_behind, .. } = &mut self.routing else { return };
         *is_behind = false;
@@ -116,7 +116,7 @@ impl DaemonNode {
         }
     }
 
-    /// Tells states that found the thread's queue full.
+    /// Passes the states again that were not passed because the queue of the thread was full.
     pub(super) fn catch_up_telling(&mut self) {
         if self.routing.is_behind {
             self.tell_watched();

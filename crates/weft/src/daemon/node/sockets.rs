@@ -24,7 +24,7 @@ impl DaemonNode {
         }))
     }
 
-    /// Returns the known addresses of a peer: configured ones and those of its paths, but not those of relays.
+    /// Returns the known addresses of a peer: configured ones, and those of its paths except through relays.
     fn remotes(&self, peer: &str) -> Result<Vec<SocketAddr>, Response> {
         let Some(known) = self.engine.peer_snapshot(self.clock.now(), peer) else {
             return Err(Response::Refused { why: config::unknown_name("peer", peer, self.engine.peer_names()) });

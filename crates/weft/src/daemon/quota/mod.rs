@@ -1,7 +1,8 @@
 //! Quotas of links: the data that each link has carried in the present period, and the resulting use of the link.
 //!
-//! Counts are those of the interfaces, because a provider counts all traffic, not only weft's. They go on while no node
-//! runs. Usage is kept for each period by its number, so that a clock that is wrong for some time loses none.
+//! The bytes are those of the interfaces' counters, because a provider counts all traffic, not only weft's. The
+//! counters continue while no node runs. Usage is kept for each period by its number, so that a clock that is wrong
+//! for some time loses none.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -9,9 +10,9 @@ use std::fmt::Write as _;
 use crate::config::{Link, Quota, QuotaPeriod, QuotaReached};
 use crate::date::Day;
 
-/// Share of a quota from which the link counts as nearly used up, in percent.
+/// Used share of a quota from which it is reported as nearly used up, in percent.
 const NEAR: u64 = 80;
-/// Periods of a link that are kept: those nearest to the present one.
+/// Maximum number of periods whose usage is kept for a link: those nearest to the present one.
 ///
 /// *Derived*: a clock that is wrong by up to seven periods does not make the node forget the present one.
 const KEPT: usize = 16;
@@ -20,7 +21,7 @@ const KEPT: usize = 16;
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Quotas {
     links: BTreeMap<String, LinkUsage>,
-    /// Links for which the last look gave another standing than the one before, since [`Quotas::take_changes`].
+    /// Links whose standing has changed since the last [`Quotas::take_changes`].
     changes: Vec<QuotaChange>,
 }
 
@@ -29,7 +30,7 @@ pub struct Quotas {
 struct LinkUsage {
     /// Bytes by period.
     used: BTreeMap<PeriodNumber, u64>,
-    /// Last known counter of the interface, and the boot in which it counts.
+    /// Last known counter of the interface, in bytes, after the id of the boot in which it was read.
     seen: Option<(String, u64)>,
     standing: QuotaUse,
 }
@@ -49,7 +50,7 @@ pub enum QuotaUse {
     Within,
     /// At least 80 %.
     Near,
-    /// All of it.
+    /// At least 100 %.
     Reached,
 }
 
@@ -140,7 +141,7 @@ impl Quotas {
         used.copied().unwrap_or(0)
     }
 
-    /// Returns the use of a link whose quota is used up.
+    /// Returns the configured restriction of a link if its quota is used up.
     pub fn consequence(&self, link: &Link) -> Option<QuotaReached> {
         let usage = self.links.get(&link.name.value)?;
         link.quota.filter(|_| usage.standing == QuotaUse::Reached).map(|quota| quota.reached)
@@ -158,9 +159,9 @@ impl LinkUsage {
         }
     }
 
-    /// Returns the bytes since the last look.
+    /// Returns the bytes that the interface has carried since the last call, and stores the counter.
     ///
-    /// After a boot, or if the interface was created anew, its counter begins at zero.
+    /// After a boot, or if the interface was created anew, the interface's counter begins at zero.
     fn count(&mut self, boot: &str, bytes: u64) -> u64 {
         let before = self.seen.replace((boot.to_owned(), bytes));
         match before {
@@ -183,7 +184,7 @@ impl PeriodNumber {
         }
     }
 
-    /// Returns the number of periods between two; periods of another length are farthest.
+    /// Returns the number of periods between two. A period of another length is farther than all others.
     fn distance(self, other: PeriodNumber) -> u64 {
         match (self, other) {
             (PeriodNumber::Day(a), PeriodNumber::Day(b)) | (PeriodNumber::Month(a), PeriodNumber::Month(b)) => {
@@ -228,7 +229,7 @@ pub fn counters(text: &str) -> BTreeMap<&str, u64> {
     text.lines().filter_map(counter).collect()
 }
 
-/// Parses the line of one interface. The ninth count is that of sent bytes.
+/// Parses the line of one interface. The ninth number is that of sent bytes.
 fn counter(line: &str) -> Option<(&str, u64)> {
     let (name, counts) = line.split_once(':')?;
     let counts: Vec<u64> = counts.split_whitespace().map_while(|word| word.parse().ok()).collect();

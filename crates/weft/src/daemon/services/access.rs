@@ -1,7 +1,7 @@
 //! Clients that are not nodes: WireGuard's sockets and device, on a thread of their own.
 //!
-//! The kernel routes between the clients' device and the tunnel, so the packet loop does not deal with clients. The
-//! control socket's requests about clients go to this thread.
+//! The kernel routes between the clients' device and the tunnel, so the packet loop (`datapath`) does not deal with
+//! clients. The control socket's requests about clients go to this thread.
 
 use crate::access::clients;
 use crate::access::gate::{Gate, GateOutput, Remote};
@@ -33,11 +33,11 @@ use weft_io::wait::{Poller, Ready, Waker};
 const MTU: u16 = 1_420;
 /// Length of the device's transmit queue, in packets. A TUN device gives no back-pressure.
 const QUEUE_PACKETS: u32 = 2_000;
-/// Number of batches of datagrams to receive at once.
+/// Maximum number of batches of datagrams that one receive call returns.
 const SLOTS: usize = 8;
-/// Number of packets to read before datagrams have their turn again.
+/// Maximum number of packets that are read from the device before the thread reads datagrams again.
 const PACKETS: usize = 128;
-/// Interval between two checks of WireGuard's timers.
+/// Interval between two calls of WireGuard's timers.
 const TICK: Duration = Duration::from_millis(250);
 /// Maximum number of client names in a log line. A line about more clients states their number.
 const NAMED: usize = 20;
@@ -158,14 +158,12 @@ type OpenvpnOffer = (bool, Vec<Ipv4Addr>);
 
 /// Settings that a reload cannot change.
 ///
-/// They are the ports, pools and devices.
-///
-/// The other two are isolation, and the offer to OpenVPN clients.
+/// They are the port, pool and device of each kind of client, isolation, and the offer to OpenVPN clients.
 type FixedSettings<'a> = (Vec<(u16, AddressPool, &'a str)>, bool, Option<OpenvpnOffer>);
 
 /// Returns the settings of clients that a running node cannot change.
 ///
-/// The result omits their places in the file.
+/// The result omits the positions of the settings in the file, so that a moved line is no change.
 pub fn settings(config: &Config) -> Option<FixedSettings<'_>> {
     let access = config.access.as_ref()?;
     let openvpn =
@@ -224,7 +222,8 @@ impl AccessServer {
                 match token {
                     SOCKET => self.take_datagrams(&mut slots),
                     DEVICE => self.take_packets(&mut packet),
-                    // Reading the table may block on a slow disk, which the watch must not take for a hang.
+                    // Reading the table of clients may block on a slow disk. The watchdog must not take that for a
+                    // hang.
                     _ if pulse.resting(|| self.answer()) => {}
                     _ => return Ok(()),
                 }
@@ -239,7 +238,7 @@ impl AccessServer {
         }
     }
 
-    /// Logs which clients have connected, moved or gone.
+    /// Logs which clients have connected, have another address, or are gone.
     fn log_attendance(&mut self) {
         let seen: Vec<_> = self.gate.seen().collect();
         let present = seen.iter().filter_map(|seen| {

@@ -1,8 +1,8 @@
 //! Export of flow records to a collector, on a thread of its own.
 //!
-//! The packet loop takes records from the engine and passes them in batches through a bounded channel. It never waits:
-//! while the channel is full, the records stay in the engine's queue, which counts the records that it loses. The
-//! thread owns the exporter and its socket, so a slow collector or a slow connection delays no packet.
+//! The packet loop (`datapath`) takes records from the engine and passes them in batches through a bounded channel.
+//! It never waits: while the channel is full, the records stay in the engine's queue, which counts the records that
+//! it loses. The thread owns the exporter and its socket, so a slow collector or a slow connection delays no packet.
 
 mod records;
 mod socket;
@@ -25,20 +25,20 @@ use weft_flows::ipfix::{ExportRecord, Exporter, MESSAGE_BYTES};
 use weft_io::wait::{Poller, Ready, Waker};
 use weft_units::Instant;
 
-/// Records in a batch at most. Two of them may come from one flow.
+/// Maximum number of records in a batch. One flow may give two records, one for each direction.
 const BATCH_RECORDS: usize = 256;
-/// Batches that wait for the thread at most. Derived: they hold as many records as the engine keeps.
+/// Maximum number of batches that wait for the thread. Derived: they hold as many records as the engine keeps.
 const MOST_BATCHES: usize = 256;
-/// Batches that one turn of the packet loop makes at most. Tuned: they take less than a millisecond.
+/// Maximum number of batches that one turn of the packet loop makes. Tuned: they take less than a millisecond.
 const BATCHES_PER_TURN: usize = 4;
-/// Messages that are sent without a pause.
+/// Maximum number of messages that are sent without a pause.
 ///
 /// Derived: a datagram of 1,232 bytes takes 2,304 bytes of a receive buffer, so the 208 KiB that Linux gives a collector
-/// by default hold 92.
+/// by default hold 92 datagrams.
 const BURST_MESSAGES: usize = 32;
 /// Shortest wait of the thread. Derived: 32 messages of 9 records per millisecond are 288,000 records/s.
 const SHORTEST_WAIT: Duration = Duration::from_millis(1);
-/// Longest wait of the thread. It then updates the counters.
+/// Longest wait of the thread. After each wait the thread updates the counters.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 /// Maximum time to send the last records when the node stops.
 const LAST_RECORDS: Duration = Duration::from_secs(1);
@@ -79,7 +79,7 @@ pub struct ExportHandle {
     work: SyncSender<ExportWork>,
     /// Empty batches that the thread gives back.
     spare: Receiver<Vec<ExportRecord>>,
-    /// Records for which the channel had no place.
+    /// Records that are not sent yet because the channel was full.
     batch: Vec<ExportRecord>,
     /// Names of the classes that the thread does not have yet.
     class_names: Option<Vec<String>>,
@@ -138,7 +138,7 @@ impl ExportHandle {
         self.class_names = Some(names);
     }
 
-    /// Moves records from the engine to the thread. Returns true if more wait that the thread can take.
+    /// Moves records from the engine to the thread. Returns true if more records wait and the channel has space.
     pub fn pass_records(&mut self, engine: &mut Engine) -> bool {
         if let Some(names) = self.class_names.take() {
             self.class_names = self.send(ExportWork::ClassNames(names)).and_then(ExportWork::into_class_names);
@@ -175,7 +175,7 @@ impl ExportHandle {
     /// Sends work to the thread. Returns it if the channel is full.
     fn send(&self, work: ExportWork) -> Option<ExportWork> {
         let sent = self.work.try_send(work);
-        // A thread that is not woken looks within a second.
+        // If the thread cannot be woken, it reads the channel within a second anyway.
         let _ = self.waker.wake();
         match sent {
             Ok(()) => None,
@@ -183,7 +183,7 @@ impl ExportHandle {
         }
     }
 
-    /// Ends all flows and waits until their records are sent, but not for long.
+    /// Ends all flows and waits at most `LAST_RECORDS` until their records are sent.
     pub fn finish(mut self, engine: &mut Engine) {
         let (now, until) = (self.clock.now(), self.clock.now() + LAST_RECORDS);
         let mut has_more = true;
@@ -199,7 +199,7 @@ impl ExportHandle {
         drop(work);
         let _ = waker.wake();
         let rest = until.since(clock.now());
-        // The process ends without the thread if the collector takes nothing.
+        // If the collector accepts nothing, the process ends before the thread does.
         let _ = ended.recv_timeout(rest);
     }
 
@@ -265,7 +265,8 @@ impl ExportThread {
             match self.inbox.try_recv() {
                 Ok(ExportWork::Records(mut batch)) => {
                     for record in batch.drain(..) {
-                        // The exporter counts a record for which it has no space.
+                        // If the exporter has no space for a record, it adds the record to its number of lost
+                        // records.
                         self.exporter.push(record);
                     }
                     let _ = self.gives_back.try_send(batch);

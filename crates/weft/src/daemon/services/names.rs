@@ -1,9 +1,10 @@
 //! Lookup of endpoints by name, on a thread of its own.
 //!
-//! The thread asks the system's resolver for every name of the configuration. When an address changes, it has the
-//! configuration read again, and the reload takes the addresses from here. The packet loop never waits for a resolver.
-//! A name that cannot be looked up keeps its last addresses. If the machine's resolver asks through the tunnel and
-//! does not answer, the thread asks the servers of the links itself ([`direct`]).
+//! The thread asks the system's resolver for every name of the configuration. When an address changes, it makes the
+//! node read its configuration again, and the reload takes the addresses from this module. The packet loop
+//! (`datapath`) never waits for a resolver. A name that cannot be looked up keeps its last addresses. If the
+//! machine's resolver asks through the tunnel and does not answer, the thread asks the servers of the links itself
+//! ([`direct`]).
 
 mod direct;
 
@@ -18,7 +19,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use weft_control::Request;
 
-/// Interval of lookups. A dynamic address that changed is found within it.
+/// Interval of lookups. A changed dynamic address is found within one interval.
 const AGAIN_AFTER: Duration = Duration::from_secs(60);
 /// Interval of lookups while a name has no address.
 const SOON_AFTER: Duration = Duration::from_secs(5);
@@ -28,13 +29,13 @@ const FIRST_ANSWERS: Duration = Duration::from_secs(2);
 #[derive(Default)]
 struct NamesState {
     wanted: BTreeSet<HostName>,
-    /// Devices over which the resolver asks; empty: it does not ask through the tunnel.
+    /// The node's devices through which the machine's resolver asks. Empty if it does not ask through the tunnel.
     hidden_by: Vec<String>,
     known: ResolvedAddresses,
     /// Names whose last lookup failed.
     failed: BTreeSet<HostName>,
     is_started: bool,
-    /// True while the node's start waits for the first answers. It takes them itself, without a reload.
+    /// True while the node's start waits for the first answers. The start takes these itself, without a reload.
     is_waited_for: bool,
     /// Number of finished rounds of lookups.
     rounds: u64,
@@ -86,7 +87,7 @@ impl Names {
         Ok(())
     }
 
-    /// Waits for the first answers, but not for long, and adds them to a configuration.
+    /// Waits at most `FIRST_ANSWERS` for the first answers, and adds these to a configuration.
     ///
     /// # Errors
     /// Returns an error if the thread cannot be started.
@@ -127,7 +128,7 @@ impl Names {
         }
     }
 
-    /// Stores answers. Returns true if the running node needs them.
+    /// Stores the results of lookups. Returns true if the running node must be reloaded for changed addresses.
     fn take(&self, found: Vec<(io::Result<Vec<SocketAddr>>, HostName)>, log: Log) -> bool {
         let mut state = self.state();
         let mut has_changed = false;

@@ -32,7 +32,7 @@ const MAX_MESSAGES: usize = 16;
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Interval of checks while the supervisor waits for the process to connect or to end.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// Interval of checks while the process runs.
+/// Interval of checks of the sessions while the process runs.
 const WATCH_EVERY: Duration = Duration::from_millis(500);
 /// First and longest pause before a restart. Each further pause is longer, up to the longest.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
@@ -84,7 +84,7 @@ impl OpenvpnHandle {
         Ok(Some(OpenvpnHandle { messages: Some(messages), supervisor }))
     }
 
-    /// Makes the supervisor end the sessions of removed clients.
+    /// Makes the supervisor end the sessions of removed clients. Call it after a change of the clients.
     pub fn has_changed(&self) {
         // A busy supervisor checks the sessions soon anyway.
         let _ = self.messages.as_ref().map(|messages| messages.try_send(OpenvpnMessage::ClientsChanged));
@@ -149,7 +149,7 @@ impl OpenvpnSupervisor {
         let mut pause = PAUSE.0;
         loop {
             let began = Instant::now();
-            // Every wait in this call has a time limit or is for another process.
+            // Every wait in `run_once` has a time limit or is for another process.
             let ended = pulse.resting(|| self.run_once());
             let Some(how) = ended.unwrap_or_else(|why| Some(why.to_string())) else { return Ok(()) };
             if began.elapsed() > WELL {

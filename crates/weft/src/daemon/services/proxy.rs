@@ -1,6 +1,6 @@
 //! Supervisor of the TCP proxy.
 //!
-//! The proxy is a process of its own, so that a fault there cannot affect the packet loop.
+//! The proxy is a process of its own, so that a fault there cannot affect the packet loop (`datapath`).
 //!
 //! A thread restarts the process when it ends. It passes policy and rates to the process, and reads the process's
 //! state.
@@ -40,7 +40,7 @@ struct SharedState {
 struct ProxyOrders {
     policy: Option<ProxyPolicy>,
     totals: PeerTotals,
-    /// Changes that the process has not yet received.
+    /// Policy and rates that the process has not yet received.
     unsent: Unsent,
     stop: bool,
     /// True if the process has closed its standard output.
@@ -123,12 +123,12 @@ struct ProxySupervisor {
 
 impl ProxySupervisor {
     fn run(&self, pulse: &Pulse) -> Result<(), String> {
-        // An earlier run may have been killed, and its record of changes lost.
+        // An earlier run may have been killed, and its record of changes lost. So its routing is removed first.
         pulse.resting(|| detour::unlead(&self.names));
         let mut pause = PAUSE.0;
         while pulse.resting(|| self.wait_for(|state| state.policy.is_some(), None)) {
             let began = Instant::now();
-            // Every wait in this call is for the kernel or another process.
+            // Every wait in `run_once` is for the kernel or another process.
             let result = pulse.resting(|| self.run_once());
             pulse.resting(|| self.changes.undo(&[self.detour()]));
             if self.shared.state().stop {

@@ -1,7 +1,7 @@
-//! Holder of the congestion control `weft_er` in the kernel, on a thread of its own.
+//! Loads the congestion control `weft_er` into the kernel and keeps it loaded, on a thread of its own.
 //!
-//! The thread renews the rates granted by destination and by flow. The packet loop only sends it messages and never
-//! waits.
+//! The thread renews the rates granted by destination and by flow. The packet loop (`datapath`) only sends it
+//! messages and never waits.
 
 use crate::config::TcpEr;
 use crate::daemon::Log;
@@ -23,11 +23,11 @@ use weft_tcp_er::congestion::{Congestion, CongestionChoice, GrantError, KernelCo
 const RENEW_EVERY: Duration = Duration::from_millis(50);
 /// Interval of checks that the congestion control is still loaded.
 ///
-/// Another process may have loaded it, and may have ended since.
+/// If another process has loaded it, it may be unloaded when that process ends.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Maximum number of messages that wait for the thread.
 ///
-/// A dropped message is repeated a round trip later.
+/// The signalling repeats a dropped message a round trip later.
 const MAX_MESSAGES: usize = 1_024;
 
 enum TcpErMessage {
@@ -85,7 +85,7 @@ impl RateKeeper {
         self.send_message(TcpErMessage::Config(wanted));
     }
 
-    /// Grants a rate to a flow for a while, in bytes per second.
+    /// Grants a flow a rate in bytes per second, for the duration `lasts`.
     pub fn granted(&self, flow: &FlowKey, bytes_per_s: u64, lasts: Duration) {
         self.send_message(TcpErMessage::Granted { flow: connection(flow), bytes_per_s, until: Instant::now() + lasts });
     }
@@ -95,7 +95,7 @@ impl RateKeeper {
         self.send_message(TcpErMessage::Withdrawn(connection(flow)));
     }
 
-    /// Returns the congestion control of sockets with an explicit rate, and why it is not better.
+    /// Returns the congestion control of sockets with an explicit rate, and why it is not `weft_er`.
     pub fn choice(&self) -> CongestionChoice {
         self.choice.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

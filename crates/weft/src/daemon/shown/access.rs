@@ -24,7 +24,7 @@ pub struct Judge<'a> {
     pub own: Option<&'a Certificate>,
 }
 
-/// Ends of a flow: the peers behind which they lie.
+/// The peers behind which source and destination of a flow lie.
 struct FlowPeers {
     way: FlowWay,
     from: Option<String>,
@@ -32,7 +32,7 @@ struct FlowPeers {
 }
 
 impl Judge<'_> {
-    /// Returns the decision about a flow, or `None` if its destination is neither behind a peer nor here.
+    /// Returns the decision about a flow. `None` if its destination is neither behind a peer nor behind this node.
     pub fn judge(&self, now: Instant, vpn: Option<&str>, flow: &FlowPattern) -> Option<FlowAccess> {
         let ends = self.ends(now, vpn, flow)?;
         let (decision, rule) = self.decide(vpn, flow, &ends);
@@ -59,7 +59,7 @@ impl Judge<'_> {
             let is_known = to.is_some() || self.local_len(flow.destination).is_some();
             return is_known.then_some(FlowPeers { way, from: None, to: to.map(|(peer, _)| peer) });
         };
-        // Behind a default route lies every address, also that of a host here that no prefix names.
+        // A default route contains every address, also that of a host behind this node that no prefix contains.
         let is_here = self.local_len(flow.destination).is_some();
         let from = self.peer_behind(now, vpn, source).filter(|(_, length)| *length > 0 || is_here);
         let from = from.map(|(peer, _)| peer);
@@ -74,7 +74,9 @@ impl Judge<'_> {
         })
     }
 
-    /// Returns the peer behind which an address lies, and the length of its prefix. A longer prefix here wins.
+    /// Returns the peer behind which an address lies, and the length of its prefix.
+    ///
+    /// A longer prefix of this node takes precedence.
     fn peer_behind(&self, now: Instant, vpn: Option<&str>, address: IpAddr) -> Option<(String, u8)> {
         let pattern = FlowPattern {
             destination: address,

@@ -6,13 +6,13 @@ use weft_units::{Instant, PeerId};
 
 /// Minimum mean interval between two log lines about one peer.
 const INTERVAL: Duration = Duration::from_millis(500);
-/// Maximum burst of lines after a long silence: enough for each path of a peer to fail and return twice.
+/// Maximum number of lines at once after a long silence: each path of a peer may fail and return twice.
 const BURST: u32 = 128;
 
 /// Token bucket of one peer's log lines.
 #[derive(Default)]
 struct Allowance {
-    /// Time at which the intervals of all written lines have passed.
+    /// Time until which the written lines have used up the allowance: one interval for each line.
     paid_at: Instant,
     omitted: u64,
 }
@@ -22,7 +22,7 @@ struct Allowance {
 pub struct Allowances(HashMap<PeerId, Allowance>);
 
 impl Allowances {
-    /// Returns the number of lines omitted since the last one if a line may be logged now, else `None`.
+    /// Returns the number of lines omitted since the last logged line. `None` if no line may be logged now.
     pub fn take(&mut self, now: Instant, peer: PeerId) -> Option<u64> {
         let allowance = self.0.entry(peer).or_default();
         let paid_at = allowance.paid_at.max(now) + INTERVAL;

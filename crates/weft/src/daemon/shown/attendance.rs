@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-/// Time without a handshake after which a client counts as gone.
+/// Time without a handshake after which a client is reported as gone.
 ///
-/// WireGuard then accepts no packet (REJECT_AFTER_TIME).
+/// WireGuard accepts no packet after this time (REJECT_AFTER_TIME).
 const GONE_AFTER: Duration = Duration::from_secs(180);
-/// Minimum interval between two lines about a client that moves constantly.
+/// Minimum interval between two lines about a client whose address changes constantly.
 const MOVED_INTERVAL: Duration = Duration::from_secs(60);
 
-/// State of a client at the gate.
+/// State of a client with a WireGuard handshake.
 pub struct Present<'a> {
     /// Name of the client.
     pub name: &'a str,

@@ -4,7 +4,7 @@ use std::io;
 use weft_engine::Unreachable;
 use weft_io::udp::{Bounce, BounceReason, UdpLink};
 
-/// Maximum number of ICMP errors to take from a socket in a turn. The rest wakes the loop again.
+/// Maximum number of ICMP errors to take from a socket in a turn. Further errors wake the packet loop again.
 pub const MOST: usize = 16;
 
 /// Takes the errors that wait at a socket.

@@ -13,7 +13,7 @@ use crate::status::{PathHistory, Point};
 const SCALES: [(u64, usize); 2] = [(1, 600), (60, 1_440)];
 /// Maximum number of paths with a history. Each takes 130 kB after a day.
 ///
-/// A path that no longer exists is forgotten when its last value is a day old, or when a new path needs its place.
+/// A path that no longer exists is forgotten when its last value is a day old, or when a new path needs its space.
 const MAX_PATHS: usize = 256;
 
 /// Interval at which [`Histories::note`] must be called.

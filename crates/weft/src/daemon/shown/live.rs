@@ -138,7 +138,7 @@ fn grant(
     Some(Granted { rate_bps: rate.bps(), by: format!("[tcp-er] {to}"), ends_in_ms: None })
 }
 
-/// Returns true if the proxy may take connections that match `pattern`.
+/// Returns true if the proxy may terminate connections that match `pattern`.
 fn takes(rule: &ProxyRule, pattern: &FlowPattern) -> bool {
     let port = |port: u16| rule.ports.iter().any(|ports| (ports.first..=ports.last).contains(&port));
     pattern.protocol.is_none_or(|protocol| protocol == TCP)
@@ -148,7 +148,7 @@ fn takes(rule: &ProxyRule, pattern: &FlowPattern) -> bool {
 
 /// Returns the reason why the proxy resets a connection that matches `pattern`.
 ///
-/// Returns `None` if it does not, or if that depends on unknown data.
+/// Returns `None` if the proxy does not reset it, or if the decision depends on unknown data.
 fn refused(config: &Config, pattern: &FlowPattern) -> Option<String> {
     let to = SocketAddr::new(pattern.destination, pattern.destination_port?);
     let why = config.proxy_access().judge(pattern.source?, to).err()?;
@@ -168,7 +168,7 @@ fn proxied(rule: &ProxyRule, pattern: &FlowPattern) -> String {
 /// Maximum number of prefixes in an answer, which is one line.
 const PREFIXES_SHOWN: usize = 10_000;
 
-/// Most links in an answer.
+/// Maximum number of links in an answer.
 const MOST_LINKS: usize = 2_000;
 
 /// Returns the link map, or only the links of the member `from`.
@@ -232,7 +232,7 @@ pub fn prefixes(
         learnt: "this node's address, configured".to_owned(),
         certified_until_unix_s: None,
     });
-    // The texts of the prefixes that are left out are not made: there may be very many.
+    // No text is made for a prefix that is left out: there may be very many.
     let is_asked_for =
         |of: &OwnedPrefix| peer.is_none_or(|peer| of.peer == peer) && vpn.is_none_or(|vpn| vpn_name(of) == vpn);
     let mut others = engine.prefixes().filter(is_asked_for);

@@ -1,4 +1,4 @@
-//! Data for people and other programs: status, rates, history, reasons.
+//! Data for people and other programs: status, rates, measurement history, and reasons of decisions.
 
 pub mod access;
 pub mod allowance;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use weft_engine::Engine;
 use weft_units::{Duration, Instant};
 
-/// Maximum number of rates. Further paths and flows have none.
+/// Maximum number of paths and flows with a rate. Further ones have none.
 const MAX_METERS: usize = 4_096;
 
 /// Subject of a rate: one direction of a path, or a flow.

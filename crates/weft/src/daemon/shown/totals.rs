@@ -5,11 +5,11 @@ use std::time::Duration;
 use weft_engine::PayloadRate;
 use weft_tcp_er::proxy::{PeerTotals, Total};
 
-/// Interval between two looks at the paths' rates.
+/// Interval between two readings of the paths' rates.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// Interval while a rate grows as fast as on a new path.
+/// Interval between two readings while a rate grows by more than [`GROWS`].
 const INTERVAL_WHILE_GROWING: Duration = Duration::from_millis(10);
-/// Growth between two readings that counts as fast, in percent of the earlier rate.
+/// Rate in percent of the earlier rate, above which the growth is taken for fast.
 const GROWS: u64 = 120;
 /// Rate for proxies, in percent of the paths' rate.
 ///
@@ -19,7 +19,7 @@ const USED: u64 = 104;
 /// Reciprocal of the smallest relative change that is reported: changes below a fiftieth are ignored.
 const WORTH: u64 = 50;
 
-/// Returns the rates toward all peers, also toward those that joined by certificate. `last` are the earlier ones.
+/// Returns the rates toward all peers, including peers that joined by certificate. `last` are the earlier rates.
 pub fn totals<'a>(rates: impl Iterator<Item = PayloadRate<'a>>, last: &PeerTotals) -> PeerTotals {
     let mut totals = PeerTotals::default();
     for PayloadRate { prefixes, rate, .. } in rates {

@@ -11,15 +11,15 @@ use weft_engine::{Engine, SessionFacts, Stranger};
 use weft_session::Identity;
 use weft_units::{Instant, PeerId};
 
-/// Interval between two looks at the peers.
+/// Interval between two checks of the peers.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Time after which an unchanged finding is logged again. Each further interval is three times as long.
+/// Time after which an unchanged finding is logged again. Each next interval is three times the one before.
 const AGAIN_AFTER: Duration = Duration::from_secs(20);
 /// Maximum interval between two lines about an unchanged finding.
 const AGAIN_MAX: Duration = Duration::from_secs(3_600);
 /// Minimum time between a line about a peer and one with another finding.
 const APART: Duration = Duration::from_secs(5);
-/// Maximum number of lines per look. A hub may have thousands of absent peers.
+/// Maximum number of lines per check. A hub may have thousands of absent peers.
 const MOST_LINES: usize = 20;
 
 struct Said {
@@ -48,7 +48,7 @@ pub fn turned_away(stranger: &Stranger, own: &Own) -> String {
 }
 
 impl FindingLog {
-    /// Returns the time of the next look.
+    /// Returns the time of the next check.
     pub fn next(&self) -> Instant {
         self.next
     }
@@ -108,7 +108,7 @@ fn line(facts: &SessionFacts, findings: &[Finding]) -> String {
 
 /// Adds findings and session facts to the status of the peers.
 ///
-/// Returns the strangers that called in vain.
+/// Returns the strangers whose handshakes were rejected.
 pub fn fill(now: Instant, engine: &Engine, own: &Own, peers: &mut [Peer]) -> Vec<StrangerSeen> {
     let strangers = engine.strangers(now);
     let mut facts: BTreeMap<_, _> = engine.session_facts(now).map(|facts| (facts.peer.clone(), facts)).collect();

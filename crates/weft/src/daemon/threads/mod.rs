@@ -1,9 +1,9 @@
 //! The threads of the process: their start, their heartbeats, and the reaction to the end of one.
 //!
 //! A thread that panics, ends with a reason or takes too long for one piece of work ends the process with a message
-//! that names the thread. A node with a missing part serves nobody, and its supervisor starts it again. The packet loop
-//! is notified first and cleans up. If it does not, the process ends without it. Threads that serve one client only end
-//! that client's connection.
+//! that names the thread. A node with a missing part serves nobody, and its supervisor starts it again. The packet
+//! loop is notified first and cleans up. If the clean-up takes too long, the process ends without it. Threads that
+//! serve one client only end that client's connection.
 
 mod pulse;
 
@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 /// Interval of heartbeat checks.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// Maximum duration of one piece of work in a thread other than the packet loop.
+/// Maximum duration of one piece of work in a thread other than the packet loop (`datapath`).
 ///
 /// Such work takes milliseconds.
 pub const LONGEST_WORK: Duration = Duration::from_secs(3);
@@ -39,7 +39,7 @@ struct WatchedThread {
     longest: Duration,
     /// Value of the last heartbeat.
     seen: Option<u64>,
-    /// Number of consecutive checks with this value.
+    /// Number of consecutive checks that found the same heartbeat value.
     looks: u32,
 }
 
@@ -70,9 +70,9 @@ struct ThreadState {
 pub struct Threads(Arc<ThreadState>);
 
 impl Threads {
-    /// Starts the log's writer and the watch.
+    /// Starts the log's writer and the watchdog thread.
     ///
-    /// A thread's death calls `on_fault`. The process ends soon after.
+    /// If a thread dies, `on_fault` is called. The process ends soon after.
     ///
     /// # Errors
     /// Returns an error if no thread can be started.
@@ -184,7 +184,7 @@ impl Threads {
         lock(&self.0.watched).retain(|watched| !watched.pulse.is_same(pulse));
     }
 
-    /// Logs the reason, lets the packet loop clean up, and ends the process if that has not ended it.
+    /// Logs the reason, lets the packet loop clean up and end the process, and ends the process itself after a limit.
     fn die(&self, why: String) {
         self.0.log.error(format_args!("{why}; the process ends"));
         // The first death is the cause of later ones, so it stays.

@@ -36,7 +36,7 @@ impl Pulse {
         Some(self.0.load(Ordering::Relaxed)).filter(|number| number % 2 == 1)
     }
 
-    /// Returns true if both belong to one thread.
+    /// Returns true if this heartbeat and `other` belong to one thread.
     pub(super) fn is_same(&self, other: &Pulse) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }

@@ -56,7 +56,7 @@ fn case() {
         }
         "watch" => {
             let watch = threads.clone();
-            // Simulates a hung watch: nothing may then report that the threads are well.
+            // Simulates a hung watchdog thread: nothing may then report that the threads are well.
             drop(lock(&watch.0.watched));
             let held = lock(&watch.0.watched);
             thread::sleep(Duration::from_millis(STALE_MS + 1_000));

@@ -1,7 +1,7 @@
-//! Readings of Figure 7's delays.
+//! Interpretations of Figure 7's delays.
 //!
 //! The paper sets delays "in proportion to the distance" and gives neither distances nor a factor. Each
-//! reading is one assumption.
+//! interpretation is one assumption about the delays.
 
 use crate::reproduce::case::{FIGURE_7, case};
 use crate::reproduce::laboratory::{Case, Laboratory, Outcomes};
@@ -11,16 +11,16 @@ use weft_units::{Duration, Rate};
 /// The paper's loads, and the peak rate of each Pareto source in Mbit/s.
 pub(super) const LOADS: [(&str, u64); 3] = [("light", 30), ("heavy", 60), ("congested", 70)];
 
-/// One reading of the paper.
+/// One interpretation of the paper.
 pub(super) struct PaperReading {
-    /// The name of the reading.
+    /// The name of the interpretation.
     pub name: &'static str,
     change: fn(&mut NetworkScenario),
 }
 
-/// The reading by which the rows are accepted.
+/// The interpretation by which the rows are judged.
 pub(super) const JUDGED: PaperReading = PaperReading { name: "by distance", change: |_| {} };
-/// Other readings, which are only recorded.
+/// Other interpretations. Their results are only recorded.
 pub(super) const BESIDE: [PaperReading; 2] = [
     PaperReading {
         name: "a third of it",

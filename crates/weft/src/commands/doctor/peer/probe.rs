@@ -9,11 +9,11 @@ use weft_io::udp::{Bounce, BounceReason, Outgoing, UdpConfig, UdpLink};
 
 /// Maximum time to wait for an answer.
 const PATIENCE: Duration = Duration::from_millis(600);
-/// Lengths of pings that find the longest packet that passes, in IP bytes, in descending order.
+/// Lengths of the pings that find the longest packet that passes, in bytes with the IP header, longest first.
 const SIZES: [usize; 6] = [1500, 1400, 1280, 1000, 576, 300];
-/// Length of a short ping, in IP bytes.
+/// Length of a short ping, in bytes with the IP header.
 const SHORT: usize = 84;
-/// Number of routers to look for.
+/// Number of nearest routers on the route to look for.
 const HOPS: u8 = 4;
 
 /// Result of a ping.
@@ -33,9 +33,9 @@ pub struct ProbedRoute {
     pub ping: PingResult,
     /// Reaction to a UDP datagram, such as an ICMP error, or `None` if there was none.
     pub bounce: Option<&'static str>,
-    /// Longest packet that was answered, in IP bytes, or `None` if none was.
+    /// Length of the longest answered ping, in bytes with the IP header. `None` if none was answered.
     pub largest: Option<usize>,
-    /// Longest packet that was sent, in IP bytes.
+    /// Length of the longest ping that was sent, in bytes with the IP header.
     pub asked: usize,
     /// Routers on the route, the nearest first, as far as they answer.
     pub hops: Vec<IpAddr>,
@@ -74,7 +74,7 @@ fn ping(link: &str, to: IpAddr, size: usize) -> PingResult {
 /// Sends a datagram that weft ignores, and returns the ICMP error that it causes.
 fn bounce(link: &str, remote: SocketAddr, hops: Option<u8>) -> Option<Bounce> {
     let socket = UdpLink::bind(&UdpConfig { device: Some(link.to_owned()), ..UdpConfig::default() }).ok()?;
-    // A kill switch rejects a datagram without the mark.
+    // A kill switch rejects datagrams without the mark.
     let _ = socket.set_mark(TUNNEL_MARK);
     socket.keep_bounces().ok()?;
     hops.map(|hops| socket.set_hop_limit(hops)).transpose().ok()?;

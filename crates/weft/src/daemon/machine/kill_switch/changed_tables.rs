@@ -23,7 +23,7 @@ pub fn watch(pulse: &Pulse, changed: impl Fn()) -> io::Result<()> {
     let mut report = [0; 4_096];
     loop {
         match pulse.resting(|| recv(socket.as_raw_fd(), &mut report, MsgFlags::empty())) {
-            // A lost report is a change, too.
+            // If the kernel dropped a report, a table may have changed.
             Ok(_) | Err(Errno::ENOBUFS | Errno::EINTR) => changed(),
             Err(why) => return Err(why.into()),
         }

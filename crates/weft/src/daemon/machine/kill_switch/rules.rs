@@ -11,7 +11,7 @@ use std::io;
 use std::net::IpAddr;
 use weft_engine::Prefix;
 
-/// Minimum prefix length of a local network. A shorter one stands for the rest of the world.
+/// Minimum prefix length of a network that is taken for local. A shorter prefix contains most of the Internet.
 const SHORTEST_LOCAL: u8 = 8;
 
 /// The node that the switch protects.
@@ -71,8 +71,8 @@ fn local_network(of: &InterfaceAddress) -> Option<LocalNetwork> {
 
 /// Returns the commands that replace the table in one transaction.
 ///
-/// The first command of a packet's way that accepts it ends the table. The last one rejects it. DNS comes before the
-/// local networks: a router's resolver would forward a query in clear.
+/// The first rule that accepts or rejects a packet decides. The last rule rejects every packet. The rule for DNS
+/// comes before those for local networks: a router's resolver would forward a query outside the tunnel.
 pub fn rules(protected: &Protected, local: &BTreeSet<LocalNetwork>) -> String {
     let Protected { table, devices, lan } = protected;
     let devices: Vec<String> = devices.iter().chain([&"lo".to_owned()]).map(|name| format!("\"{name}\"")).collect();

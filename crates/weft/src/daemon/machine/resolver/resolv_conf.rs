@@ -1,4 +1,4 @@
-//! Replacement of resolv.conf, and the way back.
+//! Replacement of resolv.conf, and restoration of the previous file.
 //!
 //! The previous file keeps its inode under another name in the same directory. So it comes back with every byte, mode
 //! and owner, and a symbolic link comes back as that link: no link is ever followed or written through. The first line
@@ -84,7 +84,7 @@ impl ResolvConf {
         directory.rename(NEW, FILE).inspect_err(|_| drop(directory.remove(NEW.as_ref())))
     }
 
-    /// Puts the previous file back if this node's is there. Returns true if it was.
+    /// Puts the previous file back if the present one is this node's. Returns true if it was put back.
     ///
     /// # Errors
     /// Fails if the directory cannot be changed.
@@ -118,7 +118,7 @@ impl ResolvConf {
             Ok(content) if content.starts_with(self.first_line.as_bytes()) => Ok(CurrentFile::Own(content)),
             Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(CurrentFile::Absent),
             Err(why) if why.kind() == io::ErrorKind::PermissionDenied => Err(named(directory, FILE, &why)),
-            // `read` refuses links and files with two names, which weft's is not.
+            // `read` refuses links and files with two names. Weft's own file is neither.
             _ => Ok(CurrentFile::Other),
         }
     }

@@ -48,7 +48,7 @@ pub fn records(
     sides.into_iter().filter(|of| of.packets > 0)
 }
 
-/// Returns the number that stands for the hosts here (0), or for a peer (its number and one).
+/// Returns the interface number in a record: 0 for the hosts behind this node, or a peer's number plus one.
 fn interface(peer: Option<PeerId>) -> u32 {
     peer.map_or(0, |peer| u32::from(peer.0) + 1)
 }

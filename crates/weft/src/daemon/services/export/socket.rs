@@ -16,11 +16,11 @@ use weft_units::Instant;
 const PATIENCE: Duration = Duration::from_secs(3);
 /// Interval at which the bytes that TCP acknowledged are read.
 ///
-/// Tuned: the records of that time fit the exporter's queue.
+/// Tuned: the records of one interval fit the exporter's queue.
 const ACKNOWLEDGED_EVERY: Duration = Duration::from_millis(100);
-/// Bytes of a refused datagram that are read: the header of a message.
+/// Number of bytes of a refused datagram that are read. They contain the header of a message.
 const QUOTED_BYTES: usize = 64;
-/// Maximum number of calls that empty one queue of a socket. Tuned: others have their turn after that.
+/// Maximum number of read calls that empty a socket's queue. Tuned: other work of the thread waits no longer.
 const MOST_READS: usize = 256;
 
 /// Returns the sequence number in a message of IPFIX (RFC 7011 §3.1) or NetFlow version 9 (RFC 3954 §5.1).
@@ -42,7 +42,7 @@ pub enum CollectorSocket {
 }
 
 impl CollectorSocket {
-    /// Returns the socket that a configuration asks for. It opens its socket later.
+    /// Returns the transport that a configuration asks for. Its socket is opened by [`CollectorSocket::look`].
     pub fn new(collector: SocketAddr, is_stream: bool) -> CollectorSocket {
         match is_stream {
             false => CollectorSocket::Udp(UdpCollector { collector, socket: None }),
@@ -101,7 +101,7 @@ impl UdpCollector {
         Ok(())
     }
 
-    /// Tells the exporter which messages were refused. Returns true if one was.
+    /// Reports to the exporter which messages were refused. Returns true if one was.
     fn take_refusals(&self, now: Instant, exporter: &mut Exporter) -> bool {
         let Some(socket) = &self.socket else { return false };
         let mut is_refused = false;
@@ -127,7 +127,7 @@ impl UdpCollector {
             None => Err(io::ErrorKind::NotConnected.into()),
         };
         let Err(why) = sent else { return };
-        // The error belongs to an earlier message or to this one. This one did not leave in either case.
+        // The error belongs to this message or an earlier one. This message was not sent in either case.
         self.take_refusals(now, exporter);
         exporter.on_refused(now, sequence_of(bytes));
         if why.kind() != io::ErrorKind::ConnectionRefused {
@@ -176,9 +176,9 @@ pub struct TcpCollector {
 
 struct CollectorStream {
     stream: TcpStream,
-    /// Bytes written.
+    /// Number of bytes written to the stream.
     written: u64,
-    /// Messages that were not acknowledged, each with its end among the bytes written.
+    /// Messages that TCP has not acknowledged, each with the position in the stream at which it ends.
     unacknowledged: VecDeque<(u64, u64)>,
 }
 
@@ -203,7 +203,7 @@ impl TcpCollector {
     fn send(&mut self, exporter: &mut Exporter, message: ExportMessage, bytes: &[u8]) {
         let Some(connection) = &mut self.stream else { return };
         if connection.stream.write_all(bytes).is_err() {
-            // A part may have left, so the stream is of no use any more.
+            // A part of the message may have been sent, so no further message can follow on this stream.
             self.stream = None;
             return exporter.on_closed();
         }

@@ -1,8 +1,8 @@
-//! Lookups of endpoints past the machine's resolver, for a node whose machine asks through the tunnel.
+//! Lookups of endpoints without the machine's resolver, for a machine whose resolver asks through the tunnel.
 //!
 //! Without the tunnel the machine's resolver could not find the hub, and without the hub there is no tunnel. So the
 //! daemon asks the DNS servers of the links itself, over each link that has a route to them. Its queries carry the
-//! tunnel's mark, which the kill switch accepts. They name the endpoints and nothing else.
+//! tunnel's mark, which the kill switch accepts. The queries contain the names of endpoints and nothing else.
 
 mod message;
 
@@ -22,12 +22,12 @@ use weft_io::netlink::RouteLookup;
 
 /// Port of DNS (*standard*: RFC 1035 §4.2.1).
 const PORT: u16 = 53;
-/// Maximum time for both answers of a server.
+/// Maximum time for the two answers of a server: IPv4 and IPv6 addresses.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Maximum length of an answer over UDP without extensions (*standard*: RFC 1035 §2.3.4).
 const MAX_ANSWER: usize = 512;
 
-/// Asks the servers of the links for the addresses of a name. The interfaces `own` are not asked over.
+/// Asks the servers of the links for the addresses of a name. No query is sent over the interfaces `own`.
 ///
 /// # Errors
 /// Returns the reason if no server knows an address.

@@ -1,8 +1,8 @@
-//! Senses for FRR's `bfdd` (distributed BFD): its sessions to peers follow the states of our paths.
+//! Reports path states to FRR's `bfdd` (distributed BFD), so that its sessions to peers follow weft's paths.
 //!
-//! A thread connects to the socket at which `bfdd --dplaneaddr` listens. It passes the addresses that `bfdd` watches to
-//! the packet loop, and changes of their states to `bfdd` at once. All queues are bounded. A `bfdd` that reads or
-//! writes anything else than the protocol is disconnected. It then senses by itself.
+//! A thread connects to the socket at which `bfdd --dplaneaddr` listens. It passes the addresses that `bfdd` watches
+//! to the packet loop (`datapath`), and changes of their states to `bfdd` at once. All queues are bounded. A `bfdd`
+//! that reads too slowly or violates the protocol is disconnected. It then detects failures with its own BFD packets.
 
 use crate::config::BfdAddress;
 use crate::daemon::control::{Task, TaskSender};
@@ -24,21 +24,22 @@ use weft_wire::bfd_dataplane::{
 
 /// Longest interval between probes of paths to a peer that `bfdd` watches.
 ///
-/// *Derived*: silence counts 30 ms after the first unanswered probe, which leaves at most one interval after the cut. Of the
-/// 50 ms for all, 15 ms remain for `bfdd`, `zebra` and `ospfd`. Each path then carries 200 kbit/s in each direction.
+/// *Derived*: a path is taken for silent 30 ms after its first unanswered probe, which is sent at most one interval
+/// after the cut. Of 50 ms for the whole reaction, 15 ms remain for `bfdd`, `zebra` and `ospfd`. At this interval
+/// each path carries 200 kbit/s in each direction.
 pub const PROBE_PACE: Duration = Duration::from_millis(5);
 /// Pause between attempts to connect.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
-/// Most sessions of `bfdd`.
+/// Maximum number of sessions of `bfdd`.
 const MOST_SESSIONS: usize = 1_024;
-/// Most states that wait for the thread.
+/// Maximum number of states that wait for the thread.
 const MOST_STATES: usize = 1_024;
 /// Poller token of the connection.
 const CONNECTION: u64 = 0;
 /// Poller token of the waker.
 const WAKER: u64 = 1;
 
-/// An address that `bfdd` wants sensed.
+/// A peer's address for whose path state `bfdd` asks.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct SensedAddress {
     /// The tunnel address of a peer.
@@ -74,7 +75,7 @@ impl BfdLink {
         Ok(BfdLink { states, waker })
     }
 
-    /// Passes a state to the thread. Returns false if too many wait. The caller must try again.
+    /// Passes a state to the thread. Returns false if its queue is full. Then the caller must try again.
     pub fn tell(&self, sensed: SensedAddress, is_up: bool) -> bool {
         self.states.try_send((sensed, is_up)).is_ok() && self.waker.wake().is_ok()
     }
@@ -82,7 +83,7 @@ impl BfdLink {
 
 impl Drop for BfdLink {
     fn drop(&mut self) {
-        // The thread sees that the channel ends.
+        // The woken thread finds the channel disconnected, and ends.
         let _ = self.waker.wake();
     }
 }
@@ -207,7 +208,7 @@ impl BfdClient {
         }
     }
 
-    /// Passes the new states of the packet loop on.
+    /// Passes the new states from the packet loop to `bfdd`.
     fn pass_states(&mut self, connection: &mut File) -> Result<(), Ended> {
         loop {
             match self.states.try_recv() {
@@ -274,16 +275,16 @@ impl BfdClient {
         }
     }
 
-    /// Tells the packet loop which addresses are to be sensed.
+    /// Sends the packet loop the addresses whose path states `bfdd` needs.
     fn watch(&mut self) {
         let wanted: BTreeSet<SensedAddress> = self.sessions.values().map(sensed).collect();
         self.known.retain(|address, _| wanted.contains(address));
-        // A loop that has ended senses nothing.
+        // Sending fails only after the packet loop has ended. Then there are no more states.
         let _ = self.sender.send(Task::Sense(wanted.into_iter().collect()));
     }
 }
 
-/// Tells `bfdd` a session's state, unless an administrator has shut the session down.
+/// Reports a session's state to `bfdd`, unless an administrator has shut the session down.
 fn tell(connection: &mut File, session: &DataplaneSession, is_up: bool) -> Result<(), Ended> {
     if session.is_shut_down {
         return Ok(());
@@ -300,7 +301,7 @@ fn send(connection: &mut File, reply: &DataplaneReply) -> Result<(), Ended> {
     Ok(connection.write_all(out.get(..len).unwrap_or_default())?)
 }
 
-/// Bytes of `bfdd` that are not yet handled.
+/// Bytes received from `bfdd` that are not yet parsed.
 struct Input {
     bytes: [u8; 4 * MAX_MESSAGE],
     len: usize,

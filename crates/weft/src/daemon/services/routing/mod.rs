@@ -1,8 +1,8 @@
 //! A routing daemon beside this node, such as FRR: its routes become prefixes of peers.
 //!
-//! A thread watches the kernel's routes out of the TUN devices. It passes changes to the packet loop in slices and waits
-//! for the loop's answer to each, so that very many routes never hold up packets. Another thread senses for FRR's
-//! `bfdd` ([`bfd`]).
+//! A thread watches the kernel's routes out of the TUN devices. It passes changes to the packet loop (`datapath`) in
+//! slices and waits for the packet loop's answer to each slice, so that very many routes never hold up packets.
+//! Another thread reports path states to FRR's `bfdd` ([`bfd`]).
 
 pub mod bfd;
 mod table;
@@ -27,22 +27,22 @@ use weft_io::netlink::{Polled, RouteEvent, RouteWatch};
 use weft_io::wait::{Poller, Ready, Waker};
 use weft_units::VpnId;
 
-/// Interval of comparisons with the kernel's table.
+/// Interval at which the learnt routes are compared with the kernel's routing table.
 ///
 /// The kernel reports no event for some removals, such as those with a nexthop object.
 const COMPARE_AFTER: Duration = Duration::from_secs(300);
-/// Least interval between two reports for status output.
+/// Minimum interval between two reports to the packet loop for status output.
 const REPORT_AFTER: Duration = Duration::from_millis(500);
-/// Most refusals that are logged in a report's interval.
+/// Maximum number of refusals that are logged per [`REPORT_AFTER`].
 const MOST_LOGGED: usize = 8;
-/// Most prefixes of whose nexthop objects is warned.
+/// Maximum number of prefixes for which a warning about nexthop objects is logged.
 const MOST_WARNED: usize = 64;
 /// Poller token of the netlink socket.
 const ROUTES: u64 = 0;
 /// Poller token of the waker.
 const WAKER: u64 = 1;
 
-/// Changes of learnt prefixes, and how the packet loop took them.
+/// Changes of learnt prefixes, and the packet loop's reaction to each.
 #[derive(Default)]
 pub struct LearntSlice {
     /// Changes of learnt prefixes, by VPN.
@@ -54,7 +54,7 @@ pub struct LearntSlice {
 /// Data about the node that the thread needs.
 #[derive(Clone, Default)]
 pub struct RoutingSurroundings {
-    /// Devices whose routes count.
+    /// TUN devices whose routes become prefixes of peers.
     pub devices: Vec<RoutedDevice>,
     /// Outer addresses of peers and contacts.
     pub endpoints: Vec<IpAddr>,
@@ -133,14 +133,14 @@ struct Learner {
     table: RoutingTable,
     /// Outer addresses of peers and contacts.
     endpoints: Vec<IpAddr>,
-    /// Prefixes of whose nexthop objects was warned.
+    /// Prefixes for which a warning about nexthop objects was logged.
     warned: BTreeSet<(IpAddr, u8)>,
     watch: RouteWatch,
     poller: Poller,
     sender: TaskSender,
     reply: SyncSender<LearntSlice>,
     replies: Receiver<LearntSlice>,
-    /// The slice, unless the packet loop has it.
+    /// The slice of changes. `None` while the packet loop has it.
     slice: Option<LearntSlice>,
     shared: Arc<SharedRoutes>,
     reported: RoutingReport,
@@ -200,7 +200,7 @@ impl Learner {
         }
     }
 
-    /// Compares the table with the kernel's.
+    /// Compares the learnt routes with the kernel's routing table.
     fn compare(&mut self) -> io::Result<()> {
         let (now, indices) = (Instant::now(), self.table.indices());
         let Learner { watch, table, endpoints, warned, log, .. } = self;
@@ -233,7 +233,7 @@ impl Learner {
             self.sender.send(Task::Learn(slice, self.reply.clone())).ok()?;
             self.replies.recv().ok()
         });
-        // The packet loop has ended, and the process is about to.
+        // If the slice is lost, the packet loop has ended, and the process ends soon.
         let Some(slice) = passed else { return false };
         for ((vpn, change), outcome) in slice.changes.iter().zip(&slice.outcomes) {
             if self.table.on_outcome(*vpn, change, *outcome) {
@@ -266,7 +266,7 @@ impl Learner {
         }
         let report = self.table.report();
         let RoutingReport { learnt, refused, left_out, .. } = report;
-        // The number is logged once it stays the same.
+        // The number of learnt routes is logged when it is the same in two reports.
         if learnt == self.reported.learnt && learnt != self.logged_learnt {
             self.log.info(format_args!("routing: {learnt} prefixes learnt"));
             self.logged_learnt = learnt;
@@ -282,7 +282,7 @@ impl Learner {
             self.log.error(format_args!("routing: {refused} routes are not learnt; see: weft prefixes"));
         }
         self.logged = 0;
-        // A loop that has ended needs no report.
+        // Sending fails only after the packet loop has ended, which then needs no report.
         let _ = self.sender.send(Task::Routing(Box::new(report.clone())));
         self.reported = report;
     }

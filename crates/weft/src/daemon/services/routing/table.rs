@@ -1,10 +1,12 @@
-//! The routes that become prefixes of peers: which count, which wait for the packet loop, and which outlive their
+//! The kernel's routes that become prefixes of peers.
+//!
+//! The table has the state of each: waiting for the packet loop (`datapath`), in use, withdrawn, or held without its
 //! routing daemon.
 //!
 //! Events of the kernel change the table. The packet loop takes changes in slices, and reports its refusals. A route
-//! that is withdrawn counts for another half second, because a route that moves is withdrawn and added. If a protocol
-//! loses all its routes, its daemon has probably stopped: they stay for the configured time. The module knows neither
-//! sockets nor clocks.
+//! that is withdrawn stays in use for another half second, because a route that moves is withdrawn and added. If a
+//! protocol loses all its routes, its daemon has probably stopped: the routes stay for the configured time. The
+//! module has neither sockets nor clocks.
 
 use crate::config::Routing;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -14,23 +16,25 @@ use weft_engine::{LearntChange, LearntRefusal, Prefix};
 use weft_io::netlink::{GatewayRoute, MAIN_TABLE, RouteEvent};
 use weft_units::VpnId;
 
-/// Most changes in a slice.
+/// Maximum number of changes in a slice.
 ///
-/// *Derived*: a change costs the packet loop less than a microsecond, and a turn may take 1 ms more.
+/// *Derived*: a change costs the packet loop less than a microsecond, and a turn of the packet loop may take 1 ms
+/// longer.
 pub const SLICE: usize = 512;
-/// Time without a further withdrawal after which withdrawals count.
+/// Time without a further withdrawal after which withdrawals take effect.
 ///
-/// *Tuned* by hand: longer than the pauses in which a stopping `zebra` withdraws its routes. Meanwhile the kernel already
-/// routes elsewhere, so only transit and packets from there still follow the route.
+/// *Tuned* by hand: longer than the pauses in which a stopping `zebra` withdraws its routes. Meanwhile the kernel
+/// already routes elsewhere. Only transit packets and packets from the peer of the route still follow the withdrawn
+/// route.
 const SETTLE: Duration = Duration::from_millis(500);
-/// Longest time for which further withdrawals delay the first one.
+/// Maximum time for which further withdrawals delay the effect of the first one.
 const MAX_SETTLE: Duration = Duration::from_secs(5);
-/// Most refused routes that are shown.
+/// Maximum number of refused routes that are shown.
 const MOST_SHOWN: usize = 64;
 /// Maximum number of distinct next hops.
 const MOST_HOPS: usize = u16::MAX as usize;
 
-/// A device whose routes count.
+/// A TUN device whose routes become prefixes of peers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RoutedDevice {
     /// Interface index.
@@ -41,7 +45,7 @@ pub struct RoutedDevice {
     pub table: Option<u32>,
 }
 
-/// Name of a route.
+/// Key of a route: VPN, destination address and prefix length.
 type RouteKey = (VpnId, IpAddr, u8);
 
 /// State of a route in the packet loop.
@@ -57,7 +61,7 @@ enum RouteStanding {
 
 #[derive(Clone, Copy, Debug)]
 struct KernelRoute {
-    /// Position of the next hop in the list of all.
+    /// Position of the next hop in the table's list of next hops.
     hop: u16,
     protocol: u8,
     standing: RouteStanding,
@@ -73,7 +77,7 @@ struct KernelRoute {
 #[derive(Clone, Copy, Default, Debug)]
 struct Presence {
     count: usize,
-    /// End of the time for which its routes stay, if it has lost all of them.
+    /// Time until which the protocol's routes stay, if the kernel has lost all of them.
     held_until: Option<Instant>,
 }
 
@@ -90,7 +94,7 @@ pub struct RefusedRoute {
     pub why: LearntRefusal,
 }
 
-/// Numbers and refusals, for display.
+/// Numbers of routes, and refusals, for display.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RoutingReport {
     /// Number of learnt prefixes, held ones included.
@@ -99,13 +103,13 @@ pub struct RoutingReport {
     pub held: usize,
     /// Number of refused routes.
     pub refused: usize,
-    /// Number of times that a route found the table full.
+    /// Number of times that a route was left out because the table was full.
     pub left_out: u64,
     /// Some of the refused routes.
     pub shown: Vec<RefusedRoute>,
 }
 
-/// The table.
+/// The kernel's routes out of the TUN devices, with their state in the packet loop.
 pub struct RoutingTable {
     settings: Routing,
     devices: Vec<RoutedDevice>,
@@ -118,7 +122,7 @@ pub struct RoutingTable {
     left_out: u64,
     counts: RouteCounts,
     parity: bool,
-    /// First and last withdrawal that do not count yet.
+    /// Times of the first and the last withdrawal that have not taken effect yet.
     unsettled: Option<(Instant, Instant)>,
 }
 
@@ -147,7 +151,7 @@ impl RoutingTable {
         }
     }
 
-    /// Sets the devices. Routes out of others are then no longer reported.
+    /// Sets the devices. Routes out of other devices are then no longer passed to the packet loop.
     pub fn set_devices(&mut self, devices: Vec<RoutedDevice>) {
         self.devices = devices;
     }
@@ -280,7 +284,7 @@ impl RoutingTable {
         }
     }
 
-    /// Records how the packet loop took a change of a slice. Returns true if it is a new refusal.
+    /// Records whether the packet loop refused a change. Returns true if it is a new refusal.
     pub fn on_outcome(&mut self, vpn: VpnId, change: &LearntChange, refused: Option<LearntRefusal>) -> bool {
         let key = (vpn, change.prefix.address, change.prefix.length);
         let Some(entry) = self.entries.get_mut(&key).filter(|entry| entry.standing == RouteStanding::Sent) else {
@@ -294,7 +298,7 @@ impl RoutingTable {
         }
     }
 
-    /// Lets withdrawals count that are due. Returns the protocols that have lost all their routes just now.
+    /// Puts due withdrawals into effect. Returns the protocols that turn out to have lost all their routes.
     pub fn on_time(&mut self, now: Instant) -> Vec<u8> {
         let mut stopped = Vec::new();
         if self.next_timeout().is_none_or(|due| due > now) {
@@ -336,7 +340,7 @@ impl RoutingTable {
         settled.into_iter().chain(held).min()
     }
 
-    /// Returns numbers and refusals.
+    /// Returns the numbers of routes and the refusals, for display.
     pub fn report(&self) -> RoutingReport {
         let shown = self.refused.iter().filter_map(|(key, why)| {
             let (entry, (_, address, length)) = (self.entries.get(key)?, *key);

@@ -1,4 +1,4 @@
-//! Property: whatever `resolv.conf` was, it is that again, however the run ended.
+//! Property: after a run, however it ended, `resolv.conf` is what it was before.
 
 use super::*;
 use std::os::unix::fs::{MetadataExt as _, symlink};
@@ -80,7 +80,7 @@ fn a_file_that_another_program_wrote_since_stays() {
     assert!(!conf.restore().unwrap());
     assert_eq!(fs::read_to_string(etc.join(FILE)).unwrap(), "nameserver 192.0.2.1\n");
     assert!(!etc.join(BEFORE).exists());
-    // The next use takes that program's file as the one before.
+    // The next replacement keeps that program's file as the previous one.
     conf.replace(&[IpAddr::from([10, 9, 0, 2])], &[]).unwrap();
     assert!(conf.restore().unwrap());
     assert_eq!(fs::read_to_string(etc.join(FILE)).unwrap(), "nameserver 192.0.2.1\n");

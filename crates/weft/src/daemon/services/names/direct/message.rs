@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 const CLASS: u16 = 1;
 /// Flags of a query: recursion desired.
 const QUERY: u16 = 0x0100;
-/// Mask and value of the flags of an answer: a response, a standard query, no error.
+/// Masks and values of the flags of an accepted answer: no error (0), or the name does not exist (3).
 const ANSWERS: [(u16, u16); 2] = [(0xf80f, 0x8000), (0xf80f, 0x8003)];
 /// Length of a header, in bytes.
 const HEADER: usize = 12;
@@ -49,7 +49,7 @@ fn question(name: &str, of: RecordType) -> Option<Vec<u8>> {
 
 /// Returns the addresses in the answer to a query. An answer that the name does not exist has none.
 ///
-/// Records of other names count too: they follow from a CNAME record.
+/// Address records of other names are included: a CNAME record in the answer leads to these names.
 pub fn answer(bytes: &[u8], id: u16, name: &str, of: RecordType) -> Option<Vec<IpAddr>> {
     let mut reader = MessageReader { bytes };
     let (its_id, flags) = (reader.number()?, reader.number()?);

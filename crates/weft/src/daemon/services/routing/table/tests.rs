@@ -24,7 +24,7 @@ fn route(net: u8, hop: u8, protocol: u8) -> GatewayRoute {
     }
 }
 
-/// A model of the packet loop: a map from prefix to next hop. It refuses next hops above 10.9.0.3.
+/// A model of the packet loop (`datapath`): a map from prefix to next hop. It refuses next hops above 10.9.0.3.
 #[derive(Default)]
 struct Loop(BTreeMap<IpAddr, IpAddr>);
 
@@ -75,7 +75,7 @@ fn steps() -> impl Strategy<Value = Vec<KernelStep>> {
 }
 
 proptest! {
-    /// The model is the kernel's table.
+    /// The model of this test is the kernel's routing table.
     ///
     /// The packet loop has all routes of the model once it took every slice. A route that the model lost is removed
     /// after the hold time, and never before half a second.
