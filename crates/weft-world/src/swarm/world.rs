@@ -303,7 +303,7 @@ impl<'a> SwarmWorld<'a> {
     /// Passes datagrams of one size and source to a node, as one receive call of its kernel.
     fn receive(&mut self, node: usize, datagrams: &[SocketDatagram]) -> Result<(), Violation> {
         let Some(first) = datagrams.first() else { return Ok(()) };
-        if PacketType::of(&first.bytes) != Ok(PacketType::Data) {
+        if PacketType::of(&first.bytes) == Ok(PacketType::Control) {
             // A control datagram may change the hold time. Units that the current hold time releases are therefore
             // delivered before.
             self.deliver(node)?;
