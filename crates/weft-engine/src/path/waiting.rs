@@ -17,7 +17,8 @@ const MARKS: u32 = 3;
 const ASK_SPACING: Duration = Duration::from_millis(10);
 /// Time without an answer after which another ping is sent, while no packet depends on the answer.
 ///
-/// Derived: two turns of the daemon's event loop, each up to 100 ms at a node with 4,096 peers, and the path's RTT.
+/// Derived: two turns of the daemon's event loop, each up to 100 ms at a node with 4,096 peers, and 50 ms for
+/// the path.
 /// Earlier pings keep a busy node busy, because each late answer then causes two more pings.
 const IDLE_PATIENCE: Duration = Duration::from_millis(250);
 

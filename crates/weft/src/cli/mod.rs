@@ -215,9 +215,9 @@ Examples:
   weft tcp-er                                          then: iperf3 -c HOST -C weft_er --fq-rate 20M
   weft tcp-er --grant 192.0.2.0/24='20 Mbit/s'         for connections there whose program sets no rate
 
-`weft_er` sends each connection at a fixed rate. A program selects it with TCP_CONGESTION, and sets the rate with
-SO_MAX_PACING_RATE; otherwise --grant sets it. The command needs CAP_BPF, CAP_PERFMON and
-CAP_NET_ADMIN, and Linux 6.0 with BTF. A node loads it if its configuration has [tcp-er].")]
+`weft_er` sends each connection at the rate that it is given. A program selects it with TCP_CONGESTION, and gives the
+rate with SO_MAX_PACING_RATE; otherwise --grant gives it. The command needs CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN,
+and Linux 6.0 with BTF. A node loads `weft_er` if its configuration has [tcp-er].")]
     TcpEr {
         /// Rate of each connection toward a prefix; can be given several times
         #[arg(long = "grant", value_name = "PREFIX=RATE")]
