@@ -328,7 +328,10 @@ impl Network {
             match self.ends[flow].ingress.credit(self.now, bytes) {
                 Credit::Now => {
                     self.ends[flow].sent += 1;
-                    let marker = self.ends[flow].ingress.on_sent(self.now, bytes, true);
+                    // The last packet of a busy time leaves nothing behind.
+                    let next = self.now + self.ends[flow].ingress.status().rate.time_for(bytes.into());
+                    let more = self.flows[flow].is_busy(next);
+                    let marker = self.ends[flow].ingress.on_sent(self.now, bytes, more);
                     self.launch(flow, bytes, marker);
                 }
                 Credit::At(at) => {

@@ -9,7 +9,7 @@ use weft_core::control_loop::accumulation::{AccumulationConfig, AccumulationMeas
 use weft_core::control_loop::aimd_window::AimdConfig;
 use weft_core::control_loop::{ControlLoop, Credit, IntervalCount, LoopConfig, LoopEgress, LoopReport};
 use weft_core::service::{Service, Share};
-use weft_units::{Duration, Instant, Rate};
+use weft_units::{Duration, Instant, Rate, Rng};
 
 fn laws() -> [LoopConfig; 4] {
     let counted = AccumulationConfig { measure: AccumulationMeasure::Counted, ..paper(ms(40)) };
@@ -144,6 +144,31 @@ fn a_longer_path_is_not_a_queue_for_ever() {
         network.links[0].mean_queue(network.now)
     );
     assert!(network.rate(0) > 9.5e6 && network.links[0].mean_queue(network.now) < 20.0);
+}
+
+/// The path becomes longer while the loop's rate is low.
+///
+/// The delay of the longer path looks like a queue, and at a low rate the loop drains little or nothing of it.
+#[test]
+fn a_loop_of_a_low_rate_finds_out_that_the_path_is_longer() {
+    let mut rng = Rng::new(2_348);
+    for seed in 0..40 {
+        let (delay_ms, longer_ms) = (2 + rng.below(20), 20 + rng.below(250));
+        let low = Rate::from_bps((16_000.0 * 60f64.powf(rng.unit())) as u64);
+        let config = AccumulationConfig { initial: low, startup: rng.chance(0.5), ..AccumulationConfig::default() };
+        let flow = Flow::greedy(law(config), &[0], ms(delay_ms));
+        let mut network = Network::new(vec![Link::new(10.0, ms(delay_ms), 200)], vec![flow], seed);
+        while network.ends[0].ingress.status().delivered == Rate::ZERO {
+            network.run_until(network.now + ms(1));
+        }
+        network.links[0].delay = ms(delay_ms + longer_ms);
+        network.run_until(network.now + ms(5_000));
+        network.reset();
+        network.run_until(network.now + ms(2_000));
+        let rate = network.rate(0);
+        figure!("{low}, {delay_ms} ms, later {longer_ms} ms more: {:.3} of 10 Mbit/s", rate / 1e6);
+        assert!(rate > 1e6, "{rate} bit/s, before {low}; {delay_ms} ms became {longer_ms} ms longer");
+    }
 }
 
 #[test]

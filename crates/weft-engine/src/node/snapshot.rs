@@ -47,6 +47,11 @@ impl Engine {
         self.peers.iter().filter(|peer| self.is_present(peer)).map(|peer| peer.config.name.as_str())
     }
 
+    /// Returns the time for which this node waits for a missing unit of each peer, by peer number.
+    pub fn hold_times(&self) -> impl Iterator<Item = Duration> {
+        self.peers.iter().map(|peer| peer.inbound.hold_asked)
+    }
+
     /// Returns the states of all paths, each with the name of its peer.
     pub fn path_snapshots(&self, now: Instant) -> impl Iterator<Item = (&str, PathSnapshot)> {
         self.peers.iter().flat_map(move |peer| {

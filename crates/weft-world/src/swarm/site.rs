@@ -88,6 +88,8 @@ pub(super) struct SwarmSite {
     /// Maximum length of a packet that the node's TUN device delivers, in bytes.
     pub(super) inner_mtu: u16,
     pub(super) rng: Rng,
+    /// Least time for which the node waited for a missing unit of each peer since it last delivered packets.
+    holds: Vec<Duration>,
     is_unplugged: Vec<bool>,
     node: usize,
     disk: Disk,
@@ -134,6 +136,7 @@ impl SwarmSite {
             inbox: Vec::new(),
             inner_mtu: 1280,
             rng,
+            holds: Vec::new(),
             is_unplugged: vec![false; plan.nodes[node].links.len()],
             node,
             disk: Disk::default(),
@@ -155,6 +158,19 @@ impl SwarmSite {
         self.wake = self.wake.min(at);
     }
 
+    /// Records the hold times. An input may change them after it released packets.
+    pub(super) fn note_holds(&mut self) {
+        let now = self.engine.iter().flat_map(Engine::hold_times);
+        self.holds.iter_mut().zip(now).for_each(|(least, hold)| *least = hold.min(*least));
+    }
+
+    /// Returns the least time for which the node waited for a missing unit of each peer since the last call.
+    pub(super) fn take_holds(&mut self) -> Vec<Duration> {
+        self.note_holds();
+        let now = self.engine.iter().flat_map(Engine::hold_times).collect();
+        std::mem::replace(&mut self.holds, now)
+    }
+
     /// Returns the time on the node's clock.
     pub(super) fn local(&self, now: Instant) -> Instant {
         self.clock.local(now)
@@ -163,6 +179,7 @@ impl SwarmSite {
     /// Starts the node's process with the state on its disk.
     pub(super) fn start(&mut self, plan: &Plan, now: Instant) {
         self.runs += 1;
+        self.holds.clear();
         let mut seed = [0; 32];
         seed.chunks_exact_mut(8).for_each(|chunk| chunk.copy_from_slice(&self.rng.next_u64().to_le_bytes()));
         let config = self.config(plan);

@@ -303,11 +303,6 @@ impl<'a> SwarmWorld<'a> {
     /// Passes datagrams of one size and source to a node, as one receive call of its kernel.
     fn receive(&mut self, node: usize, datagrams: &[SocketDatagram]) -> Result<(), Violation> {
         let Some(first) = datagrams.first() else { return Ok(()) };
-        if PacketType::of(&first.bytes) == Ok(PacketType::Control) {
-            // A control datagram may change the hold time. Units that the current hold time releases are therefore
-            // delivered before.
-            self.deliver(node)?;
-        }
         let site = &mut self.sites[node];
         let local = site.local(self.now);
         let Some(engine) = &mut site.engine else { return Ok(()) };
@@ -326,6 +321,7 @@ impl<'a> SwarmWorld<'a> {
             Received { at: local, link, source: first.source, destination, tos: first.tos, buf, len, stride };
         engine.handle_datagrams(local, received);
         let rejected = engine.rejected_datagrams() - before;
+        site.note_holds();
         site.on_input(self.now + self.plan.nodes[node].lag);
         self.counts.datagrams += datagrams.len() as u64;
         self.take_events(node)?;
@@ -499,11 +495,10 @@ impl<'a> SwarmWorld<'a> {
         let Some(engine) = &mut site.engine else { return Ok(()) };
         let mut written = Vec::new();
         engine.deliver(local, |vpn, pieces| written.push((vpn, pieces.concat())));
-        let engine = &*engine;
-        let peers = &self.peers[node];
+        let (holds, peers) = (site.take_holds(), &self.peers[node]);
         let hold = |from: usize| {
             let peer = peers.iter().position(|p| *p == from);
-            peer.and_then(|peer| engine.snapshot(local).peers.get(peer).map(|p| p.hold)).unwrap_or_default()
+            peer.and_then(|peer| holds.get(peer).copied()).unwrap_or_default()
         };
         let mut out_of_order = Vec::new();
         written.retain(|(vpn, written)| {

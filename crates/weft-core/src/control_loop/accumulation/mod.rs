@@ -6,6 +6,7 @@
 
 mod config;
 mod epoch;
+mod standing;
 mod synchronisation;
 
 pub use config::{AccumulationConfig, AccumulationMeasure};
@@ -19,6 +20,7 @@ use crate::service::Share;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use epoch::{CongestionEpoch, Course};
+use standing::StandingDelay;
 use synchronisation::{MarkerDelay, Synchronisation};
 use weft_units::{Duration, Instant, Rate};
 
@@ -65,7 +67,8 @@ const CLIMB: f64 = 0.5;
 /// - *Delay changes.* A shorter path gives a negative accumulation and resynchronises the loop at once. A longer path
 ///   looks like a queue that does not drain although λ < μ. After eight flat intervals the loop resynchronises to it.
 ///   If it was a queue after all, its bytes are in `unpaid`, and the hold-down window pays them back. The loop then
-///   sends up to w_max less per interval until nothing is left.
+///   sends up to w_max less per interval until nothing is left. A loop of a low rate drains too little to tell,
+///   and between L/10 and H it drains nothing. It resynchronises when the delay has stood for eight round trips.
 /// - *Clock drift.* The base delay rises by 200 ppm. A clock step appears in only one direction, and the loop
 ///   resynchronises. Whenever the queues on the route are empty, the base is corrected at once. The loop empties its
 ///   part of the queues at the end of every epoch.
@@ -84,6 +87,7 @@ pub struct Accumulation {
     bucket: TokenBucket,
     base: AccumulationBase,
     phase: AccumulationPhase,
+    standing: StandingDelay,
     /// λ in bits per second.
     rate_bps: f64,
     /// Rate up to which λ climbs during startup, in bits per second.
@@ -153,6 +157,7 @@ impl Accumulation {
             bucket: TokenBucket::new(config.burst_bytes, config.late),
             base: AccumulationBase::of(config.measure),
             phase: AccumulationPhase::Test,
+            standing: StandingDelay::default(),
             rate_bps: config.initial.bps() as f64,
             climb_to_bps: if config.startup { f64::INFINITY } else { 0.0 },
             accumulation: 0.0,
@@ -345,6 +350,7 @@ impl Accumulation {
         let MarkerDelay::Queued(queued_us) = delay else { return self.base_was_wrong() };
         self.accumulation = (arriving_bps * f64::from(queued_us) / 8e6) as f32;
         self.judge(now, arriving_bps, news.one_way_delay_us, elapsed);
+        self.accept_if_it_stands(now, elapsed, queued_us, news.one_way_delay_us);
     }
 
     /// Applies a report to a loop whose accumulation is counted (§6.1).
@@ -368,6 +374,7 @@ impl Accumulation {
         self.pay_back();
         self.accumulation = bytes.max(0.0);
         self.judge(now, arriving_bps, news.one_way_delay_us, elapsed);
+        self.accept_if_it_stands(now, elapsed, self.accumulation as u32, news.one_way_delay_us);
         (self.sent_bytes, self.emptied) = (0, false);
     }
 
@@ -422,9 +429,20 @@ impl Accumulation {
         self.share.weight() * promise
     }
 
+    /// Resynchronises the loop if what it takes for a queue stands, although the rate does not grow.
+    ///
+    /// `measured` is the value that the accumulation follows from: a delay in microseconds, or a number of bytes.
+    fn accept_if_it_stands(&mut self, now: Instant, elapsed: Duration, measured: u32, one_way_delay_us: u32) {
+        let round = self.ledger.rtt.smoothed().max(elapsed);
+        if self.standing.on_value(now, measured, round) && self.accumulation > 0.0 {
+            self.resynchronise(now, one_way_delay_us);
+        }
+    }
+
     fn resynchronise(&mut self, now: Instant, one_way_delay_us: u32) {
         self.unpaid += self.accumulation;
         self.accumulation = 0.0;
+        self.standing.restart();
         match &mut self.base {
             AccumulationBase::Delay(sync) => sync.restart(now, one_way_delay_us),
             AccumulationBase::Counted(counted) => counted.restart(),
@@ -433,6 +451,7 @@ impl Accumulation {
     }
 
     fn increase(&mut self, elapsed: Duration) {
+        self.standing.restart();
         let tau = self.tau();
         let periods = (elapsed.as_secs_f64() / tau.as_secs_f64()).min(2.0);
         let alpha = self.alpha_bps(tau) * periods;
@@ -496,10 +515,10 @@ impl Accumulation {
 
     fn shrink_after_idling(&mut self, now: Instant) {
         let (idle, tau) = (self.ledger.idle(now), self.tau());
-        if idle < tau * 2 {
+        // Time that packets waited for the token bucket is not idle time.
+        if idle < tau * 2 || self.backlogged {
             return;
         }
-        // Time that a packet waited for the token bucket is not idle time.
         let waited = Rate::from_bps(self.rate_bps as u64).time_for(2 * u64::from(self.config.burst_bytes));
         let periods = (idle.saturating_sub(waited).as_nanos() / tau.as_nanos().max(1)).min(40);
         if periods < 2 {

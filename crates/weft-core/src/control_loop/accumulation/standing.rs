@@ -1,0 +1,62 @@
+use weft_units::{Duration, Instant};
+
+/// Number of round trips, and of measurements, for which a value must stand.
+const PATIENCE: u32 = 8;
+/// Unit in which values are stored, so that a loop stays small.
+const UNIT: u32 = 64;
+
+/// Finds a delay that stands, although the loop's rate does not grow.
+///
+/// A queue would have to lose exactly as much as it gets for so long. A longer path explains the delay better.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct StandingDelay {
+    /// The first value: a delay in microseconds, or a number of bytes, divided by [`UNIT`]. Zero stands for none.
+    first: u16,
+    /// Time of the first value, in milliseconds modulo 2^16.
+    since_ms: u16,
+}
+
+impl StandingDelay {
+    /// Adds the value of a measurement. `round` is the round-trip time, or the time between measurements if longer.
+    ///
+    /// Returns true if the values have stood within an eighth of the first one for long enough.
+    pub fn on_value(&mut self, now: Instant, value: u32, round: Duration) -> bool {
+        let value = u16::try_from(value / UNIT).unwrap_or(u16::MAX);
+        let now_ms = (now.as_micros() / 1_000) as u16;
+        if self.first == 0 || value.abs_diff(self.first) > self.first / 8 {
+            *self = StandingDelay { first: value, since_ms: now_ms };
+            return false;
+        }
+        u128::from(now_ms.wrapping_sub(self.since_ms)) >= (round * PATIENCE).as_millis()
+    }
+
+    /// Discards the values, because the rate grows or the loop has a new base.
+    pub fn restart(&mut self) {
+        self.first = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RTT: Duration = Duration::from_millis(50);
+
+    /// Returns the number of measurements after which the value has stood for long enough.
+    ///
+    /// `of` gives one value per measurement. `every` is the time between two of them.
+    fn stands_at(every: Duration, of: impl Fn(u32) -> f32) -> Option<u32> {
+        let mut standing = StandingDelay::default();
+        (0..200).find(|k| standing.on_value(Instant::ZERO + every * *k, of(*k) as u32, every.max(RTT)))
+    }
+
+    #[test]
+    fn a_value_stands_for_eight_round_trips_and_eight_measurements() {
+        assert_eq!(stands_at(RTT / 10, |_| 60_000.0), Some(80));
+        assert_eq!(stands_at(RTT * 3, |_| 60_000.0), Some(8));
+        assert_eq!(stands_at(RTT, |k| if k == 5 { 50_000.0 } else { 60_000.0 }), Some(14));
+        assert_eq!(stands_at(RTT, |_| 0.0), None, "no queue");
+        assert_eq!(stands_at(RTT, |k| 60_000.0 * 1.02f32.powi(k as i32).min(60.0)), None, "a queue that grows");
+        assert_eq!(stands_at(RTT, |k| if k % 12 < 6 { 60_000.0 } else { 80_000.0 }), None, "one that comes and goes");
+    }
+}
