@@ -88,12 +88,18 @@ impl Openings {
         self.by_time.insert((now, vpn));
     }
 
-    /// Queues a packet until the VPN opens. Returns it if there is no space.
+    /// Queues a packet until the VPN opens, in the order in which packets came from the host.
+    ///
+    /// A packet that waited for a path before the VPN closed comes later to this queue than packets that came after it.
+    ///
+    /// # Errors
+    /// Returns the packet if there is no space.
     pub fn wait(&mut self, vpn: VpnId, arrival: Arrival, segment: Segment) -> Result<(), Segment> {
         let has_room = self.waiting < MAX_WAITING_OF_PEER;
         let opening = self.by_vpn.get_mut(&vpn).filter(|opening| has_room && opening.waiting.len() < MAX_WAITING);
         let Some(opening) = opening else { return Err(segment) };
-        opening.waiting.push_back((arrival, segment));
+        let before = opening.waiting.iter().rposition(|(_, other)| other.born <= segment.born);
+        opening.waiting.insert(before.map_or(0, |at| at + 1), (arrival, segment));
         self.waiting += 1;
         Ok(())
     }

@@ -285,6 +285,40 @@ fn a_vpn_is_back_after_its_peer_started_anew() {
     }
 }
 
+/// The peer starts anew while packets wait for a path. They then wait for the VPN, as the packets sent after them do.
+#[test]
+fn packets_that_waited_for_a_path_keep_their_order_while_the_vpn_opens_again() {
+    let mut rng = Rng::new(6_564);
+    for draw in 0..40 {
+        let delay = 2 + rng.below(30);
+        let mut world = World::with(&[direction(20, delay, 0.0)], configs([&[RED], &[RED]], &Policy::default()));
+        world.run_for(ms(500));
+        send(&mut world, 0, RED, 0);
+        world.run_for(ms(500));
+        arrived(&mut world, 1);
+        (0..2).for_each(|from| world.set(0, from, |link| link.cut = true));
+        let (cut_for, every) = (400 + rng.below(800), 5 + rng.below(60));
+        let (back_at, end) = (world.now + ms(cut_for), world.now + ms(cut_for + 1_500));
+        let [_, hub] = configs([&[RED]; 2], &Policy::default());
+        let hub = EngineConfig { stamp_base: u64::MAX / 2, ..hub };
+        world.nodes[1] = Engine::new(hub, world.now, [draw as u8; 32]).unwrap();
+        world.plug_in(1);
+        for number in 1.. {
+            if world.now >= end {
+                break;
+            }
+            if world.now >= back_at {
+                (0..2).for_each(|from| world.set(0, from, |link| link.cut = false));
+            }
+            send(&mut world, 0, RED, number);
+            world.run_for(ms(every));
+        }
+        world.run_for(ms(500));
+        let numbers: Vec<u64> = arrived(&mut world, 1).into_iter().map(|(_, number)| number).collect();
+        assert!(numbers.len() > 10 && numbers.is_sorted(), "cut for {cut_for} ms, each {every} ms: {numbers:?}");
+    }
+}
+
 #[test]
 fn a_source_that_is_another_vpns_is_refused() {
     let mut world = world([&[RED], &[RED]]);

@@ -21,7 +21,6 @@ use weft_engine::{Engine, Event, Received, Reorder, Transmit};
 use weft_session::PublicKey;
 use weft_units::{Duration, Instant, LinkId, Rng, VpnId};
 use weft_wire::handshake::HandshakeResponse;
-use weft_wire::hop::PacketType;
 
 /// Number of event loop runs at one time after which a run is reported as stuck.
 const MAX_TURNS: u32 = 20_000;
