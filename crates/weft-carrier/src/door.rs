@@ -40,7 +40,7 @@ const FIRST: u64 = 16;
 pub struct DoorSettings {
     /// Public key of this node.
     pub key: [u8; 32],
-    /// TLS side of this node.
+    /// Accepts TLS connections with this node's certificate.
     pub tls: TlsAcceptor,
     /// Address of the web server, which receives the strangers' bytes decrypted.
     pub web: Option<SocketAddr>,

@@ -68,7 +68,8 @@ fn figures(variant: &VariantResult) -> Vec<(String, Option<f64>, f64)> {
         figures.push((format!("{}: RTT p95 ms", flow.name), flow.rtt_ms_p95, 0.0));
         figures.push((format!("{}: one-way p95 ms", flow.name), flow.one_way_ms_p95, 0.0));
     }
-    // On a single link all VPNs share one network, so the division among them depends on chance in TCP.
+    // In the variants that run on one link without weft, nothing divides the rate between VPNs. TCP divides it by
+    // chance, so those figures are not compared.
     if !variant.vpns.is_empty() && variant.link.is_none() {
         figures.extend(vpn_figures(variant));
     }

@@ -107,6 +107,8 @@ pub fn only(headers: &HeaderMap, name: HeaderName) -> Result<Option<&str>, Refus
     let first = all.next().map(|value| value.to_str()).transpose();
     match (first, all.next()) {
         (Ok(value), None) => Ok(value),
-        _ => Err(Refusal::bad(format!("the header {name} has to stand there once, as text"))),
+        _ => Err(Refusal::bad(format!(
+            "the request must have the header {name} exactly once, with a value of printable ASCII characters"
+        ))),
     }
 }

@@ -125,7 +125,7 @@ pub struct AimdWindow {
 impl AimdWindow {
     /// Returns a loop at its initial window.
     ///
-    /// The window of a leased line provides its rate from the first packet on.
+    /// A VPN with a leased rate starts with a window that is large enough for that rate.
     pub fn new(config: AimdConfig, share: Share) -> AimdWindow {
         let initial = f64::from(config.initial_packets.max(1)) * f64::from(config.packet_bytes);
         let mut this = AimdWindow {

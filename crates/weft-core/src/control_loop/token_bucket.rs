@@ -68,7 +68,7 @@ mod tests {
 
     /// Returns the fraction of 40 Mbit/s that leaves within a second.
     ///
-    /// Each packet of 1000 bytes is released `late_us` late.
+    /// Each packet of 1000 bytes is released `late_us` too late. The bucket makes up for at most `late`.
     fn sent_when_woken_late(late: Duration, late_us: u64) -> f64 {
         let (mut bucket, rate, mut now, mut sent) = (TokenBucket::new(1_000, late), 40e6, Instant::ZERO, 0);
         while now < Instant::from_millis(1_000) {

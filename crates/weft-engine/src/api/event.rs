@@ -70,7 +70,7 @@ pub enum Event {
         remote: SocketAddr,
         /// The new state.
         state: PathState,
-        /// The reason, for the log.
+        /// The reason for the change, as text for the log.
         cause: &'static str,
     },
     /// Some pairs of a local link and a peer's address are not tried. Reported after links or addresses changed.

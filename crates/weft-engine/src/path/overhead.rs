@@ -21,7 +21,7 @@ impl Overhead {
         self.wire_bytes = self.wire_bytes * keep + wire_bytes as f64;
     }
 
-    /// Returns the share of packet bytes, or `None` until bulk was sent.
+    /// Returns the fraction of the bytes sent that belong to inner packets, or `None` until bulk was sent.
     pub fn packet_share(&self) -> Option<f64> {
         (self.wire_bytes > 0.0).then(|| self.packet_bytes / self.wire_bytes)
     }

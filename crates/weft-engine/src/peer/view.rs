@@ -66,7 +66,9 @@ impl Peer {
         }
     }
 
-    /// Returns the weights of all links, with those in `list` changed. Measured links keep their current weight.
+    /// Returns the weights of all links after a change: a link in `list` gets its weight from there.
+    ///
+    /// Every other link keeps its present weight, which is configured or measured.
     pub fn weights_with(&self, list: &[(String, u32)]) -> Vec<(String, u32)> {
         let mut weights = match &self.config.policy.weights {
             Weights::Static(before) => before.clone(),

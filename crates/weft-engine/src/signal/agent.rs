@@ -95,9 +95,9 @@ impl Room {
         self.send(place, flow, signal?, 0)
     }
 
-    /// Lowers this node's own signal to its own link's offer and signs it.
+    /// Returns a signal of this node as it leaves: lowered to the rate that this node grants, and signed.
     ///
-    /// A request that cannot be met here leaves as a reject.
+    /// If that rate is below the least that the flow asks for, the signal is a reject.
     fn send(&mut self, place: &mut Place<'_>, flow: FlowKey, mut signal: Signal, sent_bytes: u64) -> Option<Signal> {
         self.lower(place, flow, &mut signal, sent_bytes);
         if let Some(asked) = self.asking.get_mut(&flow) {

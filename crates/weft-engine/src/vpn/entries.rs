@@ -168,7 +168,7 @@ impl Vpns {
         services
     }
 
-    /// Returns the weight of the VPN with the nominal window.
+    /// Returns the weight of a VPN whose window grows and shrinks by the configured `a` and `b` (AIMD).
     pub fn nominal_weight(&self) -> f64 {
         self.weights.nominal
     }

@@ -61,7 +61,7 @@ impl Dialect {
         }
     }
 
-    /// Writes the header. `len` is the message's length. `w` is at its start.
+    /// Writes the message's header. `len` is the length of the whole message in bytes. Nothing else is written before.
     pub fn header(self, w: &mut ExportWriter<'_>, header: &MessageHeader, len: usize) {
         match self {
             Dialect::Ipfix => {

@@ -19,7 +19,7 @@ pub struct Overrides {
     pub burst_bytes: Option<u32>,
     /// DV: largest variation of the delay.
     pub delay_variance: Option<Duration>,
-    /// PP: precedence, 0 to 15.
+    /// PP: precedence, 0 to 15. A higher one keeps its guarantee longer when capacity is short.
     pub precedence: Option<u8>,
     /// DP: delay priority, 0 to 15.
     pub delay_priority: Option<u8>,

@@ -305,7 +305,8 @@ impl FlowStates {
         for (record, (_, _, hash)) in records.iter_mut().zip(&*keys) {
             *record = self.index.candidate(*hash);
         }
-        // The loads of this loop do not depend on each other, so the lines of all records travel at once.
+        // The memory reads of this loop do not depend on each other. The processor thus fetches the cache lines of all
+        // records at the same time.
         let mut lines = 0;
         for (record, (identity, ..)) in records.iter().zip(&*keys) {
             lines ^= self.hot.get(*record as usize).map_or(0, |hot| hot.generation);

@@ -116,7 +116,7 @@ impl SweepFile {
         columns::write(out, &about, &self.rows)
     }
 
-    /// Writes the part into a file. Afterwards the file is complete or does not exist.
+    /// Writes this shard of a sweep into a file. Afterwards the file is complete or does not exist.
     ///
     /// # Errors
     /// Returns an error if the file cannot be written.

@@ -124,7 +124,7 @@ struct ProxyDiversion<'a> {
     listeners: &'a Listeners,
     nft: nft::NftTable,
     policy: ProxyPolicy,
-    /// Capacity of the proxy.
+    /// Maximum numbers of connections and pipes.
     capacity: ProxyCapacity,
     status: ProxyStatus,
     /// Time of the next status report.

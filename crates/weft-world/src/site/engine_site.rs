@@ -63,7 +63,7 @@ impl SiteLink {
 pub struct EnginePathChange {
     /// The time of the change.
     pub at: Instant,
-    /// The position of the path's link.
+    /// Index of the path's link among the site's links, from zero.
     pub link: usize,
     /// The path's new state.
     pub state: PathState,

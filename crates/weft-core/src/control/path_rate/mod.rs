@@ -264,7 +264,7 @@ impl PathRate {
 
     /// Returns the capacity that the controller works with.
     ///
-    /// It is the learnt one, or the rate at which the search starts until traffic has passed at a higher rate.
+    /// Until traffic has passed at a higher rate, it is the rate at which the search starts. Then it is the learnt one.
     pub fn expected(&self) -> Rate {
         Rate::from_bps(self.capacity_bps as u64)
     }

@@ -79,7 +79,7 @@ impl OwnerCache {
         }
     }
 
-    /// Records that an owner was not reached at the given contact details.
+    /// Records that an owner was not reached at the contact details that the cache has of it.
     pub fn fail(&mut self, now: Instant, owner: NodeId) {
         let known: Vec<(WirePrefix, AddressOwner)> = self
             .owners

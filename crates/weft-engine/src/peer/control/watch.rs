@@ -9,7 +9,7 @@ use weft_units::{Duration, Instant};
 ///
 /// Derived: the probe interval of a watched path. On each path there are therefore never more probes than packets.
 const EACH_PACKET: Duration = Duration::from_secs(1);
-/// Paths are watched while more than this time remains. One packet alone does not suffice.
+/// Paths are watched while more than this time is left. One packet alone adds no more than this.
 const LEAST: Duration = EACH_PACKET;
 /// Maximum time for which paths are watched after the last packet.
 const MOST: Duration = Duration::from_secs(30);

@@ -32,7 +32,7 @@ pub struct Peak {
 }
 
 impl Peak {
-    /// Records that `now_in_flight` units are in flight, and returns the maximum.
+    /// Records that `now_in_flight` units are in flight, and returns the maximum of the last one to two round trips.
     pub fn most(&mut self, now: Instant, now_in_flight: usize, round_trip: Duration) -> usize {
         if now.since(self.since) >= round_trip {
             (self.most, self.since) = ([0, self.most[0]], now);

@@ -135,7 +135,7 @@ fn near(fair: &[f64], outcomes: &Outcomes, within: f64, name: &str, measured: &m
 const ROUND_TRIP: Duration = Duration::from_millis(200);
 const MEGABYTE: u64 = 1_000_000;
 
-/// Returns Figure 2's path with a round trip of 200 ms.
+/// Returns the chain of links of paper 001, Figure 2, with a round trip of 200 ms.
 ///
 /// If `rate` is given, it is the rate of all links but the first.
 fn long_path(rate: Option<Rate>, size_bytes: Option<u64>, name: &str) -> Result<Case, String> {

@@ -62,13 +62,13 @@ impl Service {
             return Check::new(name, Verdict::Bad, format!("{UNIT} does not allow it"), help);
         }
         match self.open(tun, true) {
-            Ok(()) => Check::new(name, Verdict::Good, format!("can be opened by {user}, as {UNIT} does"), ""),
+            Ok(()) => Check::new(name, Verdict::Good, format!("can be opened by {user}, the user of {UNIT}"), ""),
             Err(why) => {
                 let help = match why.kind() {
                     io::ErrorKind::PermissionDenied => format!("let {user} open it: chmod 666 {}", tun.display()),
                     _ => "modprobe tun; in a container: --device /dev/net/tun".to_owned(),
                 };
-                Check::new(name, Verdict::Bad, format!("cannot be opened by {user}, as {UNIT} does: {why}"), help)
+                Check::new(name, Verdict::Bad, format!("cannot be opened by {user}, the user of {UNIT}: {why}"), help)
             }
         }
     }
@@ -90,7 +90,7 @@ impl Service {
         let check = |file: PathBuf| {
             let why = self.open(&file, false).err()?;
             let help = format!("chown {user}: {}; directories above it need x for {user}", file.display());
-            let found = format!("cannot be read by {user}, as {UNIT} does: {why}");
+            let found = format!("cannot be read by {user}, the user of {UNIT}: {why}");
             Some(Check::new(file.display().to_string(), Verdict::Bad, found, help))
         };
         files.chain(secrets.cloned()).filter_map(check).collect()

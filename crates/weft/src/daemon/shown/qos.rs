@@ -73,7 +73,7 @@ fn why(view: &FlowView) -> String {
         FlowVerdict::NothingAsked => {
             format!("{by}; class {class} asks for no guarantee, so the flow has its part of the user's share")
         }
-        FlowVerdict::Granted => format!("{by}; class {class} asks for {asked}, and the paths have it free"),
+        FlowVerdict::Granted => format!("{by}; class {class} asks for {asked}, and the flow is guaranteed this rate"),
         FlowVerdict::Waits => format!(
             "{by}; class {class} asks for {asked}, and this rate is not free: the flow has a part of the user's share, and waits"
         ),

@@ -43,7 +43,7 @@ pub fn relay<'a>(totals: RelayTotals, clashes: impl Iterator<Item = (&'a str, &'
 
 /// Returns the message about two peers with the same relay label.
 pub fn label_clash(peer: &str, owner: &str) -> String {
-    format!("peer {peer}: not relayed: it has the relay label of {owner}: give it a new key")
+    format!("peer {peer} gets no relayed data: relays cannot tell its key from that of {owner}: make a new key for it")
 }
 
 /// Converts a peer.

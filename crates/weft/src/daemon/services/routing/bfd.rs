@@ -104,7 +104,7 @@ struct BfdClient {
 enum Ended {
     /// The node ends.
     Node,
-    /// The connection failed.
+    /// The connection to the BFD daemon's socket failed.
     Connection(io::Error),
 }
 
