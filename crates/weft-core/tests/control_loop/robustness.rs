@@ -162,7 +162,7 @@ fn a_loop_of_a_low_rate_finds_out_that_the_path_is_longer() {
             network.run_until(network.now + ms(1));
         }
         network.links[0].delay = ms(delay_ms + longer_ms);
-        network.run_until(network.now + ms(5_000));
+        network.run_until(network.now + ms(9_000));
         network.reset();
         network.run_until(network.now + ms(2_000));
         let rate = network.rate(0);

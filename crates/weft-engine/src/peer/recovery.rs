@@ -156,7 +156,7 @@ impl Peer {
         if unit.segment.is_tcp && !self.answers() {
             return stale_at(&unit.segment);
         }
-        unit.deadline.min(stale_at(&unit.segment))
+        self.repeats_until(unit).min(stale_at(&unit.segment))
     }
 
     /// Returns the earliest deadline of the units that wait for a path.

@@ -13,13 +13,16 @@ use weft_config::beside;
 /// A program of this project beside `weft`.
 struct SiblingProgram {
     name: &'static str,
-    /// Package that cargo builds for it.
+    /// Debian, RPM or Alpine package that contains it.
     package: &'static str,
+    /// Cargo package that builds it.
+    source: &'static str,
 }
 
-const LAB: SiblingProgram = SiblingProgram { name: "weft-lab", package: "weft-experiments" };
-const WEB: SiblingProgram = SiblingProgram { name: "weft-web", package: "weft-web" };
-const CONTROLLER: SiblingProgram = SiblingProgram { name: "weft-controller", package: "weft-controller" };
+const LAB: SiblingProgram = SiblingProgram { name: "weft-lab", package: "weft-lab", source: "weft-experiments" };
+const WEB: SiblingProgram = SiblingProgram { name: "weft-web", package: "weft", source: "weft-web" };
+const CONTROLLER: SiblingProgram =
+    SiblingProgram { name: "weft-controller", package: "weft", source: "weft-controller" };
 
 /// Replaces this process by `weft-controller`. Returns only if that fails.
 pub fn controller(arguments: Vec<OsString>) -> Result<Outcome, Failure> {
@@ -85,9 +88,13 @@ impl SiblingProgram {
     }
 
     fn missing(&self, why: &io::Error) -> Failure {
-        let SiblingProgram { name, package } = self;
+        let SiblingProgram { name, package, source } = self;
+        if why.kind() != io::ErrorKind::NotFound {
+            return Failure::new(format!("cannot run `{name}`: {why}"));
+        }
         Failure::new(format!(
-            "cannot run `{name}`: {why}: build it with `cargo build --release -p {package}`, or install it beside `weft`"
+            "the program `{name}` is not installed: install the package `{package}`, or in the source tree run \
+             `cargo build --release -p {source}`"
         ))
     }
 }
@@ -104,6 +111,14 @@ mod tests {
     fn translated(translate: fn(Vec<OsString>) -> Vec<OsString>, line: &str) -> String {
         let words = translate(line.split(' ').map(OsString::from).collect());
         words.iter().map(|word| word.to_str().unwrap()).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_named_with_its_package() {
+        let missing = |kind: io::ErrorKind| LAB.missing(&kind.into()).to_string();
+        let text = missing(io::ErrorKind::NotFound);
+        assert!(text.contains("install the package `weft-lab`") && text.contains("-p weft-experiments"), "{text}");
+        assert!(!missing(io::ErrorKind::PermissionDenied).contains("install"));
     }
 
     #[test]

@@ -123,7 +123,7 @@ fn mistakes(dir: &Dir) {
     let mut command = Command::new(alone);
     command.env("PATH", "").args(["plan", "--out"]).arg(&out).arg("--control").arg(dir.path("home.sock"));
     let output = command.output().unwrap();
-    assert!(stderr(&output).contains("cannot run `weft-lab`") && output.status.code() == Some(1), "{output:?}");
+    assert!(stderr(&output).contains("`weft-lab` is not installed") && output.status.code() == Some(1), "{output:?}");
     assert!(out.exists(), "the scenario is kept");
     refused(dir, &["--out", out.to_str().unwrap()], 1, &["alone.toml", "exists"]);
 }

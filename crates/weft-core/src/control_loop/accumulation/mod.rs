@@ -68,7 +68,7 @@ const CLIMB: f64 = 0.5;
 ///   looks like a queue that does not drain although λ < μ. After eight flat intervals the loop resynchronises to it.
 ///   If it was a queue after all, its bytes are in `unpaid`, and the hold-down window pays them back. The loop then
 ///   sends up to w_max less per interval until nothing is left. A loop of a low rate drains too little to tell,
-///   and between L/10 and H it drains nothing. It resynchronises when the delay has stood for eight round trips.
+///   and between L/10 and H it drains nothing. It resynchronises when the delay has stood for 16 round trips.
 /// - *Clock drift.* The base delay rises by 200 ppm. A clock step appears in only one direction, and the loop
 ///   resynchronises. Whenever the queues on the route are empty, the base is corrected at once. The loop empties its
 ///   part of the queues at the end of every epoch.

@@ -1,7 +1,10 @@
 use weft_units::{Duration, Instant};
 
 /// Number of round trips, and of measurements, for which a value must stand.
-const PATIENCE: u32 = 8;
+///
+/// Tuned: loops that share a link hold its queue in balance for some round trips. With 8 a loop alone on a link lost half
+/// a percent of its rate in row E14, with 16 nothing.
+const PATIENCE: u32 = 16;
 /// Unit in which values are stored, so that a loop stays small.
 const UNIT: u32 = 64;
 
@@ -51,10 +54,10 @@ mod tests {
     }
 
     #[test]
-    fn a_value_stands_for_eight_round_trips_and_eight_measurements() {
-        assert_eq!(stands_at(RTT / 10, |_| 60_000.0), Some(80));
-        assert_eq!(stands_at(RTT * 3, |_| 60_000.0), Some(8));
-        assert_eq!(stands_at(RTT, |k| if k == 5 { 50_000.0 } else { 60_000.0 }), Some(14));
+    fn a_value_stands_for_round_trips_and_measurements() {
+        assert_eq!(stands_at(RTT / 10, |_| 60_000.0), Some(160));
+        assert_eq!(stands_at(RTT * 3, |_| 60_000.0), Some(16));
+        assert_eq!(stands_at(RTT, |k| if k == 5 { 50_000.0 } else { 60_000.0 }), Some(22));
         assert_eq!(stands_at(RTT, |_| 0.0), None, "no queue");
         assert_eq!(stands_at(RTT, |k| 60_000.0 * 1.02f32.powi(k as i32).min(60.0)), None, "a queue that grows");
         assert_eq!(stands_at(RTT, |k| if k % 12 < 6 { 60_000.0 } else { 80_000.0 }), None, "one that comes and goes");
