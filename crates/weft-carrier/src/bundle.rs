@@ -21,11 +21,13 @@ const MOST_OPENING: usize = 4;
 ///
 /// *Tuned*: a lost segment delays at most about this number of bytes.
 const CROWDED: [u64; 2] = [1_000, 20_000];
-/// Maximum time for unsent data of a lane to leave. It is better to drop older data than to send it.
+/// Maximum time for unsent data of a lane (short or long datagrams) to leave.
+///
+/// It is better to drop older data than to send it.
 const LONGEST_WAIT: Duration = Duration::from_millis(15);
 /// Number of unsent bytes that a lane may always have: one batch of datagrams of the daemon's event loop.
 const LEAST_UNSENT: f64 = 16_384.0;
-/// Interval at which rates are measured.
+/// Interval at which the sending rate and the delivery rate are measured.
 const WINDOW: Duration = Duration::from_millis(50);
 /// Bytes of long datagrams that a bundle may always have in flight.
 const LEAST_IN_FLIGHT: f64 = 65_536.0;
@@ -35,12 +37,16 @@ const LEAST_IN_FLIGHT: f64 = 65_536.0;
 ///
 /// *Tuned*: with less, data that waits behind a lost segment would use up this amount.
 const QUEUE: Duration = Duration::from_millis(20);
-/// Part of the round trip that is added for data that waits behind lost segments. *Tuned*: 1 % of segments lost.
+/// Data that may be in flight in addition because it waits behind lost segments, as a part of one round trip's data.
+///
+/// *Tuned* with a loss of 1 % of the segments.
 const BEHIND_LOSSES: f64 = 0.8;
-/// Factor by which the stored highest delivery rate decreases in each window. *Tuned*: half of it after a second.
+/// Factor by which the stored highest delivery rate changes in each window. *Tuned*: half of it is left after 1 s.
 const FADING: f64 = 0.966;
 
-/// A bundle is lossy if TCP retransmits one segment or more in so many datagrams. Tuned: below, few datagrams wait.
+/// Number of datagrams in which at least one TCP retransmission makes a bundle lossy.
+///
+/// Tuned: with fewer retransmissions, few datagrams wait behind a lost segment.
 const LOSSY: u64 = 1_000;
 /// Number of short datagrams that are remembered, so that a copy is delivered once.
 const RECENT: usize = 128;
@@ -73,12 +79,15 @@ pub struct ConnectionChoice {
     pub is_crowded: bool,
 }
 
-/// Returns the lane of datagrams of this length.
+/// Returns the lane (short or long datagrams) of datagrams of `len` bytes.
 pub fn lane_of(len: usize) -> Lane {
     if len <= SHORT { Lane::Short } else { Lane::Bulk }
 }
 
-/// Returns the length of the part of a batch whose datagrams belong to one lane. A short last datagram is a part of its own.
+/// Returns the length in bytes of the first part of a batch, whose datagrams all belong to one lane.
+///
+/// The batch has `len` bytes. All its datagrams have `stride` bytes, but the last one may be shorter. If the last one
+/// belongs to another lane, it is a part of its own.
 pub fn part_of(len: usize, stride: usize) -> usize {
     let last = len % stride;
     if last > 0 && len > stride && lane_of(last) != lane_of(stride) { len - last } else { len }
@@ -92,7 +101,7 @@ pub fn most(lane: Lane) -> usize {
     }
 }
 
-/// Bytes that the connections of a lane may hold.
+/// Number of bytes that all connections of a lane together may hold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Allowed {
     /// Bytes that the kernel has not sent.

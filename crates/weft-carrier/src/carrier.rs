@@ -18,13 +18,13 @@ use std::time::{Duration, Instant};
 use weft_io::stream::{info, unacknowledged_bytes, unsent_bytes};
 use weft_io::wait::{Poller, Ready, Waker};
 
-/// Maximum number of orders that wait.
+/// Maximum number of orders that wait for the carrier thread.
 const MAX_ORDERS: usize = 256;
 /// Maximum number of accepted bundles.
 const MAX_ACCEPTED: usize = 1_024;
-/// Maximum number of messages read from a port in a turn.
+/// Maximum number of messages read from a port in one turn of the thread's loop.
 const MESSAGES_PER_TURN: usize = 32;
-/// Maximum number of reads of one connection in a turn.
+/// Maximum number of reads of one connection in one turn of the thread's loop.
 const READS_PER_TURN: usize = 8;
 /// Size of the buffer for a port's messages, in bytes: the largest batch of the daemon's event loop.
 const MESSAGE: usize = 65_536;
@@ -34,7 +34,7 @@ const LONGEST_BATCH: usize = 49_152;
 const LONGEST_CALL: Duration = Duration::from_secs(4);
 /// Silence after which an accepted bundle ends. A node probes its paths more often.
 const LONGEST_SILENCE: Duration = Duration::from_secs(120);
-/// Interval of periodic work.
+/// Interval at which stale connections are ended and the shown state is renewed.
 const UPKEEP: Duration = Duration::from_millis(250);
 
 const WAKER: u64 = 0;
@@ -104,7 +104,7 @@ impl Handle {
         self.orders.try_send(order).is_ok() && self.waker.wake().is_ok()
     }
 
-    /// Returns the bundles, as of the last quarter of a second.
+    /// Returns the bundles. Their state is at most about a quarter of a second old.
     pub fn shown(&self) -> Vec<BundleView> {
         self.shown.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -143,7 +143,7 @@ pub struct CarrierLoop {
 impl CarrierLoop {
     /// Returns the thread's state and a handle to it.
     ///
-    /// `random` returns fresh random bytes. `report` must not block for long.
+    /// `random` returns fresh random bytes. `report` gets each event and must not block for long.
     ///
     /// # Errors
     /// Returns the kernel's error.
@@ -335,7 +335,7 @@ impl CarrierLoop {
         }
     }
 
-    /// Sends a part of the message, whose datagrams belong to one lane.
+    /// Sends the bytes `part` of the present message: datagrams of one lane, each of `stride` bytes but the last.
     fn send(&mut self, key: &Key, stride: usize, part: Range<usize>) {
         let Some(bundle) = self.bundles.get_mut(key) else { return };
         let datagrams = part.len().div_ceil(stride) as u64;
@@ -477,7 +477,7 @@ impl CarrierLoop {
     }
 }
 
-/// Checks the open connections of a bundle.
+/// Replaces the content of `states` by the states of a bundle's open connections.
 fn look_at(members: &[u64], entries: &BTreeMap<u64, BundleConnection>, states: &mut Vec<ConnectionState>) {
     states.clear();
     for token in members {
@@ -496,7 +496,7 @@ fn look_at(members: &[u64], entries: &BTreeMap<u64, BundleConnection>, states: &
     }
 }
 
-/// Measures how much the connections of a bundle deliver and lose.
+/// Records in a bundle the bytes acknowledged and the segments retransmitted on its connections.
 fn measure(bundle: &mut ConnectionBundle, entries: &BTreeMap<u64, BundleConnection>, now: Instant) {
     let (mut acknowledged, mut again, mut least_rtt) = (0, 0, Duration::MAX);
     for token in &bundle.members {

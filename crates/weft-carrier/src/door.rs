@@ -25,9 +25,9 @@ pub const MAX_VISITS: usize = 256;
 const LONGEST_UNKNOWN: Duration = Duration::from_secs(10);
 /// Maximum time for which a web client and its server may be silent.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// Interval of periodic work.
+/// Interval at which connections that were silent for too long are dropped.
 const UPKEEP: Duration = Duration::from_millis(500);
-/// Maximum number of connections accepted in a turn.
+/// Maximum number of connections accepted in one turn of the thread's loop.
 const ACCEPTS_PER_TURN: usize = 32;
 /// Pause after a failure to accept, such as too many open files.
 const AFTER_FAILURE: Duration = Duration::from_millis(50);

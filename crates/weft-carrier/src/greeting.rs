@@ -1,8 +1,9 @@
 //! First bytes of a connection: they prove that the node that connects has the public key of the other node.
 //!
-//! The proof is keying material of the TLS connection (RFC 8446 §7.5) with the node's key as context. It is different for each
-//! connection, so nobody can replay it, nor use it after taking part in the middle of another connection. A stranger's bytes differ from it at the
-//! first byte, up to chance, and the node then treats the stranger as a client of its web server.
+//! The proof is keying material of the TLS connection (RFC 8446 §7.5) with the node's key as context. It is different
+//! for each connection, so nobody can replay it, nor use it after taking part in the middle of another connection. A
+//! stranger's bytes differ from it at the first byte, up to chance, and the node then treats the stranger as a client
+//! of its web server.
 
 use rustls::Connection;
 

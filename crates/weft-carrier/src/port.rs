@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use weft_io::stream::packet_pair;
 
-/// Length of a message's header: family, port, address, and length of each datagram.
+/// Length in bytes of a message's header: family, port, address, and length of each datagram.
 const HEADER: usize = 21;
 
 /// A batch of datagrams to or from one remote address.

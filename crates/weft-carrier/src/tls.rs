@@ -83,7 +83,7 @@ impl TlsAcceptor {
     }
 }
 
-/// Accepts every certificate whose owner signs with its key.
+/// Accepts every server certificate, if the server signs the handshake with the certificate's key.
 #[derive(Debug)]
 struct AnyCertificate(Arc<CryptoProvider>);
 

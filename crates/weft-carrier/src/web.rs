@@ -109,7 +109,7 @@ impl Visit {
     }
 }
 
-/// True if the socket is not connected yet, or would block.
+/// True if the error means that the socket is not connected yet, or would block.
 fn is_later(why: &io::Error) -> bool {
     matches!(why.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::NotConnected)
 }

@@ -101,7 +101,7 @@ pub struct Pong {
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug, Default)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PathChange {
-    /// Sequence number of the state change. Each state change of a path adds one.
+    /// Sequence number of the state change at this node, from 1. Each state change of any path adds one.
     pub number: u64,
     /// Name of the peer.
     pub peer: String,

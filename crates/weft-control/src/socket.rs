@@ -70,7 +70,7 @@ pub fn serve(mut stream: UnixStream, answer: impl Fn(Request) -> Response) -> io
     }
 }
 
-/// Writes one message.
+/// Writes one message as a line of JSON.
 fn write_line(stream: &mut UnixStream, message: &impl Serialize) -> io::Result<()> {
     let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');

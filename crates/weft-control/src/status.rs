@@ -160,7 +160,7 @@ pub struct Relay {
     /// The queue was full, or they had waited too long.
     #[serde(default)]
     pub dropped_datagrams: u64,
-    /// Peers for which nothing is relayed because another peer has the same relay label.
+    /// Peers for which nothing is relayed because the first 32 bits of their ids are those of another peer.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub label_clashes: Vec<String>,
 }
@@ -174,7 +174,7 @@ pub struct TcpEr {
     /// Reason why no better congestion control is in use; absent: the best one is in use.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub because: Option<String>,
-    /// Number of destinations with a rate.
+    /// Number of destinations with a configured rate.
     pub grants: usize,
 }
 
@@ -204,7 +204,7 @@ pub struct Link {
 pub struct LinkQuota {
     /// Bytes that the interface has carried in the present period, in both directions.
     pub used_bytes: u64,
-    /// Bytes that it may carry in a period.
+    /// Bytes that the interface may carry in a period.
     pub limit_bytes: u64,
     /// True if a period is a day, false if it is a month.
     pub is_daily: bool,
@@ -288,7 +288,7 @@ pub struct Peer {
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct NotTried {
-    /// Number of pairs with one address family.
+    /// Number of pairs whose link has an address of the remote address's family.
     pub pairs: usize,
     /// Number of pairs not tried so far.
     pub not_tried: usize,
@@ -312,7 +312,7 @@ pub struct Path {
     pub id: u8,
     /// Local link.
     pub link: String,
-    /// The peer's name of its link; absent: the peer has not sent it.
+    /// The peer's own name of its link at the other end of the path; absent: the peer has not sent it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub remote_link: Option<String>,
     /// Remote address.
@@ -430,7 +430,7 @@ pub struct Proxy {
     pub state: String,
     /// Process id.
     pub pid: u32,
-    /// Number of restarts.
+    /// Number of restarts of the proxy's process since the node started.
     pub restarts: u32,
     /// True if proxies send data in the first packet to each other (TCP Fast Open).
     pub early_data: bool,
@@ -454,7 +454,7 @@ pub struct Proxy {
     pub up_bytes: u64,
     /// Bytes from servers to clients.
     pub down_bytes: u64,
-    /// Pipes that contain bytes.
+    /// Kernel pipes of the proxy that contain bytes on their way between two connections.
     pub pipes: u64,
     /// Connections refused by a rule of `[proxies]`, or to an address that no rule may allow.
     #[serde(default)]

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use toml_edit::DocumentMut;
 use weft_config::config::{Severity, check_text};
 
-/// Maximum length of a text, in bytes.
+/// Maximum length of a configuration or policy, in bytes.
 pub const MAX_TEXT: usize = 256 << 10;
 /// Tables that a policy may have. The controller runs its tests, so nodes get only the rules.
 const POLICY_TABLES: [&str; 2] = ["allow", TESTS];

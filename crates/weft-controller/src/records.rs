@@ -47,10 +47,10 @@ pub struct InvitationRecord {
     pub node: String,
     /// Hash of the secret of the code.
     pub secret: SecretHash,
-    /// End of its time, in seconds since 1970.
+    /// Time at which the invitation expires, in seconds since 1970.
     pub expires_at: u64,
-    /// Public key of the node that has used it.
+    /// Public key of the node that has used the invitation.
     pub used_by: Option<String>,
-    /// Its maker: `administrator`, or a user of the identity provider.
+    /// Maker of the invitation: `administrator`, or a user of the identity provider.
     pub made_by: String,
 }

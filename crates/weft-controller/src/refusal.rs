@@ -6,29 +6,29 @@ use axum::http::StatusCode;
 /// A refused request: an HTTP status, and a text with the reason and advice.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Refusal {
-    /// Status.
+    /// HTTP status of the answer.
     pub status: StatusCode,
-    /// Reason, as text for a reader.
+    /// Reason why the request is refused, as text for a reader.
     pub detail: String,
 }
 
 impl Refusal {
-    /// Makes a refusal.
+    /// Returns a refusal with this HTTP status and reason.
     pub fn new(status: StatusCode, detail: impl Into<String>) -> Refusal {
         Refusal { status, detail: detail.into() }
     }
 
-    /// Refuses a request that is malformed.
+    /// Returns the refusal of a malformed request.
     pub fn bad(detail: impl Into<String>) -> Refusal {
         Refusal::new(StatusCode::BAD_REQUEST, detail)
     }
 
-    /// Refuses a request for a record that does not exist.
+    /// Returns the refusal of a request for a record that does not exist.
     pub fn missing(detail: impl Into<String>) -> Refusal {
         Refusal::new(StatusCode::NOT_FOUND, detail)
     }
 
-    /// Refuses content that contradicts itself or the rest of the network.
+    /// Returns the refusal of content that contradicts itself or the rest of the network.
     pub fn contradiction(detail: impl Into<String>) -> Refusal {
         Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, detail)
     }

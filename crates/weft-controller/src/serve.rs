@@ -17,7 +17,7 @@ use weft_config::files::{Directory, Owner};
 
 /// Name of the file with the administrator's token.
 const TOKEN: &str = "admin.token";
-/// Name of the database.
+/// Name of the database's file.
 const DATABASE: &str = "controller.redb";
 /// Maximum length of the token's file, in bytes.
 const MAX_TOKEN_FILE: u64 = 256;

@@ -27,8 +27,8 @@ pub fn server(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>, Strin
 
 /// Returns the TLS configuration of a client that checks servers' certificates.
 ///
-/// It trusts the authorities in `authority`, or those of this system. `own` is a certificate and its key, which the client
-/// shows to servers that ask for one.
+/// It trusts the authorities in `authority`, or those of this system. `own` is a certificate and its key, which the
+/// client shows to servers that ask for one.
 ///
 /// # Errors
 /// Returns which file is wrong, and why.

@@ -17,7 +17,7 @@ pub const LARGE_BYTES: usize = 65_536 + 256;
 /// Bit of a [`BufId`] that marks a large buffer.
 const LARGE_BIT: u32 = 1 << 31;
 
-/// Fraction of each size that is reserved for reception: one eighth.
+/// Divisor of the reserve: of the buffers of each size, one eighth is reserved for received datagrams.
 ///
 /// Unsent data must not use the reserve. Without the reserve, unsent data could fill all buffers. Answers to probes
 /// could then not be received, and the data might never leave.
@@ -49,7 +49,7 @@ pub struct Limits {
     pub large: u32,
 }
 
-/// Number of buffers of one size in use, now and at most.
+/// Number of buffers of one size that are in use now, and the largest number ever in use at once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Usage {
     /// Number of buffers in use now.
@@ -114,12 +114,12 @@ impl Pool {
         Pool { small: Class::new(SMALL_BYTES, limits.small), large: Class::new(LARGE_BYTES, limits.large) }
     }
 
-    /// Returns a buffer of [`SMALL_BYTES`] with one reference and old contents, or `None` at the limit.
+    /// Returns a buffer of [`SMALL_BYTES`] with one reference and uncleared bytes, or `None` at the pool's limit.
     pub fn alloc_small(&mut self) -> Option<BufId> {
         self.small.alloc().map(BufId)
     }
 
-    /// Returns a buffer of [`LARGE_BYTES`] with one reference and old contents, or `None` at the limit.
+    /// Returns a buffer of [`LARGE_BYTES`] with one reference and uncleared bytes, or `None` at the pool's limit.
     pub fn alloc_large(&mut self) -> Option<BufId> {
         self.large.alloc().map(|index| BufId(index | LARGE_BIT))
     }
@@ -186,18 +186,18 @@ impl Pool {
         core::mem::take(&mut self.slot_mut(id).bytes)
     }
 
-    /// Returns the memory that [`Pool::take`] lent to its buffer.
+    /// Puts the memory that [`Pool::take`] removed from the buffer `id` into that buffer again.
     pub fn put(&mut self, id: BufId, bytes: Box<[u8]>) {
         debug_assert_eq!(bytes.len(), self.class(id).size, "the memory of a buffer of another size");
         self.slot_mut(id).bytes = bytes;
     }
 
-    /// Small buffers in use, and the largest number so far.
+    /// Number of small buffers in use now, and the largest number ever in use at once.
     pub fn small_usage(&self) -> Usage {
         self.small.usage()
     }
 
-    /// Large buffers in use, and the largest number so far.
+    /// Number of large buffers in use now, and the largest number ever in use at once.
     pub fn large_usage(&self) -> Usage {
         self.large.usage()
     }

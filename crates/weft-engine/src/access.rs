@@ -1,7 +1,7 @@
 //! Access to hosts: which packets of peers may enter, and the reports about those that may not.
 //!
-//! A leaving packet of a host here is noted, an arriving packet is judged when it is in order ([`crate::peer`]). Without
-//! rules, nothing is judged.
+//! Packets that leave from hosts here are recorded. A packet that arrives is judged when it is in order
+//! ([`crate::peer`]). Without rules, no packet is judged.
 
 use crate::api::{AccessConfig, DeniedPacket, Event};
 use crate::vpn::Vpns;
@@ -34,7 +34,7 @@ pub struct AccessGate {
 pub struct HostAccess(pub Option<Box<AccessGate>>);
 
 impl HostAccess {
-    /// Applies rules, or removes them. The flows that the filter knows stay, if the rules let them in.
+    /// Applies rules, or removes them. The flows that the filter has recorded stay, if the rules allow them.
     ///
     /// The caller then sets the peers.
     pub fn set(&mut self, config: Option<AccessConfig>, seed: u64) {
@@ -44,7 +44,7 @@ impl HostAccess {
         };
         let mut local = PrefixMap::default();
         for prefix in prefixes {
-            // A prefix that is listed twice is local all the same.
+            // The result is ignored, because a prefix may be listed twice.
             let _ = local.insert(prefix.address, prefix.length, ());
         }
         match &mut self.0 {
@@ -71,7 +71,7 @@ impl HostAccess {
 }
 
 impl AccessGate {
-    /// Returns the ends of a packet from a peer: where its destination lies.
+    /// Returns the peers from which and toward which a packet passes this node.
     pub fn beyond(&self, vpns: &Vpns, from: PeerId, vpn: VpnId, packet: &IpView<'_>) -> Beyond {
         let local = if vpn == VpnId::DEFAULT { self.local.longest(packet.dst) } else { None };
         Beyond { from, toward: vpns.beyond(vpn, from, packet.dst, local.map(|(length, ())| length)) }

@@ -1,13 +1,13 @@
 //! A setting that becomes stricter at once, and less strict only some time later.
 //!
-//! Some settings of the tunnel follow the path with the strictest need. Without the delay, a peer whose paths come and
-//! go changes them for all hosts with each datagram.
+//! Some settings of the tunnel follow the path with the strictest need. Without the delay, a path that often fails
+//! and returns would change them for all hosts each time.
 
 use weft_units::{Duration, Instant};
 
 /// Minimum time between the last stricter value and a less strict one.
 ///
-/// Chosen: a value that is too strict for this time costs hosts little, and so do two changes in it.
+/// Chosen: a value that is stricter than needed for this time costs hosts little, and so do two changes within it.
 const HOLD: Duration = Duration::from_secs(10);
 
 /// A setting whose greater values are stricter.
@@ -29,9 +29,9 @@ impl<T: Ord + Copy> HoldDown<T> {
         self.value
     }
 
-    /// Sets the value that is needed now, unless it is less strict and comes too early.
+    /// Sets the value that is needed now, unless it is less strict and [`HOLD`] has not passed.
     ///
-    /// Call it again later in that case. Returns true if the value in force changed.
+    /// In that case, call it again later. Returns true if the value in force changed.
     pub fn follow(&mut self, now: Instant, needed: T) -> bool {
         if needed == self.value || needed < self.value && now < self.held_until {
             return false;

@@ -18,11 +18,13 @@ use weft_units::{Duration, Instant};
 ///
 /// Tuned: a jitter buffer adapts to a quarter more delay.
 const NEAR_EQUAL_PERCENT: u128 = 125;
-/// Longest hold-down in units of the detection time. Derived: a gain below a 32nd is within the noise.
+/// Longest hold-down in units of the detection time.
+///
+/// Derived: a return that lowers the delay by less than 1/32 gains nothing above the noise.
 const HOLD_MOST: u32 = 32;
 /// Maximum number of doublings of the hold-down, one for each failure after a return.
 ///
-/// Tuned: 256 times reach minutes.
+/// Tuned: 256 times the first hold-down is some minutes.
 const DOUBLINGS_MOST: u8 = 8;
 /// Route number that stands for no route.
 const NO_ROUTE: RouteId = RouteId(u16::MAX);
@@ -61,7 +63,7 @@ pub struct RouteFacts {
 /// The route that a group uses now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CurrentRoute {
-    /// The route in use.
+    /// Route that the group uses now.
     pub route: RouteId,
     /// Number of changes of the route so far, modulo 2^16.
     pub epoch: u16,
@@ -70,7 +72,7 @@ pub struct CurrentRoute {
 /// All data about a group, for explanations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GroupView {
-    /// Route that the group prefers.
+    /// Route that the group uses unless it is dead.
     pub primary: RouteId,
     /// Route in use. `None` if no route of the destination lives.
     pub current: Option<RouteId>,
@@ -78,7 +80,7 @@ pub struct GroupView {
     pub standby: Option<RouteId>,
     /// Number of changes of the route so far, modulo 2^16.
     pub epoch: u16,
-    /// Time of the return to a revived primary.
+    /// Time at which the group's flows return to the revived primary, if they are to return.
     pub return_at: Option<Instant>,
 }
 

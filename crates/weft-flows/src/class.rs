@@ -46,9 +46,10 @@ const VIDEO_BPS: u64 = 2_500_000;
 ///
 /// *Standard*: IPDV of class 0 of ITU-T Y.1541, for real-time conversation.
 const VIDEO_DELAY_VARIANCE: Duration = Duration::from_millis(50);
-/// Time over which a flow without a delay variance may exceed its rate.
+/// Time for which a flow without a limit on its delay variance may exceed its rate.
 ///
-/// *Tuned*: the usual round trip for which RFC 8289 §4.3 sets its interval. A TCP flow sends one window per round trip.
+/// *Tuned*: the usual round trip for which RFC 8289 §4.3 sets its interval. A TCP flow sends one window per round
+/// trip.
 const BURST_TIME: Duration = Duration::from_millis(100);
 
 /// Number of the class of a flow that no rule matches: `bulk`.
@@ -218,7 +219,7 @@ pub fn own_burst_delay(treatment: &Treatment) -> Option<Duration> {
     (treatment.guaranteed != Rate::ZERO).then(|| treatment.guaranteed.time_for(behind_first.into()))
 }
 
-/// Returns the rate above which the flow's bucket empties: its ceiling, or else its guarantee.
+/// Returns the rate above which the flow is policed: its ceiling, or else its guarantee.
 fn policed_rate(treatment: &Treatment) -> Option<Rate> {
     treatment.maximum.or(Some(treatment.guaranteed).filter(|rate| *rate != Rate::ZERO))
 }

@@ -11,7 +11,7 @@ use weft_wire::er_sig::Rate16;
 
 /// Time between two measurements inside the node. Tuned: a fifth of the delay that speech bears, and 17 packets at 10 Mbit/s.
 pub const LOAD_INTERVAL: Duration = Duration::from_millis(20);
-/// Number of classes that a report has a headroom for.
+/// Maximum number of classes for which a report states the rate that could still be granted (headroom).
 pub const LOAD_CLASSES: usize = 8;
 /// Length of the longest report in bytes.
 pub const LOAD_REPORT_MAX: usize = HEADER + 2 * LOAD_CLASSES;
@@ -22,21 +22,25 @@ const HEADER: usize = 11;
 const VERSION: u8 = 1;
 /// Largest number of flows that a report can state. Derived: the field has 24 bits.
 const FLOWS_MAX: u32 = (1 << 24) - 1;
-/// Unit of the queue delay.
+/// Unit of the queue delay in a report.
 const DELAY_UNIT: Duration = Duration::from_micros(10);
 /// Part of a link's rate that reports may take: one thousandth. Tuned: too little for users to notice, and four reports a second at 3 Mbit/s.
 const LINK_SHARE: u64 = 1_000;
 /// Gain of the moving average of the rate: 1/4. Tuned: it settles in 80 ms, and 20 ms of a 10 Mbit/s link are 17 packets.
 const RATE_GAIN: u64 = 4;
-/// A rate changed enough if it moved by this part of the port's capacity: 1/16. Tuned: one in ten voice calls.
-const RATE_CHANGE: u64 = 16;
-/// A delay changed enough if it moved by this and by a quarter. Tuned: half of FQ-CoDel's target delay.
-const DELAY_CHANGE: Duration = Duration::from_micros(2_500);
-/// A report is repeated after this time, because the last may be lost.
-const REFRESH: Duration = Duration::from_secs(1);
-/// Number of intervals after which a received report expires.
+/// A rate is reported again if it moved by more than this part of the port's capacity: 1/16.
 ///
-/// Derived: at 20 % loss, three in a row are lost in 1 of 125.
+/// Tuned: one in ten voice calls.
+const RATE_CHANGE: u64 = 16;
+/// A delay is reported again if it moved by more than this, and by more than a quarter.
+///
+/// Tuned: half of FQ-CoDel's target delay.
+const DELAY_CHANGE: Duration = Duration::from_micros(2_500);
+/// A report is sent again after this time even without a change, because the last one may be lost.
+const REFRESH: Duration = Duration::from_secs(1);
+/// Number of intervals between two reports after which a received report expires.
+///
+/// Derived: at 20 % loss, three reports in a row are lost in 1 of 125 cases.
 const LIFETIME: u32 = 4;
 
 /// Load of a port. Rates count IP bytes.
@@ -260,7 +264,7 @@ impl LoadPacer {
 #[derive(Clone, Copy, Debug)]
 struct Heard {
     at: Instant,
-    /// Time between the last two reports, at least that of a refresh.
+    /// Time between the last two reports, or [`REFRESH`] if that is longer.
     interval: Duration,
     report: LoadReport,
 }

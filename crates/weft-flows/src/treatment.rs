@@ -35,9 +35,13 @@ pub struct Treatment {
     pub burst_bytes: u32,
     /// DV: the largest variation of the delay that the flow bears. `None` if it bears any.
     pub delay_variance: Option<Duration>,
-    /// PP: a flow of a higher precedence keeps its guarantee longer. 0 is the lowest, 15 the highest.
+    /// PP, the precedence: a flow with a higher one keeps its guarantee longer when capacity is short.
+    ///
+    /// 0 is the lowest, 15 the highest.
     pub precedence: u8,
-    /// DP: among flows without a guarantee, a higher priority is served earlier. 0 is the lowest, 15 the highest.
+    /// DP, the delay priority: among flows without a guarantee, a higher one is served earlier.
+    ///
+    /// 0 is the lowest, 15 the highest.
     pub delay_priority: u8,
     /// True if the flow is refused where its guarantee cannot be met in full.
     pub must_be_met: bool,

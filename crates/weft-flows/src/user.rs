@@ -19,7 +19,7 @@ const SEARCH: u32 = 8;
 pub struct UserId(pub u32);
 
 impl UserId {
-    /// All users for which there is no number of their own.
+    /// Number that all users share that have no number of their own.
     pub const OTHERS: UserId = UserId(0);
 }
 
@@ -34,9 +34,9 @@ impl fmt::Display for UserId {
 pub enum UserKey {
     /// A host of a VPN. For IPv6 the caller may clear the low 64 bits, which one host can choose at will.
     Host(VpnId, IpAddr),
-    /// A configured prefix, by its number.
+    /// A configured prefix, by the number that the caller gave it.
     Prefix(u32),
-    /// A certificate, by its number.
+    /// A certificate, by the number that the caller gave it.
     Certificate(u32),
 }
 
@@ -62,7 +62,7 @@ impl Users {
         let most = most.max(1);
         Users {
             state: SeededState::new(seed),
-            // At half its capacity the index clears removed entries in place and never allocates.
+            // A hash table that is at most half full clears removed entries in place and never allocates.
             index: HashTable::with_capacity(2 * most as usize),
             entries: Vec::with_capacity(most as usize),
             most,
@@ -122,7 +122,7 @@ impl Users {
         self.entries.get(user.0.checked_sub(1)? as usize)
     }
 
-    /// Returns an entry that is not in use, among the next few.
+    /// Returns an unused number among the next [`SEARCH`] ones.
     fn unused(&mut self, in_use: impl Fn(UserId) -> bool) -> Option<u32> {
         let entries = self.entries.len() as u32;
         for _ in 0..SEARCH.min(entries) {

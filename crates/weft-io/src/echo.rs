@@ -101,7 +101,7 @@ impl EchoSocket {
         .map(drop)
     }
 
-    /// Reads all received packets and returns true if the answer is among them. Skips answers to other processes.
+    /// Reads all received packets. Returns true if the answer to the last request is among them.
     fn is_answered(&self) -> io::Result<bool> {
         let mut buffer = [0u8; MOST];
         loop {

@@ -1,8 +1,8 @@
 //! rtnetlink (RFC 3549) and kernel events.
 //!
-//! [`Configure`] sets up devices and routes. [`LinkWatch`] reports their changes. [`DeviceMeter`] reads the counters of a
-//! device. [`RouteWatch`] reports routes with a gateway. [`RouteLookup`] tests whether a device has a route to a destination. [`GenerationWatch`] reports that the
-//! machine was copied.
+//! [`Configure`] sets up devices and routes. [`LinkWatch`] reports their changes. [`DeviceMeter`] reads the counters of
+//! a device. [`RouteWatch`] reports routes with a gateway. [`RouteLookup`] tests whether a device has a route to a
+//! destination. [`GenerationWatch`] reports that the machine was copied.
 
 mod channel;
 mod configure;

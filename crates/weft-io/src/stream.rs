@@ -92,8 +92,9 @@ pub fn connect(remote: SocketAddr, device: Option<&str>, mark: u32) -> io::Resul
 
 /// Sets the options of a stream that carries datagrams.
 ///
-/// Small writes leave at once. The stream reports room only while fewer than `unsent` bytes wait, and it fails when
-/// data stays unacknowledged for `longest`. It uses BBR where the kernel has it, because CUBIC takes each random loss for congestion.
+/// Small writes leave at once. The stream is writable only while fewer than `unsent` bytes wait, and it fails when
+/// data stays unacknowledged for `longest`. It uses BBR where the kernel has it, because CUBIC takes each random loss
+/// for congestion.
 ///
 /// # Errors
 /// Returns the kernel's error.

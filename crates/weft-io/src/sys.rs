@@ -4,12 +4,12 @@ use std::ffi::c_int;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
-/// Converts the kernel's −1 into [`io::Error::last_os_error`].
+/// Returns the result of a system call, or [`io::Error::last_os_error`] if the result is −1.
 pub(crate) fn check(result: c_int) -> io::Result<c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
-/// Repeats the call while signals interrupt it.
+/// Repeats `call` while signals interrupt it, and returns its result.
 pub(crate) fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {
         match call() {
@@ -36,7 +36,7 @@ pub(crate) fn past_old_errors<T>(mut call: impl FnMut() -> io::Result<T>) -> io:
     retry(call)
 }
 
-/// Converts "would block" into `None`.
+/// Returns `None` for the error "would block", and the value of a success in `Some`.
 pub(crate) fn unless_blocked<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),

@@ -91,7 +91,7 @@ impl TunError {
 /// Name of the opening step in error messages.
 const OPEN: &str = "open";
 
-/// Name of a device without a configured one.
+/// Name pattern of a device whose configuration contains no name.
 const ANY_NAME: &str = "tun%d";
 /// Offloads of TCP (`TUNSETOFFLOAD`).
 const TCP_OFFLOADS: c_uint = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6;

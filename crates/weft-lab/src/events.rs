@@ -36,7 +36,9 @@ pub(crate) struct LabStage<'a> {
 pub(crate) struct CompletedEvent {
     event: TimedEvent,
     at: Duration,
-    /// Position of the event's link in the scenario.
+    /// Position of the event's link in the scenario's list of links, from 0.
+    ///
+    /// It is `None` if the event changes no link or several links.
     link: Option<usize>,
     restored_at: Option<Duration>,
     /// The states of the link's paths when the event happened.
@@ -192,7 +194,9 @@ pub(crate) fn judge(stage: &LabStage, happened: &[CompletedEvent], carried: &Car
         .collect()
 }
 
-/// Returns the time from the end of a cut until the link carried its share of the traffic again.
+/// Returns the time from the end of a cut until the link carried most of its former share of the bytes again.
+///
+/// The result is `None` if the event is no cut, or if the share did not return by `end`.
 fn share_back(
     done: &CompletedEvent,
     carried: &CarriedBytes,

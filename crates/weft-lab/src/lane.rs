@@ -13,7 +13,7 @@ use weft_scenario::Flow;
 pub(crate) struct LabLane {
     /// The lane's name in the results.
     pub name: String,
-    /// Position of the lane's link, if the lane has only one.
+    /// Position of the lane's link in the scenario's list of links, if the lane has only one.
     pub link: Option<usize>,
     /// The first node's address in this lane.
     pub home: Ipv4Addr,
@@ -23,7 +23,7 @@ pub(crate) struct LabLane {
     pub mptcp: bool,
     /// Time that OpenVPN's client took to connect, if there is one.
     pub setup: Option<Duration>,
-    /// Both nodes' addresses in each VPN, by the VPN's position. Empty if the flows use no VPNs.
+    /// Both nodes' addresses in each VPN, in the scenario's order of VPNs. Empty if the flows use no VPNs.
     pub vpns: Vec<[Ipv4Addr; 2]>,
     /// Addresses of the scenario's hosts behind the first node. Empty if their flows come from the node itself.
     pub hosts: Vec<Ipv4Addr>,

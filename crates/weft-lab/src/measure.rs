@@ -37,11 +37,11 @@ pub(crate) struct LabRunInputs<'a> {
 pub(crate) struct LabLaneRun {
     /// The lane's name in the results.
     pub name: String,
-    /// Position of the lane's link, if it had only one.
+    /// Position of the lane's link in the scenario's list of links, if the lane had only one.
     pub link: Option<usize>,
     pub run: VariantRun,
     pub series: Vec<Series>,
-    /// True if the emulator kept up, so that the run may be reported.
+    /// True if the emulator delivered packets on time, so that the run may be reported.
     pub is_sound: bool,
 }
 
@@ -55,15 +55,15 @@ impl LabRunInputs<'_> {
         bound_bps(self.scenario, self.direction(), self.traces)
     }
 
-    /// True if a flow's data has the direction of the upper bound.
+    /// True if a flow sends in the direction for which the upper bound of goodput is computed.
     fn is_bounded(&self, result: &FlowResult) -> bool {
         self.scenario.flows.iter().any(|flow| flow.name == result.name && flow.direction == self.direction())
     }
 
     /// Runs `variant` once.
     ///
-    /// `best` is the position of the best single link. The function calls `tick` with the time since the run
-    /// began.
+    /// `best` is the position of the best single link in the scenario's list. The function calls `tick` with the time
+    /// since the run began.
     pub fn run(
         &self,
         variant: &Variant,

@@ -10,7 +10,7 @@ use std::time::Duration;
 use weft_scenario::measure::{arrange, predict, variants_to_run, wanted_variants};
 use weft_scenario::{RunResult, RunSeries, SCHEMA, Scenario, Skipped, Variant, VariantResult};
 
-/// Number of times that a run with a late emulator is repeated.
+/// Number of times that a run is repeated in which the emulator delivered packets too late.
 const LATE_REPEATS: u32 = 2;
 
 /// Runs a scenario on this machine's kernel, with real namespaces and applications.
@@ -73,7 +73,7 @@ pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<RunResult, LabEr
 struct LabCampaign<'a> {
     bench: &'a LabRunInputs<'a>,
     progress: RunProgress,
-    /// The lanes, by their names in the results.
+    /// The finished runs of each lane, by the lane's name in the results.
     runs: BTreeMap<String, Vec<LabLaneRun>>,
     /// Names of lanes in the order of their first run, with the variant of each.
     order: Vec<(String, String)>,
@@ -82,7 +82,7 @@ struct LabCampaign<'a> {
 }
 
 impl LabCampaign<'_> {
-    /// Runs one variant once, and again if the emulator was late.
+    /// Runs one variant once, and again if the emulator delivered packets too late.
     fn step(&mut self, variant: &Variant, repeat: u32, repeats: u32) -> Result<(), LabError> {
         let number = self.done;
         self.done += 1;
@@ -125,7 +125,7 @@ impl LabCampaign<'_> {
         Ok(())
     }
 
-    /// Returns the position of the best single link, by measured goodput or else by rate.
+    /// Returns the position in the scenario of the best single link, by measured goodput or else by rate.
     fn best_link(&self) -> usize {
         let measured = self.runs.iter().filter(|(name, _)| name.starts_with("link:"));
         let best = measured.max_by(|(_, a), (_, b)| median_goodput(a).total_cmp(&median_goodput(b)));

@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 use weft_scenario::LinkResult;
 use weft_scenario::measure::{CarriedBytes, LengthSummary, STEP};
 
-/// Maximum p99.9 lateness of the emulator. A run with a greater lateness is repeated.
+/// Maximum 99.9th percentile of the time by which the emulator delivers packets too late.
+///
+/// A run with a greater lateness is repeated.
 const LATENESS_BOUND: Duration = Duration::from_millis(3);
 const DIRECTIONS: [(&str, LinkSide); 2] = [("up", LinkSide::Forward), ("down", LinkSide::Backward)];
 
@@ -94,12 +96,12 @@ impl LinksReport {
         .collect()
     }
 
-    /// Returns the emulator's p99.9 lateness, in ms.
+    /// Returns the 99.9th percentile of the time by which packets were delivered too late, in ms.
     pub fn lateness_ms(&self) -> f64 {
         self.snapshot.lateness.p999.as_secs_f64() * 1e3
     }
 
-    /// True if the emulator kept up.
+    /// True if the emulator delivered packets on time.
     ///
     /// This is so if few packets were late, and the kernel dropped no packet before the emulator read it.
     pub fn is_sound(&self) -> bool {

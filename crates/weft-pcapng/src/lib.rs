@@ -1,7 +1,7 @@
 //! Writes captures in the pcapng format (draft-ietf-opsawg-pcapng), which Wireshark opens.
 //!
-//! The format needs four kinds of blocks here, so this crate replaces `pcap-file`, which would bring three more crates and a
-//! macro that runs in the compiler.
+//! The format needs four kinds of blocks here, so this crate replaces `pcap-file`, which would bring three more crates
+//! and a macro that runs in the compiler.
 #![forbid(unsafe_code)]
 
 use std::io::{self, Write};
@@ -42,7 +42,7 @@ pub struct Record<'a> {
     pub unix_ns: u64,
     /// True if this machine sends the packet, false if it receives it; `None`: neither.
     pub is_outgoing: Option<bool>,
-    /// The bytes to store.
+    /// The stored bytes of the packet, from its IP header on.
     pub stored: &'a [u8],
     /// Length of the whole packet, in bytes.
     pub len: usize,
@@ -53,7 +53,7 @@ pub struct Record<'a> {
 pub struct Counters {
     /// Packets stored.
     pub packets: u64,
-    /// Packets that were dropped before they could be stored.
+    /// Packets of the interface that were dropped before they could be stored.
     pub dropped: u64,
 }
 

@@ -15,10 +15,10 @@ const PANEL_HEIGHT: u32 = 260;
 const LEGEND_WIDTH: u32 = 190;
 /// Length of the line before a name in the legend, in pixels.
 const LEGEND_LINE: i32 = 20;
-/// Distance from name to name in the legend, in pixels.
+/// Distance from one name to the next name in the legend, in pixels.
 const LEGEND_STEP: i32 = 18;
 const PANEL_TOP: i32 = 28;
-/// Fraction of a category's width that its bars take.
+/// Fraction of a category's width that the category's bars take together.
 const BARS: f64 = 0.7;
 
 /// One panel of a picture.

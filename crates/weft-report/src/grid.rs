@@ -40,7 +40,7 @@ pub fn network_grid_table(name: &str, cells: &[RunResult]) -> String {
     text
 }
 
-/// Number of lengths that the table shows for each link.
+/// Number of packet lengths that the table shows for each link.
 const SIZES_SHOWN: usize = 3;
 
 fn has_sizes(cell: &RunResult) -> bool {

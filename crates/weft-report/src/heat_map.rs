@@ -26,7 +26,7 @@ const SCALE: [RGBColor; 5] = [
     RGBColor(14, 88, 158),
     RGBColor(6, 34, 82),
 ];
-/// Position on the scale from which cells are so dark that their text must be light.
+/// Position on the colour scale, from 0 to 1, from which cells are so dark that their text must be light.
 const DARK: f64 = 0.5;
 
 /// One surface: a value for each pair of two settings.

@@ -9,7 +9,7 @@ use weft_scenario::{Action, Directions, EventTarget, Scenario, Series, TimedEven
 
 /// Time over which the values of a line are averaged, in seconds.
 const STEP_S: f64 = 1.0;
-/// Distance from an event within which a line shows each measured value, in seconds.
+/// Maximum distance in time from an event at which a line shows each measured value instead of means, in seconds.
 const NEAR_S: f64 = 2.0;
 /// Width of the column beside a panel that names its lines, in pixels.
 const LEGEND_WIDTH: u32 = 150;
@@ -76,13 +76,13 @@ pub(crate) struct Panel<'a> {
     pub(crate) traces: Vec<PanelTrace>,
     /// True to draw each value as a dot, without a line.
     pub(crate) has_dots: bool,
-    /// Value of a horizontal line, if there is a bound.
+    /// Value at which a horizontal line shows the upper bound, if there is a bound.
     pub(crate) bound: Option<f64>,
     pub(crate) duration_s: f64,
     pub(crate) warmup_s: f64,
 }
 
-/// Returns means over [`STEP_S`], and each value near a mark.
+/// Returns the means of a series over [`STEP_S`], and near a mark each value of the series.
 pub(crate) fn finer_near(series: &Series, marks: &[Mark]) -> Vec<(f64, f64)> {
     let is_near = |time: f64| marks.iter().any(|mark| (time - mark.at_s).abs() <= NEAR_S);
     let far = series.averaged(STEP_S).into_iter().filter(|(time, _)| !is_near(*time));

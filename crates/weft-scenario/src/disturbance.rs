@@ -4,18 +4,18 @@ use crate::VariantRun;
 use crate::stats::median;
 use serde::{Deserialize, Serialize};
 
-/// A period with a disturbance, or all periods without one together.
+/// The goodput of flows during one `[[event]]` with all its repetitions, or during all undisturbed time together.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct DisturbanceResult {
     /// The disturbance, such as `cut sat-0, sat-1`.
     ///
     /// Empty for the undisturbed time.
     pub what: String,
-    /// Start of the period, in seconds since the start of the run.
+    /// Start of the disturbance, or of its first repetition, in seconds since the start of the run.
     pub at_s: f64,
-    /// Length of the period, in seconds.
+    /// Total length of the disturbance with its repetitions, in seconds.
     pub lasted_s: f64,
-    /// Goodput of each group of flows in that period.
+    /// Goodput of each group of flows during the disturbance.
     pub flows: Vec<GroupGoodput>,
 }
 

@@ -13,9 +13,9 @@ use weft_units::Rate;
 /// The part of the scenario that an event changes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum EventTarget {
-    /// The link with this index.
+    /// The link with this index in the scenario's list of links.
     Link(usize),
-    /// All links of the node with this index.
+    /// All links of the node with this index in the scenario's list of nodes.
     Node(usize),
     /// The link that carries this `probe` flow when the event happens.
     ///
@@ -128,7 +128,7 @@ pub(crate) fn read(
 impl EventFile {
     /// Returns the times of the event and its repetitions, in a run of `duration`.
     ///
-    /// `already` is the number of events that the run has so far.
+    /// `already` is the number of events that the earlier `[[event]]` entries made.
     fn times(&self, source: &Source<'_>, duration: Duration, already: usize) -> Checked<Vec<Duration>> {
         let first = self.at.get_ref().0;
         let repeat = self.repeat.unwrap_or(1).max(1);
@@ -189,9 +189,9 @@ impl EventFile {
         Ok(Some(ShareChange { vpn: vpn::position(source, name, vpns)?, weight, service }))
     }
 
-    /// Returns the targets of the event. A pattern matches several.
+    /// Returns the links or nodes that the event changes. A pattern may match several.
     ///
-    /// `links` has the names of the links.
+    /// `links` has the names of all links.
     fn targets(
         &self,
         source: &Source<'_>,
@@ -219,7 +219,7 @@ impl EventFile {
         }
     }
 
-    /// Checks that weft runs and that each weight is of a link.
+    /// Checks that weft runs and that each weight names an existing link.
     fn check_weights(
         &self,
         source: &Source<'_>,
@@ -241,7 +241,9 @@ impl EventFile {
     }
 }
 
-/// Returns the message for a target of an action that has none.
+/// Returns the error message for an event that names a target although its action takes none.
+///
+/// `key` is the key that names the target: `link` or `node`.
 fn untargeted(action: &Action, key: &str) -> String {
     match action {
         Action::Weights(_) => format!("`weights` names its links: leave `{key}` out"),

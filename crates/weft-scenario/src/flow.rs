@@ -65,9 +65,11 @@ pub struct Flow {
     pub name: String,
     /// The application that produces the flow.
     pub app: App,
-    /// Index of the flow's VPN, or `None` for the default VPN.
+    /// Index of the flow's VPN in the scenario's list of VPNs, or `None` for the default VPN.
     pub vpn: Option<usize>,
     /// Index of the host behind the first node that begins the flow, or `None` for the node itself.
+    ///
+    /// It is a position in the scenario's list of hosts, from 0.
     pub host: Option<usize>,
     /// Direction in which the flow sends its data.
     pub direction: FlowDirection,
@@ -131,7 +133,7 @@ impl Flow {
     }
 }
 
-/// Returns the index of the host that begins a flow, and adds a new host to `hosts`.
+/// Returns the index in `hosts` of the host that begins a flow, and appends the host if it is new.
 pub(crate) fn host_of(source: &Source<'_>, file: &FlowFile, hosts: &mut Vec<String>) -> Checked<Option<usize>> {
     let Some(name) = &file.host else { return Ok(None) };
     if file.vpn.is_some() {

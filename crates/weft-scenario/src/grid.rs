@@ -51,7 +51,9 @@ impl Scenario {
     }
 }
 
-/// Replaces the cells by every combination of a cell with a value.
+/// Replaces each cell by one copy for each value, to which `change` applies the value.
+///
+/// Without values the cells stay as they are.
 pub(crate) fn each<C: Clone, T>(cells: &mut Vec<C>, values: &[T], change: impl Fn(&mut C, &T)) {
     if !values.is_empty() {
         let at = |cell: &C, value| {

@@ -72,7 +72,7 @@ pub struct DirectionSpec {
     pub loss: f64,
     /// Size of the queue at the link's entry.
     pub queue: QueueSize,
-    /// Discipline of the queue, unless an impairment manages it.
+    /// Discipline of the queue, unless the impairment `aqm` replaces it.
     pub discipline: Discipline,
     /// Further impairments of this direction.
     pub impairments: Impairments,
@@ -116,13 +116,13 @@ pub struct Link {
     ///
     /// Between the nodes of a pair it is also the name of the network interface in both nodes.
     pub name: String,
-    /// Indices of the two nodes that the link joins; 0 and 1 in a pair.
+    /// Indices of the two nodes that the link joins in the scenario's list of nodes; 0 and 1 in a pair.
     pub ends: [usize; 2],
     /// Direction from the first node to the second.
     pub up: DirectionSpec,
     /// Direction from the second node to the first.
     pub down: DirectionSpec,
-    /// Routing cost in each direction, or `None` for the cost that the metric gives.
+    /// Routing cost in each direction, or `None` for the cost by the routing's metric (hops or delay).
     pub cost: Option<u32>,
     /// Interval at which a NAT gives the first node another port on this link.
     pub rebind: Option<Duration>,

@@ -123,7 +123,7 @@ fn wrong_interface(source: &Source<'_>, name: &Spanned<String>) -> crate::Scenar
 }
 
 impl LinkFile {
-    /// Returns the offset at which mistakes of the whole link are reported.
+    /// Returns the byte offset in the file at which mistakes of the whole link are reported.
     fn place(&self, table: usize) -> usize {
         let name = self.name.as_ref().map(|name| name.span().start);
         name.or_else(|| self.between.as_ref().map(|between| between.span().start)).unwrap_or(table)

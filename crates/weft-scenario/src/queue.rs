@@ -151,7 +151,7 @@ impl Discipline {
 
     /// Returns the queue of a link as the channel model takes it.
     ///
-    /// `aqm` replaces the discipline.
+    /// `aqm`, if set, replaces the discipline.
     pub fn queue_of_link(self, size: QueueSize, aqm: Option<Aqm>, rate: Rate, base_rtt: Duration) -> QueueSpec {
         if let Some(aqm) = aqm {
             let (kind, config) = aqm.queue(size.bytes(rate, base_rtt), rate);

@@ -58,7 +58,7 @@ pub struct VariantResult {
     pub note: Option<String>,
     /// Median goodput in bit/s of all flows with the direction of the first bulk flow.
     pub goodput_bps: f64,
-    /// Goodput divided by the bound.
+    /// Goodput divided by its upper bound, [`RunResult::bound_bps`].
     pub efficiency: f64,
     /// Median time in milliseconds until OpenVPN's client was connected, if the variant uses OpenVPN.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -96,11 +96,11 @@ pub struct VariantResult {
 }
 
 /// The goodput that strict weighted round robin predicts: the minimum over links of Cᵢ·Σw/wᵢ.
+///
+/// Cᵢ is the goodput of weft over link i alone in the same run, and wᵢ is the link's weight.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Prediction {
     /// Predicted goodput in bit/s.
-    ///
-    /// Cᵢ is the goodput of weft over link i alone in the same run.
     pub goodput_bps: f64,
     /// Measured goodput divided by predicted goodput, minus 1.
     pub deviation: f64,
@@ -111,7 +111,7 @@ pub struct Prediction {
 pub struct VariantRun {
     /// Goodput in bit/s of all flows with the direction of the first bulk flow.
     pub goodput_bps: f64,
-    /// Goodput divided by the bound.
+    /// Goodput divided by its upper bound, [`RunResult::bound_bps`].
     pub efficiency: f64,
     /// Time in milliseconds until OpenVPN's client was connected, if the variant uses OpenVPN.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -120,9 +120,10 @@ pub struct VariantRun {
     pub flows: Vec<FlowResult>,
     /// Result of each link and direction.
     pub links: Vec<LinkResult>,
-    /// Jain's fairness index between VPNs in the direction of the bound, between two nodes.
+    /// Jain's fairness index between VPNs in the direction of the bound, in a scenario with two nodes.
     ///
-    /// It compares each VPN's goodput with its fair share: the promised rate plus a part of the rest by weight.
+    /// It compares each VPN's goodput with its fair share: the promised rate plus a part of the remaining goodput, in
+    /// proportion to the VPN's weight.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub vpn_fairness: Option<f64>,
     /// Result of each loop: a VPN from one edge to another.
@@ -179,7 +180,7 @@ pub struct FlowResult {
     /// The method is that of Sprout (Winstein et al., NSDI 2013).
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub beyond_omniscient_ms_p95: Option<f64>,
-    /// Number of packets (ping, probe, in the simulator cbr) or transfers (http) that never arrived.
+    /// Number of packets (ping, probe and, in the simulator, cbr) or transfers (http) that never arrived.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub lost: Option<f64>,
     /// Number of TCP connections that were reset or timed out.
@@ -203,15 +204,15 @@ pub struct LinkResult {
     pub dropped: f64,
     /// 95th percentile of the time in the link's queue, in milliseconds.
     pub queue_ms_p95: f64,
-    /// Mean number of packets in the queue when a packet left it, between two nodes.
+    /// Mean number of packets in the queue when a packet left it, in a scenario with two nodes.
     ///
     /// The count includes the departing packet.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub queue_packets_mean: Option<f64>,
-    /// 95th percentile of the number of packets in the queue when a packet left it, between two nodes.
+    /// 95th percentile of the number of packets in the queue when a packet left it, in a scenario with two nodes.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub queue_packets_p95: Option<f64>,
-    /// Maximum number of packets in the queue when a packet left it, between two nodes.
+    /// Maximum number of packets in the queue when a packet left it, in a scenario with two nodes.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub queue_packets_max: Option<f64>,
     /// Sent bytes divided by the bytes that the link could have carried.
@@ -237,9 +238,9 @@ pub struct PacketSizeCount {
 pub struct VpnResult {
     /// Name of the VPN.
     pub name: String,
-    /// Ingress edge.
+    /// Name of the ingress edge.
     pub from: String,
-    /// Egress edge.
+    /// Name of the egress edge.
     pub to: String,
     /// Weight of the VPN at the end of the run.
     pub weight: f64,
@@ -256,7 +257,9 @@ pub struct VpnResult {
     pub share: f64,
     /// Rate that the loop allowed at the end of the run, in bit/s.
     pub rate_bps: Option<f64>,
-    /// Window at the end of the run in bytes, or rate times a round trip.
+    /// Window at the end of the run in bytes.
+    ///
+    /// For a loop with a rate it is the rate times the round-trip time.
     pub window_bytes: Option<f64>,
     /// Smoothed round-trip time of the loop at the end of the run, in milliseconds.
     pub rtt_ms: Option<f64>,
@@ -291,9 +294,13 @@ pub struct HostResult {
 pub struct PortResult {
     /// Name of the node.
     pub node: String,
-    /// Median of the intervals' delays, in milliseconds.
+    /// Median over the 20 ms intervals of the delay that 95 % of an interval's packets did not exceed.
+    ///
+    /// In milliseconds.
     pub queue_ms_p50: f64,
-    /// 95th percentile of the intervals' delays, in milliseconds.
+    /// 95th percentile over the 20 ms intervals of the delay that 95 % of an interval's packets did not exceed.
+    ///
+    /// In milliseconds.
     pub queue_ms_p95: f64,
 }
 
@@ -314,7 +321,7 @@ pub struct EventResult {
     pub gap_ms: Option<f64>,
     /// Time from the link's restoration until it carried its former share of the bytes again, in seconds.
     pub share_back_s: Option<f64>,
-    /// Time until weft rated the path worse than before (good, degraded, suspect, down), in seconds.
+    /// Time from the event until weft rated the path worse (good, degraded, suspect, down), in seconds.
     pub demoted_s: Option<f64>,
 }
 
@@ -329,19 +336,19 @@ pub struct EventSummary {
     pub direction: String,
     /// Number of times that the event happened.
     pub count: usize,
-    /// Median of the longest gaps between arrivals of probes, in milliseconds.
+    /// Median over the events of the longest gap between arrivals of probes, in milliseconds.
     pub gap_ms_median: Option<f64>,
-    /// Longest gap between arrivals of probes, in milliseconds.
+    /// Longest gap between arrivals of probes after any of the events, in milliseconds.
     pub gap_ms_worst: Option<f64>,
-    /// Median time until a restored link carried its former share of the bytes again, in seconds.
+    /// Median time from a link's restoration until it carried its former share of the bytes again, in seconds.
     pub share_back_s_median: Option<f64>,
-    /// Longest time until a restored link carried its former share of the bytes again, in seconds.
+    /// Longest time from a link's restoration until it carried its former share of the bytes again, in seconds.
     pub share_back_s_worst: Option<f64>,
     /// Number of restored links that did not carry their former share again before the next event.
     pub share_never_back: usize,
-    /// Median time until weft rated the path worse than before, in seconds.
+    /// Median time from the event until weft rated the path worse than before, in seconds.
     pub demoted_s_median: Option<f64>,
-    /// Longest time until weft rated the path worse than before, in seconds.
+    /// Longest time from the event until weft rated the path worse than before, in seconds.
     pub demoted_s_worst: Option<f64>,
 }
 

@@ -32,7 +32,7 @@ pub fn moments(events: &[TimedEvent]) -> Vec<EventMoment> {
     moments
 }
 
-/// A direction of a link in one of the worlds, with the settings that events change.
+/// A direction of a link in the lab or in the simulator, with the settings that events change.
 pub trait ChangeableLink: Clone {
     /// Cuts the direction, or lets it carry packets again.
     fn set_cut(&mut self, is_cut: bool);
@@ -91,7 +91,7 @@ pub type ChangedDirection<S> = ((usize, usize), S);
 #[derive(Clone, Debug)]
 pub struct LinkStates<S> {
     described: Vec<[S; 2]>,
-    /// The events in force for each direction, in the order of their beginning.
+    /// The events in force for each direction (event index and action), in the order of their beginning.
     in_force: BTreeMap<(usize, usize), Vec<(usize, Action)>>,
 }
 
@@ -132,7 +132,9 @@ impl<S: ChangeableLink> LinkStates<S> {
     }
 }
 
-/// Returns the weights that an event sets at a node, by link: those of the links whose first end the node is.
+/// Returns the weights that an event sets at a node, each with the index of its link.
+///
+/// They are those of the links whose first end is the node.
 pub fn weights_at(node: usize, links: &[Link], weights: &BTreeMap<String, u32>) -> Vec<(usize, u32)> {
     let own = links.iter().enumerate().filter(|(_, link)| link.ends[0] == node);
     own.filter_map(|(position, link)| Some((position, *weights.get(&link.name)?))).collect()
@@ -189,7 +191,7 @@ mod tests {
         }
     }
 
-    /// Returns the settings of a direction after the moment at which `event` begins or ends, by the rule.
+    /// Returns the settings of a direction after `event` begins or ends, by the rule that [`LinkStates`] states.
     fn by_rule(events: &[TimedEvent], now: EventMoment, way: usize) -> Settings {
         let mut settings = DESCRIBED;
         for (number, event) in events.iter().enumerate() {

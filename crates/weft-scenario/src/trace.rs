@@ -103,8 +103,8 @@ impl Trace {
         // The times are whole milliseconds, so "before `time`" equals "before `time` rounded up".
         let ms = time.as_nanos().div_ceil(1_000_000).min(u128::from(u64::MAX)) as u64;
         let before = |ms: u64| self.times_ms.partition_point(|&t| u64::from(t) < ms) as u64;
-        // At the end of a round, the round's last opportunities and the next round's opportunities at zero have the
-        // same time.
+        // At the end of a repetition of the trace, its last opportunities and the next repetition's opportunities at
+        // zero have the same time.
         let (rounds, within) = (ms / self.period_ms(), ms % self.period_ms());
         match rounds.checked_sub(1) {
             Some(finished) if within == 0 => finished * self.per_period() + before(self.period_ms()),
@@ -223,7 +223,9 @@ impl RunningTrace {
         &self.trace
     }
 
-    /// Returns the time of the opportunity that follows the next unused one after `later` others.
+    /// Returns the time of the opportunity `later` places after the next unused one.
+    ///
+    /// With 0 it is the time of the next unused one.
     pub fn time_after(&self, later: u64) -> Instant {
         self.start + self.trace.time_of(self.next + later)
     }

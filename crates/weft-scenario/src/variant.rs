@@ -30,7 +30,7 @@ pub enum VariantKind {
     ///
     /// There is one result for each link, with the name `weft:NAME`.
     WeftEachLink,
-    /// weft over all links, each VPN between two nodes of its own.
+    /// weft over all links, with a separate pair of nodes for each VPN.
     WeftEachVpn,
 }
 

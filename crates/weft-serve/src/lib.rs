@@ -28,9 +28,9 @@ const MAX_BUFFER: usize = 64 << 10;
 
 /// Accepts connections for ever and serves each with `converse`.
 ///
-/// `accept` also returns the client's address, or `None` for this machine. A limited number is served at once, of each
-/// client and in all. More of them wait, and those of a client that has very many are closed. A failure of `accept` is
-/// not fatal: the next attempt follows later.
+/// `accept` returns a connection and its client's address, or `None` for this machine. The number of connections that
+/// are served at once is limited, for each client and in all. Further connections wait. A connection of a client that
+/// has very many is closed. A failure of `accept` is not fatal: the next attempt follows later.
 pub async fn accept_connections<S, C>(
     accept: impl AsyncFn() -> io::Result<(S, Option<IpAddr>)>,
     converse: impl Fn(S) -> C,
@@ -44,7 +44,7 @@ pub async fn accept_connections<S, C>(
                 let Some(waiting) = seats.admit(address) else { continue };
                 let conversation = converse(stream);
                 tokio::spawn(async move {
-                    // A connection keeps its seat until it ends.
+                    // A connection keeps its seat, which is its right to be served, until it ends.
                     let _seat = waiting.seat().await;
                     conversation.await;
                 });

@@ -16,7 +16,7 @@ pub struct Patient<S> {
 }
 
 impl<S> Patient<S> {
-    /// Wraps a stream.
+    /// Wraps a stream, which then fails if its peer takes no byte for the time `patience`.
     pub fn new(stream: S, patience: Duration) -> Patient<S> {
         Patient { stream, patience, deadline: Box::pin(sleep(patience)), waits: false }
     }

@@ -5,15 +5,15 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Maximum number of connections served at once. Tuned: a browser opens six, so ten browsers have room.
+/// Maximum number of connections served at once. Tuned: a browser opens six connections, so ten browsers fit.
 const SEATS: usize = 64;
 /// Maximum number of connections of one client served at once.
 ///
-/// Derived: a quarter of all, so that one client leaves room for others.
+/// Derived: a quarter of [`SEATS`], so that one client leaves seats for others.
 const SEATS_OF_ONE: usize = SEATS / 4;
 /// Maximum number of open connections, served or waiting. Derived: half of the usual limit of 1,024 descriptors.
 const MAX_OPEN: usize = 512;
-/// Maximum number of open connections of one client. Derived: a quarter of all.
+/// Maximum number of open connections of one client. Derived: a quarter of [`MAX_OPEN`].
 const MAX_OPEN_OF_ONE: usize = MAX_OPEN / 4;
 
 /// A client: an IPv4 address, an IPv6 /48, or this machine.
@@ -33,7 +33,7 @@ impl Client {
         }))
     }
 
-    /// Returns the most connections of this client that are served, and that are open.
+    /// Returns the maximum number of this client's connections that are served at once, and that are open.
     fn limits(self) -> (usize, usize) {
         if self.0.is_some() { (SEATS_OF_ONE, MAX_OPEN_OF_ONE) } else { (SEATS, MAX_OPEN) }
     }
@@ -42,12 +42,12 @@ impl Client {
 /// Shares the seats between clients.
 pub struct Seats {
     all: Arc<Semaphore>,
-    /// Seats of each client with an open connection. Each open connection holds one reference.
+    /// Seats of each client with an open connection. Each open connection holds one reference to its client's seats.
     of_clients: HashMap<Client, Arc<Semaphore>>,
 }
 
 impl Seats {
-    /// Returns free seats.
+    /// Creates the seats, all of them free.
     pub fn new() -> Seats {
         Seats { all: Arc::new(Semaphore::new(SEATS)), of_clients: HashMap::new() }
     }
@@ -77,7 +77,9 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// Waits for a seat, which is free again when the permits are dropped. Connections of a client are seated in turn.
+    /// Waits for a seat, and returns its permits: the client's and the common one.
+    ///
+    /// The seat is free again when the permits are dropped. Connections of a client get seats in their order.
     pub async fn seat(self) -> Option<[OwnedSemaphorePermit; 2]> {
         let own = self.own.acquire_owned().await.ok()?;
         Some([own, self.all.acquire_owned().await.ok()?])

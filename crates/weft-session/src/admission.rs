@@ -54,7 +54,7 @@ pub(crate) struct Admission {
     via_full_at: Box<[Instant]>,
 }
 
-/// Takes a token from a bucket. Returns false if the bucket is empty.
+/// Takes a token from the bucket that will be full at `full_at`. Returns false if the bucket is empty.
 fn admits(now: Instant, full_at: Option<&mut Instant>) -> bool {
     let Some(full_at) = full_at else { return false };
     let next = (*full_at).max(now) + REFILL;

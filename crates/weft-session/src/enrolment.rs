@@ -54,7 +54,7 @@ fn builder<'a>(
     Ok(builder.local_private_key(identity.secret())?.psk(PSK_POSITION, secret.secret())?)
 }
 
-/// Writes a message with this payload.
+/// Returns the next Noise message, with this payload.
 fn written(state: &mut HandshakeState, payload: &[u8]) -> Result<Vec<u8>, EnrolmentError> {
     let mut message = vec![0; payload.len() + OVERHEAD];
     let len = state.write_message(payload, &mut message)?;
@@ -62,7 +62,7 @@ fn written(state: &mut HandshakeState, payload: &[u8]) -> Result<Vec<u8>, Enrolm
     Ok(message)
 }
 
-/// Reads a message and returns its payload.
+/// Reads the next Noise message and returns its payload.
 fn read(state: &mut HandshakeState, message: &[u8]) -> Result<Vec<u8>, EnrolmentError> {
     let mut payload = vec![0; message.len()];
     let len = state.read_message(message, &mut payload)?;

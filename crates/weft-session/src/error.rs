@@ -47,7 +47,7 @@ errors! {
         Encoding = "not a certificate",
         /// The name, the validity period or the prefixes are invalid.
         Claims = "a certificate needs a name without spaces, an end after its start, and at most 16 prefixes",
-        /// The network's root key has not signed it, or it was changed after signing.
+        /// The network's root key has not signed the certificate, or the certificate was changed after signing.
         OtherRoot = "not signed by the network's root key",
         /// The certificate is for another key than the key of the node that presented it.
         OtherKey = "for another node's key",
@@ -77,7 +77,7 @@ errors! {
 errors! {
     /// Reason why a handshake datagram is dropped. The sender gets no error message.
     HandshakeError {
-        /// The source has exceeded its share of handshakes under load.
+        /// This node is under load, and the source has requested more handshakes than one source may.
         TooMany = "too many handshakes from one address",
         /// The datagram is not a handshake datagram of this version, or has a wrong length.
         Malformed = "not a handshake datagram",

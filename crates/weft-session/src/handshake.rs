@@ -35,7 +35,7 @@ fn secret_of(state: &mut HandshakeState) -> SessionSecret {
 
 /// A handshake that this node initiated and that waits for its response.
 ///
-/// The state is boxed so that its memory is freed, because the allocator wipes freed memory.
+/// The state is in a box: when the handshake ends, the box is freed, and the allocator wipes freed memory.
 pub(crate) struct Initiator(Box<HandshakeState>);
 
 impl Initiator {
@@ -90,7 +90,7 @@ pub(crate) struct Responder {
 }
 
 impl Responder {
-    /// Reads the first message.
+    /// Reads the first message of a handshake and returns the handshake, which is not answered yet.
     pub(crate) fn read(identity: &Identity, index: u32, noise: &[u8], rng: &mut SecretRng) -> Result<Responder, Error> {
         let mut state = Box::new(
             builder(rng)?.prologue(&prologue(index))?.local_private_key(identity.secret())?.build_responder()?,

@@ -102,7 +102,7 @@ pub(crate) fn x25519_public(secret: &[u8; KEY_LEN]) -> [u8; KEY_LEN] {
     public
 }
 
-/// Decodes the base64 of a key.
+/// Returns the bytes of a key from their base64.
 pub(crate) fn decode(text: &str) -> Result<[u8; KEY_LEN], ParseKeyError> {
     let mut key = [0; KEY_LEN];
     match Base64::decode(text, &mut key) {

@@ -8,7 +8,7 @@ use weft_units::{PeerId, VpnId};
 pub(crate) enum IndexTarget {
     /// A handshake that this node initiated with a peer.
     Handshake(PeerId),
-    /// A slot of a peer's key ring.
+    /// The session key in a slot of a peer's key ring.
     Key(PeerId, u8),
     /// A VPN under the session key in a slot of a peer's key ring.
     Vpn(PeerId, u8, VpnId),

@@ -135,7 +135,7 @@ pub(crate) struct SessionKey {
     opening: LessSafeKey,
 }
 
-/// The result of a handshake, as one side sees it.
+/// The values that the two sides agreed on in a handshake, as one side stores them.
 pub(crate) struct Agreement {
     pub(crate) secret: SessionSecret,
     pub(crate) cipher: Cipher,
@@ -170,7 +170,7 @@ impl SessionKey {
         })
     }
 
-    /// True if the number of packets sealed with the key requires the next handshake.
+    /// True if so many packets were sealed with the key that the next handshake must start.
     pub(crate) fn rekey_for_packets(&self) -> bool {
         self.sealed >= REKEY_AFTER_PACKETS
     }
@@ -271,11 +271,11 @@ const ENDS_EARLIER: Duration = Duration::from_secs(10);
 pub(crate) struct KeyRing {
     /// The keys by slot.
     ///
-    /// They are boxed so that an ended key's memory is freed, because the allocator wipes freed memory.
+    /// Each key is in a box: when a key ends, its box is freed, and the allocator wipes freed memory.
     keys: [Option<Box<SessionKey>>; SLOTS],
     /// Slot of the key that seals.
     sending: Option<usize>,
-    /// Serial number of each slot's key, in the order of insertion.
+    /// Serial number of each slot's key. The keys are numbered from 1 in the order of their insertion.
     order: [u64; SLOTS],
     /// Number of keys inserted so far.
     count: u64,
@@ -308,8 +308,8 @@ impl KeyRing {
 
     /// Records that the peer has dropped this node's keys, because another node used the same static key.
     ///
-    /// The keys still open late packets. They no longer seal packets of a VPN, which waits for its index under the next
-    /// key.
+    /// The keys still open late packets. They no longer seal packets of a VPN. Such packets wait until the peer has
+    /// sent its receiver index for the VPN under the next key.
     pub(crate) fn doubt_all(&mut self) {
         self.doubtful = self.count;
     }

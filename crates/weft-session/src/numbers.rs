@@ -10,10 +10,12 @@ use weft_wire::hop::{MAX_PACKET_NUMBER, reconstruct_packet_number};
 
 /// Number of possible path ids.
 const PATHS: usize = 256;
-/// Range above base · 2^32 in which a receiver reconstructs numbers. Derived: half of the limit 2^31.
+/// Range above base · 2^32 in which a receiver reconstructs numbers.
+///
+/// Derived: half of 2^31, the distance up to which the low 32 bits determine a number.
 const BASE_REACH: u64 = 1 << 30;
 
-/// Returns the first packet number of a base.
+/// Returns the first packet number of a base: base · 2^32.
 fn first_of(base: u16) -> u64 {
     u64::from(base) << 32
 }
@@ -53,7 +55,7 @@ impl SendNumbers {
         self.next[usize::from(path.0)] += count;
     }
 
-    /// Returns the base to announce now.
+    /// Returns the base to announce in the next handshake message.
     pub(crate) fn base(&mut self) -> u16 {
         let highest = self.next.iter().copied().max().unwrap_or(0);
         if highest > first_of(self.base) + BASE_REACH {

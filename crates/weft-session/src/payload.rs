@@ -23,9 +23,9 @@ pub(crate) const HIGHEST_VERSION: u8 = 1;
 pub(crate) struct InitiationFields {
     pub(crate) wire: InitiationPayload,
     pub(crate) preferred_cipher: Cipher,
-    /// Base of the sender's packet numbers.
+    /// Base of the sender's packet numbers (see [`crate::numbers`]).
     pub(crate) base: u16,
-    /// Length of the certificate behind the payload, in bytes.
+    /// Length of the certificate behind the payload, in bytes; 0 without a certificate.
     pub(crate) certificate_len: u16,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct InitiationFields {
 pub(crate) struct ResponseFields {
     pub(crate) wire: ResponsePayload,
     pub(crate) cipher: Cipher,
-    /// Base of the sender's packet numbers.
+    /// Base of the sender's packet numbers (see [`crate::numbers`]).
     pub(crate) base: u16,
     /// Receiver index that the initiator must use to address the responder.
     pub(crate) index: u32,

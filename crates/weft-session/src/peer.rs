@@ -29,7 +29,7 @@ pub(crate) struct Answered {
     pub(crate) at: Instant,
     /// This node's receiver index of the resulting key.
     pub(crate) index: u32,
-    /// MAC1 of the initiation, which serves as a hash over all of it.
+    /// MAC1 of the initiation. It identifies copies of the initiation, because it covers nearly all of its bytes.
     pub(crate) mac1: [u8; MAC_LEN],
     /// The response, which is sent again to copies of the initiation.
     pub(crate) response: Vec<u8>,

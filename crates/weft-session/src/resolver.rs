@@ -54,7 +54,7 @@ impl Random for SecretRng {
     }
 }
 
-/// Noise §12.1 "25519". A peer key that yields an all-zero secret is rejected.
+/// X25519, named "25519" in Noise §12.1. A peer key that yields an all-zero secret is rejected.
 #[derive(Default)]
 struct X25519Dh {
     secret: Zeroizing<[u8; 32]>,
@@ -108,7 +108,7 @@ impl Dh for X25519Dh {
     }
 }
 
-/// Noise §12.3 "ChaChaPoly": the nonce is 32 zero bits and the counter in little-endian order.
+/// ChaCha20-Poly1305, as Noise §12.3 uses it: the nonce is 32 zero bits and the counter in little-endian order.
 struct ChaChaPoly {
     key: Option<LessSafeKey>,
 }
@@ -152,7 +152,7 @@ impl Cipher for ChaChaPoly {
     }
 }
 
-/// Noise §12.8 "BLAKE2s".
+/// The hash function BLAKE2s (Noise §12.8).
 #[derive(Default)]
 struct Blake2sHash(Blake2s256);
 

@@ -6,7 +6,7 @@ use weft_units::{Duration, Instant};
 ///
 /// A second node is detected if it returns after at most this many other associations.
 const FORMER: usize = 4;
-/// Time for which a detection stays valid.
+/// Time for which the detection of a second node with the same key stays valid.
 const LATELY: Duration = Duration::from_secs(600);
 
 /// Detects a second node with the same key by its association, a random number that each run of the program keeps.

@@ -10,7 +10,7 @@ use core::fmt;
 use weft_units::planted::{self, Fault};
 use weft_units::{Duration, Instant, PeerId};
 
-/// Maximum distance of a stamp ahead of this node's clock, or of the last stamp accepted from the peer.
+/// Maximum distance of a stamp above the greater of this node's clock and the peer's last accepted stamp.
 ///
 /// Tuned: clocks set in the wrong time zone are up to 26 hours apart. A clock with a larger error usually does not run
 /// at all. A larger bound would do no harm, because the initiator continues from the stamp in a refusal.

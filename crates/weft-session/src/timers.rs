@@ -6,20 +6,20 @@ use crate::random::SecretRng;
 use weft_units::planted::{self, Fault};
 use weft_units::{Duration, Instant};
 
-/// Age at which the initiator of a key starts the next handshake.
+/// Age of a key at which its initiator starts the next handshake.
 pub const REKEY_AFTER: Duration = Duration::from_secs(120);
 /// Age at which a key stops sealing and opening.
 pub const KEY_LIFETIME: Duration = Duration::from_secs(180);
-/// Time between the initiations of one attempt. A random time of up to one third is added.
+/// Time between the initiations of one attempt. A random time of up to one third of it is added.
 pub const RETRY_INTERVAL: Duration = Duration::from_secs(1);
-/// Time for which initiations are sent at [`RETRY_INTERVAL`].
+/// Time from the start of an attempt for which initiations are sent at [`RETRY_INTERVAL`].
 pub const GIVE_UP_AFTER: Duration = Duration::from_secs(90);
-/// Time between initiations after [`GIVE_UP_AFTER`]. A random time of up to one third is added.
+/// Time between initiations after [`GIVE_UP_AFTER`]. A random time of up to one third of it is added.
 pub const SLOW_RETRY_INTERVAL: Duration = Duration::from_secs(15);
 
-/// Number of packets after which the initiator of a key starts the next handshake.
+/// Number of packets sealed with a key after which its initiator starts the next handshake.
 pub(crate) const REKEY_AFTER_PACKETS: u64 = 1 << 60;
-/// Time for which an initiation is sent again unchanged, and answered again with the same response.
+/// Time from the creation of an initiation for which it is sent again unchanged and gets the same response.
 pub(crate) const REPEAT_FOR: Duration = Duration::from_secs(5);
 /// Time for which the yielding side of two simultaneous initiations waits for the other side's handshake.
 pub(crate) const YIELD_FOR: Duration = Duration::from_secs(2);

@@ -29,7 +29,7 @@ struct Agenda {
     lookahead: Duration,
 }
 
-/// The positions of a link's events in the agendas of its two ends.
+/// The positions of a link's events in the agendas of its two end nodes.
 #[derive(Clone, Copy)]
 struct LinkSlots {
     arrival: u32,
@@ -87,7 +87,7 @@ impl Agendas {
         self.set(node, TIMER, at);
     }
 
-    /// Updates the times of a link's events.
+    /// Updates the times of a link's next arrival and departure.
     #[inline]
     pub(crate) fn set_link(&mut self, id: LinkId, link: &LinkDirectionState) {
         let LinkSlots { arrival, departure } = self.link_slots[id.index()];

@@ -89,13 +89,13 @@ pub enum Body {
     Tcp(TcpSegment),
     /// A TCP segment with a rate request or with the answer to a rate request.
     Signalled(Box<Signalled>),
-    /// A message between the two sensors of a legacy path. Its routers grant no explicit rates.
+    /// A message between the two sensors of a legacy path, whose routers grant no explicit rates.
     Probe(SensorMessage),
     /// A datagram of a source without congestion control.
     Udp {
         /// Number of the datagram in its source's sequence, from 0.
         number: u64,
-        /// Time of transmission.
+        /// Time at which the source sent the datagram.
         sent_at: Instant,
     },
     /// A real IP packet.

@@ -27,7 +27,7 @@ impl RouterEntry {
 /// A router.
 #[derive(Debug)]
 pub struct Router {
-    /// Routes by destination.
+    /// Next hops, indexed by the number of the destination node.
     routes: Vec<RouterEntry>,
     by_label: Vec<Option<LinkId>>,
     forwarding: HopSelection,

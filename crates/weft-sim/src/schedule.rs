@@ -7,7 +7,7 @@ use weft_units::{Duration, Instant};
 /// Derived from the 44 bits of a time. Later events never happen.
 pub const LONGEST: Duration = Duration::from_nanos(u64::MAX >> SOURCE_BITS);
 
-/// A time and a source in one number, so that ties are decided by the source.
+/// A time and the number of a source in one number, so that of equal times the lower source number is first.
 ///
 /// 44 bits of nanoseconds are 4.8 hours, and 20 bits are a million sources.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,7 +38,7 @@ impl Entrant {
     }
 }
 
-/// Number of players in a match.
+/// Number of players in a match of the tournament tree: sources, or winners of other matches.
 const SIDES: usize = 4;
 
 /// The next event time of each source.
@@ -51,10 +51,10 @@ pub(crate) struct SourceSchedule {
     /// The winner of match `m` is a player of a match in the round before it in this array. The players of the last
     /// round are the sources.
     matches: Vec<[Entrant; SIDES]>,
-    /// Index of the first match of the last round.
+    /// Index in `matches` of the first match of the last round.
     last_round: usize,
     sources: u32,
-    /// Winner of the final.
+    /// Winner of the final: the source with the earliest time, and this time.
     first: Entrant,
 }
 
@@ -104,7 +104,7 @@ impl SourceSchedule {
         }
     }
 
-    /// Replays the matches from the source's first one to the final.
+    /// Replays the matches of the tournament tree from the source's first match to the final.
     #[inline]
     fn replay(&mut self, source: u32, entrant: Entrant) {
         let matches = &mut self.matches[..];
@@ -123,7 +123,7 @@ impl SourceSchedule {
         self.first = winner;
     }
 
-    /// Returns the earliest source and its time.
+    /// Returns the earliest time, and the source that has it.
     ///
     /// The time is [`Instant::FAR_FUTURE`] if no source has a pending event.
     pub(crate) fn first(&self) -> (Instant, u32) {

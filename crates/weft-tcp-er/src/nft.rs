@@ -68,7 +68,7 @@ fn command() -> io::Result<Command> {
     Ok(command)
 }
 
-/// Command after which a session has read all output of the commands before it. It needs no table.
+/// Command that prints one known line, by which a session detects the end of earlier output. It needs no table.
 const END_COMMAND: &str = "describe meta mark";
 /// Beginning of the only line that [`END_COMMAND`] prints.
 const END_OF_OUTPUT: &str = "meta expression";

@@ -23,7 +23,7 @@ id! {
 id! {
     /// A path: one link here and one address there, within one session.
     ///
-    /// The nonce contains it widened to 32 bits.
+    /// The nonce of each encrypted datagram contains it, widened to 32 bits.
     PathId(u8)
 }
 id! {

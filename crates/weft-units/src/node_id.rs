@@ -49,7 +49,7 @@ impl NodeId {
         NodeId(bytes)
     }
 
-    /// Returns the digit at `place`, counted from the left; zero beyond the last.
+    /// Returns the base-16 digit at `place`, counted from 0 at the left; zero beyond the last digit.
     pub fn digit(&self, place: usize) -> u8 {
         let byte = self.0.get(place / 2).copied().unwrap_or(0);
         if place.is_multiple_of(2) { byte >> 4 } else { byte & 0xf }

@@ -1,12 +1,12 @@
 /// Rank of a path: it carries data only while no path of a lower tier answers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum PathTier {
-    /// Used whenever it answers.
+    /// The path is used whenever it answers.
     #[default]
     Primary,
-    /// Used while no primary path answers.
+    /// The path is used while no primary path answers.
     Secondary,
-    /// Used while no primary and no secondary path answers.
+    /// The path is used while no primary and no secondary path answers.
     Backup,
     /// A route over relays that nobody configured. It is used while no other path answers.
     Detour,
@@ -15,14 +15,14 @@ pub enum PathTier {
 /// Traffic for which a node and its peer may use a path.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct PathUse {
-    /// Rank of the path.
+    /// Rank of the path: which other paths must have failed before it carries data.
     pub tier: PathTier,
     /// True if the path carries only sparse flows, because its link's data quota is nearly used up.
     pub is_sparse_only: bool,
 }
 
 impl PathUse {
-    /// Returns the use that both ends allow.
+    /// Returns the use that both ends allow: the lower rank, and only sparse flows if either end demands it.
     pub fn both(self, other: PathUse) -> PathUse {
         let is_sparse_only = self.is_sparse_only || other.is_sparse_only;
         PathUse { tier: self.tier.max(other.tier), is_sparse_only }

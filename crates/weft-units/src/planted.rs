@@ -4,14 +4,14 @@
 
 macro_rules! faults {
     ($($name:ident: $what:literal,)*) => {
-        /// A fault that can be planted.
+        /// A deliberate fault that a test can switch on.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         #[repr(u8)]
         pub enum Fault { $(#[doc = $what] $name,)* }
 
         #[cfg(feature = "planted")]
         impl Fault {
-            /// All faults that can be planted.
+            /// All deliberate faults that a test can switch on.
             pub const ALL: &[Fault] = &[$(Fault::$name,)*];
 
             /// Returns a description of the fault.
@@ -101,24 +101,24 @@ faults! {
     NobodyCallsAgain: "a peer that fell silent is not called",
 }
 
-/// True if `fault` is planted.
+/// True if `fault` is switched on; never without the feature `planted`.
 #[cfg(not(feature = "planted"))]
 #[inline(always)]
 pub const fn is(_fault: Fault) -> bool {
     false
 }
 
-/// The planted fault, or `u8::MAX` for none.
+/// Number of the fault that is switched on, or `u8::MAX` for none.
 #[cfg(feature = "planted")]
 static PLANTED: core::sync::atomic::AtomicU8 = core::sync::atomic::AtomicU8::new(u8::MAX);
 
-/// True if `fault` is planted.
+/// True if `fault` is switched on.
 #[cfg(feature = "planted")]
 pub fn is(fault: Fault) -> bool {
     PLANTED.load(core::sync::atomic::Ordering::Relaxed) == fault as u8
 }
 
-/// Plants one fault for all threads, in place of the previous one. `None` removes it.
+/// Switches one fault on for all threads, in place of the previous one. `None` switches it off.
 #[cfg(feature = "planted")]
 pub fn plant(fault: Option<Fault>) {
     PLANTED.store(fault.map_or(u8::MAX, |fault| fault as u8), core::sync::atomic::Ordering::Relaxed);

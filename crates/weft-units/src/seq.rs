@@ -16,7 +16,7 @@ impl FlowSeq {
         self.0
     }
 
-    /// Returns the number `n` after this one, or before it if `n` is negative.
+    /// Returns the sequence number `n` places after this one, or before it if `n` is negative.
     pub const fn plus(self, n: i32) -> FlowSeq {
         FlowSeq::new(self.0.wrapping_add(n as u32))
     }

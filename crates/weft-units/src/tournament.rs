@@ -101,7 +101,7 @@ impl<T: Join> Tournament<T> {
             return None;
         }
         let mut node = self.players() + start;
-        // Climb to the first subtree at or after `start` that contains such a player.
+        // Climb to the first subtree at or after `start` that contains a player whose value meets the condition.
         while !meets(self.child(node)) {
             while node & 1 == 1 {
                 node /= 2;

@@ -1,7 +1,7 @@
 //! Changes of the node that the page requests.
 //!
-//! The program `weft` makes them, as it does for a user: it checks the text, puts it on trial, and saves it when it is
-//! confirmed. A change from the page is always on trial first.
+//! The program `weft` makes them, as it does for a user: it checks the changed configuration, puts it on trial, and
+//! saves it when it is confirmed. A change from the page is always on trial first.
 
 use crate::invitation::Invitations;
 use crate::snapshot::ask;
@@ -16,7 +16,7 @@ use weft_control::{Request, Response};
 
 /// Time after which an unconfirmed change is undone, in the form that `weft set --confirm` accepts.
 const TRIAL: &str = "60s";
-/// Maximum time of `weft`. It waits up to 32 s for a node that opens devices.
+/// Maximum time that one run of `weft` may take. `weft` waits up to 32 s for a node that opens devices.
 const PATIENCE: Duration = Duration::from_secs(40);
 /// Maximum length of a text from `weft` that the page shows, in bytes.
 const MAX_TEXT: usize = 8 << 10;
@@ -25,14 +25,14 @@ const MAX_TEXT: usize = 8 << 10;
 #[derive(Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct NewSetting {
-    /// Table and key, as `weft set` takes them.
+    /// Table and key of the setting, in the form that `weft set` accepts.
     pub key: String,
-    /// Value, as `weft set` takes it; absent: remove the setting.
+    /// New value, in the form that `weft set` accepts; absent: remove the setting.
     #[serde(default)]
     pub value: Option<String>,
 }
 
-/// Makes changes, if they are allowed.
+/// Changes the node for the page, if the user has allowed changes.
 pub struct NodeChanges {
     is_allowed: bool,
     weft: PathBuf,
@@ -52,18 +52,18 @@ impl NodeChanges {
         self.is_allowed
     }
 
-    /// Returns the invitations.
+    /// Returns the invitations that the page has requested.
     pub fn invitations(&self) -> &Invitations {
         &self.invitations
     }
 
-    /// Returns the program `weft` and the directory of its configuration, for an invitation.
+    /// Returns the path of the program `weft` and the directory of the node's configuration, for an invitation.
     pub fn program(&self) -> (&Path, &Path) {
         let directory = self.config.parent().filter(|parent| !parent.as_os_str().is_empty());
         (&self.weft, directory.unwrap_or(Path::new(".")))
     }
 
-    /// Puts a change of a setting on trial.
+    /// Puts a change of a setting on trial. Returns the output of `weft`.
     ///
     /// # Errors
     /// Returns why the change was refused, as `weft` says it.
@@ -74,7 +74,7 @@ impl NodeChanges {
         run(command).await
     }
 
-    /// Keeps the change that is on trial, and saves it.
+    /// Keeps the change that is on trial, and saves it. Returns the output of `weft`.
     ///
     /// # Errors
     /// Returns why there is nothing to keep, or why it was not saved.
@@ -104,7 +104,7 @@ impl NodeChanges {
     }
 }
 
-/// Runs `weft` and returns what it printed.
+/// Runs `weft` and returns its output, or an error with the reason of its failure.
 async fn run(mut command: Command) -> Result<String, String> {
     command.stdin(Stdio::null()).kill_on_drop(true);
     let output = match timeout(PATIENCE, command.output()).await {
@@ -120,7 +120,7 @@ async fn run(mut command: Command) -> Result<String, String> {
     }
 }
 
-/// Returns the beginning of a program's output, without surrounding space.
+/// Returns at most `MAX_TEXT` bytes from the beginning of a program's output, without surrounding space.
 pub fn text(output: &[u8]) -> String {
     String::from_utf8_lossy(&output[..output.len().min(MAX_TEXT)]).trim().to_owned()
 }

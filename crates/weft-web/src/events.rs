@@ -7,27 +7,27 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use weft_control::{PathChange, Request, Response};
 
-/// Number of events that a snapshot has. Tuned: the reader looks at the last few; 100 are 20 kB.
+/// Maximum number of events in a snapshot. Tuned: the reader looks at the last few; 100 events are 20 kB.
 const KEPT: usize = 100;
 
 /// A change of a path.
 #[derive(Clone, Serialize, Debug)]
 pub struct PathEvent {
-    /// Time at which this program learnt of it, in milliseconds since 1970; absent: before it began to watch.
+    /// Time at which this program learnt of the change, in milliseconds since 1970; absent: before it began to watch.
     pub at_ms: Option<u64>,
-    /// The change.
+    /// The change of the path, as the node reported it.
     #[serde(flatten)]
     pub change: PathChange,
 }
 
-/// The last events.
+/// The last changes of paths, at most `KEPT` of them.
 #[derive(Default, Debug)]
 pub struct EventLog(Mutex<Kept>);
 
 #[derive(Default, Debug)]
 struct Kept {
     events: VecDeque<PathEvent>,
-    /// Number of the last change; absent: the node was not asked, or has restarted.
+    /// Number that the node gave its last change; absent: the node was not asked, or has restarted.
     last: Option<u64>,
 }
 

@@ -24,7 +24,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 const MAP_INTERVAL: Duration = Duration::from_secs(5);
 /// Pause after a failure to watch for events.
 const AFTER_FAILURE: Duration = Duration::from_secs(2);
-/// Maximum size of an event, in bytes. The largest status (8 MiB on the control socket) fits with map and flows.
+/// Maximum size of a server-sent event, in bytes. The largest status (8 MiB) fits with link map and flows.
 const MAX_EVENT: usize = 32 << 20;
 
 /// The newest event, and the time of its poll.
@@ -100,14 +100,14 @@ impl Feed {
         }
     }
 
-    /// Waits for the first browser.
+    /// Waits until a browser subscribes to the events.
     async fn until_wanted(&self) {
         while self.frames.receiver_count() == 0 {
             self.wanted.notified().await;
         }
     }
 
-    /// Reads the node, and the map if `map` is older than its interval.
+    /// Reads the node, and the link map if `map` is older than [`MAP_INTERVAL`]. Returns the event and the link map.
     fn poll(&self, map: Option<ReadMap>) -> (Bytes, Option<ReadMap>) {
         let mut snapshot = read(&self.control);
         let has_overlay = snapshot.status.as_ref().is_some_and(|status| status.overlay.is_some());

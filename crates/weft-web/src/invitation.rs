@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Maximum length of the code and of messages, in bytes.
 const MAX_OUTPUT: u64 = 8 << 10;
 
-/// An invitation to make.
+/// A request of the page for an invitation.
 #[derive(Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct NewInvitation {
@@ -37,9 +37,9 @@ pub struct NewInvitation {
 /// The code of an invitation, which the page shows once.
 #[derive(Serialize, Debug)]
 pub struct ShownCode {
-    /// The code.
+    /// The code, as the user enters it at the new node.
     pub code: String,
-    /// Number of modules of a side of the QR code.
+    /// Number of modules (squares) along each side of the QR code.
     pub modules: usize,
     /// Outline of the dark modules, as the attribute `d` of an SVG path.
     pub outline: String,
@@ -52,7 +52,7 @@ pub struct InvitationState {
     pub name: String,
     /// True while the code can be used.
     pub waits: bool,
-    /// How the invitation ended, as text for a reader.
+    /// How the invitation ended, as text for a reader; empty while the code can be used.
     pub text: String,
 }
 
@@ -67,15 +67,15 @@ struct Inner {
 }
 
 impl Invitations {
-    /// Returns the state of the last invitation.
+    /// Returns the state of the last invitation. `None` if the page has requested none.
     pub fn state(&self) -> Option<InvitationState> {
         self.inner().state.clone()
     }
 
-    /// Makes an invitation by the program `weft`, with the configuration in `directory`.
+    /// Makes an invitation by the program `weft`, with the configuration in `directory`. Returns its code.
     ///
     /// # Errors
-    /// Returns why there is none, as `weft` says it.
+    /// Returns why there is no invitation, as `weft` states it.
     pub async fn invite(&self, (weft, directory): (&Path, &Path), new: NewInvitation) -> Result<ShownCode, String> {
         self.reserve(&new.name)?;
         let made = start(weft, directory, &new).await;
@@ -99,7 +99,7 @@ impl Invitations {
         self.inner().withdraw.take().is_some_and(|withdraw| withdraw.send(()).is_ok())
     }
 
-    /// Reserves the invitation, of which there is one at a time.
+    /// Reserves the invitation, of which there is one at a time. Fails if another one can still be used.
     fn reserve(&self, name: &str) -> Result<(), String> {
         let mut inner = self.inner();
         if let Some(state) = inner.state.as_ref().filter(|state| state.waits) {

@@ -34,7 +34,7 @@ pub fn run(cli: Cli) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|why| format!("cannot start: {why}"))?;
     let result = runtime.block_on(serve(cli));
-    // A poll of the node may still wait for its answer.
+    // A thread may still wait for the node's answer to a poll. The shutdown does not wait for that thread.
     runtime.shutdown_background();
     result
 }

@@ -51,9 +51,9 @@ const FILES: [(&str, &str, &str); 8] = [
 
 /// Data that all requests share.
 pub struct WebSite {
-    /// The secret of this run.
+    /// The secret that each request for data must show. Each run of the server has another one.
     pub token: Token,
-    /// The source of events.
+    /// The source of the events that browsers receive.
     pub feed: Arc<Feed>,
     /// Makes the changes that the page requests.
     pub changes: Arc<NodeChanges>,
@@ -131,12 +131,12 @@ async fn withdraw(State(site): State<Arc<WebSite>>, request: Request) -> Respons
     }
 }
 
-/// The body of a request that needs none: an empty object.
+/// The body of a request without data: an empty JSON object.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Nothing {}
 
-/// Reads the body of a change, if changes are allowed.
+/// Reads the body of a request for a change. Returns the refusal if changes are not allowed.
 async fn change<T: DeserializeOwned>(site: &WebSite, request: Request) -> Result<T, Response> {
     if !site.changes.are_allowed() {
         let why = "this page only shows: start it with --allow-changes";
@@ -151,7 +151,7 @@ async fn change<T: DeserializeOwned>(site: &WebSite, request: Request) -> Result
     }
 }
 
-/// Completes a change, even if the browser disconnects meanwhile.
+/// Completes a change, even if the browser disconnects meanwhile. Returns the result of the change.
 async fn whole<T: Send + 'static>(
     change: impl Future<Output = Result<T, String>> + Send + 'static,
 ) -> Result<T, String> {

@@ -10,15 +10,15 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Version of the protocol.
 const VERSION: u8 = 1;
-/// Length of the header, in bytes.
+/// Length of a message's header, in bytes.
 pub const HEADER_LEN: usize = 8;
-/// Length of a session's message, in bytes.
+/// Length of a message that adds or deletes a session, in bytes.
 const SESSION_LEN: usize = HEADER_LEN + 132;
 /// Length of an echo's message, in bytes.
 const ECHO_LEN: usize = HEADER_LEN + 16;
 /// Length of a request for counters, in bytes.
 const COUNTERS_REQUEST_LEN: usize = HEADER_LEN + 4;
-/// Length of a state's message, in bytes. The C structure ends with one byte of padding.
+/// Length of a message with a session's state, in bytes. The C structure ends with one byte of padding.
 const STATE_LEN: usize = HEADER_LEN + 28;
 /// Length of a message with counters, in bytes.
 const COUNTERS_LEN: usize = HEADER_LEN + 72;
@@ -46,7 +46,7 @@ const STATE_DOWN: u8 = 1;
 const STATE_UP: u8 = 3;
 /// Diagnosis of a session whose detection time expired (RFC 5880 §4.1).
 const DIAGNOSIS_EXPIRED: u8 = 1;
-/// Detection multiplier that is shown for the far end. Standard: the default of RFC 5880's implementations.
+/// Detection multiplier that is reported as the far end's. Standard: the default of RFC 5880's implementations.
 const MULTIPLIER: u8 = 3;
 
 /// A BFD session for which `bfdd` requests failure detection.
@@ -62,7 +62,7 @@ pub struct DataplaneSession {
     pub is_multihop: bool,
     /// True if an administrator has shut the session down.
     pub is_shut_down: bool,
-    /// Index of the session's interface, or 0.
+    /// Kernel's index of the session's interface. 0 means that `bfdd` names no interface.
     pub interface: u32,
 }
 
@@ -73,7 +73,7 @@ pub enum DataplaneRequest {
     Add(DataplaneSession),
     /// Delete a session.
     Delete(DataplaneSession),
-    /// Answer an echo with these times.
+    /// Answer an echo request. The answer contains the times of the request.
     Echo {
         /// Number of the request.
         request: u16,
@@ -239,7 +239,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Returns the bytes that `bfdd` sends for a session.
+    /// Returns the message of type `kind` about a session, as `bfdd` sends it. The ignored bytes are `rest`.
     fn of_bfdd(kind: u16, session: &DataplaneSession, rest: u8) -> [u8; SESSION_LEN] {
         let mut bytes = [rest; SESSION_LEN];
         bytes[..HEADER_LEN].copy_from_slice(&[1, 0, 0, kind as u8, 0, 7, 0, SESSION_LEN as u8]);

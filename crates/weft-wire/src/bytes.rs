@@ -15,7 +15,7 @@ impl<'a> ByteReader<'a> {
         self.0
     }
 
-    /// Passes over all zeros at the front.
+    /// Skips all zero bytes at the front of the unread bytes.
     pub(crate) fn skip_zeros(&mut self) {
         let zeros = self.0.iter().position(|byte| *byte != 0).unwrap_or(self.0.len());
         self.0 = self.0.get(zeros..).unwrap_or_default();
@@ -101,7 +101,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Overwrites bytes that were written earlier.
+    /// Overwrites the bytes at offset `at`, which were written earlier, with `field`.
     pub(crate) fn patch(&mut self, at: usize, field: &[u8]) -> Result<(), WireError> {
         put_at(self.bytes, at, field)
     }

@@ -17,10 +17,10 @@ use weft_units::NodeId;
 
 /// Maximum length of a body, in bytes.
 pub const MAX_BODY: usize = 1_024;
-/// Length of the longest message, in bytes.
+/// Length of the longest call or answer, in bytes.
 pub const MAX_MESSAGE: usize = 1 + HEADER_LEN + 4 + 2 + MAX_BODY;
 
-/// Length of the header, in bytes.
+/// Length of the header of a call or answer, in bytes.
 const HEADER_LEN: usize = 2 * NodeId::LEN + 4 + 4 + 1 + 1;
 /// Lowest message type of this codec. All types that were assigned later are higher.
 pub const FIRST_TYPE: u8 = CALL;
@@ -31,7 +31,7 @@ const ANSWER: u8 = 8;
 /// Flag bit of [`Header::was_duplicated`].
 const WAS_DUPLICATED: u8 = 1;
 
-/// Header of a call or an answer, which the overlay uses to forward it. The parser ignores unknown flags.
+/// Header of a call or an answer, by which nodes forward the message. The parser ignores unknown flags.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
     /// Destination: nodes forward the message to the node whose id is nearest to this key.

@@ -13,7 +13,7 @@ use crate::train::{self, Chirp, Chirped};
 use core::ops::RangeInclusive;
 use weft_units::{FlowId, FlowSeq, PathId, PathTier, PathUse, VpnId};
 
-/// Maximum number of ranges in a report besides its first.
+/// Maximum number of packet-number ranges in a report, not counting the first range.
 pub const MAX_REPORT_RANGES: usize = 256;
 
 // Type bytes of the frames, one for each variant of `Frame`.
@@ -77,7 +77,7 @@ pub enum Frame<'a> {
     },
     /// Sets the time for which the receiver waits for a missing unit of a flow before it delivers later units.
     Hold {
-        /// Waiting time, in microseconds.
+        /// Time for which the receiver waits for a missing unit, in microseconds.
         hold_us: u32,
     },
     /// Units that the sender has given up. The receiver need not wait for them.
@@ -100,7 +100,7 @@ pub enum Frame<'a> {
     },
     /// The sender ends the session.
     Close {
-        /// Reason code, defined by the session layer.
+        /// Code of the reason for the end. The session layer defines the codes.
         reason: u8,
     },
     /// Sets the receiver index of the sender for a VPN. The index is valid as long as the key that sealed the frame.
@@ -118,14 +118,14 @@ pub enum Frame<'a> {
     LoopMarker {
         /// The VPN, other than [`VpnId::DEFAULT`].
         vpn: VpnId,
-        /// The marker with the number of its loop's run.
+        /// The marker, and a run number that rises when the loop restarts.
         marker: OfRun<Marker>,
     },
     /// A report about a VPN's loop toward the sender.
     LoopReport {
         /// The VPN, other than [`VpnId::DEFAULT`].
         vpn: VpnId,
-        /// The report with the number of its loop's run.
+        /// The report, and a run number that rises when the loop restarts.
         report: OfRun<LoopReport>,
     },
     /// A revocation of a node's certificates. A node that can verify it applies it and forwards it.
@@ -134,7 +134,7 @@ pub enum Frame<'a> {
     Neighbour(Neighbour),
     /// A message of the overlay ([`crate::overlay::OverlayMessage`]), not parsed here.
     Overlay(&'a [u8]),
-    /// One datagram of a train that measures its path.
+    /// One datagram of a train that measures the path on which it is sent.
     Chirp(Chirp),
     /// The delays that the receiver of a train measured.
     Chirped(Chirped<'a>),
@@ -299,7 +299,7 @@ impl<'a> Iterator for Frames<'a> {
     }
 }
 
-/// Returns the bits of a path's use in POLICY.
+/// Returns the bits of a POLICY frame that encode a path's use.
 ///
 /// Bit 2 is set unless the tier is the primary one, and bits 3 and 4 distinguish the other tiers. A program that
 /// supports only bit 2 uses a path with bit 2 last. Bit 5 is set if the path carries no bulk.
@@ -367,12 +367,12 @@ fn link_name(name: &str) -> Result<&str, WireError> {
     if (1..=MAX_LINK_NAME).contains(&name.len()) { Ok(name) } else { Err(WireError::Malformed) }
 }
 
-/// Rejects the default VPN, whose packets use the session's own index.
+/// Returns the VPN with this number. Fails for the default VPN, whose packets use the session's own index.
 fn vpn_id(number: u32) -> Result<VpnId, WireError> {
     if number == VpnId::DEFAULT.0 { Err(WireError::Malformed) } else { Ok(VpnId(number)) }
 }
 
-/// Checks the number of units in a SKIP frame.
+/// Returns the number of units in a SKIP frame. Fails if it is outside 1..=2^23.
 ///
 /// Serial-number arithmetic can distinguish at most half of the sequence space.
 fn skip_count(count: u64) -> Result<u32, WireError> {
@@ -541,7 +541,7 @@ fn write_arrivals(w: &mut Writer<'_>, a: &ReportCounters, first: &RangeInclusive
     w.varint(largest.checked_sub(smallest).ok_or(WireError::Malformed)?)
 }
 
-/// Writes the number of further ranges, and these ranges.
+/// Writes the number of further ranges, and these ranges. Returns the number of all ranges with the first one.
 ///
 /// If the number may exceed 63, it is written as a two-byte varint, because it is filled in after the ranges.
 fn write_more_ranges(

@@ -76,7 +76,9 @@ impl Layout {
         }
     }
 
-    /// Returns a bit mask of the bytes that the receiver derives from the rest of the packet.
+    /// Returns a bit mask of the header bytes that the receiver derives from the rest of the packet.
+    ///
+    /// With `is_partial` these include the transport checksum, because it is the sum of the pseudo-header.
     fn derived(&self, is_partial: bool) -> u128 {
         let two_at = |at: usize| 3u128 << at;
         let ip = if self.is_v6 { two_at(4) } else { two_at(2) | two_at(10) };

@@ -175,14 +175,14 @@ pub fn granules(len: usize) -> Option<u8> {
 pub struct PartHeader {
     /// The unit's inner header, identical in all its parts.
     pub unit: InnerHeader,
-    /// Index of the part's first granule within the unit.
+    /// Index of the part's first granule within the unit, from 0.
     pub first: u8,
     /// Number of granules in the unit, 1..=16.
     pub of: u8,
 }
 
 impl PartHeader {
-    /// Returns the granules in a part with `len` bytes of payload, or `None` if the part is invalid.
+    /// Returns the indices of the granules in a part with `len` bytes of payload, or `None` if the part is invalid.
     ///
     /// A part is invalid if it is empty, is the whole unit, or extends beyond the unit's end. It is also invalid if it
     /// ends inside a granule before the unit's end.

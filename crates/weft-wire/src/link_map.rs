@@ -31,7 +31,7 @@ const WANTS_ANSWER: u8 = 1;
 /// Bit of a link's state: the link is down.
 const DOWN: u8 = 0x80;
 
-/// Length of a link in a claim, in bytes.
+/// Length of the description of one link in a claim, in bytes.
 const LINK_LEN: usize = 4 + 1 + 4 + 2 + 1 + 2 + 2 + 1;
 /// Length of an entry of a digest, in bytes.
 const ENTRY_LEN: usize = 4 + 8;
@@ -42,7 +42,7 @@ const CLAIM_HEAD_LEN: usize = 1 + 32 + 8 + 1 + 1;
 pub const MAX_LINKS: usize = 55;
 /// Maximum number of entries in a digest. Derived: the digest is at most 1,091 bytes long.
 pub const MAX_ENTRIES: usize = 90;
-/// Length of the longest message, in bytes.
+/// Length of the longest message of the link map, a digest, in bytes.
 pub const MAX_MESSAGE: usize = 11 + MAX_ENTRIES * ENTRY_LEN;
 
 const _: () = assert!(CLAIM_HEAD_LEN + MAX_LINKS * LINK_LEN + SIGNATURE_LEN <= MAX_MESSAGE);
@@ -61,11 +61,11 @@ pub struct ClaimedLink {
     pub rtt_us: u32,
     /// Mean deviation of the round-trip time, in units of 10 microseconds.
     pub jitter_10us: u16,
-    /// Share of datagrams lost, in 1/256.
+    /// Share of the datagrams sent on the link that are lost, in 1/256.
     pub loss: u8,
-    /// Capacity. Zero if unknown.
+    /// Capacity of the link. Zero if unknown.
     pub capacity: Rate16,
-    /// Available bandwidth. Zero if unknown.
+    /// Available bandwidth: the part of the link's capacity that no traffic uses. Zero if unknown.
     pub available: Rate16,
     /// Age of the measurement when the claim was made, in seconds. 255 stands for all greater ages.
     pub age_s: u8,
@@ -93,7 +93,7 @@ pub struct LinkClaim<'a> {
     pub seq: u64,
     /// True if the author forwards datagrams between other nodes.
     pub is_relay: bool,
-    /// The links.
+    /// The links of the author that this claim describes.
     pub links: ClaimedLinks<'a>,
     /// The bytes that the signature covers.
     pub covered: &'a [u8],
@@ -221,7 +221,7 @@ fn count(len: usize, most: usize) -> Result<u8, WireError> {
     u8::try_from(len).ok().filter(|_| len <= most).ok_or(WireError::TooLong)
 }
 
-/// Reads one bit of flags. Other bits must be zero.
+/// Reads a byte of flags and returns its lowest bit. The other bits must be zero.
 fn read_flag(r: &mut ByteReader<'_>) -> Result<bool, WireError> {
     match r.u8()? {
         0 => Ok(false),

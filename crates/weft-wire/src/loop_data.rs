@@ -15,7 +15,7 @@ const COUNTING_LEN: usize = 4;
 const IS_PRESSING: u8 = 1;
 /// Flag bit of a marker with [`Marker::counting`].
 const IS_COUNTED: u8 = 2;
-/// Flag bit of [`Counting::restarts`].
+/// Flag bit of a marker whose [`Counting::restarts`] is true.
 const RESTARTS: u8 = 4;
 /// Flag bit of a report with [`LoopReport::count`]. The echoed marker always has [`IS_COUNTED`] then.
 const HAS_COUNT: u8 = 8;
@@ -37,7 +37,7 @@ pub struct Marker {
     ///
     /// It covers the wait for a path at the ingress edge and the longer delay of the chosen path.
     pub explained_us: u32,
-    /// True if the loop holds packets back. The marker and its report are then sent without delay.
+    /// True if packets of the loop wait at the ingress edge. The marker and its report are then sent without delay.
     pub is_pressing: bool,
     /// If set, the egress edge also counts bytes over fixed intervals (paper 004 §6.1).
     pub counting: Option<Counting>,
@@ -48,16 +48,16 @@ pub struct Marker {
 pub struct Counting {
     /// Length T of an interval in microseconds, above zero.
     pub interval_us: u32,
-    /// True if the intervals start anew when this marker arrives.
+    /// True if a new series of intervals starts when this marker arrives.
     pub restarts: bool,
 }
 
-/// Number of bytes that had arrived at the end of the last complete interval. All fields wrap at 2^32.
+/// Count of the loop's bytes that had arrived at the end of the last complete interval. All fields wrap at 2^32.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct IntervalCount {
     /// Number of the marker that started the intervals.
     pub restarted_by: u32,
-    /// Number of complete intervals since that marker.
+    /// Number of complete intervals since the marker that started them.
     pub intervals: u32,
     /// Total bytes received on the loop when the last complete interval ended.
     pub bytes: u32,
@@ -91,7 +91,7 @@ pub struct LoopReport {
     pub count: Option<IntervalCount>,
 }
 
-/// A marker or report with the number of its run.
+/// A marker or report, with the run number of its loop.
 ///
 /// When a loop restarts, its run number rises and its counters restart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

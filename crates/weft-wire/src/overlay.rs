@@ -11,7 +11,7 @@ use weft_units::NodeId;
 pub const MAX_CONTACTS: usize = 16;
 /// Maximum length of a contact's details, in bytes. Derived: a public key and four addresses of either family.
 pub const MAX_DETAILS: usize = 32 + 4 * 19;
-/// Length of the longest message, in bytes.
+/// Length of the longest overlay maintenance message, in bytes.
 pub const MAX_MESSAGE: usize = FOUND_LEN + MAX_CONTACTS * (NodeId::LEN + 1 + MAX_DETAILS);
 
 /// Length of a [`OverlayMessage::Found`] before its contacts, in bytes.
@@ -53,13 +53,13 @@ pub enum OverlayMessage<'a> {
         /// State of the node that sends the echo.
         state: NodeState,
     },
-    /// Asks the receiver for nodes from its own tables.
+    /// Requests the ids and addresses of nodes from the receiver's tables.
     Find(Query),
     /// Answers a [`OverlayMessage::Find`].
     Found {
         /// The query that is answered.
         query: Query,
-        /// Counter of changes at the time of the answer.
+        /// Number of changes of the answering node's tables when it answered, modulo 256.
         ///
         /// It is [`NodeState::leaf_news`] or [`NodeState::table_news`], depending on the kind of query.
         news: u8,
@@ -75,9 +75,9 @@ pub enum OverlayMessage<'a> {
 pub struct NodeState {
     /// True if the node has joined the overlay: it has found its neighbours. Other nodes may then route over it.
     pub is_ready: bool,
-    /// Number of changes of its leaf set, modulo 256.
+    /// Number of changes of its leaf set (the nodes with the nearest ids) since its start, modulo 256.
     pub leaf_news: u8,
-    /// Number of changes of its routing table, modulo 256.
+    /// Number of changes of its routing table since its start, modulo 256.
     pub table_news: u8,
 }
 
@@ -90,7 +90,7 @@ pub enum Query {
     Row {
         /// The node whose table row is wanted. All matching nodes have the same first `row` digits in their ids.
         of: NodeId,
-        /// Row number, below [`NodeId::DIGITS`].
+        /// Row number in the routing table, from 0, below [`NodeId::DIGITS`].
         row: u8,
         /// Bit mask of the wanted values of the next digit: bit n stands for the digit n.
         columns: u16,

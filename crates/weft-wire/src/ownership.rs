@@ -29,7 +29,7 @@ use crate::overlay::{Contacts, MAX_DETAILS, WireContact, read_details, read_id, 
 use core::net::IpAddr;
 use weft_units::NodeId;
 
-/// Length of the longest message, in bytes.
+/// Length of the longest message between owner and holder, a claim, in bytes.
 pub const MAX_MESSAGE: usize = 1 + 8 + 1 + MAX_DETAILS + MAX_CERTIFICATE_LEN;
 
 // Message types. They continue those of `call`.
@@ -89,11 +89,11 @@ pub enum ClaimVerdict {
     Outdated,
     /// The certificate is invalid, or belongs to another node.
     Uncertified,
-    /// Every prefix has another owner, whose certificate is older.
+    /// Each prefix of the claim already has another owner, whose certificate is older.
     Owned,
     /// The holder's table is full.
     Full,
-    /// The holder is not responsible for any of the prefixes.
+    /// The holder stores no claims for the regions of the claim's prefixes.
     Elsewhere,
 }
 

@@ -35,7 +35,7 @@ pub struct Way {
     labels: [Label; MAX_RELAYS],
     /// Number of labels.
     len: u8,
-    /// Position on the route: the index of the next node's label.
+    /// Position on the route: the index of the next node's label in `labels`, from 0.
     at: u8,
 }
 

@@ -16,7 +16,7 @@ pub const MAX_TRAIN: u8 = 64;
 pub struct Chirp {
     /// Number of the train, wrapping.
     pub train: u16,
-    /// Position of the packet in the train.
+    /// Position of the packet in the train, from 0.
     pub index: u8,
     /// Number of packets in the train, 1..=[`MAX_TRAIN`]; greater than `index`.
     pub of: u8,

@@ -21,7 +21,7 @@ const NODES: usize = 4;
 const FROM: usize = 0;
 /// The receiving end, at which probes leave.
 const TO: usize = 3;
-/// The two nodes at the ends of each link. Links of one relay are two positions apart.
+/// The two nodes at the ends of each link. The two links of one relay are two positions apart in this list.
 const LINKS: [[usize; 2]; 4] = [[FROM, 1], [FROM, 2], [1, TO], [2, TO]];
 const RATE: Rate = Rate::from_mbps(10);
 const DELAY: Duration = Duration::from_millis(5);
@@ -63,7 +63,7 @@ pub struct CutMeasurement {
     pub gap: Duration,
     /// True if probes took the route that the sender listed as the next one before the cut.
     pub was_stored: bool,
-    /// Paths and sessions opened between the cut and the first probe over the other relay.
+    /// Number of paths and sessions opened between the cut and the first probe over the other relay.
     pub made_anew: usize,
 }
 
@@ -99,7 +99,7 @@ pub fn fail_over(cut: SilentCut, seed: u64) -> Option<CutMeasurement> {
     })
 }
 
-/// Number of the far end in the sender's list of peers.
+/// Number of the far end in the sender's list of peers, from 0.
 const LAST: PeerId = PeerId(2);
 
 struct ProbeInFlight {
@@ -167,7 +167,7 @@ fn link_id(link: usize) -> LinkId {
     LinkId(link as u32 + 1)
 }
 
-/// Returns the relay at one end of a link.
+/// Returns the relay that is at one end of the link at position `link` of [`LINKS`].
 fn relay_of(link: usize) -> usize {
     1 + link % 2
 }

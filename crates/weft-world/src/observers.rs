@@ -29,7 +29,7 @@ impl Default for Observers {
     }
 }
 
-/// Returns the position of `wanted` in `names`.
+/// Returns the index of `wanted` in `names`, or an error if `names` does not contain it.
 ///
 /// `what` and `purpose` are words for the error message.
 pub(crate) fn position<'a>(

@@ -35,7 +35,7 @@ pub fn ask(socket: &Path, request: &Request) -> Result<Response, Failure> {
 
 /// Returns the reason why no response arrived, with advice.
 ///
-/// A node that is stopped or hangs still has its socket, so the connection succeeds.
+/// `node` is the node's process id. A node that is stopped or hangs still has its socket, so the connection succeeds.
 fn silence(why: &io::Error, node: Option<i32>, waited: Duration) -> String {
     match why.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {

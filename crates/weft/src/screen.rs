@@ -55,7 +55,7 @@ pub struct Screen {
     pub has_color: bool,
 }
 
-/// The decision of [`Screen::look`].
+/// The decision about colours that [`Screen::look`] has stored.
 static SCREEN: OnceLock<Screen> = OnceLock::new();
 
 impl Screen {

@@ -187,7 +187,7 @@ fn name_of(why: Unreachable) -> &'static str {
     Cause::of(Some(why)).name()
 }
 
-/// Returns a stranger for the status.
+/// Returns the description of a stranger and of its rejected handshakes, for the status.
 pub fn stranger(stranger: &Stranger, own: &Own) -> StrangerSeen {
     let (cause, found) = stranger_text(stranger, own);
     StrangerSeen {

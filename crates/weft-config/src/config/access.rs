@@ -1,6 +1,6 @@
 //! Parsing of `[access]` (WireGuard clients) and `[access.openvpn]` (OpenVPN clients).
 //!
-//! This module also computes what an edge offers its clients: the prefixes that they send to it, and name servers.
+//! This module also computes the settings that an edge gives its clients: prefixes to send to it, and name servers.
 //! Clients are hosts without weft.
 
 use super::parse::interface_name;
@@ -188,7 +188,7 @@ pub struct ClientOffer {
 }
 
 impl ClientOffer {
-    /// Returns the offer of an edge with this configuration.
+    /// Returns the settings that an edge with this configuration gives its clients.
     pub fn of(config: &Config, access: &Access) -> ClientOffer {
         ClientOffer { routes: client_routes(config, access), dns: access.dns.iter().map(|at| at.value).collect() }
     }

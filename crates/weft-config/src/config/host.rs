@@ -16,9 +16,9 @@ use weft_units::{Rate, parse_rate};
 pub struct Host {
     /// Interface whose packets carry signals.
     pub interface: String,
-    /// Capacity of the interface for sending, in IP bytes.
+    /// Capacity of the interface for sending, counted in bytes of IP packets.
     pub rate: Rate,
-    /// Capacity of the interface for reception, in IP bytes.
+    /// Capacity of the interface for reception, counted in bytes of IP packets.
     pub rate_down: Rate,
     /// `[signal]`, as in a node's configuration.
     pub signal: Signal,

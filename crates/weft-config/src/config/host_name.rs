@@ -1,7 +1,7 @@
 //! Endpoints by name: the part of the configuration that needs a lookup.
 //!
-//! Parsing keeps names apart from addresses. The daemon looks the names up and adds their addresses with [`Config::add_addresses`], so that
-//! all other code sees addresses only. Nothing here asks a resolver.
+//! Parsing keeps names apart from addresses. The daemon looks the names up and adds their addresses with
+//! [`Config::add_addresses`], so that all other code sees addresses only. Nothing here asks a resolver.
 
 use super::read::At;
 use super::{Config, parse};
@@ -36,9 +36,9 @@ pub type ResolvedAddresses = BTreeMap<HostName, Vec<SocketAddr>>;
 /// An endpoint as the configuration states it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Endpoint {
-    /// An address.
+    /// An IP address and a UDP port.
     Address(SocketAddr),
-    /// A name.
+    /// The name of a host and a UDP port.
     Name(HostName),
 }
 
@@ -81,7 +81,7 @@ pub(super) fn contact(text: &str) -> Result<(PublicKey, Endpoint), &'static str>
     Ok((parse::public_key(key)?, endpoint(place)?))
 }
 
-/// Separates addresses and names.
+/// Returns the addresses among `endpoints`, and the names among them.
 pub(super) fn split(endpoints: Vec<At<Endpoint>>) -> (Vec<SocketAddr>, Vec<HostName>) {
     let (mut addresses, mut names) = (Vec::new(), Vec::new());
     for endpoint in endpoints {

@@ -159,7 +159,7 @@ pub struct Link {
     pub max_rate_up_at: Vec<CapHours>,
     /// True if the node may send on this link.
     pub up: bool,
-    /// Tier of the link, or `None` if the link is never used.
+    /// Tier of the link: it carries data only while no link of a lower tier answers. `None`: the link is never used.
     pub tier: Option<PathTier>,
     /// Data that the link may carry in each period, if that is limited.
     pub quota: Option<Quota>,
@@ -235,7 +235,7 @@ pub struct Config {
     pub allow: AllowSettings,
     /// `[[proxy]]` and `[proxies]`: the TCP proxies.
     pub proxies: Proxies,
-    /// Links that have a weight.
+    /// Names of the links that have a weight in a policy.
     pub weighted_links: Vec<At<String>>,
 }
 

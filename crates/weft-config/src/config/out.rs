@@ -31,7 +31,9 @@ impl Default for GoingOut {
 }
 
 impl GoingOut {
-    /// Returns true if names of endpoints must be looked up without the machine's resolver, because it asks through the tunnel.
+    /// Returns true if names of endpoints must be looked up without the machine's resolver.
+    ///
+    /// The resolver then sends its requests through the tunnel, which needs the endpoints first.
     pub fn hides_resolver(&self) -> bool {
         self.kill_switch.is_some() || !self.dns.is_empty()
     }

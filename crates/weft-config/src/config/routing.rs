@@ -11,18 +11,18 @@ const PROTOCOLS: [(&str, u8); 7] =
     [("ospf", 188), ("bgp", 186), ("isis", 187), ("rip", 189), ("eigrp", 192), ("babel", 42), ("bird", 12)];
 /// Numbers that no routing daemon has: the kernel's own, and weft's.
 const NOT_OF_DAEMONS: [u8; 5] = [0, 1, 2, 119, 120];
-/// Protocols whose routes are accepted by default.
+/// Numbers of the protocols whose routes are accepted by default: OSPF and BGP.
 const ACCEPTED: [u8; 2] = [188, 186];
 /// Default maximum number of learnt prefixes.
 ///
 /// *Derived*: twice the 100,000 routes of the test, which take 133 bytes each.
 const MOST: usize = 200_000;
-/// Default time for which prefixes outlive the routing daemon.
+/// Default time for which learnt prefixes stay after the routing daemon has ended.
 ///
-/// *Tuned* by hand: FRR 8.4 has its routes again 2 to 9 s after its start with a hello of 1 s, and the default of 10 s adds
-/// two hellos.
+/// *Tuned* by hand: with an OSPF hello interval of 1 s, FRR 8.4 has its routes again 2 to 9 s after its start. With
+/// the default hello interval of 10 s, two such intervals more.
 const HOLD: Duration = Duration::from_secs(30);
-/// Maximum time for which prefixes may outlive the routing daemon.
+/// Maximum time for which learnt prefixes may stay after the routing daemon has ended.
 const MAX_HOLD: Duration = Duration::from_secs(600);
 
 /// Address at which `bfdd` listens for a data plane.
@@ -43,7 +43,7 @@ pub struct Routing {
     pub tables: BTreeSet<u32>,
     /// Maximum number of learnt prefixes.
     pub most: usize,
-    /// Time for which prefixes outlive the routing daemon.
+    /// Time for which learnt prefixes stay after the routing daemon has ended.
     pub hold: Duration,
     /// True if packets for link-local multicast groups go to all peers of their VPN.
     pub multicast: bool,

@@ -41,7 +41,7 @@ pub struct Signal {
     pub secret: Option<SignalKey>,
     /// Algorithm that computes the rate granted to each flow.
     pub controller: RateController,
-    /// Part of the paths' capacity that may be guaranteed, 0 to 1.
+    /// Part of the paths' capacity that may be guaranteed to flows, 0 to 1.
     pub reservable: At<f64>,
     /// True if this node answers signals in place of the hosts behind it.
     pub answers: bool,
@@ -74,7 +74,7 @@ pub struct SignalledFlows {
     pub guaranteed: Option<At<Rate>>,
     /// True if the node requests the reverse direction as well.
     pub reverse: bool,
-    /// Preemption priority.
+    /// Pre-emption priority, 0 to 15: at too little capacity, flows with a higher value keep their rate.
     pub priority: u8,
 }
 

@@ -13,10 +13,10 @@ const PORTS: Range<i64> = 1..65_536;
 /// When a link carries datagrams in TCP connections.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum TcpFallback {
-    /// While UDP does not pass.
+    /// The link uses TCP while UDP does not pass.
     #[default]
     Auto,
-    /// Never.
+    /// The link never uses TCP.
     Off,
     /// The link always uses TCP, and never UDP.
     Always,
@@ -45,7 +45,7 @@ pub struct PeerTcp {
 /// `[tcp]`: the TCP port of this node.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TcpDoor {
-    /// TCP port.
+    /// TCP port at which this node accepts connections.
     pub port: u16,
     /// Web server that receives the decrypted data of connections that are not from nodes.
     pub web: Option<SocketAddr>,

@@ -10,7 +10,7 @@ use weft_units::{Rate, parse_rate};
 pub struct DestinationRate {
     /// Prefix of the destination.
     pub to: At<Prefix>,
-    /// Rate, in IP bytes.
+    /// Rate of each connection, counted in bytes of IP packets.
     pub rate: Rate,
 }
 

@@ -17,7 +17,7 @@ pub enum LoopLaw {
     None,
     /// AIMD window of paper 003.
     AimdWindow,
-    /// Rate by accumulation of paper 004.
+    /// Rate that the accumulation controls (the loop's bytes in queues along the route), as in paper 004.
     Accumulation,
     /// AIMD window with the parameters that paper 003 chose.
     I2vfc,
@@ -40,7 +40,7 @@ names!(QueueKind {
     Fred = "fred",
 });
 
-/// Exclusive upper bound of `queue-packets`, in packets.
+/// Exclusive upper bound of the setting `queue-packets`, in packets.
 const MAX_QUEUE: i64 = 1_000_001;
 
 /// A `[[vpn]]` table.

@@ -15,9 +15,9 @@ use weft_units::{Duration, parse_duration};
 /// The windows to which a loss event applies.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum LossEvents {
-    /// The window whose packet was lost.
+    /// A loss event applies only to the window whose packet was lost.
     Own,
-    /// All windows of the edge pair.
+    /// A loss event applies to all windows between the two edges.
     Shared,
 }
 
@@ -32,7 +32,7 @@ names!(Knob { Increase = "increase", Decrease = "decrease" });
 names!(LossEvents { Own = "own", Shared = "shared" });
 names!(SteeringMethod { Off = "off", Rule = "rule", ClosedLoop = "closed-loop" });
 
-/// Bounds of the times T and τ, which are parameters of the algorithms.
+/// Bounds of the times T and τ, the parameters `interval` and `tau` of paper 004's algorithm.
 const TIMES: Range<Duration> = Duration::from_millis(1)..Duration::from_secs(60);
 /// Name of the table in messages.
 const TABLE: &str = "[vpn.loop]";

@@ -38,7 +38,7 @@ const LOCK_INTERVAL: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub struct Directory {
     descriptor: OwnedFd,
-    /// The path by which it was opened. Only messages use it.
+    /// The path by which the directory was opened. Only messages use it.
     path: PathBuf,
 }
 
@@ -89,7 +89,7 @@ impl Directory {
         Ok(Directory { descriptor: openat(&directory, ".", flags, Mode::empty())?, path })
     }
 
-    /// Returns the path by which it was opened, for messages.
+    /// Returns the path by which the directory was opened, for messages.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -239,7 +239,7 @@ impl Directory {
         locked(file, LOCK_PATIENCE)
     }
 
-    /// Locks the directory itself among the processes that lock it so. Dropping the result unlocks it.
+    /// Locks the directory itself against other callers of this function. Dropping the result unlocks it.
     ///
     /// Any user who can read the directory can keep it locked, so the result is `None` after `patience`.
     pub fn lock_whole(&self, patience: Duration) -> Option<File> {
@@ -335,7 +335,7 @@ fn split(path: &Path) -> io::Result<(&Path, &OsStr)> {
     Ok((path.parent().unwrap_or(Path::new("")), name))
 }
 
-/// Waits until a file or directory is locked.
+/// Locks a file or directory, for which it waits at most `patience`, and returns it.
 fn locked(file: File, patience: Duration) -> io::Result<File> {
     let until = Instant::now() + patience;
     loop {

@@ -107,7 +107,7 @@ pub struct PathReason {
     pub takes_bulk: bool,
     /// Bytes that wait on the path.
     pub waiting_bytes: u64,
-    /// Reason for this role.
+    /// Reason why the flow's packets take the path, or do not take it.
     pub why: String,
     /// Number of recent failures of the path. Ten minutes without a failure reduce it by one.
     pub falls: u32,

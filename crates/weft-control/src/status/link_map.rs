@@ -28,7 +28,7 @@ pub struct LinkMap {
 pub struct MapMember {
     /// Name in the member's certificate.
     pub name: String,
-    /// True if it forwards datagrams between other nodes.
+    /// True if the member forwards datagrams between other nodes.
     pub relay: bool,
 }
 

@@ -10,7 +10,7 @@ pub struct Qos {
     pub schema: u32,
     /// Number of flows in the table.
     pub flow_count: u64,
-    /// Flows that began since the start.
+    /// Flows that began since the node started.
     pub began: u64,
     /// Flows that were evicted to make room.
     pub evicted: u64,
@@ -44,9 +44,9 @@ pub struct QosFlow {
     pub user: String,
     /// Class of the flow.
     pub class: String,
-    /// Rule that decided; absent: the default class.
+    /// Rule that gave the flow its class; absent: no rule matched, so the flow has the default class.
     pub rule: Option<String>,
-    /// Precedence, 0 to 15.
+    /// Precedence, 0 to 15: a flow with a higher one keeps its guarantee longer when capacity is short.
     pub precedence: u8,
     /// Guaranteed rate that the flow asked for, in bit/s.
     pub asked_bps: u64,
@@ -82,9 +82,9 @@ pub struct QosUser {
     pub weight: u16,
     /// Number of the user's flows.
     pub flows: u32,
-    /// Rate of all its flows in both directions, in bit/s.
+    /// Rate of all the user's flows in both directions, in bit/s.
     pub bps: u64,
-    /// Bytes of its present flows in both directions.
+    /// Bytes of the user's present flows in both directions.
     pub bytes: u64,
 }
 
@@ -108,7 +108,7 @@ pub struct QosPort {
     pub classes: Vec<(String, QosLoad)>,
 }
 
-/// Load in the last interval.
+/// Load of a port or of one of its classes in the last measurement interval.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct QosLoad {
@@ -116,13 +116,13 @@ pub struct QosLoad {
     pub arrived_bps: u64,
     /// Rate at which packets left, in bit/s.
     pub left_bps: u64,
-    /// Bytes that wait.
+    /// Bytes that wait to leave through the port.
     pub waiting_bytes: u64,
-    /// Flows that sent.
+    /// Flows that sent in the interval.
     pub flows: u32,
     /// Queueing delay that 95 % of the packets did not exceed, in milliseconds.
     pub delay_ms: f64,
-    /// Rate by which the port is below its target use, in bit/s.
+    /// Rate that the port could still carry up to its target, in bit/s. The target is a part of its capacity.
     pub headroom_bps: u64,
 }
 
@@ -142,9 +142,9 @@ pub struct QosClass {
     pub burst_bytes: u32,
     /// Largest variation of the delay in milliseconds; absent: any.
     pub delay_variance_ms: Option<f64>,
-    /// Precedence, 0 to 15.
+    /// Precedence, 0 to 15: a flow with a higher one keeps its guarantee longer when capacity is short.
     pub precedence: u8,
-    /// Delay priority, 0 to 15.
+    /// Delay priority, 0 to 15: among flows without a guarantee, a higher one is served earlier.
     pub delay_priority: u8,
     /// True if a flow is refused where its guarantee cannot be met.
     pub must_be_met: bool,

@@ -43,7 +43,7 @@ pub struct LinkSockets {
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug, Default)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct TunDevice {
-    /// Name of its VPN.
+    /// Name of the device's VPN.
     pub vpn: String,
     /// Name of the interface.
     pub name: String,

@@ -13,7 +13,7 @@ pub struct Finding {
     pub found: String,
     /// The likely cause.
     pub likely: String,
-    /// Advice.
+    /// Advice to the user how to remove the cause.
     pub advice: String,
 }
 
@@ -32,9 +32,9 @@ pub struct TriedPair {
     pub link: String,
     /// Remote address.
     pub remote: String,
-    /// Handshakes sent since there is no session.
+    /// Handshakes sent by this pair since there has been no session.
     pub sent: u32,
-    /// Reaction, by the name of its cause; absent: none.
+    /// Reaction to the handshakes, by the name of its cause; absent: there was none.
     pub came_back: Option<String>,
     /// Address of the host that sent the reaction.
     pub reporter: Option<String>,

@@ -20,7 +20,7 @@ use weft_config::files::Directory;
 const KEPT: &str = "configuration.toml";
 /// Name of the file with a configuration on trial.
 const TRIAL: &str = "trial.toml";
-/// Name of the file with the progress.
+/// Name of the file with the progress: the digest of the last configuration in effect, and the last contact.
 const PROGRESS: &str = "progress.json";
 /// Maximum length of each of the configuration and progress files, in bytes.
 const MAX_FILE: u64 = 1 << 20;
@@ -95,7 +95,8 @@ impl Follower {
 
     /// Asks the controller once and makes the next step.
     ///
-    /// The inner result says whether the desired configuration is in effect.
+    /// The outer result is an error if a file cannot be written. The inner result is an error with the reason if the
+    /// desired configuration is not in effect.
     fn round(&mut self) -> Result<Result<(), String>, String> {
         let heard = self.ask();
         let away = if let Heard::Away(why) = &heard { Err(format!("{}: {why}", self.controller)) } else { Ok(()) };
@@ -116,6 +117,8 @@ impl Follower {
     }
 
     /// Puts a configuration on trial, and keeps it if the controller is in reach with it.
+    ///
+    /// The inner result is an error with the reason if the configuration is not in effect.
     fn try_out(&mut self, toml: &str, digest: String) -> Result<Result<(), String>, String> {
         self.write(TRIAL, toml.as_bytes())?;
         let start = self.node.try_out(&self.directory.path().join(TRIAL));
@@ -145,7 +148,7 @@ impl Follower {
         Ok(result)
     }
 
-    /// True as soon as the controller answers, with any configuration.
+    /// Waits until the controller answers with any configuration. Returns false if it does not in time.
     fn is_in_reach(&self) -> bool {
         let begin = Instant::now();
         while begin.elapsed() < self.out_of_reach {

@@ -8,9 +8,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use weft_config::files::Directory;
 
-/// Name of the file.
+/// Name of the file with the membership.
 const FILE: &str = "membership.json";
-/// Maximum length of the file, in bytes.
+/// Maximum length of the membership's file, in bytes.
 const MAX_FILE: u64 = 16 << 10;
 
 /// The machine's membership in a controller's network of nodes.
@@ -45,7 +45,7 @@ impl Membership {
         })
     }
 
-    /// Reads the file in a directory; `None` if there is none.
+    /// Reads the membership from its file in `directory`; `None` if there is no such file.
     ///
     /// # Errors
     /// Returns why the file cannot be read.
@@ -59,7 +59,7 @@ impl Membership {
         }
     }
 
-    /// Writes the file.
+    /// Writes the membership to its file in `directory`.
     ///
     /// # Errors
     /// Returns why it cannot be written.

@@ -13,7 +13,7 @@ const REMINDER: Duration = Duration::from_secs(24 * 3600);
 pub struct RefusedConfiguration {
     /// SHA-256 of the configuration's text.
     pub digest: String,
-    /// Reason, as text for a reader.
+    /// Reason why the configuration did not come into effect, as text for a reader.
     pub why: String,
     /// When the configuration was tried, in seconds since 1970.
     pub tried_at: u64,
@@ -33,16 +33,16 @@ pub struct Progress {
     said_at: Option<u64>,
 }
 
-/// The controller's answer.
+/// The controller's answer to the question for the desired configuration.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Heard {
     /// The configuration that is in effect is still the desired one.
     Unchanged,
     /// The desired configuration.
     Desired {
-        /// Its text.
+        /// Text of the configuration.
         toml: String,
-        /// SHA-256 of the text.
+        /// SHA-256 of the configuration's text.
         digest: String,
     },
     /// No answer, or a refusal.
@@ -52,15 +52,15 @@ pub enum Heard {
 /// The next step.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Next {
-    /// Nothing.
+    /// Do nothing.
     Wait,
     /// Print a message.
     Say(String),
     /// Let the node run this configuration on trial.
     Try {
-        /// Its text.
+        /// Text of the configuration.
         toml: String,
-        /// SHA-256 of the text.
+        /// SHA-256 of the configuration's text.
         digest: String,
     },
 }
@@ -108,7 +108,7 @@ impl Progress {
     }
 }
 
-/// Returns the beginning of a digest, for readers.
+/// Returns the first characters of a digest, for messages.
 pub fn short(digest: &str) -> &str {
     digest.get(..12).unwrap_or(digest)
 }

@@ -16,7 +16,7 @@ pub enum TrialStart {
     Runs,
     /// No node is running.
     NoNode,
-    /// The node or its check refuses the configuration.
+    /// The node, or the check before the trial, refuses the configuration for this reason.
     Refused(String),
 }
 

@@ -12,11 +12,11 @@ use serde_json::Value;
 pub struct Call {
     /// The part of the path that is a parameter; empty if it has none.
     pub name: String,
-    /// `If-Match` or `If-None-Match: *`.
+    /// State of the record that the request expects, from `If-Match` or `If-None-Match: *`.
     pub precondition: Option<Precondition>,
     /// The tag in `If-None-Match`: the client already has the state with this tag.
     pub known: Option<String>,
-    /// The body.
+    /// Body of the request.
     pub body: Vec<u8>,
 }
 
@@ -46,16 +46,16 @@ impl Call {
 /// The result of a request.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Reply {
-    /// Status.
+    /// HTTP status of the reply.
     pub status: StatusCode,
-    /// Entity tag, without quotation marks.
+    /// Entity tag (`ETag`) of the record, without quotation marks.
     pub tag: Option<String>,
-    /// Body, if there is one.
+    /// Body of the reply, if there is one.
     pub body: Option<Value>,
 }
 
 impl Reply {
-    /// Returns a result.
+    /// Returns a reply with a body.
     ///
     /// # Errors
     /// Fails if the result has no form in JSON.
@@ -65,13 +65,13 @@ impl Reply {
         Ok(Reply { status, tag, body: Some(body) })
     }
 
-    /// Returns a result without a body.
+    /// Returns a reply without a body.
     pub fn empty(status: StatusCode, tag: Option<String>) -> Reply {
         Reply { status, tag, body: None }
     }
 }
 
-/// Returns the conditions that the headers state.
+/// Returns the state that the headers expect of the record, and the tag of the state that the client has.
 ///
 /// # Errors
 /// Fails if a header is not in the form that the controller gives.

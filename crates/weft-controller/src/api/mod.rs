@@ -46,13 +46,13 @@ const HEADERS: [(HeaderName, &str); 4] = [
 
 /// Data that all requests share.
 pub struct Site {
-    /// The network.
+    /// The network whose nodes, policy and configurations the requests read and change.
     pub network: Network,
     /// Hash of the administrator's token.
     pub administrator: SecretHash,
 }
 
-/// Returns the answers to all requests, with the pages of logins if there is a provider.
+/// Returns the router that answers all requests, with the pages of logins if there is an identity provider.
 pub fn router(site: &Arc<Site>, provider: Option<Provider>) -> Router {
     let document = openapi::document(&operations()).to_string();
     let described = move || async move { ([(header::CONTENT_TYPE, "application/json")], document) };
@@ -138,7 +138,7 @@ async fn read_body(body: axum::body::Body) -> Result<Vec<u8>, Refusal> {
     }
 }
 
-/// Runs work that waits for the store.
+/// Runs work that blocks on the store on a separate thread, and returns its result.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Refusal> + Send + 'static) -> Result<T, Refusal> {
     let failed =
         |_| Err(Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "the request failed: see the controller's log"));

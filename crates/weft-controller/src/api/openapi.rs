@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 /// Media type of refusals. Standard: RFC 9457.
 pub const PROBLEM: &str = "application/problem+json";
 
-/// Returns the document.
+/// Returns the OpenAPI document that describes these operations.
 pub fn document(operations: &[Operation]) -> Value {
     let settings =
         SchemaSettings::draft2020_12().with(|settings| settings.definitions_path = "/components/schemas".into());

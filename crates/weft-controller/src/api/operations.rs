@@ -22,7 +22,7 @@ pub enum Audience {
 /// Which headers of conditions an operation takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Conditions {
-    /// None.
+    /// The operation takes no header of conditions.
     None,
     /// `If-Match`, or `If-None-Match: *` for a new record; one of them is required.
     Write,
@@ -35,23 +35,23 @@ pub type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 
 /// An operation of the interface.
 pub struct Operation {
-    /// Method.
+    /// HTTP method of the request.
     pub method: Method,
-    /// Path, in which `{name}` or `{id}` is a parameter.
+    /// Path of the request's URL, in which `{name}` or `{id}` is a parameter.
     pub path: &'static str,
-    /// Identifier in the document.
+    /// Identifier of the operation in the OpenAPI document.
     pub id: &'static str,
-    /// Purpose, in one line.
+    /// Purpose of the operation, in one line.
     pub summary: &'static str,
     /// Senders that may make the request.
     pub audience: Audience,
     /// Headers of conditions that the operation accepts.
     pub conditions: Conditions,
-    /// Body of the request.
+    /// Schema of the request's body; `None`: the request has no body.
     pub takes: Option<SchemaOf>,
-    /// Status of success.
+    /// HTTP status of the answer if the operation succeeds.
     pub status: StatusCode,
-    /// Body of the answer.
+    /// Schema of the answer's body; `None`: the answer has no body.
     pub gives: Option<SchemaOf>,
     /// Function that performs the operation.
     pub run: fn(&Network, &Call) -> Result<Reply, Refusal>,

@@ -44,24 +44,24 @@ impl fmt::Display for ClientError {
 /// A request to a server.
 #[derive(Clone, Debug)]
 pub struct Request<'a> {
-    /// Method.
+    /// HTTP method of the request.
     pub method: Method,
     /// Path with its query, appended to the path of the server's address. It begins with a slash, or is empty.
     pub path: &'a str,
-    /// Headers besides `Host`.
+    /// Headers of the request besides `Host`.
     pub headers: Vec<(header::HeaderName, String)>,
-    /// Body; empty for none.
+    /// Body of the request; empty for none.
     pub body: String,
 }
 
 /// An answer of a server.
 #[derive(Clone, Debug)]
 pub struct Answer {
-    /// Status.
+    /// HTTP status of the answer.
     pub status: u16,
-    /// Headers.
+    /// Headers of the answer.
     pub headers: HeaderMap,
-    /// Body.
+    /// Body of the answer.
     pub body: Vec<u8>,
 }
 

@@ -35,7 +35,7 @@ impl Network {
         Ok(text(self.read(POLICY)?.ok_or_else(none)?))
     }
 
-    /// Replaces the policy.
+    /// Replaces the policy and returns its new revision.
     ///
     /// # Errors
     /// Fails if a test of the policy fails, or if a node could not run its configuration with it.
@@ -67,7 +67,7 @@ impl Network {
         Ok(text(self.stored_configuration(node)?))
     }
 
-    /// Replaces the desired configuration of a node.
+    /// Replaces the desired configuration of a node and returns its new revision.
     ///
     /// # Errors
     /// Fails if the node could not run it.

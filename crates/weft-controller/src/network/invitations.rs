@@ -30,26 +30,26 @@ pub struct NewInvitation {
 /// An invitation with its code, which is shown once.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 pub struct Code {
-    /// Identifier, for withdrawing it.
+    /// Identifier of the invitation, by which it can be withdrawn.
     pub id: String,
     /// The code, for `weft controller join`.
     pub code: String,
-    /// End of its time, in seconds since 1970.
+    /// Time at which the code expires, in seconds since 1970.
     pub expires_at: u64,
 }
 
 /// An invitation without its code.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 pub struct InvitationView {
-    /// Identifier.
+    /// Identifier of the invitation.
     pub id: String,
     /// Name of the node that may join.
     pub node: String,
-    /// End of its time, in seconds since 1970.
+    /// Time at which the code expires, in seconds since 1970.
     pub expires_at: u64,
-    /// Public key of the machine that has used it.
+    /// Public key of the machine that has used the invitation.
     pub used_by: Option<String>,
-    /// Its maker: `administrator`, or a user of the identity provider.
+    /// Maker of the invitation: `administrator`, or a user of the identity provider.
     pub made_by: String,
 }
 
@@ -57,7 +57,7 @@ pub struct InvitationView {
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JoinRequest {
-    /// The code.
+    /// Code of the invitation.
     pub code: String,
     /// Public key of the machine, base64.
     pub public_key: String,
@@ -68,7 +68,7 @@ pub struct JoinRequest {
 /// The controller's answer to a machine that joins.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 pub struct Joined {
-    /// Its name.
+    /// Name of the node as which the machine has joined.
     pub node: String,
 }
 
@@ -89,7 +89,7 @@ impl Network {
         Ok(all.into_iter().map(view).collect())
     }
 
-    /// Makes an invitation.
+    /// Makes an invitation and returns its code.
     ///
     /// # Errors
     /// Fails if there is no such node.

@@ -38,7 +38,7 @@ pub enum Precondition {
 pub struct Stored<T> {
     /// The record.
     pub record: T,
-    /// Its revision.
+    /// Revision of the commit that wrote the record.
     pub revision: u64,
 }
 
@@ -50,7 +50,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// Keeps the network in a store.
+    /// Returns the network whose records are in `store`.
     pub fn new(store: Box<dyn RecordStore>) -> Network {
         Network { store, turn: Mutex::default() }
     }

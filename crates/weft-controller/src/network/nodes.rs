@@ -38,7 +38,7 @@ pub struct NewNode {
 /// A node as the controller knows it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 pub struct NodeView {
-    /// Name.
+    /// Name of the node.
     pub name: String,
     /// Public key, base64; absent until the node joins.
     pub public_key: Option<String>,
@@ -50,7 +50,7 @@ pub struct NodeView {
     pub owner: Option<String>,
     /// True if the node has joined, so that it can read its configuration.
     pub has_joined: bool,
-    /// Revision, for `If-Match`.
+    /// Revision of the node's record, for `If-Match`.
     pub revision: u64,
 }
 
@@ -85,7 +85,7 @@ impl Network {
         Ok(NodeView::new(name.to_owned(), self.stored_node(name)?))
     }
 
-    /// Adds a node, or changes it.
+    /// Adds or changes a node, and returns its new state.
     ///
     /// # Errors
     /// Fails if the node contradicts itself, another node or the policy.

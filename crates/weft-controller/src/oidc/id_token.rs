@@ -54,13 +54,13 @@ enum TokenAudience {
 
 /// The values that a token must contain.
 pub struct Expected<'a> {
-    /// The provider.
+    /// Name of the identity provider, an address.
     pub issuer: &'a str,
     /// The controller's name at the provider.
     pub client: &'a str,
-    /// The value that the login began with.
+    /// Random value that the controller sent to the provider when the login began.
     pub nonce: &'a str,
-    /// The time, in seconds since 1970.
+    /// The present time, in seconds since 1970.
     pub now: u64,
 }
 

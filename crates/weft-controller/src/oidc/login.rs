@@ -20,7 +20,7 @@ use tokio::task::spawn_blocking;
 
 /// Time for which a code of a login is valid, in minutes.
 const CODE_MINUTES: u32 = 15;
-/// Name of the cookie.
+/// Name of the cookie that identifies the browser in which a login began.
 const COOKIE: &str = "weft-login";
 
 /// Data that both pages share.
@@ -46,7 +46,7 @@ pub fn routes(site: &Arc<Site>, provider: Provider) -> Router {
 }
 
 impl LoginPages {
-    /// Sends the browser to the provider.
+    /// Begins a login, and returns the answer that sends the browser to the provider.
     async fn begin(&self, uri: &Uri) -> Result<Response, Refusal> {
         let failed = |why: String| Refusal::new(StatusCode::BAD_GATEWAY, format!("the identity provider: {why}"));
         let node = parameter(uri, "node");
@@ -76,7 +76,7 @@ impl LoginPages {
         Ok((StatusCode::SEE_OTHER, [(header::LOCATION, place), (header::SET_COOKIE, cookie)]).into_response())
     }
 
-    /// Takes the browser back, and shows a code for the user's node.
+    /// Handles the browser's return from the provider, and shows a code for the user's node.
     async fn end(&self, uri: &Uri, headers: &HeaderMap) -> Result<Response, Refusal> {
         let refused = |why: String| Refusal::new(StatusCode::FORBIDDEN, why);
         let begin_again = || refused("this login is over or of another browser: begin again at /login".to_owned());

@@ -38,7 +38,7 @@ impl PendingLogin {
 pub struct PendingLogins(Mutex<HashMap<String, PendingLogin>>);
 
 impl PendingLogins {
-    /// Adds a login.
+    /// Adds a login under its parameter `state`.
     pub fn add(&self, state: &Secret, login: PendingLogin) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|_, login| login.since.elapsed() < LOGIN_TIME);

@@ -22,7 +22,7 @@ const MAX_SECRET_FILE: u64 = 4_096;
 
 /// An identity provider.
 pub struct Provider {
-    /// Its name, which its tokens state.
+    /// Name of the provider, which its tokens contain.
     pub issuer: String,
     /// The controller's name at the provider.
     pub client_id: String,
@@ -37,7 +37,7 @@ pub struct Provider {
 #[derive(Clone, Deserialize)]
 pub struct Description {
     issuer: String,
-    /// Where a browser logs in.
+    /// Address of the provider's page at which a browser logs in.
     pub authorization_endpoint: String,
     token_endpoint: String,
     jwks_uri: String,
@@ -102,7 +102,7 @@ impl Provider {
         Ok(found)
     }
 
-    /// Exchanges a code for an ID token, and returns it with the provider's keys.
+    /// Exchanges a login's authorization code for an ID token. Returns the token and the provider's keys.
     ///
     /// # Errors
     /// Fails if the provider refuses the code.

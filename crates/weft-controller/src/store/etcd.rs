@@ -59,7 +59,7 @@ impl EtcdStore {
         Base64::encode_string(format!("{}{key}", self.prefix).as_bytes())
     }
 
-    /// Returns the records from `start` up to `end`, as etcd has them.
+    /// Returns the records of the key range that `body` states, in the form of etcd's gateway.
     fn range(&self, body: &Value) -> Result<RangeAnswer, StoreError> {
         self.request("/v3/kv/range", body)
     }

@@ -22,7 +22,7 @@ pub const ABSENT: u64 = 0;
 pub struct Record {
     /// The value.
     pub value: Vec<u8>,
-    /// Revision of the commit that wrote it, above [`ABSENT`].
+    /// Revision of the commit that wrote the value, above [`ABSENT`].
     pub revision: u64,
 }
 

@@ -7,9 +7,9 @@ use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-/// Key, revision and value of each record.
+/// Table of the database with the key, revision and value of each record.
 const RECORDS: TableDefinition<'_, &str, (u64, &[u8])> = TableDefinition::new("records");
-/// The revision of the last commit, at key 0.
+/// Table of the database with the revision of the last commit, at key 0.
 const LAST: TableDefinition<'_, u8, u64> = TableDefinition::new("last revision");
 
 /// A store in a file that only its owner can access.

@@ -17,7 +17,7 @@ const MOST_WINDOW: f64 = (1u64 << 28) as f64;
 
 /// Parameters of [`AimdWindow`].
 ///
-/// The defaults are those of the paper's prototype (table V), plus slow start.
+/// The defaults are those of paper 003's prototype (table V), plus slow start.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct AimdConfig {
     /// a: packets by which the window grows in a round trip.
@@ -34,32 +34,32 @@ pub struct AimdConfig {
     pub initial_packets: u8,
     /// If set, the window doubles each round trip until the first loss event.
     ///
-    /// The paper does not define the start.
+    /// Paper 003 does not define the start.
     pub slow_start: bool,
     /// Source from which the loop learns of losses.
     pub losses: Losses,
-    /// Rule by which weights and fairness set `a` and `b`.
+    /// Method that sets `a` and `b` so that the windows of an edge pair get fair shares.
     pub fairness: WindowFairness,
 }
 
 /// Method by which the windows of an edge pair become fair. All windows of the pair use the same method.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct WindowFairness {
-    /// The parameter that carries a VPN's weight.
+    /// The window parameter, `a` or `b`, that carries a VPN's weight.
     pub weight_by: Knob,
-    /// The method that corrects the parameters.
+    /// The method that corrects the parameters `a` and `b` of running windows.
     pub steering: SteeringMethod,
     /// True if all windows of the edge pair react to a loss event of one window.
     pub shared_events: bool,
 }
 
 impl WindowFairness {
-    /// The paper's choice: b carries the weight by the rule from measured loss and RTTs.
+    /// Paper 003's choice: b carries the weight, and a rule computes b from measured loss and RTTs.
     ///
     /// Each window has its own loss events.
     pub const PAPER: WindowFairness =
         WindowFairness { weight_by: Knob::Decrease, steering: SteeringMethod::Rule, shared_events: false };
-    /// The choice for edge pairs whose windows share their bottlenecks.
+    /// The choice for windows that share their bottlenecks: a carries the weight, and loss events are shared.
     pub const EDGE_PAIR: WindowFairness =
         WindowFairness { weight_by: Knob::Increase, steering: SteeringMethod::ClosedLoop, shared_events: true };
 }
@@ -116,7 +116,7 @@ pub struct AimdWindow {
     peaks: [u32; 2],
     /// Number of the marker whose report ends the round.
     round: u32,
-    /// Packets sent before the last loss event. Losses belong to that event until this number is settled.
+    /// Number of packets sent before the last loss event. Losses belong to that event until all of them are settled.
     recover: u32,
     events: u32,
     backlogged: bool,
@@ -321,7 +321,7 @@ impl AimdWindow {
         self.bound();
     }
 
-    /// Returns the window that sends the promised rate.
+    /// Returns the window in bytes with which the loop sends at its promised rate.
     fn promised(&self) -> f64 {
         self.share.service().rate().bps() as f64 * self.ledger.rtt.smoothed().as_secs_f64() / 8.0
     }

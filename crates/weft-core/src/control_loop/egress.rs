@@ -19,14 +19,14 @@ pub struct LoopEgress {
 }
 
 impl LoopEgress {
-    /// Returns an egress whose first marker of a loop states that `packets` and `bytes` were sent before.
+    /// Returns an egress for a loop whose first marker states that `packets` and `bytes` were sent before it.
     ///
     /// The egress assumes that it has received all of these packets, because it has no record of them.
     pub fn counted(packets: u32, bytes: u32) -> LoopEgress {
         LoopEgress { packets, bytes, ..LoopEgress::default() }
     }
 
-    /// Ends the intervals of counted loops that are over. Call this before a packet that arrives at `now` is counted.
+    /// Closes the counting intervals that have ended. Call this before a packet that arrives at `now` is counted.
     pub fn on_time(&mut self, now: Instant) {
         if let Some(intervals) = &mut self.intervals {
             intervals.on_time(now, self.bytes);

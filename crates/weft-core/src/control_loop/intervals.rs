@@ -14,7 +14,7 @@ const KEPT: usize = 16;
 /// Maximum drift between two clocks, in millionths. Derived: each crystal is wrong by up to 100 millionths.
 const DRIFT_PPM: i64 = 200;
 
-/// The intervals of the egress edge.
+/// The intervals over which the egress edge counts arriving bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EgressIntervals {
     started_at: Instant,
@@ -68,7 +68,7 @@ pub(super) struct CountedSample {
     pub explained_us: i64,
 }
 
-/// Intervals between the markers that the ingress edge sends, and the bytes sent in each.
+/// The intervals of the ingress edge, and the bytes sent by the end of each.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SentIntervals {
     started_at: Instant,
@@ -77,14 +77,14 @@ pub(super) struct SentIntervals {
     interval: Duration,
     /// Number of the marker that started the intervals.
     restarted_by: u32,
-    /// Number of complete intervals.
+    /// Number of intervals that have ended since their start.
     intervals: u32,
     /// Bytes that had left at the end of interval k, at index k modulo [`KEPT`].
     sent: [u32; KEPT],
     /// The last count of the egress edge; `None` until it has started its intervals, too.
     last: Option<IntervalCount>,
     wants_restart: bool,
-    /// Explained delay of the marker that started the intervals, in microseconds.
+    /// Delay, in microseconds, that the marker that started the intervals explains ([`Marker::explained_us`]).
     explained_us: u32,
 }
 

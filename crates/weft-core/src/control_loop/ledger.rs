@@ -62,7 +62,7 @@ pub(super) struct ReportDelta {
     pub round_trip: Duration,
     /// Arrival minus departure of the marker in microseconds, modulo 2^32.
     ///
-    /// The marker's explained delay is subtracted. The two clocks may have an offset.
+    /// The part that the marker explains ([`Marker::explained_us`]) is subtracted. The two clocks may have an offset.
     pub one_way_delay_us: u32,
 }
 
@@ -125,7 +125,7 @@ impl Ledger {
         self.sent_at = now;
     }
 
-    /// Returns a marker over everything sent so far.
+    /// Returns the next marker, which states the packets and bytes sent so far.
     pub fn mark(&mut self, now: Instant, is_pressing: bool) -> Marker {
         self.sequence = self.sequence.wrapping_add(1);
         self.marked_packets = self.sent_packets;

@@ -8,9 +8,9 @@ const WEIGHTS: [f64; 8] = [1.0, 1.0, 1.0, 1.0, 0.8, 0.6, 0.4, 0.2];
 /// square-root law holds only for the rate of events.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LossIntervals {
-    /// Closed intervals in packets, the latest first. Zero marks an unused entry.
+    /// Numbers of packets between successive loss events, the latest first. Zero marks an unused entry.
     closed: [u32; 8],
-    /// Number of packets sent at the last event.
+    /// Number of packets sent from the start until the last loss event, modulo 2^32.
     event_at: u32,
 }
 

@@ -78,19 +78,19 @@ pub enum Losses {
     /// The packet counts in reports, and unanswered markers. All packets must take one path, in order.
     #[default]
     Counted,
-    /// The lower layers report them ([`ControlLoop::on_loss`], [`ControlLoop::on_congestion`]).
+    /// The lower layers report losses ([`ControlLoop::on_loss`], [`ControlLoop::on_congestion`]).
     Told,
 }
 
 impl Losses {
     /// True if the loop sends markers as soon as it can.
     ///
-    /// A loop without a backlog may delay its markers if the lower layers report losses.
+    /// A loop without a backlog (`holds_back` is false) may delay its markers if the lower layers report losses.
     fn hurries(self, holds_back: bool) -> bool {
         self == Losses::Counted || holds_back
     }
 
-    /// Returns the time by which a report may arrive later than expected.
+    /// Returns the time by which a report may arrive later than expected. `holds_back` is true with a backlog.
     fn patience(self, holds_back: bool) -> Duration {
         if self.hurries(holds_back) { Duration::ZERO } else { LEISURE * 4 }
     }
@@ -124,7 +124,7 @@ pub struct LoopStatus {
     pub accumulation_bytes: u64,
     /// Number of congestion epochs since the start, modulo 2^32. Zero if the law has none.
     pub epochs: u32,
-    /// True if the last packet left other packets waiting.
+    /// True if other packets of the VPN waited when the last packet left.
     pub backlogged: bool,
 }
 

@@ -1,10 +1,10 @@
 use weft_units::{Duration, Instant};
 
-/// Length of a bucket. The minimum is taken over the last one to two buckets.
+/// Length of a bucket of RTT samples. The minimum RTT is taken over the last one to two buckets.
 const BUCKET: Duration = Duration::from_secs(10);
 /// Upper limit of an RTT sample, in microseconds.
 const LONGEST_US: u128 = 60_000_000;
-/// Largest sample that is used in full: a multiple of the smoothed RTT, or a time in microseconds if it is longer.
+/// Largest RTT sample that is used in full: a multiple of the smoothed RTT, or a time in microseconds if longer.
 ///
 /// A machine that slept, or a clock that jumped, makes one sample of any length. *Derived*: a sample then at most doubles
 /// the smoothed RTT. The time is the initial time-out of RFC 6298. A path that did become slower is followed in few

@@ -10,7 +10,7 @@ use weft_units::{Duration, Instant, Rate};
 
 /// Time without a request after which a flow is treated as ended.
 pub const FORGOTTEN_AFTER: Duration = Duration::from_secs(2);
-/// Divisor of a new time between two requests in the moving average.
+/// Inverse of the weight of a new time between two requests in the moving average.
 const SMOOTHING: u32 = 8;
 
 /// Table of the flows that ask for rates. `K` identifies a flow.

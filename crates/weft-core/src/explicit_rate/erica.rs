@@ -9,7 +9,7 @@ use weft_units::{Duration, Rate};
 /// Parameters of ERICA+.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct EricaConfig {
-    /// δ: the link is overloaded only if its overload factor exceeds 1 + δ.
+    /// δ: the link is overloaded only if the arriving rate exceeds 1 + δ times the target rate.
     pub delta: f64,
     /// a: determines how fast an empty queue fills.
     pub a: f64,
@@ -17,7 +17,7 @@ pub struct EricaConfig {
     pub b: f64,
     /// T0: target queueing delay.
     pub delay: Duration,
-    /// QDLF: lower limit of the target, as a fraction of the capacity.
+    /// QDLF: lower limit of the target rate, as a fraction of the capacity.
     pub least: f64,
 }
 
@@ -28,7 +28,7 @@ impl Default for EricaConfig {
 }
 
 impl EricaConfig {
-    /// Returns parameters for grants that travel in band.
+    /// Returns parameters for grants that travel in the packets of the flows.
     ///
     /// Such grants arrive late, and a target queue of 1 ms would make the rates oscillate. Without a queue the target
     /// is the whole capacity. The caller must therefore pass `utilization` times the capacity.
@@ -39,7 +39,7 @@ impl EricaConfig {
 
 /// A flow that sends at least this fraction of its fair share is treated as sending all of it.
 ///
-/// The reason is that signals round rates down.
+/// Signals round rates down, so a flow may send slightly less than its share.
 const NEAR: f64 = 0.95;
 
 /// State of ERICA+ for one link. Of a flow it needs only the current rate.
@@ -86,13 +86,15 @@ impl Erica {
         }
         self.most_bps[1] = self.most_bps[1].max(rate);
         if rate > self.fair_bps && current < self.fair_bps * NEAR {
-            // ERICA avoids a sudden increase.
+            // ERICA avoids a sudden increase of a flow's rate.
             rate = self.fair_bps;
         }
         Rate::from_bps(rate.min(self.target_bps) as u64)
     }
 
-    /// f: hyperbolic function of the queueing delay, one at T0.
+    /// Returns f, the target rate as a fraction of the capacity.
+    ///
+    /// It is a hyperbolic function of the queueing delay, one at T0.
     fn queue_factor(&self, delay_s: f64) -> f64 {
         let EricaConfig { a, b, delay, least, .. } = self.config;
         let t0 = delay.as_secs_f64();

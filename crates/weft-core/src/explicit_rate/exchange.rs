@@ -22,11 +22,11 @@ const MOST_DOUBLINGS: u8 = 10;
 /// A sender's request for rates.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Wish {
-    /// The signal as it leaves, apart from message, nonce, QTTL and tag.
+    /// The signal as it leaves, apart from message, nonce, QTTL (the signal's own TTL) and tag.
     ///
     /// Its forward and reverse rates are the requested rates.
     pub signal: Signal,
-    /// True if every router of the path is known to take part, so that the TTL is not checked.
+    /// True if every router of the path is known to process these signals, so that the TTL is not checked.
     pub path_takes_part: bool,
 }
 
@@ -63,7 +63,7 @@ impl RateInitiator {
 
     /// Returns the signal for a packet that leaves with this TTL, if one is due.
     ///
-    /// `qttl` must be random. `round_trip` is the measured RTT, or an estimate.
+    /// `qttl` is the signal's own TTL and must be random. `round_trip` is the measured RTT, or an estimate.
     pub fn on_packet(&mut self, now: Instant, ttl: u8, qttl: u8, round_trip: Duration) -> Option<Signal> {
         match &mut self.state {
             RequestState::Asking { until, attempts } => {
@@ -130,7 +130,7 @@ impl RateInitiator {
         Some(self.granted)
     }
 
-    /// Returns the total rate that the flow may send: ER = GR + AR.
+    /// Returns the total rate that the flow may send: its guaranteed rate plus its available rate.
     ///
     /// Returns `None` without a grant, or without a limit.
     pub fn rate(&self) -> Option<Rate> {
@@ -156,7 +156,7 @@ impl RateInitiator {
         }
     }
 
-    /// Ends the flow. Returns the release to send, if any rate was granted.
+    /// Ends the flow. Returns the RELEASE signal to send, if any rate was granted.
     pub fn release(&mut self, qttl: u8) -> Option<Signal> {
         let had = matches!(self.state, RequestState::Granted { .. });
         self.state = RequestState::GivenUp;
@@ -177,7 +177,7 @@ impl RateInitiator {
     }
 }
 
-/// Returns ER = GR + AR; `None` without a limit.
+/// Returns the sum of the guaranteed and the available rate (ER = GR + AR); `None` if either has no limit.
 pub fn explicit_rate(granted: Rates) -> Option<Rate> {
     let Rates { available, guaranteed } = granted;
     Some(Rate::from_bps(available.rate()?.bps().saturating_add(guaranteed.rate()?.bps())))

@@ -1,6 +1,6 @@
 //! One explicit rate for all flows of a link: a PI controller of the link's queue.
 //!
-//! With N estimated as C/R it equals RCP (Dukkipati).
+//! If the number of flows is estimated as the capacity divided by the granted rate, it equals RCP (Dukkipati).
 
 use weft_units::{Duration, Instant, Rate};
 
@@ -10,9 +10,9 @@ use weft_units::{Duration, Instant, Rate};
 /// margin of 47°.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct PiConfig {
-    /// α: gain of the unused rate.
+    /// α: gain on the unused rate, which is the target rate minus the arriving rate.
     pub alpha: f64,
-    /// β: gain of the queue.
+    /// β: gain on the deviation of the queue from its target.
     pub beta: f64,
     /// η: target utilisation, as a fraction of the capacity.
     pub utilization: f64,
@@ -30,11 +30,11 @@ impl Default for PiConfig {
     }
 }
 
-/// Deviation of the queue from its target above which both gains double, as a fraction of Cτ.
+/// Deviation of the queue from its target above which both gains double, as a fraction of capacity times RTT.
 const FAR_QUEUE: f64 = 0.5;
-/// Deviation of the arriving rate from the capacity above which both gains double, as a fraction of C.
+/// Deviation of the arriving rate from the capacity above which both gains double, as a fraction of the capacity.
 const FAR_RATE: f64 = 0.2;
-/// Time for which the gains stay doubled, in units of τ.
+/// Time for which the gains stay doubled, in mean RTTs of the link's flows.
 const FAR_FOR: u32 = 2;
 
 /// State of a link since the last update.
@@ -50,7 +50,7 @@ pub struct LinkState {
     pub round_trip: Duration,
 }
 
-/// The PI controller of one link. See the module.
+/// The PI controller that computes the rate that one link grants to each flow. See the module.
 #[derive(Clone, Debug)]
 pub struct PiRate {
     config: PiConfig,

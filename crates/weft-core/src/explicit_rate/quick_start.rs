@@ -10,7 +10,7 @@ const SLOT: Duration = Duration::from_millis(150);
 const SAMPLES: usize = 10;
 /// qs_thresh: fraction of the capacity up to which the router approves rates.
 const THRESHOLD: f64 = 0.9;
-/// Maximum time in which a grant must be used. One RTT applies if it is shorter.
+/// Longest time after its arrival in which a grant may be used. One RTT applies if it is shorter.
 const MOST_WAIT: Duration = Duration::from_secs(3);
 
 /// State of one link. It grants the free capacity of an underused link.
@@ -86,7 +86,7 @@ impl PendingQuickStart {
         PendingQuickStart { at: now, rate, ttl_difference: ttl.wrapping_sub(option.ttl), nonce }
     }
 
-    /// Returns the granted rate, if every router approved and none raised it (§4.4).
+    /// Returns the granted rate, if every router approved it and none raised it (RFC 4782 §4.4).
     ///
     /// `round_trip` is the RTT of the exchange.
     pub fn accept(&self, now: Instant, response: &QuickStartResponse, round_trip: Duration) -> Option<Rate> {
@@ -98,7 +98,7 @@ impl PendingQuickStart {
     }
 }
 
-/// Returns QS-cwnd in segments: the granted rate times the RTT (§4.4).
+/// Returns QS-cwnd, the window in segments: the granted rate times the RTT (RFC 4782 §4.4).
 ///
 /// The size of each segment is `mss` plus `header` bytes.
 pub fn window(granted: Rate, round_trip: Duration, mss: u32, header: u32) -> u64 {
@@ -145,7 +145,7 @@ mod tests {
     }
 
     proptest! {
-        /// §4.4: every router granted an accepted rate, and it does not exceed the requested rate.
+        /// RFC 4782 §4.4: every router granted an accepted rate, and it does not exceed the requested rate.
         #[test]
         fn only_what_every_router_approved_is_accepted(
             asked in 1..16u8,

@@ -41,7 +41,7 @@ pub enum Mode {
     Aimd,
 }
 
-/// State of one TCP-ER sender. See the module.
+/// State of one TCP-ER sender, which sends at a granted rate or by AIMD. See the module.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TcpErSender {
     segment_bytes: u32,
@@ -62,7 +62,7 @@ pub struct TcpErSender {
     ///
     /// Only a sender that never had a grant uses slow start.
     threshold: u32,
-    /// Packets acknowledged toward AIMD's next growth by one packet.
+    /// Number of packets acknowledged since AIMD's window last grew by one packet.
     grown: u32,
     /// True if the window has already shrunk for the losses that are still being reported.
     has_given_way: bool,

@@ -12,13 +12,13 @@ pub const LEAST_DECREASE: f64 = 1e-4;
 pub const MOST_DECREASE: f64 = 0.5;
 /// Maximum of a decrease `b` that a configuration fixes: paper 003, Figures 5 and 6, goes to 0.75.
 pub const MOST_FIXED_DECREASE: f64 = 0.9;
-/// Minimum of the increase `a` under [`Knob::Increase`], as a fraction of the nominal `a`.
+/// Minimum of the increase `a` under [`Knob::Increase`], as a fraction of the nominal loop's `a`, the largest.
 pub const LEAST_INCREASE: f64 = 1e-3;
-/// Gain g of the damped formula, applied every 100 round trips.
+/// Gain g of the damped rule ([`damped`]), applied every 100 round trips.
 pub const FORMULA_GAIN: f64 = 0.3;
-/// Gain g of the closed loop, applied every 20 round trips.
+/// Gain g of the closed loop ([`correct`]), applied every 20 round trips.
 pub const CLOSED_LOOP_GAIN: f64 = 0.1;
-/// Number of round trips between two uses of the formula (DCPC's scale).
+/// Number of round trips between two uses of the damped rule (DCPC's scale).
 pub const FORMULA_ROUND_TRIPS: u32 = 100;
 /// Number of round trips between two corrections of the closed loop.
 pub const CLOSED_LOOP_ROUND_TRIPS: u32 = 20;
@@ -41,7 +41,7 @@ pub fn rate_pps(increase: f64, kappa: f64, rtt_s: f64, loss_event_rate: f64) -> 
     libm::sqrt(increase * kappa / (2.0 * loss_event_rate)) / rtt_s
 }
 
-/// Properties of a loop that the rule compares.
+/// Properties of a loop that the rule for κ ([`target_kappa`]) compares.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct LoopConditions {
     /// Weight r of the loop.
@@ -87,7 +87,7 @@ pub fn nominal_kappa(wished: f64, nominal: &LoopConditions, all: &[LoopCondition
 
 /// Returns κ after one damped step toward a target: log κ ← log κ + g (log κ* − log κ).
 ///
-/// The step is damped because p depends on b.
+/// The step is damped because the loss-event rate depends on b.
 pub fn damped(kappa: f64, target: f64, gain: f64) -> f64 {
     bounded(kappa * libm::pow(target / kappa, gain))
 }
@@ -112,21 +112,21 @@ pub struct CompetingLoop {
     pub rate: f64,
     /// True if the loop had a backlog. Only then is its rate a measure of its share.
     pub backlogged: bool,
-    /// κ, corrected in place. Under [`Knob::Increase`] it is relative to the nominal κ.
+    /// κ, corrected in place. Under [`Knob::Increase`] it is relative to the nominal loop's κ.
     pub kappa: f64,
 }
 
-/// Parameter that carries the weights.
+/// Window parameter that carries the weights of the loops.
 ///
 /// A window cannot exceed a/b for long, because it loses a packet each round trip there. With small b, the windows of
 /// all loops of a bottleneck must be small, or packets are lost needlessly. a has no such limit.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Knob {
-    /// The paper's choice: a is common to all.
+    /// Paper 003's choice: b carries the weights, and a is common to all.
     ///
     /// The nominal loop has the smallest κ and the largest b.
     Decrease,
-    /// b is common to all, and a is κ/κ₁ times the nominal a. The nominal a is the largest.
+    /// a carries the weights: it is κ/κ₁ times the nominal loop's a, which is the largest. b is common to all.
     ///
     /// The shares stay the same when capacity drops, because all loops back off by the same fraction.
     Increase,

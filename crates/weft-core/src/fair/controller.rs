@@ -23,7 +23,7 @@ const LEAST_INTERVAL: Duration = Duration::from_millis(100);
 /// Maximum number of calls of [`WindowController::turn`], after the first loss, that wait for all loops' losses.
 const MOST_WAITING_TURNS: u32 = 10;
 
-/// Method that corrects the parameters.
+/// Method that corrects the parameters `a` and `b` of running windows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum SteeringMethod {
     /// No correction: the parameters stay as the weight requires.
@@ -38,15 +38,15 @@ pub enum SteeringMethod {
 /// Parameters of a [`WindowController`].
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ControllerConfig {
-    /// Method that corrects the parameters.
+    /// Method that corrects the parameters `a` and `b` of the windows.
     pub steering: SteeringMethod,
-    /// Parameter that carries the weights.
+    /// Window parameter, `a` or `b`, that carries the weights.
     pub knob: Knob,
-    /// Increase `a` of the nominal loop.
+    /// Increase `a` of the nominal loop, relative to which all other loops are set, in packets per round trip.
     ///
     /// It is the largest under [`Knob::Increase`], and common to all under [`Knob::Decrease`].
     pub increase: f64,
-    /// Decrease `b` of the nominal loop.
+    /// Decrease `b` of the nominal loop, relative to which all other loops are set.
     ///
     /// It is the largest under [`Knob::Decrease`], and common to all under [`Knob::Increase`].
     pub decrease: f64,
@@ -76,7 +76,8 @@ impl WindowController {
 
     /// Returns the increase `a` and the decrease `b` of a loop that starts.
     ///
-    /// `nominal_weight` is the largest weight under [`Knob::Increase`], and the smallest under [`Knob::Decrease`].
+    /// `nominal_weight` is the weight of the nominal loop: the largest of all weights under [`Knob::Increase`], and the
+    /// smallest under [`Knob::Decrease`].
     pub fn initial(&self, weight: f64, nominal_weight: f64) -> (f64, f64) {
         let ControllerConfig { knob, increase, decrease, shared_events, .. } = self.config;
         let ratio = weight / nominal_weight;
@@ -94,7 +95,7 @@ impl WindowController {
 
     /// Corrects the parameters of all windows that share a bottleneck. Each window is paired with its weight.
     ///
-    /// Under [`Knob::Decrease`] the first loop is the nominal one, as in the paper.
+    /// Under [`Knob::Decrease`] the first loop is the nominal one, as in paper 003.
     pub fn turn(&mut self, now: Instant, loops: &mut [(f64, &mut AimdWindow)]) {
         let ControllerConfig { steering, knob, increase, decrease, shared_events } = self.config;
         self.due = now + self.interval(loops);
@@ -131,9 +132,9 @@ impl WindowController {
         (sum / count.max(1) * CLOSED_LOOP_ROUND_TRIPS).max(LEAST_INTERVAL)
     }
 
-    /// Scales all κ so that the first loop has the nominal κ.
+    /// Under [`Knob::Decrease`], scales all κ so that the first loop has the κ of the configured `b`.
     ///
-    /// If the least κ were scaled to the nominal κ instead, a loop that needs a larger κ for its long RTT would push
+    /// If the least κ were scaled to that κ instead, a loop that needs a larger κ for its long RTT would push
     /// all b toward zero.
     fn anchor(&mut self) {
         let nominal = kappa_of(self.config.decrease);

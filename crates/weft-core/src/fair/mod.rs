@@ -11,7 +11,7 @@ pub mod solve;
 
 use alloc::vec::Vec;
 
-/// A fairness criterion.
+/// A fairness criterion: the rule that defines the fair shares of loops.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Criterion {
     /// All loops get the same rate.
@@ -40,7 +40,7 @@ impl Criterion {
     }
 }
 
-/// Returns the weighted fairness index F = (Σ x/r)² / (N Σ (x/r)²).
+/// Returns the weighted fairness index F = (Σ x/r)² / (N Σ (x/r)²) of N loops with rates x and weights r.
 ///
 /// It is one if all loops get their share, and 1/N if one loop gets everything. It is also one without loops, and if
 /// all rates are zero.

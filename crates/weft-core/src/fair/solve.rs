@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 /// Maximum number of passes over all links in [`proportional`].
 const ROUNDS: usize = 400;
-/// Number of bisection steps for a link's price.
+/// Number of bisection steps with which [`proportional`] finds a link's price.
 const BISECTIONS: usize = 60;
 /// Relative change of a price below which [`proportional`] stops.
 const TOLERANCE: f64 = 1e-9;
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn paper_003_table_iii() {
-        // VPN 1 crosses all three links, and VPNs 2, 3 and 4 one each; B3 = 10, 20, 30 Mbit/s.
+        // VPN 1 crosses all three links, and VPNs 2, 3 and 4 one each. B3, the third link's capacity, varies.
         let routes: [&[usize]; 4] = [&[0, 1, 2], &[0], &[1], &[2]];
         for (b3, last) in [(10.0, 5.0), (20.0, 15.0), (30.0, 25.0)] {
             close(&max_min(&[20.0, 10.0, b3], &routes, &[1.0; 4]), &[5.0, 15.0, 5.0, last]);
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn the_long_flow_of_paper_004_figure_6() {
-        // M bottlenecks of capacity 100 with four cross flows each: the long flow gets C / (1 + K M).
+        // M bottlenecks of capacity C = 100 with K = 4 cross flows each: the long flow gets C / (1 + K M).
         for (m, long) in [(1, 20.0), (2, 11.111), (3, 7.692), (4, 5.882), (5, 4.762), (6, 4.0)] {
             let links: Vec<usize> = (0..m).collect();
             let mut routes: Vec<&[usize]> = vec![&links];

@@ -9,7 +9,7 @@
 
 use weft_units::Duration;
 
-/// Longest wait of a held ACK. Standard: the paper's delayed-ACK timer.
+/// Longest wait of a held ACK. Standard: paper 000's delayed-ACK timer.
 pub const DELAYED_ACK: Duration = Duration::from_millis(200);
 
 /// The ACK bit of the TCP flags byte.
@@ -17,7 +17,7 @@ const ACK_FLAG: u8 = 0x10;
 /// Maximum number of SACK blocks in a segment. Standard: RFC 2018.
 const MAX_SACK_BLOCKS: usize = 4;
 
-/// The fields of a TCP segment on which the decision depends.
+/// The fields of a TCP segment on which the decision to hold or forward it depends.
 #[derive(Clone, Copy, Debug)]
 pub struct AckView<'a> {
     /// Acknowledgment number.
@@ -43,7 +43,7 @@ impl AckView<'_> {
     }
 }
 
-/// Decision about a segment.
+/// Decision whether a TCP segment is forwarded or held.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AckVerdict {
     /// Forward the segment.
@@ -81,7 +81,7 @@ pub struct AckConditioner {
 }
 
 impl AckConditioner {
-    /// Decides about the next segment of this direction.
+    /// Decides whether the next segment of this direction is forwarded or held.
     pub fn judge(&mut self, segment: &AckView<'_>) -> AckVerdict {
         let is_duplicate = self.is_duplicate(segment);
         if segment.flags & ACK_FLAG != 0 {
@@ -105,7 +105,7 @@ impl AckConditioner {
         self.held = None;
     }
 
-    /// True if the segment repeats the last acknowledgment and window, and carries nothing that must not wait.
+    /// True if the segment repeats the last acknowledgment and window, and has no data, other flags or D-SACK.
     fn is_duplicate(&self, s: &AckView<'_>) -> bool {
         self.is_begun
             && s.payload_len == 0

@@ -38,8 +38,9 @@ pub struct FlowEntry<K> {
 
 /// Assigns numbers to flows.
 ///
-/// A number passes to another flow after [`IDLE`]. If all numbers are in use, it passes from the least recently used
-/// flow. The sequence continues when a number changes its owner, so the receiver needs no notice of the change.
+/// A number passes to another flow after [`IDLE`] without packets. If all numbers are in use, it passes from the least
+/// recently used flow. The sequence continues when a number changes its owner, so the receiver needs no notice of the
+/// change.
 #[derive(Debug)]
 pub struct FlowTable<K> {
     state: SeededState,

@@ -12,7 +12,7 @@ const NOWHERE: u32 = u32::MAX;
 #[derive(Debug, Default)]
 pub struct SlotTimers {
     heap: Vec<(Instant, u32)>,
-    /// Position of each slot in the heap.
+    /// Index of each slot's timer in `heap`, or [`NOWHERE`] without a timer.
     places: Vec<u32>,
 }
 

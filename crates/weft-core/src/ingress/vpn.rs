@@ -17,7 +17,7 @@ pub(super) const A_MOMENT: Duration = Duration::from_micros(1);
 /// Number that stands for no index of `Ingress::awake`, and for no VPN.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// Maximum time since its last turn for which a VPN may send the bytes of its promised rate.
+/// At its turn a VPN may send the bytes of its promised rate since its last turn, but of at most this time.
 ///
 /// If the promises exceed the capacity, this limit keeps the VPNs' rates in proportion to their promises.
 const LONGEST_TURN: Duration = Duration::from_millis(100);
@@ -27,7 +27,7 @@ const LONGEST_TURN: Duration = Duration::from_millis(100);
 /// With these limits a VPN waits few rounds for its turn, and its turn ends after few packets.
 const WEIGHTS: (f64, f64) = (1.0 / 16.0, 64.0);
 
-/// Properties that many VPNs share.
+/// Queue and control law of a VPN. Many VPNs can share one profile.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Profile {
     /// Discipline of the VPN's queue.
@@ -53,7 +53,7 @@ pub struct VpnStatus {
     pub sent_packets: u64,
     /// Total number of bytes that the VPN sent.
     pub sent_bytes: u64,
-    /// Total counts of packets that its queue dropped and marked.
+    /// Total counts of packets that the VPN's queues dropped and marked.
     pub counters: QueueCounters,
     /// State of the VPN's loop, if it has one that ever sent.
     pub control: Option<LoopStatus>,
@@ -64,7 +64,7 @@ pub struct VpnStatus {
 pub(super) struct IngressVpn {
     pub share: Share,
     profile: Arc<Profile>,
-    /// Position of the VPN in the list of awake VPNs.
+    /// Index of the VPN in `Ingress::awake`, or [`NONE`] while the VPN is not awake.
     pub slot: u32,
     /// The VPN's loop while the VPN is not awake.
     pub parked: BoxedLoop,
@@ -140,7 +140,7 @@ pub(super) struct Awake<T> {
     pub place: TurnState,
     /// True if the VPN is in the list of VPNs whose loop must send a marker by itself.
     pub asks: bool,
-    /// Number of the congestion events that its loop has applied.
+    /// Number of the ingress's congestion events (`Ingress::events`) that the VPN's loop has applied.
     pub applied_events: u32,
     /// Time when a packet last arrived or left.
     pub used_at: Instant,

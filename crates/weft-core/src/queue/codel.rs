@@ -33,7 +33,7 @@ impl Codel {
 
     /// True if the unit at the head must be dropped or marked.
     ///
-    /// The decision depends on its waiting time and on the bytes of its queue. `queue_bytes` includes the head. Call
+    /// The decision depends on the unit's waiting time `sojourn` and on `queue_bytes`, which includes the unit. Call
     /// this for each new head, and after a drop for the next head too. Call [`Codel::idle`] when the queue is empty.
     pub fn condemns(&mut self, now: Instant, sojourn: Duration, queue_bytes: u64, params: &CodelParams) -> bool {
         let standing = self.stands_above(now, sojourn, queue_bytes, params);
@@ -82,7 +82,7 @@ impl Codel {
     }
 }
 
-/// Returns `from + interval / √count`. The square root is in 16.16 fixed point.
+/// Returns the time of the next drop: `from + interval / √count`. The square root is in 16.16 fixed point.
 fn control_law(from: Instant, interval: Duration, count: u32) -> Instant {
     let root = (u64::from(count.max(1)) << 32).isqrt();
     let nanos = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX >> 16).min(u64::MAX >> 16);

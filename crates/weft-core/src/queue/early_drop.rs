@@ -22,9 +22,9 @@ pub enum Measure {
 pub struct RedConfig {
     /// Quantity in which the average queue and the thresholds are measured: units or bytes.
     pub measure: Measure,
-    /// RED drops nothing early while the average is below this threshold.
+    /// RED drops nothing early while the average queue, in the unit of `measure`, is below this threshold.
     pub min_threshold: f64,
-    /// From this average on RED drops everything, unless `gentle` is set.
+    /// From this average queue on RED drops every arrival, unless `gentle` is set.
     ///
     /// Greater than `min_threshold`.
     pub max_threshold: f64,
@@ -38,8 +38,8 @@ pub struct RedConfig {
     pub gentle: bool,
     /// Size of a typical unit, in bytes.
     ///
-    /// If RED measures in bytes, it drops a unit of this size with the plain probability. ns-2 does the same. The paper
-    /// uses the largest size. FRED also uses this size for its limits in units.
+    /// If RED measures in bytes, it drops a unit of this size with the plain probability. ns-2 does the same. Floyd and
+    /// Jacobson use the largest size. FRED also uses this size for its limits in units.
     pub mean_unit_bytes: u32,
     /// Time that the link takes to transmit a typical unit.
     ///
@@ -114,7 +114,7 @@ impl EarlyDrop {
         self.average
     }
 
-    /// Updates the average with the queue that a new unit finds, and counts the unit.
+    /// Updates the average with the queue that a new unit finds, counts the unit, and returns the average's zone.
     ///
     /// If the queue is empty, the average falls as if typical units had passed through it during the idle time.
     pub(super) fn arrival(&mut self, now: Instant, queued: f64, config: &RedConfig) -> Zone {
@@ -149,7 +149,7 @@ impl EarlyDrop {
         self.idle_since = now;
     }
 
-    /// True if the random draw selects the unit that [`EarlyDrop::arrival`] counted.
+    /// True if the random draw selects the unit that [`EarlyDrop::arrival`] counted, for a drop or a mark.
     pub(super) fn hits(&mut self, p_b: f64, bytes: u32, config: &RedConfig) -> bool {
         let p_b = match config.measure {
             Measure::Units => p_b,
@@ -177,7 +177,7 @@ fn zone(average: f64, config: &RedConfig) -> Zone {
     }
 }
 
-/// Returns `p_a = p_b / (1 − count · p_b)`.
+/// Returns the final drop probability `p_a = p_b / (1 − count · p_b)`, `count` arrivals after the last drop.
 ///
 /// It spaces drops uniformly instead of geometrically (Floyd and Jacobson, §7).
 fn uniform(p_b: f64, count: i64) -> f64 {

@@ -19,7 +19,7 @@ use weft_units::{FlowId, Instant};
 /// Index that stands for no unit and for no queue.
 const NIL: u32 = u32::MAX;
 
-/// Number of backlogged flows per unit that is dropped when the total limit is reached.
+/// When the total limit is reached, one unit is dropped for each of this number of backlogged flows.
 ///
 /// Derived: the search for the longest queue takes time proportional to the flows, so the cost per dropped unit stays
 /// constant. The batch is at most [`MAX_DROP_BATCH`] units.
@@ -54,7 +54,7 @@ pub struct FqCodel<T> {
     new: QueueList,
     old: QueueList,
     selected: Option<(u32, List)>,
-    /// Time when a unit of an old flow last left.
+    /// Time when a unit of a flow in the list of old flows last left.
     old_left_at: Instant,
     renew_at: Instant,
     backlog_bytes: u64,

@@ -11,9 +11,9 @@ use crate::flow::hash::SeededState;
 use hashbrown::HashMap;
 use weft_units::{FlowId, Instant, Rng};
 
-/// Maximum number of units of a flow above the maximum threshold, if two-packet buffers are enabled.
+/// Maximum number of a flow's units in the queue while the average is above the maximum threshold.
 ///
-/// Standard: the paper's two-packet mode.
+/// It applies if two-packet buffers are enabled. Standard: the two-packet mode of Lin and Morris.
 const TWO_PACKETS: f64 = 2.0;
 
 /// FRED's parameters beyond RED's.
@@ -21,7 +21,7 @@ const TWO_PACKETS: f64 = 2.0;
 pub struct FredConfig {
     /// FRED never drops units of a flow at random while fewer than this number of its units are in the queue.
     ///
-    /// The paper uses 2 to 4.
+    /// Lin and Morris use 2 to 4.
     pub min_queued_units: u32,
     /// If set, each flow may have two units in the queue while the average is above the maximum threshold.
     ///

@@ -6,7 +6,7 @@ use super::history::DeliveryHistory;
 use weft_units::planted::{self, Fault};
 use weft_units::{FlowId, FlowSeq, Instant};
 
-/// Remembers the last 1,024 sequence numbers of each flow.
+/// Remembers which of the last 1,024 sequence numbers of each flow were delivered.
 #[derive(Debug)]
 pub struct Dedup {
     flows: Flows<DeliveryHistory>,

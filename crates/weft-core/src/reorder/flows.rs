@@ -12,7 +12,7 @@ const SWEEP: usize = 4;
 
 /// Index that stands for no slot.
 const NIL: u32 = u32::MAX;
-/// Flow numbers in a page of the index.
+/// Number of flow numbers in one page of the index from flow numbers to slots.
 const NUMBERS: usize = 256;
 /// Number of slots that are allocated together.
 ///
@@ -34,7 +34,7 @@ struct Slot<S> {
 pub struct Flows<S> {
     /// Slot of each flow, by flow number. A page exists once one of its flows had a state.
     index: Vec<Option<Box<[u32; NUMBERS]>>>,
-    /// All chunks but the last are full.
+    /// The slots, in chunks of [`CHUNK`] slots. All chunks but the last are full.
     chunks: Vec<Vec<Slot<S>>>,
     slots: u32,
     free: Vec<u32>,

@@ -1,10 +1,10 @@
 use weft_units::FlowSeq;
 use weft_units::planted::{self, Fault};
 
-/// Number of sequence numbers before the next one whose delivery is remembered.
+/// Number of past sequence numbers of a flow whose delivery is remembered.
 pub const SPAN: u32 = 1_024;
 
-/// Numbers up to this distance below the first number received are still accepted as new.
+/// Sequence numbers up to this distance below the first number received are still accepted as new.
 const GRACE: u32 = 64;
 
 /// Records which of the last [`SPAN`] sequence numbers of a flow were delivered.
@@ -25,18 +25,20 @@ impl DeliveryHistory {
         history
     }
 
-    /// Sequence number after the last one passed.
+    /// Next sequence number expected: the one after the last that was delivered or skipped.
     pub fn next(&self) -> FlowSeq {
         self.next
     }
 
-    /// Advances by one sequence number.
+    /// Moves past the next sequence number, and records whether its unit was delivered.
     pub fn pass_one(&mut self, delivered: bool) {
         self.set(self.next, delivered);
         self.next = self.next.plus(1);
     }
 
-    /// Advances by `count` sequence numbers, below 2^23.
+    /// Moves past the next `count` sequence numbers, and records whether their units were delivered.
+    ///
+    /// `count` must be below 2^23.
     pub fn pass(&mut self, count: u32, delivered: bool) {
         self.next = self.next.plus(count as i32);
         let mut left = count.min(SPAN);
@@ -49,7 +51,7 @@ impl DeliveryHistory {
         }
     }
 
-    /// Marks a passed number as delivered.
+    /// Marks a sequence number before the next expected one as delivered.
     ///
     /// Returns false if it was delivered before, or is too old to decide.
     pub fn deliver_late(&mut self, seq: FlowSeq) -> bool {

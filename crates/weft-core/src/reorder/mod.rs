@@ -9,7 +9,7 @@ mod history;
 pub mod resequencer;
 mod ring;
 
-/// Returns the `reordering` metric of a route over `paths` paths.
+/// Returns the TCP `reordering` metric (in segments) of a route whose packets are spread over `paths` paths.
 ///
 /// It is paper 000's duplicate-ACK threshold T = 3(1 + ⌊log₂ N⌋) (Eq. 1).
 pub const fn route_reordering_metric(paths: u32) -> u32 {

@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use weft_units::planted::{self, Fault};
 use weft_units::{Duration, FlowId, FlowSeq, Instant};
 
-/// Size of the smallest ring.
+/// Number of sequence numbers in the smallest ring. A ring stores the waiting units of one flow.
 const LEAST_RING: u32 = PAGE;
 /// Number of ring sizes: 16, 32 … 2³¹ entries.
 const RING_SIZES: usize = 28;
@@ -41,11 +41,11 @@ impl Default for ResequencerLimits {
 #[derive(Debug)]
 struct FlowOrder<T> {
     history: DeliveryHistory,
-    /// Number of sequence numbers from the next one to the last known one.
+    /// Number of sequence numbers from the next expected one to the last that arrived or was given up.
     ///
-    /// Unless the span is zero, its first number is missing and its last number is known.
+    /// Unless the span is zero, its first number is missing.
     span: u32,
-    /// Position of the flow in the heap of waiting flows.
+    /// Index of the flow's entry in [`Resequencer::waiting`], or [`NIL`] if it has none.
     waiting_at: u32,
     /// Ring of the flow. It exists only while the flow has a hole.
     ring: Option<Box<Ring<T>>>,
@@ -62,12 +62,12 @@ impl<T> FlowOrder<T> {
         self.ring.as_ref().map_or(0, |ring| ring.capacity())
     }
 
-    /// Number of missing units at the front.
+    /// Number of consecutive missing units from the next expected sequence number on.
     fn missing(&self) -> u32 {
         self.ring.as_ref().map_or(0, |ring| ring.run(self.history.next(), self.span, false))
     }
 
-    /// Returns the time at which the hole at the front was found.
+    /// Returns the time at which the flow's first hole was found, or none if it has no hole.
     fn hole_since(&self) -> Option<Instant> {
         let ring = self.ring.as_ref()?;
         let is_hole = self.span > 0 && ring.run(self.history.next(), 1, false) == 1;
@@ -100,7 +100,7 @@ pub struct Resequencer<T> {
     limits: ResequencerLimits,
     hold: Duration,
     flows: Flows<FlowOrder<T>>,
-    /// Heap of the flows with a hole at the front, oldest hole first.
+    /// Heap of the flows that wait for a missing unit: the time when it was found missing, and the flow's slot.
     waiting: Vec<(Instant, u32)>,
     /// Unused rings by size.
     ///
@@ -165,7 +165,7 @@ impl<T> Resequencer<T> {
 
     /// True if [`Resequencer::insert`] would hold this unit.
     ///
-    /// The caller may want to move the unit first.
+    /// The caller may then first copy the unit out of a buffer that other units share.
     pub fn would_hold(&mut self, now: Instant, flow: FlowId, seq: FlowSeq) -> bool {
         self.flows.find(now, flow).is_some_and(|place| self.flows.state(place).ahead(seq) > 0)
     }
@@ -209,7 +209,7 @@ impl<T> Resequencer<T> {
         }
     }
 
-    /// Returns the time at which [`Resequencer::expire`] next has work.
+    /// Returns the time at which the oldest hole exceeds the hold time, or none without a hole.
     pub fn next_deadline(&self) -> Option<Instant> {
         self.waiting.first().map(|(since, _)| *since + self.hold)
     }
@@ -266,7 +266,7 @@ impl<T> Resequencer<T> {
         if passed { Inserted::Delivered } else { Inserted::Held }
     }
 
-    /// Skips `count` numbers from `seq` on, at most the per-flow limit.
+    /// Skips `count` numbers from `seq` on. `count` is at most the per-flow limit.
     fn skip_range(
         &mut self,
         now: Instant,
@@ -281,7 +281,7 @@ impl<T> Resequencer<T> {
             if reach <= self.limits.per_flow as i32 {
                 break;
             }
-            // The per-flow limit makes the flow continue before the last of these numbers, whatever the ring can hold.
+            // The numbers reach beyond the per-flow limit, so the flow first gives up its oldest holes.
             if state.span == 0 {
                 return state.pass(reach as u32);
             }
@@ -384,7 +384,7 @@ impl<T> Resequencer<T> {
         }
     }
 
-    /// Advances past the hole at the front, up to the next hole.
+    /// Gives up a flow's first hole, and delivers the units up to the next hole.
     fn give_up_hole(&mut self, place: u32, out: &mut impl FnMut(FlowId, FlowSeq, T)) {
         let state = self.flows.state(place);
         state.pass(state.missing());
@@ -392,7 +392,7 @@ impl<T> Resequencer<T> {
         self.settle(place);
     }
 
-    /// Delivers units from the front up to the first hole.
+    /// Delivers a flow's units from the next expected one up to the first hole.
     fn release_run(&mut self, place: u32, out: &mut impl FnMut(FlowId, FlowSeq, T)) {
         let flow = self.flows.flow(place);
         let state = self.flows.state(place);

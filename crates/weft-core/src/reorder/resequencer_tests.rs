@@ -195,7 +195,7 @@ fn state_of_a_flow_is_small() {
     assert!(bytes <= 192, "{bytes} bytes per flow");
 }
 
-/// A model of the same rules, written without regard to cost.
+/// A model of the resequencer's rules, written without regard to running time.
 #[derive(Default)]
 struct NaiveResequencer {
     first: Option<i64>,
@@ -226,7 +226,7 @@ impl NaiveResequencer {
         self.run(at, out);
     }
 
-    /// Records that a number is known that is not passed yet.
+    /// Records that a number arrived or was given up that the flow has not advanced past.
     fn note(&mut self, at: u64, seq: i64) {
         for missing in self.top.max(self.next)..seq {
             self.missing_since.insert(missing, at);

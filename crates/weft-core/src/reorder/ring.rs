@@ -1,4 +1,4 @@
-//! Storage for the sequence numbers of one flow that are not passed yet.
+//! Storage for the sequence numbers of one flow that the flow has not advanced past.
 //!
 //! One bit per number states whether the number is known: its unit arrived, or the sender gave it up. Units lie in
 //! pages, which exist only where units wait. Each range of missing numbers stores once when it opened. An operation
@@ -16,7 +16,8 @@ pub const PAGE: u32 = 16;
 
 /// Maximum number of missing ranges for which a new ring has memory.
 ///
-/// Tuned: a path that loses each tenth packet has fewer open at once. For more ranges the ring allocates memory.
+/// Tuned: a path that loses each tenth packet has fewer missing ranges at once. For more ranges the ring allocates
+/// memory.
 const RANGES: u32 = 256;
 
 /// Units at [`PAGE`] consecutive positions of a ring.
@@ -43,11 +44,11 @@ impl<T> Pages<T> {
     }
 }
 
-/// Ring for a power of two of consecutive sequence numbers. A number determines its position in the ring.
+/// Ring of `capacity` consecutive sequence numbers, a power of two. A number determines its position in the ring.
 #[derive(Debug)]
 pub struct Ring<T> {
     capacity: u32,
-    /// One bit for each position. A set bit means that the number at this position is known.
+    /// One bit for each position. It is set if the number there is known: its unit arrived or was given up.
     known: Vec<u64>,
     /// Pages by position. Empty before the first unit.
     pages: Vec<Option<Box<RingPage<T>>>>,
@@ -76,7 +77,7 @@ impl<T> Ring<T> {
         self.units
     }
 
-    /// Stores the unit of a number. Returns the unit if the number has one already.
+    /// Stores the unit of a sequence number. Returns the unit as the error if the number has one already.
     pub fn insert(&mut self, pages: &mut Pages<T>, seq: FlowSeq, unit: T) -> Result<(), T> {
         let (page, at) = self.place(seq);
         if self.pages.is_empty() {
@@ -94,7 +95,7 @@ impl<T> Ring<T> {
         Ok(())
     }
 
-    /// Removes and returns the unit of a number, if it has arrived.
+    /// Removes and returns the unit of a sequence number, if it has arrived.
     pub fn take(&mut self, pages: &mut Pages<T>, seq: FlowSeq) -> Option<T> {
         let (at_page, at) = self.place(seq);
         let place = self.pages.get_mut(at_page)?;
@@ -153,12 +154,12 @@ impl<T> Ring<T> {
         }
     }
 
-    /// Returns the time since which the first number that is not passed is missing.
+    /// Returns the time at which the oldest recorded range of missing numbers was found missing.
     pub fn missing_since(&self) -> Option<Instant> {
         self.opened.front().map(|(_, since)| *since)
     }
 
-    /// Deletes the records of numbers before `next`.
+    /// Deletes the records of missing ranges that lie before `next`.
     pub fn pass(&mut self, next: FlowSeq) {
         while self.opened.pop_front_if(|(end, _)| end.distance_from(next) <= 0).is_some() {}
     }

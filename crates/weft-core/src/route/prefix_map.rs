@@ -72,7 +72,7 @@ impl<T> TrieNode<T> {
     }
 }
 
-/// Place in the trie to which a node is attached.
+/// Place to which a node is attached: the root of an address family's trie, or one of the two children of a node.
 #[derive(Clone, Copy)]
 enum TrieLink {
     Root(usize),
@@ -246,7 +246,7 @@ impl<T: Copy> PrefixMap<T> {
         Some(value)
     }
 
-    /// Takes a node out that has no value and at most one child. The child takes its place.
+    /// Removes a node that has no value and at most one child. The child takes the node's place.
     fn splice(&mut self, link: TrieLink, at: u32) {
         let Some(node) = self.node(at).filter(|node| node.value.is_none()) else { return };
         let child = match node.children {

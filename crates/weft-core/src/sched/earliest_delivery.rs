@@ -13,15 +13,17 @@ use super::{Eligible, PathChoice, PathView, UnitView};
 use alloc::vec::Vec;
 use weft_units::{Duration, Instant};
 
-/// Interval between reviews of the bulk set while the set of eligible paths does not change.
+/// Interval between reviews of the bulk set (the paths that carry bulk) while the eligible paths do not change.
 const REVIEW_EVERY: Duration = Duration::from_millis(1);
 
-/// Factor by which a path must exceed the stay threshold to join the bulk set.
+/// Factor of the rate that a path needs to join the bulk set, compared with the rate that it needs to stay.
 ///
 /// It is hysteresis against flapping.
 const JOIN_MARGIN: f64 = 1.25;
 
-/// Minimum slack in nanoseconds before bulk is held. It covers the timer granularity.
+/// Bulk is held only if it would arrive this much later than the commit horizon allows, in nanoseconds.
+///
+/// It covers the timer granularity.
 const LEAST_SLACK_NS: i64 = 2_000_000;
 
 /// Packet size in bytes for comparing paths.
@@ -36,9 +38,9 @@ const LONGEST_PACKET_NS: i64 = 1_000_000_000;
 pub struct EarliestDeliveryConfig {
     /// Bulk is committed if it arrives at most this time after a packet that leaves now on the slowest path in use.
     pub commit_horizon: Duration,
-    /// Share of rate per second of extra delay that a slower path must add to carry bulk.
+    /// Rate that a slower path must add to carry bulk, for each second by which its delay exceeds the least.
     ///
-    /// The share is relative to the rate of the faster paths.
+    /// It is a fraction of the total rate of the faster paths.
     pub worth_per_s: f64,
 }
 
@@ -58,7 +60,7 @@ struct CandidatePath {
     goodput_bps: f64,
 }
 
-/// The earliest-delivery scheduler. See the module.
+/// The earliest-delivery scheduler: it picks the path on which a unit arrives first. See the module.
 #[derive(Clone, Debug)]
 pub struct EarliestDelivery {
     config: EarliestDeliveryConfig,
@@ -83,7 +85,7 @@ impl EarliestDelivery {
         }
     }
 
-    /// True if the path at `position` carries bulk.
+    /// True if the path at `position` in the slice of path views carries bulk.
     pub fn carries_bulk(&self, position: usize) -> bool {
         self.in_bulk_set.get(position).copied().unwrap_or(false)
     }

@@ -13,7 +13,7 @@ pub struct FlowHash {
 }
 
 impl FlowHash {
-    /// Sets the shares by position. They replace the weights in the path views.
+    /// Sets each path's share of the flows, in order of the path views. The shares replace the views' weights.
     pub fn set_weights(&mut self, weights: &[u32]) {
         self.weights.set(weights);
     }

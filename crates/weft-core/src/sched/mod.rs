@@ -29,7 +29,8 @@ pub struct PathView {
     pub suspect: bool,
     /// True if the path queue accepts another bulk unit.
     ///
-    /// For earliest delivery, the path queue must be as long as the largest delay difference within the bulk set.
+    /// With earliest delivery, the path queue must be as long as the largest difference in delay between the paths that
+    /// carry bulk.
     pub room: bool,
     /// Time at which the pacer would send a unit that overtakes all bulk.
     pub ready_at: Instant,
@@ -43,7 +44,7 @@ pub struct PathView {
     ///
     /// On a path with high loss it is the delay of a retransmission.
     pub late_us: i64,
-    /// Share of the path, unless [`Scheduler::set_weights`] sets another.
+    /// Path's share of the traffic, relative to the sum of all weights, unless [`Scheduler::set_weights`] sets one.
     pub weight: u32,
     /// Fraction of packets that the path loses, 0 to 1.
     pub loss: f32,
@@ -65,7 +66,7 @@ pub struct UnitView {
 /// Decision of a scheduler about a unit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PathChoice {
-    /// Send on the path at this position.
+    /// Send on the path at this position in the slice of path views, counted from 0.
     Path(usize),
     /// Send a copy on every usable path. On a full path the copy waits behind all other units.
     All,
@@ -86,7 +87,7 @@ pub enum SchedulerKind {
     WeightedRoundRobin(RoundOrder),
     /// Picks a path at random, by weight.
     Random,
-    /// Picks by the flow's hash, in weighted ranges.
+    /// Picks the path whose range of hash values contains the flow's hash. The ranges are proportional to weights.
     FlowHash,
     /// Sends a copy on every path.
     Redundant,
@@ -138,7 +139,7 @@ impl Scheduler {
         }
     }
 
-    /// Sets the shares by position. They replace the weights in the path views.
+    /// Sets each path's share of the traffic, in order of the path views. The shares replace the views' weights.
     ///
     /// An empty slice restores the weights in the views. All counters restart. Earliest delivery, round robin and
     /// redundant ignore shares.
@@ -151,7 +152,7 @@ impl Scheduler {
         }
     }
 
-    /// True if the path at `position` carries bulk.
+    /// True if the path at `position` in the slice of path views carries bulk.
     pub fn carries_bulk(&self, position: usize) -> bool {
         match self {
             Scheduler::EarliestDelivery(s) => s.carries_bulk(position),

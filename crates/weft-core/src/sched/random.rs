@@ -16,7 +16,7 @@ impl Random {
         Random { rng, weights: PathWeights::default() }
     }
 
-    /// Sets the shares by position. They replace the weights in the path views.
+    /// Sets each path's share of the units, in order of the path views. The shares replace the views' weights.
     pub fn set_weights(&mut self, weights: &[u32]) {
         self.weights.set(weights);
     }

@@ -4,7 +4,7 @@
 
 use super::{Eligible, PathChoice, PathView, UnitView};
 
-/// The redundant scheduler. See the module.
+/// The redundant scheduler: it sends a copy of each unit on every usable path.
 #[derive(Clone, Copy, Debug)]
 pub struct Redundant;
 

@@ -5,7 +5,7 @@
 use super::{Eligible, PathChoice, PathView, PathWeights, UnitView};
 use alloc::vec::Vec;
 
-/// Order of paths within a round. The paper does not state it.
+/// Order of paths within a round. Paper 002 does not state it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum RoundOrder {
     /// Spreads each path's turns as evenly as possible.
@@ -14,7 +14,7 @@ pub enum RoundOrder {
     /// sum of weights from it.
     #[default]
     Smooth,
-    /// Each path serves its whole weight in one block.
+    /// Each path sends as many units in a row as its weight states.
     Block,
 }
 
@@ -30,12 +30,12 @@ pub struct WeightedRoundRobin {
 }
 
 impl WeightedRoundRobin {
-    /// Returns a scheduler with counters at zero. It uses the views' weights.
+    /// Returns a scheduler with counters at zero. It uses the weights in the path views.
     pub fn new(order: RoundOrder) -> WeightedRoundRobin {
         WeightedRoundRobin { order, weights: PathWeights::default(), counters: Vec::new() }
     }
 
-    /// Sets the shares by position and restarts the counters (NATALIE's `weights` parameter).
+    /// Sets each path's share, in order of the path views, and restarts the counters (NATALIE's `weights`).
     pub fn set_weights(&mut self, weights: &[u32]) {
         self.weights.set(weights);
         self.counters.fill(0);

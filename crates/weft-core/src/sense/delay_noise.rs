@@ -7,9 +7,9 @@ const LEAST_SPAN: Duration = Duration::from_millis(50);
 /// Number of spans over which means are taken. Standard: SRTT has a gain of 1/8 (RFC 6298).
 const SPANS: f64 = 8.0;
 
-/// Limit of a single deviation, as a multiple of the mean. [`LEAST_SURPRISE_S`] is added to the limit.
+/// Limit of a span's deviation, as a multiple of the mean deviation. [`LEAST_SURPRISE_S`] is added to the limit.
 const SURPRISE: f64 = 4.0;
-/// Limit of a single deviation while the mean is zero, in seconds.
+/// Limit of a span's deviation while the mean deviation is zero, in seconds.
 const LEAST_SURPRISE_S: f64 = 0.001;
 
 /// The part of a path's one-way delay that its own queue does not explain.
@@ -53,7 +53,7 @@ impl DelayNoise {
         self.started = None;
     }
 
-    /// Adds one deviation to the mean.
+    /// Adds the deviation of one span to the mean deviation.
     ///
     /// Once the mean is known, a deviation far above it is limited, because a step of the capacity is not noise.
     fn learn(&mut self, deviation_s: f64) {

@@ -1,6 +1,6 @@
 use weft_units::{Duration, Instant};
 
-/// Length of a bucket. The baseline is the minimum over the last two to three buckets.
+/// Length of a bucket of delay samples. The baseline is the minimum over the last two to three buckets.
 const BUCKET: Duration = Duration::from_secs(5);
 /// Margin of the detection of clock steps, in microseconds.
 ///

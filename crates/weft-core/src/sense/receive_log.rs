@@ -26,9 +26,9 @@ pub struct ReceiveLog {
     ce: u64,
     /// Counters and clock at the arrival of the largest packet number.
     at_largest: Option<(PathSample, Instant)>,
-    /// Lowest number received since the last report.
+    /// Lowest packet number received since the last report.
     lowest_new: Option<u64>,
-    /// Lowest number received before each of the previous reports.
+    /// For each of the previous reports, the lowest packet number that arrived between it and the report before.
     lowest_before: [Option<u64>; CARRIED_BY - 1],
     unreported_eliciting: u32,
     first_unreported_eliciting: Option<Instant>,

@@ -1,7 +1,7 @@
 //! Extent of reordering on one path.
 //!
-//! The loss detector waits for this number of later packets, and for this time between departures, before it declares
-//! a missing packet lost.
+//! The extent is a number of packets and a time. The loss detector waits for that number of later packets, and for that
+//! time between departures, before it declares a missing packet lost.
 
 use weft_units::{Duration, Instant};
 
@@ -9,11 +9,11 @@ use weft_units::{Duration, Instant};
 ///
 /// Standard: RFC 9002 §6.1.1.
 const PACKET_THRESHOLD: u64 = 3;
-/// Upper limit of the threshold.
+/// Upper limit of the number of later arrivals after which a missing packet is lost.
 ///
 /// A packet overtaken by this many packets is lost, however much the path reorders.
 const MAX_PACKET_THRESHOLD: u64 = 512;
-/// Time without reordering of the current extent after which the window shrinks.
+/// Time without reordering of the current extent after which the reordering window is halved.
 const MEMORY: Duration = Duration::from_secs(10);
 
 /// Reordering window of one path, in packets and in sending time.

@@ -1,6 +1,6 @@
 use weft_units::{Duration, Instant};
 
-/// Length of a bucket. The minimum is taken over the last two to three buckets.
+/// Length of a bucket of RTT samples. The minimum RTT is taken over the last two to three buckets.
 const BUCKET: Duration = Duration::from_secs(5);
 
 /// Smoothed RTT and its variation (RFC 6298 §2), and the minimum RTT of the last 10 to 15 seconds.

@@ -70,7 +70,7 @@ pub struct SentPackets<T> {
     in_flight_bytes: u64,
     in_flight_packets: u64,
     mark: Option<ReorderMark>,
-    /// Number from which the search for losses starts. No lower number is outstanding.
+    /// Packet number from which the search for losses starts. No packet with a lower number is outstanding.
     settled_below: u64,
     /// Packet number below which losses are not included in the path's loss.
     ///
@@ -144,8 +144,8 @@ impl<T> SentPackets<T> {
 
     /// Applies a report to the packets sent. `ranges` are the received numbers, largest first.
     ///
-    /// `fate` receives each packet whose outcome became known, and its departure. Returns a sample if the
-    /// report moved the largest number. A report that names a number never sent is ignored.
+    /// `fate` receives each packet whose outcome became known, and its departure. Returns a [`Sample`] if the
+    /// report raised the largest acknowledged number. A report that names a number never sent is ignored.
     pub fn on_report(
         &mut self,
         now: Instant,

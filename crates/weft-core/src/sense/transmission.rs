@@ -1,13 +1,13 @@
 use weft_units::{Duration, Instant};
 
-/// Length of a bucket.
+/// Length of a bucket of delay samples of long packets.
 ///
 /// The estimate is the minimum over the last three to four buckets in which long packets were seen. The baseline of
 /// one-way delays covers a shorter time. Otherwise the estimate would forget a long packet before the baseline does.
 const BUCKET: Duration = Duration::from_secs(5);
 /// Number of buckets over which the minimum is taken.
 const BUCKETS: usize = 4;
-/// Number of long packets, besides one whole bucket, before the estimate is used.
+/// Number of long packets that must arrive, in addition to one whole bucket of time, before the estimate is used.
 ///
 /// The first packets may all have met a queue.
 const ENOUGH: u32 = 50;

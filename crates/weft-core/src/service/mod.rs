@@ -19,7 +19,7 @@ use weft_units::Rate;
 /// γ of an assured service whose configuration gives none.
 pub const DEFAULT_GAMMA: f32 = 0.98;
 
-/// Reaction of a loop to congestion.
+/// Service class of a VPN: the reaction of its loops to congestion.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub enum Service {
     /// A share by weight, without a promise.
@@ -32,7 +32,7 @@ pub enum Service {
         /// γ: fraction of the arriving rate that is kept if less than A arrives.
         gamma: f32,
     },
-    /// Never backs off below the rate. Use it only for a line that [`LeaseAdmission`] granted.
+    /// Never backs off below the promised rate. Use it only for a line that [`LeaseAdmission`] granted.
     LeasedLine {
         /// The promised rate A.
         rate: Rate,

@@ -24,11 +24,11 @@ pub struct AccessConfig {
 /// A packet that rules of access dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DeniedPacket {
-    /// The peer that sent it.
+    /// The peer that sent the packet.
     pub peer: PeerId,
-    /// Its VPN.
+    /// VPN of the packet.
     pub vpn: VpnId,
-    /// Its flow.
+    /// Flow of the packet.
     pub key: FlowKey,
     /// Reason why the packet was dropped.
     pub why: AccessDrop,

@@ -10,16 +10,16 @@ pub struct AddressPairs {
     pub all: usize,
     /// Number of pairs that have no path and were never tried.
     pub not_tried: usize,
-    /// Number of addresses that each link tries at the same time.
+    /// Number of the peer's addresses that each link tries at the same time.
     pub at_once: usize,
-    /// Links without a path to the peer, because the limit of open paths is reached.
+    /// Names of the links without a path to the peer, because the limit of open paths to the peer is reached.
     pub links_without_path: Vec<String>,
-    /// Datagrams dropped because the peer sent them on more paths than it may open.
+    /// Datagrams dropped because the peer sent them on more paths than a peer may open.
     pub refused_datagrams: u64,
 }
 
 impl AddressPairs {
-    /// True if every pair was tried and nothing was refused.
+    /// True if every pair was tried and no datagram of the peer was refused.
     pub fn is_complete(&self) -> bool {
         self.not_tried == 0 && self.links_without_path.is_empty() && self.refused_datagrams == 0
     }

@@ -39,7 +39,7 @@ pub struct EngineConfig {
 /// Settings of one link.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkConfig {
-    /// The interface's name.
+    /// Name of the network interface.
     pub name: String,
     /// Upper limit of the link's pacing rate.
     pub cap: Option<Rate>,
@@ -75,7 +75,7 @@ pub struct VpnConfig {
     pub id: VpnId,
     /// The VPN's name in the configuration.
     pub name: String,
-    /// Weight of the VPN against other VPNs, above zero.
+    /// Weight of the VPN relative to the weights of other VPNs, above zero.
     pub weight: u32,
     /// Service that the VPN is promised.
     ///
@@ -100,8 +100,8 @@ pub struct Entry {
     pub limit_bytes: u64,
     /// Rate control algorithm of the VPN's loops. With `None`, packets leave as fast as the paths take them.
     ///
-    /// For a window algorithm, `a` and `b` are those of the heaviest VPN, or of the lightest VPN if `b` carries the
-    /// weight.
+    /// The `a` and `b` of a window algorithm apply to the VPN with the highest weight, or to the VPN with the lowest
+    /// weight if `b` depends on the weight. Those of the other VPNs follow from the weights.
     pub control: Option<LoopConfig>,
 }
 
@@ -171,7 +171,7 @@ pub struct Policy {
     pub ack: AckPolicy,
     /// Queue discipline before the paths.
     pub queue: PeerQueue,
-    /// Order of the paths within one weighted round.
+    /// Order in which a round of weighted round-robin takes the paths.
     pub wrr_order: WrrOrder,
     /// Source of the weights of weighted schedules.
     pub weights: Weights,
@@ -239,7 +239,7 @@ impl Schedule {
     }
 }
 
-/// `bundle`: the directions that use several paths at once, as seen from the configured node.
+/// `bundle`: the directions that use several paths at once, as seen from the node with this configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bundle {
     /// Both directions.
@@ -288,12 +288,12 @@ pub enum PeerQueue {
     DropTail,
 }
 
-/// `wrr-order`: the order of the paths within one weighted round.
+/// `wrr-order`: the order in which a round of weighted round-robin takes the paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WrrOrder {
     /// Interleaves the paths as evenly as possible.
     Smooth,
-    /// Sends a path's whole weight in one run.
+    /// Sends the units of a path's whole weight one after another, and then those of the next path.
     Block,
 }
 
@@ -302,7 +302,7 @@ pub enum WrrOrder {
 pub enum Weights {
     /// Follows the measured capacities.
     ///
-    /// Now and then, weights exceed the capacity, to discover whether a path can carry more.
+    /// Now and then, a path's weight exceeds its capacity, to discover whether the path can carry more.
     Measured,
     /// Uses the given weights, by link name.
     Static(Vec<(String, u32)>),

@@ -67,7 +67,7 @@ pub enum DrillPhase {
 /// Results of the running drill, or of the last one.
 #[derive(Clone, Debug)]
 pub struct DrillReport {
-    /// The target, such as `link eth0`.
+    /// The target of the drill, such as `link eth0`.
     pub of: String,
     /// The present phase.
     pub phase: DrillPhase,
@@ -94,9 +94,9 @@ pub struct PeerDrill {
     pub suspected_after: Option<Duration>,
     /// Time from the cut until a path over the target was down.
     pub down_after: Option<Duration>,
-    /// Longest time between two answers during the cut, including a gap still open at its end.
+    /// Longest time between two answers to probes during the cut, including a gap still open at its end.
     pub gap: Duration,
-    /// Longest time between two answers after the cut, including a gap that began earlier.
+    /// Longest time between two answers to probes after the cut, including a gap that began earlier.
     pub gap_after: Duration,
     /// Time from the end of the cut until a probe used the target again.
     pub back_after: Option<Duration>,
@@ -117,6 +117,6 @@ pub struct WayDrill {
     pub is_cut: bool,
     /// Probes sent on the path before, during and after the cut.
     pub sent: [u32; 3],
-    /// Answers to those probes, by the phase in which the probe was sent.
+    /// Answers to the probes sent before, during and after the cut, by the time at which the probe was sent.
     pub answered: [u32; 3],
 }

@@ -35,14 +35,14 @@ pub enum Event {
     Lost {
         /// The peer.
         peer: PeerId,
-        /// The reason, for the log.
+        /// The reason why the session ended, for the log.
         cause: &'static str,
     },
     /// A handshake was refused because of its stamp. Reported at most once a minute for each peer.
     StampRefused {
         /// The peer.
         peer: PeerId,
-        /// The refused stamp and the reason.
+        /// The refused stamp, and the reason why it was refused.
         refused: RefusedStamp,
         /// True if the peer refused this node's stamp. False if this node refused the peer's stamp.
         by_peer: bool,
@@ -77,10 +77,10 @@ pub enum Event {
     NotTried {
         /// The peer.
         peer: PeerId,
-        /// The pairs that are not tried, and the reasons.
+        /// Counts of all pairs and of the pairs that are not tried, and the reasons.
         pairs: AddressPairs,
     },
-    /// Two peers have the same relay label, a prefix of the hash of a key. Relays forward nothing for `peer`.
+    /// Two peers have the same relay label, the first bits of a key's hash. Relays forward nothing for `peer`.
     LabelClash {
         /// The peer that gets no relayed datagrams.
         peer: PeerId,
@@ -91,7 +91,7 @@ pub enum Event {
     Denied {
         /// The last dropped packet.
         packet: DeniedPacket,
-        /// Number of other packets that were dropped since the last report.
+        /// Number of further packets that were dropped since the last report of this event.
         more: u64,
     },
     /// A peer joined by certificate, or showed a new certificate. Its prefixes are now known.
@@ -103,7 +103,7 @@ pub enum Event {
     Left {
         /// The peer's name. Another peer may soon get its peer number.
         name: String,
-        /// The reason, for the log.
+        /// The reason why the peer was removed, for the log.
         cause: &'static str,
     },
     /// A certificate signed by the network's root was rejected.
@@ -114,21 +114,21 @@ pub enum Event {
         name: String,
         /// The key of the certificate's owner.
         public_key: PublicKey,
-        /// The reason, for the log.
+        /// The reason why the certificate was rejected, for the log.
         why: Rejection,
     },
-    /// A configured first contact of the overlay could not be reached. Reported again when the reason changes.
+    /// A contact in the configuration of the overlay could not be reached. Reported again when the reason changes.
     Unmet {
         /// The contact's key.
         public_key: PublicKey,
-        /// The reason, for the log.
+        /// The reason why the contact could not be reached, for the log.
         why: Unmet,
     },
-    /// A node that stores prefix claims refused this node's claim. Reported once for each such node.
+    /// A node that stores claims of prefixes refused this node's claim. Reported once for each such node.
     ClaimRefused {
-        /// The refusing node's id in the overlay.
+        /// Overlay id of the node that refused the claim.
         holder: NodeId,
-        /// Reason why the holder refused the claim.
+        /// Reason why that node refused the claim.
         why: ClaimVerdict,
     },
     /// Two nodes hold certificates for one prefix. This node received a claim of the prefix from each.
@@ -147,7 +147,7 @@ pub enum Event {
     ReorderingMetric(Option<u32>),
     /// The rate that is granted to a flow that starts here, or a renewal of such a grant.
     Granted(Grant),
-    /// The grant to a flow that starts here ended. The flow continues as if it had never asked for a rate.
+    /// The grant to a flow that starts here ended. The flow continues as if it had never requested a rate.
     Withdrawn(FlowKey),
     /// A [`Command::Drill`] ended, and the links or nodes that it cut work again.
     DrillOver {
@@ -160,7 +160,7 @@ pub enum Event {
         peer: PeerId,
         /// The path.
         path: PathId,
-        /// Round-trip time.
+        /// Round-trip time of the ping and its answer.
         rtt: Duration,
         /// The id given with the [`Command::Ping`].
         id: u32,
@@ -199,9 +199,10 @@ impl fmt::Display for PathState {
 /// A command to a running engine.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
-    /// Sets weights by link name from the next unit on (NATALIE).
+    /// Sets the weights of links, by link name, from the next unit on (NATALIE, paper 002).
     ///
-    /// The schedule's counters restart. Other links keep their weights. `None` returns to measured weights.
+    /// The schedule's counters restart. Links that are not named keep their weights. `None` returns to measured
+    /// weights.
     SetWeights(Option<Vec<(String, u32)>>),
     /// Changes a VPN's share until the next reload.
     SetVpn {
@@ -225,7 +226,7 @@ pub enum Command {
         of: DrillTarget,
         /// Duration of the cut, at most [`DRILL_MAX`](crate::DRILL_MAX).
         time: Duration,
-        /// Cuts the target even if no other path would remain.
+        /// True to cut the target even if some peer would then have no other path.
         force: bool,
     },
     /// Informs every peer that this node is leaving.
@@ -244,17 +245,17 @@ pub struct VpnChange {
 /// The reason for which a command was refused.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CommandError {
-    /// No peer has that name. Holds the names of all peers.
+    /// No peer has the name in the command. Holds the names of all peers.
     UnknownPeer(Vec<String>),
-    /// No link has that name. Holds that name and the names of all links.
+    /// No link has the name in the command. Holds that name and the names of all links.
     UnknownLink(String, Vec<String>),
-    /// No VPN has that name. Holds that name and the names of all VPNs.
+    /// No VPN has the name in the command. Holds that name and the names of all VPNs.
     UnknownVpn(String, Vec<String>),
-    /// No prefix contains the destination.
+    /// No prefix of a peer contains the destination.
     NoRoute,
-    /// All weights are zero.
+    /// All weights in the command are zero.
     NoWeight,
-    /// The VPN cannot have that share. Nothing has changed.
+    /// The VPN cannot have the requested share. Nothing has changed.
     Vpn(VpnError),
     /// The drill cannot start.
     Drill(DrillError),

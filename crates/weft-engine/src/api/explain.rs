@@ -1,4 +1,4 @@
-//! The question where a packet would go, and the answer: its route, queue and paths.
+//! A query for the route, the queue and the paths of a packet, and the answer.
 
 use super::config::{Prefix, Schedule};
 use super::snapshot::PathSnapshot;
@@ -47,7 +47,7 @@ pub struct Match {
 /// A recently seen flow.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct KnownFlow {
-    /// The flow's number toward the peer.
+    /// The flow's number among the flows toward the peer.
     pub id: FlowId,
     /// The flow's 5-tuple.
     pub key: FlowKey,
@@ -55,9 +55,9 @@ pub struct KnownFlow {
     pub packets: u64,
     /// Bytes of the units sent.
     pub bytes: u64,
-    /// Time since the last packet.
+    /// Time since the flow's last packet.
     pub idle: Duration,
-    /// Bytes of the flow that wait on paths.
+    /// Bytes of the flow that are queued on paths.
     pub committed_bytes: u32,
 }
 
@@ -70,11 +70,11 @@ pub struct PathReason {
     pub takes_sparse: bool,
     /// True if bulk may take the path now.
     pub takes_bulk: bool,
-    /// Bytes that wait on the path.
+    /// Bytes of all flows that are queued on the path.
     pub waiting_bytes: u64,
-    /// The reason, as text for people.
+    /// The reason for the path's use, as text for people.
     pub why: &'static str,
-    /// Number of the path's recent failures.
+    /// Number of the path's failures that are not forgotten. Ten minutes without a failure end the memory of one.
     pub falls: u32,
     /// Least time that remains of the path's probation. `None` if it is not on probation.
     pub probation_left: Option<Duration>,
@@ -83,25 +83,25 @@ pub struct PathReason {
 /// The answer to an explain query.
 #[derive(Clone, Debug)]
 pub struct Explanation {
-    /// The VPN.
+    /// The VPN of the packet.
     pub vpn: VpnId,
     /// The VPN's name. Empty for the default VPN.
     pub vpn_name: String,
-    /// All prefixes of the VPN that contain the destination, the shortest first. The last one decides.
+    /// All prefixes of the VPN that contain the destination, the shortest first. The last one determines the peer.
     pub matches: Vec<Match>,
-    /// True if there is a session with the peer.
+    /// True if there is a session with the peer that has the last of `matches`.
     pub is_established: bool,
     /// True if packets of this VPN can be sent to the peer now. Otherwise they wait until the peer opens the VPN.
     pub is_open: bool,
     /// The most recent flow that matches, if any was seen recently.
     pub flow: Option<KnownFlow>,
-    /// The schedule that chooses a path for each unit.
+    /// The schedule that chooses a path for each unit to the peer.
     pub schedule: Schedule,
-    /// True if more than one path may be used at once.
+    /// True if bulk to the peer may use more than one path at once.
     pub bundles: bool,
     /// The paths to the peer.
     pub paths: Vec<PathReason>,
-    /// Paths that a sparse flow would take if its present ones failed.
+    /// Paths that a sparse flow would take if its present paths failed.
     pub next_sparse: Vec<PathId>,
     /// Paths that bulk would take if its present paths failed.
     pub next_bulk: Vec<PathId>,
@@ -109,8 +109,8 @@ pub struct Explanation {
     pub queued_bytes: u64,
     /// The VPN's own queue and loop toward the peer, or `None` if it has none.
     pub entry: Option<VpnStatus>,
-    /// Largest packet that every path carries, possibly in parts, in bytes.
+    /// Length of the largest packet that every path carries, whole or in parts, in bytes.
     pub inner_limit: usize,
-    /// Value to which TCP's maximum segment size is lowered, in bytes.
+    /// Value to which this node lowers the maximum segment size in TCP's SYN, in bytes.
     pub mss: u16,
 }

@@ -41,13 +41,13 @@ pub struct SessionFacts {
     pub links: usize,
     /// Results of the handshakes to the peer. With a session, only the results with an error.
     pub tried: Vec<Tried>,
-    /// The last refused stamp, and whether the peer refused this node's stamp.
+    /// The last refused stamp, and true if the peer refused this node's stamp.
     pub refused_stamp: Option<(RefusedStamp, bool)>,
     /// Address from which the peer answers with handshakes that this node cannot decrypt.
     pub unreadable: Option<SocketAddr>,
-    /// Number of the peer's initiations that were answered in vain, and the last source address.
+    /// Number of initiations of the peer without effect, and the source address of the last one.
     ///
-    /// They arrived after the session ended, and no packet of the peer followed this node's answers.
+    /// They arrived after the session ended. This node answered them, and no packet of the peer followed the answers.
     pub unfollowed: Option<(u32, SocketAddr)>,
 }
 
@@ -71,8 +71,8 @@ pub struct Stranger {
     pub source: SocketAddr,
     /// Information that the last handshake revealed.
     pub shown: Shown,
-    /// Number of handshakes so far.
+    /// Number of handshakes from this sender so far.
     pub times: u32,
-    /// Time since the last handshake.
+    /// Time since the last handshake from this sender.
     pub ago: Duration,
 }

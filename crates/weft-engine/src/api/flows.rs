@@ -21,7 +21,7 @@ pub struct FlowsConfig {
 /// A flow as the console shows it.
 #[derive(Clone, Debug)]
 pub struct FlowView {
-    /// Contents of the flow table.
+    /// The flow's entry in the flow table.
     pub record: FlowRecord,
     /// Name of the rule that selected the class, or `None` for the default class.
     pub rule: Option<String>,
@@ -29,7 +29,7 @@ pub struct FlowView {
     pub class: String,
     /// The flow's user, as text.
     pub user: String,
-    /// Decision of admission.
+    /// Decision of admission about the flow's guarantee.
     pub verdict: FlowVerdict,
     /// Name of the peer to which the flow's packets last left, or `None` if none left.
     pub peer: Option<String>,
@@ -40,7 +40,7 @@ pub struct FlowView {
 pub struct UserView {
     /// The user, as text.
     pub name: String,
-    /// Weight of the user.
+    /// Weight of the user in fair sharing.
     pub weight: u16,
     /// Number of the user's flows.
     pub flows: u32,
@@ -55,15 +55,15 @@ pub struct UserView {
 pub struct PortView {
     /// Name of the peer.
     pub peer: String,
-    /// Rate that may be guaranteed.
+    /// Total rate that may be guaranteed on the paths to the peer.
     pub reservable: Rate,
-    /// Rate that is guaranteed.
+    /// Total rate that is guaranteed now on the paths to the peer.
     pub guaranteed: Rate,
-    /// Present capacity of the paths.
+    /// Present capacity of the paths to the peer.
     pub capacity: Rate,
-    /// Load in the last interval.
+    /// Load of the port in the last interval of 20 ms.
     pub load: PortLoad,
-    /// Load of each class, with its name.
+    /// Load of each class in the last interval of 20 ms, with the name of the class.
     pub classes: Vec<(String, PortLoad)>,
     /// Packets that were marked or dropped because their flow exceeded its ceiling.
     pub policed: u64,

@@ -25,7 +25,7 @@ pub enum LinkEvent {
     Down {
         /// The link.
         link: LinkId,
-        /// The reason, for the log: `no carrier`, `address gone`, `removed` …
+        /// The reason for the log why the link is unusable: `no carrier`, `address gone`, `removed` or another one.
         cause: &'static str,
     },
 }
@@ -39,7 +39,7 @@ pub enum Unreachable {
     Port,
     /// A firewall on the route or at the destination rejects the datagram.
     Prohibited,
-    /// The last router cannot reach the destination.
+    /// The last router before the destination cannot reach it.
     Host,
     /// A router has no route to the IP network of the destination.
     Network,
@@ -62,15 +62,15 @@ pub enum Unreachable {
 pub struct Received {
     /// Time of arrival. It may be before the time at which the engine is given the buffer. Measurements use it.
     pub at: Instant,
-    /// The link by which it arrived.
+    /// The link by which the datagram arrived.
     pub link: LinkId,
     /// The sender's address.
     pub source: SocketAddr,
-    /// The local address at which it arrived, if known.
+    /// The local address at which the datagram arrived, if known.
     pub destination: Option<IpAddr>,
-    /// Outer IPv4 TOS or IPv6 traffic class.
+    /// TOS (IPv4) or traffic class (IPv6) of the outer header.
     pub tos: u8,
-    /// A large buffer of the engine's pool.
+    /// The buffer with the bytes received: a large one of the engine's pool.
     pub buf: BufId,
     /// Number of bytes received.
     pub len: usize,
@@ -87,9 +87,9 @@ pub struct Transmit {
     pub destination: SocketAddr,
     /// The local address to send from. With `None`, the kernel chooses it.
     pub source: Option<IpAddr>,
-    /// Outer IPv4 TOS or IPv6 traffic class.
+    /// TOS (IPv4) or traffic class (IPv6) of the outer header.
     pub tos: u8,
-    /// Number of bytes in the buffer.
+    /// Number of bytes to send from the buffer.
     pub len: usize,
     /// Length of each datagram in bytes, if there are several.
     pub segment_size: Option<u16>,

@@ -7,8 +7,8 @@ use core::net::IpAddr;
 
 /// Prefix length below which a prefix is treated as a default route.
 ///
-/// Such a prefix (0.0.0.0/0, its halves, 2000::/3) may cover everything. Standard: no IPv4 network is larger than a
-/// /8.
+/// Such a prefix (0.0.0.0/0, its halves, 2000::/3) may cover any network or address. Standard: no IPv4 network is
+/// larger than a /8.
 const REST_OF_THE_WORLD: u8 = 8;
 
 /// The IP networks of this machine and the outer addresses of nodes.

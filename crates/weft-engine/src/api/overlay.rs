@@ -20,9 +20,9 @@ pub const MAX_ENDPOINTS: usize = 4;
 pub struct Contact {
     /// The node's static key, which determines its id in the overlay.
     pub public_key: PublicKey,
-    /// The node's addresses, the most likely first.
+    /// The node's addresses, starting with the one that most likely works.
     ///
-    /// At most [`MAX_ENDPOINTS`] are sent to other nodes. Empty for a node that only relays reach.
+    /// At most [`MAX_ENDPOINTS`] are sent to other nodes. Empty for a node that can be reached only over relays.
     pub endpoints: Vec<SocketAddr>,
 }
 
@@ -32,7 +32,9 @@ pub const MAX_FOUND_ROUTES: usize = 3;
 /// Configuration of the overlay.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OverlayConfig {
-    /// Addresses to which handshakes for this node can be sent. Other nodes add those at which they see it.
+    /// Addresses to which handshakes for this node can be sent.
+    ///
+    /// Other nodes add the source addresses from which this node's datagrams reach them.
     pub endpoints: Vec<SocketAddr>,
     /// Contacts through which the node joins the overlay, in addition to the configured peers.
     pub contacts: Vec<Contact>,
@@ -41,7 +43,7 @@ pub struct OverlayConfig {
 }
 
 impl Default for OverlayConfig {
-    /// Returns a node without addresses and contacts, which finds routes.
+    /// Returns a configuration without addresses and contacts, which finds routes.
     fn default() -> OverlayConfig {
         OverlayConfig { endpoints: Vec::new(), contacts: Vec::new(), routes: MAX_FOUND_ROUTES }
     }
@@ -92,11 +94,11 @@ impl fmt::Display for Unmet {
 pub struct OverlayStatus {
     /// The node's id in the overlay.
     pub id: NodeId,
-    /// True if the node has found its position on the ring of ids.
+    /// True if the node has found its position on the ring of overlay ids.
     pub is_ready: bool,
-    /// Past, present and candidate members of this node's neighbourhood, sorted by id.
+    /// Nodes that are, were or may become members of this node's neighbourhood on the ring of ids, sorted by id.
     pub members: Vec<OverlayMember>,
-    /// Number of times that a member stopped to answer, since the start.
+    /// Number of times since the start that a member of the neighbourhood stopped answering.
     pub losses: u64,
     /// Number of nodes that were sent a handshake and have not answered yet.
     pub calling: usize,
@@ -113,19 +115,19 @@ pub struct OverlayStatus {
 pub struct OverlayMember {
     /// The node's id in the overlay.
     pub id: NodeId,
-    /// The node's name, if it is a peer.
+    /// The node's name, if the node is a peer of this node.
     pub name: Option<String>,
-    /// The node's relation to this node.
+    /// The other node's relation to this node.
     pub standing: NodeStanding,
-    /// True if the node is one of the next nodes on the ring.
+    /// True if the node is one of this node's nearest nodes on the ring of ids.
     pub is_leaf: bool,
-    /// Quality of the link to the node.
+    /// Quality of the connection to the node.
     pub quality: Quality,
-    /// Round-trip time, once an answer has arrived.
+    /// Round-trip time to the node, once an answer has arrived.
     pub rtt: Option<Duration>,
     /// Share of probes that were lost or whose answer was lost, 0…1.
     pub loss: f64,
-    /// True if only relays lead to the node.
+    /// True if only relayed routes lead to the node.
     pub is_relayed: bool,
 }
 
@@ -136,7 +138,7 @@ pub struct ContactStatus {
     pub contact: Contact,
     /// The node's name, while there is a session with it.
     pub name: Option<String>,
-    /// The reason for which the last handshake failed.
+    /// The reason why the last handshake with the contact failed. `None` if it did not fail.
     pub why_not: Option<Unmet>,
 }
 
@@ -147,9 +149,9 @@ pub struct LinkMapStatus {
     pub members: Vec<MapMember>,
     /// The links that both ends claim to be up.
     pub links: Vec<ReportedLink>,
-    /// Forged claims and certificates that were refused since the start.
+    /// Number of claims and certificates refused as forged since the start.
     pub forged_claims: u64,
-    /// Bytes that this node has sent for the map, with 60 bytes of headers for each message.
+    /// Bytes that this node has sent for the link map, with 60 bytes of headers for each message.
     pub sent_bytes: u64,
 }
 
@@ -164,20 +166,20 @@ pub struct MapMember {
     pub is_relay: bool,
 }
 
-/// A link between two members. Each figure is the worse one of both ends' claims.
+/// A link between two members. Each figure is the worse one of the figures that the two ends claim.
 #[derive(Clone, Copy, Debug)]
 pub struct ReportedLink {
     /// The first 32 bits of one end's id.
     pub from: u32,
     /// The first 32 bits of the other end's id.
     pub to: u32,
-    /// Round-trip time.
+    /// Round-trip time of the link.
     pub rtt: Duration,
-    /// Mean deviation of the round-trip time.
+    /// Mean deviation of the link's round-trip time.
     pub jitter: Duration,
-    /// Share of datagrams lost, 0…1.
+    /// Share of datagrams lost on the link, 0…1.
     pub loss: f64,
-    /// Available bandwidth, or the capacity if the available bandwidth is unknown. `None` if no end claims either.
+    /// Available bandwidth of the link, or its capacity if the former is unknown. `None` if no end claims either.
     pub rate: Option<Rate>,
 }
 
@@ -186,16 +188,16 @@ pub struct ReportedLink {
 pub struct RouteStatus {
     /// Name of the peer.
     pub to: String,
-    /// Names of the relays, in order.
+    /// Names of the relays, in order from this node to the peer.
     pub relays: Vec<String>,
-    /// Round-trip time according to the map.
+    /// Round-trip time of the route according to the link map.
     pub rtt: Duration,
-    /// Share of lost datagrams according to the map, 0…1.
+    /// Share of datagrams lost on the route according to the link map, 0…1.
     pub loss: f64,
-    /// Rate of the narrowest link, if the rates of all links are known.
+    /// Rate of the route's narrowest link, if the rates of all its links are known.
     pub rate: Option<Rate>,
     /// True if the peer answers over the route.
     pub answers: bool,
-    /// True if the route carries no data, because a better path answers.
+    /// True if the route carries no data, because a better path to the peer answers.
     pub is_standby: bool,
 }

@@ -30,9 +30,9 @@ pub enum VpnError {
     DuplicateName,
     /// The weight is zero.
     NoWeight,
-    /// The promised service is invalid.
+    /// The service promised to the VPN is invalid.
     Share(ShareError),
-    /// The capacity left toward a member is too small for the leased line.
+    /// The rate left for leased lines toward a member is too small for the VPN's line.
     Lease(Refusal),
     /// A member is not among the peers.
     UnknownMember,
@@ -86,14 +86,14 @@ impl fmt::Display for VpnError {
 
 impl core::error::Error for ConfigError {}
 
-/// The refusal of a leased line, because the capacity left toward a peer is too small.
+/// The refusal of a leased line, because the rate left for leased lines toward a peer is too small.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Refusal {
     /// The peer.
     pub peer: String,
-    /// The requested rate.
+    /// The rate requested for the leased line.
     pub asked: Rate,
-    /// The leasable rate that is left.
+    /// The leasable rate toward the peer that other lines leave.
     pub free: Rate,
     /// Total leasable rate toward the peer. Zero if none is configured.
     pub leasable: Rate,

@@ -19,7 +19,7 @@ pub enum Departing {
 pub struct Forward {
     /// The buffer. The caller must release it ([`Pool::release`](weft_core::pool::Pool::release)).
     pub buf: BufId,
-    /// Offset of the batch in the buffer.
+    /// Offset of the batch from the start of the buffer, in bytes.
     pub start: usize,
     /// Link, addresses and lengths of the send.
     pub transmit: Transmit,
@@ -45,7 +45,7 @@ pub enum RouteError {
     Empty,
     /// The route has more than [`MAX_RELAYS`] relays.
     TooLong,
-    /// The route contains a node twice, or one of its ends.
+    /// The route contains a node twice, or contains this node or the peer.
     Loop,
     /// The first relay is not a peer of this node.
     FirstIsNoPeer,

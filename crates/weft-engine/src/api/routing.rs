@@ -11,7 +11,7 @@ pub struct LearntChange {
     pub prefix: Prefix,
     /// The tunnel address of the peer behind which the prefix lies, or `None` if the route was removed.
     pub next_hop: Option<IpAddr>,
-    /// Number of the routing protocol, as in the kernel's routing table.
+    /// Number of the routing protocol, as the kernel's routing table stores it.
     pub protocol: u8,
 }
 

@@ -84,13 +84,13 @@ pub struct Grant {
 pub struct SignalTotals {
     /// Number of flows for which this node requested a rate.
     pub asked: u64,
-    /// Number of reported grants, including renewals with another rate.
+    /// Number of grants reported to the program, including renewals with another rate.
     pub granted: u64,
-    /// Rejected requests, and withdrawn grants.
+    /// Number of rejected requests and of withdrawn grants.
     pub refused: u64,
-    /// Flows whose requests got no answer.
+    /// Number of flows whose requests got no answer.
     pub given_up: u64,
-    /// Signals with a wrong authentication tag, which were left unchanged.
+    /// Number of signals with a wrong authentication tag. They were forwarded unchanged.
     pub forged: u64,
     /// Quick-Start requests granted, including lowered ones.
     pub quick_start_granted: u64,
@@ -107,9 +107,9 @@ pub struct SignalFlow {
     pub flow: FlowKey,
     /// The peer toward which the flow is sent.
     pub peer: PeerId,
-    /// The rule by which this node requests a rate. `None` if the remote end requested it.
+    /// Name of the rule by which this node requests a rate. `None` if the remote end requested it.
     pub rule: Option<String>,
-    /// The granted rate, and the time until it ends unless renewed.
+    /// The granted rate, and the time left until the grant ends if it is not renewed.
     pub grant: Option<(Rate, Duration)>,
 }
 
@@ -118,11 +118,11 @@ pub struct SignalFlow {
 pub struct SignalPeer {
     /// The peer.
     pub peer: PeerId,
-    /// Capacity from which rates are granted. Zero until the paths' rates are known.
+    /// Capacity of the bundle, from which rates are granted. Zero until the paths' rates are known.
     pub capacity: Rate,
-    /// Total rate granted to flows for which this node signals.
+    /// Total rate granted in the bundle to flows for which this node signals.
     pub granted: Rate,
-    /// Total rate guaranteed to any flow.
+    /// Total rate guaranteed in the bundle to any flows.
     pub guaranteed: Rate,
 }
 
@@ -135,6 +135,6 @@ pub struct SignalStatus {
     pub flows: usize,
     /// Details of some of the flows for which this node signals.
     pub shown: Vec<SignalFlow>,
-    /// State of each peer's bundle.
+    /// Grants of each peer's bundle.
     pub peers: Vec<SignalPeer>,
 }

@@ -27,9 +27,9 @@ pub struct Snapshot {
     pub unroutable_packets: u64,
     /// Packets dropped because too few buffers were left to queue them.
     pub no_buffer_packets: u64,
-    /// Pool buffers in use now.
+    /// Number of packet buffers of the engine's pool that are in use now.
     pub buffers_in_use: usize,
-    /// Maximum number of pool buffers in use at one time.
+    /// Largest number of packet buffers of the pool that were in use at one time, since the start.
     pub buffers_peak: usize,
 }
 
@@ -52,23 +52,23 @@ pub struct PeerSnapshot {
     pub paths: Vec<PathSnapshot>,
     /// Pairs of a local link and an address of the peer. Some pairs may have no path.
     pub address_pairs: AddressPairs,
-    /// Packets written to the TUN device.
+    /// Packets from the peer that were written to the TUN device.
     pub received_packets: u64,
-    /// IP bytes written to the TUN device.
+    /// IP bytes from the peer that were written to the TUN device.
     pub received_bytes: u64,
-    /// Units sent, not counting retransmissions.
+    /// Units sent to the peer, not counting retransmissions.
     pub sent_units: u64,
     /// Bytes of the units sent, without overhead and without retransmissions.
     pub sent_bytes: u64,
-    /// Units retransmitted.
+    /// Units to the peer that were retransmitted.
     pub repeated_units: u64,
     /// Units given up: their retransmission stopped before they arrived.
     pub abandoned_units: u64,
-    /// Packets that the flow queue dropped.
+    /// Packets that the flow queue to the peer dropped.
     pub queue_drops: u64,
     /// TCP acknowledgements in the flow queue that a newer one replaced.
     pub replaced_acks: u64,
-    /// Bytes in the flow queue.
+    /// Bytes in the flow queue to the peer.
     pub queue_bytes: u64,
     /// Packets that wait until the peer opens their VPN.
     pub waiting_for_vpns: usize,
@@ -82,7 +82,7 @@ pub struct PeerSnapshot {
     pub held_units: usize,
     /// Units that are queued on paths or in flight.
     pub units_in_flight: usize,
-    /// Time for which the peer asks this node to wait for a missing unit.
+    /// Longest time for which this node waits for a missing unit of the peer, as the peer requests.
     pub hold: Duration,
     /// Recently used flows.
     pub flows: Vec<FlowSnapshot>,
@@ -106,21 +106,21 @@ pub struct ReachSnapshot {
 /// State of one path, as this node sees it as the sender.
 #[derive(Clone, Debug)]
 pub struct PathSnapshot {
-    /// The path's id within the session.
+    /// The path's number within the session.
     pub id: PathId,
     /// The local link.
     pub link: LinkId,
     /// The local link's name.
     pub link_name: String,
-    /// The peer's name for its link. `None` if the peer has not sent it.
+    /// Name of the path's link at the peer. `None` if the peer has not sent it.
     pub remote_link: Option<String>,
     /// The remote address.
     pub remote: SocketAddr,
     /// True if the path is in use for data. False if it is only kept as a candidate.
     pub active: bool,
-    /// The path's health.
+    /// The path's health: good, degraded, suspect, down or opening.
     pub state: PathState,
-    /// The reason for that state, as text for people.
+    /// The reason for the path's health, as text for people.
     pub cause: &'static str,
     /// True if bulk may use the path now.
     pub in_bundle: bool,
@@ -128,7 +128,7 @@ pub struct PathSnapshot {
     pub standby: bool,
     /// Smoothed round-trip time.
     pub rtt: Option<Duration>,
-    /// Least round-trip time.
+    /// Least round-trip time of the last 10 to 15 seconds.
     pub rtt_min: Option<Duration>,
     /// Queueing delay: the one-way delay above the path's least one.
     pub queue_delay: Duration,
@@ -136,9 +136,9 @@ pub struct PathSnapshot {
     pub skew: Duration,
     /// Variation of the one-way delay that the path's own queue does not explain.
     pub jitter: Duration,
-    /// Share of datagrams lost, 0…1.
+    /// Share of datagrams lost recently, 0…1.
     pub loss: f64,
-    /// Estimated capacity.
+    /// Estimated capacity of the path.
     pub capacity: Option<Rate>,
     /// Current pacing rate.
     pub pacing: Rate,
@@ -146,11 +146,11 @@ pub struct PathSnapshot {
     pub mode: &'static str,
     /// Latest delivery rate.
     pub delivery: Rate,
-    /// Share of inner packets in the bytes sent for bulk, 0…1. The rest is weft's own headers.
+    /// Share of inner packets in the bytes that bulk recently took on the path, 0…1. The rest is weft's own headers.
     pub packet_share: f64,
     /// Result of the trains that measured the path while it carried no data.
     pub sensed: Option<SensedSnapshot>,
-    /// Weight for weighted schedules.
+    /// The path's weight relative to other paths, for weighted schedules.
     pub weight: u32,
     /// Path MTU in bytes.
     pub mtu: u16,
@@ -177,16 +177,16 @@ pub struct SensedSnapshot {
     pub capacity: Option<Rate>,
     /// Rate that cross traffic leaves available on the bottleneck link.
     pub available: Option<Rate>,
-    /// Share of the trains' datagrams lost, 0…1.
+    /// Share of the trains' datagrams that were lost, 0…1.
     pub loss: f64,
-    /// Mean queueing delay.
+    /// Mean queueing delay of the trains' datagrams.
     pub queue: Option<Duration>,
 }
 
 /// State of one recently used flow.
 #[derive(Clone, Debug)]
 pub struct FlowSnapshot {
-    /// The flow's number.
+    /// The flow's number among the flows toward the peer.
     pub id: FlowId,
     /// The flow's VPN.
     pub vpn: VpnId,
@@ -196,7 +196,7 @@ pub struct FlowSnapshot {
     pub packets: u64,
     /// Bytes sent.
     pub bytes: u64,
-    /// Time since the last packet.
+    /// Time since the flow's last packet.
     pub idle: Duration,
 }
 
@@ -207,7 +207,7 @@ pub struct VpnSnapshot {
     pub id: VpnId,
     /// The VPN's name in the configuration. Empty for the default VPN.
     pub name: String,
-    /// Current weight.
+    /// Current weight of the VPN relative to other VPNs.
     pub weight: u32,
     /// Service that the VPN is promised now.
     pub service: Service,
@@ -234,7 +234,7 @@ pub struct MemberSnapshot {
     pub entry: Option<VpnStatus>,
 }
 
-/// The rate of inner packets that this node offers to rate-controlled senders toward one peer.
+/// The rate of inner packets that rate-controlled senders may use toward one peer.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct PayloadRate<'a> {
     /// The peer's key.
@@ -265,20 +265,20 @@ pub struct OwnedPrefix {
 /// Counters of packets that a VPN carried and refused at this node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct VpnTotals {
-    /// Units sent, not counting retransmissions.
+    /// Units of the VPN sent, not counting retransmissions.
     pub sent_packets: u64,
-    /// IP bytes of the units sent, not counting retransmissions.
+    /// IP bytes of the VPN's units sent, not counting retransmissions.
     pub sent_bytes: u64,
-    /// Packets written to the TUN device.
+    /// Packets of the VPN written to the TUN device.
     pub received_packets: u64,
-    /// IP bytes of the packets written to the TUN device.
+    /// IP bytes of the VPN's packets written to the TUN device.
     pub received_bytes: u64,
-    /// Packets dropped before transmission.
+    /// Packets of the VPN dropped before transmission.
     ///
     /// The flow queue dropped these packets, or the peer did not open the VPN.
     pub dropped_packets: u64,
-    /// Units rejected on arrival: source outside the sender's prefixes, or sender not a member.
+    /// Units of the VPN rejected on arrival: source outside the sender's prefixes, or sender not a member.
     pub strays: u64,
-    /// Packets from the TUN device for which no member has a prefix.
+    /// Packets of the VPN from the TUN device for which no member has a prefix.
     pub unroutable_packets: u64,
 }

@@ -18,7 +18,7 @@ pub struct TransitConfig {
 pub struct TransitTotals {
     /// Packets forwarded from peer to peer. A super-packet counts as one.
     pub packets: u64,
-    /// IP bytes of those packets.
+    /// IP bytes of the packets forwarded from peer to peer.
     pub bytes: u64,
     /// Packets dropped because their hop limit would have reached zero at this node.
     pub expired: u64,

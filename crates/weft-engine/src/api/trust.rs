@@ -12,7 +12,7 @@ use weft_units::PeerId;
 /// Configuration of trust in certificates.
 #[derive(Clone, Debug)]
 pub struct TrustConfig {
-    /// The network's root key.
+    /// The root's public key, with which all certificates of the network are verified.
     pub root: RootPublicKey,
     /// This node's own certificate, which it sends in handshakes.
     pub certificate: Option<Certificate>,
@@ -27,9 +27,9 @@ pub struct TrustConfig {
 /// The reason for which a certificate does not make its owner a peer. Nothing has changed in that case.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Rejection {
-    /// The certificate is not valid.
+    /// The certificate itself is not valid.
     Certificate(CertificateError),
-    /// Another peer has the same name.
+    /// Another peer has the name in the certificate.
     Name,
     /// A prefix equals or overlaps with a prefix of another peer.
     Overlap {
@@ -69,7 +69,7 @@ impl fmt::Display for Rejection {
 /// A peer that joined by certificate, for status output.
 #[derive(Clone, Copy, Debug)]
 pub struct CertifiedPeer<'a> {
-    /// The peer's number.
+    /// The number of the peer.
     pub peer: PeerId,
     /// The certificate that the peer showed.
     pub certificate: &'a Certificate,
@@ -82,7 +82,7 @@ pub enum RevokeError {
     NoRoot,
     /// The revocation is not signed by the network's root key.
     OtherRoot,
-    /// The list of revocations is full.
+    /// The maximum number of revocations is stored.
     TooMany,
 }
 

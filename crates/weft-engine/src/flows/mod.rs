@@ -1,8 +1,8 @@
 //! Flow state: the router of flows and the admission of guarantees, for all peers together.
 //!
-//! A leaving packet is counted in its flow ([`Flowing::on_leaving`]), an arriving one too ([`Flowing::on_arrived`]).
-//! The port to a peer gets the grant of a flow from [`Flowing::standing`]. VPNs ask the same admission
-//! ([`Flowing::promise`]).
+//! A leaving packet is counted in its flow ([`Flowing::on_leaving`]), an arriving packet as well
+//! ([`Flowing::on_arrived`]). [`Flowing::standing`] returns a flow's grant to the port toward a peer. The rates of
+//! VPNs pass the same admission ([`Flowing::promise`]).
 
 mod promises;
 
@@ -20,13 +20,15 @@ use weft_units::{Instant, PeerId, Rate, VpnId};
 use weft_wire::er_sig::{Direction, Message};
 use weft_wire::ip::FlowKey;
 
-/// Maximum number of flows that may have a guarantee. Derived: the flow numbers of one peer.
+/// Maximum number of flows that may have a guarantee. Derived: the number of flow numbers (16 bits) of one peer.
 const MOST_GRANTS: usize = 1 << 16;
-/// Maximum number of flows toward one peer that are guaranteed by in-band signals. It leaves space for other peers.
-const MOST_SIGNALLED: usize = 4_096;
-/// Maximum number of records that wait until the program takes them.
+/// Maximum number of flows toward one peer that are guaranteed by in-band signals.
 ///
-/// Derived: at the 200,000 records/s of a busy export, a third of a second.
+/// The rest of [`MOST_GRANTS`] is left for other peers.
+const MOST_SIGNALLED: usize = 4_096;
+/// Maximum number of flow records that wait until the program takes them.
+///
+/// Derived: a third of a second of a busy export of 200,000 records/s.
 const MOST_RECORDS: usize = 1 << 16;
 
 /// The properties of a packet that this module needs.
@@ -42,10 +44,10 @@ pub struct Seen {
 /// Flow state of the node.
 pub struct Flowing {
     pub admission: AdmissionControl<GrantHolder>,
-    /// `None` if no flow state is configured.
+    /// Flow table, or `None` if no flow state is configured.
     pub router: Option<Box<FlowRouter>>,
     own_name: String,
-    /// Names of the peers, by number.
+    /// Names of the peers. The index is the peer's number.
     names: Vec<String>,
     records: Records,
     promises: VpnPromises,
@@ -82,7 +84,7 @@ impl Flowing {
         }
     }
 
-    /// Sets this node's name and those of its peers, by number.
+    /// Sets this node's name and those of its peers, in the order of the peers' numbers.
     pub fn set_names(&mut self, own: &str, peers: impl Iterator<Item = String>) {
         self.own_name = own.into();
         self.names = peers.collect();
@@ -97,14 +99,14 @@ impl Flowing {
         self.names[at] = name.into();
     }
 
-    /// Counts a packet that leaves for `peer`.
+    /// Counts a packet that leaves for `peer`. Returns the packet's flow.
     pub fn on_leaving(&mut self, now: Instant, origin: Origin, peer: PeerId, seen: &Seen) -> Passage {
         let Flowing { router: Some(router), own_name, names, records, .. } = self else { return Passage::UNKNOWN };
         let packet = facts(seen, near(origin, own_name, names), name(names, peer));
         router.on_packet(now, &packet, &mut |record| records.push(record))
     }
 
-    /// Returns the data about a flow that the port to `peer` needs, and requests the flow's guarantee there.
+    /// Returns the data about a flow that the port to `peer` needs, and requests the flow's guarantee toward `peer`.
     pub fn standing(
         &mut self,
         now: Instant,
@@ -117,7 +119,7 @@ impl Flowing {
         router.standing(now, flow, (&packet, route_of(peer)), admission)
     }
 
-    /// Counts a packet that arrived from `peer` for a host here. Returns its flow.
+    /// Counts a packet that arrived from `peer` for a host here. Returns its flow, and its direction in the flow.
     pub fn on_arrived(&mut self, now: Instant, peer: PeerId, seen: &Seen) -> Option<(FlowRef, Direction)> {
         let Flowing { router: Some(router), own_name, names, records, .. } = self else { return None };
         let packet = facts(seen, name(names, peer), own_name);
@@ -125,7 +127,7 @@ impl Flowing {
         Some((passage.flow?, passage.direction))
     }
 
-    /// Counts further packets of a known flow.
+    /// Counts a further packet of `bytes` bytes in a known flow.
     pub fn count(&mut self, (flow, direction): (FlowRef, Direction), bytes: u32) {
         if let Some(router) = &mut self.router {
             router.count(flow, direction, 1, bytes);
@@ -153,16 +155,16 @@ impl Flowing {
         }
     }
 
-    /// Sets the rate of a route that may be guaranteed.
+    /// Sets the rate that may be guaranteed on a route.
     pub fn set_reservable(&mut self, route: RouteNo, rate: Rate) {
         self.decide(|admission, mut events| admission.set_capacity(route, rate, &mut events));
     }
 
-    /// Promises VPNs their rates toward a peer, in place of their earlier promises.
+    /// Requests the rates that services promise to VPNs toward a peer, in place of earlier requests.
     ///
     /// Before this call, the caller must set the queue of the VPN `given` to the service in its configuration, or the
-    /// queues of all VPNs if `given` is `None`. After it, the caller must call [`Flowing::promise_changes`]. `services`
-    /// must be sorted by VPN.
+    /// queues of all VPNs if `given` is `None`. After it, the caller must call [`Flowing::promise_changes`].
+    /// `services` must be sorted by VPN.
     pub fn promise(&mut self, now: Instant, peer: PeerId, services: &[(VpnId, Service)], given: Option<VpnId>) {
         let (route, members) = (route_of(peer), [MemberId(peer.0.into())]);
         let is_named = |vpn: VpnId| {
@@ -193,9 +195,9 @@ impl Flowing {
         self.decide(|admission, mut events| admission.release_member(MemberId(peer.0.into()), &mut events));
     }
 
-    /// Returns the VPNs whose queues toward a peer need another service, with that service.
+    /// Returns the VPNs whose queues toward a peer must change their service, each with its new service.
     ///
-    /// Where the capacity of the paths is not measured (`is_measured` is false), each VPN has the service in its
+    /// While the capacity of the paths is not measured (`is_measured` is false), each VPN has the service in its
     /// configuration.
     pub fn promise_changes(&mut self, peer: PeerId, is_measured: bool) -> Vec<(VpnId, Service)> {
         let Flowing { promises, admission, .. } = self;
@@ -203,7 +205,9 @@ impl Flowing {
         promises.changes(peer, |vpn| !is_measured || admission.of(&GrantHolder::Vpn(vpn, route)) > Rate::ZERO)
     }
 
-    /// Processes the signal of a flow that passes toward a route. `flow` is the flow as its first sender sees it.
+    /// Processes a signal of a flow, which passes toward a route. Returns the decision.
+    ///
+    /// `flow` is the flow as its first sender sees it.
     pub fn on_signal(
         &mut self,
         now: Instant,
@@ -227,7 +231,7 @@ impl Flowing {
         verdict
     }
 
-    /// Returns the rate that a signal of `flow` would be guaranteed on a route.
+    /// Returns the rate that admission would guarantee to `flow` on a route if it processed this signal.
     pub fn would_guarantee(&self, flow: &FlowKey, route: RouteNo, passing: &PassingSignal<'_>) -> Rate {
         let PassingSignal { signal, direction, .. } = passing;
         let asked = if *direction == Direction::Forward { signal.forward } else { signal.reverse };
@@ -252,13 +256,13 @@ impl Flowing {
         }
     }
 
-    /// Returns the time at which [`Flowing::handle_timeout`] has work to do.
+    /// Returns the time at which [`Flowing::handle_timeout`] is next needed.
     pub fn next_timeout(&self, now: Instant) -> Option<Instant> {
         let flows = self.router.as_ref().and_then(|router| router.next_timeout(now));
         [flows, self.admission.next_timeout()].into_iter().flatten().min()
     }
 
-    /// Runs a step of admission, and passes its decisions about other flows to the router.
+    /// Runs a step of admission, and passes its decisions about other flows to the router. Returns the step's result.
     fn decide<R>(
         &mut self,
         decision: impl FnOnce(&mut AdmissionControl<GrantHolder>, &mut dyn FnMut(AdmissionEvent<GrantHolder>)) -> R,
@@ -271,7 +275,7 @@ impl Flowing {
         })
     }
 
-    /// Ends some flows, and returns false when none is left.
+    /// Ends some of all flows, and returns false when none is left.
     pub fn end_some(&mut self, now: Instant) -> bool {
         let Flowing { router: Some(router), records, .. } = self else { return false };
         router.end_some(now, &mut |record| records.push(record))
@@ -288,7 +292,9 @@ impl Flowing {
     }
 }
 
-/// Returns the key of a flow whose signal asks in this direction. `flow` is the flow as its first sender sees it.
+/// Returns the key of the guarantee that a signal of a flow requests in `direction`.
+///
+/// `flow` is the flow as its first sender sees it.
 fn signalled_key(flow: &FlowKey, direction: Direction) -> GrantKey {
     match direction {
         Direction::Forward => GrantKey::of(VpnId::DEFAULT, flow),

@@ -1,7 +1,7 @@
 //! Rates that VPNs are promised toward their members: leased lines and assured rates (paper 004).
 //!
-//! The node's one admission grants these rates beside the guarantees of flows. A leased line that the paths can no
-//! longer carry backs off like an assured VPN until they carry it again. An over-subscribed line would make the rate
+//! One admission grants these rates and the guarantees of flows. A leased line that the paths can no longer carry
+//! backs off like an assured VPN until the paths carry it again. A line that did not back off would make the rate
 //! control unstable.
 
 use alloc::collections::BTreeMap;
@@ -11,9 +11,13 @@ use weft_core::service::{DEFAULT_GAMMA, Service};
 use weft_flows::admission::{GrantRequest, Shortfall};
 use weft_units::{PeerId, Rate, VpnId};
 
-/// Precedence of leased lines. Standard: TIA-1039's highest, since a line never backs off below its rate.
+/// Precedence of leased lines in admission, 0 (lowest) to 15.
+///
+/// Standard: the highest of TIA-1039, since a line never backs off below its rate.
 const LINE_PRECEDENCE: u8 = 15;
-/// Precedence of assured rates. Derived: that of the class `video`, below `voice` and above flows without a class.
+/// Precedence of assured rates in admission, 0 (lowest) to 15.
+///
+/// Derived: that of the class `video`, below `voice` and above flows without a class.
 const ASSURED_PRECEDENCE: u8 = 8;
 
 /// The promise to one VPN toward one peer.
@@ -31,7 +35,7 @@ pub struct VpnPromises {
 }
 
 impl VpnPromises {
-    /// Adds or replaces a promise. Returns true if the service is new.
+    /// Adds or replaces a promise. Returns true if the service differs from the one promised before.
     ///
     /// `is_given` must be true if the VPN's queue already has the service in the configuration.
     pub fn insert(&mut self, peer: PeerId, (vpn, service): (VpnId, Service), is_given: bool) -> bool {
@@ -46,14 +50,14 @@ impl VpnPromises {
         self.by_peer.remove(&(peer, vpn));
     }
 
-    /// Returns the VPNs that are promised a rate toward a peer.
+    /// Returns the VPNs that have a promise toward a peer.
     pub fn toward(&self, peer: PeerId) -> impl Iterator<Item = VpnId> {
         self.by_peer.range(of_peer(peer)).map(|((_, vpn), _)| *vpn)
     }
 
     /// Returns the VPNs toward a peer whose queues must change their service, each with its new service.
     ///
-    /// `is_granted` returns true if a VPN's rate is guaranteed.
+    /// `is_granted` returns true if admission guarantees the VPN's rate.
     pub fn changes(&mut self, peer: PeerId, is_granted: impl Fn(VpnId) -> bool) -> Vec<(VpnId, Service)> {
         let changed = |((_, vpn), promise): (&(PeerId, VpnId), &mut VpnPromise)| {
             let is_granted = is_granted(*vpn);
@@ -64,12 +68,12 @@ impl VpnPromises {
     }
 }
 
-/// Returns the keys of all promises toward a peer.
+/// Returns the range of the keys of all promises toward a peer.
 fn of_peer(peer: PeerId) -> RangeInclusive<(PeerId, VpnId)> {
     (peer, VpnId(0))..=(peer, VpnId(u32::MAX))
 }
 
-/// Returns the request of a service to admission, or `None` if it promises no rate.
+/// Returns the request that admission needs for a service, or `None` if the service promises no rate.
 pub fn request_of(service: Service) -> Option<GrantRequest> {
     let precedence = match service {
         Service::BestEffort => return None,
@@ -80,7 +84,7 @@ pub fn request_of(service: Service) -> Option<GrantRequest> {
     (rate > Rate::ZERO).then_some(GrantRequest { rate, precedence, shortfall: Shortfall::Wait, lifetime: None })
 }
 
-/// Returns the service of a VPN whose rate is not guaranteed at present.
+/// Returns the service that a VPN has while the rate of `service` is not guaranteed.
 fn without_promise(service: Service) -> Service {
     match service {
         Service::LeasedLine { rate } => Service::Assured { rate, gamma: DEFAULT_GAMMA },

@@ -1,7 +1,7 @@
 //! The local links, and the routes over relays that stand for links.
 //!
-//! A link states its address families, its subnets and the addresses that it does not reach. A route has a link and an
-//! address of its own ([`route_address`]).
+//! A link has its address families, its subnets and the addresses that it does not reach. A relayed route has a link
+//! and an address of its own ([`route_address`]).
 
 pub mod route_address;
 
@@ -29,13 +29,13 @@ pub struct Link {
     pub cap: Option<Rate>,
     pub send: bool,
     pub allowed: PathUse,
-    /// Remote address of the link, if the link stands for a relayed route.
+    /// Address that stands for the relayed route, if the link is one.
     route: Option<SocketAddr>,
-    /// Known subnets of the link.
+    /// IP networks to which the link is attached.
     subnets: Vec<Prefix>,
     /// Addresses to which the link has no route.
     unreachable: Vec<IpAddr>,
-    /// The only addresses to which the link leads, if it does not lead to all.
+    /// The only addresses to which the link leads. `None` if it leads to all addresses.
     only: Option<Vec<SocketAddr>>,
 }
 
@@ -67,7 +67,7 @@ impl Link {
         self.allowed = config.map(|c| c.allowed).unwrap_or_default();
     }
 
-    /// True if the link has the address family of this address and a route to it.
+    /// True if the link has the family of the address and a route to it.
     pub fn reaches(&self, address: &SocketAddr) -> bool {
         match self.route {
             Some(route) => route == *address,
@@ -113,7 +113,7 @@ impl Links {
         self.list.iter()
     }
 
-    /// Returns the sort key of a link: its position in the configuration, then its number.
+    /// Returns the sort key of a link: its position in the configuration (from 0), then its number.
     pub fn place_of(&self, link: &Link) -> (usize, LinkId) {
         let configured = self.configs.iter().position(|config| config.name == link.name);
         (configured.unwrap_or(usize::MAX), link.id)
@@ -135,14 +135,14 @@ impl Links {
         self.only.insert(link, addresses);
     }
 
-    /// Forgets the subnets and the addresses of a link.
+    /// Forgets the subnets of a link and the addresses that it does or does not reach.
     pub fn forget(&mut self, link: LinkId) {
         self.subnets.remove(&link);
         self.only.remove(&link);
         self.unreachable.remove(&link);
     }
 
-    /// Applies a change of a link. Returns the link if it can be used.
+    /// Applies a change of a link. Returns the link if it can be used now.
     pub fn apply(&mut self, event: &LinkEvent) -> Option<Link> {
         let id = match event {
             LinkEvent::Up { link, .. } | LinkEvent::Down { link, .. } => *link,

@@ -5,7 +5,7 @@ use weft_units::LinkId;
 use weft_wire::hop::HOP_HEADER_LEN;
 use weft_wire::relay;
 
-/// First link id of routes. The kernel's interface indices are below it.
+/// First link number that stands for a relayed route. The kernel's interface numbers are below it.
 const FIRST_LINK: u32 = 1 << 31;
 /// Prefix of the addresses of routes: the discard-only prefix (RFC 6666).
 ///
@@ -17,19 +17,21 @@ const IPV4_UDP: usize = 28;
 /// IPv6 and UDP header bytes.
 const IPV6_UDP: usize = 48;
 
-/// Returns the link id of a route.
+/// Returns the link number of the relayed route with the number `serial`.
 pub fn link_of(serial: u32) -> LinkId {
     LinkId(FIRST_LINK | serial)
 }
 
-/// Returns the address of a route over `relays` relays. `ipv4` states the family by which the first relay is reached.
+/// Returns the address that stands for a route over `relays` relays.
+///
+/// `ipv4` is true if the first relay is reached over IPv4.
 pub fn address_of(link: LinkId, relays: usize, ipv4: bool) -> SocketAddr {
     let LinkId(serial) = link;
     let ip = Ipv6Addr::new(PREFIX, 0, 0, 0, u16::from(ipv4), relays as u16, (serial >> 16) as u16, serial as u16);
     SocketAddr::new(ip.into(), 0)
 }
 
-/// Returns a route's number of relays and whether the first is reached over IPv4.
+/// Returns a route's number of relays, and true if the first relay is reached over IPv4.
 ///
 /// `None` for an address that does not stand for a route.
 fn parts(address: &SocketAddr) -> Option<(usize, bool)> {
@@ -42,7 +44,7 @@ fn parts(address: &SocketAddr) -> Option<(usize, bool)> {
     }
 }
 
-/// True if the address is that of a route.
+/// True if the address stands for a relayed route.
 pub fn is_route(address: &SocketAddr) -> bool {
     parts(address).is_some()
 }

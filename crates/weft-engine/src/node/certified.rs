@@ -21,7 +21,7 @@ const MAX_CERTIFIED: usize = 4_096;
 const KEEP_WITHOUT_SESSION: Duration = Duration::from_secs(180);
 /// Time without a session after which a certified peer is removed, if the overlay can find it again.
 const KEEP_IN_OVERLAY: Duration = Duration::from_secs(10);
-/// Interval between checks for certified peers to remove.
+/// Interval of the search for certified peers that must be removed.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Engine {
@@ -68,11 +68,11 @@ impl Engine {
         leaving.into_iter().for_each(|peer| self.dismiss(now, peer, "its prefix covers a network of this machine"));
     }
 
-    /// Returns the first conflict of claims with this machine's networks or outer addresses.
+    /// Returns the first conflict of a certificate's claims with this machine's networks or with outer addresses.
     ///
     /// `source` is the sender's address.
     ///
-    /// An unproven address of a moved path is ignored, because anybody can forge it.
+    /// If a path has moved to an address that is not proven, that address is ignored, because anybody can forge it.
     fn taken_from_outside(&self, claims: &Claims, source: Option<IpAddr>) -> Option<Rejection> {
         let paths = self.peers.iter().flat_map(|peer| &peer.paths);
         let proved = paths.filter(|path| path.proof.is_proven() && !is_route(&path.remote));

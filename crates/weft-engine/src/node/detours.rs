@@ -15,12 +15,14 @@ use weft_wire::relay::{Label, Way};
 const DETOURS: usize = 2;
 /// Interval of the search for better detours.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Delay until searches that a round did not finish continue.
+/// Delay before a search for routes continues that the last round did not finish.
 const FIND_MORE_AFTER: Duration = Duration::from_millis(20);
-/// Largest ratio of a new detour's cost to the present detour's cost at which the new one is used.
+/// Largest ratio of a new detour's cost to the present detour's cost at which the new detour is used.
 const BETTER: f64 = 0.8;
 
-/// Returns the RTT over a relay in seconds, with an addition for retransmissions of lost datagrams.
+/// Returns the cost of a detour: the RTT over a relay in seconds, with an addition for retransmissions.
+///
+/// `behind` is the relay's report about the node behind it.
 fn cost(relay: &Peer, behind: &Neighbour) -> Option<f64> {
     let path = relay.fastest_direct_path().filter(|path| path.health.answers())?;
     let lost = path.loss().fraction() + f64::from(behind.loss) / 256.0;

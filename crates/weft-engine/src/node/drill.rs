@@ -17,11 +17,11 @@ use alloc::vec::Vec;
 use core::net::SocketAddr;
 use weft_units::{Duration, Instant, LinkId, PeerId};
 
-/// Duration of the probes before the cut.
+/// Time for which probes are sent before the cut.
 const BEFORE: Duration = Duration::from_millis(500);
-/// Duration of the probes after the cut.
+/// Time for which probes are sent after the cut.
 const AFTER: Duration = Duration::from_secs(2);
-/// Maximum number of peers that are probed. The first ones of the configuration are chosen.
+/// Maximum number of peers that are probed. The first ones in the configuration are chosen.
 const PEERS: usize = 16;
 
 /// The links or the node that a drill cuts.
@@ -125,7 +125,7 @@ impl Engine {
         }
     }
 
-    /// True if datagrams on this link to or from this address are cut.
+    /// True if the cut affects datagrams on this link to or from this address.
     fn goes_by(&self, cut: &Cut, link: LinkId, address: &SocketAddr) -> bool {
         match cut {
             Cut::Links(links) => links.contains(&link),

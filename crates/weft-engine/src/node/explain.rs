@@ -41,7 +41,7 @@ impl Engine {
         self.vpns.by_name(name).ok_or_else(|| CommandError::UnknownVpn(name.into(), known()))
     }
 
-    /// Returns the requested VPN, or the first one that has a prefix for the destination.
+    /// Returns the VPN `asked` for, or without it the first VPN that has a prefix for the destination.
     fn place_of(&self, asked: Option<VpnId>, destination: IpAddr) -> Option<(VpnId, &Vpn)> {
         if let Some(id) = asked {
             return self.vpns.get(id).map(|vpn| (id, vpn));

@@ -30,7 +30,7 @@ const FRESH_FOR: Duration = Duration::from_secs(30);
 const SILENT_AFTER: u32 = 4;
 /// Time for which a refused stamp is reported.
 const STAMP_FOR: Duration = Duration::from_secs(600);
-/// Least interval between searches of all peers when many datagrams cannot be sent.
+/// Least interval between two searches of all peers for the cause, when many datagrams cannot be sent.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 #[derive(Debug)]
@@ -44,7 +44,7 @@ struct Pair {
 #[derive(Clone, Copy, Debug)]
 struct CameBack {
     at: Instant,
-    /// Number of handshakes sent before the error.
+    /// Number of handshakes sent on the pair before the error.
     sent: u32,
     why: Unreachable,
     reporter: Option<IpAddr>,
@@ -63,7 +63,9 @@ struct PeerFacts {
 #[derive(Debug, Default)]
 pub(super) struct Facts {
     peers: BTreeMap<PeerId, PeerFacts>,
-    /// Links and addresses to which handshakes for a peer were sent. They limit the search when an error is returned.
+    /// Links and addresses to which handshakes for a peer were sent.
+    ///
+    /// An error concerns only peers with an entry for its link and address.
     callers: BTreeSet<(LinkId, SocketAddr, PeerId)>,
     strangers: Strangers,
     looked_at: Option<Instant>,
@@ -74,7 +76,9 @@ impl PeerFacts {
         self.pairs.iter_mut().find(|pair| (pair.link, pair.remote) == (link, remote))
     }
 
-    /// Returns the last error of a pair, unless it is too old or several later handshakes caused no error.
+    /// Returns the last error of a pair of a link and an address.
+    ///
+    /// Returns `None` if the error is too old, or if several later handshakes caused no error.
     fn came_back(&self, now: Instant, pair: &Pair) -> Option<CameBack> {
         let speaks = |other: &Pair| {
             let since = other.came_back.map(|back| (now - back.at, other.sent.saturating_sub(back.sent)));
@@ -92,7 +96,7 @@ impl Facts {
         pair.sent = pair.sent.saturating_add(1);
     }
 
-    /// Returns the entry of a pair. A new entry replaces the oldest if the table is full.
+    /// Returns the entry of a pair of a link and an address. A new entry replaces the oldest if the table is full.
     fn pair(&mut self, peer: PeerId, link: LinkId, remote: SocketAddr) -> &mut Pair {
         let Facts { peers, callers, .. } = self;
         let pairs = &mut peers.entry(peer).or_default().pairs;
@@ -109,7 +113,7 @@ impl Facts {
         &mut pairs[at]
     }
 
-    /// Records an error for the pairs of this link and address.
+    /// Records an error for the pairs of this link and address. `error` makes the record for a pair.
     fn on_error(&mut self, (link, remote): (LinkId, SocketAddr), error: impl Fn(&Pair) -> CameBack) {
         let Facts { peers, callers, .. } = self;
         for (_, _, peer) in callers.range((link, remote, PeerId(0))..=(link, remote, PeerId(u16::MAX))) {

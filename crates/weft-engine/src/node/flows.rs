@@ -170,7 +170,7 @@ impl Engine {
         }
     }
 
-    /// Returns the name of the peer behind which an end of the flow lies: the responder, else the initiator.
+    /// Returns the name of the peer behind which the flow's responder lies, else of the peer behind the initiator.
     fn peer_of(&self, record: &FlowRecord) -> Option<&str> {
         let vpn = self.vpns.get(record.vpn)?;
         let peer = vpn.route(record.key.dst).or_else(|| vpn.route(record.key.src))?;

@@ -86,7 +86,7 @@ impl Engine {
 
     /// Returns the next node for a label, and the link and path to it, if relaying is allowed.
     ///
-    /// The lookup is done once for each batch.
+    /// `before` is the peer from which the datagram arrived. The lookup is done once for each batch.
     fn segment(&mut self, before: PeerId, label: Label) -> Option<RelayHop> {
         let relaying = &mut self.relaying;
         if let Some(known) = relaying.segment.filter(|known| (known.before, known.label) == (before, label)) {
@@ -176,9 +176,9 @@ impl Engine {
         is_written.then_some(transmit)
     }
 
-    /// Records that own datagrams leave on `transmit.link`. They were written for the link `path`.
+    /// Records that datagrams of this node leave on `transmit.link`. They were written for the link `path`.
     ///
-    /// If relayed batches wait for a limited link, the next data of the path waits for its turn.
+    /// If relayed batches wait for a link with a rate limit, the next data of `path` waits for its turn.
     pub(super) fn note_own(&mut self, now: Instant, path: LinkId, transmit: &Transmit) {
         let Some(at) = self.relaying.departures.on_own(now, transmit.link, ip_bytes(transmit)) else { return };
         if let Some(peer) = self.peers.get_mut(self.wire.turn) {

@@ -151,9 +151,9 @@ impl Engine {
         self.start_handshakes(now);
     }
 
-    /// Returns the bytes that identify a handshake's source.
+    /// Returns bytes that identify a handshake's source, and their number.
     ///
-    /// The source is an address, or a relay and a route over it.
+    /// The source is an address, or a relay and a route over the relay.
     fn source_of(&self, received: &Received) -> ([u8; 18], usize) {
         let Some((via, _)) = self.relaying.routes.way_of(received.link) else { return address_bytes(&received.source) };
         let mut out = [0; 18];

@@ -12,13 +12,17 @@ use alloc::vec::Vec;
 use weft_units::{Duration, Instant, LinkId, PeerId};
 use weft_wire::hop::PacketType;
 
-/// Acceptable time in the socket (CoDel's target, RFC 8289 §4.2).
+/// Acceptable waiting time of a datagram in the socket (CoDel's target, RFC 8289 §4.2).
 const TARGET: Duration = Duration::from_millis(5);
 /// Time after which waiting datagrams are a backlog and not a burst (CoDel's interval, RFC 8289 §4.2).
 const INTERVAL: Duration = Duration::from_millis(100);
-/// Time for which shares hold after datagrams waited last. Without it, each return of a flood would fill the socket.
+/// Time after the last wait of a datagram for which shares still apply.
+///
+/// Without it, each return of a flood would fill the socket.
 const MEMORY: Duration = Duration::from_secs(1);
-/// Duration of a round, within which work is compared. An active peer sends several datagrams in it.
+/// Duration of a round. The work of the peers is compared within one round.
+///
+/// An active peer sends several datagrams in it.
 const ROUND: Duration = Duration::from_millis(20);
 /// Number of bytes of frames that cost as much processing as a unit.
 ///
@@ -32,29 +36,29 @@ struct WorkShare {
     work: u32,
 }
 
-/// A link on whose socket datagrams wait longer than the target.
+/// A link on whose socket datagrams wait longer than [`TARGET`].
 struct Late {
     link: LinkId,
     since: Instant,
-    /// Time at which the last such datagram was read.
+    /// Time at which the last datagram that had waited longer than [`TARGET`] was read.
     latest: Instant,
 }
 
 /// Waiting times in the sockets, and the work that each peer has caused.
 #[derive(Default)]
 pub struct Intake {
-    /// Links on whose sockets datagrams wait longer than the target.
+    /// Links on whose sockets datagrams wait longer than [`TARGET`].
     late: Vec<Late>,
     behind_until: Instant,
     is_behind: bool,
     round: u64,
-    /// Work for all peers in the present round.
+    /// Work for all peers together in the present round.
     work: u32,
-    /// Number of peers with work in the round.
+    /// Number of peers with work in the present round.
     peers: u32,
     /// Largest work for a single peer in the present round.
     most: u32,
-    /// Work per peer and round up to which none of its datagrams is dropped.
+    /// Work for a peer in one round up to which none of the peer's datagrams is dropped.
     level: u32,
     shares: Vec<WorkShare>,
 }
@@ -83,10 +87,12 @@ impl Intake {
         self.is_behind = now < self.behind_until;
     }
 
-    /// Adapts the level to the last round. A node that is no longer behind starts from the mean the next time.
+    /// Adapts the level to the work in the last round.
     ///
-    /// Tuned by the tests below: the level falls by a quarter of the heaviest peer's work, and rises by half per round,
-    /// from the mean to a thousand times the mean within 0.4 s.
+    /// If the node is no longer behind, the level is 0. It rises from the mean when the node is behind again.
+    ///
+    /// Tuned by the tests below: the level falls by a quarter of the heaviest peer's work, and rises by half per
+    /// round, from the mean to a thousand times the mean within 0.4 s.
     fn begin_round(&mut self, now: Instant, round: u64) {
         // A burst ends within the round, a standing queue does not.
         let stands = |late: &Late| late.latest.since(late.since) >= ROUND && now.since(late.latest) < ROUND;
@@ -100,7 +106,7 @@ impl Intake {
         (self.round, self.work, self.peers, self.most) = (round, 0, 0, 0);
     }
 
-    /// Returns the mean work of the round per peer.
+    /// Returns the mean work for a peer in the present round.
     fn mean(&self) -> u32 {
         self.work / self.peers.max(1)
     }
@@ -110,7 +116,7 @@ impl Intake {
         self.is_behind
     }
 
-    /// True if a peer has had more work in this round than the level and than the mean of the peers.
+    /// True if the work for a peer in this round exceeds both the level and the mean of the peers.
     pub fn has_had_its_share(&self, peer: PeerId) -> bool {
         let own = self.shares.get(usize::from(peer.0)).filter(|share| share.round == self.round);
         own.is_some_and(|own| {
@@ -143,7 +149,9 @@ mod tests {
 
     const NOW: Instant = Instant::from_millis(5_000);
 
-    /// Returns the number of datagrams served of each of three peers in a second in which datagrams wait for `waited`.
+    /// Returns the number of datagrams served of each of three peers in one second.
+    ///
+    /// Datagrams wait in the socket for `waited`, and the peers send at `rates`.
     fn served(waited: Duration, rates: [u32; 3]) -> [u32; 3] {
         let (mut intake, mut served) = (Intake::default(), [0; 3]);
         for ms in 0..1_000 {

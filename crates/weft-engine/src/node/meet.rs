@@ -178,7 +178,9 @@ impl Engine {
         self.overlay.is_on() && of.is_some_and(|of| of.session.heard_at.is_some_and(|at| now - at >= patience))
     }
 
-    /// Removes an unused peer that this node contacted. If the peer also contacted this node, both must agree.
+    /// Removes an unused peer that this node contacted.
+    ///
+    /// If the peer also contacted this node, both nodes must agree to the removal.
     fn let_go_if_unwanted(&mut self, now: Instant, peer: PeerId) {
         let is_of_overlay = matches!(self.standing(peer), Some(NodeStanding::Member | NodeStanding::Candidate));
         let Some(of) = self.peers.get_mut(usize::from(peer.0)) else { return };

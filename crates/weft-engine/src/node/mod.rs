@@ -79,7 +79,7 @@ struct Events {
     taken: u64,
 }
 
-/// The node's side toward the hosts: the packets that they may send, and the packets that were lost here.
+/// State of the exchange with the hosts: the packets that they may send, and the packets that were lost here.
 struct HostSide {
     inner_mtu_limit: u16,
     inner_mtu: HoldDown<Reverse<u16>>,
@@ -97,7 +97,7 @@ struct HostSide {
     reservable: Option<f64>,
 }
 
-/// The node's side toward other nodes: the datagrams that it receives and sends.
+/// State of the exchange with other nodes: the datagrams that this node receives and sends.
 #[derive(Default)]
 struct WireSide {
     intake: Intake,
@@ -437,7 +437,7 @@ impl Engine {
         mtu.clamp(INNER_MTU_MIN, self.hosts.inner_mtu_limit.max(INNER_MTU_MIN))
     }
 
-    /// Sets the inner MTU to a new limit, or to the size that the paths carry if that size is smaller.
+    /// Sets the upper limit of the inner MTU. The inner MTU is smaller if the paths carry less.
     fn limit_inner_mtu(&mut self, limit: Option<u16>) {
         self.hosts.inner_mtu_limit = limit.unwrap_or(u16::MAX);
         let mtu = self.allowed_inner_mtu(self.widest_inner_mtu().unwrap_or(INNER_MTU_DEFAULT));

@@ -11,16 +11,16 @@ use weft_units::{Duration, Instant};
 use weft_wire::frame::Neighbour;
 use weft_wire::relay::Label;
 
-/// Maximum number of reports that fit into a datagram. Derived: 1,174 bytes of frames, 11 bytes for each.
+/// Maximum number of reports that fit into a datagram. Derived: 1,174 bytes of frames, 11 bytes for each report.
 const DATAGRAM_WORDS: usize = 106;
 /// Maximum number of peers that are sent reports at once. More would delay the node's other work.
 const BATCH: usize = 1_024;
-/// Least interval between two searches for peers with outstanding reports, for each peer of the node.
+/// Least interval between two searches for peers with outstanding reports, divided by the node's number of peers.
 ///
 /// Derived: examining a peer takes about 20 ns, and searches may take 1 % of the node's time.
 const LOOK: Duration = Duration::from_micros(2);
 
-/// Returns the relay's report about a peer.
+/// Returns this relay's report about a peer. `node` is the peer's label.
 fn neighbour_of(node: Label, peer: &Peer) -> Neighbour {
     let path = peer.fastest_direct_path().filter(|path| peer.is_established() && path.health.answers());
     let nothing = Neighbour { node, is_reachable: false, rtt_us: 0, loss: 0 };

@@ -22,7 +22,9 @@ use weft_wire::super_packet::SuperPacket;
 const MAX_SOUGHT: usize = 64;
 /// Maximum number of packets that wait for one address. Further packets are dropped.
 const MAX_WAITING: usize = 16;
-/// Longest wait of a packet. It allows for lookups at two silent holders and a handshake.
+/// Longest time for which a packet waits for the owner of its destination.
+///
+/// It allows for lookups at two silent holders and a handshake.
 const WAIT: Duration = Duration::from_secs(3);
 /// Time before an address without an owner is looked up again.
 const REST: Duration = Duration::from_secs(2);

@@ -26,7 +26,7 @@ impl Engine {
         RelayTotals { dropped_datagrams: self.relaying.departures.dropped(), ..self.relaying.totals }
     }
 
-    /// Updates the peers' labels and the configured routes to them.
+    /// Updates the peers' relay labels and the configured routes to the peers.
     pub(super) fn set_routes(&mut self, now: Instant) {
         self.set_labels();
         self.relaying.routes.forget_configured();
@@ -124,7 +124,7 @@ impl Engine {
 }
 
 impl Engine {
-    /// Updates the labels to the present peers.
+    /// Updates the relay labels to the present peers.
     pub(super) fn set_labels(&mut self) {
         let present = self.peers.iter().filter(|peer| self.is_present(peer));
         let peers = present.map(|peer| (label_of(&peer.node), self.trust.is_certified(peer.id), peer.id)).collect();

@@ -47,7 +47,7 @@ impl Engine {
         self.peers.iter().filter(|peer| self.is_present(peer)).map(|peer| peer.config.name.as_str())
     }
 
-    /// Returns the time for which this node waits for a missing unit of each peer, by peer number.
+    /// Returns the time for which this node waits for a missing unit of each peer, in the order of peer numbers.
     pub fn hold_times(&self) -> impl Iterator<Item = Duration> {
         self.peers.iter().map(|peer| peer.inbound.hold_asked)
     }
@@ -91,7 +91,9 @@ impl Engine {
         })
     }
 
-    /// Returns all VPNs by id, the default one first. [`Snapshot`] omits them because there may be very many.
+    /// Returns all VPNs in the order of their ids, the default VPN first.
+    ///
+    /// [`Snapshot`] omits them because there may be very many.
     pub fn vpns(&self) -> Vec<VpnSnapshot> {
         let default = self.vpns.get(VpnId::DEFAULT).map(|vpn| (VpnId::DEFAULT, vpn));
         let snapshot = |(id, vpn): (VpnId, &Vpn)| VpnSnapshot {
@@ -114,7 +116,7 @@ impl Engine {
 }
 
 impl Engine {
-    /// Returns the rate to offer toward each peer.
+    /// Returns the rate that rate-controlled senders may use toward each peer.
     ///
     /// It is the paths' estimated capacity. For short times it is higher. Without the occasional surplus, a growth of
     /// the capacity would never be discovered. The call copies nothing.

@@ -62,7 +62,7 @@ impl Stamps {
 }
 
 impl Engine {
-    /// Excludes all stamps up to this one, because an earlier run used them or may have used them.
+    /// Excludes all stamps up to `stamp`, because an earlier run used them or may have used them.
     pub fn set_used_stamp(&mut self, stamp: u64) {
         self.handshakes.stamps.used = self.handshakes.stamps.used.max(stamp);
     }
@@ -103,14 +103,14 @@ impl Engine {
         let Some(refusal) = refusal else { return };
         let peer = self.peers.get(usize::from(refusal.peer.0));
         let peer = peer.filter(|peer| peer.is_established());
-        // A peer without a fault initiates when its key is old. Such an initiation is not a replay, or the answer is
-        // harmless.
+        // If the session key is old, the peer initiates as it should. Such an initiation is not a replay, or the
+        // answer is harmless.
         let is_expected = self.sessions.awaits_renewal(now, refusal.peer);
         if !is_expected && peer.is_some_and(|peer| peer.session.heard_at.is_some_and(|at| now - at < WELL_FOR)) {
             return;
         }
-        // A session outlives its peer by minutes. If all its paths are silent, an earlier run may be back, since two
-        // nodes may have one key.
+        // A session is kept for minutes after its peer is gone. If all paths of the peer are silent, the initiation
+        // may be no recording: another node with the same key may have returned.
         let is_there = planted::is(Fault::SilentPeerIsThere) && peer.is_some()
             || peer.is_some_and(|peer| peer.usable_paths().any(Path::shows_peer));
         let is_recording = is_there && refusal.is_of_known_run && !is_expected;

@@ -7,25 +7,27 @@ use weft_core::route::link_map::{FoundRoute, MemberGraph, RouteSearch, are_bette
 use weft_units::{Duration, Instant, PeerId};
 use weft_wire::relay::Label;
 
-/// Time within which a new route must answer.
+/// Time after its choice within which a new route must answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// Time for which the links of a route that did not answer are avoided.
 const DOUBT_TIME: Duration = Duration::from_secs(60);
-/// Interval at which routes that answer are compared with all others.
+/// Interval at which a peer's routes that answer are compared with all others.
 const COMPARE_INTERVAL: Duration = Duration::from_secs(30);
 /// Interval of the searches for routes to a peer that has fewer routes than wanted, if the map changes.
 const SHORT_INTERVAL: Duration = Duration::from_secs(5);
 /// Interval of the searches for routes to a peer that has no route, or has lost one.
 const LOST_INTERVAL: Duration = Duration::from_secs(1);
-/// Number of links that searches examine in a round before they pause.
+/// Number of links that searches examine in a round before they pause until the next round.
 ///
-/// *Tuned*: a millisecond in a map of any size. A search in a full mesh of 50 members looks at half as many. The last
-/// shortest path of a round looks at 400,000 more at most, with 256 members that are all adjacent.
+/// *Tuned*: a round takes a millisecond in a map of any size. A whole search in a full mesh of 50 members examines
+/// half as many links. The last shortest path of a round may exceed the limit, by 400,000 links at most with 256
+/// members that are all adjacent.
 const LINKS_IN_ROUND: i64 = 250_000;
-/// Number of links beyond which comparisons are rarer. Derived: twice the links of 50 members, all of which relay.
+/// Number of links in the map beyond which routes are compared less often than each [`COMPARE_INTERVAL`].
 ///
-/// With 256 such members a search looks at a hundred times as many links. Comparisons are fewer in proportion to the
-/// links, so that they do not take more of a processor than with 50 members.
+/// Derived: twice the links of 50 members, all of which relay. With 256 such members a search examines a hundred
+/// times as many links. Comparisons are fewer in proportion to the links, so that they use no more of a processor
+/// than with 50 members.
 const MANY_LINKS: usize = 2_500;
 
 /// A route to a peer.
@@ -42,9 +44,9 @@ struct PeerRoutes {
     searched_at: Option<Instant>,
     /// True if a route was lost since the last search.
     has_lost: bool,
-    /// Version of the map at the last search.
+    /// Version of the link map at the last search.
     version: u64,
-    /// True if the peer was due for a search in this round, and no search for it has ended.
+    /// True if a search for the peer was due in this round, and no search for the peer has ended since.
     is_due: bool,
 }
 
@@ -54,9 +56,9 @@ pub struct ChosenRoutes {
     by_peer: BTreeMap<PeerId, PeerRoutes>,
     /// Links that are avoided, and until when.
     doubted: BTreeMap<(Label, Label), Instant>,
-    /// Peers that are due for a search, in the order in which they became due. Only the first is searched for.
+    /// Peers that are due for a search, in the order in which they became due. The search is for the first one.
     queue: VecDeque<PeerId>,
-    /// The search for routes to the first peer of the queue, once begun, and the map version that it uses.
+    /// The search for routes to the first peer of the queue, once begun, and the version of the map that it uses.
     search: Option<(RouteSearch, u64)>,
     /// Number of links that searches may still examine in this round.
     links_left: i64,
@@ -75,7 +77,10 @@ impl ChosenRoutes {
         self.by_peer.remove(&peer);
     }
 
-    /// Begins a round: searches continue, old doubts end, and peers not due in the last round leave the queue.
+    /// Begins a round of searches.
+    ///
+    /// The limit of links is renewed, links are no longer avoided after [`DOUBT_TIME`], and peers that were not due
+    /// in the last round leave the queue.
     pub fn begin_round(&mut self, now: Instant) {
         self.links_left = LINKS_IN_ROUND;
         self.doubted.retain(|_, until| *until > now);
@@ -87,14 +92,15 @@ impl ChosenRoutes {
         }
     }
 
-    /// True if the searches of this round have not ended.
+    /// True if some peer still waits for its search in this round.
     pub fn is_behind(&self) -> bool {
         !self.queue.is_empty()
     }
 
-    /// Marks the links of routes that should answer and do not as doubtful.
+    /// Removes the routes to a peer that should answer and do not, and marks their links as doubtful.
     ///
-    /// Doubtful links are avoided for a while. Links of routes that do answer are not marked.
+    /// Doubtful links are avoided for a while. Links of routes that do answer are not marked, and neither are first
+    /// links.
     pub fn doubt_silent(&mut self, now: Instant, from: Label, peer: PeerId, answers: impl Fn(&[Label]) -> bool) {
         let Some(of) = self.by_peer.get_mut(&peer) else { return };
         let is_silent = |route: &ChosenRoute| now - route.since >= ANSWER_WITHIN && !answers(&route.found.nodes);
@@ -112,10 +118,10 @@ impl ChosenRoutes {
         of.has_lost = true;
     }
 
-    /// Updates the routes to a peer by the map.
+    /// Updates the routes to a peer from the link map.
     ///
     /// Present routes stay while they work, unless other routes are clearly better. Better routes are searched for
-    /// one peer at a time, a part of the search in each round.
+    /// one peer at a time, a part of the search in each round. `most` is the maximum number of routes.
     pub fn choose(
         &mut self,
         now: Instant,
@@ -153,7 +159,7 @@ impl ChosenRoutes {
 }
 
 impl PeerRoutes {
-    /// Drops routes that the map no longer has, and updates the figures of the remaining routes.
+    /// Drops routes that the map no longer contains, and updates the figures of the remaining routes.
     fn keep_present(&mut self, graph: &MemberGraph, from: Label) {
         let before = self.routes.len();
         self.routes.retain_mut(|route| {
@@ -196,7 +202,7 @@ mod tests {
     const PEER: PeerId = PeerId(7);
     const ENDS: (Label, Label) = (Label(0), Label(9));
 
-    /// Returns a graph with a relay between the ends for each of these RTTs in milliseconds.
+    /// Returns a graph with several relays between two ends, one for each RTT in milliseconds.
     fn graph(relays: &[u32]) -> MemberGraph {
         let mut graph = MemberGraph::default();
         graph.add_member(ENDS.0, false);

@@ -70,7 +70,7 @@ fn can_be_called(endpoint: &SocketAddr) -> bool {
         && !is_route(endpoint)
 }
 
-/// Returns a contact in the form that the overlay's state machine uses.
+/// Returns a contact in the form that weft-core's overlay state machine uses.
 pub fn named(contact: &Contact) -> overlay::NodeContact {
     overlay::NodeContact { id: contact.id(), details: contact.encode().into() }
 }

@@ -6,11 +6,11 @@ use weft_core::route::link_map::Comparison;
 use weft_units::{Duration, Instant, PeerId};
 use weft_wire::link_map::Digest;
 
-/// Number of members whose claims one part of an answer examines.
+/// Number of members whose claims one part of an answer compares with the digest.
 ///
 /// Derived: a part sends at most eight messages, which are copied in about 10 µs.
 pub const AUTHORS_IN_PART: usize = 4;
-/// Interval between two parts of the work for the map.
+/// Interval between two parts of the answers.
 ///
 /// Derived: the claims of 256 members are compared within the interval of a peer's digests.
 pub const PART_INTERVAL: Duration = Duration::from_millis(1);
@@ -18,9 +18,9 @@ pub const PART_INTERVAL: Duration = Duration::from_millis(1);
 /// The answer to a peer's digest.
 pub struct MapAnswer {
     pub comparison: Comparison,
-    /// True if the peer requests this node's digest in case this node lacks claims.
+    /// True if the peer has requested a digest from this node, because this node may lack claims.
     pub wants_digest: bool,
-    /// Number of messages that may still be sent.
+    /// Number of messages of this answer that may still be sent.
     pub messages_left: usize,
 }
 
@@ -33,7 +33,7 @@ pub struct MapAnswers {
 }
 
 impl MapAnswers {
-    /// Begins the answer to a digest, in place of the one to an earlier digest.
+    /// Begins the answer to a peer's digest, in place of the answer to an earlier digest.
     pub fn begin(&mut self, now: Instant, peer: PeerId, digest: &Digest<'_>) {
         let answer = MapAnswer {
             comparison: Comparison::new(digest),
@@ -44,7 +44,7 @@ impl MapAnswers {
         self.at.get_or_insert(now);
     }
 
-    /// Returns the time of the next part.
+    /// Returns the time of the next part of an answer.
     pub fn next_at(&self) -> Option<Instant> {
         self.at
     }
@@ -60,7 +60,7 @@ impl MapAnswers {
         self.by_peer.remove_entry(&peer)
     }
 
-    /// Puts an answer back that has parts left, or drops it with `None`.
+    /// Stores an answer of which parts are left, or drops it with `None`.
     pub fn put_back(&mut self, now: Instant, peer: PeerId, answer: Option<MapAnswer>) {
         self.by_peer.extend(answer.map(|answer| (peer, answer)));
         self.at = (!self.by_peer.is_empty()).then_some(now + PART_INTERVAL);

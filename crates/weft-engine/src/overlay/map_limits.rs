@@ -1,8 +1,8 @@
 //! Limits on what one peer costs this node by messages about the link map.
 //!
-//! Each check of a signature and each byte of an answer is charged to the peer whose message asked for it. A peer
-//! that forwarded a forged claim is barred. The bar applies to its key and not to its session, so that it cannot end
-//! the bar by leaving and coming back.
+//! Each check of a signature and each byte of an answer is charged to the peer whose message caused it. A peer that
+//! forwarded a forged claim is barred: its messages are ignored for a time. The bar applies to the peer's key and not
+//! to the session, so that a new session does not end it.
 
 use alloc::collections::BTreeMap;
 use weft_session::PublicKey;
@@ -12,13 +12,17 @@ use weft_units::{Duration, Instant, PeerId};
 ///
 /// Honest nodes check a claim before they forward it, so this peer is not honest.
 pub const BAR_TIME: Duration = Duration::from_secs(60);
-/// Maximum number of messages that answer a digest. Derived: a third of the messages that may wait for a peer.
+/// Maximum number of messages that answer one digest.
+///
+/// Derived: a third of the messages that may wait for a peer.
 pub const MAX_ANSWERS: usize = 12;
 /// Least interval between two answers to digests of a peer.
 ///
-/// Derived: honest peers wait for [`super::mapping::DIGEST_DELAY`].
+/// Derived: honest peers wait for [`super::mapping::DIGEST_DELAY`] before another digest.
 const ANSWER_INTERVAL: Duration = Duration::from_millis(100);
-/// Maximum number of signatures checked for a peer in one burst. Derived: the messages that may wait from a peer.
+/// Maximum number of signatures checked for a peer in one burst.
+///
+/// Derived: the number of messages that may wait from a peer.
 const CHECKS_AT_ONCE: f64 = 32.0;
 /// Maximum number of signatures checked for a peer in a second.
 ///
@@ -45,7 +49,9 @@ impl MapAllowance {
         MapAllowance { left: most, at: now }
     }
 
-    /// Takes `amount` and returns true, if at least this amount is left.
+    /// Takes `amount` and returns true if at least this amount is left.
+    ///
+    /// The allowance grows by `per_s` in a second, up to `most`.
     fn take(&mut self, now: Instant, amount: f64, (most, per_s): (f64, f64)) -> bool {
         self.left = (self.left + per_s * now.since(self.at).as_secs_f64()).min(most);
         self.at = now;
@@ -67,7 +73,7 @@ struct PeerLimits {
 #[derive(Default)]
 pub struct MapLimits {
     peers: BTreeMap<PeerId, PeerLimits>,
-    /// Keys whose messages are ignored, and until when.
+    /// Keys of peers whose messages are ignored, and until when.
     barred: BTreeMap<PublicKey, Instant>,
     checks: u64,
 }
@@ -92,14 +98,14 @@ impl MapLimits {
         self.barred.get(key).is_some_and(|until| *until > now)
     }
 
-    /// True if a signature may be checked for a peer.
+    /// True if a signature may be checked for a peer now. Counts the check.
     pub fn takes_check(&mut self, now: Instant, peer: PeerId) -> bool {
         let is_allowed = self.of(now, peer).checks.take(now, 1.0, (CHECKS_AT_ONCE, CHECKS_PER_S));
         self.checks += u64::from(is_allowed);
         is_allowed
     }
 
-    /// Returns the number of checks for all peers.
+    /// Returns the number of checks of signatures for all peers since the start.
     pub fn checks(&self) -> u64 {
         self.checks
     }
@@ -114,12 +120,12 @@ impl MapLimits {
         is_due
     }
 
-    /// True if an answer of this length may be sent to a peer.
+    /// True if an answer of `len` bytes may be sent to a peer now. Counts the bytes.
     pub fn takes_answer(&mut self, now: Instant, peer: PeerId, len: usize) -> bool {
         self.of(now, peer).answers.take(now, len as f64, (ANSWER_BYTES_AT_ONCE, ANSWER_BYTES_PER_S))
     }
 
-    /// Forgets a peer. A bar of its key stays.
+    /// Forgets the limits of a peer. A bar of the peer's key stays.
     pub fn forget_peer(&mut self, peer: PeerId) {
         self.peers.remove(&peer);
     }

@@ -1,7 +1,8 @@
 //! A node's view of the link map: its claims about its own links, and the peers that still need an answer.
 //!
-//! [`LinkMap`] stores the claims of all members. [`LinkMapping`] decides when this node claims its own links, within a
-//! limit of bytes. It chooses the peers to which new claims are forwarded.
+//! [`LinkMap`] stores the claims of all members. [`LinkMapping`] decides when this node claims its own links, within
+//! a limit of bytes, and chooses the peers to which new claims are forwarded. A *digest* lists the newest claim of
+//! each member that a node stores. The receiver answers with the claims that the digest lacks.
 
 use crate::api::ReportedLink;
 use crate::overlay::chosen_routes::ChosenRoutes;
@@ -18,24 +19,24 @@ use weft_wire::relay::Label;
 
 /// Interval at which a node compares its links with its last claims.
 pub const LOOK_INTERVAL: Duration = Duration::from_millis(250);
-/// Interval at which a node sends a digest to some peer, once it has known all members for a while.
+/// Interval of a node's digests to some peer, once no member has been added for a while.
 pub const DIGEST_INTERVAL: Duration = Duration::from_secs(10);
 /// Interval of the digests to some peer after a new member appeared. It doubles with each digest.
 ///
 /// A new member sends a claim to a few peers only. The claim may miss a node, and a digest detects this.
 const DIGEST_INTERVAL_AT_FIRST: Duration = Duration::from_secs(1);
-/// Delay of the digest that answers a new claim, so that one digest covers a batch of claims.
+/// Time from a new claim to the digest that follows it, so that one digest covers a batch of claims.
 pub const DIGEST_DELAY: Duration = Duration::from_millis(150);
 /// Number of new claims from a peer after which a digest asks that peer for more claims.
 pub const BATCH: usize = 8;
 
-/// Maximum number of bytes that each node may send for the map in a second.
+/// Maximum number of bytes in a second that each node may send for the claims of all members.
 ///
 /// Standard: 8 kbit/s a node at 50 members, less a third for digests and certificates.
 const NODE_BYTES_PER_S: f64 = 670.0;
 /// Number of copies of a message that each node sends on average.
 ///
-/// Derived from [`MOST_TOLD`]: all but the peer from which it arrived.
+/// Derived from [`MOST_TOLD`]: the peer from which the message arrived gets none, and a peer may be chosen twice.
 const COPIES: f64 = 2.5;
 /// Maximum number of peers to which a message is forwarded, if there are more peers.
 const MOST_TOLD: usize = 4;
@@ -47,48 +48,48 @@ const BURST_BYTES: f64 = 2_400.0;
 const CLAIM_BYTES: f64 = 190.0;
 /// Number of bytes of one link in a claim.
 const LINK_BYTES: f64 = 17.0;
-/// Interval at which a node claims all of its links again, for each member of the network.
+/// Interval at which a node claims all of its links again, divided by the number of members of the network.
 const REPEAT_PER_MEMBER: Duration = Duration::from_secs(5);
 /// Least interval at which a node claims all of its links again.
 const REPEAT_LEAST: Duration = Duration::from_secs(60);
-/// Maximum number of own messages in the map. One message with all links replaces a larger number.
+/// Number of a node's own messages in the map beyond which the node claims all of its links again.
 const MANY_MESSAGES: usize = 8;
-/// Longest wait of a new link for its first claim, so that one claim covers all links that come up.
+/// Longest time for which a new link waits for its first claim, so that one claim covers all links that come up.
 const MORE_LINKS_WITHIN: Duration = Duration::from_secs(1);
 /// Smallest change of a round-trip time that causes a new claim, in microseconds.
 const RTT_STEP_US: u32 = 3_000;
-/// Smallest change of loss that causes a new claim, in units of 1/256.
+/// Smallest change of the share of lost datagrams that causes a new claim, in units of 1/256.
 const LOSS_STEP: u8 = 8;
 
-/// A node's part in the link map.
+/// State of a node's own claims, and of its exchange of claims with the peers.
 pub struct LinkMapping {
     pub map: LinkMap,
-    /// Label of this node.
+    /// Label of this node: the first 32 bits of its id.
     pub own: Label,
-    /// Maximum number of routes to a peer. Zero: none are found.
+    /// Maximum number of relayed routes to find for each peer. With zero, no routes are searched for.
     pub most_routes: usize,
     pub look_at: Instant,
     /// Time of the next digest to some peer, and the interval to the one after it.
     digest: (Instant, Duration),
-    /// Peers that are sent a digest, and when.
+    /// Peers to which a digest is due, and when.
     pub digests: BTreeMap<PeerId, Instant>,
-    /// Number of new claims from a peer since the last digest to the peer.
+    /// Number of new claims from a peer since this node's last digest to the peer.
     pub news_from: BTreeMap<PeerId, usize>,
     pub answers: MapAnswers,
-    /// Peers with messages that wait for a later turn, and the time of that turn.
+    /// Peers whose received messages wait for a later turn, and the time of the next turn.
     unheard: (VecDeque<PeerId>, Instant),
     pub limits: MapLimits,
     pub routes: ChosenRoutes,
-    /// Claims refused as forged, since the start.
+    /// Number of claims refused as forged since the start.
     pub forged: u64,
-    /// Bytes sent for the map since the start, with [`HEADER_BYTES`] for each message.
+    /// Bytes sent for the link map since the start, with [`HEADER_BYTES`] for each message.
     pub sent_bytes: u64,
     told: BTreeMap<Label, ClaimedLink>,
     told_relay: bool,
     /// Number of links that wait for their first claim, and since when.
     unclaimed: (usize, Instant),
     repeat_at: Instant,
-    /// Links that must be claimed again, whether or not they changed.
+    /// Labels of the members to which the links must be claimed again, whether or not the links changed.
     repeat: BTreeSet<Label>,
     seq: u64,
     allowance: (f64, Instant),
@@ -102,7 +103,7 @@ fn differ(one: Rate16, other: Rate16) -> bool {
     (one - other).abs() > 0.25 * one.min(other)
 }
 
-/// True if a link has changed enough for a new claim.
+/// True if a link has changed enough since its last claim, `told`, for a new claim.
 fn is_news(told: &ClaimedLink, link: &ClaimedLink) -> bool {
     if told.is_down || link.is_down {
         return told.is_down != link.is_down;
@@ -149,7 +150,7 @@ impl LinkMapping {
         self.digests.values().copied().chain(others).min().unwrap_or(self.look_at)
     }
 
-    /// Notes that a peer has messages that must wait for a later turn.
+    /// Records that messages received from a peer must wait for a later turn.
     pub fn hear_more(&mut self, now: Instant, peer: PeerId) {
         if self.unheard.0.is_empty() {
             self.unheard.1 = now + PART_INTERVAL;
@@ -159,7 +160,7 @@ impl LinkMapping {
         }
     }
 
-    /// Returns a peer whose messages have waited. The peers take turns.
+    /// Returns the next peer whose received messages have waited, if its turn has come. The peers take turns.
     pub fn next_to_hear(&mut self, now: Instant) -> Option<PeerId> {
         if self.unheard.1 > now {
             return None;
@@ -176,16 +177,16 @@ impl LinkMapping {
         &self.graph.1
     }
 
-    /// Updates the routes to a peer.
+    /// Updates the relayed routes to a peer. `ends` are the labels of this node and of the peer.
     pub fn choose_routes(&mut self, now: Instant, ends: (Label, Label), peer: PeerId) {
         self.graph();
         let (version, graph) = &self.graph;
         self.routes.choose(now, (graph, *version), ends, peer, self.most_routes);
     }
 
-    /// Returns the links to claim now, and the number of the claim. `links` are all of this node's links.
+    /// Returns the links to claim now, and the sequence number of the claim. `links` are all of this node's links.
     ///
-    /// Nothing is claimed if nothing has changed, or if the allowance is used up.
+    /// Nothing is claimed if nothing has changed, or if too many bytes were sent for earlier claims.
     pub fn claim_due(
         &mut self,
         now: Instant,
@@ -247,9 +248,10 @@ impl LinkMapping {
         self.allowance = ((bytes + more).min(BURST_BYTES), now);
     }
 
-    /// Chooses the peers to which a message is forwarded. `places` are the ring positions of all candidates.
+    /// Returns the peers to which a message is forwarded. `places` are the ring positions of all candidates.
     ///
     /// Among many candidates it chooses the next ones on the ring, which connect all nodes, and two random ones.
+    /// `except` is never chosen.
     pub fn listeners(&mut self, own: NodeId, places: &[(NodeId, PeerId)], except: Option<PeerId>) -> Vec<PeerId> {
         let others = places.iter().filter(|(_, peer)| Some(*peer) != except);
         if places.len() <= MOST_TOLD {
@@ -270,12 +272,12 @@ impl LinkMapping {
         chosen
     }
 
-    /// Notes that the map has a new member.
+    /// Shortens the interval of digests, because the map has a new member.
     pub fn on_member(&mut self, now: Instant) {
         self.digest = (self.digest.0.min(now + DIGEST_INTERVAL_AT_FIRST), 2 * DIGEST_INTERVAL_AT_FIRST);
     }
 
-    /// True if a digest to some peer is due. Schedules the next one.
+    /// True if a digest to some peer is due. Schedules the next digest.
     pub fn takes_digest_due(&mut self, now: Instant) -> bool {
         let (at, interval) = self.digest;
         if at > now {
@@ -285,13 +287,13 @@ impl LinkMapping {
         true
     }
 
-    /// Schedules a digest to a peer, unless one is due sooner.
+    /// Schedules a digest to a peer at `at`, unless one is due sooner.
     pub fn owe_digest(&mut self, peer: PeerId, at: Instant) {
         let due = self.digests.entry(peer).or_insert(at);
         *due = at.min(*due);
     }
 
-    /// Records a new claim from a peer. After a batch of claims, a digest asks the peer for the missing ones.
+    /// Counts a new claim from a peer. After a batch of claims, a digest asks the peer for the missing ones.
     pub fn on_news(&mut self, now: Instant, from: PeerId) {
         let count = self.news_from.entry(from).or_default();
         *count += 1;
@@ -310,7 +312,7 @@ impl LinkMapping {
         self.routes.forget_peer(peer);
     }
 
-    /// Returns all links that both ends claim to be up, with the figures of the map.
+    /// Returns all links that both ends claim to be up, with their RTT, jitter, loss and rate in the map.
     pub fn links(&mut self) -> Vec<ReportedLink> {
         let of = |(one, other, edge): (Label, Label, &weft_core::route::link_map::MapEdge)| ReportedLink {
             from: one.0,

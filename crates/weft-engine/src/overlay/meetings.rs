@@ -10,7 +10,7 @@ use weft_units::{Duration, Instant, PeerId};
 
 /// Time before a node is contacted again after a failed handshake.
 const REST: Duration = Duration::from_secs(30);
-/// Time before a configured contact is contacted again after a failed handshake.
+/// Time before a contact in the configuration is contacted again after a failed handshake.
 const SHORT_REST: Duration = Duration::from_secs(3);
 /// Maximum number of nodes whose failed handshakes are remembered.
 const MAX_UNMET: usize = 1_024;
@@ -70,7 +70,9 @@ impl Meetings {
         self.resting.contains_key(key)
     }
 
-    /// Records how a contact ended. Returns true if the outcome is new for a configured contact.
+    /// Records the result of contacting a node: `outcome` is the failure, or `None` for success.
+    ///
+    /// Returns true if the node is a configured contact and the result is new.
     pub fn note(&mut self, now: Instant, key: PublicKey, outcome: Option<&Unmet>) -> bool {
         let contact = self.contacts.iter_mut().find(|(contact, _)| contact.public_key == key);
         let rest = if contact.is_some() { SHORT_REST } else { REST };

@@ -7,7 +7,7 @@
 use weft_core::sense::{Departure, Fate, Place};
 use weft_units::{Duration, Instant, Rate};
 
-/// Longest batch: the time in which the path's rate carries it.
+/// Maximum length of a batch, as time at the path's rate.
 ///
 /// Chosen without an experiment: it adds at most this delay, and saves system calls from 24 Mbit/s on.
 const LONGEST: Duration = Duration::from_millis(1);
@@ -49,7 +49,9 @@ impl Counted {
         f64::from(self.lost) / f64::from(self.all.max(1))
     }
 
-    /// True if the loss exceeds that of `other` by more than chance explains (two-proportion z-test).
+    /// True if the share of lost datagrams exceeds that of `other` by more than chance explains.
+    ///
+    /// The test is the two-proportion z-test.
     fn is_worse_than(&self, other: &Counted) -> bool {
         let (excess, all) = (self.share() - other.share(), f64::from(self.all + other.all));
         let pooled = f64::from(self.lost + other.lost) / all.max(1.0);
@@ -58,7 +60,7 @@ impl Counted {
     }
 }
 
-/// The longest batch that a path takes.
+/// The limit on the length of a path's batches.
 #[derive(Clone, Copy, Debug)]
 pub struct BatchLimit {
     halvings: u32,
@@ -85,7 +87,9 @@ impl BatchLimit {
         }
     }
 
-    /// Returns the number of bytes that may leave at once at `rate`. Doubles it when the next try is due.
+    /// Returns the number of bytes that may leave at once at `rate`.
+    ///
+    /// It doubles the limit when the next try of longer batches is due.
     pub fn bytes(&mut self, now: Instant, rate: Rate) -> u64 {
         if self.halvings > 0 && now >= self.longer_at {
             self.failed_tries = if self.is_try { 0 } else { self.failed_tries };

@@ -54,11 +54,11 @@ pub struct Candidate {
     pub attempts: u32,
     /// True if the address lies in an IP subnet of the link.
     pub is_near: bool,
-    /// Number of paths to the address that are open on other links.
+    /// Number of open paths to the address on other links.
     pub elsewhere: usize,
     /// Distance of the address from the link's own position in the configured order.
     ///
-    /// It is 0 for the i-th address and the i-th link.
+    /// It is 0 for the first address and the first link, for the second address and the second link, and so on.
     pub distance: usize,
 }
 
@@ -71,7 +71,8 @@ impl Candidate {
 
 /// Returns the distance between the positions of an address and a link.
 ///
-/// `position` is the address's index, `addresses` the number of addresses, and `ordinal` the link's index.
+/// `position` is the address's index in the list of addresses, `addresses` the length of that list, and `ordinal` the
+/// link's index in the list of links. All indices begin at 0.
 pub fn distance(ordinal: usize, position: usize, addresses: usize) -> usize {
     let addresses = addresses.max(1);
     (position + addresses - ordinal % addresses) % addresses

@@ -1,6 +1,8 @@
 //! Computes the number of copies in which a lost unit is retransmitted.
 
-/// Maximum expected number of packets of one RTT whose retransmission is lost too. It sets the number of copies.
+/// Maximum expected number of packets, of those sent in one RTT, whose retransmission is lost too.
+///
+/// It determines the number of copies in which a unit is retransmitted.
 const LOST_AGAIN_MAX: f64 = 0.05;
 /// Largest share of additional copies in all packets sent. If the required copies exceed it, one copy is sent.
 const MAX_SHARE: f64 = 0.05;

@@ -45,11 +45,11 @@ use weft_wire::inner::GRANULE;
 
 const INITIAL_RATE: Rate = Rate::from_mbps(10);
 const FLOOR_RATE: Rate = Rate::from_bps(100_000);
-/// Longest time from an arrival to its report.
+/// Longest time from the arrival of a datagram to the report about it.
 ///
 /// Both ends must use the same value, because a sender derives from it when a path is silent.
 pub const REPORT_INTERVAL: Duration = Duration::from_millis(10);
-/// Size of a report with a few ranges, in IP bytes.
+/// Assumed size of a report, in IP bytes. It has a few ranges of packet numbers.
 const REPORT_BYTES: u64 = 150;
 /// Divisor of a path's rate: reports take at most 1/4 of it.
 ///
@@ -62,11 +62,11 @@ const REPORTS_APART_MAX: Duration = Duration::from_millis(50);
 /// Standard: NATs forget a UDP mapping after 30 s (Linux conntrack, unreplied).
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(25);
 
-/// Number of bytes that a sender needs in flight to detect a loss in time.
+/// Number of bytes that a flow needs in flight, so that its sender detects a loss in time.
 ///
 /// Standard: the initial window of RFC 6928.
 const LEAST_WINDOW_BYTES: u64 = 14_600;
-/// Number of RTTs in which a stall of one RTT must occur once to be included in full in the RTT of a flow.
+/// A stall of one RTT is included in full in the RTT of a flow if it occurs once in this number of RTTs.
 ///
 /// Of a rarer stall, a proportional part is included.
 const RARE_STALL: f64 = 50.0;
@@ -79,13 +79,13 @@ const FULL_PACKET_BYTES: f64 = 1500.0;
 pub enum Sent {
     Unit(UnitId),
     Part(UnitId, Part),
-    /// Data that is not retransmitted: its IP bytes and its VPN.
+    /// Data that is not retransmitted: the number of its IP bytes, and its VPN.
     Data(u16, VpnId),
     MtuProbe(u16),
     Control(Resend),
 }
 
-/// Frames of a control datagram that become pending again if it is lost.
+/// Frames of a control datagram that must be sent again if the datagram is lost.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Resend {
     pub policy: bool,
@@ -95,7 +95,7 @@ pub struct Resend {
     pub link: bool,
     /// Number of revocations that the peer has once it gets this datagram, or 0 if it carries none.
     pub revocations: u16,
-    /// The first frame about a VPN. The peer asks again about the other VPNs.
+    /// The datagram's first frame about a VPN. The peer requests frames about other VPNs again.
     pub vpn: Option<News>,
 }
 
@@ -116,7 +116,7 @@ pub struct Pending {
     pub pongs: Vec<(u32, PathId)>,
     pub policy: bool,
     pub hold: bool,
-    /// Set of this node's paths that were given up and that the peer must be informed of, one bit each.
+    /// Set of this node's paths that were given up and that the peer must be informed of, one bit for each path.
     pub gone: u64,
     pub close: bool,
     /// True if the link's name is to be sent. It waits for another frame and causes no datagram of its own.
@@ -127,7 +127,7 @@ pub struct Pending {
     pub chirped: bool,
     pub revocations: bool,
     pub overlay: bool,
-    /// Set of paths whose reports leave by this path, one bit each.
+    /// Set of paths whose reports leave by this path, one bit for each path.
     pub reports: u64,
 }
 
@@ -195,7 +195,7 @@ pub struct Path {
     pub own_use: PathUse,
     /// Use of the path that the peer allows, as the peer reported it.
     pub told_use: PathUse,
-    /// True if better paths answer, so that this path carries no data.
+    /// True if the path carries no data because better paths answer.
     pub spare: bool,
     /// True if this node opened the path, false if the peer did.
     pub ours: bool,
@@ -217,7 +217,7 @@ pub struct Path {
     pub sensing: Sensing,
     /// Trains of the peer that arrive on the path.
     pub heard: HeardTrains,
-    /// Loss rate of the path while it works.
+    /// Loss rate of the path over the times at which the path answers.
     usual_loss: LossRate,
     /// Number of datagrams in a row without a report after which the path is silent.
     pub misses: u32,
@@ -228,7 +228,7 @@ pub struct Path {
     pub limited: bool,
     /// Limit on the bytes sent to an address to which the path has just moved.
     pub proof: Proof,
-    /// Time at which a suspicion last caused retransmissions.
+    /// Time at which units in flight were last retransmitted because the path was suspect.
     pub doubted_at: Option<Instant>,
     pub totals: Totals,
     /// Time at which a datagram that asks for a report last left.
@@ -237,13 +237,13 @@ pub struct Path {
     pub unreported_bytes: u64,
     /// Bytes acknowledged by this path's reports since a ping last checked whether the reports arrive.
     pub unasked_bytes: u64,
-    /// The peer's name for its link.
+    /// Name of the path's link at the peer, as the peer sent it.
     pub remote_link: Option<String>,
-    /// Largest packet number received.
+    /// Largest packet number received on the path.
     pub newest: Option<u64>,
     /// Packet number of the newest datagram received with a policy frame.
     pub newest_policy: Option<u64>,
-    /// Pings of the user: the token, the user's id and the sending time.
+    /// Pings from `Command::Ping`: the token, the id in the command and the sending time.
     pub pings: Vec<(u32, (u32, Instant))>,
 }
 
@@ -322,10 +322,10 @@ impl Path {
         self.rate.loss()
     }
 
-    /// Returns the rate to offer to senders, or zero if nothing is known.
+    /// Returns the rate that this node grants to senders on this path, or zero if nothing is known.
     ///
     /// It is the learnt capacity, else the available rate that trains found, else the configured cap. A higher rate
-    /// that the path has carried replaces it. Occasionally a higher rate is offered, to discover unused capacity.
+    /// that the path has carried replaces it. Occasionally the rate is higher, to discover unused capacity.
     pub fn offered(&self) -> Rate {
         let most = self.rate.cap();
         // A path that is kept below its capacity does not reveal the capacity.
@@ -334,7 +334,7 @@ impl Path {
         most.map_or(offered, |most| offered.min(most))
     }
 
-    /// Returns the rate to offer, or the current pacing rate while nothing is known.
+    /// Returns the result of [`Path::offered`], or the current pacing rate while that is zero.
     pub fn offered_or_tried(&self, now: Instant) -> Rate {
         match self.offered() {
             Rate::ZERO => self.rate.pacing_rate(now),
@@ -342,10 +342,11 @@ impl Path {
         }
     }
 
-    /// Returns the order of preference where only one path may be used: answering paths first, then by capacity.
+    /// Returns a sort key for policies that use only one path at a time. The greatest key is best.
     ///
-    /// For a path that no traffic has filled, the rate at which its search starts is compared. Otherwise it would never
-    /// be tried, even if the other paths are slow.
+    /// Paths that answer have greater keys, and then paths with more capacity. A path that no traffic has filled
+    /// counts with the rate at which its search for the capacity begins. Otherwise it would never be tried, even if
+    /// the other paths are slow.
     pub fn preference(&self) -> (bool, Rate) {
         (self.health.answers(), self.rate.expected())
     }
@@ -394,7 +395,7 @@ impl Path {
         self.ours || self.own_use != PathUse::default()
     }
 
-    /// Returns the tier of the path: the higher one of the tiers that the two nodes set.
+    /// Returns the rank of the path (see [`PathTier`]): the higher one of the ranks that the two nodes set.
     pub fn tier(&self) -> PathTier {
         self.own_use.both(self.told_use).tier
     }
@@ -465,9 +466,10 @@ impl Path {
         (len + parts * (PART_OVERHEAD + outer)) as u32
     }
 
-    /// Returns the time of the next ping: a report is late, and too few datagrams lack a report to prove silence.
+    /// Returns the time of the next ping, which is sent if a report is late and silence is not yet proven.
     ///
-    /// A report is late after its usual time. If no packet depends on it, more time passes first.
+    /// Silence is proven by a number of datagrams without a report. A report is late after its usual time. If no
+    /// packet depends on it, more time passes first.
     pub fn ask_at(&self, urgency: Urgency) -> Option<Instant> {
         if self.withholds() && self.waiting.since().is_none() {
             return Some(Instant::ZERO);
@@ -487,7 +489,7 @@ impl Path {
         }
     }
 
-    /// True if data waits for an address to which it may not be sent.
+    /// True if units wait on the path, but may not be sent to its unproven address.
     fn withholds(&self) -> bool {
         !self.has_credit() && !self.queues.is_empty()
     }
@@ -497,14 +499,14 @@ impl Path {
         liveness::suspect_after(self.rtt(), REPORT_INTERVAL, self.delay().jitter())
     }
 
-    /// True if the path's link is not needed now.
+    /// True if the path carries no data because its link is a configured reserve.
     ///
     /// It is then probed as seldom as without host packets, because data on the link may be expensive.
     pub fn rests(&self) -> bool {
         self.spare && self.tier() < PathTier::Detour
     }
 
-    /// Returns the probe interval of the path while it carries nothing.
+    /// Returns the interval of the path's probes while the path carries nothing.
     ///
     /// An active path uses `pace`, which is `None` while the peer's paths are not watched.
     pub fn keepalive(&self, pace: Option<Duration>) -> Duration {

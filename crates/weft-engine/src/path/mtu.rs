@@ -15,7 +15,7 @@ const LADDER: [u16; 22] = [
 ];
 const ATTEMPTS: u8 = 3;
 const RAISE_AFTER: Duration = Duration::from_secs(600);
-/// Losses of full-size datagrams in a row that indicate a black hole, if shorter ones arrive.
+/// Number of full-size datagrams lost in a row that indicates a black hole, if shorter ones arrive.
 const BLACK_HOLE_LOSSES: u32 = 12;
 /// Least duration of a run of losses that indicates a black hole. A full queue rarely drops for longer.
 const BLACK_HOLE_TIME: Duration = Duration::from_millis(500);
@@ -26,7 +26,7 @@ pub struct PathMtu {
     floor: u16,
     confirmed: u16,
     ceiling: u16,
-    /// Least size that failed in the current search.
+    /// Least size that failed in the current search, in IP bytes.
     failed: u16,
     candidate: Option<u16>,
     attempts: u8,
@@ -160,7 +160,9 @@ impl PathMtu {
         }
     }
 
-    /// Handles the fate of a data datagram. Returns true if the path turned out to be a black hole for its size.
+    /// Handles the fate of a data datagram of `size` IP bytes.
+    ///
+    /// Returns true if the path drops datagrams of this size, although an earlier probe of this size arrived.
     pub fn on_data(&mut self, now: Instant, size: u16, delivered: bool) -> bool {
         if size <= self.floor || size > self.confirmed {
             return false;

@@ -2,7 +2,7 @@
 
 use weft_units::{Duration, Instant, Rate};
 
-/// Longest delay of a late timer that a burst may compensate.
+/// Longest delay of a late timer for which a burst may make up.
 ///
 /// The link drained during the delay, so the burst builds no queue.
 const CREDIT: Duration = Duration::from_millis(5);
@@ -27,12 +27,12 @@ impl Pacer {
         self.next = self.next.max(now);
     }
 
-    /// Delays the next byte until `at`, when other traffic has left the link.
+    /// Delays the next byte until `at`, the time at which other traffic has left the link.
     pub fn wait_until(&mut self, at: Instant) {
         self.next = self.next.max(at);
     }
 
-    /// Lets the next byte leave at `at` at the latest.
+    /// Lets the next byte leave at `at` at the latest, even if the rate required a later time.
     pub fn wait_at_most(&mut self, at: Instant) {
         self.next = self.next.min(at);
     }

@@ -13,7 +13,7 @@ const PING_INTERVAL: Duration = Duration::from_millis(100);
 /// Derived: header, frame and tag with IPv6 and UDP take less than 110 bytes. The rest is for relay headers.
 const PING_BYTES: u64 = 200;
 
-/// State of the proof of a path's remote address.
+/// State of the proof that the peer is at a path's remote address.
 ///
 /// The newest authentic datagram moves its path to the datagram's source address. An attacker that sees a datagram
 /// can send a copy of it from any address. An address is therefore unproven until the peer acknowledges a packet that

@@ -14,7 +14,7 @@ pub enum Lane {
     Repeat,
     /// All other units.
     Bulk,
-    /// First copies of units that leave on another path. They wait while the path has units of the lanes above.
+    /// First copies of units that leave on another path. They wait while the path has units of the other lanes above.
     Copy,
     /// Further copies. They also wait for the first copies of the path.
     Again,
@@ -63,7 +63,7 @@ impl Queues {
         LANES.into_iter().find_map(|lane| self.pop(lane).map(|unit| (lane, unit)))
     }
 
-    /// Returns the oldest unit of a lane, and the bytes of all units of the lane.
+    /// Returns the oldest unit of a lane, and the number of bytes of all units of the lane.
     pub fn oldest(&self, lane: Lane) -> Option<(UnitId, u64)> {
         self.lanes[lane as usize].front().map(|(unit, _)| (*unit, self.bytes[lane as usize]))
     }
@@ -72,7 +72,7 @@ impl Queues {
         self.lanes.iter().all(VecDeque::is_empty)
     }
 
-    /// Returns the number of bytes that leave before a new unit of `lane`.
+    /// Returns the number of queued bytes that leave before a new unit of `lane`.
     pub fn bytes_before(&self, lane: Lane) -> u64 {
         self.bytes.iter().take(lane as usize + 1).sum()
     }

@@ -17,7 +17,7 @@ const IDLE_AFTER: Duration = Duration::from_secs(1);
 ///
 /// The kernel stamps arrivals. A departure time is only as accurate as the scheduling of the sending process.
 const RESOLUTION: Duration = Duration::from_micros(20);
-/// Maximum number of trains whose reports are outstanding.
+/// Maximum number of trains whose reports from the peer are outstanding.
 const MAX_ASKED: usize = 4;
 
 /// Departure time of one chirp, and its IP bytes.
@@ -61,7 +61,7 @@ impl Sensing {
 
     /// Starts the next train if `may` is true and the path is idle.
     ///
-    /// `limit` is the longest IP packet, and `rng` seeds a new sensor.
+    /// `limit` is the length of the longest IP packet, in bytes. `rng` seeds a new sensor.
     pub fn on_time(&mut self, now: Instant, may: bool, limit: u16, rng: impl FnOnce() -> Rng) {
         if !may {
             (self.look_at, self.running) = (None, None);

@@ -9,7 +9,7 @@ use weft_units::{Duration, Instant};
 /// Least spacing of marks. It is short enough to measure silence, and limits the number of marks.
 const SPACING: Duration = Duration::from_millis(3);
 
-/// Minimum number of unanswered marks that are silence. A single lost datagram or report is then not taken for it.
+/// Minimum number of unanswered marks that prove silence. A single lost datagram or report then proves nothing.
 ///
 /// A path with losses needs more marks.
 const MARKS: u32 = 3;
@@ -42,7 +42,7 @@ pub struct Waiting {
     marks: VecDeque<(u64, Instant)>,
     /// Number and sending time of the newest datagram, which may have no mark.
     newest: Option<(u64, Instant)>,
-    /// Time at which overdue units were last retransmitted.
+    /// Time at which the units with an overdue answer were last retransmitted.
     seen_to: Instant,
 }
 
@@ -54,7 +54,7 @@ impl Waiting {
         }
     }
 
-    /// Records a datagram that may not leave as unanswered. The next datagram that leaves takes its number.
+    /// Records as unanswered a datagram that may not leave. The next datagram that leaves takes its number.
     pub fn on_withheld(&mut self, now: Instant) {
         self.on_sent(self.newest.map_or(0, |(number, _)| number + 1), now);
     }
@@ -76,7 +76,7 @@ impl Waiting {
         self.marks.front().map(|(_, at)| *at)
     }
 
-    /// Returns the time at which the oldest answer is overdue.
+    /// Returns the time at which the answer to the oldest unanswered datagram is overdue.
     ///
     /// It is overdue `threshold` after its datagram left, well before the path becomes suspect.
     pub fn overdue_at(&self, threshold: Duration) -> Option<Instant> {
@@ -87,9 +87,9 @@ impl Waiting {
         self.seen_to = now;
     }
 
-    /// Returns the time at which the silent path becomes suspect.
+    /// Returns the time at which the path becomes suspect if it stays silent.
     ///
-    /// An answer takes `threshold` at most, and `misses` unanswered marks in a row are silence.
+    /// An answer takes `threshold` at most. `misses` unanswered marks in a row prove silence.
     pub fn suspect_at(&self, threshold: Duration, misses: u32) -> Option<Instant> {
         let (_, third) = self.marks.get(MARKS as usize - 1)?;
         let (_, last) = self.marks.get(misses.max(MARKS) as usize - 1)?;

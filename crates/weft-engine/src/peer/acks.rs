@@ -82,7 +82,7 @@ impl Peer {
         judged.leave
     }
 
-    /// Returns the time for which a duplicate ACK waits for its partner: a quarter of the longest round trip.
+    /// Returns the time for which a duplicate ACK waits for its partner: a quarter of the longest RTT of the paths.
     fn partner_wait(&self) -> Duration {
         let longest = self.usable_paths().map(|path| path.rtt().smoothed()).max();
         longest.map_or(DELAYED_ACK, |longest| longest / 4).min(DELAYED_ACK)

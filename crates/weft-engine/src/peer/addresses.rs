@@ -8,9 +8,9 @@ use weft_units::{Instant, LinkId};
 /// History of the attempts on pairs that have no path now.
 #[derive(Debug, Default)]
 pub struct Attempts {
-    /// Number of failed attempts of a link at an address since that pair last answered.
+    /// Failed attempts of a link at an address, and their number since that pair last answered.
     pub failed: Vec<(LinkId, SocketAddr, u32)>,
-    /// Number of initiations sent so far on pairs without a path. The next initiations continue after this position.
+    /// Number of initiations sent so far on pairs without a path. It selects the pairs for the next initiations.
     pub called: usize,
     /// Time of the last change of links or addresses; `None` once untried pairs were reported.
     pub changed_at: Option<Instant>,

@@ -19,9 +19,9 @@ use weft_wire::hop::{HOP_HEADER_LEN, PacketType, TAG_LEN};
 const MAX_REPORT_RANGES: usize = 48;
 /// Maximum number of bytes of a control datagram.
 const MAX_CONTROL: usize = 1200;
-/// Least interval at which a path that carries only reports asks for a report itself.
+/// Least interval between pings on a path on which this node sends only reports.
 const ASK_EVERY: Duration = Duration::from_millis(40);
-/// Number of data bytes that the path's reports must acknowledge before the path asks for a report again.
+/// Number of data bytes that a path's reports must acknowledge until the path sends another ping with a report.
 ///
 /// Derived: 20 times the 180 bytes of a ping and its answers.
 const ASK_BYTES: u64 = 3_600;
@@ -273,16 +273,17 @@ impl Peer {
         }
     }
 
-    /// Chooses the paths by which a path's report leaves: its own path and the fastest path.
+    /// Chooses the paths by which a path's report leaves: that path itself and the fastest path.
     ///
     /// If a path is cut in the reverse direction, its report still arrives by the fastest path. The fastest path also
+    /// avoids the delay of a slow path.
     /// avoids the delay of a slow path.
     pub(super) fn schedule_report(&mut self, now: Instant, index: usize) {
         let fastest = self.fastest_path();
         let Some(path) = self.paths.get_mut(index) else { return };
         path.log.on_report_sent(now);
         let told = core::mem::take(&mut path.unreported_bytes);
-        // Use the own path even if its state here is down. A datagram arrived on it, so it may work again, and the
+        // Use the path itself even if its state here is down. A datagram arrived on it, so it may work again, and the
         // fastest path may have failed unnoticed.
         let own = (path.link_up && !path.is_gone()).then_some(index);
         for by in own.into_iter().chain(fastest.filter(|fastest| Some(*fastest) != own)) {
@@ -291,7 +292,9 @@ impl Peer {
         }
     }
 
-    /// Returns the healthiest path with the least RTT. A path on probation is chosen only if there is no other.
+    /// Returns the index of the healthiest path with the least RTT.
+    ///
+    /// A path on probation is chosen only if there is no other.
     pub fn fastest_path(&self) -> Option<usize> {
         let rank = |path: &Path| (path.state(), path.health.is_on_probation(), path.rtt().smoothed());
         (0..self.paths.len()).filter(|i| self.paths[*i].is_usable()).min_by_key(|i| rank(&self.paths[*i]))

@@ -19,7 +19,7 @@ const SPARSE_BYTES: u32 = 100;
 /// Size of a full packet, in IP bytes.
 const BULK_BYTES: u32 = 1_500;
 
-/// Positions of the paths that sparse flows and bulk take.
+/// Indices of the paths that sparse flows and bulk take.
 #[derive(Default)]
 struct Ways {
     sparse: Vec<usize>,

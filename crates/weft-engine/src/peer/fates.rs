@@ -71,6 +71,8 @@ impl Peer {
     }
 
     /// Informs loops of losses: a retransmitted loss is reported as congestion, any other loss as a final loss.
+    ///
+    /// Entries before the index `from` in the list of lost units were reported earlier.
     fn report_losses_to_loops(&mut self, now: Instant, from: usize) {
         for at in from..self.recovery.lost.len() {
             let vpn =

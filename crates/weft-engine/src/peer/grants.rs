@@ -24,8 +24,9 @@ impl Peer {
             let capacity = self.pacing_rate(now);
             grants.link.update(now, capacity, self.waiting_on_paths());
             let granted = grants.link.grant();
-            // The grant is at least the rate that turns among the VPNs give. That rate respects promises and VPNs
-            // without a loop. The small surplus keeps a queue, because a path without a queue reveals no more capacity.
+            // Each VPN gets at least the rate that it would have if the VPNs took turns. That rate takes promises and
+            // VPNs without a loop into account. The small surplus keeps a queue, because a path without a queue does
+            // not reveal that its capacity has grown.
             let share = granted.share.max(self.share_by_turns(capacity.scaled(1.0 + QUEUE)));
             self.ingress.queue.grant_all(now, LoopGrant { share, promised: 1.0, ..granted });
         }
@@ -41,7 +42,9 @@ impl Peer {
         if carrying > Rate::ZERO { carrying } else { self.inner_capacity(self.usable_paths(), of) }
     }
 
-    /// Returns the rate for each unit of weight if the VPNs with waiting packets take turns.
+    /// Returns the rate for each unit of weight if the VPNs with waiting packets take turns at `capacity`.
+    ///
+    /// Promised rates are subtracted from `capacity` first.
     fn share_by_turns(&self, capacity: Rate) -> Rate {
         let (mut promised, mut weights) = (0, 0.0);
         for share in self.ingress.queue.waiting() {

@@ -18,15 +18,19 @@ use weft_wire::ecn::{DscpModel, encapsulate};
 use weft_wire::ip::{Ecn, FlowKey, IpView, clamp_mss, protocol};
 use weft_wire::virtio::VNET_HEADER_LEN;
 
-/// Bit that distinguishes a separate signal packet from the packet that follows it.
+/// Bit in the serial number of a separate signal packet. The packet that follows it has the same number without it.
 const OF_ITS_OWN: u32 = 1 << 31;
 
-/// Number of buffers that a peer frees at once when few are left. Derived: the maximum that an arriving batch takes.
+/// Number of buffers that a peer frees at once when few are left.
+///
+/// Derived: the maximum that an arriving batch takes.
 const GIVE_WAY: usize = 64;
-/// Maximum number of buffers of a peer's unwritten output when few are left. Derived: the daemon's writes in a turn.
+/// Number of buffers with unwritten output beyond which a peer frees buffers there first when few are left.
+///
+/// Derived: the number of the daemon's writes in a turn.
 const MOST_UNWRITTEN: usize = 1_024;
 
-/// Returns the outer TOS. ECN is always copied (RFC 6040).
+/// Returns the TOS byte of the outer header. ECN is always copied from the inner header (RFC 6040).
 fn outer_tos(dscp: Dscp, inner_tos: u8) -> u8 {
     match dscp {
         Dscp::Copy => encapsulate(inner_tos, DscpModel::Uniform),
@@ -190,15 +194,15 @@ impl Peer {
         dropping(cx, &mut self.totals.queue_drops)(segment);
     }
 
-    /// Returns the largest TCP segment that every path carries, possibly in parts.
+    /// Returns the largest TCP segment that every path carries, whole or in parts.
     ///
-    /// `first` is the packet's first byte.
+    /// `first` is the packet's first byte, which contains the IP version.
     fn mss_limit(&self, first: Option<u8>) -> u16 {
         let headers = if first.is_some_and(|b| b >> 4 == 6) { 60 } else { 40 };
         self.inner_limit().saturating_sub(headers).try_into().unwrap_or(u16::MAX)
     }
 
-    /// Returns the largest packet that every path carries, possibly in parts, in bytes.
+    /// Returns the length of the largest packet that every path carries, whole or in parts, in bytes.
     pub(super) fn inner_limit(&self) -> usize {
         let inner = self.usable_paths().map(|p| p.inner_limit()).min().unwrap_or(usize::from(u16::MAX));
         inner.max(usize::from(INNER_MTU_MIN))

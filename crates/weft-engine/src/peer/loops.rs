@@ -93,7 +93,7 @@ impl Peer {
         self.loops.windows = windows.into_iter().map_while(|_| None).collect();
     }
 
-    /// Queues a marker to leave alone, after the units already on the path.
+    /// Queues a marker to leave without a unit, after the units already on the path.
     pub(super) fn send_alone(&mut self, index: usize, marker: LoneMarker) {
         if let Some(path) = self.paths.get_mut(index)
             && path.markers.len() < MAX_MARKERS
@@ -103,7 +103,7 @@ impl Peer {
         }
     }
 
-    /// Labels a new marker with the current run.
+    /// Adds the number of the loops' current run to a new marker. Each restart of the loops begins a run.
     pub(super) fn of_this_run(&self, marker: Marker) -> OfRun<Marker> {
         OfRun { run: self.loops.run, what: marker }
     }
@@ -201,7 +201,9 @@ impl Peer {
     }
 }
 
-/// Parses the marker before a unit. Returns it and the unit's offset, or `None` if the bytes are malformed.
+/// Parses the marker before a unit. Returns the marker and the unit's offset.
+///
+/// Returns `None` if the bytes are malformed.
 pub(super) fn split(plaintext: &[u8]) -> Option<(OfRun<Marker>, usize)> {
     let (marker, unit) = OfRun::<Marker>::parse(plaintext).ok()?;
     (unit.len() >= INNER_LEN).then_some((marker, plaintext.len() - unit.len()))

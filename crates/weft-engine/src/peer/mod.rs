@@ -146,7 +146,7 @@ pub struct Peer {
     pub inbound: Inbound,
     pub output: Output,
     pub control: Exchange,
-    /// Rate that the paths offer to signalled flows, if signalling is configured.
+    /// Rates that the paths grant to flows with in-band signals, if signalling is configured.
     offer: Option<Box<Offer>>,
     pub totals: PeerCounters,
 }
@@ -349,6 +349,8 @@ impl Peer {
     }
 
     /// Gives a VPN another share, and its window-based loop the parameters that match the share.
+    ///
+    /// `nominal_weight` is the weight of the VPN to which the configured `a` and `b` apply.
     pub fn set_share(&mut self, now: Instant, vpn: VpnId, share: Share, nominal_weight: f64) {
         let window = self.loops.parameters(share.weight(), nominal_weight);
         self.ingress.queue.set_share(now, vpn, share, window);

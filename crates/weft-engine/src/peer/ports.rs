@@ -10,9 +10,11 @@ use weft_units::{Duration, FlowId, Instant, PathId, PathTier, Rate};
 
 /// Interval at which a port's load is measured. Tuned: it is shorter than the delay that a voice call tolerates.
 const LOAD_INTERVAL: Duration = Duration::from_millis(20);
-/// Duration of the measurement of the capacity that may be guaranteed. Tuned: a few fades of a mobile link.
+/// Time over which the capacity that may be guaranteed is measured. Tuned: a few fades of a mobile link.
 const JUDGED_OVER: Duration = Duration::from_secs(30);
-/// Quantile of the capacity that may be guaranteed. Tuned: the paths carried at least this rate nine times in ten.
+/// Quantile of the measured capacity that may be guaranteed.
+///
+/// Tuned: the paths carried at least this rate nine times in ten.
 const QUANTILE: f64 = 0.1;
 
 /// Least time between two records of the path that a flow takes.
@@ -26,7 +28,7 @@ struct Told {
     flow: Option<FlowRef>,
     changes: u32,
     delay_variance: Option<Duration>,
-    /// Time from which the flow's path is recorded again.
+    /// Time from which the path of the flow is recorded again.
     note_at: Instant,
 }
 
@@ -49,7 +51,7 @@ impl PortSide {
         self.reservable = reservable;
     }
 
-    /// Returns the largest variation of the delay that a flow tolerates, if its class limits it.
+    /// Returns the largest variation of the one-way delay that a flow tolerates, if its class limits the variation.
     pub fn delay_variance(&self, flow: FlowId) -> Option<Duration> {
         self.told.get(usize::from(flow.0))?.delay_variance
     }
@@ -122,9 +124,9 @@ impl Peer {
         }
     }
 
-    /// Hides from the scheduler the paths whose delay varies by more than `most`, unless that hides all paths.
+    /// Marks paths whose delay varies by more than `most` as unusable for the scheduler, unless no path would remain.
     ///
-    /// Returns the hidden paths, one bit for each.
+    /// Returns the set of these paths, one bit for each path.
     pub(super) fn keep_steady(&mut self, most: Duration) -> u64 {
         let unsteady = |index: usize| self.paths.get(index).is_some_and(|path| path.delay().jitter() > most);
         let usable = self.dispatch.views.iter().enumerate().take(64).filter(|(_, view)| view.usable);
@@ -142,7 +144,7 @@ impl Peer {
         taken
     }
 
-    /// Shows paths to the scheduler as usable or not usable. `paths` has one bit for each path.
+    /// Marks paths as usable or unusable for the scheduler. `paths` has one bit for each path.
     pub(super) fn set_usable(&mut self, paths: u64, usable: bool) {
         if paths != 0 {
             let views = self.dispatch.views.iter_mut().enumerate().take(64);

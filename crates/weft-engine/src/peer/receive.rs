@@ -93,7 +93,7 @@ impl Peer {
         }
     }
 
-    /// Returns the path of a datagram, and creates it if the peer opens one.
+    /// Returns the index of the path of a datagram, and creates the path if the peer opens one.
     ///
     /// A newer datagram from another address moves the path.
     fn path_of(
@@ -195,7 +195,7 @@ impl Peer {
     ) -> Option<bool> {
         let mut copy = [0u8; 1500];
         let bytes = cx.pool.bytes(received.buf).get(datagram.plaintext.clone())?;
-        // A padded probe is longer than the copy. The missing bytes are padding.
+        // A padded probe may be longer than `copy`. The bytes that do not fit are padding.
         let len = bytes.len().min(copy.len());
         let frames = copy.get_mut(..len)?;
         frames.copy_from_slice(&bytes[..len]);
@@ -269,14 +269,14 @@ impl Peer {
         }
     }
 
-    /// Handles the peer's VPN frame, received under `key`.
+    /// Handles the peer's VPN frame, received under the session key with the number `key`.
     ///
-    /// The frame states the VPN's receiver index, or 0 to refuse the VPN.
+    /// `receiver` is the index by which the peer recognizes datagrams of the VPN, or 0 if the peer refuses the VPN.
     fn on_vpn(&mut self, cx: &mut Context<'_>, key: u32, vpn: VpnId, receiver: u32, wants_index: bool) {
         let is_member = cx.vpns.has_member(vpn, self.id);
         if is_member && receiver != 0 {
             cx.sessions.set_vpn_index(self.id, key, vpn, receiver);
-            // An index for a key older than the newest one does not open the VPN. This node then asks again.
+            // An index for a session key older than the newest one does not open the VPN. This node then asks again.
             let is_open = cx.sessions.vpn_standing(self.id, vpn) == VpnStanding::Open;
             let waited = self.ingress.openings.answered(vpn, is_open);
             if !waited.is_empty() {
@@ -343,9 +343,9 @@ impl Peer {
         self.refresh_weights();
     }
 
-    /// Resolves a simultaneous open between the same two addresses.
+    /// Handles the case that both nodes opened a path between the same two addresses.
     ///
-    /// The path with the lower id stays in use.
+    /// Only the path with the lower id stays in use.
     fn resolve_simultaneous_open(&mut self, cx: &mut Context<'_>, theirs: usize) {
         let (id, link, remote) = match self.paths.get(theirs) {
             Some(path) => (path.id, path.link, path.remote),
@@ -519,7 +519,7 @@ impl Peer {
     }
 }
 
-/// Returns a unit's source address, and true if a router on the path set the CE mark.
+/// Returns a unit's source address, and true if a router on the path set the CE mark of the datagram.
 ///
 /// A CE mark of the sender or of the ingress queue is ignored. For a tail slice, no address and no mark are returned:
 /// its head slice has been checked.

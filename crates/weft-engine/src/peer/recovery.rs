@@ -35,7 +35,7 @@ pub enum Rescue {
 /// until the path is down.
 const LITTLE_BULK_BYTES: usize = 14_600;
 
-/// Maximum number of units given up that the peer has not yet been informed of.
+/// Maximum number of units that were given up and that have not yet been reported to the peer.
 ///
 /// The peer no longer waits for older units, because its hold time has ended.
 const MAX_SKIPS: usize = 1_024;
@@ -96,6 +96,8 @@ impl Peer {
     }
 
     /// Queues lost units, avoiding the path `away_from` if another one is usable.
+    ///
+    /// `copies` returns the number of copies for a path and for the number of times that the unit was lost.
     fn send_lost(&mut self, cx: &mut Context<'_>, away_from: Option<usize>, copies: fn(&Path, u8) -> usize) {
         if self.recovery.lost.is_empty() {
             return;
@@ -109,9 +111,9 @@ impl Peer {
         self.recovery.lost = lost;
     }
 
-    /// Queues one lost unit.
+    /// Queues one lost unit on the path that delivers it first.
     ///
-    /// Returns true if it waits for a path. Otherwise this call releases the caller's reference.
+    /// Returns true if the unit waits for a path. Otherwise this call releases the caller's reference.
     fn repeat(&mut self, now: Instant, pool: &mut Pool, id: UnitId, copies: fn(&Path, u8) -> usize) -> bool {
         let Some(unit) = self.recovery.units.get(id).filter(|u| !u.settled).copied() else {
             self.recovery.units.release(id, pool);
@@ -219,7 +221,7 @@ impl Peer {
         }
     }
 
-    /// True if a suspicion may retransmit packets.
+    /// True if units in flight on a path may be retransmitted because the path is suspect.
     ///
     /// On the only usable path this is allowed once in an RTT, because retransmissions queue behind the originals. The
     /// path of a fading link may become suspect again after each answer.

@@ -10,11 +10,11 @@ use weft_core::sense::PathSample as Counters;
 use weft_units::{Duration, LinkId};
 use weft_wire::frame::ReceptionReport;
 
-/// Least number of retransmissions of one unit for which the announced hold time allows.
+/// Least number of retransmissions of one unit that the announced hold time must allow.
 const REPEATS: u32 = 4;
-/// Maximum number of retransmissions of one unit for which the announced hold time allows.
+/// Largest number of retransmissions of one unit that the announced hold time allows.
 ///
-/// Derived: after sixteen, a path that loses half of all packets leaves about [`MISSING`].
+/// Derived: after sixteen retransmissions on a path that loses half of all packets, about [`MISSING`] are missing.
 const REPEATS_MAX: u32 = 16;
 /// Share of the units that may be missing after all retransmissions.
 ///
@@ -146,7 +146,7 @@ impl Peer {
 
 /// Returns the time in which nearly every lost unit arrives, if one retransmission takes `once`.
 ///
-/// `loss` is the share of packets lost, and a retransmission is lost as often as any other packet.
+/// `loss` is the share of packets lost, 0…1. A retransmission is lost as often as any other packet.
 fn hold_for(once: Duration, loss: f64) -> Duration {
     let mut repeats = REPEATS;
     let mut missing: f64 = (0..repeats).map(|_| loss).product();

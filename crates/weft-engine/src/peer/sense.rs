@@ -12,7 +12,7 @@ use weft_wire::train::{Chirp, Chirped};
 const CHIRP_LEN: usize = 9;
 /// TOS of chirps. It is the default TOS of data, because a train measures what the path can carry for data.
 const BEST_EFFORT: u8 = 0;
-/// Number of the random stream, distinct from the peer's other streams.
+/// Number of the sequence of random numbers for trains, distinct from the peer's other sequences.
 const STREAM: u64 = 1 << 32;
 
 impl Peer {

@@ -44,13 +44,13 @@ impl Peer {
         }
     }
 
-    /// Returns the rate to offer to rate-controlled senders, or `None` while no path exists.
+    /// Returns the rate that rate-controlled senders may use toward the peer, or `None` while no path exists.
     pub fn payload_rate(&self, now: Instant) -> Option<Rate> {
         let rate = self.offered_by(|path| path.offered_or_tried(now));
         (rate > Rate::ZERO).then_some(rate)
     }
 
-    /// Returns the rate offered by the paths that carry bulk.
+    /// Returns the total rate for inner packets of the paths that carry bulk. `of` returns a path's rate.
     ///
     /// Until the scheduler has chosen these paths, all answering paths are included.
     fn offered_by(&self, of: impl Fn(&Path) -> Rate) -> Rate {
@@ -108,7 +108,7 @@ impl Peer {
         }
     }
 
-    /// Updates the offer from the bundle's state, if an update is due.
+    /// Updates the rates that the bundle grants ([`Offer`]) from the bundle's state, if an update is due.
     fn look_at_bundle(&mut self, cx: &mut Context<'_>) {
         if self.offer.as_ref().is_some_and(|offer| offer.is_due(cx.now)) {
             let bundle = self.bundle(cx.now);
@@ -160,7 +160,7 @@ impl Peer {
         carry(cx.pool, buf, shape, carrier, &signal)
     }
 
-    /// Creates the offer if signalling is configured, and updates it if it is old.
+    /// Creates the bundle's [`Offer`] if signalling is configured, and updates its granted rates if they are old.
     pub(super) fn ready_offer(&mut self, cx: &mut Context<'_>) {
         let now = cx.now;
         let Some(room) = cx.signal.room_mut() else { return };

@@ -36,7 +36,7 @@ impl Peer {
         }
     }
 
-    /// Returns the relay's reports about neighbours that the peer has not received; none without a session.
+    /// Returns this relay's reports about its peers that this peer has not received; none without a session.
     pub fn outstanding_reports(&self, bulletin: &Bulletin) -> impl Iterator<Item = Neighbour> {
         let from = if self.is_established() { self.control.bulletin_position } else { bulletin.end() };
         bulletin.read(from, self.id.0.into()).map(|(_, neighbour)| neighbour)

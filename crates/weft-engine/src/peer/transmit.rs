@@ -31,7 +31,7 @@ struct GsoBatch {
     count: usize,
     tos: u8,
     last_is_short: bool,
-    /// Bytes left free after each datagram for the relay header.
+    /// Number of bytes left free after each datagram for the relay header.
     gap: usize,
 }
 
@@ -171,9 +171,10 @@ impl Peer {
         Some(transmit(path, &batch))
     }
 
-    /// Chooses the form of a unit's header.
+    /// Chooses the form of a unit's header: whole, or as the difference from an earlier header.
     ///
-    /// Without recovery no header becomes a reference, because the fate of its unit is unknown.
+    /// Without recovery, no later header is sent as a difference from this one, because the fate of its unit is
+    /// unknown.
     fn compress(&mut self, cx: &Context<'_>, unit: &Unit) -> Compressed {
         let mut header = [0; MAX_HEADER_LEN];
         if unit.kind == UnitKind::TailSlice || self.config.policy.recovery != Recovery::Arq {

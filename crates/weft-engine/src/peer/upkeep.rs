@@ -13,16 +13,16 @@ use weft_units::{Duration, Instant, LinkId, Rate};
 
 /// Least target of CoDel. Derived: two full packets at 1 Mbit/s.
 const TARGET_MIN: Duration = Duration::from_millis(20);
-/// Least interval of CoDel, and maximum RTT, including jitter and fading, from which CoDel's times are computed.
+/// Least interval of CoDel. Standard: RFC 8289.
 ///
-/// Standard: RFC 8289.
+/// [`RTT_MAX`] is the maximum RTT, including jitter and fading, from which CoDel's target and interval are computed.
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
 const RTT_MAX: Duration = Duration::from_secs(2);
 /// Longest time until a scheduler that holds a unit must choose again.
 ///
 /// Its choice may change without input, because predicted queues drain and rates grow.
 const HOLD_AGAIN: Duration = Duration::from_millis(5);
-/// Maximum number of unanswered datagrams in the records of a path without data.
+/// Maximum number of datagrams without an answer that the records of a path without data keep.
 ///
 /// Derived: a path that is needed sends this number of probes in 13 s. A later answer is useless, because newer probes
 /// follow.

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use weft_core::sched::PathView;
 use weft_units::{Duration, Instant, Rate};
 
-/// Maximum backlog on a path, as time, for schedules that do not examine backlogs.
+/// Maximum backlog on a path, as time at its rate, for schedules that do not examine backlogs.
 ///
 /// If a path is full, the other paths then soon wait for it.
 const SHALLOW: Duration = Duration::from_millis(1);
@@ -42,12 +42,12 @@ impl Peer {
         self.dispatch.peer_wants_bundle && self.config.policy.bundle != Bundle::Down
     }
 
-    /// Returns the path with the most capacity, for use when only one path is allowed.
+    /// Returns the index of the path to use if only one is allowed: an answering path with the most capacity.
     pub(super) fn best_single(&self) -> Option<usize> {
         (0..self.paths.len()).filter(|i| self.paths[*i].is_usable()).max_by_key(|i| self.paths[*i].preference())
     }
 
-    /// Updates the weights, as configured or in proportion to the rates offered (paper 002 §IV).
+    /// Updates the paths' weights, as configured or in proportion to [`Path::offered`] (paper 002 §IV).
     ///
     /// Weights set by a command replace the configured weights. The capacity of a path is measured only while the path
     /// is full or by trains. A path without a measurement gets twice the weight of the best measured path.
@@ -95,7 +95,7 @@ impl Peer {
         self.weights_with(list).iter().all(|(_, weight)| *weight == 0)
     }
 
-    /// Sets weights at run time. They apply from the next unit on (NATALIE).
+    /// Sets weights at run time. They apply from the next unit on (NATALIE, paper 002).
     pub fn set_weights(&mut self, weights: Weights) {
         self.config.policy.weights = weights;
         self.refresh_weights();
@@ -124,7 +124,7 @@ pub(super) fn view_of(path: &Path, now: Instant, origin: Option<u32>) -> PathVie
     }
 }
 
-/// Returns the one-way delay relative to `origin`, in microseconds.
+/// Returns a path's one-way delay in microseconds. It is relative to `origin`, the base delay of one of the paths.
 ///
 /// One RTT, weighted by the loss rate, is added for retransmissions.
 fn delay_us(path: &Path, origin: Option<u32>) -> i64 {
@@ -133,7 +133,7 @@ fn delay_us(path: &Path, origin: Option<u32>) -> i64 {
     known.unwrap_or((rtt_us / 2.0) as i64) + (path.loss().fraction() * rtt_us) as i64
 }
 
-/// Returns the extra delay for urgent units, in microseconds.
+/// Returns the delay that a path adds for units of sparse flows only, in microseconds.
 ///
 /// On a degraded path the full time of a retransmission is added, so that sparse flows take other paths. On a path on
 /// probation, [`UNSTEADY_US`] is added.
@@ -144,7 +144,7 @@ fn late_us(path: &Path) -> i64 {
     repeat_us + if path.health.is_on_probation() { UNSTEADY_US } else { 0 }
 }
 
-/// True if the backlog before a new bulk unit is short.
+/// True if the backlog on a path before a new bulk unit of `bytes` bytes is at most [`SHALLOW`].
 ///
 /// It applies to schedules that do not examine backlogs.
 pub(super) fn is_shallow(view: &PathView, bytes: u32) -> bool {

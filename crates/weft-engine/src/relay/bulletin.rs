@@ -9,7 +9,7 @@ use weft_wire::frame::Neighbour;
 /// The latest report about each peer.
 #[derive(Debug, Default)]
 pub struct Bulletin {
-    /// Position and content of the latest report, by peer number.
+    /// Latest report about each peer, with its position in the order of all reports. The index is the peer's number.
     words: Vec<Option<(u64, Neighbour)>>,
     order: BTreeMap<u64, usize>,
     end: u64,
@@ -39,7 +39,7 @@ impl Bulletin {
         self.end
     }
 
-    /// Returns the reports from a position on, each with the position after it.
+    /// Returns the reports from the position `place` on, each with the position after it.
     ///
     /// Reports about the peer `listener` itself are omitted.
     pub fn read(&self, place: u64, listener: usize) -> impl Iterator<Item = (u64, Neighbour)> {

@@ -16,13 +16,13 @@ use weft_units::{Duration, Instant, LinkId, PeerId, Rate};
 const MAX_BATCHES: usize = 1_024;
 /// Maximum length of a link's queue, as time at the link's rate limit.
 const MAX_QUEUE: Duration = Duration::from_millis(50);
-/// Least value of a queue's maximum length, in bytes: twenty full datagrams.
+/// Least maximum length of a queue, in bytes, whatever the link's rate: twenty full datagrams.
 const LEAST_QUEUE_BYTES: u64 = 30_000;
 /// Longest wait of a batch. Afterwards it is dropped, because its sender has retransmitted its content long ago.
 const MAX_AGE: Duration = Duration::from_millis(200);
 /// Maximum length of a batch, as time at the link's rate limit. A batch holds at least one datagram.
 const BATCH_TIME: Duration = Duration::from_millis(1);
-/// Longest time for which this node's own datagrams may delay relayed ones.
+/// Longest time by which this node's own datagrams may delay relayed ones.
 const MAX_DEBT: Duration = Duration::from_millis(50);
 
 /// Queue of one link.
@@ -64,7 +64,7 @@ pub struct Departures {
 }
 
 impl Departures {
-    /// Returns the index of a link's queue.
+    /// Returns the index of a link's queue in the list of queues.
     pub fn place_of(&mut self, links: &Links, link: LinkId) -> usize {
         let cap = links.get(link).and_then(|link| link.cap);
         let place = self.links.iter().position(|departure| departure.link == link).unwrap_or_else(|| {
@@ -141,7 +141,7 @@ impl Departures {
         None
     }
 
-    /// Drops all batches of a link that is down.
+    /// Drops all batches of a link that is down. `place` is the index of the link's queue.
     fn forget(&mut self, place: usize, pool: &mut Pool) {
         while let Some(waiting) = self.links.get_mut(place).and_then(|departure| departure.turns.pop()) {
             self.batches -= 1;
@@ -151,7 +151,7 @@ impl Departures {
 
     /// Records that this node's own datagrams left by a link.
     ///
-    /// Returns the time at which its next data may leave if relayed batches wait.
+    /// Returns the time at which this node's next data may leave on the link, if relayed batches wait.
     pub fn on_own(&mut self, now: Instant, link: LinkId, ip_bytes: u64) -> Option<Instant> {
         self.is_turn = true;
         let departure = self.links.iter_mut().find(|departure| departure.link == link)?;
@@ -165,7 +165,7 @@ impl Departures {
         self.is_turn && self.ready_at().is_some_and(|at| at <= now)
     }
 
-    /// Returns the time at which the next batch may leave.
+    /// Returns the time at which the next relayed batch may leave.
     pub fn ready_at(&self) -> Option<Instant> {
         if self.batches == 0 {
             return None;

@@ -16,7 +16,7 @@ pub struct RelayHop {
     pub label: Label,
     pub next: PeerId,
     pub link: LinkId,
-    /// Index of the link's queue.
+    /// Index of the egress link's queue in the list of queues.
     pub place: usize,
     pub destination: SocketAddr,
     pub source: Option<IpAddr>,
@@ -59,7 +59,7 @@ impl Forward {
     }
 }
 
-/// Returns the IP bytes of a send.
+/// Returns the number of bytes of a send with its IP and UDP headers.
 pub fn ip_bytes(transmit: &Transmit) -> u64 {
     let size = transmit.segment_size.map_or(transmit.len, usize::from).max(1);
     (transmit.len + transmit.len.div_ceil(size) * outer_header_len(&transmit.destination)) as u64

@@ -9,7 +9,7 @@ use weft_session::PublicKey;
 use weft_units::{NodeId, PeerId};
 use weft_wire::relay::Label;
 
-/// Returns the label of a node in relay headers.
+/// Returns the label of a node in relay headers: the first 32 bits of its id.
 pub fn label_of(id: &NodeId) -> Label {
     let [a, b, c, d, ..] = *id.as_bytes();
     Label(u32::from_be_bytes([a, b, c, d]))
@@ -22,27 +22,27 @@ pub fn label(key: &PublicKey) -> Label {
 /// The labels of the peers.
 #[derive(Debug, Default)]
 pub struct Labels {
-    /// Labels by peer number. `None` for a peer whose label another peer keeps.
+    /// Relay labels. The index is the peer's number. `None` for a peer whose label another peer keeps.
     pub of: Vec<Option<Label>>,
-    /// Labels and their peers, sorted by label.
+    /// Relay labels and the peers that keep them, sorted by label.
     pub owners: Vec<(Label, PeerId)>,
-    /// Peers without a label, each with the peer that keeps it.
+    /// Peers without a relay label, each with the peer that keeps the label.
     pub clashes: Vec<(PeerId, PeerId)>,
 }
 
 impl Labels {
-    /// Returns the label of the peer with this number.
+    /// Returns the relay label of the peer with the number `index`, or `None` if another peer keeps it.
     pub fn of(&self, index: usize) -> Option<Label> {
         self.of.get(index).copied().flatten()
     }
 
-    /// Returns the peer that keeps a label.
+    /// Returns the peer that keeps a relay label.
     pub fn peer(&self, label: Label) -> Option<PeerId> {
         let at = self.owners.binary_search_by_key(&label, |(label, _)| *label).ok()?;
         self.owners.get(at).map(|(_, peer)| *peer)
     }
 
-    /// Returns all peers with a label, beginning with the one that keeps it.
+    /// Returns all peers with a relay label, beginning with the peer that keeps it.
     pub fn all(&self, label: Label) -> impl Iterator<Item = PeerId> {
         let keeper = self.peer(label);
         let others = self.clashes.iter().filter(move |(_, owner)| Some(*owner) == keeper).map(|(peer, _)| *peer);
@@ -51,7 +51,8 @@ impl Labels {
 
     /// Replaces all labels, and returns the new clashes.
     ///
-    /// Each entry of `peers` states the label, whether the peer joined by certificate, and the peer number.
+    /// Each entry of `peers` states the label, true if the peer joined by certificate, and the peer number. All peer
+    /// numbers are below `places`.
     ///
     /// A configured peer gets a label before a certified one. Otherwise, the peer that already had the label keeps
     /// it.

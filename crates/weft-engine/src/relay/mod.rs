@@ -32,33 +32,33 @@ pub struct Relaying {
     pub is_relay: bool,
     pub labels: Labels,
     pub routes: Routes,
-    /// Datagrams to forward.
+    /// Relayed datagrams that wait to be forwarded.
     pub departures: Departures,
-    /// Reports to the peers about each other.
+    /// This relay's reports to its peers about its other peers.
     pub bulletin: Bulletin,
-    /// Number of peers last reported as reachable.
+    /// Number of peers that this relay last reported as reachable.
     pub reached: usize,
-    /// Time at which the relay next repeats reports about some peers.
+    /// Time at which this relay next repeats its reports about some of its peers.
     pub repeat_at: Option<Instant>,
     /// Index of the peer whose report is repeated first.
     pub repeat_next: usize,
-    /// Time at which reports are next sent to some peers.
+    /// Time at which this relay next sends reports to some of its peers.
     pub send_at: Option<Instant>,
-    /// Index of the peer that is sent reports first.
+    /// Index of the peer to which reports are sent first.
     pub send_next: usize,
-    /// Time before which no reports are sent.
+    /// Time until which this relay sends no more reports.
     ///
     /// It bounds the share of the node's time that reports take.
     pub quiet_until: Instant,
-    /// True if a relay's reported set of reachable nodes has changed.
+    /// True if the set of nodes that some relay reports as reachable has changed.
     pub has_news: bool,
-    /// Peers that have reported the nodes that they reach, as of the last search.
+    /// Peers that had reported, at the last search for detours, to which nodes they relay.
     pub speakers: Vec<PeerId>,
     /// Time of the next search for better detours.
     pub look_at: Option<Instant>,
     /// Number of the node's events at the last update of relaying.
     pub seen_events: u64,
-    /// Result of the last label lookup: the hop that the batch being received takes next.
+    /// Next hop of the batch that is being received, as the last label lookup returned it.
     pub segment: Option<RelayHop>,
     /// Route by which the batch being received arrived.
     pub arrival: Option<ArrivalRoute>,
@@ -66,7 +66,7 @@ pub struct Relaying {
 }
 
 impl Relaying {
-    /// Searches for detours at once, because a new peer is to be reached.
+    /// Searches for detours at once, because this node wants to reach a new peer.
     pub fn look_soon(&mut self, now: Instant) {
         self.look_at = Some(now);
     }

@@ -14,10 +14,10 @@ use weft_wire::relay::Way;
 
 /// Maximum number of learnt routes. Beyond it, the relay with the most routes loses its least recently used one.
 const MAX_FOUND: usize = 1_024;
-/// Number of link ids that routes use. The other half of all link ids belongs to the kernel.
+/// Number of link ids for routes. The other half of the 32-bit link ids belongs to the kernel.
 const SERIALS: u32 = 1 << 31;
 
-/// A route over a peer.
+/// A relayed route.
 #[derive(Debug)]
 pub struct Route {
     pub via: PeerId,
@@ -52,7 +52,7 @@ impl Routes {
         self.by_link.get(&id)
     }
 
-    /// Returns the first relay of a route, and the nodes after it.
+    /// Returns the first relay of a route, and the nodes after that relay.
     pub fn way_of(&self, id: LinkId) -> Option<(PeerId, &Way)> {
         self.by_link.get(&id).map(|route| (route.via, &route.way))
     }
@@ -68,14 +68,14 @@ impl Routes {
 
     /// Returns the route by which a datagram arrived, and creates it if necessary.
     ///
-    /// `ipv4` states the family by which it arrived from `via`.
+    /// `ipv4` is true if the datagram arrived from `via` over IPv4.
     pub fn found(&mut self, now: Instant, via: PeerId, way: Way, ipv4: bool) -> &Route {
         let route = self.at(now, via, way, ipv4);
         route.used_at = now;
         route
     }
 
-    /// Returns the address of a configured route or a detour.
+    /// Returns the address that stands for a configured route or a detour.
     ///
     /// For size limits, its first relay is taken as reached over IPv4, unless the route is already stored with IPv6.
     pub fn configure(&mut self, now: Instant, via: PeerId, way: Way, name: &str) -> SocketAddr {
@@ -85,7 +85,7 @@ impl Routes {
         route.address
     }
 
-    /// Returns the address of a known route.
+    /// Returns the address that stands for a known route.
     pub fn address_of(&self, via: PeerId, way: Way) -> Option<SocketAddr> {
         self.by_link.get(self.by_way.get(&(via, way))?).map(|route| route.address)
     }

@@ -11,14 +11,14 @@ use alloc::vec::Vec;
 use weft_units::{Instant, PeerId};
 use weft_wire::relay::Way;
 
-/// IP bytes that a peer or a pair may send in a round. Standard: RFC 8290 §5.2.4.
+/// IP bytes that a sender, or a pair of sender and receiver, may send in a round. Standard: RFC 8290 §5.2.4.
 const QUANTUM: i64 = 1_514;
 
 /// A waiting batch.
 #[derive(Debug)]
 pub struct WaitingBatch {
     pub forward: Forward,
-    /// The next node.
+    /// The next node of the route.
     pub to: PeerId,
     /// The nodes of the route after the next one.
     pub way: Way,
@@ -55,7 +55,7 @@ impl Sender {
             self.pairs.rotate_left(1);
         }
         let pair = self.pairs.front_mut()?;
-        // A single pair has no one to wait for, so its debt is cancelled.
+        // While only one pair of this sender waits, there is no other pair to be fair to, so its debt is cancelled.
         pair.deficit = pair.deficit.max(0);
         Some(pair)
     }
@@ -64,7 +64,7 @@ impl Sender {
 /// Queue of one link.
 #[derive(Debug, Default)]
 pub struct Turns {
-    /// Senders by peer number.
+    /// Queues of the senders. The index is the peer's number.
     senders: Vec<Sender>,
     /// Senders with waiting batches. The first is next.
     round: VecDeque<PeerId>,
@@ -138,7 +138,7 @@ impl Turns {
             let from = *self.round.front()?;
             let sender = self.senders.get_mut(usize::from(from.0))?;
             if self.round.len() == 1 {
-                // A single sender has no one to wait for, so its debt is cancelled.
+                // While only one sender waits, there is no other sender to be fair to, so its debt is cancelled.
                 sender.deficit = sender.deficit.max(0);
                 return Some(from);
             }

@@ -20,7 +20,7 @@ pub enum Carrier {
 impl Carrier {
     /// Returns how a packet can carry a signal, or `None` if it cannot.
     ///
-    /// `fits` states whether the packet has space for it.
+    /// `fits` is true if the packet has space for the signal.
     pub fn of(packet: &IpView<'_>, fits: bool) -> Option<Carrier> {
         match packet.tcp() {
             _ if fits => Some(Carrier::Packet),
@@ -95,9 +95,9 @@ impl Room {
         self.send(place, flow, signal?, 0)
     }
 
-    /// Returns a signal of this node as it leaves: lowered to the rate that this node grants, and signed.
+    /// Returns a signal of this node as it leaves: lowered to the rates that this node grants, and signed.
     ///
-    /// If that rate is below the least that the flow asks for, the signal is a reject.
+    /// If these rates are below the least rate that the flow accepts, the signal is a reject.
     fn send(&mut self, place: &mut Place<'_>, flow: FlowKey, mut signal: Signal, sent_bytes: u64) -> Option<Signal> {
         self.lower(place, flow, &mut signal, sent_bytes);
         if let Some(asked) = self.asking.get_mut(&flow) {

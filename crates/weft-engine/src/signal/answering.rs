@@ -24,7 +24,7 @@ pub(super) struct Answer {
     /// Its QTTL field holds the TTL difference with which the request arrived.
     due: Option<Signal>,
     nonce: u32,
-    /// Rates that this node's own paths left of the request for the reverse direction.
+    /// Rates for the reverse direction that this node granted in the answer.
     offered: Rates,
     answered_at: Instant,
     used_at: Instant,
@@ -32,14 +32,14 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// Returns the answer for a packet that leaves with this TTL, if one is due.
+    /// Returns the answer for a packet that leaves with the TTL `ttl`, if an answer is due.
     pub(super) fn say(&mut self, now: Instant, ttl: u8) -> Option<Signal> {
         let due = self.due.take()?;
         self.answered_at = now;
         Some(Signal { qttl: ttl.wrapping_sub(due.qttl), ..due })
     }
 
-    /// Records the rates for the reverse direction with which the answer leaves.
+    /// Records the rates for the reverse direction that the leaving answer contains.
     pub(super) fn offer(&mut self, signal: &Signal) {
         self.offered = signal.reverse;
     }
@@ -87,7 +87,7 @@ impl Answering {
     /// Handles a signal of a requesting node. Returns `None` if the table is full.
     ///
     /// `difference` is the packet's TTL minus the signal's QTTL. `back` is the five-tuple of the reverse direction.
-    /// `most` is the rate that its paths can carry now.
+    /// `most` is the rate that the paths toward the requesting node can carry now.
     pub(super) fn on_signal(
         &mut self,
         now: Instant,
@@ -112,7 +112,7 @@ impl Answering {
                 round_trip: ROUND_TRIP,
             });
             (answer.nonce, answer.used_at) = (signal.nonce, now);
-            // A request that cannot be met is returned unchanged.
+            // If the request cannot be met, the answer is the unchanged request.
             answer.due = respond(signal, TAKES_ALL, difference).or(Some(Signal { qttl: difference, ..*signal }));
             return Some(None);
         }

@@ -14,7 +14,7 @@ pub(super) const MAX_FLOWS: usize = 4_096;
 /// Time without packets after which a flow is forgotten.
 pub(super) const IDLE: Duration = Duration::from_secs(30);
 
-/// Assumed RTT beyond the tunnel, before it is measured.
+/// Assumed RTT between the peer and the destination, before it is measured.
 const ROUND_TRIP_AT_FIRST: Duration = Duration::from_millis(100);
 /// Longest RTT that is accepted as a measurement. If an answer takes longer, a signal was lost.
 const ROUND_TRIP_MAX: Duration = Duration::from_secs(2);
@@ -35,7 +35,7 @@ pub(super) struct Asked {
     /// The answer then yields no RTT sample (Karn's algorithm).
     is_repeated: bool,
     used_at: Instant,
-    /// Rates that this node's own paths left of the last request. An answer with higher rates is not accepted.
+    /// Rates in the last request as it left this node. An answer with higher rates is not accepted.
     offered: Rates,
 }
 
@@ -51,7 +51,7 @@ impl Asked {
         Some(signal)
     }
 
-    /// Records the rates with which the flow's own request leaves.
+    /// Records the rates that the leaving request of the flow contains.
     pub(super) fn offer(&mut self, signal: &Signal) {
         if matches!(signal.message, Message::Request | Message::Update) {
             self.offered = signal.forward;
@@ -63,7 +63,7 @@ impl Asked {
         self.initiator.has_given_up()
     }
 
-    /// Handles an answer.
+    /// Handles an answer. Returns the change of the flow's grant, if there is one.
     ///
     /// `difference` is the packet's TTL minus the signal's QTTL. `most` is the rate that the paths can carry now.
     pub(super) fn on_answer(
@@ -89,7 +89,7 @@ impl Asked {
 
     fn next_round_trip(&self, measured: Duration) -> Duration {
         let next = match (self.is_repeated, self.grant) {
-            // The request was lost, or was repeated too early.
+            // The first request was lost, or it was repeated before its answer arrived.
             (true, _) => self.round_trip * 9 / 8,
             (false, None) => measured,
             // With too short an RTT, the request would be repeated before the answer can arrive.

@@ -9,7 +9,7 @@ use weft_units::{Duration, Instant};
 
 /// Time for which a destination that SYNs with the option do not reach is remembered.
 const LASTS: Duration = Duration::from_secs(600);
-/// Maximum number of destinations that are remembered. Other destinations are sent a SYN with the option.
+/// Maximum number of destinations that are remembered. SYNs to all other destinations have the option.
 const MOST: usize = 1_024;
 
 pub(super) struct Deaf(HashMap<IpAddr, Instant, SeededState>);

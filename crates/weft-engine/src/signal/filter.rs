@@ -1,4 +1,4 @@
-//! Fast test for whether a flow may be signalled.
+//! Fast test for whether signalling may concern a flow.
 //!
 //! It takes a few nanoseconds and uses one bit for each hash of the two ports.
 
@@ -7,7 +7,7 @@ use weft_wire::ip::FlowKey;
 
 const WORDS: usize = 1 << 10;
 
-/// A set that may report flows that were not added.
+/// A set of flows. It may report flows that were not added, but never omits an added one.
 pub(super) struct Filter(Box<[u64; WORDS]>);
 
 impl Default for Filter {

@@ -10,7 +10,7 @@ const ENDS_AFTER: u32 = 8;
 const ENDS_AFTER_MIN: Duration = Duration::from_secs(1);
 /// Longest duration of a grant.
 const ENDS_AFTER_MAX: Duration = Duration::from_secs(5);
-/// Relative change of a rate below which a grant is treated as unchanged.
+/// Relative change of a granted rate below which the grant is treated as unchanged.
 const SAME: f64 = 0.01;
 
 impl Grant {
@@ -23,7 +23,8 @@ impl Grant {
 
     /// True if `newer` need not be reported at `now`.
     ///
-    /// This is so if its rate is nearly the same, and this grant has more than half of its time left.
+    /// This is so if the rate of `newer` is nearly that of this grant, and this grant has more than half of its time
+    /// left.
     pub(super) fn is_as_good(&self, newer: &Grant, now: Instant) -> bool {
         let difference = self.bytes_per_second.abs_diff(newer.bytes_per_second);
         let is_same = difference as f64 <= SAME * self.bytes_per_second as f64;

@@ -26,7 +26,7 @@ const ROUND_TRIP: Duration = Duration::from_millis(100);
 const PATH_MTU_V4: usize = 576;
 /// Packet size that every IPv6 path carries (RFC 8200), in bytes.
 const PATH_MTU_V6: usize = 1_280;
-/// Numbers of the sending and the receiving direction at admission.
+/// Numbers by which admission distinguishes the sending and the receiving direction of the interface.
 const DIRECTIONS: [RouteNo; 2] = [RouteNo(0), RouteNo(1)];
 /// The single peer that stands for all destinations behind the interface.
 const PEER: PeerId = PeerId(0);
@@ -94,7 +94,7 @@ impl SignalHost {
         self.up.is_due(now) || self.down.is_due(now)
     }
 
-    /// Updates the offers from the present state of the interface.
+    /// Updates the granted rates from the present state of the interface.
     pub fn look(&mut self, now: Instant, link: HostLink) {
         self.link = link;
         let measured = self.signalling.room().and_then(|room| room.asking.round_trip());
@@ -199,19 +199,23 @@ impl SignalHost {
     }
 }
 
-/// Returns the interface as two bundles. Each flow with a request gets at least an equal share.
+/// Returns the interface as two bundles: the sending and the receiving direction.
+///
+/// Each flow with a request gets at least an equal share.
 fn bundles(link: &HostLink, round_trip: Duration) -> [BundleState; 2] {
     let HostLink { up, down, sent_bytes, received_bytes, queued_bytes, .. } = *link;
     let up = BundleState { carried: up, offered: up, sent_bytes, queued_bytes, round_trip, flows: 1 };
     [up, BundleState { carried: down, offered: down, sent_bytes: received_bytes, queued_bytes: 0, ..up }]
 }
 
-/// Returns the position of a TCP stream. It wraps every 4 GiB, and the flow then seems once to have sent nothing.
+/// Returns the position of a packet in its TCP stream, in bytes.
+///
+/// It wraps every 4 GiB, and the flow then seems once to have sent nothing.
 fn position(packet: &IpView<'_>) -> u64 {
     packet.tcp().map_or(0, |tcp| u64::from(tcp.seq))
 }
 
-/// Returns the length to which a packet may grow.
+/// Returns the length to which a packet may grow, in bytes.
 ///
 /// A TCP signal can leave in a separate packet, but a UDP signal cannot.
 fn limit(packet: &IpView<'_>, mtu: usize) -> usize {

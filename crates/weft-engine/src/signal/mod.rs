@@ -58,12 +58,12 @@ pub enum SignalEnd {
     Elsewhere,
 }
 
-/// Context of one signal: the time, the peer, its offer and the event queue.
+/// Context of one signal: the time, the peer, the rates that the peer's bundle grants, and the event queue.
 pub struct Place<'a> {
     pub now: Instant,
     pub peer: PeerId,
     pub offer: &'a mut Offer,
-    /// Offer of the receiving direction, if this node grants it.
+    /// Rates that this node grants for the receiving direction, if it grants that direction.
     pub inward: Option<&'a mut Offer>,
     /// The node's admission, which decides about guarantees.
     pub flows: &'a mut Flowing,
@@ -74,7 +74,7 @@ pub struct Place<'a> {
 #[derive(Default)]
 pub struct Signalling(Option<Box<Room>>);
 
-/// State of signalling, except for the offers of the peers' bundles.
+/// State of signalling, except for the rates that the peers' bundles grant ([`Offer`]).
 pub struct Room {
     config: SignalConfig,
     /// Identifier of this node in signals.
@@ -95,7 +95,7 @@ pub struct Room {
 }
 
 impl Signalling {
-    /// Restarts signalling if the configuration changed. Returns true if the peers' offers must be forgotten.
+    /// Restarts signalling if the configuration changed. Returns true if the grants of all bundles must be forgotten.
     pub fn set(
         &mut self,
         now: Instant,
@@ -172,7 +172,7 @@ impl Room {
             || (self.filter.may_contain(flow) && self.knows(&flow.five_tuple()))
     }
 
-    /// Returns the configuration, for a new offer.
+    /// Returns the configuration, with which an [`Offer`] is created.
     pub fn config(&self) -> &SignalConfig {
         &self.config
     }
@@ -221,7 +221,7 @@ fn is_first(flags: TcpFlags) -> bool {
     flags.any(TcpFlags::SYN) && !flags.any(TcpFlags::ACK)
 }
 
-/// Replaces a grant. Returns the change, if it is worth a report.
+/// Replaces a grant. Returns the change, if it must be reported.
 fn renew(old: &mut Option<Grant>, now: Instant, flow: FlowKey, new: Option<Grant>) -> Option<GrantChange> {
     match (old.as_ref(), new) {
         (Some(before), Some(grant)) if before.is_as_good(&grant, now) => None,

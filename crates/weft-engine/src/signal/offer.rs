@@ -15,11 +15,11 @@ use weft_wire::er_sig::{Direction, Message, Rate16, Rates, Signal, SignalService
 use weft_wire::ip::FlowKey;
 use weft_wire::quick_start::QuickRate;
 
-/// Target utilization η of the capacity.
+/// Target utilization η: the share of the capacity that is granted.
 const UTILIZATION: f64 = 0.95;
-/// Maximum number of flows with requests that are remembered.
+/// Maximum number of flows with requests that are remembered for a bundle.
 const MOST_ASKERS: usize = 4_096;
-/// Number of RTTs after which an increase of the capacity is accepted. A decrease is accepted at once.
+/// Number of RTTs over which an increase of the measured capacity is accepted. A decrease is accepted at once.
 const BELIEVED_AFTER: u32 = 4;
 /// Least interval between two reads of the bundle. The interval is a quarter of the RTT, within these bounds.
 const LOOK_MIN: Duration = Duration::from_millis(10);
@@ -29,13 +29,13 @@ const LOOK_MAX: Duration = Duration::from_millis(100);
 /// Present state of a bundle.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct BundleState {
-    /// Inner-packet rate that the usable paths were seen to carry.
+    /// Rate of inner packets that the usable paths have carried.
     pub carried: Rate,
-    /// Rate that may be offered, to discover whether the paths carry more.
+    /// Rate that may be granted. It is sometimes above `carried`, to discover whether the paths carry more.
     pub offered: Rate,
-    /// Bytes sent so far.
+    /// Bytes sent in the bundle so far.
     pub sent_bytes: u64,
-    /// Bytes that wait.
+    /// Bytes that wait to be sent in the bundle.
     pub queued_bytes: u64,
     /// Mean RTT of the paths.
     pub round_trip: Duration,
@@ -49,20 +49,20 @@ enum Controller {
     Erica(Erica),
 }
 
-/// The offer of one bundle.
+/// The rates that one bundle grants.
 #[derive(Debug)]
 pub struct Offer {
     kind: RateController,
     reservable: f64,
     controller: Controller,
-    /// Number of the bundle at admission.
+    /// Number by which admission distinguishes the bundle from others.
     route: RouteNo,
     quick_start: QuickStartLink,
     carried: Rate,
-    /// Capacity from which rates are granted: the offered rate, with increases accepted slowly.
+    /// Capacity from which rates are granted: [`BundleState::offered`], with increases accepted slowly.
     capacity: Rate,
     round_trip: Duration,
-    /// Least grant: the share that a flow-separating queue gives each flow, whatever other flows do.
+    /// Least rate that is granted to a flow: the share that a flow-separating queue gives each flow in any case.
     least: Rate,
     looked_at: Instant,
     next_look: Instant,
@@ -104,7 +104,7 @@ impl Offer {
         self.next_look
     }
 
-    /// Updates the offer from the bundle's present state.
+    /// Updates the granted rates from the bundle's present state.
     pub fn look(&mut self, now: Instant, bundle: &BundleState) {
         self.quick_start.sample(now, bundle.sent_bytes);
         self.round_trip = bundle.round_trip;
@@ -130,17 +130,17 @@ impl Offer {
         }
     }
 
-    /// Returns the rate that may be guaranteed, where flow state does not set it.
+    /// Returns the rate that may be guaranteed in the bundle, for use where flow state does not set it.
     pub fn reservable(&self) -> Rate {
         self.carried.scaled(self.reservable)
     }
 
-    /// Returns the number of the bundle at admission.
+    /// Returns the number by which admission distinguishes the bundle from others.
     pub fn route(&self) -> RouteNo {
         self.route
     }
 
-    /// Lowers a signal that passes toward the peer in its flow's direction.
+    /// Lowers the rates in a signal that passes toward the peer in its flow's direction.
     ///
     /// `sent_bytes` of the flow arrived so far. The available rate in `passing` is set here.
     pub fn on_signal(
@@ -179,7 +179,7 @@ impl Offer {
         flows.on_signal(now, (flow, self.route), PassingSignal { available, ..passing })
     }
 
-    /// Returns the rate granted to a Quick-Start request.
+    /// Returns the rate granted to a Quick-Start request for the rate `asked`.
     pub fn approve(&mut self, asked: QuickRate, flows: &Flowing) -> QuickRate {
         let free = self.carried.bps().saturating_sub(flows.admission.granted(self.route).bps());
         self.quick_start.approve(Rate::from_bps(free), asked)

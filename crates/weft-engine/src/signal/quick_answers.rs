@@ -1,6 +1,6 @@
 //! Answers to Quick-Start requests (RFC 4782) for hosts without support for it.
 //!
-//! Their SYN/ACKs carry the answer (§4.3).
+//! The SYN/ACKs of these hosts carry the answer (RFC 4782 §4.3).
 
 use hashbrown::HashMap;
 use weft_core::flow::hash::SeededState;
@@ -10,7 +10,9 @@ use weft_wire::quick_start::{QuickRate, QuickStart, QuickStartResponse};
 
 /// Maximum number of requests whose answer waits. Further requests are passed to their hosts.
 const MAX_WAITING: usize = 4_096;
-/// Longest wait for the SYN/ACK. A later one answers a retransmitted SYN, which may have taken another route.
+/// Longest wait of an answer for the SYN/ACK.
+///
+/// A later SYN/ACK answers a retransmitted SYN, which may have taken another route.
 const LASTS: Duration = Duration::from_secs(1);
 
 /// Answer that a SYN/ACK should carry.
@@ -43,7 +45,7 @@ impl QuickAnswers {
         self.flows.keys()
     }
 
-    /// Records a request that was lowered to `rate`.
+    /// Records a Quick-Start request whose rate this node lowered to `rate`.
     ///
     /// Returns the flow of the SYN/ACK that will answer it, or `None` if this node does not answer.
     pub(super) fn on_request(
@@ -63,7 +65,9 @@ impl QuickAnswers {
         Some(back)
     }
 
-    /// Removes and returns the answer that a packet should carry. An answer that is lost is not repeated (§4.3).
+    /// Removes and returns the answer that a packet should carry.
+    ///
+    /// An answer that is lost is not repeated (RFC 4782 §4.3).
     pub(super) fn take(&mut self, now: Instant, packet: &IpView<'_>) -> Option<QuickStartResponse> {
         if self.flows.is_empty() {
             return None;

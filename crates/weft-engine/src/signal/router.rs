@@ -98,7 +98,7 @@ impl Room {
         carriage::remove(packet).unwrap_or(0)
     }
 
-    /// Handles a peer's Quick-Start request.
+    /// Handles a Quick-Start request from a peer.
     ///
     /// It ends here if this node answers for the receiver. Otherwise its TTL is lowered like the packet's.
     fn quick_start_in(&mut self, place: &mut Place<'_>, packet: &mut [u8]) -> usize {
@@ -157,7 +157,7 @@ impl Room {
     }
 }
 
-/// Lowers a signal of `flow` to the rates that a link grants.
+/// Lowers the rates in a signal of `flow` to the rates that a link grants.
 ///
 /// Its QTTL stays, because the packet's TTL does not change here.
 fn pass(

@@ -8,7 +8,7 @@ use weft_flows::admission::AdmissionControl;
 use weft_flows::router::GrantHolder;
 use weft_units::{Instant, PeerId, Rate};
 
-/// Maximum number of flows that are listed.
+/// Maximum number of flows that the status lists.
 const FLOWS_SHOWN: usize = 64;
 
 impl Room {
@@ -34,7 +34,9 @@ impl Room {
         flows
     }
 
-    /// Returns the state of signalling with these offers. `admission` has the guaranteed rates.
+    /// Returns the state of signalling. `offers` holds the rates that each peer's bundle grants.
+    ///
+    /// `admission` has the guaranteed rates.
     pub fn status<'a>(
         &self,
         now: Instant,

@@ -21,12 +21,12 @@ pub struct Certified {
     pub alone_since: Option<Instant>,
 }
 
-/// Recently refused nodes, and the time at which each was reported.
+/// Nodes whose certificates were refused recently, and the time at which each refusal was reported.
 #[derive(Default)]
 pub struct Refusals(Vec<(PublicKey, Instant)>);
 
 impl Refusals {
-    /// Records a refusal. Returns true if it must be reported.
+    /// Records the refusal of the node with `key`. Returns true if the refusal must be reported.
     pub fn are_news(&mut self, now: Instant, key: PublicKey) -> bool {
         self.0.retain(|(_, at)| now - *at < REPORT_INTERVAL);
         let is_new = self.0.len() < MAX_REFUSALS && !self.0.iter().any(|(known, _)| *known == key);
@@ -54,7 +54,7 @@ impl Trust {
         })
     }
 
-    /// Checks that a certificate is valid now.
+    /// Checks that a certificate is valid now and not revoked.
     pub fn check(&self, now: Instant, config: &TrustConfig, certificate: &Certificate) -> Result<(), CertificateError> {
         config.root.check(certificate, self.unix_s(now))?;
         if self.revocations.has(&certificate.claims().public_key) && !planted::is(Fault::RevokedMayJoin) {
@@ -78,7 +78,7 @@ impl Trust {
         Some(certificate.claims().not_after_unix_s - self.unix_s(now))
     }
 
-    /// Returns the peers to remove, with the reason: expired certificate, or no session for `keep`.
+    /// Returns the peers to remove, each with the reason: expired certificate, or no session for the time `keep`.
     pub fn leaving(
         &mut self,
         now: Instant,

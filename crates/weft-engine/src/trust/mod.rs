@@ -24,7 +24,7 @@ pub struct Trust {
     pub outside: Outside,
     pub revocations: Revocations,
     pub refusals: Refusals,
-    /// Highest handshake stamps accepted from former peers.
+    /// Highest handshake stamps accepted from former peers, by key.
     ///
     /// A replay of their initiations is therefore rejected.
     pub stamps: BTreeMap<PublicKey, u64>,

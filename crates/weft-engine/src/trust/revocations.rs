@@ -15,7 +15,7 @@ const MAX_REVOCATIONS: usize = 16_384;
 pub struct Revocations {
     pub list: Vec<Revocation>,
     pub keys: BTreeSet<PublicKey>,
-    /// Number of revocations in the list that were acted upon.
+    /// Number of revocations, from the beginning of the list, that this node has acted upon.
     pub done: usize,
 }
 

@@ -10,7 +10,7 @@ use weft_units::{Duration, FlowId, FlowSeq, Instant};
 use weft_wire::header_compression::{MAX_DIFFERENCE_LEN, Reference, header_len};
 use weft_wire::inner::{HeaderForm, REFERENCE_LEN, UnitKind};
 
-/// Number of flows whose references are kept at each end. A flow's slot is the low byte of its number.
+/// Number of flows whose references are kept at each end. A flow's slot is the low byte of its flow number.
 const PLACES: usize = 256;
 /// Time without use after which a reference may be replaced.
 ///
@@ -27,7 +27,7 @@ struct SentReference {
     /// Sequence number of the unit that carried the header.
     seq: FlowSeq,
     reference: Reference,
-    /// Session key of the unit's VPN when the unit was sent.
+    /// Number of the session key of the unit's VPN when the unit was sent.
     key: u32,
     /// True if the receiver has acknowledged the unit.
     is_confirmed: bool,
@@ -35,7 +35,7 @@ struct SentReference {
 }
 
 impl SentReference {
-    /// True if the receiver has the reference and can open datagrams sealed under `key`.
+    /// True if the receiver has the reference and can open datagrams that are sealed under `key`.
     fn holds_under(&self, key: u32) -> bool {
         self.is_confirmed && (self.key == key || planted::is(Fault::ReferenceSurvives))
     }
@@ -284,7 +284,7 @@ mod tests {
         let mut acknowledged: Vec<(u64, FlowId, FlowSeq)> = Vec::new();
         let (mut seqs, mut differences) = ([0u32; 600], 0);
         for ms in 0..20_000u64 {
-            // Few flows are active at a time, and later other flows are.
+            // Few flows are active at a time, and after some seconds other flows are active.
             let flow = (ms / 4_000 * 100 + rng.below(3) * 256) as usize % 600;
             seqs[flow] += 1;
             let (unit, packet) = unit(&mut pool, flow as u16, seqs[flow], rng.below(1 << 16) as u16);

@@ -42,15 +42,15 @@ pub struct Segment {
     pub buf: BufId,
     pub vpn: VpnId,
     pub flow: FlowId,
-    /// State of its flow, if flow state is kept.
+    /// State of the segment's flow, if flow state is kept.
     pub state: Option<FlowRef>,
     pub shape: SuperPacket,
     pub number: u16,
     /// Number that distinguishes super-packets even if a buffer is reused.
     pub serial: u32,
-    /// Outer TOS byte.
+    /// TOS byte of the outer header.
     pub tos: u8,
-    /// True if the ingress queue's AQM set a congestion mark.
+    /// True if the ingress queue's AQM marked the segment for congestion (ECN).
     pub marked: bool,
     pub born: Instant,
     pub is_tcp: bool,
@@ -86,7 +86,7 @@ pub struct Unit {
     /// Loop marker that leaves with the first transmission.
     pub marker: Option<OfRun<Marker>>,
     pub deadline: Instant,
-    /// Set of granules that arrived in parts, one bit each.
+    /// Set of granules that arrived in parts, one bit for each granule.
     pub arrived: u16,
     /// True if a part was lost and the missing granules wait for retransmission.
     pub repeating: bool,
@@ -117,7 +117,7 @@ impl Unit {
         inner::granules(self.len())
     }
 
-    /// Returns the granules from the first to the last missing one, and the unit's number of granules.
+    /// Returns the range from the first to the last missing granule, and the number of the unit's granules.
     pub fn missing(&self) -> Option<(Range<u8>, u8)> {
         let of = self.granules()?;
         let missing = !self.arrived & bits(&(0..of));
@@ -133,7 +133,7 @@ pub struct Part {
 }
 
 impl Part {
-    /// Returns the range of its bytes within a unit of `len` bytes.
+    /// Returns the range of the part's bytes within a unit of `len` bytes.
     pub fn bytes(self, len: usize) -> Range<usize> {
         usize::from(self.first) * GRANULE..(usize::from(self.end) * GRANULE).min(len)
     }
@@ -187,7 +187,7 @@ impl Units {
         self.get(id).is_some_and(|u| !u.settled)
     }
 
-    /// Records the size of the unit's datagram.
+    /// Records the size of the unit's last datagram, with outer headers, in bytes.
     pub fn note_sent(&mut self, id: UnitId, sent_bytes: u16) {
         if let Some(Some(unit)) = self.slots.get_mut(id.0 as usize) {
             unit.sent_bytes = sent_bytes;
@@ -228,7 +228,7 @@ impl Units {
         }
     }
 
-    /// Counts a retransmission, and returns the number so far.
+    /// Counts a retransmission, and returns the number of the unit's retransmissions so far.
     pub fn count_repeat(&mut self, id: UnitId) -> u8 {
         let Some(Some(unit)) = self.slots.get_mut(id.0 as usize) else { return 0 };
         unit.repeats = unit.repeats.saturating_add(1);

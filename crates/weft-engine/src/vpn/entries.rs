@@ -36,11 +36,11 @@ pub struct Admitted {
 #[derive(Clone, Debug)]
 pub struct VpnWeights {
     mean: f64,
-    /// Weight of the VPN whose window uses the nominal `a` and `b` (AIMD).
+    /// Weight of the VPN to whose window the configured `a` and `b` (AIMD) apply, relative to the mean weight.
     ///
-    /// It is the heaviest VPN if `a` carries the weight, and the lightest VPN if `b` does.
+    /// It is the heaviest VPN if `a` depends on the weight, and the lightest VPN if `b` does.
     nominal: f64,
-    /// The nominal `a` and `b`, or `None` if no loop uses windows.
+    /// The configured `a` and `b`, or `None` if no loop uses windows.
     window: Option<AimdConfig>,
 }
 
@@ -64,7 +64,10 @@ impl VpnWeights {
         VpnWeights { mean, nominal: f64::from(nominal.unwrap_or(1)) / mean, window }
     }
 
-    /// Returns a VPN's share. Its weight is relative to the mean weight, with which the loops' H, L and α scale.
+    /// Returns a VPN's share.
+    ///
+    /// Its weight is relative to the mean weight of all VPNs. The loops' H, L and α are proportional to the relative
+    /// weight.
     fn share(&self, weight: u32, service: Service) -> Share {
         Share::new(f64::from(weight) / self.mean, service).unwrap_or_default()
     }
@@ -82,7 +85,7 @@ fn window(vpn: &VpnConfig) -> Option<AimdConfig> {
     if let Some(LoopConfig::AimdWindow(law)) = vpn.entry.control { Some(law) } else { None }
 }
 
-/// Returns RED's thresholds: 1/4 and 3/4 of the queue, or 1/4 and 1/2 for FRED.
+/// Returns RED's thresholds: 1/4 and 3/4 of the queue's limit of packets, or 1/4 and 1/2 for FRED.
 fn thresholds(entry: &Entry) -> RedConfig {
     let min_threshold = (entry.limit_packets as f64 / 4.0).max(1.0);
     let ratio = if entry.queue == QueueKind::Fred { 2.0 } else { 3.0 };
@@ -94,7 +97,10 @@ fn thresholds(entry: &Entry) -> RedConfig {
 pub(super) struct Profiles(Vec<Arc<Profile>>);
 
 impl Profiles {
-    /// Returns the profile of a VPN. The paths report losses to its loop, since its packets take several paths.
+    /// Returns the profile of a VPN.
+    ///
+    /// The paths report losses to the VPN's loop, because its packets take several paths. The loop itself could count
+    /// losses only on one path.
     pub(super) fn of(&mut self, vpn: &VpnConfig, weights: &VpnWeights) -> Arc<Profile> {
         let entry = &vpn.entry;
         let (limit_units, limit_bytes) = (entry.limit_packets, entry.limit_bytes);
@@ -126,7 +132,7 @@ impl Profiles {
 }
 
 impl Vpns {
-    /// Returns the entries of all VPNs with this peer as a member, by id.
+    /// Returns the queue and loop of each VPN that has this peer as a member, in the order of the VPNs' ids.
     ///
     /// The first value is the default VPN's share, in competition with the other VPNs.
     pub fn entries(&self, peer: PeerId) -> (Share, Vec<Admitted>) {
@@ -154,12 +160,12 @@ impl Vpns {
         self.weights.share(vpn.weight, vpn.service)
     }
 
-    /// Returns a VPN's share as it is with another service.
+    /// Returns a VPN's share as it would be with another service.
     pub fn share_with(&self, vpn: VpnId, service: Service) -> Option<Share> {
         Some(self.weights.share(self.get(vpn)?.weight, service))
     }
 
-    /// Returns the services of all VPNs with this peer as a member, by id.
+    /// Returns the services of all VPNs that have this peer as a member, in the order of the VPNs' ids.
     pub fn services(&self, peer: PeerId) -> Vec<(VpnId, Service)> {
         let has_member = |vpn: &Vpn| vpn.members.binary_search(&peer).is_ok();
         let members = self.others.iter().filter(|(_, vpn)| has_member(vpn));
@@ -168,7 +174,9 @@ impl Vpns {
         services
     }
 
-    /// Returns the weight of a VPN whose window grows and shrinks by the configured `a` and `b` (AIMD).
+    /// Returns the weight of the VPN to whose window the configured `a` and `b` (AIMD) apply.
+    ///
+    /// It is relative to the mean weight.
     pub fn nominal_weight(&self) -> f64 {
         self.weights.nominal
     }

@@ -12,7 +12,7 @@ use weft_units::{PeerId, VpnId};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Learnt {
     pub peer: PeerId,
-    /// Number of the routing protocol, as in the kernel's routing table.
+    /// Number of the routing protocol, as the kernel's routing table stores it.
     pub protocol: u8,
 }
 

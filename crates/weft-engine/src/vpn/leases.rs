@@ -37,13 +37,13 @@ impl<'a> Leases<'a> {
         if segments.is_empty() {
             return Ok(());
         }
-        // The leased line leads to all members at once, so the line's two ends are not given to the admission.
+        // The leased line leads to all members at once, so it does not have two ends that admission could be given.
         self.admission
             .admit(LeaseId(vpn.0), rate, [MemberId(0); 2], &segments)
             .map_err(|_| self.refusal(rate, &segments))
     }
 
-    /// Returns the refusal for the member with the least rate left.
+    /// Returns the refusal for the member toward which the least rate is left.
     fn refusal(&self, asked: Rate, segments: &[SegmentId]) -> Refusal {
         let tightest = segments.iter().copied().min_by_key(|segment| self.admission.free(*segment));
         let segment = tightest.unwrap_or(SegmentId(0));

@@ -91,7 +91,7 @@ impl Vpn {
 
     /// Returns the longest prefix that contains a destination, as its length and the member that has it.
     ///
-    /// A learnt prefix applies only if it is longer than each assigned one.
+    /// A prefix learnt from a routing protocol applies only if it is longer than each assigned prefix.
     #[inline]
     fn longest(&self, destination: IpAddr) -> Option<(u8, PeerId)> {
         let assigned = self.routes.longest(destination);
@@ -106,9 +106,10 @@ impl Vpn {
         }
     }
 
-    /// Returns all prefixes with the members that have them, by address.
+    /// Returns all prefixes with the members that have them, sorted by address.
     ///
-    /// A learnt prefix has the number of its routing protocol. It follows an equal one that is assigned.
+    /// For a learnt prefix, the last value is the number of its routing protocol. A learnt prefix follows an equal
+    /// one that is assigned.
     pub fn prefixes(&self) -> Vec<(Prefix, PeerId, Option<u8>)> {
         let assigned = self.routes.entries().into_iter();
         let mut all: Vec<_> =
@@ -121,7 +122,7 @@ impl Vpn {
         all
     }
 
-    /// Returns all prefixes that contain a destination with their members, the one by which it is routed last.
+    /// Returns all prefixes that contain a destination, with their members. The last one decides the route.
     pub fn matches(&self, destination: IpAddr) -> Vec<(Prefix, PeerId)> {
         let learnt = self.learnt.matches(destination).map(|(length, of)| (length, false, of.peer));
         let assigned = self.routes.matches(destination).map(|(length, peer)| (length, true, peer));
@@ -138,7 +139,7 @@ pub struct Vpns {
     weights: entries::VpnWeights,
     /// True if packets to link-local multicast groups go to all members of their VPN.
     pub floods_multicast: bool,
-    /// `None` if the node never forwards packets from peers to other peers.
+    /// State of transit. `None` if the node never forwards packets from peers to other peers.
     pub transit: Option<Transit>,
 }
 
@@ -187,7 +188,7 @@ impl Vpns {
         (next != from && length > 0 && !is_local).then_some(next)
     }
 
-    /// Counts a unit from a peer that was rejected.
+    /// Counts a unit from a peer that was rejected on arrival.
     pub fn count_stray(&mut self, id: VpnId) {
         if let Some(vpn) = self.get_mut(id) {
             vpn.totals.strays += 1;
@@ -242,7 +243,7 @@ impl Vpns {
         }
     }
 
-    /// Returns all VPNs except the default one, by id.
+    /// Returns all VPNs except the default one, in the order of their ids.
     pub fn others(&self) -> Vec<(VpnId, &Vpn)> {
         let mut all: Vec<_> = self.others.iter().map(|(id, vpn)| (*id, vpn.as_ref())).collect();
         all.sort_unstable_by_key(|(id, _)| *id);

@@ -1,7 +1,8 @@
 //! Opens VPNs with a peer.
 //!
-//! The peer is asked for the receiver index of each VPN, while packets wait for the answer. Packets wait for a
-//! limited time and in limited number. Frames about VPNs are queued here until a control datagram carries them.
+//! The peer is asked for its *receiver index* of each VPN. Datagrams of the VPN to the peer must carry this index.
+//! Packets wait for the answer, for a limited time and in limited number. Frames about VPNs are queued here until a
+//! control datagram carries them.
 
 use crate::units::Segment;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -11,7 +12,7 @@ use weft_units::{Duration, Instant, VpnId};
 
 /// Time without an answer after which the request to open a VPN is sent to the peer again.
 const ASK_AGAIN: Duration = Duration::from_millis(200);
-/// Longest wait of a packet.
+/// Longest time for which a packet waits for the peer to open its VPN.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// Time for which a peer that refused a VPN gets no further request for it.
 const REFUSED_FOR: Duration = Duration::from_secs(2);
@@ -88,9 +89,10 @@ impl Openings {
         self.by_time.insert((now, vpn));
     }
 
-    /// Queues a packet until the VPN opens, in the order in which packets came from the host.
+    /// Queues a packet until the VPN opens, in the order in which the packets arrived from the hosts.
     ///
-    /// A packet that waited for a path before the VPN closed comes later to this queue than packets that came after it.
+    /// A packet that waited for a path before the VPN closed enters this queue later than packets that arrived after
+    /// it.
     ///
     /// # Errors
     /// Returns the packet if there is no space.
@@ -104,7 +106,7 @@ impl Openings {
         Ok(())
     }
 
-    /// Handles the peer's index, and returns the waiting packets.
+    /// Handles the peer's receiver index for a VPN, and returns the packets that waited for it.
     ///
     /// Requests for the VPN end if it is open under the newest session key (`is_open`).
     pub fn answered(&mut self, vpn: VpnId, is_open: bool) -> VecDeque<(Arrival, Segment)> {
@@ -119,7 +121,7 @@ impl Openings {
         waited
     }
 
-    /// Handles the peer's refusal, and returns the waiting packets.
+    /// Handles the peer's refusal of a VPN, and returns the packets that waited for it.
     pub fn refused(&mut self, now: Instant, vpn: VpnId) -> VecDeque<(Arrival, Segment)> {
         let waited = self.answered(vpn, true);
         let due = now + REFUSED_FOR;

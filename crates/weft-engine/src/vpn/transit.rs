@@ -7,7 +7,7 @@ use weft_units::{Duration, Instant};
 
 /// Maximum number of ICMP errors per second. Standard: Linux's default of `net.ipv4.icmp_msgs_per_sec`.
 const ERRORS_PER_SECOND: u32 = 1_000;
-/// Period over which errors are counted.
+/// Period over which ICMP errors are counted.
 const PERIOD: Duration = Duration::from_secs(1);
 
 /// The state of transit.
@@ -15,7 +15,7 @@ const PERIOD: Duration = Duration::from_secs(1);
 pub struct Transit {
     config: TransitConfig,
     local: PrefixMap<()>,
-    /// Start of the present period, and the number of errors sent in it.
+    /// Start of the present [`PERIOD`], and the number of ICMP errors sent in it.
     errors: (Instant, u32),
     pub totals: TransitTotals,
 }
@@ -26,7 +26,7 @@ impl Transit {
         let mut local = PrefixMap::default();
         let own = config.addresses.iter().map(|&address| Prefix { address, length: u8::MAX });
         for prefix in config.local.iter().copied().chain(own) {
-            // A prefix that is listed twice is local all the same.
+            // The result is ignored, because a prefix may be listed twice.
             let _ = local.insert(prefix.address, prefix.length, ());
         }
         Transit { config, local, errors: (now, 0), totals }
@@ -37,7 +37,9 @@ impl Transit {
         self.local.matches(address).last().map(|(length, ())| length)
     }
 
-    /// Returns the source address of an error about a packet from `sender`, or `None` if too many errors were sent.
+    /// Returns the source address of an ICMP error about a packet from `sender`.
+    ///
+    /// Returns `None` if too many errors were sent.
     pub fn error_source(&mut self, now: Instant, sender: IpAddr) -> Option<IpAddr> {
         let source = *self.config.addresses.iter().find(|own| own.is_ipv4() == sender.is_ipv4())?;
         if now - self.errors.0 >= PERIOD {

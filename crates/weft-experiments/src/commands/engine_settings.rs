@@ -55,7 +55,7 @@ fn own_table<'i>(root: &DeTable<'i>, variant: &str) -> DeTable<'i> {
     own.and_then(|own| own.get_ref().as_table()).cloned().unwrap_or_default()
 }
 
-/// Returns the table with the settings without which no daemon starts.
+/// Returns the table with the settings `node.key` and `tun.address`, without which no daemon starts.
 fn startable(mut table: DeTable<'_>) -> DeTable<'_> {
     let key = DeValue::String(Cow::from("weft.key"));
     let mut addresses = DeArray::new();
@@ -70,7 +70,7 @@ fn startable(mut table: DeTable<'_>) -> DeTable<'_> {
     table
 }
 
-/// Returns a value that stands nowhere in the file.
+/// Wraps a value that is not from the file and therefore has no position in it.
 fn unplaced<T>(value: T) -> Spanned<T> {
     Spanned::new(0..0, value)
 }

@@ -12,9 +12,9 @@ use weft_config::outcome::{Failure, Outcome, json};
 use weft_report::{Chart, Curve, HeatMap, charts_picture, heat_maps_picture};
 use weft_world::reproduce::{self, Effort, Progress, Reproduction, RowVerdict, Surface, document, reproduce};
 
-/// Default number of seeds.
+/// Default number of seeds with which each case of a row runs.
 const SEEDS: u64 = 5;
-/// Default number of seeds with `--quick`.
+/// Default number of seeds with which each case of a row runs with `--quick`.
 const QUICK_SEEDS: u64 = 2;
 
 /// Runs rows. The document and its pictures in `--out` grow with every finished row.

@@ -12,7 +12,7 @@ use weft_world::Observers;
 use weft_world::network::run_all;
 use weft_world::pair::{self, PairOptions};
 
-/// Maximum number of curves in a panel of a picture.
+/// Maximum number of curves in one panel of a picture. Curves with the largest totals are shown.
 const SHOWN: usize = 6;
 
 /// Runs the scenario in `file` and prints the result as a table or as JSON.

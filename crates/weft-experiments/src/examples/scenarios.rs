@@ -24,7 +24,7 @@ fn merged(whole: &toml::Table, part: &toml::Table) -> toml::Table {
     merged
 }
 
-/// Returns a scenario of two nodes for parts of one. `link` has the settings of the links.
+/// Returns the text of a small scenario of two nodes. `link` has the settings of its link.
 fn pair(link: &str) -> String {
     format!(
         "name = \"example\"\nduration = \"60 s\"\n[[link]]\nname = \"a\"\ndelay = \"5 ms\"\n{link}\n[[flow]]\napp = \"iperf3\"\n"
@@ -36,9 +36,9 @@ fn read(text: &str) -> Result<(), String> {
     whole.or_else(|why| Sweep::parse(text, "example").map(drop).map_err(|_| why))
 }
 
-/// Returns the reason why a part is valid in none of these scenarios.
+/// Checks that a part of a scenario is valid in one of `wholes`, and adds it to those.
 ///
-/// Adds the part to the scenarios in which it is valid.
+/// Otherwise the error has the reasons.
 fn part_of(text: &str, wholes: &mut [toml::Table]) -> Result<(), String> {
     let part: toml::Table = text.parse().map_err(|why: toml::de::Error| why.to_string())?;
     let mut why_not = Vec::new();
@@ -53,7 +53,9 @@ fn part_of(text: &str, wholes: &mut [toml::Table]) -> Result<(), String> {
     if why_not.len() < count { Ok(()) } else { Err(why_not.join(" / ")) }
 }
 
-/// Checks a list of alternatives: each line alone is a setting of a link, in a pair or in a network.
+/// Checks each line of a text as the only setting of a link, in a pair or in a network.
+///
+/// Returns a message for each line that is valid in neither.
 fn line_by_line(text: &str, network: &toml::Table) -> Vec<String> {
     let lines = text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#'));
     let wrong = |line: &str| {

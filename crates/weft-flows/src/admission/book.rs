@@ -12,11 +12,11 @@ use weft_units::{Duration, Instant, Rate};
 #[derive(Clone, Debug)]
 pub(super) struct RouteBook {
     pub(super) capacity_bps: u64,
-    /// Rates that are granted to each precedence and all higher ones, in bit/s.
+    /// Total rate granted to each precedence (index 0 to 15) and all higher ones on the route, in bit/s.
     from_precedence_bps: [u64; PRECEDENCES],
     /// Grants in force, in the order in which they are lowered: precedence, age from the youngest, slot.
     victims: BTreeSet<(u8, Reverse<u64>, u32)>,
-    /// Groups whose routes contain this one.
+    /// Indices of the groups of waiting grants whose routes contain this one.
     groups: Vec<u32>,
     /// Number of flows that signalled in band, with a grant or waiting.
     pub(super) signalled: usize,
@@ -28,7 +28,7 @@ pub(super) struct WaitingGroup {
     routes: FlowRoutes,
     /// Bit `p` is set if grants of precedence `p` wait.
     occupied: u16,
-    /// Roots of the waiting grants by precedence.
+    /// Root of the search tree of waiting grants, for each precedence.
     roots: [u32; PRECEDENCES],
     /// True while the operation in progress searches the group.
     is_searched: bool,
@@ -43,7 +43,7 @@ impl RouteBook {
         signalled: 0,
     };
 
-    /// Returns the rate that is granted to this precedence and higher ones.
+    /// Returns the rate, in bit/s, that is granted to this precedence and all higher ones.
     pub(super) fn granted_bps(&self, precedence: usize) -> u64 {
         self.from_precedence_bps.get(precedence).copied().unwrap_or(0)
     }
@@ -58,14 +58,14 @@ pub(super) struct GrantSlot<K> {
     /// Rate that is guaranteed; zero while the flow waits.
     pub(super) granted_bps: u64,
     pub(super) precedence: u8,
-    /// Number of the grant in order of age.
+    /// Sequence number of the grant. An older grant has a lower number.
     age: u64,
     /// Number of the request that the flow signalled in band, or `None` if it did not.
     pub(super) nonce: Option<u32>,
     pub(super) routes: FlowRoutes,
     pub(super) lifetime: Option<Duration>,
     expires_at: Option<Instant>,
-    /// Group in which the flow waits.
+    /// Index of the group in which the flow waits while its grant is not in force.
     group: u32,
     /// Rate before the operation in progress, and the reason of the change, if that operation changed it.
     before: Option<(u64, LoweredBy)>,
@@ -89,7 +89,9 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
         Some((slot, self.slots.get(slot as usize)?))
     }
 
-    /// Returns the rate of a route that is free for a precedence. `own` is the grant that the new one replaces.
+    /// Returns the rate of a route that is free for a precedence, in bit/s.
+    ///
+    /// The grant `own`, which the new one replaces, is regarded as free.
     pub(super) fn free_bps(&self, route: RouteNo, precedence: usize, own: Option<&GrantSlot<K>>) -> u64 {
         let Some(book) = self.route(route) else { return 0 };
         let own = own.filter(|own| usize::from(own.precedence) >= precedence && own.routes.as_slice().contains(&route));
@@ -202,7 +204,7 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
         self.searched.iter().filter_map(of_group).min().map(|(_, slot)| slot)
     }
 
-    /// Returns the group of these routes.
+    /// Returns the index of the group for these routes, and creates the group if there is none.
     fn group(&mut self, routes: &FlowRoutes) -> u32 {
         let key = routes.sorted();
         if let Some(group) = self.group_numbers.get(&key) {
@@ -226,7 +228,7 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
         }
     }
 
-    /// Removes a grant.
+    /// Removes a grant from all tables and frees its slot.
     pub(super) fn remove(&mut self, slot: u32) {
         self.take_off(slot);
         self.set_nonce_of(slot, None);

@@ -11,11 +11,11 @@ pub struct CapacityQuantile {
     window: Duration,
     most: usize,
     quantile: f64,
-    /// Samples from the oldest to the newest: time, rate in bit/s, number.
+    /// Samples from the oldest to the newest: time, rate in bit/s, sequence number.
     samples: VecDeque<(Instant, u64, u64)>,
-    /// The ⌈q·n⌉ smallest samples.
+    /// The ⌈q·n⌉ smallest of the n samples: rate in bit/s, sequence number.
     low: BTreeSet<(u64, u64)>,
-    /// All other samples.
+    /// All other samples: rate in bit/s, sequence number.
     high: BTreeSet<(u64, u64)>,
     count: u64,
 }

@@ -54,7 +54,7 @@ impl FlowRoutes {
 /// Treatment of a request whose rate is not available in full.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shortfall {
-    /// The request is refused: the rate "must be met". The flow keeps its earlier grant.
+    /// The request is refused: the rate "must be met" in full. The flow keeps its earlier grant.
     Refuse,
     /// The request is granted the available rate.
     Reduce,
@@ -67,7 +67,7 @@ pub enum Shortfall {
 pub struct GrantRequest {
     /// Rate to guarantee. Zero gives up the guarantee.
     pub rate: Rate,
-    /// PP: 0 is the lowest, 15 the highest. Higher values are treated as 15.
+    /// PP, the precedence: 0 is the lowest, 15 the highest. Higher values are treated as 15.
     pub precedence: u8,
     /// Treatment of the request if the rate is not available.
     pub shortfall: Shortfall,
@@ -100,25 +100,25 @@ pub enum LoweredBy {
 pub enum AdmissionEvent<K> {
     /// The flow was lowered from its guarantee to an available rate. It waits for capacity.
     Lowered {
-        /// The flow.
+        /// The flow that was lowered.
         flow: K,
         /// Rate that was guaranteed.
         from: Rate,
-        /// Rate that is guaranteed now; zero.
+        /// Rate that is guaranteed now, which is always zero.
         to: Rate,
-        /// Reason.
+        /// Reason why the flow was lowered.
         why: LoweredBy,
     },
     /// The flow received the rate for which it waited.
     Raised {
-        /// The flow.
+        /// The flow that received its rate.
         flow: K,
         /// Rate that is guaranteed now.
         to: Rate,
     },
     /// The grant ended because the flow did not renew it.
     Expired {
-        /// The flow.
+        /// The flow whose grant ended.
         flow: K,
         /// Rate that was guaranteed.
         from: Rate,
@@ -130,11 +130,11 @@ pub enum AdmissionEvent<K> {
 pub struct PassingSignal<'a> {
     /// The signal. It is lowered to the rate that the routes grant.
     pub signal: &'a mut Signal,
-    /// Direction in which the signal requests the routes' capacity.
+    /// Direction of the flow for which the signal requests the routes' capacity.
     pub direction: Direction,
     /// Rate that the routes grant each flow beyond its guarantee.
     pub available: Rate,
-    /// This node's hash.
+    /// Hash of this node's identity, which the signal carries on.
     pub node: u16,
 }
 

@@ -71,7 +71,7 @@ pub struct AdmissionControl<K> {
 }
 
 impl<K: Copy + Eq + Hash> AdmissionControl<K> {
-    /// Returns an admission of at most `most` flows. All routes have a capacity of zero.
+    /// Returns an admission control for at most `most` flows. All routes have a capacity of zero.
     ///
     /// `seed` keys the hash table, so that an attacker cannot choose where flows are stored.
     pub fn new(most: usize, seed: u64) -> AdmissionControl<K> {
@@ -97,7 +97,7 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
 
     /// Sets the maximum number of flows that signal in band on each route.
     ///
-    /// Flows of one route thus leave entries for those of other routes.
+    /// The limit prevents that the flows of one route use up all entries.
     pub fn set_most_signalled(&mut self, most: usize) {
         self.most_signalled = most;
     }

@@ -27,7 +27,7 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
         Rate16::floor(self.admissible_by_signal(flow, precedence, routes)).min(asked).rate().unwrap_or_default()
     }
 
-    /// Processes a flow's signal that passes toward `routes`. The caller must have checked that it is the flow's.
+    /// Processes a flow's signal that passes toward `routes`. The caller has checked that the flow's end sent it.
     pub fn on_signal(
         &mut self,
         now: Instant,
@@ -80,7 +80,8 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
             false => Rate::ZERO,
         };
         if rate == Rate::ZERO && is_reserved && is_known && self.waits_for(&flow).is_some() {
-            // The flow asks for little because it was lowered. It continues to wait in its turn.
+            // The flow asks for a rate of zero because its grant was lowered. It keeps its place among the waiting
+            // flows.
             self.set_lifetime(now, &flow, lifetime);
             return SignalVerdict::Forward;
         }
@@ -139,7 +140,7 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
         self.admissible(flow, precedence, routes)
     }
 
-    /// True if one of the routes already has as many flows that signal as it may have, without this one.
+    /// True if one of the routes already has its maximum number of signalling flows, not counting this flow.
     fn has_no_room_for_signals(&self, flow: &K, routes: &FlowRoutes) -> bool {
         let counted = self.slot_of(flow).filter(|(_, grant)| grant.nonce.is_some()).map(|(_, grant)| grant.routes);
         let is_counted = |route: &RouteNo| counted.is_some_and(|counted| counted.as_slice().contains(route));

@@ -13,7 +13,7 @@ struct WaitingNode {
     age: u64,
     slot: u32,
     bps: u64,
-    /// Least rate of the subtree.
+    /// Least rate of the grants in the node's subtree, in bit/s.
     least_bps: u64,
     weight: u64,
     left: u32,

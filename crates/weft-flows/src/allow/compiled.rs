@@ -19,7 +19,7 @@ pub enum AllowFault {
     TooMany,
     /// A rule names no sender or no destination, so it lets nothing in.
     Empty {
-        /// Position of the rule.
+        /// Position of the rule in the list, from 0.
         rule: usize,
     },
 }
@@ -43,7 +43,7 @@ struct Term<'a> {
     ports: (u16, u16),
 }
 
-/// The rows of a node: terms that it may be the sender of, and terms that it may be the destination of.
+/// The terms that a node may be the sender of and the destination of, as rows with one bit for each term.
 #[derive(Clone, Debug, Default)]
 pub struct PartyRows {
     from: Vec<u64>,
@@ -60,7 +60,7 @@ pub struct AllowRules {
     ports: IntervalRows<u16>,
     protocol: IntervalRows<u8>,
     vpn: IntervalRows<u32>,
-    /// Rule of each term.
+    /// Index of the rule to which each term belongs.
     rule_of: Vec<u32>,
 }
 
@@ -100,7 +100,7 @@ impl AllowRules {
         &self.rules
     }
 
-    /// Returns the rows of a node.
+    /// Returns the terms that a node may be the sender of and the destination of, as rows of bits.
     pub fn rows_of(&self, member: &NodeGroups) -> PartyRows {
         let terms = terms(&self.rules);
         let row = |party: &dyn Fn(&Term<'_>) -> bool| {
@@ -162,7 +162,7 @@ fn to<'a>(term: &Term<'a>) -> &'a Party {
     term.to
 }
 
-/// Returns the address rows of one end.
+/// Returns the address rows of the senders or of the destinations, as `end` selects.
 fn ends<K: RuleValue>(
     terms: &[Term<'_>],
     words: usize,
@@ -178,7 +178,7 @@ fn ends<K: RuleValue>(
     IntervalRows::new(terms.iter().map(range), words)
 }
 
-/// Returns the range of one value, or of all values up to `last`.
+/// Returns the range of the single `value`, or of all values from 0 to `last` without a value.
 fn one(value: Option<u32>, last: u32) -> Option<(u128, u128)> {
     Some(value.map_or((0, last.into()), |value| (value.into(), value.into())))
 }

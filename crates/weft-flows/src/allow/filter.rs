@@ -77,7 +77,7 @@ pub struct Beyond {
 #[derive(Debug)]
 pub struct AccessFilter {
     rules: AllowRules,
-    /// Number of the rules and members: an entry with another number is judged anew.
+    /// Version number of the rules and members. A flow that was judged under another version is judged again.
     generation: u32,
     own: PartyRows,
     peers: Vec<PartyRows>,
@@ -212,7 +212,7 @@ impl AccessFilter {
         };
         let answers = is_low != flow.low_began;
         if !answers && (flow.owner, flow.toward) != (Some(beyond.from), beyond.toward) {
-            // Another node, or a host behind this node, began the flow with these ends.
+            // The packet has the ends of a flow that began elsewhere, so it needs a rule like a first packet.
             return self.begin(now, beyond, vpn, packet, key);
         }
         let is_refused = self.is_refused(&flow, vpn, if answers { key.reversed() } else { *key });

@@ -9,7 +9,7 @@ use core::net::IpAddr;
 use weft_core::flow::hash::SeededState;
 use weft_units::{Duration, Instant, PeerId, VpnId};
 
-/// Number of sets. *Tuned*: 1,024 packets in fragments at once.
+/// Number of sets of the table, with eight packets each. *Tuned*: 1,024 packets in fragments at once.
 const SETS: usize = 128;
 /// Entries of a set. *Tuned*: eight, as in the table of flows. With four, a flood by one peer could displace one of two
 /// packets of another peer.

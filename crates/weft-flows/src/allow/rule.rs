@@ -19,9 +19,9 @@ pub enum Party {
     Any,
     /// The node whose certificate or `[[peer]]` table has this name.
     Node(String),
-    /// Each node of the group.
+    /// Each node that belongs to the group with this name.
     Group(String),
-    /// Addresses, behind whichever node.
+    /// Hosts with an address in the prefix, behind any node.
     Prefix(FlowPrefix),
 }
 
@@ -45,11 +45,11 @@ pub struct AllowRule {
     pub from: Vec<Party>,
     /// Destinations. One of them must match.
     pub to: Vec<Party>,
-    /// Protocol number (IANA); `None` matches each.
+    /// Protocol number (IANA); `None` matches every protocol.
     pub protocol: Option<u8>,
     /// Destination ports. One of the ranges must match. Empty for every port.
     pub ports: Vec<RangeInclusive<u16>>,
-    /// VPN; `None` matches each.
+    /// VPN of the flow; `None` matches every VPN.
     pub vpn: Option<VpnId>,
 }
 

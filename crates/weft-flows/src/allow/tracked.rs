@@ -13,7 +13,7 @@ use weft_wire::ip::{FlowKey, TcpFlags, protocol};
 
 /// Number of sets, a power of two. *Tuned*: 65,536 flows in about 6 MB.
 const SETS: usize = 8_192;
-/// Entries of a set.
+/// Entries of a set of the table.
 const WAYS: usize = 8;
 /// Time without packets after which a flow without an answer is forgotten. *Standard*: Linux's timeout of UDP.
 const UNANSWERED: Duration = Duration::from_secs(30);
@@ -26,7 +26,7 @@ const ANSWERED: Duration = Duration::from_secs(300);
 /// Time without packets after which an ICMP query is forgotten. *Standard*: RFC 5508 §3.2, 60 s.
 const ICMP: Duration = Duration::from_secs(60);
 
-/// A flow without direction: its ends in a fixed order.
+/// A flow without direction: its two ends, of which `low` has the lower address (or port).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct FlowPair {
     vpn: VpnId,
@@ -36,7 +36,7 @@ pub(super) struct FlowPair {
 }
 
 impl FlowPair {
-    /// Returns the ends of a packet's flow, and true if its sender is the low one.
+    /// Returns the ends of a packet's flow, and true if the packet's sender is the end `low`.
     pub fn of(vpn: VpnId, key: &FlowKey) -> (FlowPair, bool) {
         let (src, dst) = ((key.src, key.src_port), (key.dst, key.dst_port));
         let is_low = src <= dst;
@@ -56,9 +56,9 @@ pub(super) struct TrackedFlow {
     pub owner: FlowOwner,
     /// Peer behind which the flow's destination lies, or `None` for hosts behind this node.
     pub toward: Option<PeerId>,
-    /// Generation of the rules that last let the flow in.
+    /// Version of the rules under which the flow was last judged.
     pub generation: u32,
-    /// True if the low end began the flow.
+    /// True if the end `low` began the flow.
     pub low_began: bool,
     /// True if the other end has answered.
     is_answered: bool,
@@ -84,7 +84,7 @@ impl TrackedFlow {
         }
     }
 
-    /// Records a packet of the flow. `is_low` is true if the packet's sender is the low end.
+    /// Records a packet of the flow. `is_low` is true if the packet's sender is the end `low`.
     pub fn on_packet(&mut self, now: Instant, is_low: bool, flags: Option<TcpFlags>) {
         self.used_at = now;
         self.is_answered |= is_low != self.low_began;
@@ -121,7 +121,7 @@ impl TrackedFlows {
         TrackedFlows { hash: SeededState::new(seed), tags: vec![0; places], slots: vec![None; places] }
     }
 
-    /// Returns the first entry of the set of these ends, and their tag.
+    /// Returns the index of the first entry of the set for these ends, and the tag of the ends.
     fn set_of(&self, ends: &FlowPair) -> (usize, u32) {
         let hash = self.hash.hash64(ends);
         (hash as usize % SETS * WAYS, (hash >> 32) as u32)
@@ -184,7 +184,7 @@ mod tests {
     fn a_flood_of_one_peer_displaces_few_flows_of_another() {
         let (quiet, flood) = (PeerId(1), PeerId(2));
         let mut flows = TrackedFlows::new(5);
-        // An eighth of the entries: rarely more than half of a set.
+        // The number is an eighth of all entries: rarely more than half of a set.
         let own = SETS as u32;
         (0..own).for_each(|number| flows.insert(Instant::ZERO, flow(Instant::ZERO, quiet, number)));
         let later = Instant::from_millis(1_000);

@@ -80,7 +80,7 @@ pub struct Exporter {
     queue: Retained,
     collector: Collector,
     started: Instant,
-    /// Time of the next templates.
+    /// Time at which the templates are sent again.
     templates_at: Instant,
     /// Time of the last message.
     last_message: Instant,
@@ -198,7 +198,9 @@ impl Exporter {
         now >= self.templates_at || (is_after_pause && self.has_work())
     }
 
-    /// Writes the templates and makes the options due, which a new collector needs too.
+    /// Writes the templates, and returns their number.
+    ///
+    /// It also makes the options due, because a collector that needs templates needs them too.
     fn templates(&mut self, now: Instant, w: &mut ExportWriter<'_>) -> u16 {
         self.templates_at =
             if self.config.is_stream { Instant::FAR_FUTURE } else { now + self.config.template_interval };

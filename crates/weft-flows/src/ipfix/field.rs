@@ -34,7 +34,7 @@ pub const VARIABLE: u16 = 0xffff;
 /// An element in a template.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Element {
-    /// Number of the element.
+    /// Number of the information element, assigned by IANA or by weft.
     pub id: u16,
     /// Length of its value, in bytes.
     pub bytes: u16,
@@ -89,7 +89,7 @@ pub const OWN: &[Element] = &[
     own(PATH, 4),
 ];
 
-/// Scope of the statistics: exportingProcessId.
+/// Scope element of the statistics' template: exportingProcessId.
 pub const STATISTICS_SCOPE: Element = iana(144, 4);
 
 /// Elements of the statistics (RFC 7011 §4.3).
@@ -101,10 +101,10 @@ pub const STATISTICS: &[Element] = &[
     iana(153, 8), // flowEndMilliseconds: when the last record was dropped
 ];
 
-/// Scope of a class's name: its number.
+/// Scope element of the template for class names: the number of the class.
 pub const CLASS_SCOPE: Element = own(CLASS, 2);
 
-/// Elements of a class's name.
+/// Elements of the template for class names, after the scope.
 pub const CLASS_NAMES: &[Element] = &[own(CLASS_NAME, VARIABLE)];
 
 /// Returns the bytes of a record of these elements. None has a variable length.

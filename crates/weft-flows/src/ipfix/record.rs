@@ -90,7 +90,7 @@ pub struct ExportRecord {
     pub precedence: u8,
     /// True if the flow is on its alternate route.
     pub is_on_alternate: bool,
-    /// Decision of admission.
+    /// Decision of admission about the flow.
     pub verdict: ExportVerdict,
     /// Number of the path that carried the last packet.
     pub path: u32,

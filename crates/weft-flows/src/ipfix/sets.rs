@@ -20,13 +20,13 @@ pub enum Dialect {
     NetflowV9,
 }
 
-/// Template of records of IPv4.
+/// Number of the template for records of IPv4 flows.
 const TEMPLATE_IPV4: u16 = 256;
-/// Template of records of IPv6.
+/// Number of the template for records of IPv6 flows.
 const TEMPLATE_IPV6: u16 = 257;
-/// Template of the statistics.
+/// Number of the template for the statistics of dropped records.
 const TEMPLATE_STATISTICS: u16 = 258;
-/// Template of the names of classes.
+/// Number of the template for the names of classes.
 const TEMPLATE_CLASS: u16 = 259;
 /// Bit that marks an element of an enterprise (RFC 7011 §3.2).
 const ENTERPRISE_BIT: u16 = 0x8000;
@@ -44,9 +44,9 @@ pub struct MessageHeader {
     pub unix_s: u32,
     /// Time since the exporter was made.
     pub uptime: Duration,
-    /// Sequence number.
+    /// Sequence number of the message: a count of records in IPFIX, and of messages in NetFlow.
     pub sequence: u32,
-    /// Observation domain, or source id.
+    /// Observation domain in IPFIX, or source id in NetFlow.
     pub domain: u32,
     /// Records in the message, templates included.
     pub records: u16,

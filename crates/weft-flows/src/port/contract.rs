@@ -33,7 +33,7 @@ impl ByteTime {
 #[derive(Clone, Copy, Debug)]
 struct Gcra {
     cost: ByteTime,
-    /// Time by which the flow may be ahead of its rate: the burst at the rate.
+    /// Time by which the flow may be ahead of its rate: the burst tolerance divided by the rate.
     tolerance: Duration,
     /// Theoretical arrival time: when the next packet is due if the flow keeps exactly to its rate.
     due: Instant,
@@ -100,7 +100,7 @@ pub(super) struct Judgement {
     pub(super) is_condemned: bool,
 }
 
-/// The guarantee of a flow, and its virtual clock.
+/// The guarantee of a flow, and the virtual clock that gives its packets their deadlines.
 #[derive(Clone, Copy, Debug)]
 struct GuaranteeClock {
     meter: Gcra,
@@ -160,7 +160,7 @@ impl FlowContract {
         self.guarantee.is_some()
     }
 
-    /// Meters a packet that arrives. `interval` is the worst round trip of the flows.
+    /// Meters a packet that arrives. `interval` is the longest round trip of the flows.
     pub(super) fn judge(&mut self, now: Instant, bytes: u32, interval: Duration) -> Judgement {
         let is_above = self.ceiling.as_mut().is_some_and(|ceiling| !ceiling.conforms(now, bytes));
         let is_condemned = is_above && self.police.condemns(now, interval);

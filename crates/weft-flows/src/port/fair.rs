@@ -6,7 +6,9 @@ use weft_core::queue::codel::CodelParams;
 use weft_units::Instant;
 
 impl<T> Port<T> {
-    /// Selects the next packet by users' shares.
+    /// Returns the flow whose packet leaves next by its user's share, and the rule that selected it.
+    ///
+    /// A packet within a guarantee goes first if it has become ready meanwhile.
     pub(super) fn next_in_shares(&mut self, now: Instant, dropped: &mut impl FnMut(T)) -> Option<(u32, SelectedBy)> {
         loop {
             let lane = self.rounds.next()?;
@@ -15,7 +17,7 @@ impl<T> Port<T> {
                 continue;
             };
             self.drop_condemned(now, id, dropped);
-            // CoDel may have dropped all that was exposed. A packet within a guarantee has become ready then.
+            // CoDel may have dropped all packets before one that a guarantee covers. That packet may leave now.
             if let Some((_, ready)) = self.ready.first() {
                 return Some((ready, SelectedBy::Deadline));
             }
@@ -27,7 +29,9 @@ impl<T> Port<T> {
         }
     }
 
-    /// Deficit round robin in a lane: returns the first flow with a positive deficit, new flows before old ones.
+    /// Returns the first flow of a lane with a positive deficit, new flows before old ones, and its list.
+    ///
+    /// A lane has the flows of one user and delay priority. The method is deficit round robin.
     fn next_flow(&mut self, lane: u32) -> Option<(u32, FlowPlace)> {
         loop {
             let lane = &self.rounds.lanes[lane as usize];

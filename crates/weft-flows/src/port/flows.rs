@@ -28,13 +28,13 @@ pub(super) struct FlowState {
     pub(super) is_within_quantum: bool,
     pub(super) lane: u32,
     pub(super) user: u32,
-    /// Number of the class in the port's load measurement.
+    /// Number of the flow's class in the port's load measurement.
     pub(super) class: u16,
     pub(super) deficit: i64,
     /// Time when the flow last became new.
     pub(super) new_since: Instant,
     pub(super) codel: Codel,
-    /// Load interval in which the flow last sent.
+    /// Number of the load interval in which the flow last sent.
     pub(super) active_in: u32,
     /// Rates that were granted. Boxed, so that flows without a grant stay small.
     pub(super) contract: Option<Box<FlowContract>>,

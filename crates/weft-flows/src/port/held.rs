@@ -88,7 +88,9 @@ impl<T> Port<T> {
         is_any
     }
 
-    /// Renews the thin flows of a lane, and lets the lane be served in this round. Returns true if it did.
+    /// Makes a lane's thin old flows new again, and lets the lane be served in this round.
+    ///
+    /// A flow is thin if at most one quantum waits. Returns true if the lane is served.
     fn renew_lane(&mut self, now: Instant, lane: u32) -> bool {
         let (quantum, mut id) = (u64::from(self.config.quantum_bytes), self.rounds.lanes[lane as usize].old.first());
         while let Some(flow) = self.flows.get(id as usize) {

@@ -81,7 +81,7 @@ impl DelayHistogram {
     }
 }
 
-/// Returns the bucket of a delay: its power of two, and the two bits below the highest.
+/// Returns the index of a delay's bucket, from the highest bit that is set and the two bits below it.
 fn bucket(units: u64) -> usize {
     if units < 4 {
         return units as usize;

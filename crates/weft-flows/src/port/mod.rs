@@ -53,11 +53,11 @@ pub const DEFAULT_TARGET_USE: f64 = 0.95;
 /// The rule by which a packet was selected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum SelectedBy {
-    /// The flow's guarantee.
+    /// The flow's guarantee covers the packet.
     Deadline,
-    /// The user's share, as a sparse flow.
+    /// It is the turn of the flow's user, and the flow is sparse.
     NewFlow,
-    /// The user's share.
+    /// It is the turn of the flow's user, and the flow is not sparse.
     OldFlow,
 }
 
@@ -118,7 +118,9 @@ impl<T> Port<T> {
         }
     }
 
-    /// Changes sizes and times while packets wait. A smaller limit takes effect at the next arrival.
+    /// Replaces the limits, the quantum and CoDel's times while packets wait.
+    ///
+    /// A smaller limit takes effect at the next arrival.
     pub fn configure(&mut self, config: QueueConfig) {
         self.config = config;
         self.rounds.set_quantum(config.quantum_bytes.max(MIN_QUANTUM));

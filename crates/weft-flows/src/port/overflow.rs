@@ -6,9 +6,10 @@
 use super::Port;
 use super::list::NIL;
 
-/// Number of flows and users per packet that is dropped when the total limit is reached.
+/// At the total limit, one packet of a batch is dropped for each of this number of flows and users.
 ///
-/// Derived: the search takes time proportional to them, so the cost per dropped packet stays constant.
+/// Derived: the search for the largest backlog takes time proportional to the number of flows and users. The cost per
+/// dropped packet thus stays constant.
 const SEARCHED_PER_DROP: u32 = 16;
 /// Maximum number of packets dropped at once when the total limit is reached. Standard: RFC 8290 §4.1.
 const MAX_DROP_BATCH: u32 = 64;
@@ -99,7 +100,7 @@ impl<T> Port<T> {
         self.remove_head(id).and_then(|packet| packet.item).into_iter().for_each(dropped);
     }
 
-    /// Ends the selection if it is the head of this flow.
+    /// Cancels the selection of the next packet if that packet is the head of this flow.
     pub(super) fn deselect(&mut self, id: u32) {
         if self.selected.is_some_and(|(selected, _)| selected == id) {
             self.selected = None;

@@ -29,7 +29,7 @@ impl<T> StoredPacket<T> {
     }
 }
 
-/// The FIFO of one flow: the ends of its chain, and sums over it.
+/// The FIFO of one flow: the ends of its chain of packets, and sums over these packets.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PacketFifo {
     pub(super) head: u32,
@@ -116,7 +116,7 @@ impl<T> PacketSlab<T> {
         None
     }
 
-    /// Exposes all packets of a FIFO, because its flow has no guarantee any more.
+    /// Marks all packets of a FIFO as covered by no guarantee, because the flow has none any more.
     pub(super) fn expose(&mut self, fifo: &mut PacketFifo) {
         let mut at = fifo.head;
         while let Some(packet) = self.places.get_mut(at as usize) {

@@ -67,7 +67,7 @@ impl<T> Port<T> {
         }
     }
 
-    /// Reserves space for all flows in the two heaps, so that no packet allocates memory.
+    /// Reserves space for all flows in the heaps `ready` and `later`, so that no packet allocates memory.
     fn reserve_deadlines(&mut self) {
         let flows = self.flows.len();
         self.ready.reserve(flows);

@@ -39,7 +39,7 @@ pub(super) struct PortUser {
 }
 
 impl PortUser {
-    /// Returns the waiting bytes for a user of weight one.
+    /// Returns the waiting bytes that no guarantee covers, divided by the user's weight.
     pub(super) fn relative_backlog(&self) -> u64 {
         self.exposed_bytes / u64::from(self.weight)
     }
@@ -54,7 +54,7 @@ pub(super) struct PriorityLane {
     pub(super) old: IndexList,
     next_of_user: u32,
     links: ListLinks,
-    /// Set and level that hold the lane, if it has flows in its lists.
+    /// Set (this round or the next one) and level that hold the lane, if it has flows in its lists.
     place: Option<(u8, u8)>,
 }
 

@@ -39,7 +39,7 @@ pub enum GrantHolder {
     Vpn(VpnId, RouteNo),
 }
 
-/// Decision of admission about a flow, the better first.
+/// Decision of admission about a flow, from the best to the worst.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum FlowVerdict {
     /// The flow asked for no guarantee.

@@ -56,7 +56,7 @@ pub struct PacketFacts<'a> {
     pub key: FlowKey,
     /// DSCP of the packet, 0 to 63.
     pub dscp: u8,
-    /// Number of packets.
+    /// Number of packets: 1, or more for a super-packet.
     pub packets: u32,
     /// IP bytes of all packets together.
     pub bytes: u32,

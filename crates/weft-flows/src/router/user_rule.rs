@@ -17,7 +17,7 @@ const IPV6_HOST: u8 = 64;
 pub enum UserBy {
     /// A host: one IPv4 address, or the first 64 bits of an IPv6 address.
     Host,
-    /// A prefix of these lengths, IPv4 and IPv6.
+    /// A prefix with these lengths in bits, of IPv4 and of IPv6.
     Prefix(u8, u8),
     /// A node, by its name.
     Node,
@@ -57,7 +57,7 @@ impl UserRule {
         }
     }
 
-    /// Returns the weight of a user. `near` is the name of the node behind which the user is.
+    /// Returns the weight of a user, or 1 if none is set. `near` is the node behind which the user is.
     pub fn weight(&self, user: &UserKey, near: &str) -> u16 {
         let is_it = |(name, _): &&(UserName, u16)| match (name, user) {
             (UserName::Address(address), UserKey::Host(_, own)) => address == own,
@@ -68,7 +68,7 @@ impl UserRule {
     }
 }
 
-/// Returns an address with only its first bits, `v4` or `v6` of them.
+/// Returns an address whose bits after the first `v4` or `v6` ones are zero.
 fn first_address(address: IpAddr, v4: u8, v6: u8) -> IpAddr {
     match address {
         IpAddr::V4(address) => {

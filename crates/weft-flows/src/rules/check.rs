@@ -29,7 +29,7 @@ pub enum RuleProblem {
     TooMany,
     /// An earlier rule has the same name.
     NameTwice {
-        /// Position of the earlier rule.
+        /// Position of the earlier rule in the list, from 0.
         earlier: usize,
     },
     /// The class does not exist.
@@ -74,14 +74,14 @@ pub enum RuleProblem {
     },
     /// The flow's own burst at its own rate delays its packets by more than its delay variance.
     VarianceBelowBurst {
-        /// The delay variance.
+        /// Delay variance that the flow requests.
         delay_variance: Duration,
-        /// The delay that the burst makes.
+        /// Delay that the flow's own burst adds.
         burst: Duration,
     },
     /// No path has so small a delay variance.
     VarianceBelowPath {
-        /// The delay variance.
+        /// Delay variance that the flow requests.
         delay_variance: Duration,
         /// The smallest delay variance of any path.
         path: Duration,
@@ -129,11 +129,11 @@ impl fmt::Display for RuleProblem {
 /// A fault and the rule that has it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RuleFault {
-    /// Position of the rule.
+    /// Position of the rule in the list, from 0.
     pub rule: usize,
     /// Name of the rule.
     pub name: String,
-    /// The fault.
+    /// The fault of the rule.
     pub problem: RuleProblem,
 }
 

@@ -10,13 +10,13 @@ use alloc::vec::Vec;
 /// Result of the rules for a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Decision {
-    /// Position of the rule that matched, or `None` if the flow gets the default class.
+    /// Position of the rule that matched, from 0, or `None` if the flow gets the default class.
     pub rule: Option<usize>,
-    /// Request of the flow.
+    /// Treatment that the flow requests.
     pub request: FlowRequest,
 }
 
-/// Finds the first rule that matches, in time that grows with the logarithm of the number of rules and with n/64.
+/// Finds the first of n rules that matches, in a time that grows with log n and with n/64.
 ///
 /// Each property selects a row of bits. The first bit that is set in all rows is the rule. Properties that no rule
 /// names are left out. A lookup allocates nothing.
@@ -33,7 +33,7 @@ pub struct Classifier {
     user: Option<IntervalRows<u32>>,
     near: Option<IntervalRows<u32>>,
     far: Option<IntervalRows<u32>>,
-    /// Request of each rule's flows.
+    /// Treatment that the flows of each rule request.
     requests: Vec<FlowRequest>,
     default: FlowRequest,
 }

@@ -26,9 +26,9 @@ pub enum RuleEdit {
     },
     /// Moves a rule.
     Move {
-        /// Position of the rule.
+        /// Position of the rule before the move.
         from: usize,
-        /// Position of the rule afterwards.
+        /// Position of the rule after the move.
         to: usize,
     },
 }

@@ -98,11 +98,11 @@ pub struct FirstPacket {
     pub dscp: u8,
     /// VPN of the flow.
     pub vpn: VpnId,
-    /// User who sends the flow.
+    /// Number of the name of the user who sends the flow.
     pub user: NameId,
-    /// Ingress edge of the flow.
+    /// Number of the name of the flow's ingress edge.
     pub near: NameId,
-    /// Egress edge of the flow.
+    /// Number of the name of the flow's egress edge.
     pub far: NameId,
 }
 

@@ -17,11 +17,11 @@ pub struct Overrides {
     pub maximum: Option<Rate>,
     /// BT: bytes above the rate before the flow is policed.
     pub burst_bytes: Option<u32>,
-    /// DV: largest variation of the delay.
+    /// DV: largest variation of the delay that the flow bears.
     pub delay_variance: Option<Duration>,
     /// PP: precedence, 0 to 15. A higher one keeps its guarantee longer when capacity is short.
     pub precedence: Option<u8>,
-    /// DP: delay priority, 0 to 15.
+    /// DP: delay priority, 0 to 15. Among flows without a guarantee, a higher one is served earlier.
     pub delay_priority: Option<u8>,
     /// True if the flow is refused where its guarantee cannot be met.
     pub must_be_met: Option<bool>,

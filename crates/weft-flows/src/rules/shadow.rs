@@ -88,7 +88,7 @@ impl RuleBoxes {
     }
 }
 
-/// Returns those of `earlier` that together contain `own`, or `None` if they do not or the bound is reached.
+/// Returns those of `earlier` that together contain `own`, or `None` if they do not or there are too many pieces.
 fn covered(own: &RuleBox, earlier: &[Option<RuleBox>]) -> Option<Vec<usize>> {
     let overlapping = || earlier.iter().enumerate().filter_map(|(at, hole)| Some((at, hole.as_ref()?)));
     if let Some((at, _)) = overlapping().find(|(_, hole)| hole.contains(own)) {

@@ -10,9 +10,9 @@ const LONGEST: Duration = Duration::from_millis(1 << 30);
 pub struct TableConfig {
     /// Number of flows at which a new flow evicts another.
     pub flows: u32,
-    /// Number of users.
+    /// Maximum number of users.
     pub users: u32,
-    /// Number of different treatments.
+    /// Maximum number of different treatments.
     pub treatments: u16,
     /// Time without packets after which a flow ends.
     pub idle: Duration,

@@ -9,7 +9,9 @@ use weft_units::{Duration, Instant};
 
 /// Binary logarithm of the milliseconds in a tick. Tuned: a flow may outlive its time-out by 64 ms.
 const TICK_BITS: u32 = 6;
-/// Steps of one call. Derived: the end of a flow takes up to 1.7 us, so a call takes about 100 us.
+/// Maximum number of timer steps in one call of `expire`.
+///
+/// Derived: the end of a flow takes up to 1.7 us, so a call takes about 100 us.
 const STEPS: u32 = 64;
 
 impl FlowStates {
@@ -54,7 +56,7 @@ impl FlowStates {
         self.cold[at].set_reported(&mut self.hot[at], now);
     }
 
-    /// Starts the timer of a flow: the earlier of its two time-outs.
+    /// Starts the timer of a flow, for its idle or its active time-out, whichever is earlier.
     pub(super) fn arm(&mut self, now: Instant, record: u32) {
         let idle_left = self.config.idle.saturating_sub(self.hot[record as usize].idle(now));
         let reported = elapsed(now, self.cold[record as usize].reported_ms);

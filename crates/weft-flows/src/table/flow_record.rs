@@ -9,7 +9,7 @@ use weft_units::{Instant, Rate, VpnId};
 use weft_wire::er_sig::Direction;
 use weft_wire::ip::FlowKey;
 
-/// Reason of a report. The numbers are those of IPFIX's `flowEndReason` (RFC 5102 §5.11.3).
+/// Reason why a flow was reported. The numbers are those of IPFIX's `flowEndReason` (RFC 5102 §5.11.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FlowEnd {
     /// The flow was idle for its time-out.
@@ -59,7 +59,7 @@ pub struct FlowRecord {
     pub last_used: Instant,
     /// Path on which the flow was last seen, if it was.
     pub path: Option<PathSeen>,
-    /// Group of routes.
+    /// Group of routes that each direction uses, or `None` without a group.
     pub groups: [Option<GroupId>; 2],
     /// Reason of the report. `None` in a listing.
     pub end: Option<FlowEnd>,

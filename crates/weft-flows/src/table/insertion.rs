@@ -13,7 +13,9 @@ use core::fmt;
 use weft_units::{Duration, Instant, Rate, VpnId};
 use weft_wire::ip::FlowKey;
 
-/// Flows that a search for a victim looks at. Tuned: it bounds the cost of one new flow.
+/// Number of flows that a search for one to evict examines.
+///
+/// Tuned: it bounds the cost of one new flow.
 const LOOKS: u32 = 4;
 /// A flow without packets for this time is evicted without a look at others.
 ///
@@ -31,7 +33,7 @@ pub struct FlowStart {
     pub granted: Treatment,
     /// Rate that the flow asked for.
     pub asked: Rate,
-    /// Number of the rule that decided.
+    /// Number of the rule that decided the treatment.
     pub rule: u16,
     /// DSCP of the first packet, 0 to 63.
     pub dscp: u8,

@@ -8,13 +8,15 @@ use weft_units::{Duration, Instant, Rate};
 
 /// Bytes in one unit of burst tolerance. Derived: 16 bits of units cover the 16 MB that a signal can ask for.
 const BURST_UNIT: u32 = 256;
-/// Bits of a cost that hold its shift.
+/// Bits of a [`ByteCost`] that hold its shift.
 const SHIFT_BITS: u32 = 6;
-/// Largest shift of a cost.
+/// Largest shift of a [`ByteCost`].
 const SHIFT_MAX: u32 = (1 << SHIFT_BITS) - 1;
 /// Time of one byte at 1 bit/s, in nanoseconds.
 const BYTE_NANOS: u64 = 8_000_000_000;
-/// Largest mantissa of a cost: 26 bits. The time of one byte is the mantissa divided by 2^shift, in nanoseconds.
+/// Largest mantissa of a [`ByteCost`]: 26 bits.
+///
+/// The time of one byte is the mantissa divided by 2^shift, in nanoseconds.
 const MANTISSA_MAX: u64 = (1 << (32 - SHIFT_BITS)) - 1;
 
 /// Verdict of the policer about a packet.

@@ -40,7 +40,7 @@ pub struct HotRecord {
     bytes: [u32; 2],
     cost: ByteCost,
     burst: u16,
-    /// Number of the treatment that was granted.
+    /// Number of the granted treatment in the table of treatments.
     pub treatment: u16,
     /// Group of routes for each direction.
     pub groups: [u16; 2],
@@ -62,9 +62,9 @@ pub struct Tally {
 /// The path on which a flow was last seen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PathSeen {
-    /// Peer at the other end.
+    /// Peer at the other end of the path.
     pub peer: PeerId,
-    /// Path to that peer.
+    /// Number of the path to that peer.
     pub path: PathId,
     /// True if the path carries data only while no preferred path answers.
     pub is_alternate: bool,
@@ -77,9 +77,9 @@ pub struct ColdRecord {
     addresses: [[u64; 2]; 2],
     /// Flow label of each direction, the initiator's first.
     labels: [u32; 2],
-    /// Carries out of the hot record's packet counters.
+    /// Number of times that the hot record's packet counter of each direction wrapped around.
     packet_carries: [u32; 2],
-    /// Carries out of the hot record's byte counters.
+    /// Number of times that the hot record's byte counter of each direction wrapped around.
     byte_carries: [u32; 2],
     /// Counts that were reported so far, for each direction.
     reported: [Tally; 2],
@@ -134,7 +134,7 @@ impl HotRecord {
         flags: 0,
     };
 
-    /// Returns a record for a new flow, one generation after `self`.
+    /// Returns a record for a new flow, with the generation that follows that of `self`.
     pub fn successor(&self, identity: &FlowIdentity, hash: u64, lower_began: bool) -> HotRecord {
         let (check, v6) = check(identity, hash);
         let flag = |condition: bool, flag: u8| if condition { flag } else { 0 };
@@ -330,7 +330,7 @@ impl ColdRecord {
     }
 }
 
-/// Returns the check word of an identity, and the flag of its family.
+/// Returns the check word of an identity (both IPv4 addresses, or the hash for IPv6), and [`V6`] or zero.
 #[inline]
 fn check(identity: &FlowIdentity, hash: u64) -> (u64, u8) {
     match identity.addresses {

@@ -36,7 +36,7 @@ impl Treatments {
         let most = usize::from(most.max(1));
         Treatments {
             state: SeededState::new(seed),
-            // At half its capacity the index clears removed entries in place and never allocates.
+            // A hash table that is at most half full clears removed entries in place and never allocates.
             index: HashTable::with_capacity(2 * most),
             entries: Vec::with_capacity(most),
             free: Vec::with_capacity(most),

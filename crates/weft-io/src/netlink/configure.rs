@@ -25,13 +25,15 @@ const RULE_PRIORITY: u32 = 32_000;
 /// The kernel keeps rules of equal priority in the order of their creation. Ours therefore follow those that an
 /// administrator added before.
 const LAST_PRIORITY: u32 = 32_765;
-/// Priority of rules by mark: before most rules of administrators, because a mark is set on purpose.
+/// Priority of rules by mark: before most rules of administrators.
+///
+/// A packet has weft's mark only if weft or an administrator has chosen that rule for it.
 const MARK_PRIORITY: u32 = 90;
 /// Priority of prohibitions: directly after the local table's rule (0).
 ///
 /// No other rule can therefore lead around a prohibition.
 const PROHIBIT_PRIORITY: u32 = 1;
-/// Maximum number of a device's rules that are removed in one call.
+/// Maximum number of a device's prohibitions that one [`Configure::allow_all`] removes.
 const MOST_PROHIBITIONS: usize = 256;
 /// Value of `rtm_protocol` that marks weft's own rules, and its routes for marks.
 const OWN_PROTOCOL: RouteProtocol = RouteProtocol::Other(119);
@@ -42,7 +44,7 @@ const PROTOCOL_AT: usize = 21;
 /// Interface index of `lo`, which is the same in every network namespace.
 const LOOPBACK: u32 = 1;
 
-/// A route from a prefix to a device.
+/// A route by which packets to a prefix leave through a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceRoute {
     /// Address of the prefix. Bits beyond `prefix_len` must be zero.
@@ -169,7 +171,7 @@ impl Configure {
         self.channel.request(RouteNetlinkMessage::DelAddress(message), 0)
     }
 
-    /// Returns the addresses of a device with global scope.
+    /// Returns those addresses of a device that have global scope, with their prefix lengths.
     pub fn addresses(&mut self, index: u32) -> io::Result<Vec<(IpAddr, u8)>> {
         let found = self.channel.dump(RouteNetlinkMessage::GetAddress(AddressMessage::default()))?;
         Ok(found.iter().filter_map(|message| global_address(message, index)).collect())
@@ -273,7 +275,7 @@ fn prohibition_message(incoming: &str, is_ipv6: bool) -> RuleMessage {
     message
 }
 
-/// True if the rule does not exist, or if the kernel lacks the address family.
+/// True if the error means that a rule does not exist, or that the kernel lacks its address family.
 fn is_absent(why: &io::Error) -> bool {
     why.kind() == io::ErrorKind::NotFound || why.raw_os_error() == Some(libc::EAFNOSUPPORT)
 }

@@ -14,9 +14,9 @@ use super::channel::NetlinkSocket;
 pub struct Load {
     /// MTU in bytes.
     pub mtu: u32,
-    /// Total bytes sent.
+    /// Total bytes that the device has sent.
     pub sent_bytes: u64,
-    /// Total bytes received.
+    /// Total bytes that the device has received.
     pub received_bytes: u64,
     /// Backlog of the device's queueing discipline, in bytes.
     pub queued_bytes: u64,

@@ -7,9 +7,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Length of the netlink header and the route's fixed fields, in bytes (`struct nlmsghdr`, `struct rtmsg`).
 const FIXED_LEN: usize = 28;
-/// Maximum number of devices whose routes a filter discards. Each takes one instruction. A jump reaches 255.
+/// Maximum number of devices whose routes a filter discards.
+///
+/// The filter has one instruction for each device, and its jumps skip at most 255 instructions.
 pub(super) const MOST_FILTERED: usize = 32;
-/// Offset of the extension that finds an attribute (`SKF_AD_OFF + SKF_AD_NLATTR`, `linux/filter.h`).
+/// Load offset at which classic BPF finds a netlink attribute (`SKF_AD_OFF + SKF_AD_NLATTR`, `linux/filter.h`).
 const FIND_ATTRIBUTE: u32 = (-0x1000_i32 + 12) as u32;
 /// Attributes of a route that the general parser has no constants for (`linux/rtnetlink.h`).
 const RTA_VIA: u16 = 18;
@@ -20,7 +22,7 @@ const RTM_F_CLONED: u32 = 0x200;
 /// A route with a gateway out of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GatewayRoute {
-    /// Routing table.
+    /// Number of the routing table that has the route.
     pub table: u32,
     /// Address of the destination. Bits beyond `prefix_len` are zero.
     pub destination: IpAddr,
@@ -32,7 +34,7 @@ pub struct GatewayRoute {
     pub gateway: IpAddr,
     /// Interface index of the device.
     pub index: u32,
-    /// True if the kernel has its next hop as an object that routes share (`RTA_NH_ID`).
+    /// True if the route's next hop is an object in the kernel that several routes can share (`RTA_NH_ID`).
     pub has_object: bool,
 }
 
@@ -83,7 +85,7 @@ pub(super) fn is_default(bytes: &[u8]) -> bool {
     Fixed::read(bytes).is_some_and(|fixed| fixed.destination_len == 0)
 }
 
-/// Splits attributes, each a type and a value. Ends at the first invalid length.
+/// Splits `rest` into attributes, each a type and a value. Ends at the first invalid length.
 fn attributes(mut rest: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let &[a, b, c, d] = rest.first_chunk()?;
@@ -119,7 +121,7 @@ fn gateway<'a>(attributes: impl Iterator<Item = (u16, &'a [u8])>) -> Option<IpAd
     found
 }
 
-/// Returns the first next hop of a route over several that leaves by one of the devices.
+/// Returns device and gateway of a multipath route's first next hop that leaves by one of `devices`.
 fn multipath(mut rest: &[u8], devices: &[u32]) -> Option<(u32, IpAddr)> {
     // `struct rtnexthop`: length, flags, weight and interface index, and then attributes.
     loop {

@@ -176,7 +176,7 @@ impl NetlinkSnapshot {
         }
     }
 
-    /// Replaces the stored default routes.
+    /// Replaces the stored default routes by `now` and appends the differences to `events`.
     pub(super) fn set_default_routes(&mut self, now: &BTreeSet<(u32, IpFamily)>, events: &mut Vec<NetlinkEvent>) {
         let before = self.default_routes.clone();
         for &(index, family) in before.difference(now) {
@@ -187,7 +187,7 @@ impl NetlinkSnapshot {
         }
     }
 
-    /// Replaces the whole state.
+    /// Replaces the whole state by `now` and appends the differences to `events`.
     pub(super) fn replace(&mut self, now: &Self, events: &mut Vec<NetlinkEvent>) {
         let gone = |index: &u32| !now.links.contains_key(index);
         for index in self.links.keys().copied().filter(gone).collect::<Vec<_>>() {

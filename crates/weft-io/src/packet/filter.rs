@@ -14,27 +14,27 @@ use std::net::{IpAddr, SocketAddr};
 ///
 /// Derived: a rule has at most 17 instructions, and the kernel accepts 4,096.
 pub const MAX_RULES: usize = 200;
-/// Value of a program that accepts the whole packet.
+/// Return value of a program that accepts the whole packet.
 const WHOLE: u32 = u32::MAX;
-/// Offset of the IP header.
+/// Load offset at which classic BPF finds the IP header.
 const NET: u32 = libc::SKF_NET_OFF.cast_unsigned();
-/// Offset of the direction of a packet, and its value for outgoing packets.
+/// Load offset at which classic BPF finds the direction of a packet, such as [`OUTGOING`].
 const DIRECTION: u32 = (libc::SKF_AD_OFF + libc::SKF_AD_PKTTYPE).cast_unsigned();
 /// Direction of an outgoing packet. Standard: `PACKET_OUTGOING` of packet(7).
 pub(super) const OUTGOING: u32 = 4;
-/// Offset of a packet's mark.
+/// Load offset at which classic BPF finds a packet's mark.
 const MARK: u32 = (libc::SKF_AD_OFF + libc::SKF_AD_MARK).cast_unsigned();
 /// Protocol number of TCP (IANA).
 const TCP: u32 = 6;
 /// Protocol number of UDP (IANA).
 const UDP: u32 = 17;
 
-/// Words of the program's memory.
+/// Indices of the words of a BPF program's memory.
 mod word {
     pub const PROTOCOL: u32 = 0;
     pub const LOCAL_PORT: u32 = 1;
     pub const REMOTE_PORT: u32 = 2;
-    /// First word of the remote address, of one or four.
+    /// Index of the first word of the remote address, which has one word in IPv4 and four in IPv6.
     pub const REMOTE: u32 = 3;
     pub const DIRECTION: u32 = 7;
 }
@@ -74,7 +74,7 @@ pub enum PacketFilter {
 }
 
 impl PacketFilter {
-    /// Returns the program.
+    /// Returns the BPF program that accepts these packets.
     pub(super) fn program(&self) -> Vec<sock_filter> {
         match self {
             PacketFilter::First { bytes } => vec![ret(*bytes)],
@@ -127,7 +127,7 @@ fn section(is_ipv6: bool, rules: &[FilterRule]) -> Vec<sock_filter> {
     part
 }
 
-/// Stores protocol and remote address of an IPv4 packet, and loads X with the length of its header.
+/// Returns instructions that store an IPv4 packet's protocol and remote address, and load its header length into X.
 fn header_v4() -> Vec<sock_filter> {
     let mut part = vec![
         load_byte(NET + 9),
@@ -146,7 +146,7 @@ fn header_v4() -> Vec<sock_filter> {
     part
 }
 
-/// Stores protocol and remote address of an IPv6 packet, and loads X with the length of its header.
+/// Returns instructions that store an IPv6 packet's protocol and remote address, and load its header length into X.
 ///
 /// No rule accepts a packet with extension headers. weft sends none.
 fn header_v6() -> Vec<sock_filter> {
@@ -157,12 +157,16 @@ fn header_v6() -> Vec<sock_filter> {
     part
 }
 
-/// Stores a word of the remote address, which is the source of an incoming packet.
+/// Returns instructions that store one word of the remote address in the word `to` of the program's memory.
+///
+/// They load the word from the offset `source` of an incoming packet, or `destination` of an outgoing one.
 fn store_remote(source: u32, destination: u32, to: u32) -> [sock_filter; 6] {
     [load_word(word::DIRECTION), equal(OUTGOING, 0, 2), load(destination), jump(1), load(source), store(to)]
 }
 
-/// Accepts the packet if all words of the memory have these values, and if an outgoing packet has the mark.
+/// Returns instructions that accept a packet if each condition holds, and if an outgoing packet has the mark.
+///
+/// A condition is the index of a word of the program's memory, and the value that the word must have.
 fn accept_if(conditions: &[(u32, u32)], mark: Option<u32>) -> Vec<sock_filter> {
     let marked = if mark.is_some() { 4 } else { 0 };
     let mut part = Vec::new();
@@ -177,7 +181,7 @@ fn accept_if(conditions: &[(u32, u32)], mark: Option<u32>) -> Vec<sock_filter> {
     part
 }
 
-/// Returns the words of an address.
+/// Returns the 32-bit words of an address: one for IPv4, four for IPv6.
 fn words(address: IpAddr) -> Vec<u32> {
     match address {
         IpAddr::V4(address) => vec![address.to_bits()],
@@ -201,7 +205,7 @@ fn load_byte(offset: u32) -> sock_filter {
     instruction(BPF_LD | BPF_B | BPF_ABS, 0, 0, offset)
 }
 
-/// Loads a port of the header behind the IP header, whose length X holds.
+/// Returns the instruction that loads a port at `offset` in the transport header. X holds the IP header's length.
 fn load_port(offset: u32) -> sock_filter {
     instruction(BPF_LD | BPF_H | BPF_IND, 0, 0, NET + offset)
 }

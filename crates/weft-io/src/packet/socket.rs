@@ -34,7 +34,7 @@ pub struct Captured<'a> {
     pub packet: &'a [u8],
     /// Length of the whole packet from its IP header on, in bytes.
     pub len: usize,
-    /// Length of the link-layer header before it, in bytes.
+    /// Length of the link-layer header before the packet, in bytes.
     pub link_len: usize,
     /// Time at which the kernel received or sent the packet, in nanoseconds since 1970; 0: unknown.
     pub unix_ns: u64,

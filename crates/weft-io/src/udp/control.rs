@@ -10,7 +10,7 @@ const WORD: usize = size_of::<usize>();
 /// Length of a control message header, in bytes.
 const HEADER_LEN: usize = size_of::<libc::cmsghdr>();
 
-/// Length of the buffer, in bytes.
+/// Length of a [`ControlBuffer`], in bytes.
 ///
 /// It fits all messages of one datagram: TOS and packet info of both families, GRO segment size, drop count and
 /// timestamp.
@@ -32,7 +32,7 @@ pub(super) struct ReceiveInfo {
     pub tos: u8,
     /// Length of each datagram of a GRO batch, in bytes.
     pub segment_size: Option<usize>,
-    /// Total number of datagrams that the socket has dropped.
+    /// Number of datagrams that the socket has dropped since it was opened, modulo 2^32.
     pub dropped_total: Option<u32>,
     /// Time at which the kernel received the datagram, in nanoseconds since 1970.
     pub received_unix_ns: Option<u64>,

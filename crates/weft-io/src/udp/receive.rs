@@ -10,7 +10,7 @@ use super::control::ControlBuffer;
 use super::socket::UdpLink;
 use crate::sys::{check, past_old_errors, unless_blocked};
 
-/// Maximum number of slots that one call fills.
+/// Maximum number of slots (batches of datagrams) that one receive call fills.
 const MAX_SLOTS: usize = 16;
 
 /// Length of the largest batch that the kernel joins, in bytes.

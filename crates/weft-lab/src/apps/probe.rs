@@ -33,14 +33,16 @@ impl ProbeArrivals {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Returns the arrivals from the time `from` on, and the last arrival before it.
+    /// Returns the arrivals from `from` on, and the last arrival before it.
+    ///
+    /// Times count from the start of the run.
     pub fn since(&self, from: Duration) -> Vec<ProbeArrival> {
         let arrivals = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let later = arrivals.iter().rev().take_while(|arrival| arrival.received >= from).count();
         arrivals.get(arrivals.len().saturating_sub(later + 1)..).unwrap_or_default().to_vec()
     }
 
-    /// Returns the time at which the last arrived probe was sent.
+    /// Returns the time since the start of the run at which the last arrived probe was sent.
     pub fn last_sent(&self) -> Option<Duration> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).last().map(|arrival| arrival.sent)
     }
@@ -60,7 +62,7 @@ pub(crate) struct ProbeEndpoints<'a> {
     pub address: Ipv4Addr,
     /// The stream's own UDP port.
     pub port: u16,
-    /// The address that the sender uses, or `None` for any.
+    /// The address that the sender uses, or `None` for any address of its node.
     pub host: Option<Ipv4Addr>,
 }
 
@@ -75,7 +77,7 @@ impl ProbeEndpoints<'_> {
         Ok([sender, receiver])
     }
 
-    /// Sends probes from `starts_at` until `is_over` returns true for the next probe.
+    /// Sends probes from `starts_at` until `is_over` returns true for the time of the next probe.
     ///
     /// Returns the number of probes.
     fn send(

@@ -156,7 +156,7 @@ fn set_option(socket: RawFd, level: i32, name: i32, value: &[u8]) -> io::Result<
 
 /// Reads to the end of the stream.
 ///
-/// Returns the number of bytes, and the time at which the last one arrived.
+/// Returns the number of bytes, and the time at which the last byte arrived.
 fn drain(mut stream: TcpStream) -> io::Result<(u64, Instant)> {
     stream.set_read_timeout(Some(IO_TIMEOUT))?;
     let (mut chunk, mut all, mut last) = (vec![0; CHUNK], 0, Instant::now());

@@ -13,8 +13,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 /// Length of the interface's transmit queue, in packets.
 ///
-/// The node is not slowed down when the queue is full. The queue must therefore have space for all packets that the
-/// node sends between two reads of the emulator.
+/// The kernel drops packets when the queue is full, and the node does not slow down. The queue must therefore have
+/// space for all packets that the node sends between two reads of the emulator.
 const TX_QUEUE_PACKETS: u32 = 4000;
 
 /// The way in which the emulator exchanges packets with its nodes.

@@ -33,7 +33,7 @@ pub struct EmulatedDirection {
     pub queue_bytes: u64,
     /// A queue with active queue management, instead of the drop-tail queue.
     ///
-    /// Only the channel model has one, so `impaired` must be set too.
+    /// Only an impaired direction supports it, so `impaired` must be set too.
     pub managed: Option<QueueSpec>,
     /// True if all packets are lost and neither end is notified.
     ///

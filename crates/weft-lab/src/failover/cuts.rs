@@ -20,7 +20,7 @@ const SETTLE: Duration = Duration::from_secs(1);
 ///
 /// It exceeds the longest dead interval of the contenders.
 const PATIENCE: Duration = Duration::from_secs(100);
-/// Time after a cut from which a probe that is sent and arrives cannot have used the cut link.
+/// Time after a cut: a probe that is sent later than this, and arrives, cannot have used the cut link.
 const SURELY_AFTER: Duration = Duration::from_millis(10);
 /// Fraction whose multiples spread evenly over a period: the golden ratio minus one.
 const GOLDEN: f64 = 0.618_033_988_749_895;
@@ -128,7 +128,7 @@ fn pause(time: Duration) -> Result<(), LabError> {
     interrupt::sleep_until(Instant::now() + time)
 }
 
-/// Calls `is_so` every `every` until it returns true.
+/// Calls `is_so` at the interval `every` until it returns true.
 ///
 /// Returns an error with the text `complaint` if this takes longer than [`PATIENCE`].
 fn wait_until(

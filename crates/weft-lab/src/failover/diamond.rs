@@ -25,11 +25,11 @@ const MTU: u16 = 1500;
 const LOOK: Duration = Duration::from_millis(100);
 
 pub(super) const NAMES: [&str; 4] = ["a", "b", "c", "d"];
-/// The first and the last node.
+/// Numbers of the first and the last node.
 pub(super) const ENDS: [usize; 2] = [0, 3];
-/// The two nodes of each link. The node nearer to the first node comes first.
+/// Numbers of the two nodes of each link. The node nearer to the first node comes first.
 pub(super) const LINKS: [[usize; 2]; 4] = [[0, 1], [0, 2], [1, 3], [2, 3]];
-/// The routes from the first node to the last, as positions of links.
+/// The two routes from the first node to the last, each as two positions in [`LINKS`].
 const ROUTES: [[usize; 2]; 2] = [[0, 2], [1, 3]];
 
 /// Returns the name of a link, which is also the name of its interfaces.
@@ -42,7 +42,7 @@ pub(super) fn link_address(link: usize, end: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 77, link as u8, end as u8 + 1)
 }
 
-/// Returns the links of a node: the link's position, and the end of it at which the node is.
+/// Returns the links of a node: position in [`LINKS`], and the end (0 or 1) at which the node is.
 pub(super) fn links_of(node: usize) -> impl Iterator<Item = (usize, usize)> {
     let all = LINKS.iter().enumerate();
     all.filter_map(move |(link, ends)| Some((link, ends.iter().position(|end| *end == node)?)))
@@ -131,7 +131,7 @@ pub(super) struct DiamondRoutes {
     pub spare: [usize; 2],
 }
 
-/// The traffic on the links, by their positions.
+/// The traffic on the links. Each list has the order of [`LINKS`].
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct LinkTraffic {
     /// Number of packets on each link away from the first node.

@@ -31,7 +31,7 @@ pub struct FailoverOptions {
     ///
     /// `ospf-hello-1` gets half as many, and `ospf-default` a seventh.
     pub repeat: u32,
-    /// Time for which each contender's own traffic is measured, once without probes and once with them.
+    /// Time for which each contender's control traffic is measured, once without probes and once with them.
     ///
     /// It should be longer than 10 s, because OSPF's hellos may be 10 s apart.
     pub count: Duration,
@@ -67,11 +67,11 @@ pub struct CutSeries {
     pub name: String,
     /// A description of how the contender detects a failed link.
     pub detection: String,
-    /// The contender's own traffic on the busiest link in one direction, in bit/s.
+    /// The contender's control traffic on the busiest link in one direction, in bit/s.
     ///
     /// It is measured in IP bytes, while no probes are sent.
     pub idle_bps: f64,
-    /// The contender's own traffic on the busiest link that carries no probes, while probes are sent, in bit/s.
+    /// The contender's control traffic on the busiest link that carries no probes, while probes are sent, in bit/s.
     pub spare_bps: f64,
     /// The cuts, in order.
     pub cuts: Vec<CutResult>,

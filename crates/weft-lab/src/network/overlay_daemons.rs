@@ -130,7 +130,7 @@ impl WeftPlan<'_> {
         paths.iter().filter(|path| path.state == "good" || path.state == "degraded").count()
     }
 
-    /// Waits until the nodes of each pair find no more routes to each other.
+    /// Waits until the number of usable routes between the nodes of each pair no longer changes.
     fn wait_for_routes(&self, pairs: &BTreeSet<[usize; 2]>) -> Result<(), LabError> {
         let counts = || pairs.iter().map(|pair| self.usable_paths(*pair)).collect::<Vec<usize>>();
         let (began, mut since, mut before) = (Instant::now(), Instant::now(), counts());

@@ -25,7 +25,7 @@ pub(super) struct Played {
     pub run: VariantRun,
     /// Goodput of each flow.
     pub series: Vec<Series>,
-    /// True if the emulator was on time, so that the run may be reported.
+    /// True if the emulator delivered packets on time, so that the run may be reported.
     pub is_sound: bool,
 }
 

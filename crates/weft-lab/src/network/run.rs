@@ -12,13 +12,13 @@ use weft_scenario::{
     NetworkScenario, NetworkVariant, RunResult, SCHEMA, Series, Skipped, Traces, VariantResult, VariantRun, nearest,
 };
 
-/// Number of times that a run with a late emulator is repeated.
+/// Number of times that a run is repeated in which the emulator delivered packets too late.
 const LATE_REPEATS: u32 = 2;
 
 /// The outcome of a network's runs.
 #[derive(Clone, Debug)]
 pub struct NetworkRuns {
-    /// The figures in the format of all results.
+    /// The result, in the format of schema 1.
     pub result: RunResult,
     /// Goodput of flows over time, by scenario, variant and run.
     pub series: BTreeMap<String, Vec<Series>>,
@@ -83,7 +83,7 @@ pub fn run_network(network: &NetworkScenario, options: &RunOptions) -> Result<Ne
     Ok(NetworkRuns { result, series })
 }
 
-/// Returns a run in which the emulator kept up, or the last one if it never did.
+/// Returns a run in which the emulator delivered packets on time, or the last one if none did.
 fn sound(
     network: &NetworkScenario,
     variant: &NetworkVariant,

@@ -43,7 +43,9 @@ pub(super) fn cpu_time(pid: u32) -> io::Result<Duration> {
     Ok(Duration::from_millis(ticks * 1_000 / USER_HZ))
 }
 
-/// Returns the sum of fields 14 and 15. The name in field 2 may contain spaces and parentheses.
+/// Returns the processor time of a line of `/proc/PID/stat` in ticks: the sum of fields 14 and 15.
+///
+/// The name in field 2 may contain spaces and parentheses.
 fn ticks(stat: &str) -> Option<u64> {
     let mut after_name = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
     let mut next = || after_name.next()?.parse::<u64>().ok();

@@ -20,7 +20,7 @@ use weft_scenario::{MixResult, SCHEMA};
 /// One run of one variant of one mix.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SweepRow {
-    /// The mix's position in the sweep.
+    /// The mix's position in the sweep, from 0.
     pub mix: u32,
     /// The mix's seed.
     pub seed: u64,
@@ -32,11 +32,11 @@ pub struct SweepRow {
     pub run: u32,
     /// Goodput of the run, in bit/s.
     pub goodput_bps: f64,
-    /// Goodput divided by the bound.
+    /// Goodput of the run divided by the mix's upper bound of goodput.
     pub efficiency: f64,
-    /// Goodput of weft over all links of the mix, divided by that of the best link through weft.
+    /// Goodput of weft over all links of the mix, divided by that of weft over the mix's best link.
     pub of_best_link_through_weft: Option<f64>,
-    /// Goodput of weft over all links of the mix, divided by the best link's without a tunnel.
+    /// Goodput of weft over all links of the mix, divided by that over the mix's best link without a tunnel.
     pub of_best_link: Option<f64>,
     /// True if the mix passed.
     pub pass: bool,
@@ -69,7 +69,7 @@ impl SweepFile {
         SweepFile { about, shard, rows: Vec::new() }
     }
 
-    /// Adds the results of the mix at `position` in the sweep. Call it in the sweep's order.
+    /// Adds the results of the mix at `position` (from 0) in the sweep. Call it in the sweep's order.
     pub fn add(&mut self, position: u32, mix: &MixResult) {
         for variant in &mix.run.variants {
             for (run, result) in (0..).zip(&variant.runs) {

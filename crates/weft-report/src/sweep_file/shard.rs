@@ -16,7 +16,7 @@ impl Shard {
     /// The whole sweep as one part.
     pub const WHOLE: Shard = Shard { index: 0, count: 1 };
 
-    /// True if the mix at `position` in the sweep belongs to this part.
+    /// True if the mix at `position` (from 0) in the sweep belongs to this part.
     ///
     /// Adjacent mixes go to different parts, so that all parts take about the same time.
     pub fn takes(self, position: u32) -> bool {

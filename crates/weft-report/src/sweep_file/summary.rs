@@ -22,15 +22,15 @@ pub struct SweepSummary {
     pub pass: bool,
     /// Seeds of the mixes that have results and did not pass.
     pub failed_seeds: Vec<u64>,
-    /// Goodput of weft over all links divided by the best link's through weft, over the mixes.
+    /// Goodput of weft over all links, divided by that of weft over the best link: least and median of all mixes.
     pub of_best_link_through_weft: Option<Spread>,
-    /// Goodput of weft over all links divided by the best link's without a tunnel, over the mixes.
+    /// Goodput of weft over all links, divided by the best link's without a tunnel: least and median of all mixes.
     pub of_best_link: Option<Spread>,
     /// The variants, by name.
     pub variants: Vec<VariantSummary>,
 }
 
-/// A figure over many mixes.
+/// Least and median of a figure over many mixes.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Spread {
     /// The least value over the mixes.
@@ -44,11 +44,11 @@ pub struct Spread {
 pub struct VariantSummary {
     /// The variant's name.
     pub name: String,
-    /// Number of its runs.
+    /// Number of runs of the variant.
     pub runs: usize,
     /// Median goodput, in bit/s.
     pub goodput_bps: f64,
-    /// Median goodput divided by the bound.
+    /// Median of goodput divided by the mix's upper bound of goodput.
     pub efficiency: f64,
 }
 

@@ -5,18 +5,18 @@ use super::timeline::exponential;
 use crate::jitter::Wander;
 use weft_units::{Duration, Instant, Rng};
 
-/// Mean time between two transmit opportunities of an aggregating medium, as a fraction of the limit.
+/// Mean time between two transmit opportunities of an aggregating medium, as a fraction of the jitter limit.
 ///
-/// Derived: with this mean 95 % of the opportunities follow within the limit.
+/// Derived: with this mean 95 % of the opportunities follow the one before within the limit.
 const AGGREGATION_MEAN: f64 = 1.0 / 3.0;
 /// Shortest and longest time between two spikes of the delay.
 const SPIKES_EVERY: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(2)];
-/// Idle time, in multiples of the limit, after which a gate skips the opportunities in between.
+/// Idle time, in multiples of the jitter limit, after which a gate skips the release instants that it missed.
 ///
-/// It bounds the number of draws after a long pause.
+/// It bounds the number of random draws after a long pause.
 const IDLE_LIMITS: u32 = 1_000;
 
-/// Draws the delay of each packet after its transmission.
+/// Draws the additional delay (jitter) of each packet after its transmission.
 #[derive(Clone, Debug)]
 pub struct Delay {
     wander: Wander,
@@ -33,10 +33,10 @@ enum More {
 }
 
 impl Delay {
-    /// Creates the delay of a direction.
+    /// Creates the additional delay of one direction of a link.
     ///
-    /// The delay wanders up to `wander`, with the random stream that plain links use. `jitter` adds another kind of
-    /// jitter.
+    /// The first component wanders between zero and `wander`, with the same random numbers as on a link without
+    /// impairments. `jitter` adds a second component.
     pub fn new(wander: Duration, jitter: Option<Jitter>, rng: &Rng, now: Instant) -> Delay {
         let own = rng.split(14);
         let more = match jitter.filter(|jitter| !jitter.limit.is_zero()) {
@@ -51,7 +51,7 @@ impl Delay {
         Delay { wander: Wander::new(rng.split(2), wander, now), has_wander: !wander.is_zero(), more }
     }
 
-    /// Changes the limit of the wandering delay.
+    /// Changes the maximum of the wandering delay from `now` on.
     pub fn set_wander(&mut self, limit: Duration, now: Instant) {
         self.has_wander = !limit.is_zero();
         self.wander.set_limit(limit, now);
@@ -71,7 +71,7 @@ impl Delay {
             }
     }
 
-    /// True if packets keep their order.
+    /// True if packets never overtake each other.
     pub fn keeps_order(&self) -> bool {
         !matches!(self.more, More::Independent { .. })
     }

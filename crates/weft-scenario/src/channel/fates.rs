@@ -27,7 +27,8 @@ pub struct FateSequence {
 impl FateSequence {
     /// Creates the fates of one direction.
     ///
-    /// Each kind draws from its own stream under `rng`. Independent loss draws from the first one, as on plain links.
+    /// Each kind of fate has its own random stream, split from `rng`. Independent loss has the stream that links
+    /// without impairments use.
     pub fn new(impairments: &Impairments, rng: &Rng) -> FateSequence {
         FateSequence {
             independent: rng.split(1),
@@ -54,8 +55,9 @@ impl FateSequence {
 
 /// Pause between two packets after which the burst-loss state is drawn anew.
 ///
-/// Without this limit, a sender that retransmits once a second would need as many seconds as a burst has packets.
-/// Tuned: above the time between two packets at 0.5 Mbit/s, and below the least retransmission timer of 200 ms.
+/// The state changes only when a packet passes. Without this limit, a sender that retransmits once a second would
+/// need as many seconds to leave a burst as the burst has packets. Tuned: above the time between two packets at 0.5
+/// Mbit/s, and below the least retransmission timer of 200 ms.
 const MEMORY: Duration = Duration::from_millis(100);
 
 /// The Gilbert-Elliott model of burst loss, whose state advances with each packet.
@@ -91,7 +93,7 @@ impl Bursts {
 impl BurstLoss {
     /// Returns the probability that a burst begins with a given packet.
     ///
-    /// Derived: the long-run share of the bad state is `begins / (begins + 1 / length)`.
+    /// Derived: in the long run, the fraction of packets in the bad state is `begins / (begins + 1 / length)`.
     pub(super) fn begins(&self) -> f64 {
         self.share / (self.length * (1.0 - self.share))
     }

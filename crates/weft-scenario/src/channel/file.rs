@@ -15,7 +15,7 @@ use std::time::Duration;
 use toml::Spanned;
 use weft_units::Rate;
 
-/// Maximum time between two grants, spikes or late packets.
+/// Maximum `limit` of a jitter, and maximum additional delay of a late packet.
 ///
 /// Longer gaps are outages.
 const JITTER_MAX: Duration = Duration::from_secs(10);
@@ -188,7 +188,7 @@ macro_rules! with_impairments {
 pub(crate) use with_impairments;
 
 impl ImpairmentSettings {
-    /// Returns these settings on top of the settings of both directions.
+    /// Returns one direction's settings: its own, and those of both directions (`common`) where it has none.
     pub fn over(self, common: &ImpairmentSettings) -> ImpairmentSettings {
         let common = common.clone();
         ImpairmentSettings {
@@ -205,7 +205,7 @@ impl ImpairmentSettings {
         }
     }
 
-    /// Returns the limit of the wandering delay and all other impairments.
+    /// Returns the maximum of the wandering delay and all other impairments.
     ///
     /// `has_trace` is true if a trace sets the capacity.
     pub fn read(&self, source: &Source<'_>, has_trace: bool) -> Checked<(Duration, Impairments)> {
@@ -243,7 +243,9 @@ impl ImpairmentSettings {
     }
 }
 
-/// Reads a table, or returns an error at the table's position.
+/// Checks a table with `read`, and reports an error at the table's position in the file.
+///
+/// The result is `None` if the file has no such table.
 fn checked<F, S>(
     source: &Source<'_>,
     table: Option<&Spanned<F>>,

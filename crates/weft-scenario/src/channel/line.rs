@@ -20,9 +20,9 @@ pub enum QueueSpec {
     ///
     /// The limits include the packet in transmission. An idle link accepts any packet.
     DropTail {
-        /// Maximum number of packets.
+        /// Maximum number of packets in the queue and the transmitter.
         limit_packets: usize,
-        /// Maximum number of IP bytes.
+        /// Maximum number of IP bytes in the queue and the transmitter.
         limit_bytes: u64,
     },
     /// A queue with active queue management.
@@ -45,7 +45,7 @@ pub struct Plain {
     pub capacity: LinkCapacity,
     /// One-way propagation delay.
     pub delay: Duration,
-    /// Maximum wandering delay.
+    /// Maximum of the wandering delay, which is added to the propagation delay.
     pub jitter: Duration,
     /// Probability of independent loss, from 0 to 1.
     pub loss: f64,
@@ -149,7 +149,7 @@ pub struct Channel<T> {
 impl<T: Clone> Channel<T> {
     /// Creates an empty channel at `now`.
     ///
-    /// The fates of packets depend only on `rng` and the seed of the schedule.
+    /// The fates of packets depend only on `rng` and the seed of outages, swings and handovers.
     pub fn new(plain: Plain, impaired: Impaired, rng: &Rng, now: Instant) -> Channel<T> {
         let start = if impaired.waits { Instant::FAR_FUTURE } else { now };
         let impairments = &impaired.impairments;
@@ -188,7 +188,7 @@ impl<T: Clone> Channel<T> {
         self.serve_again(now, left);
     }
 
-    /// Changes the plain properties.
+    /// Changes the capacity, delay, wandering delay and independent loss.
     ///
     /// Queued packets are transmitted with the new properties. Packets on the delay line keep their arrival times.
     pub fn set(&mut self, now: Instant, plain: Plain, happened: &mut impl FnMut(ChannelEvent<T>)) {
@@ -242,7 +242,9 @@ impl<T: Clone> Channel<T> {
         Serializer::new(&self.plain.capacity, timeline, start, start)
     }
 
-    /// Returns the bytes that the direction could transmit between two moments, without those of outages.
+    /// Returns the bytes that the direction could transmit in `from..to`.
+    ///
+    /// Outages during which the link drops packets contribute nothing.
     pub fn capacity_bytes(&self, from: Instant, to: Instant) -> u64 {
         self.pristine().bytes_between(from, to, false)
     }

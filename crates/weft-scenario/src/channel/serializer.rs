@@ -19,7 +19,7 @@ pub struct Serializer {
     base: Base,
     timeline: ImpairmentTimeline,
     free_at: Instant,
-    /// Unused bytes of the current opportunity.
+    /// Bytes that the current delivery opportunity of the trace can still carry.
     room: u64,
 }
 
@@ -29,9 +29,9 @@ enum Base {
     Trace(RunningTrace),
 }
 
-/// Units for each bit in which transmissions are counted.
+/// Number of internal units that stand for one bit.
 ///
-/// Derived: the nanoseconds of a second. A rate times whole nanoseconds is then a whole number.
+/// Derived: the nanoseconds of a second. A rate times whole nanoseconds is then a whole number of units.
 const NANOS: u128 = 1_000_000_000;
 
 impl Serializer {
@@ -101,7 +101,8 @@ impl Serializer {
 
     /// Returns the number of bytes that can be transmitted in `from..to`.
     ///
-    /// Silent periods are included only if `with_silence`. `from` must not be earlier than the last queried time.
+    /// Outages that drop packets are included only if `with_silence`. `from` must not be earlier than the last
+    /// queried time.
     pub fn bytes_between(&mut self, from: Instant, to: Instant, with_silence: bool) -> u64 {
         let (mut at, mut bits, mut bytes) = (from, 0, 0);
         while at < to {

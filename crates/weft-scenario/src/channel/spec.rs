@@ -23,7 +23,7 @@ pub enum JitterKind {
     Aggregation,
     /// Each packet draws its own delay between zero and the limit, so that packets overtake each other.
     Independent,
-    /// Every 1 to 2 s the delay jumps by up to the limit and falls back within twice that time.
+    /// Every 1 to 2 s the delay jumps by up to the limit, and then falls by 1 ms every 2 ms.
     Spikes,
 }
 
@@ -101,7 +101,7 @@ pub struct Swing {
     pub low: Rate,
     /// Greatest rate of the swing.
     pub high: Rate,
-    /// Time scale of the rate's changes.
+    /// Time scale of the rate's changes, as [`SwingShape`] defines it.
     pub every: Duration,
     /// Shape of the rate over time.
     pub shape: SwingShape,
@@ -116,7 +116,9 @@ pub struct HandoverSpec {
     pub stall: Duration,
     /// Maximum of the additional delay, which each handover draws anew from zero up.
     pub step: Duration,
-    /// Least and greatest factor of the rate, which each handover draws anew.
+    /// Least and greatest factor of the link's rate.
+    ///
+    /// Each handover draws a new factor between them.
     pub rate: [f64; 2],
 }
 
@@ -182,7 +184,7 @@ impl Aqm {
 /// The default impairs nothing.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Impairments {
-    /// Jitter of a kind that does not wander.
+    /// Jitter of any kind except [`JitterKind::Wander`].
     pub jitter: Option<Jitter>,
     /// Burst loss.
     pub burst_loss: Option<BurstLoss>,
@@ -218,7 +220,8 @@ impl Impairments {
 
 /// The settings for the impairment model of a direction.
 ///
-/// The simulator and the emulator pass them with the plain properties.
+/// The simulator and the emulator pass them to the channel model together with the rate, delay, independent loss and
+/// queue.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Impaired {
     /// Impairments of the direction.

@@ -3,9 +3,9 @@
 use super::spec::{HandoverSpec, Impairments, OutageSpec, Swing, SwingShape};
 use weft_units::{Duration, Instant, Rate, Rng};
 
-/// Number of steps of a random walk within its time scale.
+/// Number of steps of a random-walk rate within [`Swing::every`].
 const WALK_STEPS: u32 = 8;
-/// Maximum step of a random walk, as a fraction of the distance between the logarithms of low and high.
+/// Maximum step of a random walk, as a fraction of the distance from log(least rate) to log(greatest rate).
 ///
 /// Derived: eight uniform steps of this length have a standard deviation of one such distance.
 const WALK_STEP: f64 = 0.6;
@@ -19,9 +19,9 @@ pub struct Conditions {
     pub stalled: bool,
     /// The current rate, if the rate swings.
     pub swing: Option<Rate>,
-    /// Factor that multiplies the rate.
+    /// Factor by which handovers multiply the link's rate; 1 without handovers.
     pub factor: f64,
-    /// Delay that is added to the propagation delay.
+    /// Delay that handovers add to the propagation delay.
     pub extra: Duration,
     /// Time until which these conditions hold.
     pub until: Instant,
@@ -41,7 +41,7 @@ pub struct ImpairmentTimeline {
 impl ImpairmentTimeline {
     /// Creates the timeline of a run that begins at `start`.
     ///
-    /// Nothing happens before `start`. `schedule` is the seed.
+    /// Nothing happens before `start`. `schedule` is the seed of outages, swings and handovers.
     pub fn new(impairments: &Impairments, schedule: u64, start: Instant) -> ImpairmentTimeline {
         let rng = Rng::new(schedule);
         ImpairmentTimeline {

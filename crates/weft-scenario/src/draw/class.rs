@@ -41,7 +41,7 @@ pub enum LinkClass {
     Red,
     /// A queue managed by FQ-CoDel.
     FqCoDel,
-    /// A generated LTE trace.
+    /// A capacity that follows a generated LTE trace.
     Lte,
     /// Several of the other classes at once.
     Several,

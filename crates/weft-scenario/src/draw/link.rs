@@ -12,18 +12,18 @@ const RATE_MBPS: [f64; 2] = [0.5, 500.0];
 const RTT_MS: [f64; 2] = [1.0, 300.0];
 const JITTER_MS: [f64; 2] = [0.5, 50.0];
 const LOSS: [f64; 2] = [1e-4, 0.1];
-/// Maximum ratio between the rates of the two directions.
+/// Maximum ratio of a drawn link's down rate to its up rate.
 const ASYMMETRY: f64 = 100.0;
-/// Minimum rate of a narrow return direction, in Mbit/s.
+/// Minimum rate of an up direction that is slower than the down direction, in Mbit/s.
 const NARROW_MBPS: f64 = 0.128;
 /// Range of the mean rate of an LTE trace, in Mbit/s.
 ///
-/// A trace has an entry for each packet, and this maximum keeps it in memory.
+/// A trace has an entry for each packet, and this maximum bounds the memory that it takes.
 const LTE_MBPS: [f64; 2] = [0.5, 150.0];
 
 /// Draws a link of this class.
 ///
-/// Its label names the class and the kind of loss, joined by `+`.
+/// Its class label names the class and the kind of loss, joined by `+`.
 pub fn draw_link(rng: &mut Rng, name: impl Into<String>, class: LinkClass) -> Link {
     let name = name.into();
     let down_mbps = log_even(rng, RATE_MBPS[0], RATE_MBPS[1]);
@@ -43,15 +43,15 @@ fn mbps(mbps: f64) -> Rate {
     Rate::from_bps((mbps * 1e6) as u64)
 }
 
-/// Draws a queue size, which is 0.5 to 4 BDP in 60 % of the draws.
+/// Draws a queue size: 0.5 to 4 BDP in 60 % of the draws, and 0.05 to 20 BDP otherwise.
 fn draw_queue(rng: &mut Rng) -> QueueSize {
     let [least, most] = if rng.chance(0.6) { [0.5, 4.0] } else { [0.05, 20.0] };
     QueueSize::Bdp(log_even(rng, least, most))
 }
 
-/// Draws the loss of a link.
+/// Draws and sets the loss of a link, and returns the keyword of its kind.
 ///
-/// Half of all links lose nothing, a quarter lose single packets and a quarter lose bursts.
+/// Half of all links lose nothing, and the result is `None`. A quarter lose single packets and a quarter lose bursts.
 fn draw_loss(rng: &mut Rng, link: &mut Link) -> Option<&'static str> {
     let (kind, share) = (rng.below(4), log_even(rng, LOSS[0], LOSS[1]));
     let length = log_even(rng, 2.0, 30.0);
@@ -72,7 +72,7 @@ fn directions(link: &mut Link) -> impl Iterator<Item = &mut DirectionSpec> {
     [&mut link.up, &mut link.down].into_iter()
 }
 
-/// Returns the rate that was drawn for a direction.
+/// Returns the constant rate of a direction, or 12 Mbit/s if a trace sets its capacity.
 fn rate_of(direction: &DirectionSpec) -> Rate {
     match &direction.capacity {
         Capacity::Rate(rate) => *rate,
@@ -165,7 +165,7 @@ fn set_policer(rng: &mut Rng, link: &mut Link) {
 
 /// Sets the queue discipline and a queue limit of 20 BDP.
 ///
-/// A managed queue may use all of its router's memory.
+/// The discipline keeps the queue short, so the limit may be as large as a router's memory.
 fn set_aqm(link: &mut Link, aqm: Aqm) {
     for direction in directions(link) {
         direction.impairments.aqm = Some(aqm);
@@ -175,7 +175,8 @@ fn set_aqm(link: &mut Link, aqm: Aqm) {
 
 /// Sets a capacity trace for each direction.
 ///
-/// No file has the trace's name, so the trace is generated with the mean rate in the name.
+/// No file has the trace's name. The lab and the simulator therefore generate the trace, with the mean rate that the
+/// name states.
 fn set_lte(rng: &mut Rng, link: &mut Link) {
     let down = log_even(rng, LTE_MBPS[0], LTE_MBPS[1]);
     let up = (down / log_even(rng, 1.0, 10.0)).max(NARROW_MBPS);

@@ -15,9 +15,9 @@ const WARMUP: [Duration; 2] = [Duration::from_secs(8), Duration::from_secs(30)];
 const WARMUP_ROUND_TRIPS: u32 = 50;
 /// Minimum length of the warm-up, in transmission times of a full packet on the slowest link.
 const WARMUP_PACKETS: u32 = 500;
-/// Maximum total rate of all links of a mix, in Mbit/s.
+/// Maximum total down rate of all links of a mix, in Mbit/s.
 ///
-/// A run needs at most half a minute of one processor.
+/// With this rate a run takes at most half a minute of one processor.
 const TOTAL_MBPS: f64 = 600.0;
 
 /// Draws the mix of this seed: one link, or a bundle of 2 to 12 links.
@@ -107,7 +107,7 @@ fn limit_total(links: &mut [Link]) {
     }
 }
 
-/// Returns the nominal rate of a direction.
+/// Returns the constant rate of a direction, or the mean rate of its generated trace.
 fn rate(direction: &DirectionSpec) -> Rate {
     match &direction.capacity {
         Capacity::Rate(rate) => *rate,

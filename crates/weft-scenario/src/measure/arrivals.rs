@@ -7,7 +7,7 @@ use std::time::Duration;
 ///
 /// As small as a voice packet.
 pub const PROBE_PAYLOAD_BYTES: usize = 100;
-/// Number of recent arrivals that identify the link of a probe flow.
+/// Number of recent arrivals whose least delay identifies the link that carries a probe flow.
 pub const RECENT_PROBES: usize = 50;
 
 /// A probe that arrived.
@@ -55,8 +55,8 @@ pub fn probe_result(flow: &Flow, warmup: Duration, arrivals: &[ProbeArrival], se
 
 /// Returns the index of the link that carries a probe flow.
 ///
-/// `seen` is the least one-way delay among the recent probes. It is the link with the longest delay that does not
-/// exceed `seen`. Before any probe has arrived it is the fastest link.
+/// `seen` is the least one-way delay among the recent probes. The result is the link with the longest delay that does
+/// not exceed `seen`. Before any probe has arrived it is the link with the least delay.
 pub fn carrying_link(scenario: &Scenario, flow: &str, seen: Option<Duration>) -> Option<usize> {
     let direction = scenario.flows.iter().find(|f| f.name == flow).map_or(FlowDirection::Up, |f| f.direction);
     let delays: Vec<Duration> = scenario.links.iter().map(|link| link.towards(direction).delay).collect();

@@ -58,7 +58,8 @@ pub fn arrange(wanted: &[Variant], measured: &[(String, VariantResult)], to_run:
 
 /// Adds the predicted goodput to every weft variant with static weights.
 ///
-/// Strict weighted round robin carries the minimum over links of Cᵢ·Σw/wᵢ.
+/// Strict weighted round robin carries the minimum over links of Cᵢ·Σw/wᵢ. Cᵢ is the goodput of weft over link i
+/// alone, and wᵢ is the link's weight.
 pub fn predict(scenario: &Scenario, wanted: &[Variant], results: &mut [VariantResult]) {
     let Some(alone) = wanted.iter().find(|v| v.kind == VariantKind::WeftEachLink) else { return };
     let prefix = if alone.name == alone.kind.word() { "weft" } else { &alone.name };

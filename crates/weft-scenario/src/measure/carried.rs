@@ -5,11 +5,11 @@ use std::time::Duration;
 
 /// Time between two samples of the links.
 pub const STEP: Duration = Duration::from_millis(50);
-/// Fraction of its former share at which a restored link is regarded as recovered.
+/// Fraction of its share before the cut at which a restored link is regarded as recovered.
 const SHARE_BACK: f64 = 0.8;
-/// Time over which the share of a restored link is averaged.
+/// Time over which a restored link's share of the bytes is averaged.
 const SHARE_WINDOW: Duration = Duration::from_millis(500);
-/// Time before an event over which the former share is averaged.
+/// Time before a cut over which the link's former share of the bytes is averaged.
 const SHARE_BEFORE: Duration = Duration::from_secs(2);
 
 /// The bytes that each link delivered in each direction over time.

@@ -18,11 +18,11 @@ pub struct Lengths {
 /// All values are zero if no packet has left.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct LengthSummary {
-    /// Mean length.
+    /// Mean queue length, in packets.
     pub mean: f64,
-    /// 95th percentile of the length.
+    /// 95th percentile of the queue length, in packets.
     pub p95: f64,
-    /// Maximum length.
+    /// Maximum queue length, in packets.
     pub max: f64,
 }
 

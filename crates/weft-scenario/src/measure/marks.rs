@@ -10,7 +10,7 @@ const NAMED: usize = 3;
 /// Start and end of a period, since the start of the run.
 type Span = (Duration, Duration);
 
-/// The payload bytes that each flow had delivered at each moment of change.
+/// The payload bytes that each flow had delivered when an event began or ended.
 #[derive(Clone, Debug, Default)]
 pub struct DeliveryMarks(BTreeMap<Duration, Vec<u64>>);
 

@@ -6,13 +6,15 @@ use crate::PacketSizeCount;
 const COUNTED_FROM_BYTES: u32 = 600;
 /// Greatest length that is counted, in IP bytes. Longer packets are counted as this length. It bounds the memory.
 const COUNTED_TO_BYTES: u32 = 2_048;
-/// Number of lengths in a result. It bounds the length of results.
+/// Number of packet lengths that the result of a link lists.
+///
+/// It bounds the size of the results.
 pub const KEPT_SIZES: usize = 8;
 
 /// The number of packets of each length.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PacketSizes {
-    /// Counts of lengths from [`COUNTED_FROM_BYTES`] on.
+    /// Number of packets of each length, of which the first is [`COUNTED_FROM_BYTES`].
     counts: Vec<u64>,
 }
 

@@ -10,12 +10,14 @@ const SERIES_STEP_S: f64 = 0.5;
 /// Standard: 20 bytes (RFC 791) and 8 bytes (RFC 768).
 const UDP_HEADERS_LEN: u32 = 28;
 
-/// The state of a VPN's loop at the end of a run, and its losses in the measured time.
+/// The state of a VPN's loop at the end of a run, and the VPN's lost packets in the measured time.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct EntryEnd {
     /// Rate that the loop allowed, in bit/s.
     pub rate_bps: Option<f64>,
-    /// Window of the loop in bytes, or its rate times a round trip.
+    /// Window of the loop in bytes.
+    ///
+    /// For a loop with a rate it is the rate times the round-trip time.
     pub window_bytes: Option<f64>,
     /// Smoothed round-trip time of the loop, in milliseconds.
     pub rtt_ms: Option<f64>,
@@ -97,8 +99,9 @@ fn promised_bps(share: &VpnShare) -> f64 {
 
 /// Returns Jain's index of the ratios between each VPN's goodput and its fair share, in one direction.
 ///
-/// The fair share is the promised rate plus a part of the rest by weight. It never exceeds the rate that the VPN's
-/// flows ask for, and other VPNs share the surplus. The result is `None` for fewer than two VPNs.
+/// The fair share is the promised rate plus a part of the remaining goodput, in proportion to the VPN's weight. It
+/// never exceeds the rate that the VPN's flows ask for, and other VPNs share the surplus. The result is `None` for
+/// fewer than two VPNs.
 pub fn vpn_fairness(scenario: &Scenario, vpns: &[VpnResult], direction: FlowDirection) -> Option<f64> {
     let from = &scenario.nodes[usize::from(direction == FlowDirection::Down)];
     let claims: Vec<GoodputClaim> = vpns

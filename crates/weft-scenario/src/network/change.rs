@@ -27,7 +27,7 @@ impl NetworkScenario {
         self.vpns.iter_mut().filter(move |vpn| matches(pattern, &vpn.name))
     }
 
-    /// Returns the index of the edge that connects a host.
+    /// Returns the index in `edges` of the edge that a host is behind.
     pub fn edge_of(&self, node: usize) -> Option<usize> {
         edge_of(node, &self.edges, &self.links)
     }

@@ -9,11 +9,11 @@ use crate::pattern::node;
 /// A node that is an unmodified OpenVPN client of a node with weft, in variants with an overlay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OverlayClient {
-    /// Index of the node.
+    /// Index of the client in the network's list of nodes.
     pub node: usize,
-    /// Index of the node with weft that accepts the client.
+    /// Index of the node with weft that accepts the client, in the same list as `node`.
     pub gateway: usize,
-    /// Index of the link between the two.
+    /// Index of the link between client and gateway, in the network's list of links.
     pub link: usize,
 }
 

@@ -18,9 +18,9 @@ pub struct NetworkFlow {
     pub name: String,
     /// Index of the `[[flow]]` in the file, from 0.
     pub group: usize,
-    /// Index of the node that sends the data.
+    /// Index of the node that sends the data, in the network's list of nodes.
     pub from: usize,
-    /// Index of the node that receives the data.
+    /// Index of the node that receives the data, in the network's list of nodes.
     pub to: usize,
     /// Earliest start of the flow, since the start of the run.
     pub start: Duration,
@@ -70,7 +70,7 @@ pub enum Traffic {
     },
     /// Short TCP connections at random times (Poisson) with geometrically distributed lengths.
     ShortFlows {
-        /// Mean length in full segments.
+        /// Mean length of a connection, in full segments.
         mean_packets: f64,
         /// Mean time between the starts of two connections.
         interval: Duration,

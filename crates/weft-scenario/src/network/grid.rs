@@ -13,7 +13,7 @@ use std::time::Duration;
 /// An empty list leaves the network's own value.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct NetworkGrid {
-    /// Indices of the links that the delays and losses apply to.
+    /// Indices of the links that the delays and losses apply to, in the network's list of links.
     pub links: Vec<usize>,
     /// Receive windows in full segments, each applied to all flows.
     pub windows_segments: Vec<u32>,

@@ -27,18 +27,18 @@ pub enum ControlLaw {
 #[derive(Deserialize, Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[serde(rename_all = "kebab-case")]
 pub enum AccumulationBy {
-    /// The delay of markers times the arriving rate.
+    /// Queueing delay of markers times the rate at which packets arrive at the egress edge.
     #[default]
     Delay,
-    /// Counts over fixed intervals at both edges, as in paper 004.
+    /// Counts of bytes sent and received over fixed intervals at both edges, as in paper 004.
     Counted,
 }
 
-/// The way in which a loop's markers travel.
+/// The way in which a loop's markers reach the egress edge.
 #[derive(Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum Markers {
-    /// In the packets of the loop.
+    /// Inside the packets that the loop sends anyway.
     Carried,
     /// As separate packets behind the packets of the loop, as in papers 003 and 004.
     Packets,
@@ -56,7 +56,7 @@ pub enum Steering {
     ClosedLoop,
 }
 
-/// The AIMD parameter that carries a window's weight.
+/// The AIMD parameter that depends on the weight of the window's VPN.
 #[derive(Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum WeightBy {
@@ -77,39 +77,39 @@ pub struct IngressSpec {
     pub queue: QueueSize,
     /// Discipline of the queue.
     pub discipline: Discipline,
-    /// The way in which markers travel.
+    /// The way in which markers reach the egress edge: inside the loop's packets or as separate ones.
     pub markers: Markers,
     /// IP bytes that the loop counts as one packet.
     pub packet_bytes: u32,
-    /// Increase parameter: a in packets for each round trip, or α in packets for each τ.
+    /// Increase parameter: a in packets for each round trip (AIMD), or α in packets for each `tau` (accumulation).
     ///
     /// `None` uses the default of the algorithm.
     pub increase: Option<f64>,
-    /// Decrease parameter b of an AIMD window.
+    /// Decrease parameter b of an AIMD window: the fraction by which a loss event reduces it.
     pub decrease: f64,
     /// Number of packets from one marker to the next (Δ).
     pub marker_every: u8,
     /// True if the loop searches for its rate at the start.
     ///
-    /// A window doubles, and a rate based on accumulation grows by half.
+    /// An AIMD window doubles in each round trip. The rate of the accumulation algorithm grows by half in each τ.
     pub startup: bool,
     /// Method that corrects the AIMD parameters a and b.
     pub steering: Steering,
-    /// The AIMD parameter that carries a VPN's weight: increase or decrease.
+    /// The AIMD parameter that depends on a VPN's weight: increase or decrease.
     pub weight_by: WeightBy,
     /// True if the windows between the same two edges share their loss events.
     pub shared_events: bool,
     /// Fraction β of the arrival rate that the accumulation algorithm sends during an epoch (paper 004).
     pub beta: f64,
-    /// Round-trip time τ of the accumulation algorithm (paper 004), or `None` for the measured value.
+    /// Time τ in which the rate grows by α (paper 004), or `None` for a value from the measured round-trip time.
     pub tau: Option<Duration>,
-    /// Interval T of the accumulation algorithm (paper 004), or `None` for the value of τ.
+    /// Time T between two markers of the accumulation algorithm (paper 004), or `None` for the value of τ.
     pub interval: Option<Duration>,
     /// Accumulation H above which an epoch of the accumulation algorithm begins, in packets (paper 004).
     pub high: f64,
     /// Accumulation L below which an epoch of the accumulation algorithm ends, in packets (paper 004).
     pub low: f64,
-    /// Reduction w_max of each interval while a resynchronization is paid back, in packets (paper 004).
+    /// Packets (w_max) that a loop holds back in each interval while it pays back a resynchronization (paper 004).
     pub hold: f64,
     /// Sending rate λ at the start of the loop.
     pub initial: Rate,
@@ -156,13 +156,13 @@ pub struct IngressChange {
     pub accumulation: Option<AccumulationBy>,
     /// Length and discipline of the queue.
     pub queue: Option<(QueueSize, Discipline)>,
-    /// The way in which markers travel.
+    /// The way in which markers reach the egress edge: inside the loop's packets or as separate ones.
     pub markers: Option<Markers>,
     /// IP bytes that the loop counts as one packet.
     pub packet_bytes: Option<u32>,
-    /// Increase parameter a or α.
+    /// Increase parameter: a of an AIMD window, or α of the accumulation algorithm.
     pub increase: Option<f64>,
-    /// Decrease parameter b.
+    /// Decrease parameter b of an AIMD window: the fraction by which a loss event reduces it.
     pub decrease: Option<f64>,
     /// Number of packets from one marker to the next (Δ).
     pub marker_every: Option<u8>,
@@ -170,21 +170,21 @@ pub struct IngressChange {
     pub startup: Option<bool>,
     /// Method that corrects the AIMD parameters a and b.
     pub steering: Option<Steering>,
-    /// The AIMD parameter that carries a VPN's weight: increase or decrease.
+    /// The AIMD parameter that depends on a VPN's weight: increase or decrease.
     pub weight_by: Option<WeightBy>,
     /// True if the windows between the same two edges share their loss events.
     pub shared_events: Option<bool>,
     /// Fraction β of the arrival rate that the accumulation algorithm sends during an epoch (paper 004).
     pub beta: Option<f64>,
-    /// Round-trip time τ of the accumulation algorithm (paper 004).
+    /// Time τ in which the rate of the accumulation algorithm grows by α (paper 004).
     pub tau: Option<Duration>,
-    /// Interval T of the accumulation algorithm (paper 004).
+    /// Time T between two markers of the accumulation algorithm (paper 004).
     pub interval: Option<Duration>,
     /// Accumulation H above which an epoch of the accumulation algorithm begins, in packets (paper 004).
     pub high: Option<f64>,
     /// Accumulation L below which an epoch of the accumulation algorithm ends, in packets (paper 004).
     pub low: Option<f64>,
-    /// Reduction w_max of each interval while a resynchronization is paid back, in packets (paper 004).
+    /// Packets (w_max) that a loop holds back in each interval while it pays back a resynchronization (paper 004).
     pub hold: Option<f64>,
     /// Sending rate λ at the start of the loop.
     pub initial: Option<Rate>,

@@ -61,7 +61,7 @@ pub struct NetworkScenario {
     pub nodes: Vec<String>,
     /// The links that join the nodes.
     pub links: Vec<Link>,
-    /// Explicit paths.
+    /// Label-switched paths, each with its list of nodes.
     pub paths: Vec<ExplicitPath>,
     /// The edges where tunnels begin and end.
     pub edges: Vec<NetworkEdge>,

@@ -27,7 +27,7 @@ pub struct OverlaySpec {
 /// A node that runs weft.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OverlayNode {
-    /// Index of the node.
+    /// Index of the node in the network's list of nodes.
     pub node: usize,
     /// True if the node forwards datagrams between others.
     pub is_relay: bool,
@@ -98,7 +98,7 @@ impl OverlaySpec {
         self.nodes.iter().any(|known| known.node == node && known.is_relay)
     }
 
-    /// Replaces the nodes' indices.
+    /// Replaces the indices of nodes and links by the new ones, after some were removed.
     ///
     /// It removes tunnels that lose an end or all routes, and clients that lose their gateway.
     pub(super) fn renumber(&mut self, new: &[Option<usize>], links: &[Option<usize>]) {
@@ -238,7 +238,7 @@ pub(super) fn check(around: &Surroundings<'_>, file: &NetworkVariantFile) -> Res
 
 /// Returns the way in which a variant uses the overlay.
 ///
-/// Its keys require that the variant has an overlay.
+/// It fails if the variant sets a key of the overlay but uses no overlay.
 pub(super) fn used(source: &Source<'_>, file: &NetworkVariantFile, overlay: &OverlaySpec) -> Checked<OverlayUse> {
     let has_overlay = file.overlay.as_ref().is_some_and(|overlay| *overlay.get_ref());
     let spans = [

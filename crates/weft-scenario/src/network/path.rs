@@ -13,9 +13,9 @@ use toml::Spanned;
 pub struct ExplicitPath {
     /// Name of the path.
     pub name: String,
-    /// Indices of the nodes along the path, from its start.
+    /// Indices of the nodes along the path in the network's list of nodes, from the path's start.
     pub nodes: Vec<usize>,
-    /// Indices of the links between these nodes.
+    /// Indices of the links between these nodes, in the network's list of links.
     pub links: Vec<usize>,
     /// Weight of the path where traffic is spread by weight.
     pub weight: u32,

@@ -55,7 +55,7 @@ pub enum DelayedAck {
 /// The number of duplicate acknowledgements that indicate a loss.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DupThresh {
-    /// A fixed number.
+    /// A fixed number of duplicate acknowledgements.
     Fixed(u32),
     /// The threshold T(N) of paper 000, where N is the number of paths that routing gives the flow.
     Paths,
@@ -78,11 +78,12 @@ pub struct TcpSpec {
     pub congestion: CongestionControl,
     /// Rate of [`CongestionControl::ExplicitRate`], in IP bytes.
     ///
-    /// If it is zero, the sender uses the rate that routers grant. It requests that rate if the variant signals.
+    /// If it is zero, the sender uses the rate that routers grant. It requests that rate if the variant has
+    /// explicit-rate signalling.
     pub explicit_rate: Rate,
     /// Number of duplicate acknowledgements that indicate a loss.
     pub dup_thresh: DupThresh,
-    /// True if that number grows with the observed reordering.
+    /// True if the number of duplicate acknowledgements that indicate a loss grows with the observed reordering.
     pub adaptive_reordering: bool,
     /// Rule by which the receiver delays acknowledgements.
     pub delayed_ack: DelayedAck,
@@ -106,9 +107,9 @@ pub struct TcpSpec {
     pub min_rto: Duration,
     /// Rate that the sender asks routers to reserve, in addition to the available rate.
     pub guaranteed: Rate,
-    /// Initial rate that the sender requests with Quick-Start (RFC 4782), if the variant signals.
+    /// Initial rate that the sender requests with Quick-Start (RFC 4782), in bit/s with IP headers.
     ///
-    /// It includes IP headers. Zero requests nothing.
+    /// The variant must have explicit-rate signalling. Zero requests nothing.
     pub quick_start: Rate,
 }
 

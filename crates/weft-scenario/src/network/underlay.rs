@@ -14,9 +14,9 @@ const FIRST_ADDRESS: u32 = 0x6440_0000;
 /// One end of a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LinkEnd {
-    /// Index of the link.
+    /// Index of the link in the network's list of links.
     pub link: usize,
-    /// Index of the end: 0 or 1.
+    /// Index of the end in the link's `ends`: 0 or 1.
     pub end: usize,
 }
 
@@ -24,7 +24,7 @@ pub struct LinkEnd {
 #[derive(Clone, Debug)]
 pub struct Underlay<'a> {
     network: &'a NetworkScenario,
-    /// The link ends at each node.
+    /// The link ends at each node, by the node's index.
     ends: Vec<Vec<LinkEnd>>,
 }
 

@@ -11,13 +11,13 @@ use crate::{Action, Capacity, Link, TimedEvent};
 use toml::Spanned;
 use weft_units::Rate;
 
-/// Fraction of the rate of an edge's links that may be leased by default.
+/// Fraction of the rate of an edge's outgoing links that leased lines may use by default.
 const LEASABLE: f64 = 0.9;
 
 /// An edge: a node with hosts behind it, where tunnels begin and end.
 #[derive(Clone, PartialEq, Debug)]
 pub struct NetworkEdge {
-    /// Index of the edge's node.
+    /// Index of the edge in the network's list of nodes.
     pub node: usize,
     /// Maximum total rate of the leased lines at this edge.
     ///
@@ -45,7 +45,7 @@ pub struct NetworkVpn {
     pub weight: f64,
     /// The service that the VPN is promised.
     pub service: VpnService,
-    /// Indices of the VPN's hosts.
+    /// Indices of the VPN's hosts in the network's list of nodes.
     pub hosts: Vec<usize>,
     /// Settings of the queue and loop.
     ///
@@ -85,9 +85,9 @@ pub(super) fn read_edges(
     Ok(edges)
 }
 
-/// Returns the total outgoing rate of a node's links to nodes that have other links.
+/// Returns the total outgoing rate of a node's links, except those to its hosts.
 ///
-/// The result is `None` if the rate of one of them varies.
+/// A host is a node that has only this one neighbour. The result is `None` if the rate of a link varies.
 fn uplinks(node: usize, links: &[Link]) -> Option<Rate> {
     let mut sum = 0u64;
     for link in links.iter().filter(|link| link.ends.contains(&node)) {

@@ -41,7 +41,7 @@ pub struct Sweep {
 /// The source from which mixes are drawn.
 #[derive(Clone, PartialEq, Debug)]
 pub enum MixSource {
-    /// Plain links with properties from given ranges.
+    /// Links without impairments, whose properties are drawn from given ranges.
     Ranges(MixRanges),
     /// A single link from the whole range of real links ([`crate::draw::draw_mix`]).
     OneLink,
@@ -49,7 +49,7 @@ pub enum MixSource {
     Bundle,
 }
 
-/// Ranges of plain links, and the length of their runs.
+/// Ranges of the properties of links without impairments, and the length of their runs.
 #[derive(Clone, PartialEq, Debug)]
 pub struct MixRanges {
     /// Least and greatest number of links.
@@ -282,12 +282,12 @@ pub struct DrawnMix {
     /// Goodput of BBR on the first link without a tunnel, in bit/s.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub bbr_bps: Option<f64>,
-    /// Goodput of weft divided by that of BBR.
+    /// Goodput of weft over all links divided by that of BBR on the first link without a tunnel.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub of_bbr: Option<f64>,
     /// Goodput of weft divided by the bound, in the direction of the bound.
     pub efficiency: Option<f64>,
-    /// 95th percentile of the ping's round-trip time through loaded weft, in milliseconds.
+    /// 95th percentile of the ping's round-trip time through weft while the bulk flows send, in milliseconds.
     pub ping_ms_p95: Option<f64>,
     /// 95th percentile of the ping's round-trip time over the best link without a tunnel, in milliseconds.
     pub plain_ping_ms_p95: Option<f64>,

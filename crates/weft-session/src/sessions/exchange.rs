@@ -280,7 +280,7 @@ impl Sessions {
 
     /// Decrypts an initiation, checks its sender and stamp, and writes the response.
     ///
-    /// Must not be inlined, for the reason given at `start_handshake`.
+    /// Must not be inlined: the caller wipes the stack below its own frame, where this function leaves secrets.
     #[inline(never)]
     fn accept(&mut self, now: Instant, initiation: &Initiation<'_>, out: &mut [u8]) -> Result<Outcome, HandshakeError> {
         let Sessions { identity, cipher, certificate, rng, peers, indices, by_key, answered, stamp_clock, .. } = self;
@@ -373,7 +373,9 @@ impl Sessions {
         }
     }
 
-    /// Processes the response to an initiation of this node. Must not be inlined, as `start_handshake`.
+    /// Processes the response to an initiation of this node.
+    ///
+    /// Must not be inlined: the caller wipes the stack below its own frame, where this function leaves secrets.
     #[inline(never)]
     fn take_response(&mut self, now: Instant, response: &HandshakeResponse<'_>) -> Result<Outcome, HandshakeError> {
         if !self.mac_keys.mac1_is_right(&response.macs) {

@@ -47,9 +47,9 @@ pub struct Relayed {
     pub way: Way,
     /// Range of the inner datagram in the relayed datagram.
     pub within: Range<usize>,
-    /// Has the meaning of [`OpenedPacket::first_with_this_key`].
+    /// True for the first datagram opened with its key, as [`OpenedPacket::first_with_this_key`].
     pub first_with_this_key: bool,
-    /// Has the meaning of [`OpenedPacket::fresh`].
+    /// True if the peer's process is new to this node, as [`OpenedPacket::fresh`].
     pub fresh: bool,
 }
 
@@ -114,7 +114,7 @@ impl Sessions {
 
     /// Seals a datagram for a relay in place.
     ///
-    /// `datagram` holds [`HOP_HEADER_LEN`] bytes that are overwritten, the inner datagram, and room for the labels of
+    /// `datagram` holds [`HOP_HEADER_LEN`] bytes that are overwritten, the inner datagram, and space for the labels of
     /// `way` and the tag.
     ///
     /// # Errors

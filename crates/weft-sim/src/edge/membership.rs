@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 pub struct VpnMembership {
     /// Edge that the host is behind.
     pub edge: NodeId,
-    /// Index of the host's VPN.
+    /// Index of the host's VPN in the list of all VPNs.
     pub vpn: u32,
 }
 

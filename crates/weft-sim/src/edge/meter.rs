@@ -3,7 +3,7 @@
 use crate::link::Histogram;
 use weft_units::{Duration, Instant};
 
-/// Length of the intervals in which arrivals are counted.
+/// Length of the intervals in which arrivals at the egress edge are counted.
 pub const TICK: Duration = Duration::from_millis(100);
 
 /// The measurements of one loop: waiting times at the ingress edge, and arrivals at the egress edge.

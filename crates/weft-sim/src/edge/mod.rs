@@ -23,15 +23,15 @@ use weft_core::queue::{Arrival, QueueConfig, QueueKind};
 use weft_core::service::Share;
 use weft_units::{Instant, Rng};
 
-/// Bytes that a marker adds to a packet: VPN and type besides its four numbers.
+/// Bytes that a marker adds to a packet: the VPN, the type and the marker's four numbers.
 const CARRIED_BYTES: u32 = 20;
-/// Bytes that a loop's rate request adds to a marker: weight and delay; share, promise and bound.
+/// Bytes that a loop's rate request adds to a marker: the loop's weight and delay, and the three values of the grant.
 const ASK_BYTES: u32 = 14;
 /// Bytes that the granted rate adds to a report.
 const GRANT_BYTES: u32 = 9;
-/// Bytes that the interval's length adds to a marker of a loop that counts packets by interval.
+/// Bytes that the length of the interval adds to a marker, if the loop counts packets by interval.
 const COUNTING_BYTES: u32 = 4;
-/// Bytes that the counted packets add to the report on such a marker, in addition to the marker's own fields.
+/// Bytes that the packet counts add to a report, in addition to the marker's fields, if the loop counts packets.
 const COUNT_BYTES: u32 = 16;
 /// Size of a separate marker packet in IP bytes, with IP and UDP headers, hop header and tag.
 const MARKER_BYTES: u32 = 74;
@@ -105,11 +105,11 @@ pub struct VpnPlan {
 struct TunnelState {
     edge: NodeId,
     ingress: Ingress<Box<Packet>>,
-    /// VPNs that both edges have, by their number in the ingress.
+    /// Indices of the VPNs that both edges have, in the order of their numbers in the ingress.
     vpns: Vec<u32>,
-    /// Number of each VPN in the ingress, if both edges have it.
+    /// Number of each VPN in the ingress, by the index of the VPN. `None` if the other edge does not have the VPN.
     places: Vec<Option<VpnNo>>,
-    /// Loop ends for packets from the other edge, by VPN.
+    /// Egress ends of the loops from the other edge, by the index of the VPN.
     arriving: Vec<LoopEgress>,
     meters: Vec<LoopMeter>,
 }
@@ -120,15 +120,16 @@ pub struct TunnelEdge {
     members: Arc<Membership>,
     plans: Arc<[VpnPlan]>,
     tunnels: Vec<TunnelState>,
-    /// Index of the tunnel to each node that is an edge.
+    /// Index in `tunnels` of the tunnel to each edge, by the edge's node number. `None` for a node that is no edge.
     tunnel_to: Vec<Option<u32>>,
 }
 
 impl TunnelEdge {
     /// Creates the edge at node `here`.
     ///
-    /// Random drops of the edge's queues depend only on `rng`. With `shared_events`, the loops between the same two
-    /// edges share their loss events.
+    /// Random drops of the edge's queues depend only on `rng`.
+    ///
+    /// With `shared_events`, each loop between two edges learns of the loss events of the other loops between them.
     pub fn new(
         here: NodeId,
         members: Arc<Membership>,

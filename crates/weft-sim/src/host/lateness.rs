@@ -1,17 +1,17 @@
 //! Measures the lateness of segments, which a duplicate-acknowledgment threshold must tolerate.
 
-/// Number of segments by the number of duplicate acknowledgments that they cause when they arrive late.
+/// Number of segments, by the number of duplicate acknowledgments that a segment caused while it was missing.
 ///
 /// If the receiver acknowledges every segment immediately, each number is the number of segments that arrived since
 /// the acknowledgment number last advanced. Retransmissions are not included.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Lateness {
-    /// Number of segments for each number of duplicate acknowledgments.
+    /// Number of segments, indexed by the number of duplicate acknowledgments (from 0).
     by_duplicates: Vec<u64>,
 }
 
 impl Lateness {
-    /// Records a late segment that has caused `duplicates` duplicate acknowledgments.
+    /// Records a segment that caused `duplicates` duplicate acknowledgments while it was missing.
     pub(super) fn note(&mut self, duplicates: usize) {
         if self.by_duplicates.len() <= duplicates {
             self.by_duplicates.resize(duplicates + 1, 0);
@@ -26,9 +26,9 @@ impl Lateness {
         self.by_duplicates.iter_mut().zip(&other.by_duplicates).for_each(|(own, count)| *own += count);
     }
 
-    /// Returns the share of segments that cause at least `duplicates` duplicate acknowledgments.
+    /// Returns the share of all counted segments that cause at least `duplicates` duplicate acknowledgments.
     ///
-    /// Fast retransmit with a threshold of `duplicates` declares these segments lost. The result is zero if none
+    /// Fast retransmit with a threshold of `duplicates` declares these segments lost. The result is zero if no segment
     /// arrived.
     pub fn share_of_at_least(&self, duplicates: usize) -> f64 {
         let all: u64 = self.by_duplicates.iter().sum();

@@ -88,7 +88,7 @@ const NO_SEAT: u32 = u32::MAX;
 pub struct SimHost {
     agents: Vec<(FlowNodes, FlowAgent)>,
     timers: SourceSchedule,
-    /// Index of the [`FlowAgent`] of each flow.
+    /// Index in `agents` of this host's end of each flow, by the number of the flow.
     by_flow: Vec<u32>,
     relays: Vec<ConnectionRelay>,
 }

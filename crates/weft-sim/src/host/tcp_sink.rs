@@ -32,9 +32,9 @@ pub struct TcpSink {
     last: Option<Instant>,
     longest_gap: Duration,
     lateness: Lateness,
-    /// Segments that arrived since the acknowledgment number advanced.
+    /// Number of segments that arrived since the acknowledgment number last advanced.
     duplicates: usize,
-    /// Number of bytes after which the time is recorded.
+    /// Number of bytes that arrive in order between two recorded times.
     mark_every_bytes: u64,
     marks: Vec<Instant>,
     answerer: Answerer,
@@ -66,7 +66,7 @@ impl TcpSink {
         self
     }
 
-    /// Returns the recorded times at which transfers were complete.
+    /// Returns the recorded times: one for each multiple of the bytes given to [`TcpSink::marking`].
     pub fn marks(&self) -> &[Instant] {
         &self.marks
     }

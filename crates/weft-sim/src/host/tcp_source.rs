@@ -18,7 +18,7 @@ pub enum Supply {
     Bytes(u64),
     /// Successive connections of one size.
     Transfers {
-        /// Bytes of each connection.
+        /// Number of payload bytes of each connection.
         bytes: u64,
         /// Pause between the end of one connection and the start of the next.
         pause: Duration,

@@ -7,7 +7,7 @@ use crate::{Body, Packet};
 use weft_core::control_loop::explicit_rate::{GrantConfig, LoopLink};
 use weft_units::{Duration, Instant, Rate};
 
-/// Time over which the carried bytes of a link with varying capacity determine its capacity.
+/// Time over which the bytes that a link could carry are averaged, if the link's capacity varies.
 const CAPACITY_OVER: Duration = Duration::from_secs(1);
 
 impl LinkDirectionState {

@@ -2,7 +2,7 @@
 
 use weft_units::Duration;
 
-/// Number of bits of a value that are stored. They limit the error to 6 %.
+/// Number of bits after a duration's first bit of value 1 that select its bucket. They limit the error to 6 %.
 ///
 /// Derived: a factor of two has 2⁴ buckets.
 const PER_OCTAVE_BITS: u32 = 4;

@@ -32,7 +32,7 @@ use weft_units::{Duration, Instant, Rate, Rng};
 /// The properties of one direction of a link.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LinkSpec {
-    /// Capacity of the direction.
+    /// Rate of the transmitter, which is constant or follows a trace.
     pub capacity: LinkCapacity,
     /// One-way propagation delay.
     pub delay: Duration,
@@ -51,7 +51,7 @@ pub struct LinkSpec {
 }
 
 impl LinkSpec {
-    /// Returns both directions of a scenario's link, up first, for a run with this seed.
+    /// Returns both directions of a scenario's link, first the direction up, for a run with this seed.
     ///
     /// With `waits`, impairments that depend on the time begin when `Simulator::restart_link` is called.
     ///
@@ -106,7 +106,7 @@ struct Travelling {
     packet: Option<Box<Packet>>,
 }
 
-/// Number of further packets after which the departures of a drop-tail queue are processed.
+/// Number of further packets in a drop-tail queue after which the queue's departures are processed.
 ///
 /// They are also processed when the queue could be full or when its state is queried. Processing many departures
 /// together takes little more time than processing one.
@@ -259,7 +259,7 @@ impl LinkDirectionState {
         self.stats.queue_packets.get_or_insert_default();
     }
 
-    /// Starts to record the sizes of large packets that finish transmission.
+    /// Starts to count the packets that finish transmission by their length, for lengths above a minimum.
     pub fn watch_sizes(&mut self) {
         self.stats.packet_sizes.get_or_insert_default();
     }

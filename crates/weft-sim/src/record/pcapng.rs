@@ -23,7 +23,7 @@ const MSS: u16 = 1460;
 #[derive(Debug)]
 pub struct SimulatedCapture<W> {
     writer: PcapngWriter<W>,
-    /// Window shift of each end of each connection, as its first window requires.
+    /// Window shift of each end of each connection, which fits the first window that the end announces.
     shifts: BTreeMap<(FlowNo, NodeId), u8>,
 }
 

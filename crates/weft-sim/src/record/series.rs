@@ -108,7 +108,7 @@ impl<W: Write> Sampler<W> {
         Ok(Sampler { out, links, flows, loops: loops.iter().map(of_loop).collect(), last: Instant::ZERO })
     }
 
-    /// Records the states at `now`, in the order of the names.
+    /// Records the states at `now`, in the order of the names that [`Sampler::new`] got.
     ///
     /// It records nothing if no time has passed since the last sample.
     ///
@@ -155,9 +155,9 @@ impl<W: Write> Sampler<W> {
     }
 }
 
-/// Returns the growth of a counter.
+/// Returns the growth of a counter from `before` to `now`.
 ///
-/// If a counter is below its former value, it was reset.
+/// If `now` is below `before`, the counter was reset to 0 in between, and the growth is `now`.
 fn grown(before: u64, now: u64) -> f64 {
     now.checked_sub(before).unwrap_or(now) as f64
 }

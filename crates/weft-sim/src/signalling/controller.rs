@@ -19,11 +19,11 @@ use weft_wire::quick_start::{QuickRate, QuickStart};
 
 /// Maximum number of flows with a guaranteed rate. The number of remembered requesting flows has the same limit.
 const MOST_FLOWS: usize = 65_536;
-/// Number of this link in its own admission, which has only this one route.
+/// Number of the only route that this link's admission component has, which stands for the link itself.
 const LINK: RouteNo = RouteNo(0);
 /// Maximum number of missed samples that are computed after a pause.
 ///
-/// The rate of an idle link is constant long before this number of samples.
+/// The rate that an idle link grants stops to change after far fewer samples.
 const MOST_MISSED: u32 = 1_000;
 
 /// The settings by which a link grants rates.
@@ -31,9 +31,9 @@ const MOST_MISSED: u32 = 1_000;
 pub struct LinkGrants {
     /// Algorithm by which the link computes the granted rates.
     pub law: LawKind,
-    /// Capacity of the link.
+    /// Capacity of the link, including the rates that may be guaranteed.
     pub capacity: Rate,
-    /// Part of the capacity that may be guaranteed.
+    /// Maximum sum of the rates that the link may guarantee to flows.
     pub reservable: Rate,
     /// Seed of the hash of flows and of random draws.
     pub seed: u64,
@@ -66,7 +66,7 @@ pub struct LinkController {
     /// Rates of the flows that request rates, if the algorithm depends on these rates.
     sending: HashMap<u32, Sending, SeededState>,
     capacity: Rate,
-    /// Round-trip time of the flows without queues.
+    /// Round-trip time of the flows on the link, without queueing delay.
     least_round_trip: Duration,
     interval: Duration,
     next_look: Instant,
@@ -83,9 +83,9 @@ pub struct LinkController {
     /// Time at which `promised` is reset: two round trips after the last new flow.
     forget_at: Instant,
     quick_start: QuickStartLink,
-    /// Capacity of the link minus the guaranteed rates, at the last sample.
+    /// Capacity of the link minus the guaranteed rates, at the time of the last sample.
     carries: Rate,
-    /// Total bytes that have arrived.
+    /// Number of all bytes that have arrived for the link since the start.
     came_bytes: u64,
     rng: Rng,
 }
@@ -284,7 +284,7 @@ impl LinkController {
     }
 }
 
-/// Returns the mean capacity of a link in the last `since`, or since the start of the simulation.
+/// Returns the mean capacity of a link over the time `since` before `now`, or since the start of the simulation.
 ///
 /// The result is `None` at the start of the simulation.
 fn carried(link: &mut LinkDirectionState, now: Instant, since: Duration) -> Option<Rate> {

@@ -72,7 +72,7 @@ impl Asker {
         self.initiator.rate()
     }
 
-    /// Returns the segment with a signal, if one is due.
+    /// Returns the segment with a rate signal, if a signal is due.
     pub(crate) fn sign(
         &mut self,
         now: Instant,

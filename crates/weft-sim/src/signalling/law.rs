@@ -46,7 +46,9 @@ impl SignalLaw {
         }
     }
 
-    /// Updates the algorithm with a sample of the link, on which `askers` flows recently requested rates.
+    /// Updates the algorithm with a sample of the link.
+    ///
+    /// `askers` is the number of flows that recently requested rates on the link.
     pub fn update(&mut self, at: Instant, state: &LinkState, askers: u32) {
         match self {
             SignalLaw::Capacity(rate) => *rate = state.capacity,

@@ -109,7 +109,7 @@ fn is_genuine(packet: &Packet) -> bool {
     }
 }
 
-/// Returns the flow key from the direction of the requesting end.
+/// Returns the 5-tuple of the packets that the requesting end of the connection sends.
 fn key_of(signal: &Signal, flow: FlowNo, from: NodeId, to: NodeId) -> FlowKey {
     let is_answer = matches!(signal.message, Message::Response | Message::Reject);
     let (from, to) = if is_answer { (to, from) } else { (from, to) };

@@ -56,7 +56,7 @@ impl QuickAsker {
         (self.stands, self.granted) = (Stands::Silent, None);
     }
 
-    /// Returns the segment with an option, if one is due.
+    /// Returns the segment with a Quick-Start option, if an option is due.
     ///
     /// `waiting_bytes` is the number of bytes that wait to be sent.
     pub(crate) fn sign(&mut self, now: Instant, segment: &TcpSegment, waiting_bytes: u64) -> Option<Box<Signalled>> {

@@ -13,7 +13,7 @@ use weft_units::{Duration, Instant, Rate, Rng};
 pub(crate) const PROBE_BYTES: u32 = 1_500;
 /// Fraction of the path's capacity that probes may use.
 const PROBE_SHARE: f64 = 0.025;
-/// Maximum number of pairs in the average.
+/// Maximum number of probe pairs over which the estimate of the available capacity is averaged.
 const PAIRS: u32 = 512;
 /// Weight of a sample that is taken while a queue stands. The weight of a sample without a queue is 1.
 const BUSY_COUNTS: u32 = 8;
@@ -21,7 +21,7 @@ const BUSY_COUNTS: u32 = 8;
 ///
 /// Bursts of other traffic cause less delay than this.
 const STANDS: Duration = Duration::from_millis(12);
-/// Minimum number of pairs for an estimate.
+/// Minimum number of measured probe pairs for an estimate of the available capacity.
 const FEW_PAIRS: u32 = 16;
 
 /// A message between the sensors at the two ends of a path.
@@ -131,7 +131,7 @@ impl NearSensor {
             let grown = self.queueing.as_secs_f64() - before.as_secs_f64();
             (-capacity * grown / since.as_secs_f64(), BUSY_COUNTS)
         } else {
-            // The value is negative if more data arrived between the two probes than the link carries.
+            // The value is negative if, between the two probes, more data arrived than the link carries.
             (capacity * (2.0 - gap.as_secs_f64() / self.gap().as_secs_f64()), 1)
         };
         let weight = f64::from(counts) / f64::from(self.answers.clamp(counts, PAIRS));

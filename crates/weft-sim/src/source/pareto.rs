@@ -20,7 +20,8 @@ pub struct ParetoBursts {
 impl ParetoBursts {
     /// Creates bursts of datagrams of `bytes` at the rate `peak`.
     ///
-    /// `on` and `off` are the mean lengths of bursts and pauses. `shape` is above 1.
+    /// `on` and `off` are the mean lengths of bursts and pauses. `shape` is the shape parameter of both Pareto
+    /// distributions and is above 1.
     pub fn new(peak: Rate, bytes: u32, on: Duration, off: Duration, shape: f64) -> ParetoBursts {
         let interval = peak.time_for(u64::from(bytes));
         let mean_burst = on.as_secs_f64() / interval.as_secs_f64().max(1e-9);

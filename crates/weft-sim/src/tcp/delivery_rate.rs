@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 use weft_units::{Instant, Rate};
 
-/// State of the connection when a segment was sent (§3.1.2, the P variables).
+/// State of the connection at the time when a segment was sent (§3.1.2, the P variables).
 #[derive(Clone, Copy, Debug)]
 struct DeliverySnapshot {
     sent_at: Instant,
@@ -27,7 +27,7 @@ pub(super) struct DeliveryRate {
     delivered: u64,
     delivered_at: Instant,
     first_sent_at: Instant,
-    /// Number of delivered bytes up to which samples are marked as limited by the application.
+    /// Samples are marked as limited by the application until more than this number of bytes is delivered.
     app_limited_until: Option<u64>,
     newest: Option<DeliverySnapshot>,
 }
@@ -53,7 +53,7 @@ impl DeliveryRate {
         self.snapshots.push_back(snapshot);
     }
 
-    /// Records that the segment at `index` is retransmitted.
+    /// Records that the segment at `index` of the scoreboard is retransmitted.
     pub fn sent_again(&mut self, index: usize, now: Instant, idle: bool) {
         let snapshot = self.snapshot(now, idle);
         if let Some(old) = self.snapshots.get_mut(index) {
@@ -61,7 +61,7 @@ impl DeliveryRate {
         }
     }
 
-    /// Records that the segment at `index` was delivered (§3.3, UpdateRateSample).
+    /// Records that the segment at `index` of the scoreboard was delivered (§3.3, UpdateRateSample).
     pub fn delivered(&mut self, index: usize, now: Instant, bytes: u64) {
         self.delivered += bytes;
         self.delivered_at = now;
@@ -72,7 +72,7 @@ impl DeliveryRate {
         }
     }
 
-    /// Removes the record of the first segment.
+    /// Removes the record of the first segment that was not acknowledged yet.
     pub fn pop(&mut self) {
         self.snapshots.pop_front();
     }
@@ -83,6 +83,8 @@ impl DeliveryRate {
     }
 
     /// Returns the sample of the acknowledgment that was processed last (§3.3, GenerateRateSample).
+    ///
+    /// `None` means that the sample covers less time than `min_rtt`, or that nothing was delivered.
     pub fn sample(&mut self, min_rtt: Option<Duration>) -> Option<RateSample> {
         if self.app_limited_until.is_some_and(|until| self.delivered > until) {
             self.app_limited_until = None;

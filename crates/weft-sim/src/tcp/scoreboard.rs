@@ -80,7 +80,7 @@ pub(super) struct Scoreboard {
     sacked_bytes: u64,
     sacked: u32,
     waiting: u32,
-    /// Index before which no segment waits for a retransmission.
+    /// Index in `segments` before which no segment waits for a retransmission.
     first_waiting: usize,
 }
 
@@ -156,9 +156,9 @@ impl Scoreboard {
         Some(before)
     }
 
-    /// Marks the segment as selectively acknowledged.
+    /// Marks the segment at `index` as selectively acknowledged.
     ///
-    /// It returns the record before the change, or `None` if the segment was marked already.
+    /// It returns the segment's record before the change, or `None` if the segment was marked already.
     pub fn mark_sacked(&mut self, index: usize) -> Option<SentSegment> {
         let before = self.change(index, |sent| sent.state |= SACKED)?;
         if before.is_sacked() {
@@ -169,7 +169,7 @@ impl Scoreboard {
         Some(before)
     }
 
-    /// Declares the segment, or its last retransmission, lost.
+    /// Declares the segment at `index`, or its last retransmission, lost.
     ///
     /// It returns the number of bytes that left the pipe.
     pub fn mark_lost(&mut self, index: usize) -> u64 {
@@ -182,7 +182,7 @@ impl Scoreboard {
         before - self.pipe
     }
 
-    /// Declares the first transmission of the segment lost.
+    /// Declares the first transmission of the segment at `index` lost.
     ///
     /// A retransmission may still be in flight.
     pub fn mark_original_lost(&mut self, index: usize) {
@@ -207,7 +207,7 @@ impl Scoreboard {
         }
     }
 
-    /// Records a retransmission of the segment.
+    /// Records a retransmission of the segment at `index`.
     pub fn mark_repeated(&mut self, index: usize, at: Instant) {
         self.change(index, |sent| {
             sent.state |= REPEATED | AMBIGUOUS;

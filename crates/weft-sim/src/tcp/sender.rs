@@ -78,15 +78,15 @@ pub struct TcpSender {
     counters: SenderCounters,
     opening: HandshakePhase,
     phase: RecoveryPhase,
-    /// First unacknowledged byte (SND.UNA).
+    /// Sequence number of the first unacknowledged byte (SND.UNA).
     una: u64,
-    /// Next byte to send for the first time (SND.NXT).
+    /// Sequence number of the next byte to send for the first time (SND.NXT).
     nxt: u64,
-    /// End of the data that the application has written.
+    /// Sequence number after the last byte that the application has written.
     written: u64,
     closed: bool,
     fin_sent: bool,
-    /// First byte beyond the receive window.
+    /// Sequence number of the first byte beyond the receive window.
     right_edge: u64,
     peer_window: u32,
     /// Maximum number of bytes in the pipe: congestion window, inflation and limited transmit.
@@ -97,7 +97,7 @@ pub struct TcpSender {
     opening_window: u64,
     /// Value of SND.NXT when the last recovery began (recover, RecoveryPoint).
     recovery_point: Option<u64>,
-    /// End of the highest selectively acknowledged segment.
+    /// Sequence number after the last byte of the highest selectively acknowledged segment.
     high_sacked: u64,
     dup_thresh: u32,
     /// Bytes that limited transmit sent since the last cumulative acknowledgment.
@@ -109,7 +109,7 @@ pub struct TcpSender {
     /// True if a tail loss probe is sent next, regardless of the window.
     probe_due: bool,
     ecn: bool,
-    /// Sequence number until whose acknowledgment further congestion marks are ignored.
+    /// Until this sequence number is acknowledged, the sender ignores further congestion marks.
     ecn_until: Option<u64>,
     send_cwr: bool,
     last_sent_at: Instant,
@@ -189,7 +189,7 @@ impl TcpSender {
         self.closed = true;
     }
 
-    /// Sets the explicit rate of this sender and its successors.
+    /// Sets the explicit rate of this connection and of later connections between the same ends.
     ///
     /// It has no effect on a sender with another congestion control.
     pub fn set_rate(&mut self, now: Instant, rate: Rate) {
@@ -278,7 +278,7 @@ impl TcpSender {
         self.recovery_point.is_some_and(|point| self.una < point)
     }
 
-    /// Computes the window anew.
+    /// Computes `window`, the maximum number of bytes in the pipe, again.
     ///
     /// `delivered` is the number of bytes that the acknowledgment in progress newly covers.
     fn update_window(&mut self, delivered: u64) {

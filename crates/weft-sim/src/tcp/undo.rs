@@ -13,12 +13,12 @@ pub(super) struct Undo {
 }
 
 impl Undo {
-    /// Begins a new number when the window is reduced. `una` is the first unacknowledged byte.
+    /// Restarts the count at 0 when the window is reduced. `una` is the first unacknowledged byte.
     pub fn begin(&mut self, una: u64) {
         *self = Undo { began_at: una, copies: 0, armed: true };
     }
 
-    /// Adds a retransmission.
+    /// Adds a retransmission to the count.
     pub fn copy_sent(&mut self) {
         self.copies += 1;
     }

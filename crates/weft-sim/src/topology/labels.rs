@@ -18,7 +18,7 @@ pub struct LabelPath {
 /// The error that more paths than labels exist.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TooManyPaths {
-    /// Number of paths.
+    /// Number of paths that need a label.
     pub paths: usize,
 }
 

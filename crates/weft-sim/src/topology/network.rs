@@ -237,7 +237,7 @@ flow = [{ app = "ftp", from = "s*", to = "d*" }]
         assert!(tables[R0].towards(NodeId(8)).is_empty());
     }
 
-    /// Returns the number of routes from the first FTP's source to its destination and back.
+    /// Returns the number of routes of the first flow's packets to their destination, and the number of routes back.
     ///
     /// `text` is a scenario of the project, and `variant` is one of its variants.
     fn count_paths(text: &str, variant: &str) -> (u64, u64) {

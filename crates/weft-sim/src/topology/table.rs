@@ -61,7 +61,7 @@ struct PathCounter<'a> {
     graph: &'a Graph,
     tables: &'a [RouteTable],
     to: NodeId,
-    /// Number of routes from a node with a label.
+    /// Number of routes to the destination for a packet at this node with this label.
     ///
     /// An entry whose number is not computed yet has 0. Cycles are thus not followed.
     known: BTreeMap<(NodeId, u16), u64>,

@@ -33,7 +33,7 @@ pub(super) fn fit(object: &mut OpenObject) -> libbpf_rs::Result<()> {
     Ok(())
 }
 
-/// Returns the map of the created variant.
+/// Returns the map of the variant of `weft_er` that `object` created.
 pub(super) fn made(object: &mut Object) -> Option<MapMut<'_>> {
     // libbpf gives the other variant a descriptor too, so the descriptor does not distinguish them.
     object.maps_mut().find(|map| map.map_type() == MapType::StructOps && map.autocreate())

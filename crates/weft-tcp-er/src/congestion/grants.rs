@@ -75,7 +75,7 @@ pub(super) fn holder() -> Option<u32> {
 }
 
 impl Maps {
-    /// Finds the maps of `object`, if this process loaded one, and those of all other processes.
+    /// Returns the `weft_er` maps of `object`, if this process loaded one, and those of all other processes.
     ///
     /// Finding the latter needs CAP_SYS_ADMIN.
     pub(super) fn find(object: Option<&Object>) -> libbpf_rs::Result<Maps> {
@@ -169,7 +169,7 @@ fn erase(maps: &[MapHandle], key: &[u8]) -> Result<(), GrantError> {
     })
 }
 
-/// Encodes `struct grant` of `bpf/weft_er.bpf.c`.
+/// Returns a granted rate and its time as bytes: `struct grant` of `bpf/weft_er.bpf.c`.
 fn value(bytes_per_s: u64, now_ns: u64) -> [u8; 16] {
     let mut grant = [0; 16];
     grant[..8].copy_from_slice(&bytes_per_s.to_ne_bytes());
@@ -177,7 +177,7 @@ fn value(bytes_per_s: u64, now_ns: u64) -> [u8; 16] {
     grant
 }
 
-/// Encodes `struct flow` of `bpf/weft_er.bpf.c`.
+/// Returns the map key of a connection as bytes: `struct flow` of `bpf/weft_er.bpf.c`.
 fn flow_key(cookie: u64, flow: KernelConnection) -> [u8; 32] {
     let mut key = [0; 32];
     key[..8].copy_from_slice(&cookie.to_ne_bytes());
@@ -195,7 +195,7 @@ fn mapped(address: IpAddr) -> Ipv6Addr {
     }
 }
 
-/// Encodes `struct destination` of `bpf/weft_er.bpf.c`.
+/// Returns the map key of a prefix as bytes: `struct destination` of `bpf/weft_er.bpf.c`.
 fn key(cookie: u64, to: IpAddr, length: u8) -> Result<[u8; 28], GrantError> {
     let (before, most) = if to.is_ipv4() { (96, 32) } else { (0, 128) };
     if length > most {

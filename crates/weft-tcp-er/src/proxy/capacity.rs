@@ -9,7 +9,7 @@ use std::thread::available_parallelism;
 
 /// Descriptors of a worker other than those of connections, pipes and listening sockets.
 const OTHERS: usize = 80;
-/// Number of a worker's listening sockets and wake-up descriptors. The tables of all workers contain them.
+/// Number of a worker's listening sockets and wake-up descriptors, which every worker's descriptor table contains.
 const LISTENING: usize = 9;
 /// Divisor of the reserve: 1/64 of the capacity.
 ///
@@ -26,7 +26,7 @@ const MOST_WORKERS: usize = 16;
 /// Margin for the random distribution of connections to workers, in standard deviations above the mean.
 const DEVIATIONS: usize = 6;
 
-/// Capacity of the proxy.
+/// Maximum numbers of the proxy's connections and pipes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ProxyCapacity {
     /// Maximum number of connections of all workers together.
@@ -81,7 +81,7 @@ fn descriptors_for(connections: usize) -> usize {
     OTHERS + LISTENING * MOST_WORKERS + 2 * PIPES + 2 * (connections + connections / (SPARE - 1) + 1)
 }
 
-/// Raises the descriptor limit for `wanted` connections.
+/// Raises the descriptor limit for `wanted` connections, and returns the resulting limit.
 fn raise(wanted: usize) -> io::Result<usize> {
     let descriptors = descriptors::raise_descriptors(descriptors_for(wanted) as u64)?;
     Ok(usize::try_from(descriptors).unwrap_or(usize::MAX))

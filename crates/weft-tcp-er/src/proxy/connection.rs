@@ -18,7 +18,7 @@ const EARLY_BYTES: usize = 1_360;
 /// second TCP connection with the same ports. The range therefore contains no ports that clients' systems choose on
 /// their own.
 const PORTS: (u16, u16) = (10_240, 32_767);
-/// Number of ports of the range that are tried for a connection.
+/// Number of ports of a worker's port range that are tried for a connection.
 const TRIES: usize = 64;
 
 /// Returns the port range of worker `index` of `workers`.
@@ -48,7 +48,7 @@ pub struct Calling<'a> {
     pub mark: u32,
     /// First and last port of this worker for TCP connections to servers on this machine.
     pub ports: (u16, u16),
-    /// Position at which the search for a free port starts. It differs for each connection.
+    /// Position in the port range at which the search for a free port starts. It differs for each connection.
     pub start: usize,
     /// Congestion control of a TCP connection to another proxy.
     pub congestion: Option<&'a str>,

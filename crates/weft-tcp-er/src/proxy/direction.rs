@@ -37,7 +37,7 @@ pub struct ProxyDirection {
     ended: bool,
     /// True if the end of the stream was forwarded.
     finished: bool,
-    /// Number of bytes forwarded.
+    /// Number of bytes forwarded in this direction since the connection began.
     pub moved: u64,
 }
 

@@ -72,7 +72,7 @@ pub fn is_worth_it(from: Option<u64>, to: Option<u64>) -> bool {
 pub struct PeerRates {
     /// Rate of all paths to each peer, in bytes per second.
     totals: Vec<Option<u64>>,
-    /// Index of the peer for each prefix.
+    /// For each prefix, the index in `totals` of the peer behind which it lies.
     by_prefix: PrefixMap<usize>,
     /// Use of each worker's flows.
     uses: Vec<Vec<Use>>,

@@ -71,7 +71,7 @@ impl Listening {
     }
 }
 
-/// Returns the command for the table in one line, without rules that divert new connections.
+/// Returns the nft command, in one line, that creates the table without rules that divert new connections.
 pub fn table(names: &DiversionNames) -> String {
     let DiversionNames { tun: _, table, divert, own } = names;
     format!(
@@ -91,13 +91,13 @@ pub fn table(names: &DiversionNames) -> String {
     )
 }
 
-/// Returns the command that stops diverting new connections.
+/// Returns the nft command that stops diverting new connections.
 pub fn shut(names: &DiversionNames) -> String {
     let table = &names.table;
     format!("flush chain inet {table} take_in; flush chain inet {table} take_out")
 }
 
-/// Returns the command that diverts exactly the new connections that `policy` selects.
+/// Returns the nft command that diverts exactly the new connections that `policy` selects.
 pub fn open(names: &DiversionNames, policy: &ProxyPolicy, listening: &Listening) -> String {
     let DiversionNames { tun, table, divert, .. } = names;
     let mut text = shut(names);
@@ -136,7 +136,7 @@ fn take(port: u16, is_ipv6: bool, divert: u32) -> String {
     format!("meta l4proto tcp tproxy {family} to {address}:{port} meta mark set {divert} accept")
 }
 
-/// Returns a rule's prefixes of one family as a set.
+/// Returns a rule's prefixes of one address family as the text of an nftables set, or `None` if there are none.
 ///
 /// Prefixes within others are omitted, because nftables sets reject overlaps.
 fn prefixes(rule: &ProxyRule, is_ipv6: bool) -> Option<String> {
@@ -151,7 +151,7 @@ fn prefixes(rule: &ProxyRule, is_ipv6: bool) -> Option<String> {
     (!widest.is_empty()).then(|| set(&widest))
 }
 
-/// Returns a rule's ports as a match. Overlapping ranges are merged.
+/// Returns the nftables text that matches a rule's ports, empty for all ports. Overlapping ranges are merged.
 fn ports(rule: &ProxyRule) -> String {
     let mut sorted = rule.ports.clone();
     sorted.sort_by_key(|ports| ports.first);

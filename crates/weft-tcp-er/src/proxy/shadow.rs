@@ -13,9 +13,9 @@ const MOST: usize = 10_000;
 /// The reason why a rule never decides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shade {
-    /// The earlier rule with this index decides.
+    /// The earlier rule with this index, counted from 0, decides.
     Rule(usize),
-    /// No rule opens these addresses.
+    /// The rule's servers have addresses that no rule can open.
     Closed,
     /// The rule's clients and servers are of different address families.
     Family,

@@ -15,11 +15,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Settings that the head publishes to all workers.
 #[derive(Default)]
 pub struct ProxySettings {
-    /// Capacity of the proxy.
+    /// Maximum numbers of the proxy's connections and pipes.
     pub capacity: ProxyCapacity,
     /// Congestion control of connections between proxies, or empty for the system's default.
     pub congestion: String,
-    /// Access rules.
+    /// Rules that decide which connections the proxy may make.
     pub access: AccessCheck,
 }
 

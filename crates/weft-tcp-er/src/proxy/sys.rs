@@ -42,7 +42,7 @@ fn count(result: isize) -> io::Result<usize> {
     usize::try_from(result).map_err(|_| io::Error::last_os_error())
 }
 
-/// Converts "would block" into `None`.
+/// Returns `None` for the error "would block", and the value of a success in `Some`.
 pub fn unless_blocked<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
@@ -311,7 +311,7 @@ impl Socket {
         self.set_bytes(libc::SOL_SOCKET, libc::SO_LINGER, &bytes)
     }
 
-    /// Returns and clears the pending error.
+    /// Fails with the socket's pending error, if there is one, and clears that error.
     pub fn take_error(&self) -> io::Result<()> {
         let mut error = [0; 4];
         self.get_bytes(libc::SOL_SOCKET, libc::SO_ERROR, &mut error)?;
@@ -343,12 +343,12 @@ impl Socket {
         if result < 0 { 0 } else { u64::try_from(value).unwrap_or(0) }
     }
 
-    /// Copies received bytes without consuming them.
+    /// Copies received bytes without consuming them, and returns their number.
     pub fn peek(&self, into: &mut [u8]) -> io::Result<usize> {
         self.receive(into, libc::MSG_PEEK)
     }
 
-    /// Consumes bytes that were peeked at before.
+    /// Consumes bytes that [`Socket::peek`] has copied before, and returns their number.
     pub fn skip(&self, bytes: usize) -> io::Result<usize> {
         // With MSG_TRUNC, TCP copies nothing (tcp(7)).
         // SAFETY: this object owns the descriptor. The kernel writes nothing to the null pointer.
@@ -360,7 +360,7 @@ impl Socket {
         count(unsafe { libc::recv(self.as_raw_fd(), into.as_mut_ptr().cast(), into.len(), flags | libc::MSG_DONTWAIT) })
     }
 
-    /// Sends bytes. With `urgent`, the last byte is marked as urgent.
+    /// Sends bytes and returns the number accepted. With `urgent`, the last byte is marked as urgent.
     pub fn send(&self, bytes: &[u8], urgent: bool) -> io::Result<usize> {
         let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT | if urgent { libc::MSG_OOB } else { 0 };
         // SAFETY: this object owns the descriptor. Pointer and length describe `bytes`.
@@ -415,12 +415,12 @@ impl Pipe {
         Ok(Pipe { read, write })
     }
 
-    /// Moves received bytes from `from` into the pipe, at most `most`.
+    /// Moves received bytes from `from` into the pipe, at most `most`, and returns their number.
     pub fn fill(&self, from: &Socket, most: usize) -> io::Result<usize> {
         splice(from.as_raw_fd(), self.write.as_raw_fd(), most, 0)
     }
 
-    /// Moves the first `bytes` of the pipe to `to`.
+    /// Moves the first `bytes` bytes of the pipe, or fewer, to `to`, and returns their number.
     pub fn drain(&self, to: &Socket, bytes: usize) -> io::Result<usize> {
         splice(self.read.as_raw_fd(), to.as_raw_fd(), bytes, 0)
     }

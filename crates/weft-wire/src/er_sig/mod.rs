@@ -109,7 +109,7 @@ impl DelayVariance {
     }
 }
 
-/// Returns (16 + M) · 2^E.
+/// Returns (16 + M) · 2^E, where the high 4 bits are the exponent E and the low 4 bits the mantissa M.
 const fn e4m4(bits: u8) -> u32 {
     (16 + (bits & 0x0f) as u32) << (bits >> 4)
 }
@@ -149,7 +149,7 @@ pub struct Signal {
     pub qttl: u8,
     /// BNODE: hash of the node that last lowered an available rate, or 0 if none did.
     pub lowered_by: u16,
-    /// True if a node must reject the request rather than lower it.
+    /// True if a node that cannot grant the full rates must reject the request instead of lowering the rates.
     pub must_be_met: bool,
     /// True if the signal crosses an overlay link.
     pub is_overlay: bool,

@@ -48,7 +48,7 @@ impl IpView<'_> {
     }
 }
 
-/// Returns the offset of the first fragment header that divides the packet, in bytes.
+/// Returns the offset of the IPv6 fragment header in bytes, or `None` if the packet is whole.
 fn fragment_header(packet: &[u8]) -> Option<usize> {
     let (mut next, mut at) = (u8_at(packet, 6).ok()?, 40);
     for _ in 0..MAX_EXTENSIONS {

@@ -4,9 +4,9 @@ use super::{IpVersion, IpView, protocol};
 use crate::checksum::{self, Sum};
 use core::net::IpAddr;
 
-/// Maximum length of an error's packet in IPv4, in bytes (RFC 1812 §4.3.2.3).
+/// Maximum length of an IPv4 packet with an ICMP error, in bytes (RFC 1812 §4.3.2.3).
 const MOST_V4: usize = 576;
-/// Maximum length of an error's packet in IPv6, in bytes: the least MTU (RFC 4443 §2.4 c).
+/// Maximum length of an IPv6 packet with an ICMP error, in bytes: the least IPv6 MTU (RFC 4443 §2.4 c).
 const MOST_V6: usize = 1_280;
 /// Length of the error's own ICMP header, in bytes.
 const ICMP_LEN: usize = 8;
@@ -26,7 +26,7 @@ pub enum IcmpError {
 }
 
 impl IcmpError {
-    /// Returns type, code and the four bytes after the checksum.
+    /// Returns the ICMP type, the ICMP code and the four header bytes after the checksum.
     fn header(self, version: IpVersion) -> (u8, u8, [u8; 4]) {
         match (version, self) {
             (IpVersion::V4, IcmpError::TimeExceeded) => (11, 0, [0; 4]),

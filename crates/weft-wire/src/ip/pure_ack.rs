@@ -46,7 +46,7 @@ impl PureAck {
         is_before(first.0, self.ack) || self.sack().get(1).is_some_and(|second| contains(*second, *first))
     }
 
-    /// True if all of a block's data is acknowledged, cumulatively or by SACK.
+    /// True if this acknowledgment covers all data of the SACK block `block`, cumulatively or by SACK.
     fn acknowledges(&self, block: (u32, u32)) -> bool {
         !is_before(self.ack, block.1) || self.sack().iter().any(|own| contains(*own, block))
     }

@@ -31,7 +31,7 @@ impl IpView<'_> {
     }
 }
 
-/// Source, destination, protocol, and the bytes of the upper layer.
+/// Source, destination, upper-layer protocol and upper-layer bytes of the quoted packet.
 type Quoted<'a> = (IpAddr, IpAddr, u8, &'a [u8]);
 
 fn quoted_v4(packet: &[u8]) -> Option<Quoted<'_>> {
@@ -47,7 +47,7 @@ fn quoted_v6(packet: &[u8]) -> Option<Quoted<'_>> {
     Some((address(8)?, address(24)?, u8_at(packet, 6).ok()?, packet.get(40..)?))
 }
 
-/// Returns the ports as [`IpView::ports`] does, or `None` if they are cut.
+/// Returns the ports as [`IpView::ports`] does, or `None` if `l4` ends before them.
 fn ports(protocol: u8, l4: &[u8]) -> Option<(u16, u16)> {
     match (protocol, l4.first()) {
         (protocol::TCP | protocol::UDP, _) => Some((u16_at(l4, 0).ok()?, u16_at(l4, 2).ok()?)),

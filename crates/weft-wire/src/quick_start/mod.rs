@@ -18,7 +18,7 @@ const VALUE_LEN: usize = 6;
 ///
 /// The IPv6 type means: skip if unknown, may change in transit.
 const OPTION: IpOption = IpOption { ipv4: 25, ipv6: 0x26, len: VALUE_LEN };
-/// The constant K of RFC 4782 §3.1, in bit/s.
+/// The constant K of RFC 4782 §3.1, in bit/s. A rate is K · 2^N.
 const UNIT_BPS: u64 = 40_000;
 /// Number of bits in the nonce (RFC 4782 §3.1).
 const NONCE_BITS: u32 = 30;
@@ -60,7 +60,7 @@ impl QuickRate {
     }
 }
 
-/// Function of the option.
+/// Purpose of a Quick-Start option (RFC 4782 §3.1: "function").
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Function {
     /// The sender requests a rate.

@@ -97,7 +97,7 @@ struct Rewrite {
     old_payload_len: usize,
     /// Payload length that the new header must state, in bytes.
     payload_len: usize,
-    /// Mask of the TCP flags to keep.
+    /// Mask of the TCP flags that the new header takes from the old one.
     flags: u8,
 }
 

@@ -30,11 +30,11 @@ pub struct Run {
     first_payload_len: u16,
     /// Payload of the whole run, in bytes.
     payload_len: u16,
-    /// Number of segments between the head slice and the start of the run.
+    /// Number of segments from the head slice to the start of the run. Zero if the run begins with the head slice.
     skip: u8,
     /// Number of segments in the run.
     segments: u16,
-    /// FIN and PSH of the super-packet to which the last unit belongs.
+    /// FIN and PSH flags of the super-packet to which the run's last unit belongs.
     last_flags: u8,
     /// True if the run includes the end of the super-packet to which the last unit belongs.
     is_ended: bool,

@@ -6,7 +6,7 @@ use weft_units::{Duration, Instant, Rate, Rng};
 
 /// Time in which members find each other and their routes.
 const SETTLE: Duration = Duration::from_secs(20);
-/// Time from the start of a flow until a node dies or the measurement begins.
+/// Time from the start of a flow until a relay dies or the measurement begins.
 const WARM: Duration = Duration::from_secs(8);
 /// Interval between two packets of a flow.
 const EVERY: Duration = Duration::from_millis(2);
@@ -15,7 +15,9 @@ const PACKET_BYTES: usize = 200;
 /// Time for which a flow is watched after a death.
 const WATCHED: Duration = Duration::from_secs(2);
 
-/// Returns a network of `nodes` nodes on a plane, joined to their neighbours on a ring and to some others.
+/// Returns a network of `nodes` nodes on a plane, joined to their neighbours on a ring and to random other nodes.
+///
+/// Each node has about `degree` links.
 fn plane(rng: &mut Rng, nodes: usize, degree: usize) -> BTreeMap<(usize, usize), MemberLink> {
     let places: Vec<(f64, f64)> = (0..nodes).map(|_| (rng.unit(), rng.unit())).collect();
     let mut links = BTreeMap::new();

@@ -40,13 +40,13 @@ pub struct Built {
     pub simulator: Simulator<NetworkNode>,
     /// The scenario's flows, in the order of the scenario.
     pub flows: Vec<BuiltFlow>,
-    /// Both directions of each of the scenario's links, up first.
+    /// Both directions of each of the scenario's links, first the direction up.
     pub links: Vec<[LinkId; 2]>,
     /// The loops that the VPNs can have.
     pub loops: Vec<BuiltLoop>,
     /// The controllers that adjust the loops' windows while the network runs.
     pub steering: NetworkSteering,
-    /// Number of bytes that each link could have carried.
+    /// Number of bytes that each link could have carried since counting began.
     pub offered: Offered,
     /// The rates of connections between proxies. They follow the rates of the overlay's paths.
     rates: ProxyRates,

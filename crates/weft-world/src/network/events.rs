@@ -28,7 +28,7 @@ pub(super) struct Timeline {
     links: LinkStates<LinkSpec>,
     /// The present share of each VPN.
     pub shares: Vec<EdgeShare>,
-    /// Bytes that each flow had delivered at each change.
+    /// Bytes that each flow had delivered at each beginning and end of an event.
     pub marks: DeliveryMarks,
 }
 

@@ -46,8 +46,7 @@ pub fn sender_config(tcp: &TcpSpec, paths: u32, seed: u64) -> SenderConfig {
             CongestionControl::Cubic => CongestionKind::Cubic {
                 hystart: HyStartKind::Classic,
                 fast_convergence: true,
-                // Networks are compared with ns-2 and the RFCs. The lab's scenarios are compared with the
-                // kernel.
+                // Scenarios of networks are compared with ns-2 and the RFCs, and those of the lab with the kernel.
                 growth: CubicGrowth::Continuous,
             },
             CongestionControl::Bic => CongestionKind::Bic,

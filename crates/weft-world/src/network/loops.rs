@@ -22,17 +22,17 @@ use weft_sim::record::LoopSnapshot;
 use weft_sim::{LinkId, NodeId, Simulator};
 use weft_units::{Duration, Instant, Rate, Rng};
 
-/// Additive increase a of a window algorithm, as in paper 003.
+/// Additive increase a of a window algorithm, in the unit of paper 003.
 const WINDOW_INCREASE: f64 = 0.1;
-/// Increase α of a rate algorithm, as in paper 004.
+/// Increase α of a rate algorithm, in packets, as in paper 004.
 const RATE_INCREASE: f64 = 1.0;
-/// Rate that a VPN's managed queue assumes where its configuration needs a rate.
+/// Rate that a VPN's managed queue assumes if the parameters of its discipline need a rate.
 const NOMINAL_RATE: Rate = Rate::from_mbps(10);
 
 /// The loop of one VPN from one edge to another.
 #[derive(Clone, PartialEq, Debug)]
 pub struct BuiltLoop {
-    /// The number of the VPN.
+    /// The index of the VPN in the scenario.
     pub vpn: u32,
     /// The loop's ingress edge.
     pub from: NodeId,
@@ -249,7 +249,7 @@ impl NetworkSteering {
         NetworkSteering { controllers: Some(controllers), nominal_weight, rank }
     }
 
-    /// Returns a and b of a new window with this weight.
+    /// Returns the increase a and the decrease factor b of a new window with this weight.
     pub(super) fn initial(&self, weight: f64) -> (f64, f64) {
         let first = self.controllers.as_ref().map(|[up, _]| up);
         first.map_or((WINDOW_INCREASE, 0.1), |controller| controller.initial(weight, self.nominal_weight))

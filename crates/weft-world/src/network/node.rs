@@ -124,7 +124,7 @@ impl SimNode for NetworkNode {
     #[inline]
     fn pass_on(&mut self, packet: Box<Packet>, ports: &mut Ports<'_>) -> Option<Box<Packet>> {
         match self {
-            // The link over which a packet arrived determines whether a client sent it.
+            // Only `receive` gets the link over which the packet arrived. The link shows if a client sent the packet.
             NetworkNode::Gate(gate) if gate.site.has_clients() && !matches!(packet.body, Body::Raw(_)) => Some(packet),
             _ => self.station_mut().pass_on(packet, ports),
         }

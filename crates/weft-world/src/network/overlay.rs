@@ -150,7 +150,7 @@ impl<'a> OverlayEngines<'a> {
         Policy { schedule, sense: self.used.senses, ..Policy::default() }
     }
 
-    /// Returns the settings of a link at one of its ends.
+    /// Returns the settings of a link for the site at the end `end` of the link.
     fn link(&self, end: LinkEnd) -> SiteLink {
         let reaches = self.underlay.reached_by(end).into_iter().map(|(address, node)| (address, node_id(node)));
         let described = &self.network.links[end.link];
@@ -165,7 +165,7 @@ impl<'a> OverlayEngines<'a> {
     }
 }
 
-/// Returns the direction of a link that begins at `from`.
+/// Returns the direction of a link in which packets leave from the end `from`.
 fn direction(from: LinkEnd) -> LinkId {
     LinkId((2 * from.link + from.end) as u32)
 }

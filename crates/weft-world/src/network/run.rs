@@ -37,7 +37,7 @@ pub struct NetworkRun {
     pub lateness: Lateness,
     /// Number of packets that finished transmission on any link over the whole run.
     pub packet_hops: u64,
-    /// Queues of both directions of each link after the warm-up, up first.
+    /// Queues of both directions of each link after the warm-up, first the direction up.
     pub queues: Vec<[LinkQueue; 2]>,
     /// Results of the VPNs' loops.
     pub loops: Vec<LoopRun>,
@@ -51,7 +51,7 @@ pub struct NetworkRun {
     ///
     /// `None` if the flow did not ask or got no grant.
     pub quick_start_bps: Vec<Option<u64>>,
-    /// Rates guaranteed to flows at the end of the run on each link, up first, in bit/s.
+    /// Rates guaranteed to flows at the end of the run on each link, first the direction up, in bit/s.
     pub booked_bps: Vec<[u64; 2]>,
 }
 

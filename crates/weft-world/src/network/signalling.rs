@@ -24,7 +24,7 @@ pub(super) fn wants(tcp: &TcpSpec, signalling: &SignallingSpec) -> Option<Wants>
     (tcp.quick_start > Rate::ZERO).then_some(Wants::QuickStart(tcp.quick_start))
 }
 
-/// Returns the mean rates of a link, up first.
+/// Returns the mean rates of a link, first the direction up.
 fn link_rates(link: &Link, traces: &Traces) -> [Rate; 2] {
     [&link.up, &link.down].map(|direction| match &direction.capacity {
         Capacity::Rate(rate) => *rate,
@@ -76,7 +76,7 @@ pub(super) fn add_controllers(
     }
 }
 
-/// Returns the rates that are guaranteed to flows on each link, up first, in bit/s.
+/// Returns the rates that are guaranteed to flows on each link, first the direction up, in bit/s.
 pub(super) fn booked_bps(simulator: &Simulator<NetworkNode>, links: &[[LinkId; 2]]) -> Vec<[u64; 2]> {
     let booked = |link: LinkId| {
         let routers = simulator.nodes().iter().filter_map(|station| station.router().controllers());

@@ -15,9 +15,11 @@ const LONGEST_WAIT: Duration = Duration::from_secs(300);
 /// The result of one brownout.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct BrownoutOutcome {
-    /// Time until the link was degraded, in ms.
+    /// Time from the start of the loss until the link was degraded, in ms.
     pub demoted_ms: f64,
-    /// True if the flow then took another route. It keeps the link if no other member is nearer to the flow's key.
+    /// True if the flow took another route one second after the link was degraded.
+    ///
+    /// The flow keeps the link if no other member is nearer to the flow's key.
     pub left: bool,
     /// Number of times that the link became good again while it still lost packets.
     pub flaps: u32,

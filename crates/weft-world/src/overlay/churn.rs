@@ -53,7 +53,7 @@ pub struct ChurnOutcome {
     pub missing: (u64, u64, u64),
     /// Number of members that nodes declared down, including members that were alive.
     pub losses: u64,
-    /// Number of events of the simulation.
+    /// Number of events (messages, packets and timers) in the simulation.
     pub events: u64,
 }
 

@@ -9,13 +9,13 @@ use weft_units::{Duration, Instant, NodeId, Rng};
 const SETTLE: Duration = Duration::from_secs(120);
 const WARM_UP: Duration = Duration::from_secs(3);
 const AFTER: Duration = Duration::from_secs(2);
-/// Time after which a restarted node is a member again.
+/// Time after the restart of a node for which the run waits, so that the node is a member again.
 const RETURN: Duration = Duration::from_secs(8);
 /// Interval between two packets of a flow.
 const SPACING: Duration = Duration::from_millis(2);
-/// Number of flows through each node that dies, and number of flows to it.
+/// Number of flows through each node that dies, and also the number of flows that end at it.
 const FLOWS: usize = 3;
-/// Number of random flows that are tried to find enough of them.
+/// Maximum number of random flows that are tried to find enough flows through and to a node that dies.
 const TRIES: usize = 400;
 
 /// The longest interruption of a flow when a node on its route died.
@@ -36,7 +36,7 @@ struct DeathsFlow {
     first_seq: u32,
 }
 
-/// Kills `deaths` of `nodes` nodes one after the other.
+/// Kills `deaths` of `nodes` nodes one after the other, and returns the interruptions of flows.
 ///
 /// A few flows pass through each of these nodes, and a few flows end there.
 pub fn run(seed: u64, nodes: usize, deaths: usize) -> Vec<Gap> {

@@ -24,7 +24,7 @@ const APART: Duration = Duration::from_millis(1);
 pub struct Estate {
     /// The nodes and the network.
     pub world: OverlayWorld,
-    /// The random stream for choices.
+    /// The random stream for the choice of nodes and for the order of lookups.
     pub rng: Rng,
     nodes: u32,
 }
@@ -151,7 +151,7 @@ pub struct OwnershipOutcome {
     pub bytes_per_lookup: f64,
 }
 
-/// Time over which the cost of refreshing is measured.
+/// Time over which the traffic is measured that renews the stored claims.
 const MEASURE: Duration = Duration::from_secs(120);
 
 /// Measures an overlay of `nodes` sites.

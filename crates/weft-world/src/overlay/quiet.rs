@@ -18,7 +18,7 @@ pub struct QuietOutcome {
     pub messages: u64,
     /// Packets sent, and packets that reached a root.
     pub packets: (u64, u64),
-    /// Number of events of the simulation.
+    /// Number of events (messages, packets and timers) in the simulation.
     pub events: u64,
 }
 

@@ -29,7 +29,7 @@ pub struct ScaleOutcome {
     pub lost: u64,
     /// Number of entries missing in the cells of all nodes checked, and the number of those nodes.
     pub missing: (u64, u64),
-    /// Number of events of the simulation.
+    /// Number of events (messages, packets and timers) in the simulation.
     pub events: u64,
 }
 

@@ -18,7 +18,7 @@ pub const START_UNIX_S: u64 = 1_700_000_000;
 /// Validity of a certificate, in seconds: one year.
 const VALID_S: u64 = 31_536_000;
 
-/// The root key of the VPN's nodes, and the nodes that it has revoked.
+/// The key of the VPN's root, and the nodes whose certificates the root has revoked.
 pub struct Registry {
     key: RootKey,
     root: RootPublicKey,
@@ -95,7 +95,7 @@ pub enum Lie {
 }
 
 impl Lie {
-    /// Returns the message that the liar sends instead of `bytes`, or `None` if it sends nothing.
+    /// Returns the message that the lying node sends instead of `bytes`, or `None` if it sends nothing.
     pub(super) fn forge(&self, own: &NodeContact, bytes: &[u8]) -> Option<Vec<u8>> {
         let Ok(message) = call::CallMessage::parse(bytes) else { return Some(bytes.to_vec()) };
         if matches!(self, Lie::Swallows) {
@@ -130,9 +130,9 @@ pub struct LookupResult {
     pub node: u32,
     /// The address that it looked up.
     pub address: IpAddr,
-    /// The result of the lookup.
+    /// The owner of the address, or the reason why none was found.
     pub found: Found,
-    /// The time of the result.
+    /// The time at which the lookup ended.
     pub at: Instant,
 }
 
@@ -172,6 +172,8 @@ impl OverlayWorld {
     }
 
     /// Returns the verdict of `holder` on a claim by `thief` with the certificate `certificate`.
+    ///
+    /// `seq` is the sequence number of the claim. The result is `None` if `holder` gives no verdict.
     pub fn claim_as(&mut self, thief: u32, holder: u32, certificate: &[u8], seq: u64) -> Option<ClaimVerdict> {
         let claim = Claim { seq, details: &self.nodes[thief as usize].contact.details, certificate };
         let mut out = [0; ownership::MAX_MESSAGE];

@@ -329,7 +329,7 @@ impl OverlayWorld {
         }
     }
 
-    /// Runs a node's directory and sends its messages. Returns its next timeout.
+    /// Runs a node's directory and sends its messages. Returns the time at which the directory must run again.
     fn settle_directory(&mut self, node: u32, overlay: &OverlayState) -> Instant {
         let now = self.now;
         let site = &mut self.nodes[node as usize].site;

@@ -106,12 +106,10 @@ pub(super) struct FlowEnds {
     number: FlowNo,
     from: NodeId,
     to: NodeId,
-    /// The host that begins the flow behind `from`: `from` itself, or one of the scenario's hosts.
+    /// Host at which the flow begins: `from` itself, or one of the scenario's hosts behind `from`.
     host: NodeId,
     epoch: Instant,
-    /// Bytes delivered to the application at each sample.
-    ///
-    /// The time is that since the beginning of the run.
+    /// Time of each sample since the beginning of the run, and the bytes delivered to the application until then.
     delivered: Vec<(Duration, u64)>,
 }
 
@@ -317,7 +315,9 @@ impl FlowEnds {
         sink.log().iter().rev().take(count).map(|(_, one_way)| *one_way).min()
     }
 
-    /// Returns the number of the packet that was sent at `sent`. Packets are evenly spaced.
+    /// Returns the number of the packet that was sent at `sent`, a time since the beginning of the run.
+    ///
+    /// Packets are evenly spaced.
     fn number_of(&self, sent: Duration) -> u64 {
         sent.saturating_sub(self.flow.start).div_duration_f64(self.flow.interval).round() as u64
     }

@@ -20,7 +20,7 @@ const WATCH: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug)]
 pub(super) struct ObservedEvent {
     event: TimedEvent,
-    /// Position of the event's link in the scenario.
+    /// Index in the scenario of the link that the event changes.
     link: Option<usize>,
     restored_at: Option<Duration>,
 }

@@ -42,7 +42,7 @@ pub(super) struct SimLane {
     pub name: String,
     /// The name of the variant that the lane belongs to.
     pub variant: String,
-    /// Position of the lane's link, if the lane has only one.
+    /// Index of the lane's link in the scenario, if the lane has only one link.
     pub link: Option<usize>,
     pub carrier: LaneCarrier,
     /// A note that names the part of the lane that is a model instead of real code.
@@ -51,7 +51,7 @@ pub(super) struct SimLane {
 
 /// Returns the lanes of a variant.
 ///
-/// `best` is the position of the best single link, for tunnels that use one link.
+/// `best` is the index of the best single link in the scenario, for tunnels that use one link.
 pub(super) fn lanes(variant: &Variant, scenario: &Scenario, settings: EngineSettings, best: usize) -> Vec<SimLane> {
     let chosen = chosen_links(variant, scenario);
     let link_name = |link: usize| scenario.links.get(link).map_or("", |link| link.name.as_str());
@@ -107,7 +107,7 @@ pub(super) fn lanes(variant: &Variant, scenario: &Scenario, settings: EngineSett
     }
 }
 
-/// Returns the positions of the links that a variant uses.
+/// Returns the indices, in the scenario, of the links that a variant uses.
 fn chosen_links(variant: &Variant, scenario: &Scenario) -> Vec<usize> {
     let uses = |name: &String| variant.links.is_empty() || variant.links.contains(name);
     (0..).zip(&scenario.links).filter(|(_, link)| uses(&link.name)).map(|(position, _)| position).collect()

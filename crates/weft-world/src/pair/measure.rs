@@ -54,9 +54,9 @@ pub(super) struct SimStage<'a> {
     /// The simulated time at which the run began.
     pub epoch: Instant,
     carried: CarriedBytes,
-    /// Bytes sent until the last sample, for each link, up first.
+    /// Bytes sent until the last sample, for each link, first the direction up.
     before: Vec<[u64; 2]>,
-    /// Bytes that each link could have sent since the warm-up, up first.
+    /// Bytes that each link could have sent since the warm-up, first the direction up.
     capacity: Vec<[u64; 2]>,
     /// Time of the next sample, since the beginning of the run.
     next_look: Duration,
@@ -160,7 +160,7 @@ impl SimRunInputs<'_> {
         LaneRun { run, series }
     }
 
-    /// Returns how much older the newest received probe packet is than with an ideal sender, in ms.
+    /// Returns by how much the newest received probe packet is older than with an ideal sender, in ms.
     ///
     /// An ideal sender knows the links' future capacity. The result is the difference of the 95th percentiles.
     /// Returns `None` unless a trace drives one of the links.

@@ -164,7 +164,7 @@ impl Campaign<'_> {
         }
     }
 
-    /// Returns the position of the best single link, by measured goodput or else by rate.
+    /// Returns the index in the scenario of the best single link, by measured goodput or else by rate.
     fn best_link(&self) -> usize {
         let goodput = |runs: &[LaneRun]| median(runs.iter().map(|lane| lane.run.goodput_bps)).unwrap_or(0.0);
         let measured = self.runs.iter().filter_map(|(lane, runs)| Some((lane.link?, goodput(runs))));

@@ -14,7 +14,7 @@ pub(super) struct RunRecords<'a> {
     directory: &'a Path,
     stem: String,
     capture: Option<Capture<BufWriter<File>>>,
-    /// Position of the flow that is traced.
+    /// Index in the scenario of the flow that is traced.
     ///
     /// MPTCP has no single TCP sender, so its flows are not traced.
     traced: Option<usize>,

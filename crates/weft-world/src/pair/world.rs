@@ -77,7 +77,7 @@ impl Default for EngineSettings {
 pub struct TwoSiteWorld {
     /// The simulator with both nodes and all links. The home node is first.
     pub simulator: Simulator<Site>,
-    /// Both directions of each link, up first.
+    /// Both directions of each link, first the direction up.
     pub links: Vec<[LinkId; 2]>,
     /// TCP payload of a full packet between the hosts, in bytes.
     pub(super) mss: u32,
@@ -128,7 +128,7 @@ impl TwoSiteWorld {
         Ok(())
     }
 
-    /// Returns the least number of paths that carry packets in a pair of engines.
+    /// Returns the number of paths that carry packets in the pair of engines with the fewest such paths.
     fn carrying_paths(&self) -> usize {
         let Some(engines) = self.simulator.nodes().first().and_then(Site::engines) else { return 0 };
         engines.all().map(|site| self.carrying_paths_of(site)).min().unwrap_or(0)

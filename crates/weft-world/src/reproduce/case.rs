@@ -73,9 +73,9 @@ pub(super) fn whole_case(network: &NetworkScenario, label: &str, variant: &str) 
     Ok(Case { length, ..case(network, label, variant)? })
 }
 
-/// Returns Figure 2 with this number of paths.
+/// Returns Figure 2 of paper 000 with this number of paths.
 ///
-/// Path k, counted from 0, is slower than path 0 by k times `difference_percent`.
+/// The delay of path k, counted from 0, exceeds that of path 0 by k times `difference_percent`.
 pub(super) fn figure_2(paths: u32, difference_percent: u32, variant: &str) -> Result<Case, String> {
     let mut network = FIGURE_2.read()?;
     for path in 0..paths {

@@ -21,7 +21,7 @@ pub(super) fn rates(run: &NetworkRun, vpns: usize, from_s: f64, to_s: f64) -> Ve
     rates
 }
 
-/// Returns the fairness index in each step of `step_s` seconds. Each value has the end time of its step.
+/// Returns the fairness index of the VPNs' rates in each step of `step_s` seconds, with the step's end time.
 pub(super) fn indices(run: &NetworkRun, weights: &[f64], step_s: f64, end_s: f64) -> Vec<(f64, f64)> {
     let steps = (end_s / step_s).round() as u32;
     let of = |step: u32| (f64::from(step) * step_s, f64::from(step + 1) * step_s);
@@ -29,7 +29,7 @@ pub(super) fn indices(run: &NetworkRun, weights: &[f64], step_s: f64, end_s: f64
     (0..steps).map(of).map(one).collect()
 }
 
-/// Returns the mean of the index over the steps that end after `from_s`. Each run gives one value.
+/// Returns the mean fairness index over the steps that end after `from_s`. Each run gives one value.
 pub(super) fn mean_index(runs: &Outcomes, weights: &[f64], step_s: f64, from_s: f64, end_s: f64) -> Estimate {
     Estimate::of(runs.iter().map(|run| {
         let late: Vec<f64> =
@@ -38,7 +38,7 @@ pub(super) fn mean_index(runs: &Outcomes, weights: &[f64], step_s: f64, from_s: 
     }))
 }
 
-/// Returns the index over a whole time span.
+/// Returns the fairness index of the VPNs' rates over the whole time from `from_s` to `to_s`.
 pub(super) fn index_between(runs: &Outcomes, weights: &[f64], from_s: f64, to_s: f64) -> Estimate {
     Estimate::of(runs.iter().map(|run| index(&rates(run, weights.len(), from_s, to_s), weights)))
 }
@@ -54,7 +54,7 @@ pub(super) fn settling(runs: &Outcomes, weights: &[f64], bound: f64, end_s: f64)
     }))
 }
 
-/// Returns the curve of the index over time, over all runs.
+/// Returns the curve of the fairness index over time, as the mean of all runs.
 pub(super) fn index_curve(runs: &Outcomes, weights: &[f64], end_s: f64) -> Vec<(f64, Estimate)> {
     let all: Vec<Vec<(f64, f64)>> = runs.iter().map(|run| indices(run, weights, 1.0, end_s)).collect();
     let at = |n: usize| Estimate::of(all.iter().filter_map(|run| run.get(n)).map(|(_, f)| *f));
@@ -62,7 +62,7 @@ pub(super) fn index_curve(runs: &Outcomes, weights: &[f64], end_s: f64) -> Vec<(
     times.map(|(n, (time, _))| (*time, at(n))).collect()
 }
 
-/// Returns a VPN's rate over a time span, in Mbit/s.
+/// Returns the rate of VPN number `vpn` between two times of each run, in Mbit/s.
 pub(super) fn rate_mbps(runs: &Outcomes, vpns: usize, vpn: usize, from_s: f64, to_s: f64) -> Estimate {
     Estimate::of(runs.iter().map(|run| rates(run, vpns, from_s, to_s).get(vpn).copied().unwrap_or(0.0) / 1e6))
 }

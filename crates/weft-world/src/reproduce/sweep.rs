@@ -1,4 +1,4 @@
-//! Figure 2 over the number of paths and over their delay difference, as in Figures 3 to 5.
+//! Figure 2 of paper 000 over the number of paths and over their delay difference, as in its Figures 3 to 5.
 
 use super::case::figure_2;
 use super::laboratory::{Laboratory, Outcomes};
@@ -7,18 +7,18 @@ use super::{Estimate, r_squared};
 
 /// Delay difference from each path to the next, in percent of the first path's delay.
 pub(super) const DIFFERENCES: [u32; 5] = [0, 25, 50, 75, 100];
-/// The largest number of paths.
+/// The largest number of paths in Figure 2 of paper 000.
 pub(super) const PATHS: u32 = 5;
 
-/// One variant of Figure 2 over all numbers of paths and all differences.
+/// One variant of Figure 2 of paper 000, run for all numbers of paths and all delay differences.
 pub(super) struct FigureSweep {
     single: Outcomes,
-    /// Results of two or more paths, with all differences for each.
+    /// Results of two and more paths: for each number of paths, one entry for each of [`DIFFERENCES`].
     several: Vec<Outcomes>,
 }
 
 impl FigureSweep {
-    /// Runs a variant over all numbers of paths and all differences.
+    /// Runs a variant for all numbers of paths and all delay differences.
     pub fn run(lab: &mut Laboratory, variant: &str) -> Result<FigureSweep, String> {
         let grid = (2..=PATHS).flat_map(|paths| DIFFERENCES.map(|difference| (paths, difference)));
         let cases: Vec<_> =
@@ -37,12 +37,14 @@ impl FigureSweep {
         }
     }
 
-    /// Returns the goodput divided by that of one path, with the same TCP and the same seed.
+    /// Returns the goodput divided by the goodput over one path, with the same TCP and the same seed.
     pub fn ratio(&self, paths: u32, difference: u32) -> Estimate {
         ratio(self.outcomes(paths, difference), &self.single)
     }
 
-    /// Returns the goodput ratios of all numbers of paths and all differences.
+    /// Returns the goodput ratios of all numbers of paths and all delay differences.
+    ///
+    /// `what` is the start of each value's name.
     pub fn ratios(&self, what: &str) -> Measured {
         let mut measured = Measured::default();
         measured.add(format!("{what}one path, Mbit/s"), "", goodput_mbps(&self.single));
@@ -55,13 +57,13 @@ impl FigureSweep {
         measured
     }
 
-    /// Returns R² of the best-fitting straight line of the ratio over the number of paths.
+    /// Returns R² of the straight line that best fits the goodput ratio over the number of paths.
     pub fn straightness(&self, difference: u32) -> f64 {
         let point = |paths| (f64::from(paths), self.ratio(paths, difference).mean);
         r_squared(&(1..=PATHS).map(point).collect::<Vec<_>>())
     }
 
-    /// Returns a chart of the ratio over the number of paths, with one curve for each difference.
+    /// Returns a chart of the goodput ratio over the number of paths, with one curve for each delay difference.
     pub fn chart(&self, title: &str) -> RowChart {
         let curve = |difference: u32| RowCurve {
             name: format!("{difference} %"),
@@ -76,7 +78,7 @@ impl FigureSweep {
     }
 }
 
-/// Returns the ratio of two goodputs, seed by seed.
+/// Returns the goodput of `outcomes` divided by that of `reference`, seed by seed.
 pub(super) fn ratio(outcomes: &Outcomes, reference: &Outcomes) -> Estimate {
     Estimate::of(outcomes.iter().zip(reference).map(|(a, b)| a.run.goodput_bps / b.run.goodput_bps))
 }

@@ -17,7 +17,7 @@ use weft_sim::host::SimHost;
 use weft_sim::{FlowNo, LinkId, NodeId, Packet, Ports};
 use weft_units::{Duration, Instant, VpnId};
 
-/// Least delay of an engine's timer that no packet triggers.
+/// Least time until the next run of the engine's timer.
 ///
 /// Virtual time would never advance if an engine always asked to be woken at the current time and there were no least
 /// delay.

@@ -10,7 +10,9 @@ use weft_units::Instant;
 pub struct Engines {
     first: EngineSite,
     others: Vec<EngineSite>,
-    /// The engine of each flow, by the flow's number. Flows with a number beyond the list use the first engine.
+    /// The engine of each flow, by the flow's number: 0 for `first`, n for entry n − 1 of `others`.
+    ///
+    /// Flows with a number beyond the list use the first engine.
     of_flow: Vec<usize>,
 }
 
@@ -62,7 +64,7 @@ impl Engines {
         }
     }
 
-    /// Returns the position of a flow's engine among the other engines.
+    /// Returns the index in `others` of a flow's engine. `None` means the first engine.
     fn position(&self, flow: FlowNo) -> Option<usize> {
         self.of_flow.get(flow.index())?.checked_sub(1)
     }

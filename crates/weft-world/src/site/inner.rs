@@ -18,7 +18,7 @@ const WINDOW_MAX_BYTES: u32 = 1 << 24;
 const OPTIONS_LEN: u8 = 12;
 const MSS: u16 = 1460;
 
-/// The state to write and read one flow's segments.
+/// The state with which the segments of one flow are converted to packets and back.
 struct FlowCodec {
     out: TcpDirection,
     reader: TcpReader,

@@ -8,18 +8,20 @@ use weft_units::Instant;
 
 struct ReceivingSubflow {
     receiver: TcpReceiver,
-    /// Segments that wait for subflow order, by subflow sequence number.
+    /// Segments that arrived before earlier segments of the same subflow, by subflow sequence number.
     ///
-    /// Each entry contains a data sequence number and a length.
+    /// Each entry contains the segment's data sequence number and its length in bytes.
     waiting: BTreeMap<u64, (u64, u32)>,
 }
 
 /// The receiving end of one MPTCP connection with several subflows.
 pub(super) struct MultipathReceiver {
     subflows: Vec<ReceivingSubflow>,
-    /// Number of the next byte of the connection that is expected.
+    /// Data sequence number of the next byte of the connection that is expected.
     next_data: u64,
-    /// Data that arrived before earlier data of another subflow. Key: its first byte. Value: its end.
+    /// Data that arrived before earlier data of another subflow.
+    ///
+    /// Keys are data sequence numbers of first bytes. Values are those after the last bytes.
     early: BTreeMap<u64, u64>,
 }
 

@@ -12,12 +12,12 @@ use weft_units::{Duration, Instant};
 ///
 /// The connection uses the longest timeout of its subflows, but at least this one.
 const MIN_RTO: Duration = Duration::from_millis(200);
-/// Bytes that one expiry of the connection's timer retransmits.
+/// Number of bytes that one expiry of the connection's timer retransmits.
 ///
 /// Linux keeps a write in fragments of this size.
 const REPEAT_BYTES: u64 = 32_768;
 
-/// A run of the connection's bytes on a subflow.
+/// A range of the connection's bytes, and its position in the sequence numbers of a subflow.
 #[derive(Clone, Copy)]
 struct Mapping {
     subflow_seq: u64,
@@ -28,7 +28,7 @@ struct Mapping {
 struct Subflow {
     sender: TcpSender,
     written: u64,
-    /// The runs that the subflow's receiver has not acknowledged.
+    /// The ranges that the subflow's receiver has not acknowledged.
     mappings: VecDeque<Mapping>,
 }
 
@@ -69,9 +69,9 @@ pub(super) struct MultipathSender {
     stop: Instant,
     next_data: u64,
     data_acked: u64,
-    /// Data to retransmit, and the subflow that sent it before.
+    /// Data to retransmit: first data sequence number, length in bytes, and index of the subflow that sent it before.
     again: VecDeque<(u64, u32, usize)>,
-    /// Unacknowledged data in order, and the subflow that sent it.
+    /// Unacknowledged data in order: first data sequence number, length in bytes, index of the subflow that sent it.
     outstanding: VecDeque<(u64, u32, usize)>,
     expires: Instant,
 }

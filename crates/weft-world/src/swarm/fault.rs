@@ -68,7 +68,7 @@ pub(super) enum FaultKind {
     Twin { node: usize },
     /// `node` sends arbitrary datagrams under its own key.
     Lie { node: usize },
-    /// The key of `node` is revoked at `by`.
+    /// The key of `node` is revoked at the node `by`.
     Revoke { by: usize, node: usize },
 }
 

@@ -36,12 +36,12 @@ struct Account {
     bytes: u64,
     /// One more than the largest number of a delivered packet.
     next: u32,
-    /// Time since which the receiver has stored state for the flow.
+    /// Time since which the receiver has stored state for the flow without interruption.
     known_since: Option<Instant>,
     /// Time at which the receiver last discarded the state that it stored for the sender.
     forgotten_at: Option<Instant>,
     last_delivery: Option<Instant>,
-    /// Packets that were overtaken by later packets of the flow, by number.
+    /// Packets of the flow that later packets of the flow overtook, by number.
     ///
     /// The values are the time for which the receiver waited for the packet, and the time for which it must wait.
     overtaken: BTreeMap<u32, (Duration, Duration)>,

@@ -28,7 +28,7 @@ pub(super) struct SwarmFlow {
     pub(super) from: usize,
     pub(super) to: usize,
     pub(super) vpn: VpnId,
-    /// Source port: 1000 plus the flow's position. A flow with equal addresses in another VPN has the same port.
+    /// Source port: 1000 plus the flow's number. A flow with equal addresses in another VPN has the same port.
     pub(super) port: u16,
     pub(super) tcp: bool,
     /// Length of TCP options, in bytes: 0 or 12.

@@ -21,7 +21,7 @@ const LEAST_MBPS: u64 = 2;
 
 /// Maximum number of nodes. The traffic of more nodes would exceed the rate of a slow link of the hub.
 const FEW_NODES: usize = 4;
-/// Maximum number of nodes of a mesh, in which all nodes are adjacent to each other.
+/// Maximum number of nodes of a mesh, in which each two nodes are peers.
 const MOST_IN_A_MESH: usize = 6;
 
 /// Time after the faults within which traffic must flow again.
@@ -35,7 +35,7 @@ const BOUND: Duration = Duration::from_secs(8);
 const BOUND_LONG: Duration = Duration::from_secs(30);
 /// Duration of the traffic that is sent after the faults to prove that the nodes have recovered.
 const PROOF: Duration = Duration::from_secs(2);
-/// Time after [`PROOF`] within which the packets of this traffic arrive.
+/// Time after the end of the traffic of [`PROOF`] within which the packets of this traffic arrive.
 const SETTLE: Duration = Duration::from_secs(3);
 /// Time without traffic after which nodes must have freed their memory for packets.
 const QUIET: Duration = Duration::from_secs(8);
@@ -162,7 +162,9 @@ impl Plan {
         plan
     }
 
-    /// Returns the configuration of a VPN's ingress queue, which is the same at all nodes. Most of them have a loop.
+    /// Returns the configuration of a VPN's ingress queue, which is the same at all nodes.
+    ///
+    /// Most of these queues have a loop.
     pub(super) fn entry(&self, vpn: VpnId) -> Entry {
         let mut rng = Rng::new(self.seed ^ 0x6c_6f_6f_70).split(u64::from(vpn.0));
         let control = match rng.below(7) {
@@ -389,7 +391,7 @@ impl NodePlan {
 }
 
 impl LinkPlan {
-    /// Returns the number of packets of 1500 bytes that fit in the queue.
+    /// Returns the number of packets of 1500 bytes that fit in the link's queue.
     pub(super) fn queue_packets(&self) -> u64 {
         self.rate.bytes_in(self.queue) / 1_500
     }

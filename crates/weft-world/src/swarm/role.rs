@@ -24,13 +24,13 @@ const MOST_NODES: u64 = 12;
 pub(super) enum NodeRole {
     /// A node that its peers have configured, and that follows the protocol.
     Member,
-    /// A node that initiates handshakes to `hub`. The hub has only its certificate and no configuration for it.
+    /// A node that initiates handshakes to `hub`. The hub has the guest's certificate and no configuration for it.
     Guest { hub: usize, papers: Papers },
     /// A second node with the key of `of`.
     ///
-    /// If `is_thief` is true, it has only the key, and not the secrets that `of` shares with its peers.
+    /// If `is_thief` is true, the second node has only the key, and not the secrets that `of` shares with its peers.
     Twin { of: usize, is_thief: bool },
-    /// A node that `hub` has configured, and that sends arbitrary datagrams to it.
+    /// A node that `hub` has configured, and that sends arbitrary datagrams to `hub`.
     Liar { hub: usize },
 }
 
@@ -68,7 +68,7 @@ impl Papers {
     }
 }
 
-/// Returns the number of nodes of a seed: `few`, or rarely many.
+/// Returns the number of nodes of a seed: `few`, or with a probability of 3 % a larger number.
 pub(super) fn count(rng: &mut Rng, few: usize) -> usize {
     if rng.chance(0.03) { (5 + rng.below(MOST_NODES - 4)) as usize } else { few }
 }
@@ -138,7 +138,7 @@ impl Plan {
         of(node) || of(peer)
     }
 
-    /// Returns the secret that two nodes share.
+    /// Returns the preshared secret of two nodes, if they have one.
     pub(super) fn secret(&self, node: usize, peer: usize) -> Option<PresharedKey> {
         let is_thief = matches!(self.roles[node], NodeRole::Twin { is_thief: true, .. });
         let (a, b) = (self.owner(node).min(self.owner(peer)), self.owner(node).max(self.owner(peer)));
@@ -266,7 +266,7 @@ impl Plan {
 
     /// Draws the share of a link's datagrams that a hijacker forwards.
     ///
-    /// If it forwards all datagrams, the path stays at the hijacker's address. The share has a separate random
+    /// If the hijacker forwards all datagrams, the path stays at its address. The share has a separate random
     /// stream.
     fn draw_hijacked_share(&self) -> f64 {
         if Rng::new(self.seed).split(10).chance(0.5) { 1.0 } else { 0.1 }

@@ -11,7 +11,7 @@ use weft_units::{Duration, Instant, Rate};
 
 const LAST_UNITS_KEPT: Duration = Duration::from_secs(6);
 const PASSING_ON: Duration = Duration::from_millis(7);
-/// Minimum rate of a loop: one packet in the longest round trip.
+/// Minimum rate of a loop that the check accepts: one packet in the longest round trip.
 ///
 /// It is less than the minimum rate of the rate algorithm.
 const LEAST_RATE: Rate = Rate::from_bps(200);

@@ -74,13 +74,13 @@ pub(super) struct SocketDatagram {
 pub(super) struct SwarmSite {
     pub(super) engine: Option<Engine>,
     pub(super) clock: DriftingClock,
-    /// Time of the last jump of its clock.
+    /// Time of the last jump of the node's clock.
     pub(super) stepped_at: Option<Instant>,
     /// Time at which the node's event loop runs next.
     pub(super) wake: Instant,
     /// Number of consecutive runs of the event loop without work.
     pub(super) idle_turns: IdleTurns,
-    /// Time at which the engine asked to be woken. `None` if it got input since.
+    /// Time at which the engine asked to be woken. `None` if the engine got input since it asked.
     pub(super) asked: Option<Instant>,
     /// True while the process is stopped.
     pub(super) paused: bool,
@@ -88,7 +88,7 @@ pub(super) struct SwarmSite {
     /// Maximum length of a packet that the node's TUN device delivers, in bytes.
     pub(super) inner_mtu: u16,
     pub(super) rng: Rng,
-    /// Least time for which the node waited for a missing unit of each peer since it last delivered packets.
+    /// Least hold time for units of each peer, by peer number, since the node last delivered packets.
     holds: Vec<Duration>,
     is_unplugged: Vec<bool>,
     node: usize,
@@ -158,13 +158,13 @@ impl SwarmSite {
         self.wake = self.wake.min(at);
     }
 
-    /// Records the hold times. An input may change them after it released packets.
+    /// Updates the least hold times. An input may change a hold time after it released packets.
     pub(super) fn note_holds(&mut self) {
         let now = self.engine.iter().flat_map(Engine::hold_times);
         self.holds.iter_mut().zip(now).for_each(|(least, hold)| *least = hold.min(*least));
     }
 
-    /// Returns the least time for which the node waited for a missing unit of each peer since the last call.
+    /// Returns the least hold time for units of each peer, by peer number, since the last call.
     pub(super) fn take_holds(&mut self) -> Vec<Duration> {
         self.note_holds();
         let now = self.engine.iter().flat_map(Engine::hold_times).collect();

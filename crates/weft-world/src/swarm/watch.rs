@@ -12,7 +12,7 @@ use weft_wire::relay::{MAX_RELAYS, overhead};
 
 /// Maximum time for which a key is used (WireGuard paper §6.1).
 const KEY_LIFETIME: Duration = Duration::from_secs(180);
-/// Time for which a node may answer a copy of a handshake initiation again.
+/// Time after a node's answer to a handshake initiation for which the node may answer a copy of the initiation.
 const REPEAT_FOR: Duration = Duration::from_secs(6);
 /// Datagram types that are encrypted under a session key.
 const SEALED: [u8; 5] = [4, 5, RELAYED, 7, 8];
@@ -51,7 +51,7 @@ pub(super) fn is_data(datagram: &[u8]) -> bool {
     DATA.contains(&type_of(datagram))
 }
 
-/// True if the datagram travels to or from a relay.
+/// True if the datagram is for a relay to forward, or was forwarded by a relay.
 pub(super) fn is_relayed(datagram: &[u8]) -> bool {
     type_of(datagram) == RELAYED
 }
@@ -76,21 +76,21 @@ pub(super) struct AcceptedDatagram {
 /// The observer, with its records of keys, packet numbers, paths and handshakes.
 #[derive(Debug, Default)]
 pub(super) struct Observer {
-    /// Last packet number, by sender, receiver index and path.
+    /// Last packet number of each sequence, by sending node, receiver index in the datagram's header, and path.
     numbers: BTreeMap<(usize, u32, u8), u32>,
-    /// Time at which a sender first used a key, on that sender's clock.
+    /// Time at which a node first used a key, on that node's clock, by node and receiver index.
     keys: BTreeMap<(usize, u32), Instant>,
     /// Sealed datagrams that each node accepted.
     taken: BTreeMap<usize, Vec<AcceptedDatagram>>,
-    /// Initiations that each node answered.
+    /// Handshake initiations that each node answered.
     initiations: BTreeMap<usize, Vec<AcceptedDatagram>>,
-    /// Initiations that each node received and has not answered.
+    /// Handshake initiations that each node received and has not answered.
     unanswered: BTreeMap<usize, Vec<AcceptedDatagram>>,
-    /// Source of the newest datagram of a path, by receiver, sender and path.
+    /// Packet number and source address of the newest datagram of each path, by receiver, sender and path.
     sources: BTreeMap<(usize, usize, u8), (u32, SocketAddr)>,
-    /// Keys that nodes had before the machine slept.
+    /// Keys that a node had before its machine slept, by node and receiver index.
     retired: BTreeSet<(usize, u32)>,
-    /// Number of IP bytes that a node received from the hijacker, and number that it sent to the hijacker.
+    /// Number of IP bytes that each node received from the hijacker, and the number that it sent to the hijacker.
     hijacked: BTreeMap<usize, (usize, usize)>,
 }
 
@@ -144,7 +144,7 @@ impl Observer {
         }
     }
 
-    /// Marks a node's keys as retired when the machine wakes up.
+    /// Marks a node's keys as retired when the node's machine wakes up.
     ///
     /// A copy of the machine that was made while it slept has the same keys and packet numbers.
     pub(super) fn on_wake_up(&mut self, node: usize) {

@@ -28,7 +28,7 @@ struct AccessLinkState {
 
 /// The fate of a datagram.
 pub(super) enum DatagramFate {
-    /// The datagram was lost, or no node has its destination.
+    /// The datagram was lost, or no node has the destination address.
     Gone,
     /// The sender's kernel refuses the datagram as too long.
     TooBig,
@@ -59,7 +59,7 @@ impl Wire {
         }
     }
 
-    /// Starts a fault on the access links.
+    /// Starts a fault on the access links. `number` identifies the fault for [`Wire::end`].
     pub(super) fn begin(&mut self, number: usize, fault: &SwarmFault) {
         match fault.kind {
             FaultKind::Rebind { node, link } => self.access[node][link].port += 1,
@@ -71,7 +71,7 @@ impl Wire {
         }
     }
 
-    /// Ends a fault on the access links.
+    /// Ends the fault with this number on the access links.
     pub(super) fn end(&mut self, number: usize) {
         self.faults.retain(|(n, _)| *n != number);
     }

@@ -22,17 +22,19 @@ use weft_session::PublicKey;
 use weft_units::{Duration, Instant, LinkId, Rng, VpnId};
 use weft_wire::handshake::HandshakeResponse;
 
-/// Number of event loop runs at one time after which a run is reported as stuck.
+/// Number of runs of event loops at one instant of simulated time after which the run is reported as stuck.
 const MAX_TURNS: u32 = 20_000;
 /// Number of datagrams that fit into the sockets of a stopped process.
 const INBOX: usize = 400;
-/// Maximum time that a unit waits for a missing unit. A wait that a clock jump disturbed has then ended.
+/// Maximum time that a unit waits for a missing unit.
+///
+/// When this time has passed since a clock jump, all waits that the jump disturbed have ended.
 const LONGEST_HOLD: Duration = Duration::from_secs(5);
 /// Address from which strangers send.
 pub(super) const STRANGER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(203, 0, 113, 9)), 666);
 /// Time within which a kernel with GRO joins datagrams of one size into one receive.
 const GRO_TIME: Duration = Duration::from_micros(100);
-/// Interval between two checks that a node has no work for which it did not ask to be woken.
+/// Interval between two checks that no node has something to send before the time at which it asked to be woken.
 const PEEK_EVERY: Duration = Duration::from_millis(31);
 
 /// Tolerance of the check of [`PEEK_EVERY`].
@@ -44,7 +46,7 @@ const SOON: Duration = Duration::from_millis(10);
 /// An event on the world's agenda.
 pub(super) enum Todo {
     Arrive(usize, SocketDatagram),
-    /// The next datagram of the lying node, and the time at which it stops.
+    /// The next datagram of the lying node with this number, and the time at which the node stops to lie.
     Lie(usize, Instant),
     Talk(usize),
     Begin(usize),
@@ -523,7 +525,7 @@ impl<'a> SwarmWorld<'a> {
         Ok(())
     }
 
-    /// Returns the number of units toward `to` that `from` gave up.
+    /// Returns the number of units toward node `to` that node `from` gave up.
     fn abandoned(&self, from: usize, to: usize) -> u64 {
         let peer = self.peers[from].iter().position(|p| *p == to);
         let snapshot = self.sites[from].engine.as_ref().map(|e| e.snapshot(self.sites[from].local(self.now)));
@@ -567,7 +569,7 @@ impl<'a> SwarmWorld<'a> {
         Ok(())
     }
 
-    /// Checks that a node without input since it asked to be woken later has nothing to send now.
+    /// Checks that a node without new input has nothing to send before the time at which it asked to be woken.
     fn peek(&mut self) -> Result<(), Violation> {
         self.plan_for(self.now + PEEK_EVERY, Todo::Peek);
         for node in 0..self.sites.len() {

@@ -17,13 +17,13 @@ use std::time::Duration;
 use weft_control::ClientRefusals;
 use weft_session::Identity;
 
-/// Limit of handshakes per second above which the gate requires a cookie.
+/// Twice the number of handshakes per second above which the gate requires a cookie.
 ///
-/// The limiter adds two for each handshake, so the number is twice the limit.
+/// The rate limiter adds two to its counter for each handshake.
 const HANDSHAKES: u64 = 2 * 100;
 /// Maximum length of a UDP datagram, in bytes.
 const MAX_DATAGRAM: usize = 65_535;
-/// Maximum difference between the lengths of a datagram and its packet, in bytes.
+/// Maximum difference between the lengths of a WireGuard datagram and the packet in it, in bytes.
 ///
 /// *Standard*: the length of a handshake initiation, which is sent in place of a short packet.
 const OVERHEAD: usize = 148;
@@ -82,7 +82,7 @@ pub struct Gate {
     by_address: HashMap<Ipv4Addr, u32>,
     last_index: u32,
     buffer: Vec<u8>,
-    /// Counters of rejected datagrams and packets.
+    /// Counters of rejected datagrams and packets of clients, by reason.
     pub refused: ClientRefusals,
 }
 
@@ -129,7 +129,7 @@ impl Gate {
         self.tunnels.insert(index, Tunnel { client, tunn, remote: None });
     }
 
-    /// Receives a datagram from any sender.
+    /// Receives a datagram from any sender. Passes answers and the decrypted packet to `out`.
     pub fn receive(&mut self, from: Remote, datagram: &[u8], out: &mut impl FnMut(GateOutput<'_>)) {
         let address = from.address.ip();
         let index = match self.limiter.verify_packet(Some(address), datagram, &mut self.buffer) {
@@ -157,7 +157,7 @@ impl Gate {
         let is_genuine = match tunnel.tunn.decapsulate(Some(address), datagram, &mut self.buffer) {
             TunnResult::WriteToNetwork(answer) => {
                 out(GateOutput::Datagram(from, answer));
-                // The receiver of a cookie has not yet proved its address.
+                // The client to which a cookie is sent has not yet proved that it has this address.
                 answer.first() != Some(&COOKIE_REPLY)
             }
             TunnResult::WriteToTunnelV4(packet, source) if source == tunnel.client.address => {
@@ -169,7 +169,7 @@ impl Gate {
                 true
             }
             // A client that sends all traffic to the edge sends IPv6 as well, so that IPv6 cannot bypass the tunnel.
-            // The edge drops it.
+            // The edge drops these IPv6 packets.
             TunnResult::WriteToTunnelV6(..) => true,
             TunnResult::Done => true,
             TunnResult::Err(_) => false,
@@ -226,7 +226,7 @@ impl Gate {
     }
 }
 
-/// Returns the secret of the identity. Its text is always the base64 of 32 bytes.
+/// Returns the private key of the identity. The key's text is always the base64 of 32 bytes.
 fn secret_bytes(identity: &Identity) -> [u8; 32] {
     let mut bytes = [0; 32];
     let _ = Base64::decode(identity.secret_to_base64(), &mut bytes);

@@ -81,7 +81,7 @@ impl Anonymiser {
         Anonymiser { disclosure, ..Anonymiser::default() }
     }
 
-    /// Hides a text, its base64 and its hex form at every level. A URL is also hidden part by part.
+    /// Hides a secret text, its base64 and its hex form at every disclosure level, and also the parts of a URL.
     pub fn add_secret(&mut self, text: &str) {
         let credentials = text.split_once("://").and_then(|(_, rest)| rest.split_once('@')).map(|(user, _)| user);
         let parts = credentials.into_iter().flat_map(|user| [user].into_iter().chain(user.split(':')));
@@ -124,7 +124,7 @@ impl Anonymiser {
         out
     }
 
-    /// Returns the position and the length of the first known secret, the longest one if several begin there.
+    /// Returns position and length in bytes of the first known secret; of the longest one if several begin together.
     fn next_secret(&self, text: &str) -> Option<(usize, usize)> {
         let found = self.secrets.iter().filter_map(|secret| Some((text.find(secret.as_str())?, secret.len())));
         found.min_by_key(|(at, length)| (*at, std::cmp::Reverse(*length)))
@@ -162,6 +162,8 @@ impl Anonymiser {
     }
 
     /// Returns the number of bytes at the start of `rest` to replace, and their label.
+    ///
+    /// `before` is the character before `rest` in the text.
     fn replacement(&mut self, before: Option<char>, rest: &str) -> Option<(usize, String)> {
         let starts_word = !before.is_some_and(char::is_alphanumeric);
         if starts_word && let Some((scheme, length)) = credentials(rest) {
@@ -211,7 +213,9 @@ impl Anonymiser {
         Some((length, self.label(kind, &name)))
     }
 
-    /// Finds names by their form: accounts before an `@`, home directories and host names.
+    /// Finds a name at the start of `rest` by its form: an account before an `@`, a home directory or a host name.
+    ///
+    /// Returns the same values as [`Self::replacement`].
     fn unknown_name(&mut self, rest: &str) -> Option<(usize, String)> {
         if let Some(user) = rest.strip_prefix("/home/") {
             let length = user.find(|c: char| c == '/' || c.is_whitespace()).unwrap_or(user.len());
@@ -239,7 +243,7 @@ impl Anonymiser {
     }
 }
 
-/// Returns the number of bytes at the start of `text` that equal `lower` in lower case.
+/// Returns the length of the start of `text` that equals `lower` in lower case, in bytes. `None` if none does.
 fn folded_prefix(text: &str, lower: &str) -> Option<usize> {
     let mut wanted = lower.chars();
     for (at, c) in text.char_indices() {
@@ -253,7 +257,7 @@ fn folded_prefix(text: &str, lower: &str) -> Option<usize> {
     wanted.as_str().is_empty().then_some(text.len())
 }
 
-/// Returns the scheme of a URL with credentials, and the length up to its `@`.
+/// Returns the scheme of a URL with credentials at the start of `rest`, and the number of bytes up to the URL's `@`.
 fn credentials(rest: &str) -> Option<(&str, usize)> {
     let (scheme, behind) = rest.split_once("://")?;
     let is_scheme = !scheme.is_empty() && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+.-".contains(c));

@@ -34,9 +34,9 @@ const PERSONS: std::ops::RangeInclusive<u32> = 1_000..=60_000;
 #[derive(Serialize, Debug)]
 #[serde(rename_all = "kebab-case")]
 enum Collected<T> {
-    /// The part.
+    /// The part was collected.
     Found(T),
-    /// Reason for its absence.
+    /// The part is absent, for this reason.
     Absent(String),
 }
 

@@ -168,7 +168,7 @@ const NAMES: &[(&str, NameKind)] = &[
 
 /// One setting: its keys, and its value if that is a single value or a list of single values.
 struct Setting<'a> {
-    /// Keys on the way to the value, without positions in lists.
+    /// Keys from the top of the file down to the value, without positions in lists.
     path: Vec<&'a str>,
     value: &'a Value,
 }

@@ -16,7 +16,7 @@ use std::time::Duration;
 const BUFFER: usize = 256 << 10;
 /// Number of bytes that a writable pipe accepts without blocking. Standard: `PIPE_BUF` of pipe(7).
 const PIPE_BUF: usize = 4_096;
-/// Maximum time for a pipe's reader to take the rest after the user has ended the capture.
+/// Maximum time for a pipe's reader to take the remaining bytes after the user has ended the capture.
 const LAST_WAIT: Duration = Duration::from_secs(1);
 /// Mode of a new file: packets are private.
 const MODE: u32 = 0o600;

@@ -1,4 +1,4 @@
-//! The command: from its arguments to the summary.
+//! Runs the command `weft capture`, from its arguments to the summary.
 
 use super::output::{CaptureOutput, EndSignals};
 use super::scope::{LinkScope, PrefixOwners};
@@ -75,7 +75,7 @@ pub fn capture(arguments: &CaptureArguments) -> Result<Outcome, Failure> {
     Ok(Outcome::Well)
 }
 
-/// Returns whether datagrams on links and packets on devices are wanted.
+/// Returns whether datagrams on links are wanted, and whether packets on tunnel devices are.
 fn layers(arguments: &CaptureArguments) -> (bool, bool) {
     (arguments.outer || !arguments.inner, arguments.inner)
 }
@@ -224,7 +224,7 @@ impl RunningCapture<'_> {
         self.left() == 0
     }
 
-    /// Returns the number of packets that may still be stored.
+    /// Returns the number of packets that the capture may still store before it ends.
     fn left(&self) -> u64 {
         self.arguments.count.map_or(u64::MAX, |count| count.saturating_sub(self.packets))
     }
@@ -242,7 +242,7 @@ impl RunningCapture<'_> {
         }
     }
 
-    /// Reads the packets that wait at an interface, some at a time. Returns the number of packets read.
+    /// Reads at most [`PACKETS_PER_TURN`] packets of the interface `taps[at]`. Returns the number of packets read.
     fn drain(&mut self, at: usize) -> io::Result<usize> {
         for read in 0..PACKETS_PER_TURN {
             let left = self.left();

@@ -30,12 +30,14 @@ pub struct LinkScope {
     tcp_mark: u32,
     /// Addresses of the only peer whose packets are wanted. `None` if those of all peers are.
     remotes: Option<Vec<SocketAddr>>,
-    /// Local and remote ends of TCP connections that the node opened: outgoing segments have its mark.
+    /// Local and remote ends of TCP connections that the node opened: their outgoing segments have the node's mark.
     connections: BTreeSet<(SocketAddr, SocketAddr)>,
 }
 
 impl LinkScope {
     /// Returns the scope of a link's sockets.
+    ///
+    /// `tcp` is the port at which the node accepts TCP connections, and the mark of the segments that it sends.
     pub fn new(sockets: LinkSockets, tcp: (Option<u16>, u32), remotes: Option<Vec<SocketAddr>>) -> LinkScope {
         let connections = BTreeSet::new();
         LinkScope { sockets, tcp_port: tcp.0, tcp_mark: tcp.1, remotes, connections }
@@ -97,7 +99,7 @@ impl LinkScope {
     }
 }
 
-/// Returns the protocol and both ends of a TCP or UDP packet.
+/// Returns the protocol number, the source and the destination of a TCP or UDP packet.
 fn ends(packet: &[u8]) -> Option<(u8, SocketAddr, SocketAddr)> {
     let view = IpView::parse(packet).ok()?;
     let (source, destination) = view.ports();

@@ -11,7 +11,7 @@ pub struct Summary {
     pub schema: u32,
     /// File of the capture; `-` is standard output.
     pub file: String,
-    /// Duration in milliseconds.
+    /// Duration of the capture, in milliseconds.
     pub time_ms: u64,
     /// Reason for the end: `count`, `time`, `signal` or `reader`.
     pub ended_by: &'static str,
@@ -32,7 +32,7 @@ pub struct InterfaceSummary {
     pub layer: &'static str,
     /// Packets stored.
     pub packets: u64,
-    /// Bytes of these packets, stored or not.
+    /// Total length of these packets in bytes, with the bytes that were not stored.
     pub bytes: u64,
     /// Packets that the kernel dropped because the command was too slow.
     pub dropped: u64,

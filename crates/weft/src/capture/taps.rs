@@ -15,7 +15,7 @@ const HEADERS_BYTES: u32 = 512;
 /// Number of bytes that the kernel copies beyond the stored ones, for a link-layer header.
 const LINK_HEADER_BYTES: u32 = 64;
 
-/// Layer of an interface, and its choice of packets.
+/// Kind of an interface (link or tunnel device), and which of its packets are stored.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Layer {
     /// A link, with the node's datagrams.
@@ -92,7 +92,7 @@ impl Layer {
 pub struct Wanted {
     /// Name of the interface.
     pub name: String,
-    /// Index of the interface.
+    /// The kernel's index of the interface.
     pub index: u32,
     /// Layer of the interface.
     pub layer: Layer,
@@ -162,7 +162,7 @@ impl InterfaceTap {
         Ok(InterfaceTap { name, index, socket: Some(socket), sink })
     }
 
-    /// Adds the interface to the capture, if it is not there yet.
+    /// Adds the interface to the capture file, if the file does not contain it yet.
     ///
     /// # Errors
     /// Fails if the capture cannot be written.
@@ -230,7 +230,7 @@ impl InterfaceTap {
         writer: &mut PcapngWriter<impl Write>,
         scratch: &mut PacketBuffers,
     ) -> io::Result<Taken> {
-        // A socket that fails has no packets. The next look at the node opens it again or closes it.
+        // A socket that fails has no packets. After the next request to the node it is opened again or closed.
         match self.socket.as_mut().and_then(|socket| socket.receive().ok().flatten()) {
             Some(captured) => self.sink.take(&captured, most, writer, scratch),
             None => Ok(Taken::Nothing),

@@ -1,7 +1,7 @@
 //! Packets as they leave the machine, from copies that the kernel makes earlier.
 //!
-//! The kernel copies a packet before it cuts a batch of datagrams (GSO) and before the card completes its checksum. On
-//! the way in it copies after it has joined datagrams (GRO). A capture shows the datagrams of the wire.
+//! The kernel copies an outgoing packet before it cuts a batch of datagrams (GSO) and before the card completes its
+//! checksum. It copies arriving datagrams after it has joined them (GRO). A capture shows the datagrams of the wire.
 
 use std::io;
 use weft_io::packet::Captured;
@@ -19,7 +19,7 @@ const UDP_CHECKSUM: usize = 6;
 pub struct PacketBuffers {
     /// The captured packet, whose checksum may be finished in place.
     whole: Vec<u8>,
-    /// One packet of the wire.
+    /// One packet as it crosses the wire.
     one: Vec<u8>,
 }
 
@@ -70,7 +70,7 @@ fn description(captured: &Captured<'_>) -> Option<VnetHeader> {
 struct Checksum {
     /// Start of the summed bytes, and offset of the checksum in them.
     place: (usize, usize),
-    /// False if the sender uses none, which UDP over IPv4 allows.
+    /// False if the sender uses no checksum, which UDP over IPv4 allows.
     is_used: bool,
 }
 

@@ -25,7 +25,7 @@ pub fn text(status: &Status) -> String {
     text
 }
 
-/// Prints whether a flow may enter.
+/// Prints whether the rules of access let a flow enter this node.
 pub fn test(tested: &TestedFlow) -> Result<Outcome, Failure> {
     let usage = |why: String| Failure::with(Outcome::Usage, why);
     let loaded = config::load(&tested.config).map_err(Failure::new)?;

@@ -7,7 +7,7 @@ use serde::Serialize;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Output of `--json`.
+/// Output of `weft check --json`.
 #[derive(Serialize)]
 struct CheckReport {
     schema: u32,

@@ -13,7 +13,7 @@ use weft_session::Claims;
 ///
 /// The root key is on the same machine, so the owner can renew it with `weft ca renew`.
 const HUB_DAYS: u64 = 3_650;
-/// Addresses for documentation (RFC 5737, RFC 3849). Toward these the kernel uses the source of its default routes.
+/// Addresses for documentation (RFC 5737, RFC 3849). The kernel would send to them by its default routes.
 const FAR: [&str; 2] = ["192.0.2.1:9", "[2001:db8::1]:9"];
 
 /// Creates root key, node key, certificate and configuration, and prints the next steps.
@@ -91,7 +91,7 @@ fn endpoints(options: &InitOptions) -> Result<Vec<SocketAddr>, Failure> {
     }
 }
 
-/// Returns the source address of datagrams to `far`. No datagram is sent.
+/// Returns the source address that the kernel would give a datagram to `far`. No datagram is sent.
 fn own_address(far: &str) -> Option<IpAddr> {
     let far: SocketAddr = far.parse().ok()?;
     let any: SocketAddr =
@@ -110,12 +110,14 @@ fn is_private(address: IpAddr) -> bool {
     }
 }
 
-/// Returns the length of a prefix that holds this one address.
+/// Returns the length of the prefix that contains only this address, in bits.
 pub(super) fn host_length(address: IpAddr) -> u8 {
     if address.is_ipv4() { 32 } else { 128 }
 }
 
-/// Returns the host with this number in a network. The network's own address and its broadcast address are not hosts.
+/// Returns the address of the host with this number, from 1, in a network.
+///
+/// The network's own address and its broadcast address are not hosts.
 pub(super) fn nth_host(network: IpAddr, length: u8, number: u128) -> Option<IpAddr> {
     let bits = u32::from(host_length(network).checked_sub(length)?);
     let last = 1_u128.checked_shl(bits).map_or(u128::MAX, |count| count - 1);

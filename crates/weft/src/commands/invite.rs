@@ -158,7 +158,7 @@ fn free_address(issued: &[Certificate], own: Prefix) -> Result<IpAddr, Failure> 
     free.ok_or_else(|| Failure::new("the network has no free address: name one with --address"))
 }
 
-/// Listens for IPv4 and IPv6 where the machine has it.
+/// Listens at a TCP port for IPv6 and IPv4, or for IPv4 alone if the machine has no IPv6.
 fn listen(port: u16) -> Result<TcpListener, Failure> {
     let any: [IpAddr; 2] = [Ipv6Addr::UNSPECIFIED.into(), Ipv4Addr::UNSPECIFIED.into()];
     let both = any.map(|address| TcpListener::bind(SocketAddr::new(address, port)));
@@ -171,7 +171,7 @@ fn listen(port: u16) -> Result<TcpListener, Failure> {
     Ok(listener)
 }
 
-/// Answers connections until a node has confirmed its certificate, or the time is over. Returns the node's key.
+/// Answers connections until a node has confirmed its certificate, or `time` is over. Returns that node's key.
 fn wait(listener: &TcpListener, invitation: &Arc<Invitation>, time: Duration) -> Option<PublicKey> {
     let (done, joined) = mpsc::channel();
     let open = Arc::new(AtomicUsize::new(0));
@@ -197,7 +197,7 @@ fn wait(listener: &TcpListener, invitation: &Arc<Invitation>, time: Duration) ->
     None
 }
 
-/// Answers one connection. Returns the node's key if it has stored its certificate.
+/// Answers one connection. Returns the new node's key if the node has stored its certificate.
 fn answer(invitation: &Invitation, mut stream: TcpStream) -> Option<PublicKey> {
     stream.set_nonblocking(false).ok()?;
     stream.set_read_timeout(Some(PATIENCE)).ok()?;

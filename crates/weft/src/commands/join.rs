@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Maximum length of a code on standard input, in bytes.
 const MAX_CODE: u64 = 1_024;
 
-/// Joins the network of a code.
+/// Joins the network to which an invitation's code belongs.
 pub fn join(options: &JoinOptions) -> Result<Outcome, Failure> {
     let text = code_text(options)?;
     let code: Code = text.parse().map_err(|why| Failure::with(Outcome::Usage, format!("{why}")))?;
@@ -52,7 +52,7 @@ fn code_text(options: &JoinOptions) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// Tries each endpoint of the code. Returns the first answer, and the receipt to send once it is stored.
+/// Tries each endpoint of the code. Returns the first answer, and the receipt to send once the answer is stored.
 fn enrol(code: &Code, member: &MemberDirectory) -> Result<(TcpStream, Welcome, Vec<u8>), Failure> {
     let mut reasons = Vec::new();
     for endpoint in &code.endpoints {
@@ -87,7 +87,7 @@ fn ask(code: &Code, member: &MemberDirectory, endpoint: SocketAddr) -> Result<(T
     Ok((stream, welcome, receipt))
 }
 
-/// Checks an answer, and returns the configuration that it stands for.
+/// Checks the inviting node's answer, and returns the text of the configuration that results from the answer.
 ///
 /// The inviting node is authentic, but no text of it goes into the file unparsed.
 fn checked(welcome: &Welcome, member: &MemberDirectory, wants_exit: bool) -> Result<String, Failure> {

@@ -13,9 +13,9 @@ use weft_config::beside;
 /// A program of this project beside `weft`.
 struct SiblingProgram {
     name: &'static str,
-    /// Debian, RPM or Alpine package that contains it.
+    /// Debian, RPM or Alpine package that contains the program.
     package: &'static str,
-    /// Cargo package that builds it.
+    /// Cargo package that builds the program.
     source: &'static str,
 }
 
@@ -52,7 +52,7 @@ fn from_lab(arguments: Vec<OsString>) -> Vec<OsString> {
     }
 }
 
-/// Translates the arguments of `weft sim`, whose `run` is `weft-lab sim`.
+/// Translates the arguments of `weft sim` to those of `weft-lab`: `weft sim run` becomes `weft-lab sim`.
 fn from_sim(arguments: Vec<OsString>) -> Vec<OsString> {
     match arguments.split_first() {
         Some((verb, rest)) if verb == "run" => joined(&["sim"], rest),

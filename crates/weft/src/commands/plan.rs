@@ -96,7 +96,7 @@ fn far(file: &Path, own: &Status, peer: &Peer) -> Result<Vec<PeerPath>, Failure>
     this.map(|peer| peer.paths).ok_or_else(|| failed(&"this node is not among its peers"))
 }
 
-/// Returns the questions, each with the links that remain under its assumption.
+/// Returns the questions, each with the links and rates that the question assumes.
 fn plans(arguments: &PlanArguments, measured: &PlanLinks) -> Result<Vec<(PlanQuestion, Vec<PlanLink>)>, String> {
     let without = |links: &String| PlanQuestion::Without(links.split(',').map(|link| link.trim().to_owned()).collect());
     let mut questions = vec![PlanQuestion::AsItIs];

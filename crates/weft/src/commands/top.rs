@@ -142,7 +142,7 @@ fn flows(status: &Status) -> String {
     if table.is_empty() { "no flows\n".to_owned() } else { table.to_string() }
 }
 
-/// Returns a bar of a rate within a capacity, or spaces if the capacity is not known.
+/// Returns a bar that shows the rate `bps` as a part of the capacity, or spaces if the capacity is not known.
 fn bar(bps: u64, capacity: Option<u64>) -> String {
     let Some(capacity) = capacity.filter(|capacity| *capacity > 0) else { return " ".repeat(BAR) };
     let full = (u128::from(bps) * BAR as u128).div_ceil(u128::from(capacity)).min(BAR as u128) as usize;

@@ -18,6 +18,8 @@ const INTERVAL: Duration = Duration::from_secs(1);
 const ENDING: [u8; 4] = [b'q', b'Q', 3, 4];
 
 /// Prints the text that `look` returns: once, or once a second if `again`.
+///
+/// If `clears`, each text replaces the previous one on a terminal. Otherwise the texts follow each other.
 pub fn watch(
     again: bool,
     clears: bool,

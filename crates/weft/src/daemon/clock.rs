@@ -6,7 +6,9 @@ use weft_units::Instant;
 
 /// Maximum age of a receive timestamp, in nanoseconds. An older one means that the wall clock was set.
 const LONGEST_AGO_NS: u64 = 1_000_000_000;
-/// Minimum sleep of the machine after which sessions start anew, in nanoseconds. Tuned: a shorter sleep ages no key.
+/// Minimum sleep of the machine after which sessions start anew, in nanoseconds.
+///
+/// Tuned: keys are used for minutes, so a shorter sleep does not make them too old.
 const SHORTEST_SLEEP_NS: i128 = 1_000_000_000;
 /// Minimum step of the wall clock that is taken for an interruption, in nanoseconds.
 ///

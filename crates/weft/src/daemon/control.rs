@@ -39,7 +39,7 @@ pub enum Task {
     Answer(Request, SyncSender<Response>),
     /// Apply changes of prefixes learnt from routing daemons, and send the slice back with the outcomes.
     Learn(LearntSlice, SyncSender<LearntSlice>),
-    /// Store these numbers and refusals of learnt routes for status output.
+    /// Store these counts of learnt routes, and these refused routes, for status output.
     Routing(Box<RoutingReport>),
     /// Report path states to FRR's `bfdd` for exactly these peer addresses.
     Sense(Vec<SensedAddress>),

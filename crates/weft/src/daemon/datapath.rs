@@ -42,7 +42,8 @@ const TRANSMIT_BYTES: usize = 65_536;
 const LONGEST_INTAKE: Duration = Duration::from_millis(5);
 /// Maximum time for which one socket is read in a turn.
 ///
-/// A batch holds datagrams of one peer. With many peers each may hold only one, so one call takes in little.
+/// A batch holds datagrams of one peer. With many peers each batch may hold one datagram, so the packet loop repeats
+/// the receive call for this time.
 const INTAKE_OF_A_SOCKET: Duration = Duration::from_millis(1);
 /// Maximum time for which a turn sends ready datagrams.
 const LONGEST_OUTPUT: Duration = Duration::from_millis(4);

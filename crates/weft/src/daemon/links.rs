@@ -62,7 +62,7 @@ pub enum LinkChange {
 pub struct WantedLinks {
     /// `[links]`: patterns of interfaces.
     pub choice: LinkChoice,
-    /// Names with a `[[link]]` table that may send.
+    /// Names of interfaces that have a `[[link]]` table and may send.
     pub configured: Vec<String>,
 }
 
@@ -101,9 +101,9 @@ pub struct LinkTable {
     own: Vec<u32>,
     known: BTreeMap<u32, KnownLink>,
     active: Vec<Active>,
-    /// Links that were in use and are not forgotten.
+    /// Interface indices of links that were in use and whose paths the engine still stores.
     remembered: BTreeSet<u32>,
-    /// Links without a socket, and the reason.
+    /// Interface indices of links without a socket, each with the reason.
     failed: BTreeMap<u32, Failed>,
     route_cache: RouteCache,
 }
@@ -393,7 +393,7 @@ fn bind(device: &str, port: u16) -> io::Result<UdpLink> {
         io::ErrorKind::AddrInUse | io::ErrorKind::PermissionDenied => Err(why),
         _ => UdpLink::bind(&UdpConfig { local: Some(IpAddr::V4(Ipv4Addr::UNSPECIFIED)), ..config }),
     })?;
-    // Only the kill switch needs the mark. Without the capability to set the mark it cannot be set either.
+    // Only the kill switch needs the mark. A node without the capability for the mark cannot set the kill switch.
     let _ = socket.set_mark(TUNNEL_MARK);
     // ICMP errors only improve the diagnosis of a silent peer, so their absence is no failure.
     let _ = socket.keep_bounces();

@@ -59,7 +59,7 @@ use std::time::Duration;
 use threads::Threads;
 use weft_io::wait::{Waker, set_timer_slack};
 
-/// Maximum time for the log to write its last lines.
+/// Maximum time for the log to write its last lines when the process ends.
 const LAST_LINES: Duration = Duration::from_secs(1);
 
 /// Prevents core files, access by other processes of this user, and swapping of this process's memory.
@@ -74,7 +74,8 @@ fn keep_memory_private(log: Log) {
 
 /// Locks every page in memory from its first use on.
 ///
-/// Nothing is locked if the limit is finite, because the kernel would later refuse memory beyond the limit.
+/// Nothing is locked if the limit of locked memory (RLIMIT_MEMLOCK) is finite, because the kernel would later refuse
+/// memory beyond this limit.
 fn lock_memory() -> nix::Result<()> {
     let (soft, hard) = getrlimit(Resource::RLIMIT_MEMLOCK)?;
     let is_limited = soft != RLIM_INFINITY;

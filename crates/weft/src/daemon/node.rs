@@ -71,9 +71,9 @@ const UPKEEP_INTERVAL: Duration = Duration::from_secs(10);
 /// Datagrams and packets lost inside this machine, except those that queues drop to keep delays short.
 #[derive(Default)]
 pub struct Drops {
-    /// Lost because no buffer was left to receive them.
+    /// Number that was lost because no buffer was left to receive them.
     pub no_buffer: u64,
-    /// Lost because the kernel's socket buffer was full.
+    /// Number that was lost because the kernel's socket buffer was full.
     pub socket_full: u64,
 }
 
@@ -85,9 +85,9 @@ pub struct DaemonNode {
     pub devices: Devices,
     /// Links on which datagrams are sent.
     pub links: LinkTable,
-    /// Datagrams in TCP connections.
+    /// Threads that carry datagrams in TCP connections.
     pub carriers: Carriers,
-    /// When links use TCP.
+    /// Decides when a link uses TCP and when it returns to UDP.
     fallback: Fallback,
     /// Pings without an answer yet.
     pub pings: Pings,
@@ -115,11 +115,11 @@ pub struct DaemonNode {
     forgotten: Vec<PublicKey>,
     log: Log,
     threads: Threads,
-    /// Clients of WireGuard and OpenVPN.
+    /// Thread that serves clients of WireGuard and OpenVPN. `None` without `[access]`.
     access: Option<access::AccessHandle>,
-    /// Export of flow records.
+    /// Thread that exports flow records. `None` if no export is configured.
     export: Option<ExportHandle>,
-    /// The proxy's process, and the rates of its connections.
+    /// Process of the TCP proxy, and the rates that its connections to each peer may have.
     proxy: Option<(ProxyProcess, PeerTotals)>,
     next_upkeep: Instant,
     next_totals: Instant,
@@ -127,7 +127,7 @@ pub struct DaemonNode {
     rates: TrafficRates,
     next_history: Instant,
     is_stopping: bool,
-    /// True if the kill switch is lifted at the end, which `weft down` demands.
+    /// True if the kill switch is lifted when the node ends, which `weft down` demands.
     lifts_kill_switch: bool,
     /// True if revocations are not yet stored.
     has_unsaved_revocations: bool,
@@ -135,13 +135,13 @@ pub struct DaemonNode {
     stamp_write: Gathered,
     /// Request to set routes, because prefixes of peers have changed.
     route_update: Gathered,
-    /// IP networks of this machine that prefixes must not contain, as of the last setting of the routes.
+    /// IP networks of this machine that peers' prefixes must not contain, as of the last setting of the routes.
     ///
     /// The value is `None` before the interfaces are known.
     outside: Option<Outside>,
-    /// Prefixes that were refused.
+    /// Prefixes of peers that were refused because they would take addresses from this machine.
     refused: ShownRefusals,
-    /// Diagnosis of peers with a fault.
+    /// Findings about peers without a session or with an impaired connection, and when they were logged.
     why: why::FindingLog,
     /// Request to check the links, because routes or interfaces may have changed.
     link_check: Gathered,
@@ -156,13 +156,13 @@ pub struct DaemonNode {
     quotas: QuotaKeeper,
 }
 
-/// Parts from which a node is made.
+/// Data and handles that [`DaemonNode::new`] needs.
 pub struct Parts {
     /// File of the configuration.
     pub file: PathBuf,
     /// Configuration that was read from `file`.
     pub config: Config,
-    /// Addresses of endpoints by name.
+    /// Host names of endpoints in the configuration, and their addresses.
     pub names: Names,
     /// Key pair of the node.
     pub identity: Identity,
@@ -341,8 +341,8 @@ impl DaemonNode {
         let unix_ns = clock::unix_ns();
         let entropy = entropy::seed().unwrap_or_else(|why| {
             self.log.error(format_args!("cannot get random numbers from the kernel: {why}"));
-            // The old keys must end in any case. The clocks of two copies differ, and the state into which the clock is
-            // mixed stays secret.
+            // The old keys must end in any case. The wall clock replaces the random numbers: the clocks of two copies
+            // of a machine differ, and the engine mixes the clock into a state that stays secret.
             let mut entropy = [0; 32];
             entropy[..8].copy_from_slice(&unix_ns.to_le_bytes());
             entropy
@@ -569,7 +569,7 @@ impl DaemonNode {
     }
 }
 
-/// Creates an engine with the settings of `config`.
+/// Creates an engine with the settings of `config`. `accepted` has the last stamp accepted from each peer.
 fn engine(
     config: &Config,
     identity: &Identity,

@@ -43,7 +43,7 @@ impl Pings {
         self.finish(now);
     }
 
-    /// Records the answer of a path.
+    /// Records that a path has answered the ping `id` after the round-trip time `rtt`.
     pub fn answered(&mut self, id: u32, path: PathId, rtt: Duration) {
         let paths = self.list.iter_mut().filter(|ping| ping.id == id).flat_map(|ping| &mut ping.paths);
         for pong in paths.filter(|pong| pong.path == path.0) {

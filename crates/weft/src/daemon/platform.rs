@@ -104,7 +104,7 @@ impl Platform {
         self.unanswered.remove(&call)
     }
 
-    /// Registers a client that waits for changes after this number.
+    /// Registers a client that waits for changes of paths whose number is above `after`.
     pub fn watch(&mut self, now: Instant, after: u64, reply: SyncSender<Response>) {
         self.watching.push((after, now + WAIT, reply));
         self.notify_watchers(now);

@@ -22,7 +22,7 @@ impl Watchdog {
     /// Reads from the environment if the service manager wants notifications, and how often.
     pub fn new() -> Watchdog {
         let number = |name| env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-        // A child inherits the variables of its parent.
+        // A child process inherits the variables of its parent, so the process id is compared.
         let is_ours = number("WATCHDOG_PID") == Some(process::id().into());
         let limit_us = number("WATCHDOG_USEC").filter(|_| is_ours);
         Watchdog { interval: limit_us.map(|us| Duration::from_micros(us / 4)), next: Instant::ZERO }

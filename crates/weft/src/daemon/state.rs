@@ -17,11 +17,11 @@ use super::threads::{Pulse, Threads};
 use crate::files::{Directory, Owner};
 use crate::state_lines::{MAX_STAMP, parse_accepted, parse_stamp};
 
-/// Time ahead for which this node's stamps are reserved, so that no stamp repeats after a crash.
+/// Time ahead of the clock for which this node's stamps are reserved, so that no stamp repeats after a crash.
 const RESERVE: Duration = Duration::from_secs(60);
 /// Remaining reservation below which the node reserves again.
 const REFILL: Duration = Duration::from_secs(30);
-/// Number of stamps that are reserved if the stamps are ahead of the clock. Then each rises by one.
+/// Number of stamps that are reserved if the stamps are ahead of the clock. Then each stamp is the last one plus one.
 ///
 /// A node that crashes repeatedly thus stays within [`RESERVE`] of the clock.
 const RESERVE_STEPS: u64 = 1_000_000;

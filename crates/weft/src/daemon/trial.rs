@@ -31,7 +31,7 @@ impl ConfigTrial {
         self.ends.is_some()
     }
 
-    /// Returns the time that is left.
+    /// Returns the time that is left to confirm the change. `None` if no trial is in progress.
     pub fn left(&self, now: Instant) -> Option<Duration> {
         self.ends.map(|ends| ends - now)
     }

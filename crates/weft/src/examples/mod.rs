@@ -22,7 +22,7 @@ fn fault(words: &[String]) -> Option<String> {
     let start = words.iter().position(|word| !word.contains('=') && word != "sudo")?;
     let words = &words[start..];
     if words.get(1).is_some_and(|word| word == "=") {
-        // A setting of a file that has the program's name.
+        // The line is a setting in a file, whose key has a program's name.
         return None;
     }
     let missing = words.iter().find_map(|word| missing(word));

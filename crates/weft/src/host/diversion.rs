@@ -9,12 +9,12 @@ use weft_tcp_er::nft::NftSession;
 
 /// Maximum number of packets that wait for a verdict.
 const MOST_WAITING: u32 = 1_024;
-/// Base of the queue and group numbers, chosen to avoid those of other programs.
+/// Base of the numbers of the netfilter queue and log group, chosen to avoid those of other programs.
 ///
 /// The interface index is added.
 const NUMBERS: u16 = 0x7000;
 
-/// The queue, the copies, and the rules that lead to them. Dropping it removes the rules first.
+/// The queue of diverted packets, the copies of packets, and the rules for both. Dropping it removes the rules first.
 pub struct Diversion {
     _table: NftSession,
     _redirection: Option<Redirection>,

@@ -2,8 +2,7 @@
 //!
 //! One thread does all the work. The kernel diverts some packets to this thread: those that begin and end connections
 //! of the rules, and arriving packets with options. The thread also gets copies of a few other packets. All further
-//! packets pass without it. When
-//! the process ends, all packets pass.
+//! packets pass without it. When the process ends, all packets pass.
 
 mod diversion;
 mod redirection;
@@ -150,7 +149,7 @@ impl Agent {
         }
     }
 
-    /// Gives verdicts on the packets that wait.
+    /// Gives verdicts on the diverted packets that wait in the queue.
     fn decide(&mut self) -> io::Result<()> {
         let Agent { host, diversion, raw, clock, log, .. } = self;
         diversion.queue.receive(|verdicts, queued| {
@@ -234,7 +233,7 @@ fn send(raw: &RawSender, packet: &[u8]) -> io::Result<()> {
     raw.send(packet, to)
 }
 
-/// Calls `receive` until nothing is left, at most [`TURN`] times, so that the other sockets do not wait long.
+/// Calls `receive` until it finds no packet, at most [`TURN`] times, so that the other sockets do not wait long.
 fn turn(mut receive: impl FnMut() -> io::Result<()>) -> io::Result<()> {
     for _ in 0..TURN {
         match receive() {

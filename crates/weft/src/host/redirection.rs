@@ -53,7 +53,7 @@ impl Drop for Redirection {
     }
 }
 
-/// Removes the iptables rules that killed processes have left.
+/// Removes the iptables rules that killed processes have left: those whose text begins with `kind`.
 fn clean(program: &Path, kind: &str) -> io::Result<()> {
     let rules = run(program, "-S")?;
     for rule in rules.lines().filter_map(|line| line.strip_prefix("-A ")).filter(|rule| rule.starts_with(kind)) {
@@ -62,7 +62,9 @@ fn clean(program: &Path, kind: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Runs iptables and returns its output. It waits up to 5 s for other programs that change the rules.
+/// Runs iptables with the arguments `what` and returns its output.
+///
+/// iptables waits up to 5 s for other programs that change the rules.
 fn run(program: &Path, what: &str) -> io::Result<String> {
     let mut command = Command::new(program);
     command.args(["-w", "5", "-t", "mangle"]).args(what.split(' '));

@@ -21,9 +21,9 @@ pub const CHAIN: &str = "leaving";
 /// Method by which packets get to the queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Handover {
-    /// nftables queues them.
+    /// nftables queues the packets itself.
     Queue,
-    /// nftables marks them, and a rule of iptables queues marked packets.
+    /// nftables marks the packets, and a rule of iptables queues marked packets.
     Mark,
 }
 
@@ -102,13 +102,13 @@ impl AddressFamily {
         if prefix.address.is_ipv4() { V4 } else { V6 }
     }
 
-    /// Returns the expression for a packet's own flow.
+    /// Returns nftables' expression for the flow of a packet: protocol, source and destination.
     fn own(self) -> String {
         let word = self.word;
         format!("meta l4proto . {word} saddr . th sport . {word} daddr . th dport")
     }
 
-    /// Returns the expression for the reverse flow.
+    /// Returns nftables' expression for the reverse flow of a packet: source and destination exchanged.
     fn back(self) -> String {
         let word = self.word;
         format!("meta l4proto . {word} daddr . th dport . {word} saddr . th sport")

@@ -36,9 +36,9 @@ pub struct Welcome {
 pub struct HostNode {
     /// Name in the inviting node's certificate.
     pub name: String,
-    /// Public key, in base64.
+    /// Public key of the inviting node, in base64.
     pub public_key: String,
-    /// Addresses and UDP ports.
+    /// Addresses and UDP ports at which the inviting node answers.
     pub endpoints: Vec<String>,
     /// True if members may reach the Internet through the inviting node.
     pub is_exit: bool,

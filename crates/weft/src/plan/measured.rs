@@ -96,7 +96,7 @@ impl Measurements<'_> {
         }
     }
 
-    /// Returns the order of preference between the paths of one link.
+    /// Returns the rank of a path among the paths of one link. The plan uses the path with the greatest rank.
     fn rank(&self, path: &Path) -> (bool, bool, bool, u64) {
         let rate = self.sending(path).map_or(0, |known| known.rate.bps());
         (path.in_bundle, !path.standby, !is_tcp(path), rate)
@@ -174,7 +174,7 @@ fn is_tcp(path: &Path) -> bool {
     path.link == "tcp" || path.link.ends_with("/tcp")
 }
 
-/// Returns the name of the path's link here. A path over TCP has the link of its datagrams.
+/// Returns the name of the path's link at this node. For a path over TCP, it is the link of the TCP connections.
 fn local(path: &Path) -> &str {
     path.link.strip_suffix("/tcp").unwrap_or(&path.link)
 }

@@ -27,14 +27,14 @@ const FLOW_ROUND_TRIPS: u64 = 20;
 const CALL_MS: [u64; 2] = [20, 200];
 /// Bits that a telephone call sends per interval, with a tunnel's headers: an echo and a probe in each direction.
 const CALL_BITS: u64 = 3_600;
-/// Reciprocal of the maximum part of a site's rate that a call takes, unless its interval is the greatest.
+/// Reciprocal of the maximum part of a site's rate that a call takes, unless the call has the greatest interval.
 const CALL_PART: u64 = 10;
 /// Least length of a queue: as a multiple of rate × round trip, and in microseconds at the link's rate.
 ///
 /// Tuned: the first value is the simulator's default. Routers have queues of the second even if round trips are
 /// short.
 const QUEUE_LEAST: (f64, f64) = (1.5, 20_000.0);
-/// Maximum length of a link's name in a scenario.
+/// Maximum length of a link's name in a scenario, in characters.
 const NAME_CHARS: usize = 15;
 
 /// Lengths of flows and intervals of packets. They are the same for all questions, so that answers are comparable.
@@ -72,7 +72,7 @@ pub fn scenario(occasion: Occasion<'_>, question: &PlanQuestion, links: &[PlanLi
 }
 
 impl Pace {
-    /// Returns the pace of these questions. Each is given with the links that remain under its assumption.
+    /// Returns the common pace of all questions, each of which comes with the links that it assumes.
     pub fn of(plans: &[(PlanQuestion, Vec<PlanLink>)]) -> Pace {
         let fastest = plans.iter().flat_map(|(_, links)| rates(links)).max().unwrap_or(1);
         let of_a_site = |(question, links): &(PlanQuestion, Vec<PlanLink>)| {
@@ -186,7 +186,7 @@ fn names(links: &[PlanLink]) -> Vec<String> {
     names
 }
 
-/// Returns a rate with at least four significant digits.
+/// Returns a rate as text with at least four significant digits.
 fn rate(bps: u64) -> String {
     match bps {
         0..10_000_000 => format!("{} kbit/s", decimal(bps as f64 / 1e3, 3)),

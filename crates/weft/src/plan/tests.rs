@@ -82,7 +82,7 @@ fn network(most_bps: f64) -> impl Strategy<Value = TrueNetwork> {
         // With one link at each end, the plan has the name of this node's link.
         let is_site = is_site || links.len() == 1;
         if !is_site {
-            // The limit of a link here would apply to all paths.
+            // This node has one link, whose limit would apply to all paths.
             links.iter_mut().filter(|link| link.evidence == Evidence::Limit).for_each(|l| l.evidence = Evidence::Load);
         }
         TrueNetwork { links, is_site, has_far, has_relay }

@@ -4,7 +4,7 @@ use weft_engine::Unreachable;
 
 /// Cause why a peer cannot be reached.
 ///
-/// If links have different causes, the first in this order is reported: its handshake got furthest.
+/// If links have different causes, the first one in this order is reported: handshakes with that cause got furthest.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Cause {
     /// No process at the peer's address has the port.
@@ -58,7 +58,7 @@ pub enum Cause {
 pub struct Words {
     /// The likely cause.
     pub likely: &'static str,
-    /// Advice.
+    /// Advice for the reader.
     pub advice: &'static str,
 }
 

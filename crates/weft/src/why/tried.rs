@@ -8,7 +8,7 @@ use weft_engine::{Tried, Unreachable};
 /// Maximum number of names in a list.
 const MOST_NAMED: usize = 4;
 
-/// Pairs with the same reaction.
+/// Pairs of a link and an address with the same reaction to handshakes.
 pub struct Group {
     /// Cause that the reaction indicates.
     pub cause: Cause,
@@ -16,7 +16,7 @@ pub struct Group {
     pub text: String,
 }
 
-/// Groups pairs by their reaction.
+/// Groups pairs of a link and an address by their reaction to handshakes.
 pub fn groups(tried: &[Tried]) -> Vec<Group> {
     let mut kinds: Vec<(Option<Unreachable>, Option<IpAddr>, Vec<&Tried>)> = Vec::new();
     for one in tried {
@@ -51,7 +51,7 @@ fn group(why: Option<Unreachable>, by: Option<IpAddr>, pairs: &[&Tried]) -> Grou
     Group { cause: Cause::of(why), text: format!("{calls}{}: {came_back}", list(names, "and")) }
 }
 
-/// Returns `a, b and c`, with the number of further items.
+/// Returns `a, b and c` with `last` as the last conjunction, and the number of items beyond [`MOST_NAMED`].
 pub fn list(items: impl Iterator<Item = impl Display>, last: &str) -> String {
     let mut names: Vec<String> = items.map(|item| item.to_string()).collect();
     let more = names.len().saturating_sub(MOST_NAMED);

@@ -14,7 +14,7 @@ use weft_units::VpnId;
 pub struct AllowQuestion {
     /// The sender: its node, its groups, its address. Missing properties come from `[[peer]]`.
     pub from: Vec<Party>,
-    /// The destination, in the same way.
+    /// The destination: its node, its groups, its address. Missing properties come from `[[peer]]`.
     pub to: Vec<Party>,
     /// Protocol number.
     pub protocol: u8,
@@ -29,7 +29,7 @@ pub struct AllowQuestion {
 pub enum AllowAnswer {
     /// There are no rules, so every flow enters.
     NoRules,
-    /// The rule at this position lets the flow in.
+    /// The rule at this position in the file, counted from 0, lets the flow in.
     Enters(usize),
     /// No rule lets the flow in.
     Denied,
@@ -49,7 +49,7 @@ struct AskedEnd {
 }
 
 impl AllowQuestion {
-    /// Returns the decision of a configuration's rules.
+    /// Returns the decision of a configuration's rules. `own` is this node's certificate.
     ///
     /// # Errors
     /// Returns the missing property of the flow, or the reason why the rules are not valid.
@@ -61,7 +61,7 @@ impl AllowQuestion {
         self.answer_by(&rules, config, own)
     }
 
-    /// Returns the decision of these compiled rules.
+    /// Returns the decision of these compiled rules. `own` is this node's certificate.
     pub(super) fn answer_by(
         &self,
         rules: &AllowRules,
@@ -85,7 +85,7 @@ impl AllowQuestion {
     }
 }
 
-/// Returns the node and the address that parties describe together.
+/// Returns the node and the address that `parties` describe together. `key` is their key in the file, for messages.
 fn end(parties: &[Party], config: &Config, own: &NodeGroups, key: &str) -> Result<AskedEnd, String> {
     let mut end = AskedEnd { node: NodeGroups::default(), address: None };
     for party in parties {

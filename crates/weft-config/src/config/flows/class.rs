@@ -11,7 +11,7 @@ use weft_flows::{Classes, Treatment};
 pub struct ClassSetting {
     /// Name of the class. The name of a built-in class changes that class.
     pub name: At<String>,
-    /// Figures that replace those of the built-in class, or of `bulk` in a new class.
+    /// Rates, delays and precedence that replace those of the built-in class, or of `bulk` in a new class.
     pub figures: Overrides,
     /// Byte ranges of the figures in the file.
     pub(super) spans: KeySpans,

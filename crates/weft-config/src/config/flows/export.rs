@@ -9,10 +9,10 @@ use weft_units::Duration;
 /// Transport of the records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ExportProtocol {
-    /// Datagrams.
+    /// UDP datagrams.
     #[default]
     Udp,
-    /// A stream.
+    /// A TCP stream.
     Tcp,
 }
 

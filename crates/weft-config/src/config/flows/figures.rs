@@ -37,7 +37,7 @@ impl KeySpans {
     }
 }
 
-/// Parses the figures and keeps their places.
+/// Parses a flow's rates, delays and precedence, and keeps their places in the file in `spans`.
 pub fn read(section: &mut Section<'_, '_>, spans: &mut KeySpans) -> Overrides {
     let priorities = 0..i64::from(MAX_PRIORITY) + 1;
     let figures = Overrides {
@@ -58,7 +58,7 @@ pub fn read(section: &mut Section<'_, '_>, spans: &mut KeySpans) -> Overrides {
     figures
 }
 
-/// Returns a parser that refuses zero.
+/// Returns a parser that works as `parse` and refuses zero.
 fn above_zero<T: Default + PartialEq, E: ToString>(
     parse: impl Fn(&str) -> Result<T, E>,
 ) -> impl Fn(&str) -> Result<T, String> {

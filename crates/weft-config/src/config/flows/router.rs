@@ -10,7 +10,7 @@ const FLOWS: u32 = 1_000_000;
 /// `[router]`: transit, and the size of the flow table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RouterSettings {
-    /// True if the node forwards packets between peers that it may read.
+    /// True if the node forwards decrypted packets from one peer to another.
     pub transit: bool,
     /// Number of flows that the table keeps.
     pub flows: u32,

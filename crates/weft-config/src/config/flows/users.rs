@@ -38,7 +38,7 @@ pub struct UserSettings {
     pub ipv4_length: u8,
     /// Prefix length of a user of IPv6.
     pub ipv6_length: u8,
-    /// Users whose share is not 1, by name.
+    /// Users whose weight in fair sharing is not 1: name and weight.
     pub weights: Vec<(At<String>, u32)>,
 }
 
@@ -49,7 +49,7 @@ impl Default for UserSettings {
 }
 
 impl UserSettings {
-    /// Returns the rule of the engine's router.
+    /// Returns the rule by which the engine's router finds a flow's user and the user's weight.
     pub fn rule(&self) -> UserRule {
         let by = match self.by {
             UserKind::Host => UserBy::Host,
@@ -64,7 +64,7 @@ impl UserSettings {
         UserRule { by, weights: self.weights.iter().map(weight).collect() }
     }
 
-    /// Returns the name of the user with this text as lists of users show it.
+    /// Returns the name of a user in the form of lists of users. `text` is an address, a prefix or a node's name.
     ///
     /// # Errors
     /// Returns the reason why the text names no user.

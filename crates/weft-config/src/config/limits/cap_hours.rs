@@ -18,7 +18,7 @@ pub struct CapHours {
     from: u16,
     /// First minute at which the limit no longer applies. If it is not after `from`, it lies on the next day.
     to: u16,
-    /// The limit.
+    /// Maximum rate during these hours.
     pub rate: Rate,
 }
 

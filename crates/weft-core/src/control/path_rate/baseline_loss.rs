@@ -70,7 +70,7 @@ impl BaselineLoss {
         }
     }
 
-    /// Replaces the baseline and the usual loss by losses measured at a rate below the limit.
+    /// Replaces the baseline and the usual loss by losses measured at a rate below the path's limit.
     ///
     /// A policer confirms each wrong value: a sender that sends 5 % more to make up for losses loses these 5 %.
     pub fn measured_anew(&mut self, now: Instant, delivered: u64, lost: u64) {

@@ -3,20 +3,20 @@ use super::phase::State;
 use super::{PathRate, Sample};
 use weft_units::{Duration, Instant};
 
-/// First time for which a share is held before the next test whether the queue drains.
+/// First time for which a share of the bottleneck is held before the next test whether the queue drains.
 ///
 /// The time doubles with each failed test. Tuned.
 const FIRST_SPELL: Duration = Duration::from_millis(500);
-/// Longest time for which a share is held before the next test whether the queue drains.
+/// Longest time for which a share of the bottleneck is held before the next test whether the queue drains.
 ///
 /// Standard: the spacing of BBR's probes of the minimum RTT.
 const LONGEST_SPELL: Duration = Duration::from_secs(10);
-/// Factors on the share after a round with too many losses, and after another round.
+/// Factors on the held share: after a round with too many losses, and after any other round.
 ///
 /// Standard: the first is the decrease of CUBIC (RFC 9438). Tuned: the second, beside CUBIC and BBR in one FIFO.
 const SHARE: [f64; 2] = [0.7, 1.015];
 
-/// Data of a competition: the share that is held, and since when.
+/// Data of the phase in which the sender competes: the share of the bottleneck that it holds, and since when.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Competition {
     since: Instant,
@@ -24,7 +24,7 @@ pub struct Competition {
 }
 
 impl Competition {
-    /// Adapts the share to the losses of a round.
+    /// Adapts the held share of the bottleneck to the losses of a round.
     pub fn on_round(&mut self, too_many_losses: bool) {
         self.share_bps *= SHARE[usize::from(!too_many_losses)];
     }

@@ -18,27 +18,27 @@ pub const GROWTH: [f64; 6] = [1.0, 1.02, 1.05, 1.15, 1.4, 2.0];
 ///
 /// Standard: the window of BBR's minimum RTT.
 pub const ALONE_MEMORY: Duration = Duration::from_secs(10);
-/// Maximum window for the minimum delay that defines the standing queue. One RTT applies if it is longer.
+/// Maximum time over which the standing queue is the minimum of the delays. One RTT applies if it is longer.
 ///
 /// Tuned.
 pub const LONGEST_WINDOW: Duration = Duration::from_millis(250);
-/// Ratio of receive to send interval above which the queue grew during the window.
+/// Ratio of a sample's receive interval to its send interval above which the queue grew.
 ///
 /// Tuned.
 pub const GROWING: f64 = 1.25;
-/// Time of use after which senders are offered more than the capacity: a number of round trips and a minimum time.
+/// Time in use after which senders may be granted more than the capacity: a number of round trips and a minimum time.
 ///
-/// Senders that obey the offer would otherwise never find free capacity. Tuned.
+/// Senders that obey granted rates would otherwise never find free capacity. Tuned.
 pub const LOOK_FOR_MORE_AFTER: (u32, Duration) = (20, Duration::from_millis(500));
 /// Delivery rate above which the path is in use, as a fraction of the capacity.
 ///
 /// Tuned.
 pub const IN_USE: f64 = 0.8;
-/// Factor on the capacity in an offer that looks for more.
+/// Factor on the capacity in a grant that tests whether the path carries more.
 ///
 /// Standard: BBR's gain of a probe.
 pub const MORE: f64 = 1.25;
-/// Factor on the capacity in an offer until a queue has made the capacity measurable.
+/// Factor on the capacity in grants until a queue has made the capacity measurable.
 ///
 /// Standard: slow start.
 pub const MORE_AT_FIRST: f64 = 2.0;

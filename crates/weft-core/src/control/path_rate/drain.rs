@@ -6,17 +6,17 @@ const EVERY: Duration = Duration::from_secs(10);
 ///
 /// The report on the first packet sent at the lower rate arrives after one round trip.
 const ROUND_TRIPS: u32 = 2;
-/// A queue is doubtful if the capacity is below this fraction of its highest value since the last drain.
+/// A queue is doubtful if the capacity is below this fraction of the highest capacity since the last drain.
 ///
 /// The delay that lowered the capacity may then be that of a longer path.
 const FELL: f64 = 0.8;
-/// First wait before a doubtful queue is drained, in round trips.
+/// First time from a drain until a doubtful queue is drained, in round trips.
 ///
-/// Each drain that empties a queue doubles the wait.
+/// Each drain that empties a queue doubles the time.
 const FIRST_WAIT: u32 = 8;
-/// Longest wait before a doubtful queue is drained, in round trips.
+/// Longest time from a drain until a doubtful queue is drained, in round trips.
 const LONGEST_WAIT: u32 = 1_024;
-/// Minimum wait before a doubtful queue is drained.
+/// Minimum time from a drain until a doubtful queue is drained.
 const LEAST_WAIT: Duration = Duration::from_millis(100);
 
 /// Drains the queue for a moment from time to time, and reports whether it emptied.

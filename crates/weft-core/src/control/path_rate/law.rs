@@ -19,7 +19,7 @@ impl PathRate {
         (self.delay.standing_queue().as_secs_f64() + sent_s - (now - sample.largest_sent_at).as_secs_f64()).max(0.0)
     }
 
-    /// True if so few packets arrive between two reports that a report is no mean of many packets.
+    /// True if the path is so slow that a report covers too few packets to be a mean of many.
     pub fn is_slow(&self) -> bool {
         self.packets_time(CORRECTED_OVER_PACKETS) > LONGEST_HELD
     }
@@ -79,7 +79,7 @@ impl PathRate {
         (bits / 8.0) as u64
     }
 
-    /// Returns the rate to offer to senders that obey granted rates.
+    /// Returns the total rate to grant to the senders on this path that obey granted rates.
     ///
     /// It is [`PathRate::carried`], and from time to time more. Otherwise such senders never find free capacity.
     pub fn offered(&self) -> Rate {

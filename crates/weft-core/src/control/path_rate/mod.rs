@@ -66,9 +66,9 @@ use weft_units::{Duration, Instant, Rate};
 /// Limits of a path's pacing rate. None of them is the path's capacity, which need not be known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PathRateConfig {
-    /// Rate at which the search starts.
+    /// Rate at which the search for the path's capacity starts.
     pub initial: Rate,
-    /// Minimum rate. Measurement needs packets.
+    /// Minimum rate. Without packets nothing could be measured.
     pub floor: Rate,
     /// Maximum rate, if set.
     pub cap: Option<Rate>,
@@ -115,7 +115,7 @@ pub struct PathRate {
     best_bps: f64,
     compete_for: Duration,
     last_sample: Instant,
-    /// Time of use since a queue last showed the capacity.
+    /// Time in which the path was in use since a queue last made the capacity measurable.
     not_shown_for: Duration,
     recall: Recall,
     /// Capacity before the last outage, in bits per second, until traffic has filled the path again.
@@ -170,7 +170,7 @@ impl PathRate {
 
     /// Takes over the capacity that `other` has learnt.
     ///
-    /// `other` used the same link until now, so its value is newer.
+    /// `other` used the same link until now, so the capacity that it learnt is newer.
     pub fn take_over(&mut self, other: &PathRate) {
         if !other.assumed {
             self.capacity_bps = self.bounded(other.capacity_bps);
@@ -264,7 +264,8 @@ impl PathRate {
 
     /// Returns the capacity that the controller works with.
     ///
-    /// Until traffic has passed at a higher rate, it is the rate at which the search starts. Then it is the learnt one.
+    /// It is the configured initial rate until traffic that fills the path was measured. Then it is the learnt
+    /// capacity.
     pub fn expected(&self) -> Rate {
         Rate::from_bps(self.capacity_bps as u64)
     }

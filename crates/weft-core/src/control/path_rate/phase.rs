@@ -16,7 +16,7 @@ pub enum Phase {
     Plateau,
     /// Empties the queue for a moment, to measure the base delay.
     Drain,
-    /// Holds a share instead of a delay, because other traffic keeps the queue full.
+    /// Holds a share of the bottleneck instead of a queueing delay, because other traffic keeps the queue full.
     Compete,
 }
 

@@ -21,7 +21,7 @@ const ROUNDS_TO_LOSS: u32 = 20;
 const MEASURED_PACKETS: f64 = 64.0;
 /// Rate on a plateau, as a fraction of the capacity.
 ///
-/// Tuned: the buffer of the limit must not fill again.
+/// Tuned: the small buffer whose overflow caused the losses must not fill again.
 pub const BELOW: f64 = 0.985;
 
 /// Maximum difference of the capacities of two plateaus that show the same limit, as a fraction of the first.
@@ -29,7 +29,7 @@ pub const BELOW: f64 = 0.985;
 /// Standard: BBRv1's comparison of two long-term rates (`bbr_lt_bw_ratio`), which finds a policer.
 const SAME_LIMIT: f64 = 1.0 / 8.0;
 
-/// Data of a plateau: the rate before it, the losses that led to it, and the packets settled on it.
+/// Data of a plateau: the capacity before it, the loss that led to it, and the packets delivered and lost on it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Plateau {
     loss: f64,
@@ -76,10 +76,10 @@ impl PlateauHistory {
 }
 
 impl PathRate {
-    /// Stays at the delivery rate, because growth brought only `loss`.
+    /// Stays at the delivery rate, because growth brought only losses. `loss` is the fraction of packets lost.
     pub fn enter_plateau(&mut self, now: Instant, loss: f64) {
         let before_bps = self.capacity_bps;
-        // The fraction of the packets that arrived bounds the fall: losses cannot prove a lower rate.
+        // The capacity falls at most by the fraction of packets lost, because losses prove no lower rate.
         // Without an allowance for the path's own loss, the rate is below the limit, and that loss can be measured.
         self.capacity_bps = self.meter.delivered_bps().max(before_bps * (1.0 - loss));
         let round = self.rtt.min().max(self.packets_time(ROUND_PACKETS as f64).min(LONGEST_ROUND));

@@ -42,7 +42,7 @@ pub struct Recall {
 }
 
 impl Recall {
-    /// Starts an attempt at `sought_bps` if one is due. Returns true if it did.
+    /// Starts an attempt to send at `sought_bps` if one is due. Returns true if it did.
     fn begin(&mut self, now: Instant, round_trip: Duration, sought_bps: f64) -> bool {
         let is_due = now >= self.due;
         if is_due {

@@ -58,7 +58,7 @@ pub struct Round {
     pub lost: u64,
     queued: bool,
     pub backlogged: bool,
-    /// Longest standing queue.
+    /// Longest standing queue in the round.
     longest_queue: Duration,
     capacity_bps: f64,
 }
@@ -139,7 +139,7 @@ impl PathRate {
         }
     }
 
-    /// True if treating the path's losses as missing capacity would empty the queue.
+    /// True if the rate would empty the queue if the capacity were not corrected for the path's losses.
     fn loss_matters(&self) -> bool {
         let loss = self.loss.recent().fraction();
         loss > 0.002 && self.rtt.smoothed().mul_f64(1.5 * loss) > self.queue_target() / 2

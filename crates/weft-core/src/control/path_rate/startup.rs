@@ -3,7 +3,7 @@ use super::phase::State;
 use super::round::Round;
 use weft_units::Duration;
 
-/// Factor that the capacity must grow by. A round of startup with less is one without growth.
+/// Factor by which the capacity must grow in a round of startup, or the round is one without growth.
 ///
 /// Standard: BBR's full pipe (draft-ietf-ccwg-bbr, section 5.3.1.2).
 const LEAST_GROWTH: f64 = 1.25;

@@ -4,14 +4,16 @@ use weft_units::{Duration, Rate};
 /// The way in which the law measures how many bytes stand in queues.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum AccumulationMeasure {
-    /// By the delay of markers: a = μ q.
+    /// By delay: the accumulation a is the arriving rate μ times the time q that a marker spent in queues.
     #[default]
     Delay,
-    /// By counts over fixed intervals, as paper 004 §6.1: a(k) = a(k − 1) + (λ(k) − μ(k)) T.
+    /// By counts over fixed intervals (paper 004 §6.1): bytes sent minus bytes arrived at the end of an interval.
+    ///
+    /// a(k) = a(k − 1) + (λ(k) − μ(k)) T.
     Counted,
 }
 
-/// Parameters of [`Accumulation`](super::Accumulation). The defaults are the paper's (§7).
+/// Parameters of [`Accumulation`](super::Accumulation). The defaults are those of paper 004 §7.
 ///
 /// τ and T are derived from measured delay unless set.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -22,7 +24,7 @@ pub struct AccumulationConfig {
     pub beta: f32,
     /// α: packets per τ by which the rate of a loop of weight one grows in each τ.
     ///
-    /// Keep Σα below (1 − β)C, or long routes starve (§6.2).
+    /// Keep Σα below (1 − β)C, or long routes starve (paper 004 §6.2).
     pub increase_packets: f32,
     /// Packet size in bytes for α and the hold-down window.
     pub packet_bytes: u32,
@@ -30,9 +32,9 @@ pub struct AccumulationConfig {
     ///
     /// It is a packet, or a super-packet that no lower layer paces.
     pub burst_bytes: u32,
-    /// H: an epoch begins above this number of bursts, for a loop of weight one.
+    /// H: an epoch begins when the accumulation exceeds this number of bursts, for a loop of weight one.
     pub high_bursts: f32,
-    /// L: an epoch ends below this number of bursts.
+    /// L: an epoch ends when the accumulation falls below this number of bursts, for a loop of weight one.
     pub low_bursts: f32,
     /// Shortest delay that is treated as a queue.
     ///
@@ -54,7 +56,7 @@ pub struct AccumulationConfig {
     pub late: Duration,
     /// If set, λ grows by half each τ at the start and after idle times.
     ///
-    /// The paper's law does not do this.
+    /// Paper 004's law does not do this.
     pub startup: bool,
     /// Initial value of the rate λ.
     pub initial: Rate,

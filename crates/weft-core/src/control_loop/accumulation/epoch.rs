@@ -6,7 +6,7 @@ const PATIENCE: u32 = 8;
 /// A congestion epoch: the time from the accumulation's rise above H to its fall below L (paper 004 §6.1).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CongestionEpoch {
-    /// Accumulation when the drain was last checked. The paper's a_temp is the change since then.
+    /// Accumulation when the drain was last checked. Paper 004's a_temp is the change since then.
     judged_bytes: f32,
     /// Time of the last check of the drain, in microseconds modulo 2^32.
     judged_at_us: u32,
@@ -17,9 +17,9 @@ pub(super) struct CongestionEpoch {
 /// State of an epoch after a measurement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Course {
-    /// The accumulation stands or drains.
+    /// The epoch continues: the accumulation stands or drains.
     Goes,
-    /// The accumulation fell below L.
+    /// The epoch ends: the accumulation fell below the threshold L.
     Ends,
     /// The accumulation neither drained nor grew, although it should have drained.
     ///
@@ -32,7 +32,7 @@ impl CongestionEpoch {
         CongestionEpoch { judged_bytes: accumulation_bytes, judged_at_us: now.as_micros() as u32, drained_bytes: 0.0 }
     }
 
-    /// Adds one measurement.
+    /// Adds one measurement and returns the state of the epoch.
     ///
     /// `drained_bytes` is the number of bytes by which the loop sent less than arrived since the last measurement.
     /// `interval` is T.

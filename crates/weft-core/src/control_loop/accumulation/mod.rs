@@ -26,11 +26,11 @@ use weft_units::{Duration, Instant, Rate};
 
 /// Number of intervals T of the current rate that may be in flight in addition to one round trip.
 const FLIGHT_INTERVALS: f64 = 4.0;
-/// Fraction of L below which the route is treated as free of queues.
+/// The route is treated as free of queues below this fraction of L, the accumulation at which an epoch ends.
 const EMPTY: f32 = 0.1;
-/// Upper limit of the factor by which a promise raises H and L.
+/// Upper limit of the factor by which a promised rate raises the thresholds H and L of the accumulation.
 const MOST_PROMISE_SCALE: f64 = 4.0;
-/// Fraction by which λ grows each τ during the startup climb.
+/// Fraction by which the rate λ grows in each time τ (about a round trip) during startup.
 const CLIMB: f64 = 0.5;
 
 /// Accumulation-based rate control between edges (paper 004), in bytes.
@@ -88,13 +88,13 @@ pub struct Accumulation {
     base: AccumulationBase,
     phase: AccumulationPhase,
     standing: StandingDelay,
-    /// λ in bits per second.
+    /// λ, the loop's rate before the hold-down window is subtracted, in bits per second.
     rate_bps: f64,
     /// Rate up to which λ climbs during startup, in bits per second.
     climb_to_bps: f64,
     /// Accumulation a of the last report, in bytes.
     accumulation: f32,
-    /// The paper's a_global: bytes that a resynchronisation may have hidden.
+    /// Paper 004's a_global: bytes in queues that a resynchronisation may have hidden.
     unpaid: f32,
     last: AccumulationSample,
     /// True once `last` holds a measurement.
@@ -112,7 +112,7 @@ pub struct Accumulation {
     epochs: u32,
 }
 
-/// Reference against which the accumulation is measured. One of the two keeps the loop small.
+/// Reference against which the accumulation is measured. A loop stores only one kind, so that it stays small.
 #[derive(Clone, Debug)]
 enum AccumulationBase {
     /// The one-way delay of a route without queues.
@@ -335,12 +335,12 @@ impl Accumulation {
         matches!(self.phase, AccumulationPhase::Epoch(_))
     }
 
-    /// τ: the time in which the rate grows by α.
+    /// Returns τ, the time in which the rate grows by the increase α.
     pub fn tau(&self) -> Duration {
         self.config.tau.unwrap_or_else(|| AccumulationConfig::derived_tau(self.ledger.rtt.min()))
     }
 
-    /// T: the time between markers.
+    /// Returns T, the time between two markers of the loop.
     pub fn interval(&self) -> Duration {
         self.config.interval.unwrap_or_else(|| self.tau())
     }
@@ -353,7 +353,7 @@ impl Accumulation {
         self.accept_if_it_stands(now, elapsed, queued_us, news.one_way_delay_us);
     }
 
-    /// Applies a report to a loop whose accumulation is counted (§6.1).
+    /// Applies a report to a loop whose accumulation is counted (paper 004 §6.1).
     fn on_count(&mut self, now: Instant, report: &LoopReport, news: &ReportDelta) {
         let AccumulationBase::Counted(counted) = &mut self.base else { return };
         counted.on_time(now, self.ledger.sent_bytes());
@@ -429,7 +429,7 @@ impl Accumulation {
         self.share.weight() * promise
     }
 
-    /// Resynchronises the loop if what it takes for a queue stands, although the rate does not grow.
+    /// Resynchronises the loop if its supposed queue stays constant although the rate does not grow.
     ///
     /// `measured` is the value that the accumulation follows from: a delay in microseconds, or a number of bytes.
     fn accept_if_it_stands(&mut self, now: Instant, elapsed: Duration, measured: u32, one_way_delay_us: u32) {
@@ -456,7 +456,7 @@ impl Accumulation {
         let periods = (elapsed.as_secs_f64() / tau.as_secs_f64()).min(2.0);
         let alpha = self.alpha_bps(tau) * periods;
         if self.emptied {
-            // A VPN that does not use its rate loses it, except for one burst (§6.1).
+            // A VPN that does not use its rate loses it, except for one burst (paper 004 §6.1).
             let used_bps = f64::from(self.sent_bytes) * 8.0 / elapsed.as_secs_f64().max(1e-9);
             let burst_bps = f64::from(self.config.burst_bytes) * 8.0 / tau.as_secs_f64();
             if self.config.startup {
@@ -489,17 +489,17 @@ impl Accumulation {
         }
     }
 
-    /// Subtracts one interval's payment: in this interval the loop sent w_hold bytes less.
+    /// Subtracts from `unpaid` the bytes that the loop sent less in one interval (w_hold).
     fn pay_back(&mut self) {
         self.unpaid = (self.unpaid - self.hold_bytes() as f32).max(0.0);
     }
 
-    /// w_hold: number of bytes by which the loop sends less in an interval.
+    /// Returns w_hold, the number of bytes by which the loop sends less in an interval to pay back `unpaid`.
     fn hold_bytes(&self) -> f64 {
         f64::from(self.unpaid).min(self.config.hold_bytes())
     }
 
-    /// Returns λ minus the hold-down window, but at least a leased line's rate.
+    /// Returns the rate to send at: λ minus the hold-down window, but at least a leased line's rate.
     fn sending_bps(&self) -> f64 {
         if self.unpaid == 0.0 {
             return self.rate_bps;

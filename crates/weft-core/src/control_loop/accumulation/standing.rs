@@ -1,14 +1,14 @@
 use weft_units::{Duration, Instant};
 
-/// Number of round trips, and of measurements, for which a value must stand.
+/// Number of round trips, and of measurements, for which a value must stay nearly constant.
 ///
 /// Tuned: loops that share a link hold its queue in balance for some round trips. With 8 a loop alone on a link lost half
 /// a percent of its rate in row E14, with 16 nothing.
 const PATIENCE: u32 = 16;
-/// Unit in which values are stored, so that a loop stays small.
+/// Divisor of the stored values, so that a value fits into 16 bits and a loop stays small.
 const UNIT: u32 = 64;
 
-/// Finds a delay that stands, although the loop's rate does not grow.
+/// Finds a delay that stays constant although the loop's rate does not grow.
 ///
 /// A queue would have to lose exactly as much as it gets for so long. A longer path explains the delay better.
 #[derive(Clone, Copy, Default, Debug)]

@@ -4,9 +4,9 @@ use weft_units::Instant;
 ///
 /// Derived: two crystals of 100 ppm each drift apart by up to 200 ppm.
 const DRIFT_US_PER_S: u32 = 200;
-/// Jitter of markers on a route without queues, in microseconds.
+/// Jitter assumed for the delay of markers on a route without queues, in microseconds.
 const JITTER_US: u32 = 250;
-/// Time in which the base delay rises by 1 µs. Derived: 1 s divided by the rate.
+/// Time in which the base delay rises by 1 µs. Derived: 1 s divided by [`DRIFT_US_PER_S`].
 const LIFT_EVERY_US: u32 = 1_000_000 / DRIFT_US_PER_S;
 
 /// One-way delay without a queue, measured with two clocks.
@@ -34,7 +34,7 @@ pub(super) enum MarkerDelay {
 }
 
 impl Synchronisation {
-    /// Applies a marker's one-way delay.
+    /// Applies a marker's one-way delay and returns how to interpret it.
     ///
     /// A delay below the base would mean a negative accumulation, so the base was set while a queue stood.
     pub fn on_delay(&mut self, now: Instant, one_way_delay_us: u32) -> MarkerDelay {

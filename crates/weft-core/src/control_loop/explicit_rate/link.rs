@@ -24,7 +24,7 @@ pub struct LoopGrant {
     ///
     /// It is below one if the promises exceed the capacity.
     pub promised: f64,
-    /// Maximum rate of any loop.
+    /// Maximum rate of any single loop.
     pub most: Rate,
 }
 
@@ -46,9 +46,9 @@ impl LoopGrant {
 /// Parameters of a link's grants.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct GrantConfig {
-    /// Gains and targets of the controller.
+    /// Gains and targets of the PI controller of the link's queue.
     pub pi: PiConfig,
-    /// Fraction of the capacity that a single loop gets.
+    /// Maximum rate of a single loop, as a fraction of the link's capacity.
     pub most: f64,
 }
 
@@ -65,7 +65,7 @@ impl Default for GrantConfig {
 pub(super) const LEAST_BYTES: u32 = 1;
 /// Grant in bytes per round trip below which promised rates are reduced in proportion.
 const GIVE_WAY_BYTES: f64 = 100.0;
-/// Minimum and maximum time between updates of the link.
+/// Minimum and maximum time between updates of the link's grant.
 ///
 /// The time is a quarter of the feedback delay within these limits.
 const LOOK: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(50));
@@ -103,7 +103,7 @@ pub struct LoopLink {
     grant: LoopGrant,
     updated_at: Instant,
     arrived_bytes: u64,
-    /// Properties of the loops in this span and in the previous one.
+    /// Extremes of the loops that asked in this span, and of those that asked in the previous one.
     asked: [FeedbackExtremes; 2],
     span_began: Instant,
 }

@@ -43,7 +43,7 @@ pub struct ExplicitRateConfig {
     pub losses: Losses,
     /// Time by which a waiting packet may be released late without a loss of rate.
     ///
-    /// The reason can be a busy processor or another VPN's turn. The bytes that were missed leave at once, and the
+    /// A busy processor or another VPN's turn may delay the release. The bytes that were missed leave at once, and the
     /// paths pace them.
     pub late: Duration,
     /// Rate of the loop until the first grant.
@@ -80,7 +80,8 @@ impl Default for ExplicitRateConfig {
 /// - *Losses and CE marks* have no effect, because the nodes grant the rates. A link with random losses costs
 ///   nothing.
 /// - *Silence* for a time-out halves the rate under [`Losses::Counted`]. In addition at most λ (RTT + 4 T) + 4 σ is
-///   in flight. If reports stop, the loop therefore stops.
+///   in flight, with λ the loop's rate, T the time between markers and σ the largest burst. If reports stop, the loop
+///   therefore stops.
 /// - *No grants*: the loop stays at its initial rate, or at its promised rate.
 #[derive(Clone, Debug)]
 pub struct ExplicitRateLoop {
@@ -89,7 +90,7 @@ pub struct ExplicitRateLoop {
     share: Share,
     bucket: TokenBucket,
     granted: Option<LoopGrant>,
-    /// λ in bits per second.
+    /// λ, the loop's rate, in bits per second.
     rate_bps: f64,
     /// Start of the current round.
     round_at: Instant,
@@ -228,7 +229,7 @@ impl ExplicitRateLoop {
         }
     }
 
-    /// T: the time between markers.
+    /// Returns T, the time between two markers of the loop.
     pub fn interval(&self) -> Duration {
         self.config.interval.unwrap_or_else(|| (self.ledger.rtt.min() / MARKERS).clamp(APART.0, APART.1))
     }
@@ -265,7 +266,7 @@ impl ExplicitRateLoop {
         self.bound();
     }
 
-    /// Returns A + w R, but at most the grant's maximum rate.
+    /// Returns the usable promised rate plus the weight times the granted share, at most the grant's maximum rate.
     fn granted_bps(&self, grant: &LoopGrant) -> f64 {
         let promised = self.share.service().rate().bps() as f64 * grant.promised;
         let weight = self.share.weight().max(UNIT_WEIGHT);

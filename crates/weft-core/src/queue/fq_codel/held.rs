@@ -12,12 +12,12 @@ use weft_units::{Duration, Instant};
 /// Time then takes the place of rounds. Tuned: in steady state a scheduler holds bulk back for 5 ms, or for a
 /// packet's time at 1 Mbit/s. A sparse flow can bear a delay of 20 ms.
 const STALLED_AFTER: Duration = Duration::from_millis(20);
-/// Time after which a flow may be new again while rounds stand still.
+/// Time since a flow last became new after which it may be new again while the deficit rounds are stalled.
 ///
 /// Derived: one quantum (RFC 8290) each 100 ms is 121 kbit/s. A G.711 call needs 87 kbit/s with headers. A flow that
 /// needs more is not sparse.
 const NEW_AGAIN_AFTER: Duration = Duration::from_millis(100);
-/// Interval between searches for flows to renew while rounds stand still.
+/// Interval between searches for flows that may be new again while the deficit rounds are stalled.
 const RENEW_EVERY: Duration = Duration::from_millis(5);
 
 impl<T> FqCodel<T> {

@@ -6,7 +6,7 @@ use super::NIL;
 use crate::queue::codel::Codel;
 use weft_units::Instant;
 
-/// The list that holds a queue.
+/// The list that holds a flow's queue: none, that of new flows, or that of old flows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum List {
     None,

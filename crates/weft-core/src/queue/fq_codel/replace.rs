@@ -6,7 +6,7 @@ use weft_units::{Duration, Instant};
 
 /// Least age of a flow's first unit before units of that flow may be replaced.
 ///
-/// Tuned: below 1 ms, one batch from the device would look like a queue.
+/// Tuned: below 1 ms, one batch of packets from the TUN device would look like a queue.
 const WAITS_AFTER: Duration = Duration::from_millis(1);
 
 impl<T> FqCodel<T> {

@@ -28,9 +28,9 @@ const MOST_HOPS: u8 = 32;
 const MOST_OPEN: usize = 512;
 /// Maximum number of messages that wait to be sent.
 const MOST_OUTGOING: usize = 1_024;
-/// Limit of calls and answers from one neighbour: rate per second, and burst.
+/// Limit of calls and answers from one neighbour: messages per second, and burst in messages.
 const FROM_NEIGHBOUR: (u32, u32) = (400, 400);
-/// Limit of calls from one source that are answered: rate per second, and burst.
+/// Limit of calls from one source that are answered: calls per second, and burst in calls.
 const FROM_SOURCE: (u32, u32) = (50, 100);
 
 /// Time-out and number of attempts of a call.
@@ -67,7 +67,7 @@ impl core::error::Error for CallError {}
 pub struct ReceivedCall {
     /// Identifier of the caller, as stated by the nodes on the route.
     pub source: NodeId,
-    /// The caller's number of the call.
+    /// Number that the caller gave the call.
     pub number: u32,
     /// Key to which the call was addressed.
     pub key: NodeId,

@@ -5,7 +5,7 @@
 use alloc::collections::BTreeMap;
 use weft_units::{Duration, Instant, NodeId};
 
-/// Maximum number of nodes that are tracked. Nodes with a full burst need no entry.
+/// Maximum number of nodes that are tracked. A node that may send its full burst needs no entry.
 const MOST: usize = 1_024;
 
 /// The same rate and burst limit for each of many nodes.

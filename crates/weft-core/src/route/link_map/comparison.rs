@@ -1,4 +1,4 @@
-//! Compares another node's digest with the map, a few members at a time.
+//! Compares another node's digest of its link map with the own link map, a few members at a time.
 //!
 //! The author of a claim is the member that signed it.
 
@@ -13,11 +13,11 @@ use weft_wire::relay::Label;
 pub enum Lacked<'a> {
     /// Certificate of an author that the other node does not know.
     Certificate(&'a [u8]),
-    /// Message of an author of which the other node has other claims.
+    /// Signed message of an author whose claims differ between the two nodes.
     Claim(&'a [u8]),
 }
 
-/// A comparison of a digest with the map. It can be advanced while the map changes.
+/// A comparison of another node's digest with the own link map. It can be advanced while the map changes.
 ///
 /// Certificates come first, because a node keeps no claim of an author that it does not know. Then the newest message of
 /// each author comes first, so that an author with many messages does not push out the others if only some can be sent.
@@ -25,12 +25,12 @@ pub enum Lacked<'a> {
 pub struct Comparison {
     /// Authors that the other node knows and the fingerprints of their claims, in order.
     theirs: Vec<(Label, u64)>,
-    /// Number of members whose claims both nodes have.
+    /// Number of authors compared so far that both nodes know.
     common: usize,
     has_other_claims: bool,
-    /// Least and greatest label that is still to be compared.
+    /// Least and greatest author label that is still to be compared.
     left: Option<(Label, Label)>,
-    /// Authors of which the other node has other claims, and the number of their messages already returned.
+    /// Authors whose claims differ between the two nodes, and the number of their messages already returned.
     differing: VecDeque<(Label, usize)>,
 }
 

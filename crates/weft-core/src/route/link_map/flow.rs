@@ -10,12 +10,12 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-/// Returns the half of a member where links arrive.
+/// Returns the index of the half of a member at which links arrive.
 fn entry(place: usize) -> usize {
     2 * place
 }
 
-/// Returns the half of a member where links leave.
+/// Returns the index of the half of a member at which links leave.
 fn exit(place: usize) -> usize {
     2 * place + 1
 }
@@ -27,7 +27,7 @@ struct DisjointPaths<'a> {
     target: usize,
     /// The links of all paths, each in the direction of its path.
     used: Vec<(usize, usize)>,
-    /// For each relay on a path the members before it and after it.
+    /// By member: for each relay on a path, the members before it and after it on that path.
     crossed: Vec<Option<(usize, usize)>>,
     /// Potential of each half of a member. The cost of an arc is increased by the difference of its ends' potentials.
     potentials: Vec<i64>,
@@ -142,7 +142,7 @@ impl DisjointPaths<'_> {
         }
     }
 
-    /// Returns the paths.
+    /// Returns the paths found, each from the source to the target.
     fn all(&self) -> Vec<Vec<usize>> {
         let follow = |first: usize| {
             let (mut path, mut at) = (vec![self.source], first);

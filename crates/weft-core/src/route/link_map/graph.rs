@@ -12,11 +12,11 @@ use weft_wire::relay::Label;
 /// A link between two members. Each figure is the worse one of both ends' claims.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct MapEdge {
-    /// Round-trip time, in microseconds.
+    /// Round-trip time of the link, in microseconds.
     pub rtt_us: u32,
-    /// Jitter, in microseconds.
+    /// Mean deviation of the link's round-trip time, in microseconds.
     pub jitter_us: u32,
-    /// Share of datagrams lost, 0…1.
+    /// Share of the datagrams that the link loses, 0…1.
     pub loss: f64,
     /// Rate of the link: the available bandwidth if it is known, else the capacity.
     pub rate: Option<Rate>,
@@ -48,14 +48,14 @@ impl MapEdge {
     }
 }
 
-/// A link in the list of one of its ends.
+/// A link as the graph lists it for one of the two members that it connects.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LinkTo {
     pub to: usize,
     pub edge: MapEdge,
     /// Rate of the link, or an assumed rate if it is unknown.
     pub rate: Rate,
-    /// Cost without penalties, in microseconds.
+    /// Cost of the link in microseconds, before any penalty of a search.
     pub cost_us: u64,
 }
 
@@ -67,7 +67,7 @@ pub struct MemberGraph {
     pub(super) relays: Vec<bool>,
     /// For each member the links to its neighbours, in order of the neighbours' indices.
     pub(super) edges: Vec<Vec<LinkTo>>,
-    /// Classes of link rates, in order: three in an octave. Each class has at least one link.
+    /// Rates at which the rate classes with at least one link begin, in rising order. An octave has three classes.
     pub(super) classes: Vec<Rate>,
     link_count: usize,
     places: BTreeMap<Label, usize>,

@@ -14,13 +14,13 @@ use weft_wire::relay::{Label, MAX_RELAYS};
 pub(super) const MAX_HOPS: usize = MAX_RELAYS + 1;
 /// Size of the transfer whose time is the cost of a route, in bits. Chosen: a web page of 125 kB.
 const TRANSFER_BITS: u64 = 1_000_000;
-/// Rate of a link whose rate is unknown, for the cost.
+/// Rate that is assumed in the cost of a link whose rate is unknown.
 const UNKNOWN_RATE: Rate = Rate::from_mbps(10);
-/// Cost of a relay's work, in microseconds. Of two equal routes the shorter one wins.
+/// Cost that each link of a route adds, in microseconds, so that of two equal routes the one with fewer relays wins.
 const RELAY_US: u64 = 300;
-/// Factor of the cost of a link that is in doubt, or that another route uses already. Tuned on random maps.
+/// Factor that raises the cost of a link that is in doubt or on another chosen route. Tuned on random maps.
 const PENALTY: u64 = 16;
-/// New routes of the same number replace the present ones if they cost less than this fraction of the present cost.
+/// As many new routes replace the present ones if they cost less than this fraction of the present cost.
 const BETTER: f64 = 0.8;
 
 /// A route over relays.
@@ -28,13 +28,13 @@ const BETTER: f64 = 0.8;
 pub struct FoundRoute {
     /// The relays in order, and then the destination.
     pub nodes: Vec<Label>,
-    /// Round-trip time by the map, in microseconds.
+    /// Round-trip time of the route according to the link map, in microseconds.
     pub rtt_us: u64,
-    /// Share of datagrams lost by the map, 0…1.
+    /// Share of the route's datagrams that are lost according to the link map, 0…1.
     pub loss: f64,
-    /// Rate of the narrowest link, if the rates of all links are known.
+    /// Rate of the route's narrowest link, if the rates of all its links are known.
     pub rate: Option<Rate>,
-    /// Cost in microseconds.
+    /// Cost of the route: the time of a small transfer over it, in microseconds.
     pub cost_us: u64,
 }
 
@@ -72,7 +72,7 @@ pub(super) fn rate_of(edge: &MapEdge) -> Rate {
     edge.rate.unwrap_or(UNKNOWN_RATE)
 }
 
-/// Returns the greatest class of rates that is not above `rate`.
+/// Returns the rate at which the rate class of `rate` begins. A doubling of the rate has three classes.
 pub(super) fn class_of(rate: Rate) -> Rate {
     let octave = Rate::from_bps(1 << rate.bps().max(1).ilog2());
     let classes = [octave.scaled(1.587), octave.scaled(1.26)];
@@ -100,7 +100,7 @@ impl MemberGraph {
         if relays.iter().all(|relay| self.relays[*relay]) { self.measured(&path) } else { None }
     }
 
-    /// Returns the delay of a path with all penalties, in microseconds.
+    /// Returns the delay of a path in microseconds, in which each doubted link counts [`PENALTY`]-fold.
     pub(super) fn delay_us(&self, path: &[usize], avoided: &Avoided) -> u64 {
         let of_hop = |hop: &[usize]| {
             let factor = if avoided.doubts(hop[0], hop[1]) { PENALTY } else { 1 };
@@ -109,7 +109,7 @@ impl MemberGraph {
         path.windows(2).map(of_hop).sum()
     }
 
-    /// Returns the cost of a path with all penalties, in microseconds.
+    /// Returns the cost of a path in microseconds, in which each doubted link counts [`PENALTY`]-fold.
     pub(super) fn penalised(&self, path: &[usize], avoided: &Avoided) -> u64 {
         self.delay_us(path, avoided) + transfer_us(self.narrowest(path))
     }
@@ -202,7 +202,7 @@ impl MemberGraph {
 /// The least cost so far of a path to each member, and the member before it on that path.
 type RoundCosts = Vec<(u64, usize)>;
 
-/// Follows the predecessors back from the last round.
+/// Returns the path found, by following the predecessors back from the target in the last round.
 fn traced(rounds: &[RoundCosts], source: usize, target: usize) -> Option<Vec<usize>> {
     let (mut at, mut path) = (target, vec![target]);
     let mut round = rounds.len() - 1;

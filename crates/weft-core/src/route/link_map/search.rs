@@ -12,21 +12,24 @@ use alloc::vec::Vec;
 use weft_units::Rate;
 use weft_wire::relay::Label;
 
-/// Largest ratio of a route's delay to the least delay at which its rate does not matter. Chosen: a quarter more is hardly felt.
-const NEAR: f64 = 1.25;
-/// Classes of rates in an octave: each is 1.26 times the one before.
-const CLASSES_IN_OCTAVE: usize = 3;
-/// Maximum number of classes that a search looks at, so that a member with links of all rates does not prolong it.
+/// A route whose delay is at most this multiple of the least delay may be chosen, whatever its rate.
 ///
-/// *Tuned* on random maps: twelve are an octave each from 10 kbit/s to 40 Mbit/s, or from 10 Mbit/s to 40 Gbit/s.
+/// Chosen: a quarter more delay is hardly felt.
+const NEAR: f64 = 1.25;
+/// Number of rate classes in an octave (a doubling of the rate). Each class begins at 1.26 times the one before.
+const CLASSES_IN_OCTAVE: usize = 3;
+/// Maximum number of rate classes that a search examines, so that many different link rates do not prolong it.
+///
+/// *Tuned* on random maps: twelve classes, one per octave, reach from 10 kbit/s to 40 Mbit/s, or from 10 Mbit/s to
+/// 40 Gbit/s.
 const MOST_CLASSES: usize = 12;
-/// A path: the indices of its members.
+/// A path: the indices of its members in the graph, from the source to the target.
 type Path = Vec<usize>;
 
-/// The search must pause, because it has examined its number of links.
+/// The search must pause, because it has examined as many links as the caller allowed.
 struct Paused;
 
-/// A search for routes that can pause. Its map stays as it was at the start.
+/// A search for routes that can pause. It uses the link map as it was when the search began.
 #[derive(Debug)]
 pub struct RouteSearch {
     graph: Arc<MemberGraph>,
@@ -49,8 +52,8 @@ impl RouteSearch {
 
     /// Continues the search while `links` is positive, and subtracts the number of links examined from `links`.
     ///
-    /// Returns the routes at the end, or `None` before. The last query may make `links` negative. A query examines each
-    /// member's links at most once for each hop of a route, or twice for each route.
+    /// Returns the routes when the search has ended, and `None` before. The last query may make `links` negative. A
+    /// query examines each member's links at most once for each hop of a route, or twice for each route.
     pub fn advance(&mut self, links: &mut i64) -> Option<Vec<FoundRoute>> {
         let mut search = Search { graph: &self.graph, answers: &mut self.answers, asked: 0, links };
         search.routes(self.ends, self.most, &self.doubted).ok()
@@ -73,7 +76,7 @@ impl MemberGraph {
 struct Search<'a> {
     graph: &'a MemberGraph,
     answers: &'a mut Vec<Vec<Path>>,
-    /// Number of queries so far.
+    /// Number of queries since the search began or was last continued.
     asked: usize,
     /// Number of links that the search may still examine. It is negative if the last query examined more.
     links: &'a mut i64,
@@ -182,7 +185,7 @@ impl Search<'_> {
         let open = &classes[..open];
         let widest = open[open.len() - 1];
         let least_delay = graph.delay_us(&quickest, avoided) as f64;
-        // An octave is three classes. Between the least and the greatest rate, one class in each is enough.
+        // An octave is three classes. One class in each octave is enough.
         let step = CLASSES_IN_OCTAVE.max(open.len().div_ceil(MOST_CLASSES));
         let mut found = Vec::new();
         for least in open.iter().rev().step_by(step) {

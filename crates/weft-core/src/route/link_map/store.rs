@@ -15,13 +15,15 @@ pub const MAX_AUTHORS: usize = 256;
 ///
 /// Derived: 2.8 times the interval at which a member of the largest network repeats its claims.
 pub const LIFETIME: Duration = Duration::from_secs(3_600);
-/// Greatest difference of two members' clocks.
+/// Greatest difference between two members' clocks at which claims are still accepted.
 const CLOCK_SKEW: Duration = Duration::from_secs(120);
 /// Maximum number of links of one member.
 const MAX_LINKS: usize = 256;
-/// Maximum number of messages kept of one member. An honest member needs up to five, and repeats everything beyond eight.
+/// Maximum number of messages kept of one member.
+///
+/// An honest member needs up to five. If it has more than eight, it sends all its claims again.
 const MAX_MESSAGES: usize = 16;
-/// Claims of one member that are accepted in a burst.
+/// Maximum number of claims of one member that are accepted at once.
 const BURST: u32 = 12;
 /// Interval at which one more claim of a member is accepted. Members send claims at twice this interval.
 const CLAIM_INTERVAL: Duration = Duration::from_secs(1);
@@ -35,7 +37,7 @@ pub enum ClaimReceipt {
     Stale,
     /// No certificate of the author is known.
     UnknownAuthor,
-    /// The author has not signed it.
+    /// The signature of the claim is not the author's.
     Forged,
     /// Another member with the author's label is stored. The signature was not checked.
     OtherOwner,
@@ -57,7 +59,7 @@ struct ToldLink {
 struct Author {
     public_key: [u8; 32],
     certificate: Box<[u8]>,
-    /// End of its certificate, in seconds since 1970.
+    /// Time at which the member's certificate expires, in seconds since 1970.
     until_unix_s: u64,
     /// True if its certificate allows it to relay.
     may_relay: bool,
@@ -173,7 +175,7 @@ impl LinkMap {
         self.authors.get(&label).map_or(0, |author| author.messages.len())
     }
 
-    /// Returns the message of a member than which it has exactly `newer` newer messages.
+    /// Returns a stored message of a member: the newest for `newer` = 0, the one before it for 1.
     pub fn message(&self, label: Label, newer: usize) -> Option<&[u8]> {
         self.authors.get(&label)?.messages.iter().rev().nth(newer).map(|(_, message)| &**message)
     }
@@ -237,7 +239,7 @@ impl LinkMap {
         self.version += u64::from(self.authors.remove(&label).is_some());
     }
 
-    /// Stores a claim. `label` is that of the claim's key, `bytes` are the whole message.
+    /// Stores a claim. `label` is the label of the claim's public key, `bytes` are the whole message.
     ///
     /// `verify` checks the signature. It is called only if something in the claim is new, and not more often than
     /// the author may claim.

@@ -9,7 +9,7 @@ use weft_units::{Duration, Instant, NodeId};
 const SOURCES: usize = 256;
 /// Time without duplicates after which a source's window is deleted.
 ///
-/// No copy of a packet stays in flight for this time.
+/// No copy of a packet stays in flight longer.
 const MEMORY: Duration = Duration::from_secs(10);
 /// Number of packet numbers below the newest that can be distinguished.
 const WINDOW: u32 = 128;

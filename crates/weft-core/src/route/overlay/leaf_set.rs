@@ -5,10 +5,10 @@
 use alloc::vec::Vec;
 use weft_units::NodeId;
 
-/// Number of leaves on each side.
+/// Maximum number of leaves on each side of a node. Leaves are the nodes next to it on the ring.
 pub const LEAVES: usize = 4;
 
-/// Up to [`LEAVES`] nodes on each side.
+/// The leaves of a node: up to [`LEAVES`] nodes on each side of it on the ring.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LeafSet {
     own: NodeId,

@@ -37,15 +37,15 @@ const BACK_BOUND: f64 = 1e-4;
 ///
 /// Tuned by hand: fewer answers often occur by chance on a link that still loses packets.
 const LEAST_BACK_RUN: u32 = 10;
-/// Loss above which the link is degraded.
+/// Loss above which the link is degraded, as a fraction of the last probes.
 const DEGRADED_ABOVE: f64 = 0.1;
-/// Loss above which a link is in doubt. One lost probe among the last eighteen exceeds it.
+/// Loss above which a link is in doubt, as a fraction. One lost probe among the last eighteen exceeds it.
 const DOUBT_ABOVE: f64 = 0.02;
-/// Number of answers in a row after which a degraded link may be recovering.
+/// Number of answers in a row after which a degraded link is probed faster, because it may be recovering.
 const HOPE_AFTER: u32 = 5;
 /// Minimum loss assumed for a degraded link, so that its recovery does not take too long.
 const LEAST_DEGRADED_LOSS: f64 = 0.05;
-/// Time after which one fall of the link is forgotten.
+/// Time after which one fall of the link, to degraded or down, is forgotten.
 const FLAP_MEMORY: Duration = Duration::from_secs(600);
 /// Maximum number of times that falls double the run of answers needed for recovery.
 const MOST_DOUBLINGS: u32 = 6;
@@ -180,7 +180,7 @@ impl NeighbourLink {
         self.missed
     }
 
-    /// Makes the next probe due as soon as the fast pace permits.
+    /// Makes the next probe due after the short interval for links in doubt.
     pub fn hasten(&mut self) {
         self.is_urgent = true;
     }
@@ -194,7 +194,7 @@ impl NeighbourLink {
         (self.missed, self.answered) = (0, 0);
     }
 
-    /// Returns the time at which [`NeighbourLink::settle`] or [`NeighbourLink::poll_probe`] has work.
+    /// Returns the next time at which a probe must be sent or is overdue.
     pub fn due(&self, pace: ProbePace) -> Instant {
         let open = self.sent.iter().find(|probe| probe.fate == ProbeFate::Open);
         let deadline = open.map_or(Instant::FAR_FUTURE, |probe| probe.at + self.patience());
@@ -257,7 +257,7 @@ impl NeighbourLink {
         if count > 0 {
             self.answered = 0;
         }
-        // A larger number of losses would leave nothing of the earlier average.
+        // After 300 losses nothing is left of the earlier average, so more need not be added.
         for _ in 0..count.min(300) {
             self.loss.on_fate(true);
         }

@@ -50,7 +50,7 @@ impl Loss {
         if self.total > 0.0 { (self.lost / self.total).max(least) } else { least }
     }
 
-    /// Returns the long average including the pessimistic prior.
+    /// Returns the long average of the loss, with the assumed first probes, half of them lost, included.
     ///
     /// Use it where an estimate that is too low does harm.
     pub fn cautious(&self) -> f64 {

@@ -9,17 +9,17 @@ use super::{CELL, LeafSet, OverlayState};
 use alloc::vec::Vec;
 use weft_units::{Instant, NodeId};
 
-/// Maximum number of candidates on trial.
+/// Maximum number of candidates: nodes that are probed and not yet admitted to the table.
 const MOST_CANDIDATES: usize = 64;
-/// Number of nodes on trial for a cell beyond its capacity, to provide a choice.
+/// Number of nodes beyond the capacity of a cell that may be probed for it, to provide a choice.
 const SPARE_CANDIDATES: usize = 4;
 /// Number of unanswered probes after which a candidate's trial ends.
 pub(super) const TRIES: u32 = 4;
-/// Number of unanswered probes after which a candidate is deleted.
+/// Number of unanswered probes after which a candidate that never answered is deleted.
 ///
 /// The last of these probes are eight seconds apart.
 const LATE_TRIES: u32 = 8;
-/// Number of recent candidates that never answered above which introductions are ignored.
+/// If at least this number of recent candidates never answered, answers that name further nodes are ignored.
 ///
 /// The count falls by one per second.
 const MOST_GHOSTS: u64 = 32;
@@ -28,11 +28,11 @@ const MOST_GHOSTS: u64 = 32;
 /// Nodes that ever answered, nearest on the ring first, are preferred. They allow a partitioned network to merge
 /// again.
 const MOST_LOST: usize = 32;
-/// Number of neighbours to ask after a row lost a node.
+/// Number of neighbours that are asked for a replacement after a table row lost a node.
 const ROW_QUESTIONS: u8 = 6;
 
 impl OverlayState {
-    /// Considers a node that another node named.
+    /// Adds a node that another node named to the candidates, if the table needs it.
     ///
     /// `anyway` skips the check whether the table needs it.
     pub(super) fn consider(&mut self, now: Instant, id: NodeId, details: &[u8], anyway: bool) {

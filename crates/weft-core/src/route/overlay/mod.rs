@@ -94,7 +94,7 @@ pub struct NodeContact {
 pub struct Census {
     /// Number of members in table and leaf set.
     pub members: usize,
-    /// Number of candidates on trial.
+    /// Number of candidates: nodes that are probed and not yet admitted to the table.
     pub candidates: usize,
     /// Number of silent nodes.
     pub lost: usize,
@@ -133,7 +133,7 @@ pub struct OverlayState {
     table: PrefixTable<OverlayNeighbour>,
     leaves: LeafSet,
     state: NodeState,
-    /// Number of neighbours still to ask after a loss, by row.
+    /// For each table row that lost a node, the number of neighbours still to ask for a replacement.
     row_questions: Vec<u8>,
     alone_at: Instant,
     gossip_at: Instant,
@@ -338,7 +338,7 @@ impl OverlayState {
         }
     }
 
-    /// Considers a node that the lower layer has met and that may belong to the overlay.
+    /// Adds a node that the lower layer has met, and that may belong to the overlay, to the candidates.
     pub fn handle_met(&mut self, now: Instant, contact: &NodeContact) {
         self.consider(now, contact.id, &contact.details, true);
     }

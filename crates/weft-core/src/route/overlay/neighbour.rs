@@ -88,7 +88,7 @@ pub struct OverlayNeighbour {
     pub detours_tried: usize,
     /// Number of third nodes that may still be tried before a pause.
     pub detours_left: usize,
-    /// Counters that the node reported last.
+    /// State that the node reported last: whether it is ready, and its counters of changes.
     pub state: NodeState,
     pub near: NeighbourQuery,
     pub row: NeighbourQuery,
@@ -151,12 +151,12 @@ impl OverlayNeighbour {
         self.is_member() && self.link.quality() < Quality::Suspect
     }
 
-    /// Returns the key by which nodes are ranked, the best first.
+    /// Returns the link's quality and latency, by which nodes are ranked. The best node has the lowest value.
     pub fn rank(&self) -> (Quality, Duration) {
         (self.way().quality(), self.way().latency())
     }
 
-    /// Returns the time at which one of the links has work.
+    /// Returns the next time at which a probe on the direct link or the detour must be sent or is overdue.
     pub fn due(&self, now: Instant, timing: &OverlayTiming) -> Instant {
         let pace = self.pace(now, timing);
         let detour = self.detour.as_ref().map_or(Instant::FAR_FUTURE, |detour| detour.link.due(pace));

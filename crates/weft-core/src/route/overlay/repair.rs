@@ -9,9 +9,9 @@ use weft_units::{Duration, Instant, NodeId};
 use weft_wire::WireError;
 use weft_wire::overlay::{Contacts, MAX_CONTACTS, Query, WireContact, emit_found};
 
-/// Interval of gossip while no member is known.
+/// Interval at which a node that knows no member probes its bootstrap nodes.
 const SEARCH: Duration = Duration::from_secs(1);
-/// Maximum number of nodes from one gossip answer that are tried without need.
+/// Maximum number of nodes from one gossip answer that are probed although the table does not need them.
 const GOSSIP_TRIALS: usize = 4;
 /// Maximum factor by which the gossip interval grows while it finds nothing.
 const LONGEST_GOSSIP: u32 = 32;
@@ -61,7 +61,7 @@ impl OverlayState {
         self.send(id, OutgoingMessage::Find(query));
     }
 
-    /// Returns the columns of a row that have fewer nodes than they could, as bits.
+    /// Returns the columns of a row whose cells have fewer than [`CELL`] members. Bit n stands for column n.
     fn wanted_columns(&self, row: usize) -> u16 {
         let own = self.own.id;
         let has_few = |column: &u8| {
@@ -138,7 +138,7 @@ impl OverlayState {
         ids
     }
 
-    /// Performs one gossip round: asks a random member for nodes in its row.
+    /// Performs one gossip round: asks a random member for nodes of the table row in which this node stores it.
     ///
     /// Some of these nodes may be nearer than the known ones. A leaf is also asked for its neighbourhood. The round
     /// also probes one of the bootstrap nodes, so that separate parts of the network can merge.

@@ -2,7 +2,7 @@ use alloc::collections::BinaryHeap;
 use core::cmp::Reverse;
 use weft_units::{Instant, NodeId};
 
-/// Timers of the neighbours. An entry is valid only while its neighbour still has this time.
+/// Timers of the neighbours. An entry is valid only while the neighbour's timer is still set to the entry's time.
 #[derive(Clone, Debug, Default)]
 pub struct NeighbourTimers {
     heap: BinaryHeap<Reverse<(Instant, NodeId)>>,

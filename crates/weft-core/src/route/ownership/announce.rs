@@ -1,6 +1,6 @@
-//! An owner's announcements.
+//! The announcements of a node that owns prefixes.
 //!
-//! Every minute it asks for the holders of its prefixes' keys, and sends its claim to each of them. It asks at the
+//! Every minute it asks for the holders of its prefixes' keys, and sends its claim to each holder. It asks at the
 //! key itself. In alternate rounds it also asks at one or two mean node distances from the key, on both sides. A root
 //! that lies about the other holders thus cannot hide the owner.
 
@@ -27,12 +27,12 @@ const TELL_AGAIN: Duration = Duration::from_secs(1);
 const TRIES: u32 = 4;
 /// Number of rounds after which a holder that no answer named receives no more claims.
 const ROUNDS_UNNAMED: u64 = 3;
-/// Maximum number of holders.
+/// Maximum number of holders to which an owner sends its claim.
 ///
 /// It exceeds the number of holders of sixteen prefixes in a large network.
 const MOST_HOLDERS: usize = 160;
 
-/// A key to which own prefixes belong.
+/// A key on the ring to which some of this node's prefixes belong.
 #[derive(Clone, Debug)]
 struct PrefixKey {
     key: NodeId,
@@ -158,12 +158,12 @@ impl Announcer {
         }
     }
 
-    /// True if the call belongs to these announcements.
+    /// True if the call with this number is an unanswered query of this announcer.
     pub fn has_asked(&self, number: u32) -> bool {
         self.asked.contains_key(&number)
     }
 
-    /// Processes a holder's answer to a claim. Returns true if it answers the last one.
+    /// Processes a holder's answer to a claim. Returns true if it answers the last claim sent to this holder.
     pub fn on_verdict(&mut self, from: NodeId, seq: u64) -> bool {
         match self.holders.get_mut(&from) {
             Some(holder) if holder.seq == seq && holder.due != Instant::FAR_FUTURE => {

@@ -9,13 +9,13 @@ use core::net::IpAddr;
 use weft_units::{Duration, Instant, NodeId};
 use weft_wire::certificate::WirePrefix;
 
-/// Lifetime of a found owner.
+/// Time for which the cache keeps a found owner.
 const OWNER_FOR: Duration = Duration::from_secs(60);
-/// Lifetime of the result that an address has no owner.
+/// Time for which the cache keeps the result that an address has no owner.
 const NOBODY_FOR: Duration = Duration::from_secs(5);
-/// Time for which contact details that failed are not trusted.
+/// Time for which contact details are not trusted after the owner was not reached at them.
 const FAILED_FOR: Duration = Duration::from_secs(10);
-/// Maximum number of entries of each kind.
+/// Maximum number of owners, of addresses without owner, and of failures that are stored.
 const MOST: usize = 1_024;
 
 /// Values with a lifetime, by prefix, limited in number.

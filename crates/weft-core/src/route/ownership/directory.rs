@@ -35,7 +35,7 @@ pub struct OwnershipDirectory {
     announcer: Announcer,
     lookups: Lookups,
     cache: OwnerCache,
-    /// Leaf set at the last check.
+    /// This node's leaf set when the directory last checked whether it changed.
     leaves: Option<LeafSet>,
     sweep_at: Instant,
     reported: BTreeMap<Conflict, Instant>,

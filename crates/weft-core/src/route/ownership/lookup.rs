@@ -35,15 +35,15 @@ enum LookupProgress {
         attempts: usize,
         /// Holders that denied an owner, once per answer.
         denied_by: Vec<NodeId>,
-        /// Nodes that named other holders, and holders that were named.
+        /// Nodes that named other holders instead of answering, and named holders already chosen as next.
         passed: Vec<NodeId>,
-        /// Named holder to ask next.
+        /// Holder that another node named, and that is asked next.
         named: Option<NodeId>,
         /// Time at which the query is repeated elsewhere, far in the future before the first query.
         due: Instant,
     },
     Decided(Option<AddressOwner>),
-    /// Some holders answered, but the result is uncertain.
+    /// All attempts are used up, and too few holders answered for a result.
     Unknown,
 }
 
@@ -51,7 +51,7 @@ enum LookupProgress {
 #[derive(Clone, Debug)]
 struct AddressLookup {
     regions: [(NodeId, LookupProgress); LEVELS],
-    /// Attempt with which the lookup starts.
+    /// Number of the attempt with which the lookup starts, counted from 0.
     ///
     /// It is not the first attempt if the owner was not reached at the contact details of an earlier answer.
     first: usize,
@@ -68,7 +68,7 @@ pub struct Lookups {
 impl Lookups {
     /// Starts the lookup of an address unless it is in progress.
     ///
-    /// Returns false if too many are in progress.
+    /// `failures` is how often the address's owner was recently not reached. Returns false if too many are in progress.
     pub fn begin(&mut self, at: &DirectoryContext<'_>, calls: &mut Calls, address: IpAddr, failures: usize) -> bool {
         if self.open.contains_key(&address) {
             return true;
@@ -89,7 +89,7 @@ impl Lookups {
         true
     }
 
-    /// True if the call belongs to a lookup.
+    /// True if the call with this number is an unanswered query of a lookup.
     pub fn has_asked(&self, number: u32) -> bool {
         self.asked.contains_key(&number)
     }

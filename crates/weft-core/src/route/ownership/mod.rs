@@ -39,9 +39,9 @@ use weft_wire::ownership::{Claim, ClaimVerdict, MAX_QUESTION, OwnershipQuestion}
 
 /// Number of holders of a key on each side of it on the ring. The root is one of them.
 pub const HOLDERS_BESIDE: usize = 2;
-/// Length of the longest message in bytes.
+/// Length of the directory's longest message in bytes.
 pub const MAX_MESSAGE: usize = weft_wire::call::MAX_MESSAGE;
-/// Interval between two claims of an owner.
+/// Interval at which an owner repeats its claim.
 pub const REFRESH: Duration = Duration::from_secs(60);
 /// Lifetime of a claim that is not repeated.
 const LIFETIME: Duration = Duration::from_secs(180);
@@ -166,7 +166,7 @@ fn question(question: OwnershipQuestion) -> Box<[u8]> {
     out.get(..len).unwrap_or_default().into()
 }
 
-/// Returns the owner that a claim proves.
+/// Returns the owner of `address` that a claim proves, or none if its certificate is invalid for the address.
 fn verified(authority: &dyn DirectoryAuthority, claim: Claim<'_>, address: IpAddr) -> Option<AddressOwner> {
     let CertificateGrant { owner, prefixes, .. } = authority.check(claim.certificate)?;
     let prefix = prefixes.into_iter().filter(|prefix| contains(*prefix, address)).max_by_key(|(_, length)| *length)?;

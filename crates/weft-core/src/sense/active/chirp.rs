@@ -7,13 +7,13 @@ use super::Crossing;
 use alloc::vec;
 use weft_units::Rate;
 
-/// Numerator of the paper's decrease factor F = 1.5.
+/// Numerator of pathChirp's decrease factor F = 1.5.
 ///
 /// An excursion ends when the queueing delay has fallen to its maximum divided by F.
 const DECREASE: i64 = 3;
-/// Denominator of the decrease factor F.
+/// Denominator of pathChirp's decrease factor F.
 const DECREASE_OF: i64 = 2;
-/// Minimum length of an excursion, in packets (the paper's L). A shorter rise of the delay is noise.
+/// Minimum length of an excursion (a rise and fall of the delay), in packets: pathChirp's L. A shorter one is noise.
 const BUSY_PACKETS: usize = 5;
 
 /// Returns the available bandwidth that one chirp shows; `None` with fewer than three packets.

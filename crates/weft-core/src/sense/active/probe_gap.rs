@@ -64,8 +64,8 @@ impl ProbeGap {
 
     /// Returns the delays without clock drift.
     ///
-    /// The drift is the slope of the line below all delays that is closest to the middle one (Moon, Skelly and
-    /// Towsley, INFOCOM 1999).
+    /// The drift is the slope of the line below all delays that is closest to them at the middle of the time covered
+    /// (Moon, Skelly and Towsley, INFOCOM 1999).
     fn without_drift(&self) -> Vec<f64> {
         let start = self.packets.front().map_or(Instant::ZERO, |(at, _)| *at);
         let points: Vec<(f64, f64)> =
@@ -77,9 +77,9 @@ impl ProbeGap {
     }
 }
 
-/// Returns the edge of the lower convex hull that passes below `middle`.
+/// Returns the two ends of that edge of the lower convex hull that covers the time `middle`.
 ///
-/// `points` are in order of time.
+/// `points` are pairs of time and delay, in order of time.
 fn edge_below(points: &[(f64, f64)], middle: f64) -> ((f64, f64), (f64, f64)) {
     let mut hull: Vec<(f64, f64)> = Vec::new();
     for point in points {
@@ -96,7 +96,7 @@ fn edge_below(points: &[(f64, f64)], middle: f64) -> ((f64, f64), (f64, f64)) {
     edge.map_or(((0.0, 0.0), (0.0, 0.0)), |edge| (edge[0], edge[1]))
 }
 
-/// Returns the middle of the shortest range that contains the fraction [`DENSE`] of `sorted`.
+/// Returns the middle of the shortest range that contains the fraction [`DENSE`] of the `sorted` delays.
 fn densest(sorted: &[f64]) -> Option<f64> {
     let count = ((sorted.len() as f64 * DENSE) as usize).max(2);
     let width = |stretch: &&[f64]| stretch[count - 1] - stretch[0];

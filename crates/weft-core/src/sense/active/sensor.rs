@@ -6,9 +6,9 @@ use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 use weft_units::{Duration, Instant, Rate, Rng};
 
-/// Interval between trains.
+/// Interval between probe trains on a path.
 pub const INTERVAL: Duration = Duration::from_secs(1);
-/// Fraction of the capacity that trains may use.
+/// Fraction of a path's capacity that its probe trains may use.
 ///
 /// Trains, reports and all other traffic of an idle path together then use just below 1 % of the capacity.
 const SHARE: f64 = 0.0085;
@@ -18,11 +18,11 @@ const LEAST_CAPACITY: Rate = Rate::from_mbps(2);
 const WINDOW: Duration = Duration::from_secs(10);
 /// Period over which the capacity is estimated, because it changes slowly.
 const LONG_WINDOW: Duration = Duration::from_secs(60);
-/// Period for the ratio of available bandwidth to idle share.
+/// Period over which chirps are averaged to find the ratio of the available bandwidth to the idle share.
 ///
 /// The ratio depends on the route, and one chirp reveals little of it.
 const ROUTE_WINDOW: Duration = Duration::from_secs(180);
-/// Least ratio of the additional share that chirps find to its standard error.
+/// Least ratio of the additional free share, which chirps find, to the standard error of that share.
 ///
 /// If the ratio is smaller, the additional share is ignored, because it may be chance.
 const CHANCE: f64 = 1.25;
@@ -34,7 +34,7 @@ const STEEPNESS: f64 = 8.0;
 ///
 /// Losses are rare, so fewer packets would give no useful fraction.
 const LOSS_PACKETS: f64 = 4_000.0;
-/// Number of single packets in a train.
+/// Least and greatest number of single packets in a train.
 const SINGLES: RangeInclusive<u64> = 8..=40;
 /// Length of a single packet, in IP bytes.
 const SINGLE_BYTES: u32 = 64;

@@ -4,7 +4,7 @@ use weft_units::{Duration, Rate, Rng};
 
 /// Number of packets in the chirp of a train.
 pub const CHIRP_PACKETS: u32 = 20;
-/// Number of gaps in a chirp that become shorter.
+/// Number of gaps between a chirp's packets of which each is shorter than the one before.
 ///
 /// One more gap of zero makes the last two packets a pair.
 const GAPS: u32 = CHIRP_PACKETS - 2;
@@ -30,9 +30,9 @@ pub struct Train {
 impl Train {
     /// Returns a train of `singles` single packets and one chirp.
     ///
-    /// One packet of `single_bytes` leaves at a random time in each part of `interval`. A chirp of packets of
-    /// `chirp_bytes` starts at a random time. Its gaps run through `rates` in equal steps on a logarithmic scale.
-    /// `rates` must start above zero.
+    /// One packet of `single_bytes` leaves at a random time in each of `singles` equal parts of `interval`. A chirp of
+    /// packets of `chirp_bytes` starts at a random time. Its gaps run through `rates` in equal steps on a logarithmic
+    /// scale. `rates` must start above zero.
     pub fn new(
         interval: Duration,
         singles: u32,

@@ -1,4 +1,6 @@
-//! Routes over relays, found in the link map. They replace the routes over one relay that the relays' reports yield.
+//! Relayed routes that are found in the link map.
+//!
+//! They replace the routes over one relay that follow from the relays' own reports.
 
 use crate::api::RouteStatus;
 use crate::node::Engine;
@@ -75,7 +77,7 @@ impl Engine {
         Some(self.relaying.routes.configure(now, via, way, &name))
     }
 
-    /// True if the map's member with the peer's label is the peer.
+    /// True if the link map's member with the peer's label is this peer, not another node with the same label.
     fn is_in_map(&self, peer: &Peer) -> bool {
         let member = self.overlay.mapping.as_ref().and_then(|mapping| mapping.map.member(label_of(&peer.node)));
         member.is_some_and(|(key, _)| PublicKey(*key) == peer.config.public_key)

@@ -22,15 +22,15 @@ use weft_wire::er_sig::Rate16;
 use weft_wire::link_map::{ClaimedLink, LinkClaim, LinkMapMessage, MAX_MESSAGE, emit_certificate, emit_claim};
 use weft_wire::relay::Label;
 
-/// Label before the signed bytes of a claim.
+/// First bytes of the text that the author of a claim signs. The claim follows them.
 const OF_CLAIM: &[u8] = b"weft links";
 /// Delay of the first digest in a new session. By then, both ends should have registered each other as members.
 const FIRST_DIGEST_AFTER: Duration = Duration::from_millis(50);
-/// Number of measurements of a link at which the confidence in its claim reaches its highest value.
+/// Number of measurements of a link from which on the claim about the link states the highest confidence.
 const MOST_CONFIDENT: u8 = 127;
 
 impl Engine {
-    /// Begins the map, or ends it if this node takes no part in the overlay.
+    /// Begins the link map, or ends it if this node takes no part in the overlay.
     pub(super) fn restart_mapping(&mut self, now: Instant) {
         let most = self.overlay.config.as_ref().map(|config| config.routes);
         let own = label(&self.sessions.public_key());
@@ -72,7 +72,9 @@ impl Engine {
         self.trust.is_certified(peer) || self.overlay.members.contains(&peer)
     }
 
-    /// Handles a new session with a member: sends its certificate to all, and compares the claims of both ends.
+    /// Handles a new session with a member.
+    ///
+    /// Sends the member's certificate to all members, and compares the claims of both ends.
     pub(super) fn map_member(&mut self, now: Instant, peer: PeerId) {
         if self.overlay.mapping.is_none() {
             return;
@@ -86,7 +88,7 @@ impl Engine {
         }
     }
 
-    /// Returns the number of signatures checked for the map, if there is a map.
+    /// Returns the number of signatures checked for the link map, if there is a link map.
     pub(super) fn map_checks(&self) -> u64 {
         self.overlay.mapping.as_ref().map_or(0, |mapping| mapping.limits.checks())
     }

@@ -61,10 +61,11 @@ impl Peer {
         }
     }
 
-    /// Returns the path for the next copy of a unit: the one on which it arrives first.
+    /// Returns the index of the path for the next copy of a unit: the path on which the copy arrives first.
     ///
-    /// The first copy needs a path whose queue has space. A later copy may share a path with another copy, at the cost
-    /// of one RTT in the comparison. `times` holds the number of copies already on each path.
+    /// The first copy needs a path whose queue has space. A later copy may share a path with other copies. Each of
+    /// these adds one RTT to the arrival time that is compared. `times` holds the number of copies already on each
+    /// path.
     fn next_path(&self, sparse: bool, is_first: bool, times: &[usize; MAX_PATHS]) -> Option<usize> {
         let arrival = |(index, view): &(usize, &PathView)| {
             let repeat_us = self.paths[*index].rtt().smoothed().as_micros() as i64;

@@ -50,7 +50,7 @@ const CROWD_TIME: Duration = Duration::from_millis(100);
 /// The first packets of a web page stay below it.
 const CROWD_BYTES: u64 = 10 * SPARSE_BYTES as u64;
 
-/// Maximum number of flows that are passed over before the first ones are examined again.
+/// Maximum number of flows that [`Peer::commit`] passes over before it examines the first ones again.
 const MOST_PASSES: u32 = 64;
 
 impl Peer {
@@ -154,7 +154,7 @@ impl Peer {
         false
     }
 
-    /// Drops the segment at the head of the queue.
+    /// Drops the segment at the head of the ingress queue.
     fn drop_head(&mut self, cx: &mut Context<'_>) {
         if let Some(taken) = self.ingress.queue.discard(cx.now) {
             dropping(cx, &mut self.totals.queue_drops)(taken.item);
@@ -204,7 +204,9 @@ impl Peer {
         })
     }
 
-    /// True if the segment at the head, `bytes` bytes of a sparse flow, may overtake bulk on the paths.
+    /// True if the segment at the head of the ingress queue may overtake bulk on the paths.
+    ///
+    /// The segment has `bytes` bytes and belongs to a sparse flow.
     fn may_overtake(&mut self, pool: &Pool, flow: FlowId, bytes: u32) -> bool {
         let committed = self.committed_bytes(flow);
         if committed == 0 || committed + bytes > SPARSE_BYTES {
@@ -235,7 +237,9 @@ impl Peer {
         }
     }
 
-    /// Gives a segment its sequence number and makes a unit of it. The caller owns the unit's only reference.
+    /// Makes a unit of a segment and gives it a sequence number. The caller owns the unit's only reference.
+    ///
+    /// The unit's deadline is `late_after` later than the arrival of the segment.
     fn make_unit(
         &mut self,
         now: Instant,

@@ -13,12 +13,12 @@ use revocation_sync::RevocationSync;
 use watch::Watch;
 use weft_units::{Duration, Instant};
 
-/// Progress of the exchanges with a peer that take several datagrams.
+/// Progress of those exchanges of control frames with a peer that take several datagrams.
 pub struct Exchange {
     next_token: u32,
     pub revocation_sync: RevocationSync,
     pub overlay: OverlayMail,
-    /// Position in this relay's list of reports about neighbours up to which the peer has been informed.
+    /// Position in this relay's list of reports about its peers, up to which the peer has been informed.
     pub bulletin_position: u64,
     /// Nodes to which the peer can relay datagrams, according to its reports.
     pub reach: ReachableNodes,
@@ -50,11 +50,11 @@ impl Exchange {
 pub struct SessionTimes {
     pub established_at: Option<Instant>,
     pub heard_at: Option<Instant>,
-    /// Time at which the last session ended or the peer was added. Valid only while there is no session.
+    /// Time at which the last session ended, or at which the peer was added. Valid only while there is no session.
     pub alone_since: Instant,
     pub busy_at: Instant,
     pub watch: Watch,
-    /// Longest interval between probes of the paths in use, if a routing protocol watches the peer.
+    /// Longest interval between probes of the paths in use. Set only while a routing protocol watches the peer.
     pub probe_pace: Option<Duration>,
     /// True if a relayed route begins with this peer. Other peers may then be reachable only while this peer answers.
     pub is_first_relay: bool,

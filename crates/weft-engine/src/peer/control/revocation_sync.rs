@@ -52,7 +52,7 @@ impl RevocationSync {
         }
     }
 
-    /// Returns the time at which revocations are sent again.
+    /// Returns the time at which revocations are sent again if no acknowledgement arrives.
     pub fn deadline(&self) -> Option<Instant> {
         self.under_way_until
     }

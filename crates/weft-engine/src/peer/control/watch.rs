@@ -9,13 +9,13 @@ use weft_units::{Duration, Instant};
 ///
 /// Derived: the probe interval of a watched path. On each path there are therefore never more probes than packets.
 const EACH_PACKET: Duration = Duration::from_secs(1);
-/// Paths are watched while more than this time is left. One packet alone adds no more than this.
+/// Paths are watched while more than this time is left. A single packet therefore causes no probe.
 const LEAST: Duration = EACH_PACKET;
-/// Maximum time for which paths are watched after the last packet.
+/// Maximum time after the last packet for which paths are watched.
 const MOST: Duration = Duration::from_secs(30);
 /// Probe interval of a watched path that carries no traffic.
 const PACE: Duration = EACH_PACKET;
-/// Interval between a node's probes to peers that have had no packets, summed over all such peers.
+/// Time from a probe to a peer that has had no packets until the node's probe to the next such peer.
 ///
 /// Tuned: 500 probes a second and their answers take 3 % of a core. With 4,095 peers each is probed every 8 s.
 const UNPAID: Duration = Duration::from_millis(2);
@@ -66,7 +66,7 @@ impl Watch {
         self.last.map_or(Duration::MAX, |last| now - last)
     }
 
-    /// Returns the probe interval of paths without traffic, while they are watched.
+    /// Returns the probe interval of paths without traffic, or `None` if they are not watched.
     pub fn pace(&self, now: Instant) -> Option<Duration> {
         (self.until - now > LEAST).then_some(self.pace)
     }

@@ -21,11 +21,11 @@ use weft_wire::virtio::VNET_HEADER_LEN;
 
 /// Maximum number of payload pieces of one write, besides the headers.
 const MAX_PIECES: usize = 64;
-/// Capacity that an empty output keeps, in writes.
+/// Number of writes for which an empty output keeps memory.
 ///
 /// Derived: one turn of the daemon usually delivers this number. Only a release of held units adds more.
 const USUAL_WRITES: usize = 1_024;
-/// Capacity that an empty output keeps, in pieces.
+/// Number of pieces for which an empty output keeps memory.
 const USUAL_PIECES: usize = 8_192;
 /// Maximum number of bytes of a head slice: its header and one segment.
 const HEAD_ROOM: usize = 2_048;
@@ -52,7 +52,7 @@ impl Arrived {
 /// With more flows at once, the heads of some flows are discarded. Tails of these flows that arrive late are dropped.
 const MAX_HEADS: usize = 4_096;
 
-/// The last head slice of a flow, for tails that arrive after its run was written. Only the header is kept.
+/// The last head slice of a flow. Only its header is kept, for tails that arrive after the write of the head's run.
 struct Head {
     vpn: VpnId,
     seq: FlowSeq,
@@ -63,7 +63,7 @@ struct Head {
 }
 
 impl Head {
-    /// Writes the head's packet into `room`: its header, followed by zeros in place of its payload.
+    /// Writes the head's packet into `room`: the packet's header, followed by zeros in place of its payload.
     fn packet<'a>(&self, room: &'a mut [u8; HEAD_ROOM]) -> &'a [u8] {
         room[..MAX_HEADER_LEN].copy_from_slice(&self.header);
         &room[..usize::from(self.len)]
@@ -125,10 +125,10 @@ struct Piece {
     len: usize,
 }
 
-/// VPN, destination and length of the first write.
+/// VPN, destination and length of the write that is next in a peer's output.
 pub struct Front {
     pub vpn: VpnId,
-    /// `None` for a write that could not be built.
+    /// Destination of the packet in the write. `None` if the write could not be built.
     pub destination: Option<IpAddr>,
     /// Length of the write, in bytes. It includes the virtio-net header.
     pub len: usize,
@@ -145,7 +145,7 @@ pub struct Output {
     pub orphans: u64,
     /// State of the latest flow with each of the peer's flow numbers. It is needed for tails, which have no header.
     states: Vec<Option<DirectedFlow>>,
-    /// True for a flow whose last packet the access rules dropped, by flow number.
+    /// True if the access rules dropped the flow's last packet. The index is the flow's number.
     refused: Vec<bool>,
 }
 

@@ -46,7 +46,7 @@ pub struct Joined {
 #[derive(Default)]
 pub struct Joins {
     halves: VecDeque<Half>,
-    /// Number of parts that fit no unit, and of units dropped while parts were missing.
+    /// Number of parts that fit no unit, plus the number of units dropped while parts were missing.
     pub broken: u64,
 }
 

@@ -39,7 +39,7 @@ pub struct Inbound {
     pub joins: Joins,
     pub arrivals: Arrivals,
     pub known_headers: KnownHeaders,
-    /// Time for which the peer asks this node to wait for a missing unit.
+    /// Longest time for which this node waits for a missing unit, as the peer requests.
     pub hold_asked: Duration,
 }
 

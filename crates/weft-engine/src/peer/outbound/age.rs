@@ -53,7 +53,7 @@ pub fn expiry(segment: &Segment) -> Expiry {
     Expiry { superseded_at: stale_at(segment), useless_at: segment.born + newest_for }
 }
 
-/// Returns the time at which a segment reaches the age limit of its class.
+/// Returns the time at which a segment reaches [`AGE_LIMIT_TCP`] or, for other protocols, [`AGE_LIMIT`].
 pub fn stale_at(segment: &Segment) -> Instant {
     segment.born + if segment.is_tcp { AGE_LIMIT_TCP } else { AGE_LIMIT }
 }

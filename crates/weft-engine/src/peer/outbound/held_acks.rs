@@ -9,7 +9,7 @@ use weft_units::{FlowId, Instant};
 /// A packet that is not queued yet: its origin, the packet, and its serial number.
 pub type Fresh = (Origin, Whole, u32);
 
-/// One flow's conditioner, and its held packet with the number of its wait.
+/// The state of one flow's thinning, and the flow's held packet with the number of its wait.
 #[derive(Default)]
 struct OfFlow {
     conditioner: AckConditioner,

@@ -42,7 +42,9 @@ pub enum IngressQueue {
 pub struct Shared {
     ingress: Ingress<Segment>,
     numbers: HashMap<VpnId, VpnNo, SeededState>,
-    /// VPN ids by ingress number. The entry of a removed VPN stays until its number is reused.
+    /// VPN ids. The index is a VPN's number in the ingress.
+    ///
+    /// The entry of a removed VPN stays until its number is reused.
     vpns: Vec<VpnId>,
     /// Number of VPNs with a window-based loop.
     ///
@@ -231,7 +233,7 @@ impl IngressQueue {
         }
     }
 
-    /// True if window-based loops may be active.
+    /// True if some VPN's loop may be window-based.
     pub fn has_windows(&self) -> bool {
         matches!(self, IngressQueue::Shared(shared) if shared.windows > 0 && shared.ingress.awake() > 0)
     }
@@ -269,7 +271,9 @@ impl IngressQueue {
         }
     }
 
-    /// Gives a VPN another share. `window` holds the new `a` and `b` of its window-based loop, if it has one.
+    /// Gives a VPN another share.
+    ///
+    /// `window` holds the new AIMD parameters `a` and `b` of the VPN's window-based loop, if it has one.
     pub fn set_share(&mut self, now: Instant, vpn: VpnId, share: Share, window: Option<(f64, f64)>) {
         let IngressQueue::Shared(shared) = self else { return };
         let Some(number) = shared.numbers.get(&vpn) else { return };
@@ -400,7 +404,7 @@ impl IngressQueue {
         });
     }
 
-    /// Selects whether a loss event of one VPN's window applies to the windows of all VPNs.
+    /// Selects whether a loss in the window of one VPN reduces the windows of all VPNs.
     pub fn share_events(&mut self, shared_events: bool) {
         if let IngressQueue::Shared(shared) = self {
             shared.ingress.share_events(shared_events);

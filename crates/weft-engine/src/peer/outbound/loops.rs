@@ -15,7 +15,7 @@ use weft_units::{Instant, VpnId};
 use weft_wire::frame::{Frame, FrameWriter};
 use weft_wire::loop_data::OfRun;
 
-/// Returns the time by which a marker or report leaves.
+/// Returns the time by which a marker or report leaves that was ready at `at`.
 ///
 /// A pressing marker or report leaves at once. Any other waits up to [`LEISURE`] for other frames, because a marker
 /// and its report that are sent alone cost two more datagrams.
@@ -41,7 +41,7 @@ pub struct Loops {
     /// Time by which the first report of `answers` leaves, in the far future if there is none.
     pub answer_by: Instant,
     pub controller: Option<WindowController>,
-    /// Reused memory for one run of the controller; empty between runs.
+    /// Memory for one run of the window controller, kept for the next run; empty between runs.
     pub windows: Vec<(f64, &'static mut AimdWindow)>,
     /// Grants to the loops; present while any loop uses explicit rates.
     pub grants: Option<Box<Grants>>,
@@ -131,7 +131,9 @@ impl Loops {
         self.controller.as_ref()?.deadline()
     }
 
-    /// Returns the AIMD parameters `a` and `b` for a window of this weight, if a controller exists.
+    /// Returns the AIMD parameters `a` and `b` for a window of the weight `weight`, if a controller exists.
+    ///
+    /// `nominal_weight` is the weight of the VPN to which the configured `a` and `b` apply.
     pub fn parameters(&self, weight: f64, nominal_weight: f64) -> Option<(f64, f64)> {
         Some(self.controller.as_ref()?.initial(weight, nominal_weight))
     }

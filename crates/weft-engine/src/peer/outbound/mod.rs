@@ -33,7 +33,7 @@ pub struct IngressEnd {
     pub queue: IngressQueue,
     pub openings: Openings,
     pub held_acks: HeldAcks,
-    /// `None` if no flow state is kept.
+    /// Data of the port toward the peer. `None` if no flow state is kept.
     pub port: Option<PortSide>,
     pub outage: Option<Outage>,
     pub queue_target: Duration,
@@ -70,12 +70,12 @@ pub struct Dispatch {
     /// Chooses the paths of retransmissions.
     pub rescue: EarliestDelivery,
     pub views: Vec<PathView>,
-    /// Bytes of each flow that wait on paths, by flow id.
+    /// Bytes of each flow that wait on paths. The index is the flow's number.
     pub committed: Vec<u32>,
     pub last_slices: Vec<LastSlice>,
-    /// Maximum number of units in flight in the last round trips. The redundant schedule uses it.
+    /// Maximum number of units in flight in the last one to two round trips. The redundant schedule uses it.
     pub in_flight: redundancy::Peak,
-    /// Index of the path whose turn it is to send.
+    /// Index of the path in the list of paths whose turn it is to send.
     pub round: usize,
     /// True if the peer's policy lets this node send on several paths at once.
     pub peer_wants_bundle: bool,

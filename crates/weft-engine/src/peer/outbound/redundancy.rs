@@ -2,7 +2,7 @@
 
 use weft_units::{Duration, Instant};
 
-/// Maximum expected number of units in flight of which every copy is lost.
+/// Maximum expected number of units, of those in flight, of which every copy is lost.
 ///
 /// Tuned as in `path/copies.rs`: a stall in one of twenty round trips costs at most 5 % of the goodput.
 const LOST_MAX: f64 = 0.05;
@@ -14,7 +14,7 @@ const ROUNDS_MAX: usize = 3;
 ///
 /// Derived: by the model, a fifth copy gains less than 2 % of goodput at losses of up to 5 % on two paths.
 const DUE_MAX: usize = 4;
-/// Minimum ratio of goodputs, with more and with fewer copies, at which more copies are sent.
+/// Least ratio of the goodput with more copies to the goodput with fewer copies at which more copies are sent.
 ///
 /// Chosen without an experiment.
 const LEAST_GAIN: f64 = 1.02;
@@ -47,27 +47,28 @@ impl Peak {
 pub struct InFlight {
     /// Number of units queued or in flight.
     pub packets: usize,
-    /// Number of paths.
+    /// Number of paths that may carry copies.
     pub paths: usize,
-    /// Sum of the natural logarithms of the paths' loss rates.
+    /// Sum of the natural logarithms of these paths' loss rates.
     pub log_loss: f64,
-    /// Sum of the paths' capacities, in bits per second.
+    /// Sum of these paths' capacities, in bits per second.
     pub capacity_bps: f64,
-    /// Longest round trip, in seconds.
+    /// Longest RTT of these paths, in seconds.
     pub round_trip_s: f64,
-    /// True if a path's queue is so long that spare copies only fill it.
+    /// True if the queue of one of these paths is so long that spare copies only fill it further.
     pub is_filled: bool,
 }
 
 impl InFlight {
-    /// Returns the probability that `copies` copies, spread over the paths, are all lost.
+    /// Returns the probability that all of `copies` copies of a unit, spread over the paths, are lost.
     fn all_lost(&self, copies: usize) -> f64 {
         libm::exp(self.log_loss * copies as f64 / self.paths.max(1) as f64)
     }
 
     /// Returns the goodput, in packets per second, of a sender whose window is the number of units in flight.
     ///
-    /// If all copies of a unit are lost, in-order delivery stalls for one more round trip.
+    /// Each unit is sent in `copies` copies. If all copies of a unit are lost, in-order delivery stalls for one more
+    /// round trip.
     fn goodput(&self, copies: usize) -> f64 {
         let packets = self.packets as f64;
         let no_stall = libm::pow(1.0 - self.all_lost(copies), packets);

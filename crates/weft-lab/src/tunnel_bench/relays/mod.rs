@@ -54,7 +54,7 @@ enum Middle {
 pub struct Over {
     /// Number of nodes between the ends: relays, or nodes that decrypt and encrypt.
     pub between: usize,
-    /// The measurements of the program with these nodes.
+    /// The measurements of the program with this number of nodes between the ends.
     #[serde(flatten)]
     pub series: Competitor,
 }

@@ -17,8 +17,8 @@ fn bursts_have_their_share_and_their_length() {
         let all = fates(Impairments { burst_loss: Some(spec), ..Impairments::default() }, seed, COUNT, 1_500);
         let lost = all.iter().filter(|fate| fate.lost).count() as f64;
         let bursts = all.windows(2).filter(|pair| !pair[0].lost && pair[1].lost).count() as f64;
-        // Burst lengths are geometric, so the mean of n bursts has a relative deviation of at most 1 / √n. Their number
-        // has the same one.
+        // Burst lengths are geometric, so the mean of n bursts has a relative deviation of at most 1 / √n. The number
+        // of bursts in the test deviates by as much.
         let tolerance = 5.0 * (2.0 / bursts).sqrt();
         assert!((lost / COUNT as f64 / spec.share - 1.0).abs() < tolerance, "{spec:?}: {lost} lost");
         assert!((lost / bursts / spec.length - 1.0).abs() < tolerance, "{spec:?}: {bursts} bursts of {lost}");

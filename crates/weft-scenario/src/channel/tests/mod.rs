@@ -54,7 +54,7 @@ impl ChannelFates {
 
 /// Offers packets to a channel and waits until each one is gone or has arrived.
 ///
-/// The packets have `bytes` bytes, are numbered from 0 and are offered at these times.
+/// The packets have `bytes` bytes, are numbered from 0 and are offered at `times`.
 fn run(channel: &mut Channel<u64>, bytes: u32, times: impl Iterator<Item = Instant>) -> ChannelFates {
     let mut outcome = ChannelFates::default();
     let mut end = Instant::ZERO;

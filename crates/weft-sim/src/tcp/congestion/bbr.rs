@@ -7,7 +7,7 @@ use super::{AckEvent, Law, RateSample};
 use std::time::Duration;
 use weft_units::{Instant, Rate, Rng};
 
-/// Gain in Startup.
+/// Pacing gain in the phase Startup: the pacing rate divided by the measured bandwidth.
 ///
 /// Derived: 2/ln 2 is the least gain that doubles the rate in each round.
 const HIGH_GAIN: f64 = 2.885_390_081_777_927;
@@ -71,7 +71,7 @@ impl RoundMax {
 #[derive(Clone, Copy, Debug, Default)]
 struct RoundCounter {
     count: u64,
-    /// Bytes that had been delivered when the round began.
+    /// Number of bytes that had been delivered when the round began.
     begun_at: u64,
     /// True if the acknowledgment in progress began the round.
     starts: bool,
@@ -87,7 +87,7 @@ struct FullPipe {
     rounds_without_growth: u32,
 }
 
-/// The end of a ProbeRTT phase.
+/// The conditions for the end of the current ProbeRTT phase.
 #[derive(Clone, Copy, Debug, Default)]
 struct ProbeRtt {
     /// Earliest end of the phase, or `None` until the pipe has drained.
@@ -118,7 +118,7 @@ pub(super) struct Bbr {
     round: RoundCounter,
     full_pipe: FullPipe,
     delivered: u64,
-    /// Delivered bytes up to which samples are ignored because ProbeRTT had limited the sender.
+    /// Number of delivered bytes up to which samples are ignored because ProbeRTT had limited the sender.
     limited_until_delivered: u64,
     cycle_index: usize,
     cycle_start: Instant,

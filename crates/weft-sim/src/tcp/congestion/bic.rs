@@ -19,7 +19,7 @@ const MAX_INCREMENT: u64 = 16;
 ///
 /// Standard: the BIC of Linux (tcp_bic.c).
 const B: u64 = 4;
-/// Number of round trips for the last B segments before the maximum.
+/// Number of round trips in which the window grows by [`B`] segments near the window of the last loss.
 const SMOOTH_PART: u64 = 20;
 /// Part of the window that remains after a loss, in units of 1/[`BETA_SCALE`].
 ///

@@ -78,7 +78,7 @@ struct Steps {
 }
 
 impl Steps {
-    /// Returns the number of segments by which the window grows now.
+    /// Processes `segments` acknowledged segments and returns the number of segments by which the window grows now.
     fn on_acked(&mut self, segments: f64) -> f64 {
         // If the growth rate was slower before, the acknowledgments collected so far open the window by one segment
         // only.
@@ -128,7 +128,7 @@ impl Cubic {
         }
     }
 
-    /// Performs slow start and returns the bytes that it did not use.
+    /// Performs slow start and returns the number of acknowledged bytes that it did not use.
     fn slow_start(&mut self, ack: &AckEvent) -> f64 {
         let bytes = (ack.acked_bytes as f64).min(self.hystart.stretch_limit_segments() * self.window.mss);
         let advice = if self.hystart_done { Advice::Grow } else { self.hystart.on_ack(ack, self.window.segments()) };

@@ -12,7 +12,7 @@ const MAX_RTT_THRESHOLD: Duration = Duration::from_millis(16);
 const RTT_DIVISOR: u32 = 8;
 const CONSERVATIVE_ROUNDS: u32 = 5;
 const PLUS_PLUS_STRETCH_LIMIT_SEGMENTS: f64 = 8.0;
-/// Maximum time between two acknowledgments of one train.
+/// Maximum time between two successive acknowledgments that does not count as a gap.
 const ACK_TRAIN_SPACING: Duration = Duration::from_millis(2);
 
 /// The advice on how slow start continues.
@@ -128,7 +128,9 @@ impl HyStart {
         if self.train_fills_half(ack.now, min_rtt) || queue { Advice::Leave } else { Advice::Grow }
     }
 
-    /// Returns true if the least RTT of this round exceeds `base` by more than noise.
+    /// Returns true if the least RTT of this round exceeds `base` by at least HyStart's threshold.
+    ///
+    /// The threshold is an eighth of `base`, within 4 to 16 ms.
     fn delay_rose_over(&self, base: Duration) -> bool {
         let threshold = (base / RTT_DIVISOR).clamp(MIN_RTT_THRESHOLD, MAX_RTT_THRESHOLD);
         self.round_min_rtt >= base.saturating_add(threshold)

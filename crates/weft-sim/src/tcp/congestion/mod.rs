@@ -89,8 +89,8 @@ pub enum CubicGrowth {
     Continuous,
     /// By whole segments, as Linux's `tcp_cubic` does.
     ///
-    /// The growth is computed again when the window has changed or a 32nd of a second has passed. It uses the smaller α
-    /// throughout. Over short round trips this growth is slower than that of the RFC.
+    /// The growth is computed again when the window has changed or a 32nd of a second has passed. It always uses the
+    /// smaller α of 0.53. Over short round trips this growth is slower than that of the RFC.
     Linux,
 }
 
@@ -112,7 +112,7 @@ pub struct RateSample {
 /// An acknowledgment, as the sender reports it to the congestion control.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AckEvent {
-    /// Time of arrival.
+    /// Time at which the acknowledgment arrived.
     pub now: Instant,
     /// Number of newly acknowledged bytes.
     ///
@@ -277,7 +277,7 @@ impl SenderCongestion {
         self.law_mut().on_timeout(now, flight_bytes);
     }
 
-    /// Processes the end of recovery: all data outstanding at its start is acknowledged.
+    /// Processes the end of recovery: all data that was outstanding when recovery began is acknowledged.
     pub fn on_recovery_exit(&mut self, now: Instant) {
         self.law_mut().on_recovery_exit(now);
     }

@@ -13,14 +13,14 @@ pub enum AckRule {
     ///
     /// It acknowledges at once a segment that is out of order or fills a gap.
     Standard {
-        /// Maximum delay, less than 500 ms.
+        /// Maximum delay of an acknowledgment, less than 500 ms.
         delay: Duration,
     },
     /// Acknowledges every second segment or after `delay`, regardless of order (paper 000 §3.1.2).
     ///
     /// It acknowledges a retransmission at once.
     Modified {
-        /// Maximum delay.
+        /// Maximum delay of an acknowledgment.
         delay: Duration,
         /// True if the model's [`Flags::RETRANSMIT`] identifies retransmissions.
         ///

@@ -46,7 +46,7 @@ impl Reassembly {
         true
     }
 
-    /// Moves the range of `seq` to the front of the recently extended ones.
+    /// Moves the range that contains `seq` to the front of the recently extended ranges.
     fn touch(&mut self, seq: u64) {
         let at = self.run_of(seq);
         let mut kept = self.touched.iter().flatten().copied().filter(|&old| self.run_of(old) != at);
@@ -60,13 +60,15 @@ impl Reassembly {
         self.runs.get(at).copied().filter(|&(start, _)| start <= seq)
     }
 
-    /// Removes the ranges that join the data in order before `seq`, and returns the new end of that data.
+    /// Removes the ranges that join the data in order before `seq`.
+    ///
+    /// It returns the sequence number after the joined data.
     pub fn advance(&mut self, seq: u64) -> u64 {
         let joined = self.runs.partition_point(|&(start, _)| start <= seq);
         self.runs.drain(..joined).next_back().map_or(seq, |(_, end)| end.max(seq))
     }
 
-    /// Returns the ranges to report, the most recently extended first.
+    /// Returns the ranges that an acknowledgment reports, the most recently extended first.
     pub fn recent(&self) -> impl Iterator<Item = (u64, u64)> {
         self.touched.iter().flatten().filter_map(|&seq| self.run_of(seq))
     }

@@ -2,7 +2,7 @@
 //!
 //! It is the variant that resets the timer only on the first partial acknowledgment.
 
-/// Maximum number of segments beyond the window on the first two duplicate acknowledgments.
+/// Maximum number of segments that limited transmit sends beyond the window, on two duplicate acknowledgments.
 ///
 /// Standard: RFC 3042.
 const LIMITED_TRANSMIT_SEGMENTS: u32 = 2;

@@ -73,7 +73,7 @@ impl Rack {
 
     /// Processes the DSACK of an acknowledgment (step 4).
     ///
-    /// It widens the reordering window at most once in a round trip.
+    /// It widens the reordering window at most once in a round trip. `una` and `nxt` are SND.UNA and SND.NXT.
     pub fn note_dsack(&mut self, dsack: bool, una: u64, nxt: u64) {
         if self.dsack_round.is_some_and(|round| una >= round) {
             self.dsack_round = None;
@@ -101,21 +101,23 @@ impl Rack {
         (self.reo_wnd_mult.saturating_mul(bounds.min_rtt) / 4).min(bounds.smoothed_rtt)
     }
 
-    /// Returns the time at which `sent` is lost if a segment sent later was delivered.
+    /// Returns the time from which `sent` counts as lost if a segment that was sent later has been delivered.
+    ///
+    /// `window` is the reordering window in nanoseconds.
     fn deadline(&self, sent: &SentSegment, window: u64) -> Instant {
         Instant::from_nanos(sent.at.as_nanos().saturating_add(self.rtt).saturating_add(window))
     }
 
     /// Marks the segments that are lost at `now` (step 5).
     ///
-    /// It returns the number of bytes that left the pipe, and the time of the next check.
+    /// It returns the number of bytes that left the pipe, and the time at which it must be called again, if any.
     pub fn detect(&self, board: &mut Scoreboard, now: Instant, bounds: Bounds) -> (u64, Option<Instant>) {
         let window = self.window(bounds);
         let (mut lost, mut again) = (0, None);
         for index in 0..board.len() {
             let Some(&sent) = board.get(index) else { break };
             if (sent.at, sent.end()) >= (self.xmit_ts, self.end_seq) {
-                // All segments after a segment that was sent only once were sent later than it, also the first time.
+                // If this segment was sent only once, all segments after it were sent later. None of them is overdue.
                 if sent.is_ambiguous() {
                     continue;
                 }

@@ -17,9 +17,9 @@ pub(in crate::tcp) struct Sack {
 }
 
 impl Sack {
-    /// Adds an acknowledgment that contained only new SACKs (a duplicate of §2) to their number.
+    /// Counts an acknowledgment that contained only new SACKs (a duplicate acknowledgment of §2).
     ///
-    /// It returns true if the number is at least `dup_thresh` (§5 step 1).
+    /// It returns true if the count is at least `dup_thresh` (§5 step 1).
     pub fn duplicate(&mut self, dup_thresh: u32) -> bool {
         self.duplicates += 1;
         self.duplicates >= dup_thresh
@@ -80,7 +80,7 @@ impl Sack {
     }
 }
 
-/// Returns the last lost segment in `from..top`.
+/// Returns the index of the last lost segment among the segments with the indices `from..top`.
 ///
 /// A segment is lost if above it are `dup_thresh` separate SACKed ranges, or more SACKed bytes than `dup_thresh - 1`
 /// segments have.

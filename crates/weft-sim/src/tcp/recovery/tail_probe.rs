@@ -48,6 +48,7 @@ impl TailProbe {
     /// Processes an acknowledgment of everything before `ack` (§7.4.2).
     ///
     /// `plain_duplicate` is true if the acknowledgment number did not advance and the acknowledgment has no SACK.
+    /// `dsack` is true if the acknowledgment reports a duplicate.
     pub fn acknowledged(&mut self, ack: u64, dsack: bool, plain_duplicate: bool) -> ProbeNews {
         let Some(probe) = self.probe.filter(|probe| ack >= probe.end) else { return ProbeNews::Nothing };
         let repaired = probe.is_retransmission && !dsack && ack > probe.end;
@@ -58,6 +59,8 @@ impl TailProbe {
     }
 
     /// Returns the time to wait for an acknowledgment before a probe is sent (§7.2).
+    ///
+    /// `one_in_flight` is true if only one segment is in flight.
     pub fn timeout(srtt: Option<Duration>, one_in_flight: bool, max_ack_delay: Duration) -> Duration {
         match srtt {
             Some(srtt) if one_in_flight => 2 * srtt + max_ack_delay,

@@ -6,7 +6,7 @@ use crate::tcp::recovery::{Bounds, LossDetection, ProbeNews, ProportionalRate, T
 use crate::tcp::{Flags, TcpSegment};
 use weft_units::Instant;
 
-/// The information that an acknowledgment repeats.
+/// Flags that state which information of earlier acknowledgments an acknowledgment repeats.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Repetition {
     /// True if the acknowledgment only repeats the number of the last one (RFC 5681 §2).
@@ -69,6 +69,8 @@ impl TcpSender {
     }
 
     /// Opens the window after recovery as in slow start, up to the congestion window.
+    ///
+    /// `advanced` is the number of bytes by which the cumulative acknowledgment advanced.
     fn open_further(&mut self, advanced: u64) {
         if self.opening_window == u64::MAX {
             return;
@@ -127,6 +129,8 @@ impl TcpSender {
     }
 
     /// Marks the segments that are lost at `now`, and enters recovery if there are any (RFC 8985 §6.2 step 5).
+    ///
+    /// It returns the number of bytes that left the pipe.
     pub(super) fn rack_detect(&mut self, now: Instant, newly_delivered: u64) -> u64 {
         let bounds = self.rack_bounds();
         let LossDetection::RackTlp(rack, _) = &mut self.detection else { return 0 };
@@ -195,7 +199,9 @@ impl TcpSender {
         }
     }
 
-    /// Ends recovery if all data outstanding at its start is acknowledged, and returns true if it did.
+    /// Ends recovery if all data that was outstanding when recovery began is acknowledged.
+    ///
+    /// It returns true if recovery ended.
     fn leave_recovery_past_its_point(&mut self, now: Instant) -> bool {
         let leaves = self.phase != RecoveryPhase::Open && !self.is_before_recovery_point();
         if leaves {

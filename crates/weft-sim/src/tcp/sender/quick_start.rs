@@ -11,9 +11,9 @@ pub(super) struct QuickStarted {
     ///
     /// It is `None` after the first acknowledgment of data sent at the granted rate.
     pace: Option<Rate>,
-    /// First byte that was sent at the granted rate.
+    /// Sequence number of the first byte that was sent at the granted rate.
     from: u64,
-    /// End of the data that was sent at the granted rate.
+    /// Sequence number after the last byte that was sent at the granted rate.
     to: u64,
 }
 

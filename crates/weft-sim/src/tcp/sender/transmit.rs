@@ -5,7 +5,7 @@ use crate::tcp::recovery::LossDetection;
 use crate::tcp::{Flags, TcpSegment};
 use weft_units::Instant;
 
-/// The segment that is chosen: a retransmission by index, or new data.
+/// The segment that is chosen: a retransmission, by its index in the scoreboard, or new data.
 enum SegmentChoice {
     Again(usize),
     New { len: u32, fin: bool },
@@ -68,7 +68,7 @@ impl TcpSender {
         self.choose_new(now, pipe).or_else(|| self.choose_speculative(pipe))
     }
 
-    /// Returns the probe: new data if there is any, otherwise the last segment (RFC 8985 §7.3).
+    /// Returns the tail loss probe: new data if there is any, otherwise the last segment (RFC 8985 §7.3).
     fn choose_probe(&mut self, now: Instant, pipe: u64) -> Option<SegmentChoice> {
         let choice =
             self.choose_new(now, pipe).or_else(|| self.scoreboard.len().checked_sub(1).map(SegmentChoice::Again));
@@ -111,7 +111,7 @@ impl TcpSender {
         }
     }
 
-    /// Returns the segment that rules 3 and 4 of NextSeg select (RFC 6675).
+    /// Returns the segment that rules 3 and 4 of NextSeg select for retransmission (RFC 6675 §4).
     fn choose_speculative(&mut self, pipe: u64) -> Option<SegmentChoice> {
         let LossDetection::Sack(sack) = &mut self.detection else { return None };
         if self.phase != RecoveryPhase::FastRecovery || pipe + self.mss > self.window {
@@ -121,7 +121,7 @@ impl TcpSender {
         sack.next_speculative(&self.scoreboard, self.una, self.high_sacked, point).map(SegmentChoice::Again)
     }
 
-    /// Returns true if the pacing rate allows a segment now.
+    /// Returns true if the pacing rate allows the segment `choice` to be sent now.
     fn may_depart(&mut self, now: Instant, choice: &SegmentChoice) -> bool {
         let Some(rate) = self.quick_pace().or_else(|| self.congestion.pacing_rate()) else { return true };
         if now < self.timers.next_departure {

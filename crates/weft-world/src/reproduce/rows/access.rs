@@ -47,19 +47,19 @@ pub(super) const ROWS: [Row; 4] = [
 
 /// Rates of the three links in Mbit/s, with IP headers.
 const RATES_MBPS: [f64; 3] = [50.0, 75.0, 100.0];
-/// Second weight in the sweep of Figure 3, where w₁ = 50.
+/// Weights w₂ of the second link in the sweep of Figure 3 of paper 002, where w₁ = 50.
 const W2: [u32; 5] = [30, 50, 75, 90, 110];
-/// Third weight in the sweep of Figure 3, where w₁ = 50.
+/// Weights w₃ of the third link in the sweep of Figure 3 of paper 002, where w₁ = 50.
 const W3: [u32; 5] = [50, 75, 100, 125, 150];
-/// Second weight in the sweep of Figure 5, around ⟨450, 675, 900⟩.
+/// Weights w₂ of the second link in the sweep of Figure 5 of paper 002, around ⟨450, 675, 900⟩.
 const SWEPT_W2: [u32; 5] = [525, 600, 675, 750, 825];
-/// Third weight in the sweep of Figure 5, around ⟨450, 675, 900⟩.
+/// Weights w₃ of the third link in the sweep of Figure 5 of paper 002, around ⟨450, 675, 900⟩.
 const SWEPT_W3: [u32; 5] = [750, 825, 900, 975, 1_050];
-/// Rates of the links of Figure 6 in Mbit/s, where w₁ = 7.
+/// Rates of the links of Figure 6 of paper 002, in Mbit/s.
 const SLOW_MBPS: [f64; 3] = [7.0, 6.0, 5.0];
-/// Second weight in the sweep of Figure 6, where w₁ = 7.
+/// Weights w₂ of the second link in the sweep of Figure 6 of paper 002, where w₁ = 7.
 const SLOW_W2: [u32; 5] = [4, 5, 6, 7, 8];
-/// Third weight in the sweep of Figure 6, where w₁ = 7.
+/// Weights w₃ of the third link in the sweep of Figure 6 of paper 002, where w₁ = 7.
 const SLOW_W3: [u32; 5] = [3, 4, 5, 6, 7];
 
 fn with_loss(loss: f64) -> Result<NetworkScenario, String> {

@@ -1,4 +1,4 @@
-//! Rows A9 and A10: Figure 8, a backbone under three loads.
+//! Rows A9 and A10: Figure 8 of paper 000, a backbone under three loads.
 
 mod readings;
 
@@ -38,7 +38,7 @@ const GAINS: [(&str, [f64; 3]); 3] = [
     ("ecmp-dup-thresh", [56.0, 82.0, 92.0]),
     ("two-lsps", [61.0, 111.0, 122.0]),
 ];
-/// Maximum difference from the paper's gain, in percentage points. A gain within it matches the paper.
+/// Maximum difference from the paper's gain, in percentage points, with which a gain counts as the paper's.
 const TOLERANCE: f64 = 25.0;
 
 /// The gains under one interpretation of the paper, by variant and load, and the results of the runs.
@@ -177,7 +177,7 @@ fn gains(lab: &mut Laboratory) -> Result<RowFinding, String> {
     Ok(RowFinding { measured, verdict, remarks, picture: Some(picture), ..RowFinding::default() })
 }
 
-/// Returns a text that explains the gains, with numbers.
+/// Returns a text that explains the gains under the three interpretations of the paper, with numbers.
 fn why(judged: &Gains, third: &Gains, equal: &Gains) -> Result<String, String> {
     let difference = |gains: &Gains| gains.reading.route_delays_ms().map(|delays| delays[1] - delays[0]);
     let late = |gains: &Gains| gains.taken_for_lost(6)[0].mean;

@@ -54,7 +54,7 @@ pub(super) const ROWS: [Row; 5] = [
 ];
 
 const END_S: f64 = 50.0;
-/// Each row contains B₃, the weights of table III, and the rates of max-min fairness in Mbit/s.
+/// Each entry: rate of the third bottleneck B₃ in Mbit/s, weights of the VPNs, and max-min fair rates in Mbit/s.
 const THIRD_LINKS: [(u64, [f64; 4], [f64; 4]); 3] = [
     (10, [1.0, 3.0, 1.0, 1.0], [5.0, 15.0, 5.0, 5.0]),
     (20, [1.0, 3.0, 1.0, 3.0], [5.0, 15.0, 5.0, 15.0]),
@@ -167,7 +167,7 @@ fn all_lengths(lab: &mut Laboratory) -> Result<Vec<Outcomes>, String> {
     lab.measure(&(1..=MOST).map(|m| linear(m, "", |_| ())).collect::<Result<Vec<_>, _>>()?)
 }
 
-/// Returns the rate of the long loop in Mbit/s.
+/// Returns the rate of the loop that crosses all bottlenecks, in Mbit/s.
 fn long_rate(runs: &Outcomes) -> Estimate {
     let of = |run: &NetworkRun| {
         let long = run.loops.iter().find(|this| this.which.vpn == 0 && this.which.is_up);

@@ -1,4 +1,4 @@
-//! Row A8: Figure 6, explicit paths against equal-cost multipath.
+//! Row A8: Figure 6 of paper 000, explicit paths against equal-cost multipath.
 
 use super::super::Estimate;
 use super::super::case::{FIGURE_6, case};
@@ -16,7 +16,7 @@ pub(super) const A8: Row = Row {
     examine,
 };
 
-/// The variants, and the paper's ratio if it gives one.
+/// The variants, and the goodput ratio of each in the paper if the paper gives one.
 const VARIANTS: [(&str, Option<f64>); 6] = [
     ("ecmp", None),
     ("ecmp-standard-ack", None),

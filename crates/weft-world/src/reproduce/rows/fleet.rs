@@ -18,7 +18,7 @@ pub(super) const B12: Row = Row {
 };
 
 const TIMES: f64 = 10.0;
-/// Minimum goodput of plain TCP in a quotient, in bit/s.
+/// Minimum goodput of plain TCP by which weft's goodput is divided, in bit/s.
 ///
 /// With this minimum the quotient is finite when plain TCP delivers nothing.
 const LEAST_BPS: f64 = 1e3;

@@ -1,4 +1,4 @@
-//! Row A7: Figure 5, forwarding by flow.
+//! Row A7: Figure 5 of paper 000, forwarding by flow.
 
 use super::super::Estimate;
 use super::super::checks::Checks;
@@ -64,7 +64,7 @@ fn why(flows: &FigureSweep) -> String {
     )
 }
 
-/// Returns the maximum payload rate of a hundred flows over Figure 2 with their windows, in Mbit/s.
+/// Returns the maximum payload rate in Mbit/s that the receive windows of 100 flows allow in Figure 2 of paper 000.
 ///
 /// The flows are spread evenly over the paths.
 fn most_by_window(paths: u32, difference_percent: u32) -> f64 {

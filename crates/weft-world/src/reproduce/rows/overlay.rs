@@ -39,11 +39,11 @@ pub(super) const ROWS: [Row; 3] = [
 
 const SETUP: &str = "one connection over a path of 74.6 Mbit/s, which leaves the paper's 72 to TCP's payload; loss both ways, so that acknowledgements are lost too; legacy is Reno with SACK";
 const WHOLE_SETUP: &str = "judged: `scenarios/chart.toml` over six overlay nodes that find two disjoint paths of 100 Mbit/s, three encapsulations, 16 s; TCP-ER from host to host, each packet over both paths; legacy over the static route. The surface beside it is one connection over one path of 74.6 Mbit/s, which leaves the paper's 72 to TCP's payload. Loss both ways, so that acknowledgements are lost too; legacy is Reno with SACK";
-/// One-way delays of the whole system, in ms.
+/// One-way delays of the links of the whole system (paper 001, §V), in ms.
 const WHOLE_DELAYS_MS: [u64; 4] = [10, 50, 75, 100];
-/// Losses of the whole system.
+/// Fractions of packets that the links of the whole system (paper 001, §V) lose in each direction.
 const WHOLE_LOSSES: [f64; 3] = [0.0, 0.01, 0.05];
-/// Variants of the whole system, with their names in results.
+/// Variants of the whole system (paper 001, §V), with their names in results.
 const WHOLE_VARIANTS: [(&str, &str); 2] = [("legacy", "legacy"), ("tcp-er", "TCP-ER")];
 const DELAYS_MS: [u64; 5] = [10, 25, 50, 75, 100];
 const LOSSES: [f64; 5] = [0.0, 0.005, 0.01, 0.02, 0.05];
@@ -56,7 +56,9 @@ const LARGE: u32 = 724;
 /// Explicit rate in IP bytes, slightly below the link's rate.
 const EXPLICIT_RATE: Rate = Rate::from_bps(73_500_000);
 
-/// Returns the maximum goodput of a window over a path of this one-way delay, in Mbit/s.
+/// Returns the maximum goodput with this window over a path of this one-way delay, in Mbit/s.
+///
+/// `window` is in segments.
 fn ceiling_mbps(window: u32, delay_ms: u64) -> f64 {
     (f64::from(window) * MSS_BYTES * 8.0 / (2.0 * delay_ms as f64) / 1e3).min(CEILING_MBPS)
 }
@@ -112,7 +114,7 @@ fn surfaces_of(
     Surfaces { row, file, title, axes: ["one-way delay, ms", "loss each way, %"], surfaces }
 }
 
-/// Returns the whole system (§V) with this window, delay and loss.
+/// Returns the whole system (paper 001, §V) with this window in segments, this delay and this loss.
 fn whole_cell(window: u32, delay_ms: u64, loss: f64, variant: &str) -> Result<Case, String> {
     let mut network = CHART.read()?;
     for link in network.links_mut("wan-*") {
@@ -124,14 +126,14 @@ fn whole_cell(window: u32, delay_ms: u64, loss: f64, variant: &str) -> Result<Ca
     whole_case(&network, &format!("{window} segments, {delay_ms} ms, {loss}"), variant)
 }
 
-/// A point of the whole system's grid, with the goodput of each of [`WHOLE_VARIANTS`].
+/// One setting of delay and loss of the whole system, with the goodput of each of [`WHOLE_VARIANTS`].
 struct WholePoint {
     delay_ms: u64,
     loss: f64,
     goodput: [Estimate; WHOLE_VARIANTS.len()],
 }
 
-/// Runs the whole system at every point of its grid.
+/// Runs the whole system (paper 001, §V) with each delay and each loss.
 fn whole(lab: &mut Laboratory, window: u32, measured: &mut Measured) -> Result<Vec<WholePoint>, String> {
     let grid: Vec<(u64, f64)> =
         WHOLE_LOSSES.into_iter().flat_map(|loss| WHOLE_DELAYS_MS.map(|delay_ms| (delay_ms, loss))).collect();

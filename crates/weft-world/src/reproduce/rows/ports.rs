@@ -22,13 +22,13 @@ pub(super) const B9: Row = Row {
     examine,
 };
 
-/// Rates of the link in Mbit/s. The first is that of the file.
+/// Rates of the link in Mbit/s. The first is that of the scenario file.
 const RATES_MBPS: [u64; 2] = [100, 500];
 /// Length of the intervals for which the utilisation is checked, in seconds.
 const WINDOW_S: f64 = 1.0;
-/// Maximum distance of a second's utilisation from the target. Source: paper 001, section III.
+/// Maximum distance of each second's utilisation (0 to 1) from weft's target utilisation (paper 001, section III).
 const WITHIN: f64 = 0.05;
-/// Minimum mean utilisation. Source: paper 001, section III.
+/// Minimum mean utilisation of the link (0 to 1). Source: paper 001, section III.
 const LEAST_MEAN: f64 = 0.80;
 /// Share of the measured capacity that may be guaranteed: the default of weft.
 const RESERVABLE: f64 = 0.75;

@@ -1,4 +1,4 @@
-//! Row D6, the row of eight weights, and the row of a voice call inside a loaded VPN.
+//! Row D6, the row of eight VPN weights, and the row of a voice call inside a loaded VPN.
 //!
 //! All loops join the same two edges.
 
@@ -78,7 +78,7 @@ fn staggered(lab: &mut Laboratory) -> Result<RowFinding, String> {
     Ok(RowFinding { picture: Some(picture), ..checks.finding(measured) })
 }
 
-/// Returns the largest rate divided by the least.
+/// Returns the largest rate of a VPN divided by the least one, between two times of each run.
 fn spread(runs: &Outcomes, vpns: usize, from_s: f64, to_s: f64) -> Estimate {
     Estimate::of(runs.iter().map(|run| {
         let rates = rates(run, vpns, from_s, to_s);
@@ -88,10 +88,10 @@ fn spread(runs: &Outcomes, vpns: usize, from_s: f64, to_s: f64) -> Estimate {
 }
 
 const WEIGHTS: [f64; 8] = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0];
-/// Time at which the bottleneck's rate falls, in seconds.
+/// Time from the start of the run until the bottleneck's rate falls, in seconds.
 const STEP_S: f64 = 25.0;
 
-/// The bottleneck of `fair-vpns`.
+/// The bottleneck of the scenario file `fair-vpns`, unchanged or changed.
 #[derive(Clone, Copy, PartialEq)]
 enum Core {
     /// The bottleneck as in the scenario file.

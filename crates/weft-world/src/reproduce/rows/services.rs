@@ -90,9 +90,11 @@ fn assured(lab: &mut Laboratory) -> Result<RowFinding, String> {
 }
 
 const TAU_S: f64 = 0.040;
-/// Time at which the leased line starts, in seconds.
+/// Time from the start of the run until the leased line starts, in seconds.
 const LINE_S: f64 = 6.0;
-/// Time within which best effort must have released the line's rate, in seconds. It is longer than 6 τ.
+/// Time after the leased line's start within which best effort must have released the line's rate, in seconds.
+///
+/// It is longer than 6 τ.
 const AFTER_S: f64 = 0.3;
 /// Rates of the leased line b, as fractions of the bottleneck's rate.
 const FRACTIONS: [f64; 5] = [0.1, 0.3, 0.5, 0.7, 0.8];
@@ -115,7 +117,7 @@ fn leased_line(lab: &mut Laboratory) -> Result<RowFinding, String> {
         let lost = of_link(runs, "bottleneck", |link| link.lost);
         let before = rate_mbps(runs, 2, 0, LINE_S - 1.0, LINE_S);
         checks.at_least(&format!("b = {b}: best effort before, Mbit/s"), before.mean, 90.0);
-        // A tick of the statistics lasts 2.5 τ, so the measurement begins with the first tick after 6 τ.
+        // The statistics count in steps of 2.5 τ, so the measurement begins with the first step after 6 τ.
         let after = rate_mbps(runs, 2, 0, LINE_S + AFTER_S, LINE_S + AFTER_S + 0.1);
         let line = rate_mbps(runs, 2, 1, LINE_S + 1.0, LINE_S + 8.0);
         measured.add(format!("b = {b}"), "best effort before, Mbit/s", before);

@@ -65,7 +65,7 @@ fn variant(
     whole_case(&network, label, name)
 }
 
-/// Returns a value of each run.
+/// Returns the estimate of a value over all runs. `of` computes the value of one run.
 fn each(outcomes: &Outcomes, of: impl Fn(&NetworkRun) -> f64) -> Estimate {
     Estimate::of(outcomes.iter().map(of))
 }
@@ -121,7 +121,9 @@ fn exchange(lab: &mut Laboratory) -> Result<RowFinding, String> {
     Ok(checks.finding(measured))
 }
 
-/// Records the granted rate of each flow and checks that it is near its fair rate.
+/// Records the granted rate of each flow and checks it against the flow's fair rate.
+///
+/// `fair` has the fair rates in Mbit/s, and `within` is the maximum relative difference.
 fn near(fair: &[f64], outcomes: &Outcomes, within: f64, name: &str, measured: &mut Measured, checks: &mut Checks) {
     for (flow, fair) in fair.iter().enumerate() {
         let granted = granted_mbps(outcomes, flow);

@@ -1,4 +1,4 @@
-//! Rows A2 to A4: Figure 3, the threshold of fast retransmit where packets are sprayed.
+//! Rows A2 to A4: Figure 3 of paper 000, the threshold of fast retransmit where packets are sprayed.
 
 use super::super::Estimate;
 use super::super::case::figure_2;
@@ -89,7 +89,7 @@ fn paper_threshold(lab: &mut Laboratory) -> Result<RowFinding, String> {
     Ok(RowFinding { picture: Some(picture), ..checks.finding(measured) })
 }
 
-/// Figure 2 with five paths and T = 9, with assumptions that differ from those of its scenario file.
+/// Figure 2 of paper 000 with five paths and T = 9, with assumptions other than those of its scenario file.
 struct Assumption {
     what: &'static str,
     queue_packets: u64,

@@ -1,4 +1,4 @@
-//! Row A1: the threshold T(N) of fast retransmit for each number of paths.
+//! Row A1: the threshold T(N) of fast retransmit for each number of paths (paper 000, equation 1).
 
 use super::super::Estimate;
 use super::super::case::figure_2;

@@ -35,7 +35,7 @@ const LOSS: f64 = 0.005;
 const PAYLOAD: f64 = 0.94;
 /// Time over which goodput is averaged, in seconds.
 const WINDOW_S: f64 = 1.0;
-/// Maximum time after the step until goodput has its former value again, in seconds.
+/// Maximum time from the change of the link's rate until goodput has its former value again, in seconds.
 const SOON_S: f64 = 5.0;
 
 fn step(lab: &mut Laboratory) -> Result<RowFinding, String> {
@@ -89,7 +89,7 @@ fn mean<'a>(points: impl Iterator<Item = &'a (f64, f64)>) -> f64 {
     sum / count
 }
 
-/// Returns the time from the step to the end of the first second with at least this goodput.
+/// Returns the time from the change of a link's rate to the end of the first second with at least this goodput.
 ///
 /// If a run has no such second, its time is the rest of the run.
 fn back_after(run: &[(f64, f64)], least_mbps: f64) -> f64 {

@@ -1,4 +1,4 @@
-//! Rows C1 and C2: Table I, strict weighted round robin over three equal links.
+//! Rows C1 and C2: Table I of paper 002, strict weighted round robin over three equal links.
 
 use super::super::Estimate;
 use super::super::case::{TABLE_1, case, weighted};
@@ -26,7 +26,7 @@ pub(super) const ROWS: [Row; 2] = [
     },
 ];
 
-/// The weights, and the paper's goodput in Mbit/s.
+/// The weights of the three links, and the goodput in Table I of paper 002 in Mbit/s.
 const TABLE: [([u32; 3], f64); 10] = [
     ([2, 2, 2], 280.0),
     ([2, 2, 3], 220.0),
@@ -40,7 +40,7 @@ const TABLE: [([u32; 3], f64); 10] = [
     ([3, 4, 4], 258.0),
 ];
 
-/// Returns the maximum rate of strict weighted round robin over links of these capacities.
+/// Returns the maximum total rate of strict weighted round robin over links of these capacities.
 pub(super) fn bound(capacities: [f64; 3], weights: [u32; 3]) -> f64 {
     let sum = f64::from(weights.iter().sum::<u32>());
     capacities.iter().zip(weights).map(|(c, w)| c * sum / f64::from(w)).fold(f64::INFINITY, f64::min)

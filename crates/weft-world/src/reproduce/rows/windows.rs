@@ -14,7 +14,7 @@ const WEIGHTS: [f64; 5] = [1.0, 2.0, 2.0, 3.0, 4.0];
 const END_S: f64 = 50.0;
 /// Beginning of the last 30 s of a run, in seconds.
 const LATE_S: f64 = 20.0;
-/// Decrease factor b of the first VPN: 0.1 in Figure 3, and 0.25 in Figure 4.
+/// Decrease factor b of the first VPN's window: 0.1 in Figure 3 and 0.25 in Figure 4 of paper 003.
 const BS_OF_FIRST: [f64; 2] = [0.1, 0.25];
 
 pub(super) const ROWS: [Row; 4] = [
@@ -90,7 +90,7 @@ fn weighted(lab: &mut Laboratory) -> Result<RowFinding, String> {
         let settled = |number: usize| outcomes.get(number).map_or(0.0, |o| settling(o, &WEIGHTS, 0.9, END_S).mean);
         checks.at_least("settling with a = 1", settled(one), settled(small));
     }
-    // There is one panel for each b₁. The run without loops is in each panel.
+    // There is one panel for each decrease factor b₁ of the first VPN. The run without loops is in each panel.
     let panels = BS_OF_FIRST.iter().zip(curves.get(1..).unwrap_or_default().chunks(3)).map(|(b, own)| RowChart {
         title: format!("fairness index F of each second, b₁ = {b}"),
         x_label: "time, s".into(),
@@ -126,7 +126,9 @@ fn beside(lab: &mut Laboratory, measured: &mut Measured) -> Result<(), String> {
 const AS: [f64; 4] = [0.1, 0.5, 1.0, 5.0];
 const BS: [f64; 3] = [0.1, 0.5, 0.75];
 
-/// Returns four VPNs of equal weight with this number of connections each. Their a and b stay fixed.
+/// Returns four VPNs of equal weight with this number of connections each.
+///
+/// `parameters` are the increase a and the decrease factor b of each window, which stay fixed. `None` means no windows.
 fn inside(connections: usize, parameters: Option<(f64, f64)>) -> Result<Case, String> {
     let (a, b) = parameters.unwrap_or((0.1, 0.1));
     let mut network = five(a, b, 4)?;
@@ -163,7 +165,7 @@ fn fairness_inside(runs: &Outcomes, connections: usize) -> Estimate {
 /// Increase a, decrease factor b, and the fairness index with these parameters.
 type Cell = (f64, f64, Estimate);
 
-/// Returns the fairness index without loops, and all twelve cells of the table.
+/// Returns the fairness index without loops, and the cells of the table for all twelve pairs of a and b.
 fn cells(lab: &mut Laboratory, connections: usize) -> Result<(Estimate, Vec<Cell>), String> {
     let grid: Vec<(f64, f64)> = BS.iter().flat_map(|b| AS.map(|a| (a, *b))).collect();
     let mut cases = vec![inside(connections, None)?];

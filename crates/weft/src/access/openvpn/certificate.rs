@@ -33,11 +33,11 @@ const EXTENDED_KEY_USAGE: &[u8] = &[0x55, 29, 37];
 const SERVER_AUTHENTICATION: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 3, 1];
 /// `id-kp-clientAuth` (RFC 5280 §4.2.1.12), 1.3.6.1.5.5.7.3.2.
 const CLIENT_AUTHENTICATION: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 3, 2];
-/// Bit `digitalSignature` of a key's usage (RFC 5280 §4.2.1.3).
+/// Number of the bit `digitalSignature` of a key's usage (RFC 5280 §4.2.1.3).
 const DIGITAL_SIGNATURE: u8 = 0;
-/// Bit `keyCertSign` of a key's usage (RFC 5280 §4.2.1.3).
+/// Number of the bit `keyCertSign` of a key's usage (RFC 5280 §4.2.1.3).
 const SIGNS_CERTIFICATES: u8 = 5;
-/// Version 3 of a certificate (RFC 5280 §4.1.2.1).
+/// Number that stands for version 3 in a certificate (RFC 5280 §4.1.2.1).
 const VERSION: u8 = 2;
 /// Begin of the validity: 1 January 1975. The clock of an edge or a client may be wrong.
 const NOT_BEFORE: &[u8] = b"750101000000Z";
@@ -48,7 +48,7 @@ const NOT_AFTER: &[u8] = b"40960101000000Z";
 /// *Standard*: the maximum that RFC 5280 §4.1.2.2 permits for a serial number.
 const IDENTIFIER: usize = 20;
 
-/// Holder of a certificate.
+/// Kind of a certificate's holder.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
     /// The edge.
@@ -93,7 +93,7 @@ impl SigningKey {
         sequence(&[&sequence(&[&identifier(EC_PUBLIC_KEY), &identifier(SECP256R1)]), &bits(self.point())])
     }
 
-    /// Returns the identifier of the key: the begin of its hash (RFC 7093 §2).
+    /// Returns the identifier of the key: the first bytes of the public key's hash (RFC 7093 §2).
     fn identifier(&self) -> Vec<u8> {
         digest(&SHA256, &self.public()).as_ref()[..IDENTIFIER].to_vec()
     }

@@ -11,7 +11,7 @@ use std::io;
 use std::net::Ipv4Addr;
 use std::path::Path;
 
-/// Name of the directory of these files, within the server's directory.
+/// Name of the directory of the clients' files, within the server's directory.
 pub const DIRECTORY: &str = "clients";
 /// Number of random bytes in a common name.
 ///
@@ -38,7 +38,7 @@ impl OpenvpnClient {
     }
 }
 
-/// Returns the clients of the node with the state directory at `state`, by address.
+/// Returns the clients of the node with the state directory at `state`, in the order of their addresses.
 ///
 /// Returns none if no client was ever added.
 ///
@@ -124,7 +124,7 @@ impl ClientNames {
     }
 }
 
-/// Returns the position of the first word that may be a common name.
+/// Returns the position of the first word in the line that may be a common name, in bytes from 0.
 fn serial(line: &[u8]) -> Option<usize> {
     let is_digit = |byte: &u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(byte);
     let is_whole = |at: usize| {

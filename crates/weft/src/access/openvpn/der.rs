@@ -52,12 +52,12 @@ pub fn set(member: &[u8]) -> Vec<u8> {
     element(SET, member)
 }
 
-/// Writes an element with an explicit tag that depends on its context.
+/// Writes `inner` with the explicit context-specific tag `number` around it.
 pub fn explicit(number: u8, inner: &[u8]) -> Vec<u8> {
     element(0xa0 | number, inner)
 }
 
-/// Writes bytes with an implicit tag that depends on their context.
+/// Writes bytes with the implicit context-specific tag `number`.
 pub fn implicit(number: u8, bytes: &[u8]) -> Vec<u8> {
     element(0x80 | number, bytes)
 }

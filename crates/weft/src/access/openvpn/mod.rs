@@ -15,9 +15,9 @@ pub mod wrap;
 use crate::files::Directory;
 use std::io;
 
-/// Name of the directory of all these files, within the node's state directory.
+/// Name of the directory of the OpenVPN server's files, within the node's state directory.
 const DIRECTORY: &str = "openvpn";
-/// Maximum length of each of these files, in bytes.
+/// Maximum length of each file in the OpenVPN server's directory, in bytes.
 const MAX_BYTES: u64 = 1 << 20;
 
 fn read(directory: &Directory, name: &str) -> Result<String, String> {

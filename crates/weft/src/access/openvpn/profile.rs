@@ -6,10 +6,11 @@ use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr};
 use weft_engine::Prefix;
 
-/// Returns the profile of the client with `issued`.
+/// Returns the profile of the client with the certificate `issued`.
 ///
-/// The profile is for the edge at `endpoint` (`HOST:PORT`), which accepts `routes`. `wrap` is the option of the key
-/// that protects handshakes from strangers. The server pushes further settings itself, see [`super::server`].
+/// The profile is for the edge at `endpoint` (`HOST:PORT`). The client sends packets to `routes` through the tunnel.
+/// `wrap` is the option of the key that protects handshakes from strangers. The server pushes further settings
+/// itself, see [`super::server`].
 pub fn text(
     authority: &Authority,
     issued: &KeyAndCertificate,

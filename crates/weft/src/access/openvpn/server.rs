@@ -41,7 +41,7 @@ pub const MTU: u16 = 1_420;
 ///
 /// Strangers thus cannot fill the log.
 const MUTE: u32 = 10;
-/// Ciphers that both ends accept.
+/// Ciphers that server and clients accept for packets, in OpenVPN's notation.
 pub const CIPHERS: &str = "AES-256-GCM:CHACHA20-POLY1305";
 
 /// The server's files.
@@ -95,9 +95,10 @@ fn new_common_key() -> io::Result<String> {
     Ok(text + "-----END OpenVPN Static key V1-----\n")
 }
 
-/// Returns the configuration of a server that runs in its directory.
+/// Returns the configuration of an OpenVPN server whose working directory is that of its files.
 ///
-/// The server connects to the node's socket and ends when the node closes it.
+/// `wrap` has the lines that name the keys for handshakes. The server connects to the node's socket and ends when the
+/// node closes the connection.
 fn config(settings: &Openvpn, wrap: &str, offer: &ClientOffer) -> String {
     let Openvpn { listen, pool, device, .. } = settings;
     let proto = if Path::new(IPV6).exists() { "udp6" } else { "udp4" };
@@ -118,8 +119,8 @@ fn config(settings: &Openvpn, wrap: &str, offer: &ClientOffer) -> String {
 /// Returns the options that the server pushes to clients.
 ///
 /// A client that sends all traffic through the tunnel gets an IPv6 address and IPv6 routes. The client then answers
-/// IPv6 packets with an error instead of sending them outside the tunnel (`block-ipv6` in openvpn(8), whose example
-/// this is).
+/// IPv6 packets with an error instead of sending them outside the tunnel. These are the options of the example for
+/// `block-ipv6` in openvpn(8).
 fn pushed(offer: &ClientOffer) -> String {
     let mut lines: String = offer.dns.iter().map(|server| format!("push \"dhcp-option DNS {server}\"\n")).collect();
     if offer.takes_all() {

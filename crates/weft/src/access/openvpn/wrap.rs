@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 
 /// Name of the OpenVPN program.
 pub const PROGRAM: &str = "openvpn";
-/// Name of the file with the server's key.
+/// Name of the file with the server's key for `tls-crypt-v2`.
 pub const SERVER_KEY: &str = "server-v2.key";
 /// Name of the file with the key that clients without a key of their own share (`tls-crypt`).
 pub const COMMON_KEY: &str = "common.key";
@@ -28,8 +28,8 @@ pub fn prepare(directory: &Directory) -> Result<bool, String> {
     }
     match generate("tls-crypt-v2-server", "") {
         Ok(key) => write(directory, SERVER_KEY, &key).map(|()| true),
-        // This OpenVPN does not support such keys, or it cannot be run. If it cannot, the server's start reports
-        // that.
+        // This OpenVPN does not support a key of each client, or it cannot be run. If it cannot be run, the
+        // server's start reports that.
         Err(_) => Ok(false),
     }
 }
@@ -51,7 +51,7 @@ pub fn for_client(directory: &Directory) -> Result<(&'static str, String), Strin
     Ok(("tls-crypt-v2", key))
 }
 
-/// Returns the lines for the server's configuration.
+/// Returns the lines of the server's configuration that name the keys for handshakes.
 ///
 /// # Errors
 /// Returns the reason why its files cannot be inspected, as text for a reader.

@@ -80,7 +80,7 @@ fn list(file: &Path, as_json: bool) -> Result<Outcome, Failure> {
     Ok(Outcome::Well)
 }
 
-/// Returns the clients in the table, all as absent.
+/// Returns the WireGuard clients in the table, each with the state of a client that is not connected.
 fn absent(config: &Config) -> Result<Vec<AccessClient>, Failure> {
     let clients = clients::read(&config.node.state).map_err(Failure::new)?.into_iter();
     let absent = |Client { name, address, public_key }| {

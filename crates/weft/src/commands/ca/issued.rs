@@ -35,7 +35,7 @@ impl Issued {
     }
 }
 
-/// Returns the last certificate of each key, by expiry.
+/// Returns the last certificate of each key, in the order of their expiry.
 fn issued(directory: &Path) -> Result<Vec<Issued>, Failure> {
     let certificates: Vec<Certificate> = lines(directory, ISSUED_FILE)?;
     let revoked: Vec<Revocation> = lines(directory, REVOKED_FILE)?;

@@ -171,7 +171,7 @@ fn value_of(text: &str) -> Value {
     text.trim().parse().unwrap_or_else(|_| text.into())
 }
 
-/// Returns the table with this path.
+/// Returns the table with this path. Adds missing tables if `create` is true, and fails otherwise.
 fn table<'a>(mut at: &'a mut dyn TableLike, path: &[String], create: bool) -> Result<&'a mut dyn TableLike, String> {
     let mut parts = path.iter();
     while let Some(part) = parts.next() {
@@ -194,7 +194,7 @@ fn table<'a>(mut at: &'a mut dyn TableLike, path: &[String], create: bool) -> Re
     Ok(at)
 }
 
-/// Returns the table of a list that has this name.
+/// Returns the table in `list` that has this name. If there is none, adds it if `create` is true.
 fn element<'a>(list: &'a mut ArrayOfTables, name: &str, create: bool) -> Option<&'a mut dyn TableLike> {
     let at = match position(list, name) {
         Some(at) => at,

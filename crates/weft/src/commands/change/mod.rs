@@ -23,18 +23,18 @@ use std::time::Duration;
 use toml_edit::DocumentMut;
 use weft_control::{Request, Response};
 
-/// `weft set`
+/// `weft set`: changes one setting.
 pub fn set(arguments: &SetArguments) -> Result<Outcome, Failure> {
     let SetArguments { key, value, options } = arguments;
     edited(options, |doc| edit::set(doc, key, value))
 }
 
-/// `weft unset`
+/// `weft unset`: removes a setting or a table.
 pub fn unset(arguments: &UnsetArguments) -> Result<Outcome, Failure> {
     edited(&arguments.options, |doc| edit::unset(doc, &arguments.key))
 }
 
-/// `weft apply`
+/// `weft apply`: replaces the whole configuration.
 pub fn apply(arguments: &ApplyArguments) -> Result<Outcome, Failure> {
     let mut text = String::new();
     let source = &arguments.new;
@@ -70,7 +70,7 @@ fn open(path: &Path) -> Result<ConfigFile, Failure> {
     ConfigFile::at(path).map_err(|why| Failure::new(format!("{}: {why}", path.display())))
 }
 
-/// Edits the configuration and puts it in force.
+/// Edits the configuration with `change`, and lets the node run it.
 fn edited(
     options: &ChangeOptions,
     change: impl FnOnce(&mut DocumentMut) -> Result<(), String>,

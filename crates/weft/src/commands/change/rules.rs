@@ -35,7 +35,7 @@ pub fn change_classes(command: &ClassesCommand) -> Result<Outcome, Failure> {
     }
 }
 
-/// Splits settings into keys and values.
+/// Splits settings of the form `KEY=VALUE`. `example` is such a setting for the error message.
 fn pairs(settings: &[String], example: &str) -> Result<Vec<(String, String)>, Failure> {
     let pair = |setting: &String| {
         let wrong = || Failure::with(Outcome::Usage, format!("`{setting}` is not KEY=VALUE, for example {example}"));
@@ -108,7 +108,7 @@ fn key(tested: &TestedPacket) -> Result<FlowKey, String> {
     Ok(FlowKey { src, dst, protocol: number, src_port, dst_port, flow_label: 0 })
 }
 
-/// Parses an address, with a port if there is one. If the protocol has no ports, only an address is accepted.
+/// Parses an address, with a port or without (0). If the protocol has no ports, only an address is accepted.
 fn end(text: &str, has_ports: bool) -> Result<(IpAddr, u16), String> {
     let with_port = || text.parse::<SocketAddr>().ok().filter(|_| has_ports).map(|of| (of.ip(), of.port()));
     let alone = || text.parse::<IpAddr>().ok().map(|address| (address, 0));

@@ -13,11 +13,11 @@ use weft_io::kernel::version_of;
 use weft_io::udp::{UdpConfig, UdpLink};
 use weft_tcp_er::congestion::{Available, NAME, choose, is_available};
 
-/// Bit of CAP_NET_ADMIN (capabilities(7)).
+/// Number of the bit of CAP_NET_ADMIN in a set of capabilities (capabilities(7)).
 const NET_ADMIN: u32 = 12;
-/// Bit of CAP_PERFMON (capabilities(7)).
+/// Number of the bit of CAP_PERFMON in a set of capabilities (capabilities(7)).
 const PERFMON: u32 = 38;
-/// Bit of CAP_BPF (capabilities(7)).
+/// Number of the bit of CAP_BPF in a set of capabilities (capabilities(7)).
 const BPF: u32 = 39;
 /// Oldest kernel with both UDP GSO (since 4.18) and UDP GRO (since 5.0).
 const NEEDED: (u32, u32) = (5, 0);
@@ -228,7 +228,7 @@ fn clock(machine: &Machine) -> Check {
     )
 }
 
-/// Checks the limit of a socket buffer. A process with CAP_NET_ADMIN may exceed it.
+/// Checks the kernel's setting `limit` for the size of a socket buffer. A process with CAP_NET_ADMIN may exceed it.
 fn socket_buffer(machine: &Machine, limit: &str) -> Check {
     let bytes = machine.proc(&format!("sys/net/core/{limit}")).and_then(|text| text.parse::<u64>().ok());
     let is_enough = bytes.is_some_and(|bytes| bytes >= SOCKET_BUFFER) || net_admin(machine).verdict == Verdict::Good;
@@ -237,7 +237,7 @@ fn socket_buffer(machine: &Machine, limit: &str) -> Check {
     Check::new(format!("net.core.{limit}"), verdict, found, format!("sysctl -w net.core.{limit}={SOCKET_BUFFER}"))
 }
 
-/// Returns the interfaces that the configuration allows as links. Tunnels of this and other nodes are none.
+/// Returns the interfaces that the configuration allows as links, without the tunnels of this and other nodes.
 fn chosen(machine: &Machine, config: &Config) -> Vec<String> {
     let is_tunnel = |name: &str| machine.sys(&format!("class/net/{name}/ifalias")).as_deref() == Some(TUNNEL_ALIAS);
     let is_own = |name: &str| name == config.tun.name || config.vpns.iter().any(|vpn| vpn.device.value == name);

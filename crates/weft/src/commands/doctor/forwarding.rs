@@ -7,7 +7,7 @@ use crate::daemon::machine::forwarding::ForwardingSetting;
 /// Returns a check for each address family of the tunnel, and one for each default route.
 ///
 /// A check for a family states whether this machine's kernel forwards. A check for a default route states that only
-/// the peer at its end can determine whether that peer forwards.
+/// the peer to which the route leads can determine whether that peer forwards.
 pub fn forwarding(machine: &Machine, config: &Config) -> Vec<Check> {
     let here = ForwardingSetting::of(config).filter_map(|family| {
         // A node that accepts no handshakes needs to forward only if hosts are behind it.

@@ -25,10 +25,10 @@ use weft_tcp_er::nft;
 ///
 /// *Derived*: four times the 8 MiB that a file of the state may have.
 const LEAST_FREE: u64 = 32 << 20;
-/// Time to wait for the addresses of all names.
+/// Maximum time to wait until the resolver has returned addresses for all names in the configuration.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Performs all checks.
+/// Performs all checks of the requirements of a node.
 pub fn node(machine: &Machine, config: &Config) -> Vec<Check> {
     let running = match ask(&config.node.control, &Request::Status) {
         Ok(Response::Status(status)) => Some(status),
@@ -82,7 +82,7 @@ fn owner(machine: &Machine, port: u16) -> Option<(u32, String)> {
     Some((pid, program.trim().to_owned()))
 }
 
-/// Returns the sockets with a local port in a table of UDP, as the links of descriptors name them.
+/// Returns the sockets with the local port `port` in the text of `/proc/net/udp`, each as `socket:[INODE]`.
 fn sockets_of(table: &str, port: u16) -> impl Iterator<Item = String> + '_ {
     table.lines().skip(1).filter_map(move |line| {
         let words: Vec<&str> = line.split_whitespace().collect();

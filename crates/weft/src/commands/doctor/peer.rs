@@ -27,7 +27,7 @@ struct PeerDiagnosis {
     schema: u32,
     peer: String,
     checks: Vec<Check>,
-    /// Findings as in `weft status`.
+    /// Findings about the peer, as in `weft status`.
     findings: Vec<Finding>,
 }
 

@@ -15,7 +15,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 use weft_control::{Request, Response};
 
-/// Asks the node, and prints the answer.
+/// Asks the node how it forwards a flow, and prints the answer.
 pub fn explain(arguments: &ExplainArguments) -> Result<Outcome, Failure> {
     let words = with_addresses(arguments)?;
     let question = question(&words, arguments.vpn.clone())?;

@@ -1,4 +1,4 @@
-//! The certificate of the TCP port: configured, or made once and kept in the state directory.
+//! The certificate of the port at which the node accepts TCP: configured, or made once and kept in the state directory.
 //!
 //! Nodes that connect accept every certificate, because the session inside proves who the node is. A browser that
 //! visits the web server behind the port requires a certificate that it trusts.
@@ -18,7 +18,7 @@ const CERTIFICATE: &str = "tcp.crt";
 const NAME: &str = "localhost";
 /// File of the private key of the certificate that the node makes.
 const KEY: &str = "tcp.key";
-/// Maximum size of a file in bytes.
+/// Maximum size of the file of a certificate or a key, in bytes.
 const LARGEST: u64 = 1 << 20;
 
 /// Returns the acceptor of TLS connections at the TCP port.

@@ -1,7 +1,8 @@
 //! Decides when a link connects to a peer by TCP, and when it returns to UDP.
 //!
-//! One attempt exists for each pair of a link and a peer that UDP does not reach. The caller reports which paths answer. The decisions are
-//! orders for the carrier thread and changes of links for the engine. The module has neither clock nor sockets.
+//! One attempt exists for each pair of a link and a peer that UDP does not reach. The caller reports which paths
+//! answer. The decisions are orders for the carrier thread and changes of links for the engine. The module has neither
+//! clock nor sockets.
 
 use super::over_tcp;
 use crate::config::TcpFallback;
@@ -10,17 +11,17 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use weft_units::{Instant, LinkId};
 
-/// Silence of UDP before an attempt by TCP.
+/// Time without an answer by UDP, after which the node tries TCP.
 ///
-/// *Tuned*: most round trips are shorter, and an attempt needs three within 300 ms.
+/// *Tuned*: most round trips are shorter, and an attempt needs three round trips within 300 ms.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// Time for which UDP must answer before the connections end, so that a link with an unstable UDP path keeps them.
+/// Time for which UDP must answer before the TCP connections end. A link with an unstable UDP path thus keeps them.
 const STEADY: Duration = Duration::from_secs(1);
-/// Maximum time for which no answer may arrive by open connections.
+/// Time without an answer by open TCP connections, after which the node closes them.
 const LONGEST_MUTE: Duration = Duration::from_secs(5);
 /// First and longest pause after a failed attempt to connect. The pause doubles after each failure.
 const PAUSES: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(30)];
-/// Interval of decisions while a link is silent.
+/// Interval between two decisions about a link on which UDP is silent.
 const CLOSE_LOOK: Duration = Duration::from_millis(20);
 
 /// State of a pair of a link and a peer.
@@ -32,7 +33,7 @@ pub struct PairState {
     pub peer: String,
     /// Addresses of the peer that have a route by the link, the best first.
     pub endpoints: Vec<SocketAddr>,
-    /// When the link uses TCP.
+    /// Setting of the link that states when it uses TCP.
     pub mode: TcpFallback,
     /// True if a path by UDP answers.
     pub udp_answers: bool,
@@ -145,7 +146,7 @@ impl Fallback {
         }
     }
 
-    /// Records that connections are open.
+    /// Records that TCP connections over a link to the address `to` are open.
     pub fn on_up(&mut self, now: Instant, link: LinkId, to: SocketAddr) {
         if let Some(attempt) = self.find(link, to) {
             attempt.stage = Stage::Up(now);

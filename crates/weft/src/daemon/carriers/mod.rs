@@ -79,7 +79,7 @@ impl Carriers {
         self.ports.get(&link)
     }
 
-    /// Takes the links whose ports are new.
+    /// Returns the links whose ports were opened since the last call.
     pub fn take_opened(&mut self) -> Vec<LinkId> {
         std::mem::take(&mut self.opened)
     }

@@ -16,7 +16,7 @@ const MAX_KNOWN: usize = 4_096;
 pub enum LinkRoute {
     /// No route leads to the destination.
     None,
-    /// A route exists without a given source address.
+    /// A route exists, and the packet needs no particular source address.
     Plain,
     /// A route exists only with this source address, which a routing rule demands.
     From(IpAddr),

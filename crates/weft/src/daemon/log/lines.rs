@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 /// Maximum number of waiting lines. Tuned: a start with 64 peers writes about 400.
 const MAX_LINES: usize = 1_024;
-/// Maximum number of waiting bytes.
+/// Maximum total length of the waiting lines, in bytes.
 const MAX_BYTES: usize = 1 << 20;
 
 #[derive(Default)]

@@ -30,7 +30,7 @@ const FORWARDING: &str = "/proc/sys/net/ipv4/ip_forward";
 /// Maximum length of a record, in bytes: some 100 bytes per change, and two rules per prefix length.
 const MAX_RECORD: u64 = 1 << 20;
 
-/// Selector of a rule.
+/// Selector of a routing rule: the property of a packet or a lookup that the rule compares.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum By {
@@ -89,7 +89,7 @@ impl Change {
         match self {
             Change::Rule { by, ipv6, table } => {
                 let (mut configure, rule) = (Configure::open()?, rule(by, *ipv6, *table));
-                // Rules by length form a chain, and the new chain is added before the old one is removed.
+                // The rules by minimum prefix length form a chain, and a new chain is added behind the old one.
                 match by {
                     By::AtLeast(_) => configure.append_rule(&rule).map(|()| true),
                     _ => configure.add_rule(&rule),

@@ -71,7 +71,9 @@ struct WrittenTable {
 }
 
 impl WrittenTable {
-    /// Writes the table if it must change or is gone. Returns the result for the log.
+    /// Writes the table if it must change or is gone. Returns the log text, or `None` if nothing was written.
+    ///
+    /// Only if `looks`, the kernel is asked whether it still has the table.
     fn refresh(&mut self, looks: bool) -> io::Result<Option<&'static str>> {
         let Some(protected) = &self.protected else { return Ok(None) };
         let rules = rules::rules(protected, &rules::local_networks()?);

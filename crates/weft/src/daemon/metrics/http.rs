@@ -88,14 +88,14 @@ pub fn exchange(mut stream: impl Stream, hosts: Hosts, metrics: impl FnOnce() ->
 struct Deadline(Instant);
 
 impl Deadline {
-    /// Limits the next read or write to the time that is left.
+    /// Limits the next read or write to the time until the deadline. Fails if the deadline is over.
     fn apply(&self, stream: &impl Stream) -> io::Result<()> {
         let left = self.0.saturating_duration_since(Instant::now());
         if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { stream.set_timeout(left) }
     }
 }
 
-/// Reads up to the empty line. Returns `None` if the head is too long.
+/// Reads the head of a request, up to its empty line. Returns `None` if the head is too long.
 fn read_head(stream: &mut impl Stream, deadline: &Deadline) -> io::Result<Option<Vec<u8>>> {
     let (mut head, mut buffer) = (Vec::new(), [0; 1024]);
     while !head.windows(4).any(|end| end == b"\r\n\r\n") {

@@ -7,12 +7,12 @@ use crate::config::Link;
 use weft_io::local_time::{LocalMinute, local_minute};
 use weft_units::Rate;
 
-/// Rate limits by the time of day that applied at the last check, in the order of the links.
+/// Rate limits by the time of day that applied at the last check, in the order of the `[[link]]` tables.
 #[derive(Default)]
 pub struct CapsInForce(Vec<Option<Rate>>);
 
 impl CapsInForce {
-    /// Records the limits that apply now. Returns the positions of the links whose limit has changed.
+    /// Records the limits that apply now. Returns the positions, from 0, of the `[[link]]` tables with another limit.
     fn change_to(&mut self, caps: Vec<Option<Rate>>) -> Vec<usize> {
         let before = std::mem::replace(&mut self.0, caps);
         let was = |at: usize| before.get(at).copied().flatten();
@@ -20,14 +20,14 @@ impl CapsInForce {
     }
 }
 
-/// Returns the rate limit of a link at a local time: the lowest one that applies then.
+/// Returns the limit of a link's sending rate at a local time: the lowest one that applies then.
 fn cap_at(link: &Link, time: LocalMinute) -> Option<Rate> {
     let by_time = link.max_rate_up_at.iter().filter(|cap| cap.counts_at(time.weekday, time.minute));
     by_time.map(|cap| cap.rate).chain(link.max_rate_up).min()
 }
 
 impl DaemonNode {
-    /// Checks the clock, and applies limits that begin or end.
+    /// Checks the local time, and applies rate limits that begin or end.
     pub(super) fn watch_caps(&mut self, now: Instant) {
         if self.config.link.iter().all(|link| link.max_rate_up_at.is_empty()) {
             self.quotas.caps = CapsInForce::default();
@@ -44,7 +44,7 @@ impl DaemonNode {
         }
     }
 
-    /// Returns the limit of a link now.
+    /// Returns the limit of a link's sending rate that applies now.
     pub(super) fn cap_now(&self, link: &Link) -> Option<Rate> {
         match local_minute(self.clock.unix_s()) {
             Some(time) => cap_at(link, time),
@@ -52,7 +52,7 @@ impl DaemonNode {
         }
     }
 
-    /// Returns the limit of the link with this name now.
+    /// Returns the limit of the sending rate that applies now to the link with this name.
     pub(super) fn cap_of(&self, name: &str) -> Option<Rate> {
         self.config.link.iter().find(|link| link.name.value == name).and_then(|link| self.cap_now(link))
     }

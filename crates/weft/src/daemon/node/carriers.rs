@@ -11,16 +11,16 @@ use weft_carrier::member::CallTarget;
 use weft_engine::{LinkEvent, PathSnapshot, PathState};
 use weft_units::LinkId;
 
-/// Cause in the log of a link that loses its connections.
+/// Cause that the log states for a link that has lost its TCP connections.
 const NO_CONNECTION: &str = "no TCP connection";
 
 impl DaemonNode {
-    /// Reports the link of accepted connections to the engine, if this node accepts any.
+    /// Reports the link that stands for accepted TCP connections to the engine, if this node accepts any.
     pub(super) fn open_door(&mut self) {
         if self.carriers.accepts() {
             let link = Carriers::accepted_link();
             let (name, mtu) = ("tcp".to_owned(), carriers::MTU);
-            // The node opens no connection over it.
+            // The node opens no connection over this link, so the link has no addresses.
             self.engine.handle_link(self.clock.now(), LinkEvent::Up { link, name, mtu, ipv4: false, ipv6: false });
         }
     }
@@ -51,7 +51,7 @@ impl DaemonNode {
         self.carriers.shown().into_iter().map(shown).collect()
     }
 
-    /// Decides which links use TCP, if it is time.
+    /// Decides which links use TCP, if a decision is due.
     pub(super) fn look_at_carriers(&mut self, now: Instant) {
         if self.fallback.next_timeout().is_some_and(|due| due <= now) {
             let seen = self.seen_paths(now);

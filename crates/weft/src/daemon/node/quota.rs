@@ -18,7 +18,7 @@ pub struct QuotaKeeper {
     /// Identifies this boot of the machine.
     boot: String,
     next_store: Instant,
-    /// Limits of the links by the time of day.
+    /// Rate limits of the links by the time of day.
     pub caps: CapsInForce,
 }
 

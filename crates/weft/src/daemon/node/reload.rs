@@ -12,7 +12,7 @@ impl DaemonNode {
         self.reload_from(&self.file.clone())
     }
 
-    /// Runs a changed text of the configuration: on trial, if it must be confirmed within some time.
+    /// Runs the changed configuration in the file `named`: on trial for `confirm_ms` milliseconds, unless that is 0.
     pub(super) fn try_out(&mut self, named: &str, confirm_ms: u64) -> Result<(), String> {
         if self.trial.is_in_progress() {
             return Err("a change is on trial already: weft confirm, or weft undo".to_owned());
@@ -27,7 +27,7 @@ impl DaemonNode {
         Ok(())
     }
 
-    /// Ends the trial of a change, which stays in force.
+    /// Ends the trial of the changed configuration in the file `named`, which stays in force.
     pub(super) fn confirm(&mut self, named: &str) -> Result<(), String> {
         trial::candidate(&self.file, named)?;
         self.trial.end()?;

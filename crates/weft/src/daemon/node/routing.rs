@@ -8,7 +8,7 @@ use crate::daemon::services::routing::{LearntSlice, RouteLearner, RoutedDevice, 
 struct WatchedAddress {
     sensed: SensedAddress,
     peer: Option<PeerId>,
-    /// State that was last passed to the thread of `bfdd`.
+    /// State that was last passed to the thread of `bfdd`: true for up. `None` if none was passed.
     told: Option<bool>,
 }
 
@@ -20,7 +20,7 @@ pub struct RoutingSide {
     watched: Vec<WatchedAddress>,
     /// True if a state is not reported to `bfdd` yet, because the queue to its thread is full.
     is_behind: bool,
-    /// Numbers and refusals of learnt routes, for status output.
+    /// Counts of learnt routes, and some refused ones, for status output.
     pub report: RoutingReport,
 }
 

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use crate::config::{Link, Quota, QuotaPeriod, QuotaReached};
 use crate::date::Day;
 
-/// Used share of a quota from which it is reported as nearly used up, in percent.
+/// Used part of a quota, in percent of the quota, from which the quota is reported as nearly used up.
 const NEAR: u64 = 80;
 /// Maximum number of periods whose usage is kept for a link: those nearest to the present one.
 ///
@@ -21,14 +21,14 @@ const KEPT: usize = 16;
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Quotas {
     links: BTreeMap<String, LinkUsage>,
-    /// Links whose standing has changed since the last [`Quotas::take_changes`].
+    /// Links whose [`QuotaUse`] has changed since the last [`Quotas::take_changes`].
     changes: Vec<QuotaChange>,
 }
 
 /// Usage of one link.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 struct LinkUsage {
-    /// Bytes by period.
+    /// Bytes that the link carried in each period.
     used: BTreeMap<PeriodNumber, u64>,
     /// Last known counter of the interface, in bytes, after the id of the boot in which it was read.
     seen: Option<(String, u64)>,
@@ -45,25 +45,25 @@ enum PeriodNumber {
 /// Used part of a quota.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum QuotaUse {
-    /// Less than 80 %.
+    /// Less than 80 % of the quota is used.
     #[default]
     Within,
-    /// At least 80 %.
+    /// At least 80 % of the quota is used.
     Near,
-    /// At least 100 %.
+    /// The quota is used up.
     Reached,
 }
 
-/// A link whose standing has changed.
+/// A link whose [`QuotaUse`] has changed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct QuotaChange {
     /// Name of the link.
     pub link: String,
-    /// Bytes used in the period.
+    /// Bytes used in the present period of the quota.
     pub used: u64,
-    /// The quota.
+    /// The quota of the link.
     pub quota: Quota,
-    /// The new standing.
+    /// The part of the quota that is used now.
     pub standing: QuotaUse,
 }
 
@@ -93,7 +93,7 @@ impl Quotas {
         Some(())
     }
 
-    /// Returns the lines to store.
+    /// Returns the usage as lines to store, which [`Quotas::parse`] reads.
     pub fn lines(&self) -> String {
         let mut text = String::new();
         for (link, usage) in &self.links {
@@ -107,7 +107,7 @@ impl Quotas {
         text
     }
 
-    /// Records the interfaces' counters. Returns true if the standing of a link has changed.
+    /// Records the interfaces' counters. Returns true if the [`QuotaUse`] of a link has changed.
     ///
     /// `boot` identifies this boot of the machine, and `counter` returns the bytes that an interface has carried since
     /// it exists, in both directions.
@@ -229,7 +229,7 @@ pub fn counters(text: &str) -> BTreeMap<&str, u64> {
     text.lines().filter_map(counter).collect()
 }
 
-/// Parses the line of one interface. The ninth number is that of sent bytes.
+/// Parses the line of one interface. The first number counts received bytes, and the ninth sent bytes.
 fn counter(line: &str) -> Option<(&str, u64)> {
     let (name, counts) = line.split_once(':')?;
     let counts: Vec<u64> = counts.split_whitespace().map_while(|word| word.parse().ok()).collect();

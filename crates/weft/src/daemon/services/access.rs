@@ -62,7 +62,7 @@ pub struct AccessHandle {
     waker: Arc<Waker>,
     device: u32,
     openvpn: Option<openvpn::OpenvpnHandle>,
-    /// Field order: the isolation ends after the clients.
+    /// Declared last, so that the isolation ends after the clients are disconnected.
     _isolation: Isolation,
 }
 
@@ -153,12 +153,12 @@ impl Drop for AccessHandle {
     }
 }
 
-/// Offer for clients: true if they send all traffic here, and their name servers.
+/// Settings that OpenVPN clients receive: true if they send all traffic to this edge, and their name servers.
 type OpenvpnOffer = (bool, Vec<Ipv4Addr>);
 
 /// Settings that a reload cannot change.
 ///
-/// They are the port, pool and device of each kind of client, isolation, and the offer to OpenVPN clients.
+/// They are the port, pool and device of each kind of client, isolation, and the settings that OpenVPN clients get.
 type FixedSettings<'a> = (Vec<(u16, AddressPool, &'a str)>, bool, Option<OpenvpnOffer>);
 
 /// Returns the settings of clients that a running node cannot change.
@@ -169,7 +169,7 @@ pub fn settings(config: &Config) -> Option<FixedSettings<'_>> {
     let openvpn =
         access.openvpn.iter().map(|openvpn| (openvpn.listen.value, openvpn.pool.value, openvpn.device.as_str()));
     let programs = iter::once((access.listen.value, access.pool.value, access.device.as_str())).chain(openvpn);
-    // Only OpenVPN's server pushes the offer to clients. WireGuard clients have it in their configuration.
+    // Only OpenVPN's server sends these settings to clients. WireGuard clients have them in their configuration.
     let offer = access.openvpn.as_ref().map(|_| ClientOffer::of(config, access));
     let openvpn_offer = offer.map(|offer| (offer.takes_all(), offer.dns));
     Some((programs.collect(), access.isolate, openvpn_offer))

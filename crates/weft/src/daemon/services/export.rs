@@ -36,9 +36,11 @@ const BATCHES_PER_TURN: usize = 4;
 /// Derived: a datagram of 1,232 bytes takes 2,304 bytes of a receive buffer, so the 208 KiB that Linux gives a collector
 /// by default hold 92 datagrams.
 const BURST_MESSAGES: usize = 32;
-/// Shortest wait of the thread. Derived: 32 messages of 9 records per millisecond are 288,000 records/s.
+/// Shortest time for which the thread waits after a burst of messages.
+///
+/// Derived: a burst of 32 messages of 9 records each per millisecond carries 288,000 records/s.
 const SHORTEST_WAIT: Duration = Duration::from_millis(1);
-/// Longest wait of the thread. After each wait the thread updates the counters.
+/// Longest time for which the thread waits for work. After each wait the thread updates the counters.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 /// Maximum time to send the last records when the node stops.
 const LAST_RECORDS: Duration = Duration::from_secs(1);
@@ -79,7 +81,7 @@ pub struct ExportHandle {
     work: SyncSender<ExportWork>,
     /// Empty batches that the thread gives back.
     spare: Receiver<Vec<ExportRecord>>,
-    /// Records that are not sent yet because the channel was full.
+    /// Records that are not passed to the thread yet, because the channel was full.
     batch: Vec<ExportRecord>,
     /// Names of the classes that the thread does not have yet.
     class_names: Option<Vec<String>>,
@@ -128,7 +130,7 @@ impl ExportHandle {
         Ok(ExportHandle { settings, work, spare, batch, class_names, waker, totals, ended, clock })
     }
 
-    /// Returns true if the thread serves these settings. A change of the interval concerns the flow table only.
+    /// Returns true if the thread serves these settings. A change of the export interval needs no new thread.
     pub fn serves(&self, settings: &ExportSettings) -> bool {
         (self.settings.exporter(), self.settings.collector.value) == (settings.exporter(), settings.collector.value)
     }
@@ -230,7 +232,7 @@ struct ExportThread {
     clock: Clock,
     log: Log,
     was_reachable: bool,
-    /// Dropped when the thread ends.
+    /// Dropped when the thread ends, which disconnects the handle's receiver `ended`.
     _lives: mpsc::Sender<()>,
 }
 

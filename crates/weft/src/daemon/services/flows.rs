@@ -1,4 +1,4 @@
-//! Flow state and transit of the running node.
+//! Flow state of the running node, and transit: packets that it forwards from peer to peer.
 
 use crate::config::Config;
 use weft_engine::{Engine, Outside};
@@ -17,7 +17,9 @@ pub fn set(engine: &mut Engine, now: Instant, config: &Config, own: Option<&Cert
     })
 }
 
-/// Configures transit. `outside` are the networks of this machine: packets for them go to the kernel.
+/// Configures the forwarding of packets from peer to peer (transit).
+///
+/// `outside` are the networks of this machine: packets to them are passed to the kernel.
 pub fn set_transit(engine: &mut Engine, now: Instant, config: &Config, outside: &Outside) {
     let local = outside.networks.clone();
     engine.set_transit(now, config.engine_transit(local));

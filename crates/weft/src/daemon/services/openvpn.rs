@@ -251,7 +251,7 @@ impl OpenvpnSupervisor {
         })
     }
 
-    /// Waits and answers messages. Returns false if the supervisor is to stop.
+    /// Waits for `time` and answers messages meanwhile. Returns false if the supervisor is to stop.
     fn wait(&self, time: Duration) -> bool {
         let until = Instant::now() + time;
         loop {

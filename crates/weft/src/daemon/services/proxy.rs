@@ -26,7 +26,7 @@ const FAST_OPEN_BOTH: u32 = 3;
 const PAUSE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
 /// Run time after which the pause starts with the first value again.
 const WELL: Duration = Duration::from_secs(30);
-/// Maximum time for the process to end.
+/// Maximum time for the process to end after it was ordered to end.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// State that the threads share. The packet loop holds the lock only for a copy.
@@ -194,7 +194,7 @@ impl ProxySupervisor {
         let reader = Reader { shared: Arc::clone(&self.shared), log };
         self.threads.spawn("weft-proxy-in", move |pulse| pulse.resting(|| reader.run(stdout)))?;
         log.info(format_args!("proxy: running, pid {}", child.id()));
-        // If the process no longer reads its input, its end gives the reason.
+        // If the process no longer reads its input, it has ended, and `end` returns the reason.
         let _ = self.give_orders(&mut stdin);
         drop(stdin);
         end(child)

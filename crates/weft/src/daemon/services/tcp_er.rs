@@ -17,13 +17,13 @@ use std::time::{Duration, Instant};
 use weft_engine::FlowKey;
 use weft_tcp_er::congestion::{Congestion, CongestionChoice, GrantError, KernelConnection, choose};
 
-/// Interval of renewals.
+/// Interval at which the granted rates are renewed in the kernel.
 ///
 /// *Derived*: a grant expires after four round trips, and at the earliest after 200 ms.
 const RENEW_EVERY: Duration = Duration::from_millis(50);
 /// Interval of checks that the congestion control is still loaded.
 ///
-/// If another process has loaded it, it may be unloaded when that process ends.
+/// If another process has loaded the congestion control, the kernel may unload it when that process ends.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Maximum number of messages that wait for the thread.
 ///
@@ -38,7 +38,7 @@ enum TcpErMessage {
 
 /// Handle of the thread. Dropping it ends the grants and unloads the congestion control.
 pub struct RateKeeper {
-    /// `None` makes the thread end.
+    /// Channel for messages to the thread. The thread ends when this becomes `None`.
     messages: Option<SyncSender<TcpErMessage>>,
     choice: Arc<Mutex<CongestionChoice>>,
     holder: Option<JoinHandle<()>>,
@@ -56,7 +56,7 @@ impl Drop for RateKeeper {
 }
 
 impl RateKeeper {
-    /// Loads the congestion control. After a failure, logs the reason and the replacement once.
+    /// Loads the congestion control. If that fails, logs the reason and the congestion control that is used instead.
     ///
     /// # Errors
     /// Returns an error if no thread can be started.
@@ -80,7 +80,7 @@ impl RateKeeper {
         Ok(keeper)
     }
 
-    /// Replaces the grants by destination.
+    /// Replaces the configured grants, each of which is for a prefix of destinations.
     pub fn set(&self, wanted: TcpEr) {
         self.send_message(TcpErMessage::Config(wanted));
     }

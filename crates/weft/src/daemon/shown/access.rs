@@ -51,7 +51,7 @@ impl Judge<'_> {
         })
     }
 
-    /// Returns the ends of a flow, as the engine sees them when its first packet arrives.
+    /// Returns the peers at the ends of a flow, as the engine finds them when the flow's first packet arrives.
     fn ends(&self, now: Instant, vpn: Option<&str>, flow: &FlowPattern) -> Option<FlowPeers> {
         let to = self.peer_behind(now, vpn, flow.destination);
         let Some(source) = flow.source else {
@@ -134,12 +134,12 @@ impl Judge<'_> {
         }
     }
 
-    /// Returns the decision without the properties on which the rules depend.
+    /// Returns the decision about a flow without a source, protocol or port, on which the rules may depend.
     fn undecided(&self) -> FlowDecision {
         if self.config.allow.rules.is_empty() { FlowDecision::NoRules } else { FlowDecision::Incomplete }
     }
 
-    /// Returns a peer with its groups, and an address behind it.
+    /// Returns the names by which rules can refer to a host behind a peer: the peer's groups and name, and `address`.
     fn parties(&self, peer: &str, address: IpAddr) -> Vec<Party> {
         let is_peer = |of: &CertifiedPeer<'_>| self.engine.peer_name(of.peer) == Some(peer);
         let certified = self.engine.certified_peers().find(is_peer);

@@ -6,13 +6,13 @@ use weft_units::{Instant, PeerId};
 
 /// Minimum mean interval between two log lines about one peer.
 const INTERVAL: Duration = Duration::from_millis(500);
-/// Maximum number of lines at once after a long silence: each path of a peer may fail and return twice.
+/// Maximum number of lines at once after a long silence, so that each path of a peer can fail and return twice.
 const BURST: u32 = 128;
 
 /// Token bucket of one peer's log lines.
 #[derive(Default)]
 struct Allowance {
-    /// Time until which the written lines have used up the allowance: one interval for each line.
+    /// Time at which the allowance is whole again. Each written line moves it on by one [`INTERVAL`].
     paid_at: Instant,
     omitted: u64,
 }

@@ -7,7 +7,7 @@ use weft_io::udp::{Bounce, BounceReason, UdpLink};
 /// Maximum number of ICMP errors to take from a socket in a turn. Further errors wake the packet loop again.
 pub const MOST: usize = 16;
 
-/// Takes the errors that wait at a socket.
+/// Moves the ICMP errors that wait at a socket to `bounces`.
 pub fn take(socket: &UdpLink, bounces: &mut Vec<Bounce>) {
     bounces.extend(std::iter::from_fn(|| socket.take_bounce()).take(MOST));
 }

@@ -16,7 +16,7 @@ const GROWS: u64 = 120;
 /// It is above 100 because paths show their capacity only while they are full. The queue before the tunnel drops the
 /// excess from the flows that send it, so other flows do not wait behind it.
 const USED: u64 = 104;
-/// Reciprocal of the smallest relative change that is reported: changes below a fiftieth are ignored.
+/// Reciprocal of the smallest relative change of a rate that is reported: changes up to a fiftieth are ignored.
 const WORTH: u64 = 50;
 
 /// Returns the rates toward all peers, including peers that joined by certificate. `last` are the earlier rates.
@@ -31,7 +31,7 @@ pub fn totals<'a>(rates: impl Iterator<Item = PayloadRate<'a>>, last: &PeerTotal
     totals
 }
 
-/// Returns the time until the next look, from the earlier rates and the present ones.
+/// Returns the time until the next reading of the paths' rates, from the earlier rates and the present ones.
 pub fn next_check_in(before: &PeerTotals, now: &PeerTotals) -> Duration {
     let hundred = |rate: Option<u64>, times: u64| rate.unwrap_or(0).saturating_mul(times);
     let grows = |before, now| hundred(now, 100) > hundred(before, GROWS);

@@ -34,14 +34,14 @@ pub fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Converts the counters of relayed datagrams.
+/// Converts the counters of relayed datagrams. `clashes` are pairs of peers with the same relay label.
 pub fn relay<'a>(totals: RelayTotals, clashes: impl Iterator<Item = (&'a str, &'a str)>) -> Relay {
     let RelayTotals { datagrams, bytes, refused_datagrams, dropped_datagrams } = totals;
     let label_clashes = clashes.map(|(peer, owner)| label_clash(peer, owner)).collect();
     Relay { datagrams, bytes, refused_datagrams, dropped_datagrams, label_clashes }
 }
 
-/// Returns the message about two peers with the same relay label.
+/// Returns the message about two peers with the same relay label: the first bits of a key's hash, which relays read.
 pub fn label_clash(peer: &str, owner: &str) -> String {
     format!("peer {peer} gets no relayed data: relays cannot tell its key from that of {owner}: make a new key for it")
 }

@@ -17,7 +17,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 const AGAIN_AFTER: Duration = Duration::from_secs(20);
 /// Maximum interval between two lines about an unchanged finding.
 const AGAIN_MAX: Duration = Duration::from_secs(3_600);
-/// Minimum time between a line about a peer and one with another finding.
+/// Minimum time between two lines about one peer with different findings.
 const APART: Duration = Duration::from_secs(5);
 /// Maximum number of lines per check. A hub may have thousands of absent peers.
 const MOST_LINES: usize = 20;

@@ -27,7 +27,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 pub const LONGEST_WORK: Duration = Duration::from_secs(3);
 /// Maximum time for the packet loop to clean up after a thread died.
 const LAST_WORDS: Duration = Duration::from_millis(1_500);
-/// Maximum time for the log to write its last lines.
+/// Maximum time for the log to write its last lines before the process ends.
 const LAST_LINES: Duration = Duration::from_millis(500);
 /// Age in milliseconds after which a heartbeat check no longer proves that the threads are well.
 const STALE_MS: u64 = 3_000;
@@ -37,7 +37,7 @@ struct WatchedThread {
     name: String,
     pulse: Pulse,
     longest: Duration,
-    /// Value of the last heartbeat.
+    /// Number of the heartbeat that the last check found. `None` if the thread waited then.
     seen: Option<u64>,
     /// Number of consecutive checks that found the same heartbeat value.
     looks: u32,

@@ -41,7 +41,9 @@ impl Pulse {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Stores the next beat. Only the watched thread stores beats, so the load before the store loses none.
+    /// Stores the next beat with this parity: 1 while the thread works, 0 while it waits.
+    ///
+    /// Only the watched thread stores beats, so the load before the store loses none.
     fn set(&self, parity: u64) {
         let number = self.0.load(Ordering::Relaxed);
         self.0.store((number + 2) & !1 | parity, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Interpretations of Figure 7's delays.
+//! Interpretations of the delays in Figure 7 of paper 000.
 //!
 //! The paper sets delays "in proportion to the distance" and gives neither distances nor a factor. Each
 //! interpretation is one assumption about the delays.
@@ -8,7 +8,7 @@ use crate::reproduce::laboratory::{Case, Laboratory, Outcomes};
 use weft_scenario::{Link, NetworkScenario};
 use weft_units::{Duration, Rate};
 
-/// The paper's loads, and the peak rate of each Pareto source in Mbit/s.
+/// The loads of Figure 8 of paper 000, and the peak rate of each Pareto source in Mbit/s.
 pub(super) const LOADS: [(&str, u64); 3] = [("light", 30), ("heavy", 60), ("congested", 70)];
 
 /// One interpretation of the paper.

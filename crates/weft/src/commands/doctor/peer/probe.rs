@@ -26,7 +26,7 @@ pub enum PingResult {
     Failed(io::Error),
 }
 
-/// Results of all probes of an address by a link.
+/// Results of all probes of one address over one link.
 pub struct ProbedRoute {
     pub link: String,
     pub remote: SocketAddr,
@@ -41,7 +41,7 @@ pub struct ProbedRoute {
     pub hops: Vec<IpAddr>,
 }
 
-/// Probes all pairs in parallel.
+/// Probes all pairs of a link and an address in parallel.
 pub fn all(pairs: &[(String, SocketAddr)]) -> Vec<ProbedRoute> {
     std::thread::scope(|scope| {
         let probe = |(link, remote): &(String, SocketAddr)| {
@@ -71,7 +71,7 @@ fn ping(link: &str, to: IpAddr, size: usize) -> PingResult {
     }
 }
 
-/// Sends a datagram that weft ignores, and returns the ICMP error that it causes.
+/// Sends a datagram that weft ignores, and returns the ICMP error that it causes. `hops` is the datagram's TTL.
 fn bounce(link: &str, remote: SocketAddr, hops: Option<u8>) -> Option<Bounce> {
     let socket = UdpLink::bind(&UdpConfig { device: Some(link.to_owned()), ..UdpConfig::default() }).ok()?;
     // A kill switch rejects datagrams without the mark.

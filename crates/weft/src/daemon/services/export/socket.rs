@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 const ACKNOWLEDGED_EVERY: Duration = Duration::from_millis(100);
 /// Number of bytes of a refused datagram that are read. They contain the header of a message.
 const QUOTED_BYTES: usize = 64;
-/// Maximum number of read calls that empty a socket's queue. Tuned: other work of the thread waits no longer.
+/// Maximum number of consecutive read calls on a socket. Tuned: the thread's other work waits meanwhile.
 const MOST_READS: usize = 256;
 
 /// Returns the sequence number in a message of IPFIX (RFC 7011 §3.1) or NetFlow version 9 (RFC 3954 §5.1).
@@ -116,7 +116,7 @@ impl UdpCollector {
             exporter.on_refused(now, quoted.get(..len).and_then(sequence_of));
             is_refused = true;
         }
-        // The kernel keeps the last error for the next call too.
+        // Otherwise the kernel would also return the last error from the next call.
         let _ = socket.take_error();
         is_refused
     }
@@ -153,7 +153,7 @@ fn open(collector: SocketAddr) -> io::Result<UdpSocket> {
     Ok(socket)
 }
 
-/// Repeats a read until it fails or finds the end. Returns false at the end, or at an error of the socket.
+/// Repeats a read until it fails or finds the end of the stream. Returns false at the end or at a socket error.
 fn repeat(mut read: impl FnMut() -> nix::Result<usize>) -> bool {
     for _ in 0..MOST_READS {
         match read() {

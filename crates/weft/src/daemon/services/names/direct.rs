@@ -24,7 +24,7 @@ use weft_io::netlink::RouteLookup;
 const PORT: u16 = 53;
 /// Maximum time for the two answers of a server: IPv4 and IPv6 addresses.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Maximum length of an answer over UDP without extensions (*standard*: RFC 1035 §2.3.4).
+/// Maximum length of an answer over UDP without extensions, in bytes (*standard*: RFC 1035 §2.3.4).
 const MAX_ANSWER: usize = 512;
 
 /// Asks the servers of the links for the addresses of a name. No query is sent over the interfaces `own`.

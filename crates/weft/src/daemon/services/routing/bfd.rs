@@ -28,13 +28,13 @@ use weft_wire::bfd_dataplane::{
 /// after the cut. Of 50 ms for the whole reaction, 15 ms remain for `bfdd`, `zebra` and `ospfd`. At this interval
 /// each path carries 200 kbit/s in each direction.
 pub const PROBE_PACE: Duration = Duration::from_millis(5);
-/// Pause between attempts to connect.
+/// Pause between two attempts to connect to `bfdd`.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// Maximum number of sessions of `bfdd`.
 const MOST_SESSIONS: usize = 1_024;
 /// Maximum number of states that wait for the thread.
 const MOST_STATES: usize = 1_024;
-/// Poller token of the connection.
+/// Poller token of the connection to `bfdd`.
 const CONNECTION: u64 = 0;
 /// Poller token of the waker.
 const WAKER: u64 = 1;
@@ -48,7 +48,7 @@ pub struct SensedAddress {
     pub interface: u32,
 }
 
-/// The thread's end in the packet loop. The thread ends when the value is dropped.
+/// The packet loop's handle of the thread that talks to `bfdd`. The thread ends when the handle is dropped.
 pub struct BfdLink {
     states: SyncSender<(SensedAddress, bool)>,
     waker: Arc<Waker>,
@@ -152,7 +152,7 @@ impl BfdClient {
         }
     }
 
-    /// Waits before the next attempt. Returns true if the node ends.
+    /// Waits before the next attempt to connect. Returns true if the node ends.
     fn rest(&mut self) -> bool {
         let until = std::time::Instant::now() + AGAIN_AFTER;
         loop {
@@ -308,7 +308,7 @@ struct Input {
 }
 
 impl Input {
-    /// Removes the first message, if it is whole.
+    /// Removes and returns the first message. Returns `None` if it has not arrived completely.
     fn next(&mut self) -> Result<Option<DataplaneRequest>, weft_wire::WireError> {
         let held = self.bytes.get(..self.len).unwrap_or_default();
         let Some(len) = message_len(held)? else { return Ok(None) };

@@ -128,7 +128,7 @@ impl Drop for RouteLearner {
     }
 }
 
-/// State of the thread.
+/// State of the thread that learns routes.
 struct Learner {
     table: RoutingTable,
     /// Outer addresses of peers and contacts.

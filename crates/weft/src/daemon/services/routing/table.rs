@@ -24,8 +24,8 @@ pub const SLICE: usize = 512;
 /// Time without a further withdrawal after which withdrawals take effect.
 ///
 /// *Tuned* by hand: longer than the pauses in which a stopping `zebra` withdraws its routes. Meanwhile the kernel
-/// already routes elsewhere. Only transit packets and packets from the peer of the route still follow the withdrawn
-/// route.
+/// already routes elsewhere. Only packets from peer to peer (transit) and packets from the peer of the route still
+/// follow the withdrawn route.
 const SETTLE: Duration = Duration::from_millis(500);
 /// Maximum time for which further withdrawals delay the effect of the first one.
 const MAX_SETTLE: Duration = Duration::from_secs(5);
@@ -69,7 +69,7 @@ struct KernelRoute {
     is_present: bool,
     /// True if the route must be withdrawn from the packet loop.
     is_leaving: bool,
-    /// Parity of the dump that last contained the route.
+    /// Parity of the number of the last dump of the kernel's routes that contained the route.
     parity: bool,
 }
 
@@ -94,7 +94,7 @@ pub struct RefusedRoute {
     pub why: LearntRefusal,
 }
 
-/// Numbers of routes, and refusals, for display.
+/// Counts of routes, and some refused routes, for display.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RoutingReport {
     /// Number of learnt prefixes, held ones included.
@@ -340,7 +340,7 @@ impl RoutingTable {
         settled.into_iter().chain(held).min()
     }
 
-    /// Returns the numbers of routes and the refusals, for display.
+    /// Returns the counts of routes and some refused routes, for display.
     pub fn report(&self) -> RoutingReport {
         let shown = self.refused.iter().filter_map(|(key, why)| {
             let (entry, (_, address, length)) = (self.entries.get(key)?, *key);

@@ -41,7 +41,7 @@ fn any_file_or_link_comes_back_byte_for_byte_after_kills_and_changes() {
         let (etc, file) = (at.join("etc"), at.join("etc").join(FILE));
         let (before, elsewhere) = (seen(&file), seen(&at.join("elsewhere")));
         for _ in 0..=rng.below(4) {
-            // A killed run leaves no more than its files, so each use begins anew.
+            // A killed run leaves nothing but its files, so each round stands for a new run.
             let host = rng.below(250) as u8;
             let conf = ResolvConf::new(&etc, Path::new("/run/weft/control.sock"));
             conf.replace(&[IpAddr::from([10, 9, 0, host])], &["corp.example".to_owned()]).unwrap();

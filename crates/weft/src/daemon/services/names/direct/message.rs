@@ -4,7 +4,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Class of the Internet.
+/// Number of the class Internet of a DNS record.
 const CLASS: u16 = 1;
 /// Flags of a query: recursion desired.
 const QUERY: u16 = 0x0100;
