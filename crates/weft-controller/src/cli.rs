@@ -33,11 +33,13 @@ pub struct Cli {
 /// Subcommands.
 #[derive(Subcommand, Clone, Debug)]
 pub enum Command {
-    /// Serve the interface of the controller
+    /// Run the controller: serve its HTTP interface, which /openapi.json describes
     Serve(Box<ServeArguments>),
-    /// Join this machine to the network, with the code of an invitation
+    /// Join this machine to the network with a code from the controller. An administrator makes it by a POST to
+    /// /v1/invitations; with --oidc-issuer a user gets it at /login
     Join(JoinArguments),
-    /// Let the node on this machine run its desired configuration, as long as this program runs
+    /// Give each new configuration from the controller to the node on this machine. When this program ends, the node
+    /// keeps the last one
     Follow(FollowArguments),
     /// Show the configuration in effect, and when the controller answered last
     Status(StatusArguments),
@@ -95,7 +97,7 @@ pub struct JoinArguments {
     /// Address of the controller
     #[arg(value_name = "ADDRESS")]
     pub controller: Endpoint,
-    /// Code of the invitation; without it, the first line of standard input
+    /// Code from the controller; without it, the first line of standard input
     #[arg(value_name = "CODE")]
     pub code: Option<String>,
     /// Private key of this node

@@ -8,6 +8,7 @@ use weft_config::argument::duration;
 use weft_report::Shard;
 
 /// Scenarios of links and networks on this machine's kernel and in virtual time, with weft and with its alternatives.
+/// `weft sim run` is `weft-lab sim`, and `weft lab sweep` is `weft-lab sweep --world lab`.
 #[derive(Parser)]
 #[command(
     name = "weft-lab",
@@ -102,7 +103,9 @@ Examples:
     #[command(after_help = "\
 Examples:
   weft-lab parity scenarios/clean-links.toml --repeat 5
-  weft-lab parity scenarios/*.toml --lab out/lab.json       compare with an earlier `weft-lab run --json`")]
+  weft-lab parity scenarios/*.toml --lab out/lab.json       compare with an earlier `weft-lab run --json`
+
+The runs on the kernel need root, or user namespaces for an ordinary user.")]
     Parity {
         /// Scenario files
         #[arg(required = true, value_name = "SCENARIO")]
@@ -162,10 +165,12 @@ pub struct SweepOptions {
     /// On the kernel, run only this variant; can be given several times
     #[arg(long, value_name = "NAME")]
     pub variant: Vec<String>,
-    /// On the kernel, number of runs of each variant
+    /// On the kernel, number of runs of each variant, if the first run of a mix does not pass clearly; without it
+    /// `repeats` of the file, or 1
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub repeat: Option<u32>,
-    /// On the kernel, directory with recordings of links whose capacity changes (Mahimahi format)
+    /// On the kernel, directory with recordings of link capacity in Mahimahi format, by their names in the scenario.
+    /// A recording that is not there is generated from the seed. Without --traces all are generated
     #[arg(long, value_name = "DIR")]
     pub traces: Option<PathBuf>,
     /// Print no progress on standard error
@@ -235,7 +240,7 @@ pub struct SimOptions {
     /// Options that are the same for runs in the lab.
     #[command(flatten)]
     pub run: ScenarioOptions,
-    /// Seed of the first run; each later run adds one
+    /// Seed of the first run in virtual time; without it `seed` of the scenario, or 1; each later run adds one
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
     /// With --out, capture the packets of this link in each run to a pcapng file; can be given several times
@@ -300,10 +305,11 @@ pub struct ScenarioOptions {
     /// Run only this variant; can be given several times
     #[arg(long, value_name = "NAME")]
     pub variant: Vec<String>,
-    /// Number of runs of each variant; without it the scenario's number
+    /// Number of runs of each variant; without it `repeats` of the scenario, or 1
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub repeat: Option<u32>,
-    /// Directory with recordings of links whose capacity changes (Mahimahi format)
+    /// Directory with the recordings of link capacity that the scenario names, in Mahimahi format. A recording that
+    /// is not there is generated from the scenario's seed. Without --traces all are generated
     #[arg(long, value_name = "DIR")]
     pub traces: Option<PathBuf>,
     /// Print no progress on standard error

@@ -18,10 +18,11 @@ Examples:
   weft web --listen 127.0.0.1:9000 --allow-changes
   ssh -L 8080:127.0.0.1:8080 hub weft web        a node on another machine
 
-It listens at loopback addresses only, such as 127.0.0.1 and ::1. Run it as root or as the node's user."
+Other machines cannot reach the page. Run it as root or as the node's user."
 )]
 pub struct Cli {
-    /// Loopback address and port to listen at, or the path of a Unix socket
+    /// Loopback address (127.0.0.0/8 or ::1) and port to listen at, or the path of a Unix socket; other addresses are
+    /// refused
     #[arg(long, value_name = "ADDRESS:PORT|SOCKET", default_value = "127.0.0.1:8080")]
     pub listen: Listen,
     /// Control socket of the node

@@ -47,7 +47,8 @@ pub struct AddOptions {
     /// Create a client of OpenVPN instead of WireGuard; needs [access.openvpn]
     #[arg(long)]
     pub openvpn: bool,
-    /// Address at which the client reaches this edge; without it `endpoint` from the configuration
+    /// Address and port at which the client reaches this edge; without it `endpoint` of [access], or with --openvpn
+    /// that of [access.openvpn]
     #[arg(long = "edge", value_name = "HOST:PORT")]
     pub endpoint: Option<String>,
     /// New file for the client's configuration, mode 0600, instead of standard output

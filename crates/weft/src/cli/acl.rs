@@ -7,7 +7,7 @@ use std::path::PathBuf;
 /// Subcommands of `weft acl`.
 #[derive(Subcommand)]
 pub enum AclCommand {
-    /// Show whether this node accepts a flow from a peer, by the [[allow]] tables of a configuration; exit status 1 if it may not
+    /// Show whether the [[allow]] tables of a configuration accept a flow from a peer; exit status 1 if they do not
     #[command(after_help = "\
 Examples:
   weft acl test laptop 10.9.0.1 tcp 22                  the node laptop, with its groups in [[peer]]
@@ -19,18 +19,19 @@ Examples:
 /// A flow to test the rules with.
 #[derive(Args)]
 pub struct TestedFlow {
-    /// Sender: a node's name, node:NAME, group:NAME, an address, or several of them with commas
+    /// Sender: NAME or node:NAME of a node, group:NAME, or an address. Several with commas describe one sender. What
+    /// is left out comes from the [[peer]] tables
     #[arg(value_name = "SRC")]
     pub from: String,
-    /// Destination, in the same form
+    /// Destination, described in the same way
     #[arg(value_name = "DST")]
     pub to: String,
     /// tcp, udp, icmp, or a number
     #[arg(value_name = "PROTO")]
     pub protocol: String,
-    /// Destination port
+    /// Destination port; tcp and udp need it, other protocols have none
     pub port: Option<u16>,
-    /// VPN of the flow
+    /// VPN of the flow; without it the default VPN
     #[arg(long, value_name = "NAME")]
     pub vpn: Option<String>,
     /// Configuration file

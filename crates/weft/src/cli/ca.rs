@@ -26,7 +26,8 @@ Examples:
 
 A certificate is not secret: only the owner of the node's private key can use it.")]
     Sign(SignOptions),
-    /// Sign a revocation of a key: nodes refuse its certificates from then on, and its [[peer]] tables
+    /// Sign a revocation of a key, for `weft revoke`: nodes that have it refuse the key, even if their own [[peer]]
+    /// tables name it
     #[command(after_help = "\
 Example:
   weft ca revoke --ca weft-ca --name home --out home.revoked
@@ -43,7 +44,8 @@ Example:
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
     },
-    /// Sign a node's certificate again, with the same key, name and prefixes and a later expiry
+    /// Sign a node's certificate again with a new expiry; key, name, prefixes, groups and permission to relay stay
+    /// the same
     #[command(after_help = "\
 Examples:
   weft ca renew --ca weft-ca --name home --out home-new.cert
@@ -86,7 +88,8 @@ Examples:
     Show {
         /// File of the certificate or revocation, or directory of the root key
         file: PathBuf,
-        /// Root key that should have signed it; exit status 1 if it did not
+        /// Public key of the root, as `weft ca init` prints it; exit status 1 if this root did not sign the
+        /// certificate or revocation
         #[arg(long, value_name = "KEY")]
         root: Option<String>,
         /// Print one JSON object

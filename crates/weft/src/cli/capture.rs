@@ -17,13 +17,14 @@ pub struct CaptureArguments {
     /// Capture the packets on the tunnel's devices; only their headers, without --payload
     #[arg(long)]
     pub inner: bool,
-    /// Only this link
+    /// Capture datagrams on this link only; without it on all links
     #[arg(long, value_name = "NAME")]
     pub link: Option<String>,
     /// Only traffic of this peer
     #[arg(long, value_name = "NAME")]
     pub peer: Option<String>,
-    /// Only this VPN; `default` is the default VPN
+    /// With --inner, capture only the packets of this VPN; `default` is the default VPN. Without it: those
+    /// of all VPNs
     #[arg(long, value_name = "NAME", requires = "inner")]
     pub vpn: Option<String>,
     /// End after this number of packets
@@ -32,7 +33,8 @@ pub struct CaptureArguments {
     /// End after this time: 10s, 5m
     #[arg(long = "for", value_name = "TIME", value_parser = weft_config::argument::duration)]
     pub time: Option<Duration>,
-    /// Store at most this number of bytes of each packet
+    /// Store at most this number of bytes of each packet. Without it: whole datagrams on the links; on the tunnel's
+    /// devices the headers, or with --payload whole packets
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..))]
     pub snap: Option<u32>,
     /// Store the payload of packets on the tunnel's devices, too

@@ -12,7 +12,8 @@ pub struct ChangeOptions {
     /// Configuration file of the node
     #[arg(short, long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
     pub config: PathBuf,
-    /// Undo the change after this time, such as 60s, unless `weft confirm` is run before
+    /// Undo the change after this time, such as 60s, unless `weft confirm` is run before. Until then only the running
+    /// node has the change, not the file
     #[arg(long, value_name = "TIME", value_parser = weft_config::argument::duration)]
     pub confirm: Option<Duration>,
     /// Control socket of the node.

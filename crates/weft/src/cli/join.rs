@@ -20,8 +20,8 @@ pub struct InitOptions {
     /// Name of this node
     #[arg(long, default_value = "hub")]
     pub name: String,
-    /// Address and port at which other nodes reach this one; can be given several times. Without it: this machine's own
-    /// address
+    /// Address and port at which other nodes reach this one; can be given several times. Without it: the IPv4 and
+    /// IPv6 source addresses of this machine's default routes, with the port of --port
     #[arg(long = "endpoint", value_name = "ADDRESS:PORT", value_parser = endpoint)]
     pub endpoints: Vec<SocketAddr>,
     /// Prefix of the new network; this node takes its first address

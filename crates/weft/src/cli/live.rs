@@ -7,7 +7,8 @@ use std::time::Duration;
 /// Arguments of `weft explain`.
 #[derive(Args)]
 pub struct ExplainArguments {
-    /// SRC[:PORT] DST[:PORT] [PROTO], or DST[:PORT] [PROTO]; PROTO: tcp, udp, icmp or a number; SRC, DST: an address or a node's name
+    /// SRC[:PORT] DST[:PORT] [PROTO], or DST[:PORT] [PROTO]. What is left out can have any value. SRC, DST: an
+    /// address, or a node's name without a port. PROTO: tcp, udp, icmp, icmp6 or a number
     #[arg(required = true, num_args = 1..=3, value_name = "FLOW")]
     pub flow: Vec<String>,
     /// Search only this VPN; without it the default VPN, then the others
@@ -64,7 +65,8 @@ pub struct DrillOptions {
     /// Duration: 500ms, 5s, 2m; 5 minutes at most
     #[arg(long = "for", value_name = "TIME", default_value = "5s", value_parser = weft_config::argument::duration)]
     pub time: Duration,
-    /// Run the drill even if no other path to a peer would remain
+    /// Run the drill even if it leaves a peer without a path. `weft drill node` always needs it if no other peer is
+    /// reached over the node
     #[arg(long)]
     pub force: bool,
     /// Print one JSON object on standard output

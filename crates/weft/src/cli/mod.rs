@@ -134,7 +134,7 @@ Examples:
         #[arg(long)]
         json: bool,
     },
-    /// Change a setting in the file and in the running node; comments in the file stay
+    /// Change a setting in the file, and in the node if it runs; comments in the file stay
     #[command(after_help = "\
 Examples:
   weft set link.lte.max-rate-up '20 Mbit/s'            adds the [[link]] table if there is none
@@ -143,19 +143,19 @@ Examples:
 
 A change that `weft check` would refuse changes nothing.")]
     Set(SetArguments),
-    /// Remove a setting or a table from the file and the running node
+    /// Remove a setting or a table from the file, and from the node if it runs
     #[command(after_help = "\
 Examples:
   weft unset link.lte.max-rate-up
   weft unset rule.calls --confirm 60s")]
     Unset(UnsetArguments),
-    /// Replace the whole configuration, in the file and in the running node
+    /// Replace the whole configuration, in the file and in the node if it runs
     #[command(after_help = "\
 Examples:
   weft apply new.toml
   weft apply new.toml --confirm 60s                    undone after a minute, unless you run weft confirm")]
     Apply(ApplyArguments),
-    /// Keep the change that was made with --confirm, and save it
+    /// Keep the change that was made with --confirm: write it to the file. Before, only the running node has it
     #[command(after_help = "Example:\n  weft confirm                        after: weft set … --confirm 60s")]
     Confirm(ConfirmArguments),
     /// Undo the change that was made with --confirm, without waiting for its time to pass
@@ -183,7 +183,8 @@ Exit status 3 if a node cannot run on this machine, or if the peer has no sessio
         #[arg(long)]
         json: bool,
     },
-    /// Collect data for an issue: status, configuration, log, rules. No secrets, and by default no names
+    /// Collect data for an issue: status, configuration, log, findings of `weft doctor`, weft's nftables tables and
+    /// routes. No secrets, and by default no names
     #[command(after_help = "\
 Examples:
   weft bugreport --output report.txt                  labels such as peer-1 and addr-3 replace names and addresses
@@ -216,21 +217,28 @@ Examples:
   weft tcp-er --grant 192.0.2.0/24='20 Mbit/s'         for connections there whose program sets no rate
 
 `weft_er` sends each connection at the rate that it is given. A program selects it with TCP_CONGESTION, and gives the
-rate with SO_MAX_PACING_RATE; otherwise --grant gives it. The command needs CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN,
-and Linux 6.0 with BTF. A node loads `weft_er` if its configuration has [tcp-er].")]
+rate with SO_MAX_PACING_RATE; otherwise --grant gives it. A connection without a rate is ordinary TCP: slow start, then
+additive increase and multiplicative decrease. The command needs CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN, and Linux 6.0
+with BTF. A node loads `weft_er` if its configuration has [tcp-er].")]
     TcpEr {
         /// Rate of each connection toward a prefix; can be given several times
         #[arg(long = "grant", value_name = "PREFIX=RATE")]
         grants: Vec<String>,
     },
-    /// Tell senders the rate at which they may send through one interface, without a node, until SIGTERM or Ctrl-C
+    /// Request and grant rates for the flows of one interface, in their own packets, without a node, until SIGTERM or
+    /// Ctrl-C
     #[command(after_help = "\
 Examples:
   weft signal -c /etc/weft/signal.toml
   weft signal -c signal.toml --check       report each mistake
 
-The file has [signal] as for a node, with `interface` and `rate`, and [[signal.rule]] tables. It needs CAP_NET_ADMIN,
-CAP_NET_RAW and nftables; if the kernel has no queue expression for nftables, it needs iptables as well.")]
+Run it at both ends: a flow gets the lower rate of the two. Requests and grants are in an IP option of the flow's
+packets. A TCP connection of this machine sends at its granted rate if its program selects `weft_er`.
+
+[signal] of the file has `interface`, `rate`, which is the total for flows that leave by it, and the keys of a node's
+[signal]. The [[signal.rule]] tables name the flows that ask. nftables hands a few packets of these flows to the
+command, and all that arrive with IP options. No other packet waits for it. The command needs CAP_NET_ADMIN, CAP_NET_RAW
+and nftables; if the kernel has no queue expression for nftables, it needs iptables as well.")]
     Signal {
         /// Configuration file
         #[arg(short, long, value_name = "FILE", default_value = SIGNAL_CONFIG)]
@@ -245,10 +253,15 @@ CAP_NET_RAW and nftables; if the kernel has no queue expression for nftables, it
         #[arg(short, long, conflicts_with = "verbose")]
         quiet: bool,
     },
-    /// Set the kill switch of a configuration without a node, as weft-guard.service does while the machine boots
+    /// Turn on the kill switch of a configuration before a node runs: nothing then leaves outside the tunnel.
+    /// weft-guard.service runs this while the machine boots
     #[command(after_help = "\
 Example:
-  systemctl enable weft-guard           from the next boot on, nothing leaves before weft runs")]
+  systemctl enable weft-guard           from the next boot on, nothing leaves before weft runs
+
+The kill switch is `[out] kill-switch = true`. Without that key the command does nothing. Local networks stay
+reachable, unless `[out] lan = false`. A node that starts takes the kill switch over. `weft down` as root lifts it, also
+when no node runs.")]
     Guard {
         /// Configuration file
         #[arg(short, long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
@@ -258,7 +271,13 @@ Example:
     Down(Control),
     /// Make the running node read its configuration again; exit status 1, and no change, when it refuses the file
     Reload(Control),
-    /// Show the state of the node and its peers; exit status 3 when one is degraded
+    /// Show the state of the node and its peers; exit status 3 if a peer, a path or a link does not work
+    #[command(after_help = "\
+Exit status 3 if one of these is true:
+  a [[peer]] has no session
+  a peer with a session has no path, or a path that is down or still opening
+  a link that the configuration names is not in use
+  [network] has contacts, and the node has reached no other node of the overlay")]
     Status(Reading),
     /// Show each path: state, delay, loss, capacity, traffic
     #[command(after_help = "\
@@ -275,7 +294,7 @@ Examples:
   weft prefixes
   weft prefixes --peer hub --json | jq -r '.prefixes[].prefix'")]
     Prefixes(PrefixArguments),
-    /// Show the flows that the node sent recently
+    /// Show the flows that the node sent last, at most 64 to each peer
     Flows(Reading),
     /// Show links, paths, peers and the fastest flows live on the whole screen
     #[command(after_help = "\
@@ -296,12 +315,12 @@ Examples:
 
 Rules and classes are in the configuration: [[rule]] and [[class]].")]
     Qos(QosArguments),
-    /// Show the packets that the rules of access dropped, or test whether this node accepts a flow from a peer
+    /// Show how many packets the rules of access dropped, or test whether they accept a flow from a peer
     #[command(
         args_conflicts_with_subcommands = true,
         after_help = "\
 Examples:
-  weft acl                              rules, flows, dropped packets, the last of them
+  weft acl                              how many rules, flows, dropped packets; the last dropped one
   weft acl test laptop 10.9.0.1 tcp 22  whether it is accepted, and by which [[allow]] table"
     )]
     Acl {
@@ -362,7 +381,7 @@ Examples:
         /// Show the links between all nodes of the overlay, and the routes found on them
         #[arg(long, conflicts_with = "history")]
         matrix: bool,
-        /// Show only the links of this node
+        /// With --matrix, show only the links of this node
         #[arg(long, value_name = "NODE", requires = "matrix")]
         from: Option<String>,
         /// Options for showing.
@@ -386,6 +405,7 @@ Examples:
   weft explain 10.9.0.1:40000 10.9.0.2:80 tcp --json | jq '.paths[] | {link, takes_sparse, why}'
   weft explain hub 10.9.0.1:22 tcp                   whether this node accepts a flow of that node, and by which rule
 
+To tell whether the [[allow]] tables here accept a flow, it needs SRC, PROTO and, for tcp and udp, the port of DST.
 Exit status 3 if no path would carry it, 1 if the rules of access here drop it.")]
     Explain(ExplainArguments),
     /// Write the packets that the node sends and receives to a pcapng file, for Wireshark
@@ -396,10 +416,11 @@ Examples:
   weft capture -w out.pcapng --outer --inner       also the headers of the packets in the tunnel
   weft capture -w - | wireshark -k -i -            live
 
-It needs root or CAP_NET_RAW, and stores the node's own packets only. The file is new and only its owner can read it.
+It needs root or CAP_NET_RAW. Of the traffic on the links it stores weft's datagrams only, not those of other programs.
+The file is new and only its owner can read it.
 Datagrams are encrypted; --inner --payload stores the payload of packets in clear.")]
     Capture(CaptureArguments),
-    /// Silence a link or a node on purpose for a while, and report how long traffic stopped
+    /// Silence a link or a node on purpose for a while, and measure with probes for how long traffic stops
     #[command(
         subcommand,
         after_help = "\
@@ -407,8 +428,11 @@ Examples:
   weft drill link eth0 --for 5s
   weft drill node hub-a --json | jq '.peers[] | {peer, detected_us, gap_us, lost}'
 
-The node drops datagrams in both directions. It ends the drill by itself, even if this command is killed. It refuses a
-drill that would leave a peer without a path, unless forced. Exit status 3 if no other path carried the probes."
+The node drops datagrams in both directions. From half a second before that to two seconds after it, the node sends a
+probe every 20 ms to each peer that it reaches over the link or node, 16 peers at most. The report is about these
+probes. The node ends the drill by itself, even if this command is killed. It refuses a drill that would leave a peer
+without a path, unless forced. The silenced node does not count if other peers are reached over it. Exit status 3 if a
+peer answered no probe during the cut."
     )]
     Drill(DrillCommand),
     /// Simulate the measured links to a peer, as they are now and with changes: without a link, with more sites
@@ -445,7 +469,7 @@ It runs `weft-lab`, which must be installed. Some figures are assumed if the nod
     /// Emulate links on this machine's kernel and compare, with real applications: runs `weft-lab`
     #[command(disable_help_flag = true)]
     Lab(OtherProgram),
-    /// Run scenarios in virtual time, with the same engine: runs `weft-lab`
+    /// Run scenarios in virtual time, with the same engine: runs `weft-lab`; `weft sim run` is `weft-lab sim`
     #[command(disable_help_flag = true)]
     Sim(OtherProgram),
 }
@@ -461,9 +485,10 @@ pub struct OtherProgram {
 /// Subcommands of `weft weights`.
 #[derive(Subcommand)]
 pub enum WeightsCommand {
-    /// Set the weights of the named links: LINK=WEIGHT …, or `measured` for all links
+    /// Set the weights of the named links until the next reload: LINK=WEIGHT …, or `measured` for all links
     Set {
-        /// LINK=WEIGHT …, or `measured`: weights in proportion to the measured capacity of each link
+        /// LINK=WEIGHT …, or `measured`: weights in proportion to the measured capacity of each link. WEIGHT: a whole
+        /// number. Under a schedule that uses weights, a link of weight 0 carries nothing
         #[arg(required = true, value_name = "LINK=WEIGHT")]
         weights: Vec<String>,
         /// Control socket of the node.
@@ -480,8 +505,10 @@ pub enum VpnsCommand {
         /// Name of the VPN in the configuration
         #[arg(value_name = "NAME")]
         vpn: String,
-        /// weight=N, N above 0; assured=RATE: the VPN keeps RATE, such as '4 Mbit/s', while the paths carry it;
-        /// leased=RATE: it keeps RATE always, if the node may lease as much; none removes a promise
+        /// weight=N, N above 0; assured=RATE or leased=RATE: rate that the node keeps for the VPN, '4 Mbit/s' or
+        /// none. Leased rates come before assured ones. Assured rates are reduced in proportion if the paths
+        /// carry less. The node refuses leased rates that together exceed `leasable` of [policy] or [peer.policy].
+        /// Without `leasable` it refuses all
         #[arg(required = true, value_name = "SETTING")]
         settings: Vec<String>,
         /// Control socket of the node.

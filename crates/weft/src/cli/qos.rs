@@ -18,7 +18,8 @@ pub struct QosArguments {
 /// Subcommands of `weft qos`.
 #[derive(Subcommand)]
 pub enum QosView {
-    /// Show the flows with the highest rates: what each requested and what the node grants
+    /// Show the flows with the highest rates: what each sends, the guaranteed rate that was asked for it, and the
+    /// rate that the node grants
     Flows {
         /// Number of flows to show
         #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -75,7 +76,8 @@ Changes apply to the file, whose comments stay, and to the running node."
     },
     /// Explain why flows have their class, rates and path
     Why {
-        /// Words of the flow as `weft qos flows` shows it: an address, a port, tcp or udp
+        /// Words of the flow as `weft qos flows` shows it: an address, a port, tcp or udp. Only flows with all of
+        /// these words are explained
         #[arg(required = true, value_name = "WORD")]
         flow: Vec<String>,
         /// Options for showing.
