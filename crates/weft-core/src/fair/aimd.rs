@@ -18,7 +18,7 @@ pub const LEAST_INCREASE: f64 = 1e-3;
 pub const FORMULA_GAIN: f64 = 0.3;
 /// Gain g of the closed loop ([`correct`]), applied every 20 round trips.
 pub const CLOSED_LOOP_GAIN: f64 = 0.1;
-/// Number of round trips between two uses of the damped rule (DCPC's scale).
+/// Number of round trips between two uses of the damped rule (the scale of DCPC, APSITT 2005).
 pub const FORMULA_ROUND_TRIPS: u32 = 100;
 /// Number of round trips between two corrections of the closed loop.
 pub const CLOSED_LOOP_ROUND_TRIPS: u32 = 20;
@@ -58,7 +58,8 @@ pub struct LoopConditions {
 ///
 /// The formula is κ₁ (r/r₁)² (RTT/RTT₁)² (p/p₁)(a₁/a), where the index 1 denotes the nominal loop. The result may be
 /// below 3; see [`nominal_kappa`]. One of the loops of an ingress is the nominal loop. If the loops of a bottleneck
-/// start at several edges, the nominal loop is a virtual one whose parameters are configured at all edges (DCPC).
+/// start at several edges, the nominal loop is a virtual one whose parameters are configured at all edges, as in DCPC
+/// (APSITT 2005).
 pub fn target_kappa(nominal_kappa: f64, nominal: &LoopConditions, this: &LoopConditions) -> f64 {
     let square = |x: f64| x * x;
     nominal_kappa

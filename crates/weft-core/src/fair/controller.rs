@@ -1,4 +1,5 @@
-//! Turns weights into the parameters of running windows (paper 003; automatic as in DCPC).
+//! Turns weights into the parameters of running windows (paper 003). They are set automatically, as in its follow-up
+//! DCPC (APSITT 2005).
 //!
 //! A window starts with the parameters that its weight alone requires. Once all loops have met a loss, their total
 //! rate is divided by weight, once. The rate at which slow start ends is random, and small `a` and `b` would need

@@ -2,8 +2,8 @@
 
 use super::Engine;
 use crate::api::{
-    AccessTotals, MemberSnapshot, PathSnapshot, PayloadRate, PeerConfig, PeerSnapshot, ReachSnapshot, Snapshot,
-    VpnSnapshot,
+    AccessTotals, MemberSnapshot, PathSnapshot, PathState, PayloadRate, PeerConfig, PeerSnapshot, ReachSnapshot,
+    Snapshot, VpnSnapshot,
 };
 use crate::peer::{FLOWS_SHOWN, Peer};
 use crate::vpn::Vpn;
@@ -45,6 +45,12 @@ impl Engine {
     /// Returns the names of all peers.
     pub fn peer_names(&self) -> impl Iterator<Item = &str> {
         self.peers.iter().filter(|peer| self.is_present(peer)).map(|peer| peer.config.name.as_str())
+    }
+
+    /// True if a unit waits in the queue of a path that is down. Such units are moved to other paths at once.
+    pub fn has_stranded_units(&self) -> bool {
+        let mut paths = self.peers.iter().flat_map(|peer| &peer.paths);
+        paths.any(|path| path.state() == PathState::Down && !path.queues.is_empty())
     }
 
     /// Returns the time for which this node waits for a missing unit of each peer, in the order of peer numbers.

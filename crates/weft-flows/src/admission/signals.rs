@@ -10,9 +10,9 @@ use core::hash::Hash;
 use weft_units::{Duration, Instant, Rate};
 use weft_wire::er_sig::{Direction, Message, Rate16, Rates, Signal, SignalService};
 
-/// Lifetime of a grant that is not confirmed. Standard: SPECS §1.4.
+/// Lifetime of a grant that is not confirmed. *Standard*: weft's signalling protocol (ER-SIG version 1).
 const TENTATIVE: Duration = Duration::from_secs(3);
-/// Lifetime of a confirmed grant without further signals. Standard: SPECS §1.4.
+/// Lifetime of a confirmed grant without further signals. *Standard*: weft's signalling protocol.
 const IDLE: Duration = Duration::from_secs(30);
 
 impl<K: Copy + Eq + Hash> AdmissionControl<K> {

@@ -574,6 +574,10 @@ impl<'a> SwarmWorld<'a> {
         self.plan_for(self.now + PEEK_EVERY, Todo::Peek);
         for node in 0..self.sites.len() {
             let site = &self.sites[node];
+            if site.engine.as_ref().is_some_and(Engine::has_stranded_units) {
+                let what = format!("node {node} keeps units on a path that is down");
+                return Err(Violation::new("stranded", self.now, what));
+            }
             let Some(asked) = site.asked.filter(|at| !site.paused && *at > self.now) else { continue };
             let local = self.sites[node].local(self.now);
             if let Some(engine) = &mut self.sites[node].engine {
