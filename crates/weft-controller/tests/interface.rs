@@ -282,6 +282,39 @@ fn an_invitation_serves_one_machine_once() {
 }
 
 #[test]
+fn a_node_gets_a_free_address_of_a_network_and_keeps_it() {
+    let joined = Joined::start();
+    let mut admin = joined.admin();
+    let mut addresses = |name: &str, condition: &str, body: Value| {
+        let answer = admin.put(&format!("/v1/nodes/{name}"), condition, &body).unwrap();
+        let view = answer.json();
+        (answer.status, view["revision"].to_string(), view["addresses"].clone())
+    };
+    // The node `laptop` has 10.9.0.2/32. A site behind another node takes a part of the network, a gateway none of it.
+    let site = json!({ "addresses": ["10.9.0.4/30", "10.0.0.0/8"] });
+    assert_eq!(addresses("site", "*", site).0, 200);
+    let pool = json!({ "networks": ["10.9.0.0/28", "fd00:9::/64"] });
+    let mut found = Vec::new();
+    for name in ["a", "b", "c"] {
+        let (status, _, given) = addresses(name, "*", pool.clone());
+        assert_eq!(status, 200);
+        found.push(given[0].as_str().unwrap().to_owned());
+        assert_eq!(given[1], json!(format!("fd00:9::{}/128", found.len())));
+    }
+    assert_eq!(found, ["10.9.0.1/32", "10.9.0.3/32", "10.9.0.8/32"]);
+    // The address stays after another change. An address that the description has itself needs none.
+    let (_, tag, _) = addresses("d", "*", json!({ "networks": ["10.9.0.0/28"], "groups": ["x"] }));
+    let (status, tag, given) = addresses("d", &tag, json!({ "networks": ["10.9.0.0/28"], "groups": ["y"] }));
+    assert_eq!((status, given), (200, json!(["10.9.0.9/32"])));
+    let (_, _, given) = addresses("d", &tag, json!({ "networks": ["10.9.0.0/28"], "addresses": ["10.9.0.12/32"] }));
+    assert_eq!(given, json!(["10.9.0.12/32"]));
+    // Five of the network's addresses are left.
+    let statuses: Vec<u16> = (0..6).map(|n| addresses(&format!("n{n}"), "*", pool.clone()).0).collect();
+    assert_eq!(statuses, [200, 200, 200, 200, 200, 422]);
+    assert_eq!(addresses("e", "*", json!({ "networks": ["10.9.0.0"] })).0, 400);
+}
+
+#[test]
 fn nodes_do_not_contradict_each_other() {
     let joined = Joined::start();
     let mut admin = joined.admin();

@@ -39,6 +39,28 @@ pub fn host_bits(address: IpAddr) -> u8 {
     if address.is_ipv4() { 32 } else { 128 }
 }
 
+/// Returns the address of the host with this number, from 1, in a network without host bits.
+///
+/// The network's own address and its broadcast address are not hosts.
+pub fn nth_host(network: Prefix, number: u128) -> Option<IpAddr> {
+    let bits = u32::from(host_bits(network.address).checked_sub(network.length)?);
+    let last = 1_u128.checked_shl(bits).map_or(u128::MAX, |count| count - 1);
+    let reserved = u128::from(network.address.is_ipv4());
+    if number == 0 || number > last.saturating_sub(reserved) {
+        return None;
+    }
+    Some(match network.address {
+        IpAddr::V4(network) => IpAddr::V4((u32::from(network) | u32::try_from(number).ok()?).into()),
+        IpAddr::V6(network) => IpAddr::V6((u128::from(network) | number).into()),
+    })
+}
+
+/// Returns the first host of a network for which `is_taken` is false, or `None` if the first 65,536 hosts are taken.
+pub fn free_host(network: Prefix, is_taken: impl Fn(IpAddr) -> bool) -> Option<IpAddr> {
+    let hosts = (1..).map_while(|number| nth_host(network, number));
+    hosts.take(1 << 16).find(|address| !is_taken(*address))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -52,6 +74,28 @@ mod tests {
             prop_assert!(trimmed.length <= host_bits(address) && trimmed.contains(address), "{:?}", trimmed);
             prop_assert_eq!(parse(&text(trimmed)), Ok(trimmed));
         }
+    }
+
+    #[test]
+    fn hosts_are_numbered_without_the_networks_own_addresses() {
+        let host = |text: &str, number| nth_host(parse(text).unwrap(), number).map(|address| address.to_string());
+        assert_eq!(host("10.77.0.0/24", 1).as_deref(), Some("10.77.0.1"));
+        assert_eq!(host("10.77.0.0/24", 254).as_deref(), Some("10.77.0.254"));
+        assert_eq!([host("10.77.0.0/24", 0), host("10.77.0.0/24", 255)], [None, None]);
+        assert_eq!((host("10.77.0.0/32", 1), host("10.77.0.0/31", 1)), (None, None));
+        assert_eq!(host("fd00::/64", 300).as_deref(), Some("fd00::12c"));
+        assert_eq!(host("0.0.0.0/0", 5).as_deref(), Some("0.0.0.5"));
+    }
+
+    #[test]
+    fn the_first_free_host_is_given() {
+        let free = |text: &str, taken: u8| {
+            let is_taken = |address: IpAddr| matches!(address, IpAddr::V4(a) if a.octets()[3] <= taken);
+            free_host(parse(text).unwrap(), is_taken).map(|address| address.to_string())
+        };
+        assert_eq!(free("10.77.0.0/24", 0).as_deref(), Some("10.77.0.1"));
+        assert_eq!(free("10.77.0.0/24", 253).as_deref(), Some("10.77.0.254"));
+        assert_eq!(free("10.77.0.0/24", 254), None);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use weft_config::config::allow::group_name;
 use weft_config::config::{peer_name, prefix};
+use weft_engine::Prefix;
 use weft_session::PublicKey;
 
 /// Maximum number of nodes. Tuned: a change compares the node with all others, so its time grows with their number.
@@ -27,6 +28,10 @@ pub struct NewNode {
     /// Prefixes behind the node, such as `10.9.0.2/32`. No other node may have the same.
     #[serde(default)]
     pub addresses: Vec<String>,
+    /// Networks, such as `10.9.0.0/24`, in each of which the node gets an address. An address that it has there stays. Else
+    /// it gets the first one that no node has.
+    #[serde(default)]
+    pub networks: Vec<String>,
     /// Groups of the node, which the policy names.
     #[serde(default)]
     pub groups: Vec<String>,
@@ -100,7 +105,7 @@ impl Network {
             let is_same_key = new.public_key.is_none() || new.public_key == old.public_key;
             let record = NodeRecord {
                 public_key: new.public_key.clone().or(old.public_key),
-                addresses: new.addresses.clone(),
+                addresses: with_own_addresses(&new, &old.addresses, &name, &nodes)?,
                 groups: new.groups.clone(),
                 owner: new.owner.clone(),
                 // The secret belongs to the machine with the old key, so another key ends its validity.
@@ -191,6 +196,40 @@ impl Network {
     }
 }
 
+/// Returns the addresses of a description, and one in each of its networks.
+///
+/// `old` are the addresses that the node has.
+fn with_own_addresses(
+    new: &NewNode,
+    old: &[String],
+    name: &str,
+    nodes: &[(String, Stored<NodeRecord>)],
+) -> Result<Vec<String>, Refusal> {
+    let parsed =
+        |texts: &[String]| -> Vec<Prefix> { texts.iter().filter_map(|text| prefix::parse(text).ok()).collect() };
+    let is_host = |of: &Prefix| of.length == prefix::host_bits(of.address);
+    let others = nodes.iter().filter(|(other, _)| other != name);
+    let taken: Vec<Prefix> = others.flat_map(|(_, of)| parsed(&of.record.addresses)).collect();
+    let mut own = parsed(&new.addresses);
+    for network in parsed(&new.networks) {
+        let is_inside = |of: &Prefix| is_host(of) && network.contains(of.address);
+        if own.iter().any(is_inside) {
+            continue;
+        }
+        let kept = parsed(old).into_iter().find(is_inside).map(|of| of.address);
+        // A prefix that covers the whole network, such as a default route, takes none of its addresses.
+        let within: Vec<Prefix> = taken.iter().copied().filter(|of| of.length >= network.length).collect();
+        let free = || prefix::free_host(network, |address| within.iter().any(|of| of.contains(address)));
+        let Some(address) = kept.or_else(free) else {
+            return Err(Refusal::contradiction(format!("{} has no free address", prefix::text(network))));
+        };
+        own.push(Prefix { address, length: prefix::host_bits(address) });
+    }
+    let mut own: Vec<String> = own.into_iter().map(prefix::text).collect();
+    own.sort();
+    Ok(own)
+}
+
 fn no_node(name: &str) -> Refusal {
     Refusal::missing(format!("there is no node `{}`: GET /v1/nodes lists them", name.escape_debug()))
 }
@@ -209,7 +248,7 @@ fn checked_name(name: &str) -> Result<String, Refusal> {
 
 /// Returns a description with its prefixes and key in their usual form.
 fn checked(new: &NewNode) -> Result<NewNode, Refusal> {
-    if new.addresses.len() > MAX_ITEMS || new.groups.len() > MAX_ITEMS {
+    if new.addresses.len() + new.networks.len() > MAX_ITEMS || new.groups.len() > MAX_ITEMS {
         return Err(Refusal::bad(format!("a node has at most {MAX_ITEMS} addresses and {MAX_ITEMS} groups")));
     }
     let wrong = |what: &str, why: &dyn std::fmt::Display| Refusal::bad(format!("`{}`: {why}", what.escape_debug()));
@@ -232,6 +271,7 @@ fn checked(new: &NewNode) -> Result<NewNode, Refusal> {
     Ok(NewNode {
         public_key: new.public_key.as_ref().map(key).transpose()?,
         addresses,
+        networks: new.networks.iter().map(address).collect::<Result<_, _>>()?,
         groups: new.groups.iter().map(group).collect::<Result<_, _>>()?,
         owner: new.owner.clone(),
     })

@@ -2,11 +2,12 @@
 
 use super::ca;
 use crate::cli::InitOptions;
-use crate::config::peer_name;
+use crate::config::{peer_name, prefix};
 use crate::entropy;
 use crate::join::{MAX_ENDPOINTS, MemberDirectory, how_to_start};
 use crate::outcome::{Failure, Outcome};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use weft_engine::Prefix;
 use weft_session::Claims;
 
 /// Validity of the hub's own certificate, in days.
@@ -20,7 +21,7 @@ const FAR: [&str; 2] = ["192.0.2.1:9", "[2001:db8::1]:9"];
 pub fn init(options: &InitOptions) -> Result<Outcome, Failure> {
     let name = peer_name(&options.name).map_err(|why| ca::wrong(&options.name, why))?;
     let networks = [ca::network(&options.network)?, private_network()?];
-    let hosts = networks.map(|(network, length)| (nth_host(network, length, 1), length));
+    let hosts = networks.map(|(address, length)| (prefix::nth_host(Prefix { address, length }, 1), length));
     let [(Some(address), length), (Some(address6), length6)] = hosts else {
         return Err(ca::wrong(&options.network, "it has no space for nodes"));
     };
@@ -35,7 +36,7 @@ pub fn init(options: &InitOptions) -> Result<Outcome, Failure> {
         not_before_unix_s: now.saturating_sub(ca::EARLIER_S),
         not_after_unix_s: now.saturating_add(HUB_DAYS * ca::DAY_S),
         may_relay: true,
-        prefixes: [address, address6].map(|address| (address, host_length(address))).to_vec(),
+        prefixes: [address, address6].map(|address| (address, prefix::host_bits(address))).to_vec(),
         groups: Vec::new(),
     };
     let certificate = ca::issue(&directory, &claims)?;
@@ -110,42 +111,9 @@ fn is_private(address: IpAddr) -> bool {
     }
 }
 
-/// Returns the length of the prefix that contains only this address, in bits.
-pub(super) fn host_length(address: IpAddr) -> u8 {
-    if address.is_ipv4() { 32 } else { 128 }
-}
-
-/// Returns the address of the host with this number, from 1, in a network.
-///
-/// The network's own address and its broadcast address are not hosts.
-pub(super) fn nth_host(network: IpAddr, length: u8, number: u128) -> Option<IpAddr> {
-    let bits = u32::from(host_length(network).checked_sub(length)?);
-    let last = 1_u128.checked_shl(bits).map_or(u128::MAX, |count| count - 1);
-    let reserved = u128::from(network.is_ipv4());
-    if number == 0 || number > last.saturating_sub(reserved) {
-        return None;
-    }
-    Some(match network {
-        IpAddr::V4(network) => IpAddr::V4((u32::from(network) | u32::try_from(number).ok()?).into()),
-        IpAddr::V6(network) => IpAddr::V6((u128::from(network) | number).into()),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn hosts_are_numbered_without_the_networks_own_addresses() {
-        let host =
-            |network: &str, length, number| nth_host(network.parse().unwrap(), length, number).map(|a| a.to_string());
-        assert_eq!(host("10.77.0.0", 24, 1).as_deref(), Some("10.77.0.1"));
-        assert_eq!(host("10.77.0.0", 24, 254).as_deref(), Some("10.77.0.254"));
-        assert_eq!([host("10.77.0.0", 24, 0), host("10.77.0.0", 24, 255)], [None, None]);
-        assert_eq!((host("10.77.0.0", 32, 1), host("10.77.0.0", 31, 1)), (None, None));
-        assert_eq!(host("fd00::", 64, 300).as_deref(), Some("fd00::12c"));
-        assert_eq!(host("0.0.0.0", 0, 5).as_deref(), Some("0.0.0.5"));
-    }
 
     #[test]
     fn addresses_behind_routers_are_distinguished() {

@@ -4,7 +4,6 @@
 //! of the daemon's reach, and no port is open without an invitation. A sender without the secret receives no byte.
 
 use super::ca;
-use super::init::{host_length, nth_host};
 use crate::access::profile;
 use crate::cli::InviteOptions;
 use crate::config::{self, peer_name, prefix};
@@ -102,7 +101,7 @@ fn invitation(
         let given = options.addresses.iter().find(|given| given.is_ipv4() == own.address.is_ipv4());
         let address = given.map_or_else(|| free_address(&issued, *own), |given| given_address(*given, *own))?;
         addresses.push(format!("{address}/{}", own.length));
-        prefixes.push((address, host_length(address)));
+        prefixes.push((address, prefix::host_bits(address)));
     }
     for text in &options.prefixes {
         prefixes.push(ca::network(text)?);
@@ -135,7 +134,7 @@ fn given_address(given: IpAddr, own: Prefix) -> Result<IpAddr, Failure> {
         (IpAddr::V6(given), IpAddr::V6(first)) => u128::from(given).checked_sub(u128::from(first)),
         _ => None,
     };
-    let host = number.and_then(|number| nth_host(network.address, network.length, number));
+    let host = number.and_then(|number| prefix::nth_host(network, number));
     if given == own.address {
         return Err(ca::wrong(&given.to_string(), "this node has the address: choose another, or leave --address out"));
     }
@@ -148,14 +147,12 @@ fn given_address(given: IpAddr, own: Prefix) -> Result<IpAddr, Failure> {
 
 /// Returns the first address of the network that no certificate names.
 fn free_address(issued: &[Certificate], own: Prefix) -> Result<IpAddr, Failure> {
-    let network = prefix::trimmed(own);
     let is_taken = |address: IpAddr| {
-        let taken = issued.iter().flat_map(|certificate| certificate.claims().prefixes.iter());
-        address == own.address || taken.into_iter().any(|prefix| *prefix == (address, host_length(address)))
+        let mut taken = issued.iter().flat_map(|certificate| certificate.claims().prefixes.iter());
+        address == own.address || taken.any(|prefix| *prefix == (address, prefix::host_bits(address)))
     };
-    let hosts = (1..).map_while(|number| nth_host(network.address, network.length, number));
-    let free = hosts.take(1 << 16).find(|address| !is_taken(*address));
-    free.ok_or_else(|| Failure::new("the network has no free address: name one with --address"))
+    prefix::free_host(prefix::trimmed(own), is_taken)
+        .ok_or_else(|| Failure::new("the network has no free address: name one with --address"))
 }
 
 /// Listens at a TCP port for IPv6 and IPv4, or for IPv4 alone if the machine has no IPv6.
