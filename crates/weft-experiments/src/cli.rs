@@ -39,8 +39,8 @@ Examples:
   weft-lab run scenarios/home-office.toml --variant weft --variant best-link --repeat 1
   weft-lab run scenarios/cellular.toml --traces traces --json >result.json
 
-It needs root, or user namespaces for an ordinary user. It runs the program `weft`, which it finds beside itself
-or in PATH.")]
+It needs root, or user namespaces for an ordinary user. It runs the program `weft`, which it finds
+beside itself or in PATH.")]
     Run {
         /// Scenario file
         #[arg(value_name = "SCENARIO")]
@@ -65,7 +65,8 @@ It needs no privilege.")]
         #[command(flatten)]
         options: SimOptions,
     },
-    /// Run many random mixes of links, or a part of them, and judge each; exit status 1 when one fails
+    /// Run many random mixes of links, or a part of them, and judge each; exit status 1 when one fails. As
+    /// `weft lab sweep` the world is lab
     #[command(after_help = "\
 Examples:
   weft-lab sweep scenarios/sweeps/never-slower.toml
@@ -73,7 +74,8 @@ Examples:
   weft-lab sweep scenarios/sweeps/never-slower.toml --shard 3/10 --out part-3.parquet
   weft-lab sweep scenarios/sweeps/bundles.toml --seeds 1..40 --threads 2
 
-Parts are counted from 0. A job of a cluster takes one; `weft-lab merge` joins them.")]
+Parts are counted from 0. A job of a cluster takes one; `weft-lab merge` joins them. An option for
+the other world is refused.")]
     Sweep {
         /// Sweep file
         #[arg(value_name = "SWEEP", default_value = "scenarios/sweeps/never-slower.toml")]
@@ -83,8 +85,9 @@ Parts are counted from 0. A job of a cluster takes one; `weft-lab merge` joins t
         options: SweepOptions,
     },
     /// Join the parts of a sweep into one Parquet file, and print a summary as JSON
+    #[command(after_help = "Example:\n  weft-lab merge whole.parquet part-0.parquet part-1.parquet")]
     Merge {
-        /// File for the whole sweep
+        /// File for the whole sweep; an existing file is replaced
         #[arg(value_name = "OUT")]
         out: PathBuf,
         /// Files of the parts
@@ -103,9 +106,11 @@ Examples:
     #[command(after_help = "\
 Examples:
   weft-lab parity scenarios/clean-links.toml --repeat 5
-  weft-lab parity scenarios/*.toml --lab out/lab.json       compare with an earlier `weft-lab run --json`
+  weft-lab parity scenarios/*.toml --lab out/lab.json       compare with an earlier result
+                                                            of `weft-lab run --json`
 
-The runs on the kernel need root, or user namespaces for an ordinary user.")]
+The runs on the kernel need root, or user namespaces for an ordinary user. They run one after
+another. --out, --seed, --threads, --pcap and --trace apply to the runs in virtual time.")]
     Parity {
         /// Scenario files
         #[arg(required = true, value_name = "SCENARIO")]
@@ -124,10 +129,11 @@ Examples:
   weft-lab failover
   weft-lab failover --only weft --only ospf-bfd --repeat 5
   weft-lab failover --only weft --restart --interval 20ms
-  weft-lab failover --json --out out/failover | jq '.series[] | {name, worst: ([.cuts[].gap_ms] | max)}'
+  weft-lab failover --json --out out/failover \\
+      | jq '.series[] | {name, worst: ([.cuts[].gap_ms] | max)}'
 
-Names: weft, ospf-bfd, ospf-minimal-hello, ospf-hello-1, ospf-default; OSPF is skipped if FRR is not installed.
-It needs root, or user namespaces for an ordinary user. It takes 11 minutes.")]
+Names: weft, ospf-bfd, ospf-minimal-hello, ospf-hello-1, ospf-default; OSPF is skipped if FRR is
+not installed. It needs root, or user namespaces for an ordinary user. It takes 11 minutes.")]
     Failover(FailoverArguments),
 }
 
@@ -153,7 +159,8 @@ pub struct SweepOptions {
     /// Use these seeds instead of those in the file: one, or the first and the last
     #[arg(long, value_name = "FIRST[..LAST]", value_parser = seeds, conflicts_with = "shard")]
     pub seeds: Option<std::ops::RangeInclusive<u64>>,
-    /// In virtual time, Parquet file for the result; on the kernel, directory for time series and pictures
+    /// In virtual time, Parquet file for the result; on the kernel, directory for time series and pictures. Without it
+    /// no file is written
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
     /// In virtual time, run only part I of N, counted from 0
@@ -165,12 +172,14 @@ pub struct SweepOptions {
     /// On the kernel, run only this variant; can be given several times
     #[arg(long, value_name = "NAME")]
     pub variant: Vec<String>,
-    /// On the kernel, number of runs of each variant, if the first run of a mix does not pass clearly; without it
-    /// `repeats` of the file, or 1
+    /// On the kernel, number of runs of each variant in the second round of a mix. A mix has one unless its first run
+    /// passes by the margin `clear-by` of the file; the first run is not counted. Without --repeat it is `repeats` of
+    /// the file, or 1; with 1 there is no second round
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub repeat: Option<u32>,
-    /// On the kernel, directory with recordings of link capacity in Mahimahi format, by their names in the scenario.
-    /// A recording that is not there is generated from the seed. Without --traces all are generated
+    /// On the kernel, directory with recordings of link capacity in Mahimahi format. A file has the name by which a
+    /// mix names the recording. A recording that is not there is generated from the seed. Without --traces all are
+    /// generated
     #[arg(long, value_name = "DIR")]
     pub traces: Option<PathBuf>,
     /// Print no progress on standard error
@@ -211,7 +220,8 @@ pub struct FailoverArguments {
     /// Number of cuts for each contender; half as many for ospf-hello-1, a seventh as many for ospf-default
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     pub repeat: u32,
-    /// Time for which the control traffic of each contender is counted while nothing else is sent: 10s, 1m; a plain number is seconds
+    /// Time for which the control traffic of each contender is counted while nothing else is sent: 10s, 1m; a plain
+    /// number is seconds
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration_or_seconds)]
     pub count: Duration,
     /// Interval between probes: 1ms, 20ms
@@ -243,13 +253,15 @@ pub struct SimOptions {
     /// Seed of the first run in virtual time; without it `seed` of the scenario, or 1; each later run adds one
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// With --out, capture the packets of this link in each run to a pcapng file; can be given several times
+    /// With --out, capture the packets of this link in each run in virtual time to a pcapng file; can be given several
+    /// times
     #[arg(long, value_name = "LINK", requires = "out")]
     pub pcap: Vec<String>,
-    /// With --out, record window, threshold and round-trip time of this flow's TCP in each run; not for MPTCP
+    /// With --out, record window, threshold and round-trip time of this flow's TCP in each run in virtual time; not
+    /// for MPTCP
     #[arg(long, value_name = "FLOW", requires = "out")]
     pub trace: Option<String>,
-    /// Number of runs at the same time; without it one per core. It does not change the result
+    /// Number of runs in virtual time at the same time; without it one per core. It does not change the result
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub threads: Option<u16>,
 }

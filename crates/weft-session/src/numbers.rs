@@ -29,7 +29,9 @@ pub(crate) fn number_near_base(base: u16, low: u32) -> u64 {
 pub(crate) struct SendNumbers {
     /// Next packet number of each path id.
     next: Box<[u64; PATHS]>,
-    /// Base that was announced last.
+    /// Base in this node's last handshake message to the peer, or zero.
+    ///
+    /// If the peer's process is new, the next number of each path rises to at least base · 2^32.
     base: u16,
 }
 

@@ -112,6 +112,9 @@ fn text(of: Stored<TextRecord>) -> Stored<Text> {
 fn checked_length(new: &Text) -> Result<TextRecord, Refusal> {
     match new.toml.len() <= MAX_TEXT {
         true => Ok(TextRecord { toml: new.toml.clone() }),
-        false => Err(Refusal::bad(format!("a text has at most {MAX_TEXT} bytes"))),
+        false => Err(Refusal::bad(format!(
+            "a configuration or policy has at most {MAX_TEXT} bytes, and this one has {}",
+            new.toml.len()
+        ))),
     }
 }

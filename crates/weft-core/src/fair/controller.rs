@@ -133,10 +133,11 @@ impl WindowController {
         (sum / count.max(1) * CLOSED_LOOP_ROUND_TRIPS).max(LEAST_INTERVAL)
     }
 
-    /// Under [`Knob::Decrease`], scales all κ so that the first loop has the κ of the configured `b`.
+    /// Under [`Knob::Decrease`], multiplies all κ by one factor, so that the first loop has the configured `b`.
     ///
-    /// If the least κ were scaled to that κ instead, a loop that needs a larger κ for its long RTT would push
-    /// all b toward zero.
+    /// The first loop is the nominal one. [`correct`] has scaled the κ so that the loop with the least κ has the
+    /// configured `b`. All other loops then have a smaller `b`: the larger κ, the closer `b` is to zero. A loop with a
+    /// long RTT needs a large κ.
     fn anchor(&mut self) {
         let nominal = kappa_of(self.config.decrease);
         let Some(first) = self.members.first().filter(|first| first.backlogged) else { return };

@@ -38,7 +38,7 @@ const ANSWER_BYTES_AT_ONCE: f64 = 256.0 * 1024.0;
 /// *Tuned*: 64 kbit/s, which a slow uplink can spare.
 const ANSWER_BYTES_PER_S: f64 = 8_000.0;
 
-/// An amount that refills with time.
+/// The signature checks, or the bytes of answers, that one peer may still cause. They refill with time.
 struct MapAllowance {
     left: f64,
     at: Instant,

@@ -188,9 +188,10 @@ impl Peer {
         path.pending.policy = true;
     }
 
-    /// Turns a long-silent path to the next address of its link when its next probe is due.
+    /// Turns a path that was silent for long to the peer's next address, on the same link.
     ///
-    /// The path by which a link last carried data is kept, unless it is the link's only path.
+    /// It does so when the next probe of the path is due. A path that has answered, and that its link uses for data,
+    /// keeps its address, unless it is the link's only path.
     pub(super) fn try_next_address(&mut self, cx: &mut Context<'_>, index: usize) {
         let path = &self.paths[index];
         let is_silent = matches!(path.state(), PathState::Opening | PathState::Down);

@@ -31,7 +31,9 @@ pub struct Labels {
 }
 
 impl Labels {
-    /// Returns the relay label of the peer with the number `index`, or `None` if another peer keeps it.
+    /// Returns the label that names the peer with the number `index` in relay headers.
+    ///
+    /// Returns `None` if another peer has the same label and keeps it.
     pub fn of(&self, index: usize) -> Option<Label> {
         self.of.get(index).copied().flatten()
     }

@@ -125,7 +125,9 @@ pub enum AdmissionEvent<K> {
     },
 }
 
-/// A flow's in-band signal that passes this node and requests the capacity of routes.
+/// A flow's in-band signal that passes this node.
+///
+/// A request, an update or a response asks for a rate on the routes that it takes from here.
 #[derive(Debug)]
 pub struct PassingSignal<'a> {
     /// The signal. It is lowered to the rate that the routes grant.

@@ -66,7 +66,7 @@ fn check_proxies(network: &NetworkScenario, variant: &NetworkVariant) -> Result<
         || (is_explicit(&first) && first.explicit_rate > Rate::ZERO)
     {
         return Err(format!(
-            "the proxies of variant `{name}` set more than `congestion` and `window`, or a rate, which they take from the paths"
+            "variant `{name}`: its proxies may set only `congestion` and `window`: they take their rate from the paths"
         ));
     }
     Ok(())

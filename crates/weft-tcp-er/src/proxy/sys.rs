@@ -492,7 +492,7 @@ mod tests {
             assert!(near.spoke_early() && far.spoke_early() && window(&near) <= 65_535);
             near.assume_window()?;
             assert_eq!(window(&near), ASSUMED_WINDOW);
-            // The assumed window is actually available, and the connection continues.
+            // The connection continues with the window that `assume_window` set: the far end receives 3 MiB.
             let (mut sent, mut got, mut buffer) = (5, 0, vec![0; 1 << 20]);
             while sent < 3 << 20 || got < sent {
                 if sent < 3 << 20 {

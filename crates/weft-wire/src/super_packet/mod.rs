@@ -102,7 +102,9 @@ struct Rewrite {
 }
 
 impl Rewrite {
-    /// Rewrites `header`, a copy whose transport checksum is partial before and after.
+    /// Changes `header`, a copy of the old packet's header, into the header of the new packet.
+    ///
+    /// Before and after, its transport checksum is partial: the sum of the pseudo-header only.
     fn apply(&self, h: &Headers, header: &mut [u8]) -> Result<(), WireError> {
         self.rewrite_ip(h, header)?;
         match h.transport {

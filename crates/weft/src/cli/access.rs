@@ -10,13 +10,15 @@ pub enum AccessCommand {
     /// Admit a client: print its configuration, and for WireGuard a QR code on standard error
     #[command(after_help = "\
 Examples:
-  weft access add phone --edge vpn.example.org:51820      scan the code with WireGuard on the telephone
-  weft access add laptop --out laptop.conf                then, on the laptop: wg-quick up ./laptop.conf
+  weft access add phone --edge vpn.example.org:51820      scan the code with WireGuard
+                                                          on the telephone
+  weft access add laptop --out laptop.conf                then, on the laptop:
+                                                          wg-quick up ./laptop.conf
   weft access add robot --json | jq -r .configuration
   weft access add desk --openvpn --out desk.ovpn          then: openvpn --config desk.ovpn
 
-Run it on the edge, whose configuration has [access]. The client's private key is printed and not stored.
-A running node admits the client at once.")]
+Run it on the edge, whose configuration has [access]. The client's private key is printed and not
+stored. A running node admits the client at once.")]
     Add(AddOptions),
     /// List the clients, and which of them are connected
     #[command(after_help = "Example:\n  weft access list --json | jq '.clients[] | {name, handshake_s_ago}'")]

@@ -11,7 +11,8 @@ pub enum AclCommand {
     #[command(after_help = "\
 Examples:
   weft acl test laptop 10.9.0.1 tcp 22                  the node laptop, with its groups in [[peer]]
-  weft acl test node:laptop,group:staff hub tcp 443     a node that joins by certificate: name its groups
+  weft acl test node:laptop,group:staff hub tcp 443     a node that joins by certificate:
+                                                        name its groups
   weft acl test 10.9.0.7 10.9.0.1 icmp")]
     Test(TestedFlow),
 }

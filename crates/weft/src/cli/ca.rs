@@ -11,7 +11,8 @@ pub enum CaCommand {
 Example:
   weft ca init --out weft-ca            the secret goes to weft-ca/root.key, mode 0600
 
-The owner of root.key can admit any node to the network. Do not store it on nodes; keep a copy in a safe place.")]
+The owner of root.key can admit any node to the network. Do not store it on nodes; keep a copy in a
+safe place.")]
     Init {
         /// Directory for the root key; created if it does not exist
         #[arg(long, value_name = "DIR")]
@@ -51,7 +52,8 @@ Examples:
   weft ca renew --ca weft-ca --name home --out home-new.cert
   weft ca renew --ca weft-ca --name home --days 30
 
-`weft ca list --ca weft-ca` shows which certificate expires first.")]
+Replace the certificate on the node by the new one, and run `weft reload` there. The old one stays
+valid until it expires. `weft ca list --ca weft-ca` shows which certificate expires first.")]
     Renew {
         /// Directory of the root key
         #[arg(long, value_name = "DIR")]

@@ -100,10 +100,23 @@ pub enum RulesCommand {
 #[derive(Subcommand)]
 pub enum ClassesCommand {
     /// Change settings of a class, or add a class
+    #[command(after_help = "\
+Keys, as in a [[class]] table:
+  guaranteed         rate that is reserved for each flow
+  maximum            rate above which each flow is policed
+  burst-bytes        bytes that a flow may send above its rate
+  delay-variance     largest variation of the delay
+  precedence         0 to 15: when capacity is short, a higher one keeps its guarantee longer
+  delay-priority     0 to 15: among flows without a guarantee, a higher one is served earlier
+  must-be-met        true: a flow is refused where its guarantee cannot be met in full
+  service            available, guaranteed, variable or maximum; default: it follows from the rates
+
+Keys that are not given keep their values. `weft unset class.voice.guaranteed` removes one from the
+file. docs/operate/flow-state.md explains the keys.")]
     Set {
         /// Name of the class
         name: String,
-        /// Settings, as in the file: guaranteed='100 kbit/s', delay-variance='20 ms', precedence=12
+        /// Settings, such as guaranteed='100 kbit/s', delay-variance='20 ms', precedence=12
         #[arg(required = true, value_name = "KEY=VALUE")]
         settings: Vec<String>,
         /// Options of the change.
@@ -148,16 +161,16 @@ pub struct TestedPacket {
     pub from: String,
     /// Destination: an address, with a port for tcp and udp
     pub to: String,
-    /// Code point, such as ef or 46
+    /// Code point, such as ef or 46; without it 0
     #[arg(long, value_name = "DSCP")]
     pub dscp: Option<String>,
-    /// VPN of the packet
+    /// VPN of the packet; without it the default VPN
     #[arg(long, value_name = "NAME")]
     pub vpn: Option<String>,
-    /// Node at which it enters the network
+    /// Node at which it enters the network; without it no rule with `near` matches
     #[arg(long, value_name = "NODE")]
     pub near: Option<String>,
-    /// Node at which it leaves the network
+    /// Node at which it leaves the network; without it no rule with `far` matches
     #[arg(long, value_name = "NODE")]
     pub far: Option<String>,
     /// Configuration file

@@ -72,7 +72,8 @@ pub struct InviteOptions {
 pub struct JoinOptions {
     /// Code that `weft invite` printed. Without it, or with -: it is read from standard input
     pub code: Option<String>,
-    /// Send all traffic through the inviting node, including traffic to the Internet
+    /// Send all traffic through the inviting node, including traffic to the Internet; the command fails if that node
+    /// is no exit
     #[arg(long)]
     pub exit: bool,
     /// Directory for configuration and keys

@@ -65,8 +65,7 @@ pub struct DrillOptions {
     /// Duration: 500ms, 5s, 2m; 5 minutes at most
     #[arg(long = "for", value_name = "TIME", default_value = "5s", value_parser = weft_config::argument::duration)]
     pub time: Duration,
-    /// Run the drill even if it leaves a peer without a path. `weft drill node` always needs it if no other peer is
-    /// reached over the node
+    /// Run the drill even if it leaves a probed peer without a path; `weft drill --help` states which peers are probed
     #[arg(long)]
     pub force: bool,
     /// Print one JSON object on standard output
@@ -85,8 +84,11 @@ pub enum PeerCommand {
 Examples:
   weft peer reset hub
 
-Only root and the node's own user may run it. The node may then answer recorded handshakes of the peer once more. This
-opens no session.")]
+A stamp is refused if the clock of a node is wrong, if the peer has lost its state, or if someone
+sends a recorded handshake again. Set the clocks of both nodes first.
+
+Only root and the node's own user may run it. The node may then answer a recorded handshake of the
+peer once more. Such an answer opens no session.")]
     Reset {
         /// Name of the peer, as in `weft status`
         #[arg(value_name = "NAME")]

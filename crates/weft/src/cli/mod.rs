@@ -65,10 +65,12 @@ pub enum Command {
 Examples:
   weft init --hub                                      then: systemctl enable --now weft
   weft init --hub --exit                               nodes may also reach the Internet through it
-  weft init --hub --endpoint 203.0.113.5:51900         behind a router that forwards this port, UDP and TCP
+  weft init --hub --endpoint 203.0.113.5:51900         behind a router that forwards this port,
+                                                       for UDP and TCP
 
-It writes keys, a certificate and weft.toml to /etc/weft, and prints the ports to open. The root key stays in /etc/weft/ca: with it,
-anyone can admit nodes to the network.")]
+It writes keys, a certificate and weft.toml to /etc/weft, and prints the ports to open. It
+overwrites nothing: it fails if weft.toml, weft.cert or ca/root.key exists there. It uses a weft.key
+that exists. The root key stays in /etc/weft/ca. With it, anyone can admit nodes to the network.")]
     Init(InitOptions),
     /// Invite a node to the network of this hub: print a code and wait until the node has joined
     #[command(after_help = "\
@@ -82,26 +84,31 @@ The code works once and until the time is over. Ctrl-C withdraws it.")]
     /// Join a network by a code from `weft invite`
     #[command(after_help = "\
 Examples:
-  weft join                                            asks for the code; then: systemctl enable --now weft
-  weft join --exit                                     everything goes through the inviting node
-  weft join --dir /tmp/weft <code.txt                  the files go to another directory
+  weft join                                asks for the code; then: systemctl enable --now weft
+  weft join --exit                         everything goes through the inviting node
+  weft join --dir /tmp/weft <code.txt      the files go to another directory
 
-It calls the inviting node over TCP, receives a certificate for a key made here, and writes keys and weft.toml.")]
+It calls the inviting node over TCP, receives a certificate for a key made here, and writes keys and
+weft.toml. It overwrites nothing: it fails if weft.toml or weft.cert exists. It uses a weft.key that
+exists.")]
     Join(JoinOptions),
     /// Create a private key and print its public key
     #[command(after_help = "\
 Examples:
   weft keygen --out /etc/weft/weft.key      the private key goes to a new file, mode 0600
-  weft keygen                               the private key goes to standard output, the public one to standard error")]
+  weft keygen                               the private key goes to standard output,
+                                            the public one to standard error")]
     Keygen {
         /// File for the private key; it must not exist yet
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
     },
-    /// Create a secret for two nodes (`[[peer]] preshared-key`); with it, no later quantum computer reads recorded traffic
+    /// Create a secret for two nodes (`[[peer]] preshared-key`); with it, no later quantum computer reads recorded
+    /// traffic
     #[command(after_help = "\
 Examples:
-  weft genpsk --out /etc/weft/hub.psk       the secret goes to a new file, mode 0600; the peer needs the same file
+  weft genpsk --out /etc/weft/hub.psk       the secret goes to a new file, mode 0600;
+                                            the peer needs the same file
   weft genpsk                               the secret goes to standard output")]
     Genpsk {
         /// File for the secret; it must not exist yet
@@ -139,7 +146,8 @@ Examples:
 Examples:
   weft set link.lte.max-rate-up '20 Mbit/s'            adds the [[link]] table if there is none
   weft set peer.hub.endpoints '[\"192.0.2.1:51900\"]'
-  weft set users.by host --confirm 60s                 undone after a minute, unless you run weft confirm
+  weft set users.by host --confirm 60s                 undone after a minute,
+                                                       unless you run weft confirm
 
 A change that `weft check` would refuse changes nothing.")]
     Set(SetArguments),
@@ -153,7 +161,8 @@ Examples:
     #[command(after_help = "\
 Examples:
   weft apply new.toml
-  weft apply new.toml --confirm 60s                    undone after a minute, unless you run weft confirm")]
+  weft apply new.toml --confirm 60s                    undone after a minute,
+                                                       unless you run weft confirm")]
     Apply(ApplyArguments),
     /// Keep the change that was made with --confirm: write it to the file. Before, only the running node has it
     #[command(after_help = "Example:\n  weft confirm                        after: weft set … --confirm 60s")]
@@ -187,7 +196,8 @@ Exit status 3 if a node cannot run on this machine, or if the peer has no sessio
     /// routes. No secrets, and by default no names
     #[command(after_help = "\
 Examples:
-  weft bugreport --output report.txt                  labels such as peer-1 and addr-3 replace names and addresses
+  weft bugreport --output report.txt                  labels such as peer-1 and addr-3
+                                                      replace names and addresses
   weft bugreport --level trusted --json | jq .version
 
 It shows no key, password or code. Read the report before you publish it.")]
@@ -214,31 +224,38 @@ It needs CAP_NET_ADMIN for the TUN device and its routes. As a service: systemct
     #[command(after_help = "\
 Examples:
   weft tcp-er                                          then: iperf3 -c HOST -C weft_er --fq-rate 20M
-  weft tcp-er --grant 192.0.2.0/24='20 Mbit/s'         for connections there whose program sets no rate
+  weft tcp-er --grant 192.0.2.0/24='20 Mbit/s'         for connections there whose program
+                                                       sets no rate
 
-`weft_er` sends each connection at the rate that it is given. A program selects it with TCP_CONGESTION, and gives the
-rate with SO_MAX_PACING_RATE; otherwise --grant gives it. A connection without a rate is ordinary TCP: slow start, then
-additive increase and multiplicative decrease. The command needs CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN, and Linux 6.0
-with BTF. A node loads `weft_er` if its configuration has [tcp-er].")]
+`weft_er` sends each connection at the rate that it is given. A program selects it with
+TCP_CONGESTION, and gives the rate with SO_MAX_PACING_RATE; otherwise --grant gives it. A connection
+without a rate is ordinary TCP: slow start, then additive increase and multiplicative decrease.
+
+The command needs CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN, and Linux 6.0 or later with BTF. A node
+loads `weft_er` if its configuration has [tcp-er].")]
     TcpEr {
         /// Rate of each connection toward a prefix; can be given several times
         #[arg(long = "grant", value_name = "PREFIX=RATE")]
         grants: Vec<String>,
     },
-    /// Request and grant rates for the flows of one interface, in their own packets, without a node, until SIGTERM or
-    /// Ctrl-C
+    /// Request and grant rates for the flows of one interface, by an IP option in their packets, without a node, until
+    /// SIGTERM or Ctrl-C
     #[command(after_help = "\
 Examples:
   weft signal -c /etc/weft/signal.toml
   weft signal -c signal.toml --check       report each mistake
 
-Run it at both ends: a flow gets the lower rate of the two. Requests and grants are in an IP option of the flow's
-packets. A TCP connection of this machine sends at its granted rate if its program selects `weft_er`.
+Run it at both ends of a flow: on the two hosts, or on a router in front of each host. Both ends
+grant a rate, and the flow gets the lower one. The end that only receives needs no rules.
 
-[signal] of the file has `interface`, `rate`, which is the total for flows that leave by it, and the keys of a node's
-[signal]. The [[signal.rule]] tables name the flows that ask. nftables hands a few packets of these flows to the
-command, and all that arrive with IP options. No other packet waits for it. The command needs CAP_NET_ADMIN, CAP_NET_RAW
-and nftables; if the kernel has no queue expression for nftables, it needs iptables as well.")]
+The command loads `weft_er`; `weft tcp-er --help` states what that needs. A TCP connection of this
+machine sends at its granted rate if its program selects `weft_er`.
+
+The file has [signal] with `interface`, `rate` and the keys of a node's [signal]. `rate` is the
+total for flows that leave by the interface. The [[signal.rule]] tables name the flows that ask.
+nftables hands a few packets of these flows to the command, and all that arrive with IP options. No
+other packet waits for it. The command needs CAP_NET_ADMIN, CAP_NET_RAW and nftables; if the kernel
+has no queue expression for nftables, it needs iptables as well.")]
     Signal {
         /// Configuration file
         #[arg(short, long, value_name = "FILE", default_value = SIGNAL_CONFIG)]
@@ -259,15 +276,18 @@ and nftables; if the kernel has no queue expression for nftables, it needs iptab
 Example:
   systemctl enable weft-guard           from the next boot on, nothing leaves before weft runs
 
-The kill switch is `[out] kill-switch = true`. Without that key the command does nothing. Local networks stay
-reachable, unless `[out] lan = false`. A node that starts takes the kill switch over. `weft down` as root lifts it, also
-when no node runs.")]
+The kill switch is `[out] kill-switch = true`. Without that key the command does nothing. Local
+networks stay reachable, unless `[out] lan = false`. A node that starts takes the kill switch over.
+`weft down` as root lifts it, also when no node runs.")]
     Guard {
         /// Configuration file
         #[arg(short, long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
         config: PathBuf,
     },
     /// Stop the running node; it notifies its peers
+    #[command(after_help = "\
+It also lifts the kill switch, `[out] kill-switch`. Traffic can then leave outside the tunnel. As
+root it lifts the kill switch even if no node runs.")]
     Down(Control),
     /// Make the running node read its configuration again; exit status 1, and no change, when it refuses the file
     Reload(Control),
@@ -338,7 +358,9 @@ Examples:
 Examples:
   weft weights                          show them
   weft weights set eth0=50 wwan0=75     from the next packet on; other links keep their weights
-  weft weights set measured             set weights in proportion to the measured capacity"
+  weft weights set measured             set weights in proportion to the measured capacity
+
+If the file sets no weights, they are in proportion to the measured capacity."
     )]
     Weights {
         /// Action; without one, show the weights.
@@ -371,7 +393,8 @@ Examples:
 Examples:
   weft sense --watch
   weft sense --history hub      its paths over the last ten minutes and the last day
-  weft sense --matrix           the links between all nodes of the overlay, and the routes found on them
+  weft sense --matrix           the links between all nodes of the overlay,
+                                and the routes found on them
   weft sense --matrix --from hub
   weft sense --json | jq '.peers[] | {name, paths, reaches}'")]
     Sense {
@@ -389,7 +412,11 @@ Examples:
         reading: Reading,
     },
     /// Apply a revocation on the running node. The node ends its sessions with that key and informs all other nodes
-    #[command(after_help = "Example:\n  weft revoke home.revoked      the file that `weft ca revoke` wrote")]
+    #[command(after_help = "\
+Example:
+  weft revoke home.revoked      the file that `weft ca revoke` wrote
+
+A revocation cannot be taken back. To return, the node needs a new key.")]
     Revoke {
         /// File of the revocation
         file: PathBuf,
@@ -397,15 +424,18 @@ Examples:
         #[command(flatten)]
         control: Control,
     },
-    /// Explain how the node forwards a flow, or whether it accepts one from a peer: prefix, rule of access, paths, queue, rate
+    /// Explain how the node forwards a flow, or whether it accepts one from a peer: prefix, rule of access, paths,
+    /// queue, rate
     #[command(after_help = "\
 Examples:
   weft explain 10.9.0.2                              the path of a packet to this address
   weft explain hub                                   the same, for a node's name
   weft explain 10.9.0.1:40000 10.9.0.2:80 tcp --json | jq '.paths[] | {link, takes_sparse, why}'
-  weft explain hub 10.9.0.1:22 tcp                   whether this node accepts a flow of that node, and by which rule
+  weft explain hub 10.9.0.1:22 tcp                   whether this node accepts a flow of that node,
+                                                     and by which rule
 
-To tell whether the [[allow]] tables here accept a flow, it needs SRC, PROTO and, for tcp and udp, the port of DST.
+To tell whether the [[allow]] tables here accept a flow, it needs SRC, PROTO and, for tcp and udp,
+the port of DST.
 Exit status 3 if no path would carry it, 1 if the rules of access here drop it.")]
     Explain(ExplainArguments),
     /// Write the packets that the node sends and receives to a pcapng file, for Wireshark
@@ -416,7 +446,8 @@ Examples:
   weft capture -w out.pcapng --outer --inner       also the headers of the packets in the tunnel
   weft capture -w - | wireshark -k -i -            live
 
-It needs root or CAP_NET_RAW. Of the traffic on the links it stores weft's datagrams only, not those of other programs.
+Without --count and --for it ends at Ctrl-C. It needs root or CAP_NET_RAW. Of the traffic on the
+links it stores weft's datagrams only, not those of other programs.
 The file is new and only its owner can read it.
 Datagrams are encrypted; --inner --payload stores the payload of packets in clear.")]
     Capture(CaptureArguments),
@@ -428,11 +459,13 @@ Examples:
   weft drill link eth0 --for 5s
   weft drill node hub-a --json | jq '.peers[] | {peer, detected_us, gap_us, lost}'
 
-The node drops datagrams in both directions. From half a second before that to two seconds after it, the node sends a
-probe every 20 ms to each peer that it reaches over the link or node, 16 peers at most. The report is about these
-probes. The node ends the drill by itself, even if this command is killed. It refuses a drill that would leave a peer
-without a path, unless forced. The silenced node does not count if other peers are reached over it. Exit status 3 if a
-peer answered no probe during the cut."
+The node drops datagrams in both directions. It ends the drill by itself, even if this command is
+killed. From half a second before the cut to two seconds after it, the node sends probes to each
+peer that it reaches over the link or node: one every 20 ms, to 16 peers at most. The report is
+about these probes. The silenced node itself is probed only if no other peer is reached over it.
+
+Without --force, the node refuses a drill that leaves a probed peer without a path. Exit status 3
+if a probed peer answered no probe during the cut."
     )]
     Drill(DrillCommand),
     /// Simulate the measured links to a peer, as they are now and with changes: without a link, with more sites
@@ -440,12 +473,21 @@ peer answered no probe during the cut."
 Examples:
   weft plan                                        what the links to the peer carry now
   weft plan --without wwan0 --with 'eth0=100 Mbit/s' --sites 10
-  weft plan --out home.toml                        also keep the scenario, for: weft sim run home.toml
+                                                   three questions with an answer each
+  weft plan --out home.toml                        also keep the scenario,
+                                                   for: weft sim run home.toml
 
-It runs `weft-lab`, which must be installed. Some figures are assumed if the node did not measure them; it says which.")]
+Each --without, --with and --sites is a question of its own. Each answer changes only this in the
+links as they are now. It runs `weft-lab`, which must be installed. Some figures are assumed if the
+node did not measure them; it says which.")]
     Plan(PlanArguments),
     /// Measure the round-trip time to a peer through each path
-    #[command(after_help = "Example:\n  weft ping hub")]
+    #[command(after_help = "\
+Example:
+  weft ping hub
+
+It sends one probe on each path and waits 2 s at most. Exit status 1 if no path answers, 3 if only
+some do.")]
     Ping {
         /// The peer's name in the configuration
         #[arg(value_name = "NODE")]
@@ -505,8 +547,10 @@ pub enum VpnsCommand {
         /// Name of the VPN in the configuration
         #[arg(value_name = "NAME")]
         vpn: String,
-        /// weight=N, N above 0; assured=RATE or leased=RATE: rate that the node keeps for the VPN, '4 Mbit/s' or
-        /// none. Leased rates come before assured ones. Assured rates are reduced in proportion if the paths
+        /// weight=N, N above 0; assured=RATE or leased=RATE: rate that the VPN gets toward each of its members, before
+        /// the VPNs share the rest by weight: '4 Mbit/s' or none. Other VPNs use what it does not send. A VPN has one
+        /// of the two rates: each replaces the other. Without a rate here the VPN keeps its rate, and without weight=N
+        /// its weight. Leased rates come before assured ones. Assured rates are reduced in proportion if the paths
         /// carry less. The node refuses leased rates that together exceed `leasable` of [policy] or [peer.policy].
         /// Without `leasable` it refuses all
         #[arg(required = true, value_name = "SETTING")]

@@ -12,16 +12,19 @@ pub struct PlanArguments {
     /// Peer whose links are planned; needed if there are several peers
     #[arg(long, value_name = "NODE")]
     pub peer: Option<String>,
-    /// Ask what changes without this link, or without several, separated by commas; can be given several times
+    /// Ask what changes without this link. Several links with commas are one question. Can be given several times
     #[arg(long, value_name = "LINK[,LINK]")]
     pub without: Vec<String>,
-    /// Ask what changes if this link has this rate, or these rates to and from the peer; can be given several times
+    /// Ask what changes if this link, which must exist, has another rate. One RATE applies in both directions; two are
+    /// to the peer and from it. Can be given several times
     #[arg(long, value_name = "LINK=RATE[,RATE]")]
     pub with: Vec<GivenRate>,
-    /// Ask what changes with this number of further sites, which share all links and send as much as this one; can be given several times
+    /// Ask what changes with this number of further sites. They share all links, and each sends as much as this one.
+    /// Can be given several times
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..100))]
     pub sites: Vec<u16>,
-    /// Use this rate of a link instead of the measured one; can be given several times
+    /// Use this rate of a link instead of the measured one, in all answers. One RATE applies in both directions; two
+    /// are to the peer and from it. Can be given several times
     #[arg(long, value_name = "LINK=RATE[,RATE]")]
     pub rate: Vec<GivenRate>,
     /// File with the output of `weft status --json` on the peer: it has the rates from the peer to this node

@@ -70,7 +70,7 @@ pub fn status(status: &Status) -> String {
     text += &refused(status);
     if let Some(TcpEr { congestion, because, grants }) = &status.tcp_er {
         let because = because.as_ref().map_or_else(String::new, |why| format!(" ({why})"));
-        text += &format!("\nexplicit rates: {congestion}{because}; {grants} destinations granted\n");
+        text += &format!("\nexplicit rates: {congestion}{because}; {grants} prefixes have a configured rate\n");
     }
     if let Some(Relay {
         datagrams,

@@ -27,7 +27,7 @@ pub fn refused(holder: &NodeId, why: ClaimVerdict) -> String {
         ClaimVerdict::Outdated => "it has a newer certificate: check this machine's clock",
         ClaimVerdict::Taken | ClaimVerdict::Elsewhere => "it is not responsible for any of the prefixes",
     };
-    format!("node {holder} does not announce this node's prefixes: {why}")
+    format!("node {holder} refuses to store this node's prefixes, so other nodes may not find them: {why}")
 }
 
 /// Returns the log line for two certificates with one prefix.

@@ -37,8 +37,8 @@ fn a_denied_flow_is_explained_where_it_is_denied() {
     assert!(said("vague").contains("depends on source, protocol and port"), "{told}");
     let away = said("away");
     assert!(away.contains("route   VPN default, 10.9.0.2/32 → hub"), "{told}");
-    let ask =
-        "access  leaves without a rule: the rules at hub decide; ask there: weft explain 10.9.0.1:4000 10.9.0.2:81 tcp";
+    let ask = "access  leaves unchecked by this node: hub decides by its own rules; to see how, run there: \
+               weft explain 10.9.0.1:4000 10.9.0.2:81 tcp";
     assert!(away.replace("\n        ", " ").contains(ask) && away.ends_with("status 0"), "{told}");
     let dropped = said("dropped");
     assert!(dropped.contains(" packets of all flows that no rule allows; the last one was of this flow"), "{told}");

@@ -246,8 +246,9 @@ impl PathRate {
 
     /// Resumes after an outage.
     ///
-    /// The capacity is the previous one, reduced for the length of the silence, until traffic shows the real one.
-    /// Outages without traffic between them do not add up.
+    /// The capacity is the one before the outage, reduced by at most half. The longer the silence was, the larger is
+    /// the reduction. If another outage comes before traffic has filled the path, the capacity before the first of
+    /// these outages is reduced again in this way.
     pub fn resume(&mut self, now: Instant) {
         let before = *self.before_outage_bps.get_or_insert(self.capacity_bps);
         self.capacity_bps = self.bounded(before * (1.0 - self.caution(now)));

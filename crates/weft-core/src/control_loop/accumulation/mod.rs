@@ -508,7 +508,9 @@ impl Accumulation {
         (self.rate_bps - hold_bps).max(self.least_bps())
     }
 
-    /// Returns α of this loop in bits per second per τ: packets per τ, times the weight.
+    /// Returns α of this loop: the number of bits per second by which the rate rises in each τ.
+    ///
+    /// It is the length in bits of the configured number of packets, divided by τ and multiplied by the weight.
     fn alpha_bps(&self, tau: Duration) -> f64 {
         self.share.weight() * self.config.increase_bytes() * 8.0 / tau.as_secs_f64()
     }

@@ -266,7 +266,10 @@ impl ExplicitRateLoop {
         self.bound();
     }
 
-    /// Returns the usable promised rate plus the weight times the granted share, at most the grant's maximum rate.
+    /// Returns the rate that `grant` permits to this loop.
+    ///
+    /// It is the granted fraction of the promised rate, plus the weight times the granted share. It is at most the
+    /// maximum rate of the grant.
     fn granted_bps(&self, grant: &LoopGrant) -> f64 {
         let promised = self.share.service().rate().bps() as f64 * grant.promised;
         let weight = self.share.weight().max(UNIT_WEIGHT);

@@ -60,7 +60,7 @@ impl Train {
         &self.departures
     }
 
-    /// Number of single packets in the train.
+    /// Returns the number of the train's packets that leave alone, at random times. All others are the chirp.
     pub fn singles(&self) -> usize {
         self.singles
     }

@@ -27,7 +27,7 @@ const DENSE: Duration = Duration::from_millis(25);
 /// Divisor of the newest interval in the moving average. Standard: as for SRTT (RFC 6298).
 const GAIN: u32 = 8;
 
-/// Time until which the paths to one peer are watched.
+/// Time until which the paths to one peer are watched: this node probes them at a fixed interval, even without traffic.
 #[derive(Clone, Copy, Debug)]
 pub struct Watch {
     until: Instant,

@@ -101,7 +101,8 @@ mod tests {
     fn windows_fill_near_paths_and_not_far_ones() {
         let room = 90.0 * 512.0 / 552.0;
         assert!((most_by_window(5, 0) - 5.0 * room).abs() < 1e-9);
-        // Each of the last three paths carries twenty windows of 51 200 bytes in a round trip.
+        // The flows fill paths 1 and 2. Each of paths 3 to 5 has 20 of the 100 flows. Each of these flows sends at most
+        // one window of 51 200 bytes in a round trip. Together they do not fill the path.
         let far = most_by_window(5, 100);
         assert!((far - (2.0 * room + 20.0 * 0.4096 * (1.0 / 0.124 + 1.0 / 0.164 + 1.0 / 0.204))).abs() < 1e-9);
     }

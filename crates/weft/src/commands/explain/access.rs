@@ -14,7 +14,8 @@ pub fn text(access: &FlowAccess, question: &FlowQuestion) -> String {
     let decision = match access.decision {
         FlowDecision::NoRules => "allowed: this node has no [[allow]] rules".to_owned(),
         FlowDecision::NotJudged => {
-            format!("without a rule: the rules at {to} decide; ask there: {}", command(question))
+            let there = command(question);
+            format!("unchecked by this node: {to} decides by its own rules; to see how, run there: {there}")
         }
         FlowDecision::Allowed => format!("allowed by [[allow]] {}", access.rule.as_deref().unwrap_or_default()),
         FlowDecision::Denied => {
@@ -98,7 +99,7 @@ mod tests {
         );
         let left = told(FlowWay::Leaving, FlowDecision::NotJudged);
         assert!(
-            left.contains("the rules at office decide; ask there: weft explain 10.9.0.7 10.9.0.1:22 tcp"),
+            left.contains("by its own rules; to see how, run there: weft explain 10.9.0.7 10.9.0.1:22 tcp"),
             "{left}"
         );
         assert!(told(FlowWay::Entering, FlowDecision::NoRules).ends_with("has no [[allow]] rules\n"));

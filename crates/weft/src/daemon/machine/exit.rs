@@ -12,7 +12,10 @@ use crate::daemon::machine::identifier;
 use std::path::Path;
 use weft_tcp_er::nft;
 
-/// The exit's table. Dropping it removes the table.
+/// The exit's nftables table, or nothing if the configuration has no exit.
+///
+/// With `masquerade`, the table replaces the source address of packets that leave. Dropping this object removes the
+/// table from the kernel.
 pub struct ExitForwarding {
     _table: Option<nft::NftSession>,
 }
