@@ -478,20 +478,16 @@ impl CarrierLoop {
 }
 
 /// Replaces the content of `states` by the states of a bundle's open connections.
+///
+/// A connection of which the kernel no longer returns the state is about to end. Nothing is sent on it.
 fn look_at(members: &[u64], entries: &BTreeMap<u64, BundleConnection>, states: &mut Vec<ConnectionState>) {
     states.clear();
     for token in members {
         if let Some(BundleConnection::Open(member, _)) = entries.get(token) {
             let socket = member.stream.as_fd();
-            // If the kernel returns no value, the connection is about to end.
-            let (unsent, unacknowledged) = (unsent_bytes(socket), unacknowledged_bytes(socket));
-            states.push(ConnectionState {
-                token: *token,
-                lane: member.lane,
-                unsent: unsent.unwrap_or(0),
-                unacknowledged: unacknowledged.unwrap_or(u64::MAX),
-                is_blocked: member.is_blocked,
-            });
+            let (Ok(unsent), Ok(unacknowledged)) = (unsent_bytes(socket), unacknowledged_bytes(socket)) else { continue };
+            let (token, lane, is_blocked) = (*token, member.lane, member.is_blocked);
+            states.push(ConnectionState { token, lane, unsent, unacknowledged, is_blocked });
         }
     }
 }
