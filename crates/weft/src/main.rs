@@ -22,6 +22,7 @@ mod join;
 mod plan;
 mod screen;
 mod table;
+mod toml_text;
 mod why;
 
 use std::process::ExitCode;
