@@ -88,7 +88,10 @@ impl<'a> Layout<'a> {
     /// Returns the lines of a setting or of a table with its subtables, in parts.
     pub fn lines(&self, value: &Spanned<DeValue<'_>>) -> Vec<Range<usize>> {
         match self.form(value) {
-            Form::Setting => vec![self.lead(value.span().start)..self.line_end(value.span().end)],
+            Form::Setting => {
+                let lines = self.lead(value.span().start)..self.line_end(value.span().end);
+                vec![lines]
+            }
             Form::Implied => children(value).into_iter().flat_map(|child| self.lines(child)).collect(),
             Form::Headed | Form::Elements => {
                 self.headers_in(value).into_iter().map(|header| self.block(header)).collect()
