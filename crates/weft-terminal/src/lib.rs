@@ -3,6 +3,7 @@
 //! [`parse`] reads a command line. It prints help and mistakes as wide as the terminal, and proposes the name that a
 //! misspelt one probably stands for. [`nearest`] is the only measure of such names. The programs use [`size`],
 //! [`wants_color`] and [`fold_line`] for their own output. The crate knows nothing of networks.
+#![deny(unsafe_code)]
 
 mod command_line;
 mod fold;

@@ -5,6 +5,7 @@ use std::io::IsTerminal;
 use std::os::fd::{AsFd, AsRawFd as _};
 
 /// Returns the columns and rows of a terminal; `None` if the stream is no terminal or its size is unknown.
+#[expect(unsafe_code, reason = "the size of a terminal takes one ioctl")]
 pub fn size(stream: impl AsFd) -> Option<(usize, usize)> {
     let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
     // SAFETY: the descriptor is open while it is borrowed. The kernel writes one `winsize`, to `size`.
