@@ -14,7 +14,6 @@ use weft_config::config::DEFAULT_SOCKET;
 #[command(
     name = "weft-controller",
     version,
-    max_term_width = 100,
     after_help = "\
 Examples:
   weft controller serve                                       at 127.0.0.1:8443, for this machine

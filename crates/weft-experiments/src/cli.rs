@@ -14,7 +14,6 @@ use weft_report::Shard;
     name = "weft-lab",
     version,
     arg_required_else_help = true,
-    max_term_width = 100,
     after_help = "\
 Examples:
   weft-lab run scenarios/demo.toml --out out/demo      real kernel, real applications

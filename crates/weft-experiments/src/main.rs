@@ -9,11 +9,10 @@ mod commands;
 #[cfg(test)]
 mod examples;
 
-use clap::Parser as _;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    match commands::run(cli::Cli::parse()) {
+    match commands::run(weft_terminal::parse::<cli::Cli>()) {
         Ok(outcome) => outcome.into(),
         Err(failure) => {
             eprint!("{failure}");

@@ -4,10 +4,10 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use crate::sys::{check, past_old_errors, set_option, set_option_bytes};
+use crate::sys::{check, open_socket, past_old_errors, set_option, set_option_bytes};
 use crate::udp::RawAddress;
 
 /// Length of an ICMP echo header, in bytes.
@@ -41,11 +41,7 @@ impl EchoSocket {
             IpAddr::V4(_) => (libc::AF_INET, libc::IPPROTO_ICMP),
             IpAddr::V6(_) => (libc::AF_INET6, libc::IPPROTO_ICMPV6),
         };
-        let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-        // SAFETY: no pointers; the call makes a new descriptor.
-        let socket = check(unsafe { libc::socket(family, kind, protocol) })?;
-        // SAFETY: the descriptor is new and nothing else owns it.
-        let socket = unsafe { OwnedFd::from_raw_fd(socket) };
+        let socket = open_socket(family, libc::SOCK_RAW, protocol)?;
         set_option_bytes(socket.as_fd(), libc::SOL_SOCKET, libc::SO_BINDTODEVICE, interface.as_bytes())?;
         match to {
             IpAddr::V4(_) => {

@@ -2,9 +2,9 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use crate::sys::{check, retry, set_option, set_option_bytes};
+use crate::sys::{check, open_socket, retry, set_option, set_option_bytes};
 use crate::udp::RawAddress;
 
 /// Sends packets that include their IP header, over one interface and with a mark.
@@ -22,11 +22,7 @@ impl RawSender {
     /// Fails without CAP_NET_RAW or CAP_NET_ADMIN, or if the interface does not exist.
     pub fn open(interface: &str, mark: u32) -> io::Result<RawSender> {
         let open = |family| {
-            let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-            // SAFETY: no pointers; the call makes a new descriptor.
-            let socket = check(unsafe { libc::socket(family, kind, libc::IPPROTO_RAW) })?;
-            // SAFETY: the descriptor is new and nothing else owns it.
-            let socket = unsafe { OwnedFd::from_raw_fd(socket) };
+            let socket = open_socket(family, libc::SOCK_RAW, libc::IPPROTO_RAW)?;
             set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_MARK, mark as i32)?;
             set_option_bytes(socket.as_fd(), libc::SOL_SOCKET, libc::SO_BINDTODEVICE, interface.as_bytes())?;
             Ok::<_, io::Error>(socket)

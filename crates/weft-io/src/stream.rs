@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
-use crate::sys::{check, set_option, set_option_bytes};
+use crate::sys::{check, open_socket, set_option, set_option_bytes};
 use crate::udp::RawAddress;
 
 /// Silence after which the kernel probes an idle stream, in seconds. Tuned: below the idle times of common NATs.
@@ -74,10 +74,7 @@ pub fn info(stream: BorrowedFd<'_>) -> io::Result<StreamInfo> {
 /// Returns the kernel's error.
 pub fn connect(remote: SocketAddr, device: Option<&str>, mark: u32) -> io::Result<TcpStream> {
     let family = if remote.is_ipv6() { libc::AF_INET6 } else { libc::AF_INET };
-    // SAFETY: no pointers; the call makes a new descriptor.
-    let fd = check(unsafe { libc::socket(family, libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, 0) })?;
-    // SAFETY: the descriptor is new and nothing else owns it.
-    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+    let socket = open_socket(family, libc::SOCK_STREAM, 0)?;
     if let Some(device) = device {
         set_option_bytes(socket.as_fd(), libc::SOL_SOCKET, libc::SO_BINDTODEVICE, device.as_bytes())?;
     }

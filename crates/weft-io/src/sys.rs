@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 /// Returns the result of a system call, or [`io::Error::last_os_error`] if the result is −1.
 pub(crate) fn check(result: c_int) -> io::Result<c_int> {
@@ -43,6 +43,30 @@ pub(crate) fn unless_blocked<T>(result: io::Result<T>) -> io::Result<Option<T>> 
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// Opens a socket that never blocks. Programs that this process starts do not inherit it.
+pub(crate) fn open_socket(family: c_int, kind: c_int, protocol: c_int) -> io::Result<OwnedFd> {
+    // SAFETY: no pointers; the call makes a new descriptor.
+    let socket = check(unsafe { libc::socket(family, kind | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, protocol) })?;
+    // SAFETY: the descriptor is new and nothing else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(socket) })
+}
+
+/// Binds a socket to an address in the kernel's byte layout.
+pub(crate) fn bind(socket: BorrowedFd, address: &[u8]) -> io::Result<()> {
+    let len = address.len() as libc::socklen_t;
+    // SAFETY: the descriptor is open while it is borrowed. The kernel only reads `address`, which has `len` bytes.
+    check(unsafe { libc::bind(socket.as_raw_fd(), address.as_ptr().cast(), len) }).map(drop)
+}
+
+/// Receives a datagram and its sender's address in the kernel's byte layout. Returns the number of received bytes.
+pub(crate) fn receive_from(socket: BorrowedFd, buffer: &mut [u8], sender: &mut [u8]) -> io::Result<usize> {
+    let (bytes, address) = (buffer.as_mut_ptr().cast(), sender.as_mut_ptr().cast());
+    let mut len = sender.len() as libc::socklen_t;
+    // SAFETY: the descriptor is open while it is borrowed. The kernel writes at most the given lengths to the buffers.
+    let received = unsafe { libc::recvfrom(socket.as_raw_fd(), bytes, buffer.len(), 0, address, &raw mut len) };
+    check(received as c_int).map(|received| received as usize)
 }
 
 /// Sets a socket option to the given bytes.

@@ -11,7 +11,6 @@ use std::path::PathBuf;
 #[command(
     name = "weft-web",
     version,
-    max_term_width = 100,
     after_help = "\
 Examples:
   weft web                                       then open the printed address in a browser

@@ -22,9 +22,9 @@ mod join;
 mod plan;
 mod screen;
 mod table;
+mod toml_text;
 mod why;
 
-use clap::Parser as _;
 use std::process::ExitCode;
 use weft_config::{config, entropy, escape, files, keys, openvpn_status, outcome, state_lines};
 use weft_control::status;
@@ -35,7 +35,7 @@ use weft_io::memory::WipingAllocator;
 static ALLOCATOR: WipingAllocator = WipingAllocator;
 
 fn main() -> ExitCode {
-    let cli = cli::Cli::parse();
+    let cli: cli::Cli = weft_terminal::parse();
     screen::Screen::look(cli.color);
     match commands::run(cli) {
         Ok(outcome) => outcome.into(),

@@ -4,11 +4,13 @@
 //! If standard output is not a terminal, and in tests, output is plain and as wide as its content.
 
 use clap::ValueEnum;
-use std::io::IsTerminal as _;
 use std::sync::OnceLock;
+use weft_terminal::fold_line;
 
 /// Smallest width that text is folded to, in columns.
 const LEAST_COLUMNS: usize = 20;
+/// Spaces before the rest of a line that is folded.
+const INDENT: usize = 2;
 
 /// Argument of `--color`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, ValueEnum)]
@@ -62,7 +64,7 @@ impl Screen {
     /// Decides about colours and stores the decision for [`Screen::get`].
     pub fn look(color: Color) {
         let has_color = match color {
-            Color::Auto => anstream::AutoStream::choice(&std::io::stdout()) != anstream::ColorChoice::Never,
+            Color::Auto => weft_terminal::wants_color(&std::io::stdout()),
             Color::Always => true,
             Color::Never => false,
         };
@@ -75,10 +77,8 @@ impl Screen {
     /// The size is read on each call because a user may resize the terminal under `--watch`.
     pub fn get() -> Screen {
         let Some(screen) = SCREEN.get() else { return Screen::default() };
-        let out = std::io::stdout();
-        let size = terminal_size::terminal_size_of(&out).filter(|_| out.is_terminal());
-        let size = size.map(|(width, height)| (usize::from(width.0).max(LEAST_COLUMNS), usize::from(height.0)));
-        Screen { size, ..*screen }
+        let size = weft_terminal::size(std::io::stdout());
+        Screen { size: size.map(|(width, height)| (width.max(LEAST_COLUMNS), height)), ..*screen }
     }
 
     /// Returns the width in columns; `None` means unlimited.
@@ -97,37 +97,8 @@ impl Screen {
     /// Breaks lines between words where they are wider than the screen.
     pub fn fold(&self, text: &str) -> String {
         let Some(width) = self.width() else { return text.to_owned() };
-        text.split_inclusive('\n').map(|line| fold_line(line, width)).collect()
+        text.split_inclusive('\n').map(|line| fold_line(line, width, INDENT)).collect()
     }
-}
-
-/// Returns the number of characters that a terminal shows of a text with colour codes.
-fn shown(text: &str) -> usize {
-    let mut is_code = false;
-    let visible = |c: &char| {
-        let hidden = is_code || *c == '\x1b';
-        is_code = if is_code { *c != 'm' } else { *c == '\x1b' };
-        !hidden && *c != '\n'
-    };
-    text.chars().filter(visible).count()
-}
-
-fn fold_line(line: &str, width: usize) -> String {
-    if shown(line) <= width {
-        return line.to_owned();
-    }
-    let (mut text, mut column) = (String::new(), 0);
-    for word in line.split_inclusive(' ') {
-        let long = shown(word.trim_end());
-        if column > 0 && column + long > width {
-            text.truncate(text.trim_end_matches(' ').len());
-            text += "\n  ";
-            column = 2;
-        }
-        text += word;
-        column += shown(word);
-    }
-    text
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use serde::Serialize;
 use std::cell::{Cell, RefCell};
 use std::fmt::{self, Write as _};
 use std::ops::Range;
+use weft_terminal::nearest;
 
 /// Severity of a finding.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -172,18 +173,6 @@ fn floor_char(text: &str, at: usize) -> usize {
     (0..=at).rev().find(|&i| text.is_char_boundary(i)).unwrap_or(0)
 }
 
-/// Returns the entry of `known` that `word` probably stands for.
-pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let word = word.to_lowercase();
-    known
-        .into_iter()
-        .map(|candidate| (strsim::jaro_winkler(&word, candidate), candidate))
-        // In a short word one typing error lowers the similarity below the limit, so one edit is accepted as well.
-        .filter(|(likeness, candidate)| *likeness > 0.75 || strsim::osa_distance(&word, candidate) == 1)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, candidate)| candidate)
-}
-
 /// Returns `did you mean …` if `known` has an entry similar to `word`.
 pub fn did_you_mean<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
     nearest(word, known).map(|candidate| format!("did you mean `{candidate}`?"))
@@ -216,11 +205,5 @@ mod tests {
         report.error(1..9, "inside a character", None);
         report.error(7..9, "behind the end", None);
         assert_eq!(report.to_string().lines().count(), 6);
-    }
-
-    #[test]
-    fn suggests_only_what_is_near() {
-        assert_eq!(nearest("Schedul", ["schedule", "recovery"]), Some("schedule"));
-        assert_eq!(nearest("zzz", ["schedule", "recovery"]), None);
     }
 }

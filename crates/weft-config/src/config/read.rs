@@ -3,12 +3,13 @@
 //! A reader returns the value at a key, or reports a mistake and returns `None`. Parsing continues after a mistake, so
 //! that one run reports all of them.
 
-use super::diagnose::{Report, did_you_mean, nearest};
+use super::diagnose::{Report, did_you_mean};
 use std::cell::RefCell;
 use std::fmt::Display;
 use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
+use weft_terminal::nearest;
 
 /// A value and its place in the source.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -3,9 +3,8 @@
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 
-use netlink_sys::Socket;
-
 use super::socket::{NetfilterRequest, NetfilterTarget, Nfnetlink, each_message, find, number, send};
+use crate::netlink::KernelSocket;
 
 /// Number of the nfnetlink subsystem NFQUEUE (`NFNL_SUBSYS_QUEUE`).
 const SUBSYSTEM: u8 = 3;
@@ -94,7 +93,7 @@ impl<'a> Queued<'a> {
 
 /// Sends verdicts to the kernel.
 pub struct Verdicts<'a> {
-    socket: &'a Socket,
+    socket: &'a KernelSocket,
     /// Number of the queue.
     number: u16,
 }

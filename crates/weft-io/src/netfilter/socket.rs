@@ -1,16 +1,11 @@
 //! An nfnetlink socket, its messages and their attributes (linux/netfilter/nfnetlink.h).
 
 use std::io;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsFd as _, AsRawFd, RawFd};
 
-use netlink_sys::protocols::NETLINK_NETFILTER;
-use netlink_sys::{Socket, SocketAddr};
+use crate::netlink::{KernelSocket, messages};
+use crate::sys::set_option;
 
-use crate::netlink::messages;
-use crate::sys::retry;
-
-/// Netlink port of the kernel.
-const KERNEL_PORT: u32 = 0;
 /// Length of a netlink header, in bytes.
 const HEADER_LEN: usize = 16;
 /// Length of the netlink and nfnetlink headers, in bytes. The latter holds family, version and resource.
@@ -26,7 +21,7 @@ const FLAGS: u16 = 0xc000;
 /// Length of the receive buffer, in bytes. The longest packet and its netlink headers fit.
 const RECEIVE_LEN: usize = 68 * 1024;
 /// Size of the socket's receive buffer, in bytes.
-const SOCKET_LEN: u32 = 1 << 20;
+const SOCKET_LEN: i32 = 1 << 20;
 
 /// Names an nfnetlink subsystem and one of its queues or groups.
 #[derive(Clone, Copy, Debug)]
@@ -60,29 +55,25 @@ impl NetfilterRequest {
 
 /// An nfnetlink socket, which never blocks.
 pub(super) struct Nfnetlink {
-    socket: Socket,
-    buffer: Vec<u8>,
+    socket: KernelSocket,
+    buffer: Box<[u8]>,
 }
 
 impl Nfnetlink {
     pub(super) fn open() -> io::Result<Nfnetlink> {
-        let mut socket = Socket::new(NETLINK_NETFILTER)?;
-        socket.bind_auto()?;
-        socket.set_non_blocking(true)?;
+        let socket = KernelSocket::open(libc::NETLINK_NETFILTER, 0)?;
         // Without this option the kernel would report lost messages. Their packets pass or are dropped like any other.
-        socket.set_no_enobufs(true)?;
-        socket.set_rx_buf_sz(SOCKET_LEN)?;
-        Ok(Nfnetlink { socket, buffer: Vec::with_capacity(RECEIVE_LEN) })
+        socket.set(libc::NETLINK_NO_ENOBUFS, 1)?;
+        set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUF, SOCKET_LEN)?;
+        Ok(Nfnetlink { socket, buffer: vec![0; RECEIVE_LEN].into() })
     }
 
     /// Sends a request and reads the kernel's answer, which is available when `send` returns.
     pub(super) fn ask(&mut self, request: NetfilterRequest) -> io::Result<()> {
         send(&self.socket, request, ACK)?;
         loop {
-            self.buffer.clear();
-            self.buffer.reserve(RECEIVE_LEN);
-            retry(|| self.socket.recv_from(&mut self.buffer, 0))?;
-            if let Some(message) = messages(&self.buffer).find(|message| kind(message) == ERROR) {
+            let answer = self.socket.receive(&mut self.buffer)?;
+            if let Some(message) = messages(answer).find(|message| kind(message) == ERROR) {
                 let code =
                     message.get(HEADER_LEN..).and_then(<[u8]>::first_chunk).map_or(0, |code| i32::from_ne_bytes(*code));
                 return if code == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(-code)) };
@@ -95,15 +86,10 @@ impl Nfnetlink {
         &mut self,
         target: NetfilterTarget,
         wanted: u8,
-        mut handle: impl FnMut(&Socket, &mut [u8]),
+        mut handle: impl FnMut(&KernelSocket, &mut [u8]),
     ) -> io::Result<()> {
-        self.buffer.clear();
-        self.buffer.reserve(RECEIVE_LEN);
-        let (_, sender) = retry(|| self.socket.recv_from(&mut self.buffer, 0))?;
-        if sender.port_number() != KERNEL_PORT {
-            return Ok(());
-        }
-        each_message(&mut self.buffer, target, wanted, |attributes| handle(&self.socket, attributes));
+        let datagram = self.socket.receive(&mut self.buffer)?;
+        each_message(datagram, target, wanted, |attributes| handle(&self.socket, attributes));
         Ok(())
     }
 }
@@ -136,11 +122,11 @@ pub(super) fn each_message(
 }
 
 /// Sends a request without waiting for the kernel's answer.
-pub(super) fn send(socket: &Socket, NetfilterRequest(mut bytes): NetfilterRequest, flags: u16) -> io::Result<()> {
+pub(super) fn send(socket: &KernelSocket, NetfilterRequest(mut bytes): NetfilterRequest, flags: u16) -> io::Result<()> {
     let len = bytes.len() as u32;
     put(&mut bytes, 0, &len.to_ne_bytes());
     put(&mut bytes, 6, &(REQUEST | flags).to_ne_bytes());
-    retry(|| socket.send_to(&bytes, &SocketAddr::new(KERNEL_PORT, 0), 0)).map(drop)
+    socket.send(&bytes)
 }
 
 /// Returns the position of an attribute's value within `attributes`.

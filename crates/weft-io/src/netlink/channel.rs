@@ -2,17 +2,16 @@
 
 use std::io;
 use std::ops::Range;
-use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsFd as _, AsRawFd, RawFd};
 
 use netlink_packet_core::{
     NLM_F_ACK, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
 };
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::route::RouteMessage;
-use netlink_sys::protocols::NETLINK_ROUTE;
-use netlink_sys::{Socket, SocketAddr};
 
-use crate::sys::{retry, set_option};
+use super::kernel_socket::KernelSocket;
+use crate::sys::set_option;
 
 /// Length of the receive buffer, in bytes.
 ///
@@ -28,27 +27,23 @@ const SEQUENCE: Range<usize> = 8..12;
 const NLMSG_DONE: u16 = 3;
 /// Type of an error message (`linux/netlink.h`).
 const NLMSG_ERROR: u16 = 2;
-/// Netlink port of the kernel.
-const KERNEL_PORT: u32 = 0;
 
 /// An rtnetlink socket that never blocks: the kernel has answered a request when `send` returns.
 pub(crate) struct NetlinkSocket {
-    socket: Socket,
+    socket: KernelSocket,
     /// Sequence number of the last request.
     sequence: u32,
-    buffer: Vec<u8>,
+    buffer: Box<[u8]>,
 }
 
 impl NetlinkSocket {
     /// Opens a socket that receives the messages of these multicast groups (`RTNLGRP_*`).
     pub(crate) fn open(groups: &[u32]) -> io::Result<Self> {
-        let mut socket = Socket::new(NETLINK_ROUTE)?;
-        socket.bind_auto()?;
-        socket.set_non_blocking(true)?;
+        let socket = KernelSocket::open(libc::NETLINK_ROUTE, 0)?;
         for &group in groups {
-            socket.add_membership(group)?;
+            socket.set(libc::NETLINK_ADD_MEMBERSHIP, group.cast_signed())?;
         }
-        Ok(Self { socket, sequence: 0, buffer: Vec::with_capacity(RECEIVE_LEN) })
+        Ok(Self { socket, sequence: 0, buffer: vec![0; RECEIVE_LEN].into() })
     }
 
     /// Sends a request and waits for the kernel's acknowledgment.
@@ -129,7 +124,7 @@ impl NetlinkSocket {
         message.finalize();
         let mut bytes = vec![0; message.buffer_len()];
         message.serialize(&mut bytes);
-        retry(|| self.socket.send_to(&bytes, &SocketAddr::new(KERNEL_PORT, 0), 0)).map(drop)
+        self.socket.send(&bytes)
     }
 
     /// Receives one datagram and passes its messages to `handle`. Skips messages that it cannot parse.
@@ -147,12 +142,7 @@ impl NetlinkSocket {
 
     /// Receives one datagram and passes the bytes of its messages to `handle`.
     pub(crate) fn receive_raw(&mut self, mut handle: impl FnMut(&[u8])) -> io::Result<()> {
-        self.buffer.clear();
-        self.buffer.reserve(RECEIVE_LEN);
-        let (_, sender) = retry(|| self.socket.recv_from(&mut self.buffer, 0))?;
-        if sender.port_number() == KERNEL_PORT {
-            messages(&self.buffer).for_each(&mut handle);
-        }
+        messages(self.socket.receive(&mut self.buffer)?).for_each(&mut handle);
         Ok(())
     }
 
@@ -181,8 +171,7 @@ impl NetlinkSocket {
 
     /// Enlarges the receive buffer to `bytes`, or to the administrator's limit without the privilege.
     pub(crate) fn set_receive_buffer(&self, bytes: i32) -> io::Result<()> {
-        // SAFETY: the socket outlives the call that borrows its descriptor.
-        let socket = unsafe { BorrowedFd::borrow_raw(self.socket.as_raw_fd()) };
+        let socket = self.socket.as_fd();
         set_option(socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, bytes)
             .or_else(|_| set_option(socket, libc::SOL_SOCKET, libc::SO_RCVBUF, bytes))
     }

@@ -6,15 +6,11 @@
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 
-use netlink_sys::protocols::NETLINK_KOBJECT_UEVENT;
-use netlink_sys::{Socket, SocketAddr};
-
+use super::kernel_socket::KernelSocket;
 use crate::sys::unless_blocked;
 
 /// Multicast group to which the kernel sends events.
 const KERNEL_GROUP: u32 = 1;
-/// Netlink port of the kernel. Other senders are processes.
-const KERNEL_PORT: u32 = 0;
 /// Length of the receive buffer, in bytes.
 ///
 /// It fits the kernel's UEVENT_BUFFER_SIZE and the path before the event.
@@ -24,8 +20,8 @@ const ANNOUNCEMENT: &[u8] = b"NEW_VMGENID=1";
 
 /// Watches for a new generation of this machine.
 pub struct GenerationWatch {
-    socket: Socket,
-    buffer: Vec<u8>,
+    socket: KernelSocket,
+    buffer: Box<[u8]>,
 }
 
 impl GenerationWatch {
@@ -34,21 +30,16 @@ impl GenerationWatch {
     /// # Errors
     /// Fails if the kernel has no such events.
     pub fn open() -> io::Result<Self> {
-        let mut socket = Socket::new(NETLINK_KOBJECT_UEVENT)?;
-        socket.bind(&SocketAddr::new(0, KERNEL_GROUP))?;
-        socket.set_non_blocking(true)?;
-        Ok(Self { socket, buffer: Vec::with_capacity(RECEIVE_LEN) })
+        let socket = KernelSocket::open(libc::NETLINK_KOBJECT_UEVENT, KERNEL_GROUP)?;
+        Ok(Self { socket, buffer: vec![0; RECEIVE_LEN].into() })
     }
 
     /// Reads all new events. Returns true if this machine was restored or copied.
     pub fn is_new(&mut self) -> bool {
         let mut is_new = false;
         loop {
-            self.buffer.clear();
-            match unless_blocked(self.socket.recv_from(&mut self.buffer, 0)) {
-                Ok(Some((_, sender))) => {
-                    is_new |= sender.port_number() == KERNEL_PORT && announces(&self.buffer);
-                }
+            match unless_blocked(self.socket.receive(&mut self.buffer)) {
+                Ok(Some(event)) => is_new |= announces(event),
                 // After a lost event (ENOBUFS) a new generation is assumed.
                 Err(why) if why.raw_os_error() == Some(libc::ENOBUFS) => is_new = true,
                 _ => return is_new,
@@ -70,6 +61,7 @@ fn announces(event: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::kernel_socket::tests::send_as_process;
     use super::*;
 
     #[test]
@@ -87,12 +79,8 @@ mod tests {
     #[test]
     fn a_process_cannot_announce_one() {
         let mut watch = GenerationWatch::open().unwrap();
-        let mut own = SocketAddr::new(0, 0);
-        watch.socket.get_address(&mut own).unwrap();
-        let mut other = Socket::new(NETLINK_KOBJECT_UEVENT).unwrap();
-        other.bind_auto().unwrap();
         // Without CAP_NET_ADMIN the kernel refuses this event. With it, the watch must ignore the event.
-        let _ = other.send_to(b"change@/x\0NEW_VMGENID=1\0", &own, 0);
+        let _ = send_as_process(libc::NETLINK_KOBJECT_UEVENT, &watch.socket, b"change@/x\0NEW_VMGENID=1\0");
         assert!(!watch.is_new());
     }
 }

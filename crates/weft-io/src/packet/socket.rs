@@ -2,11 +2,11 @@
 
 use super::filter::{OUTGOING, PacketFilter};
 use crate::kernel;
-use crate::sys::{attach_filter, check, retry, set_option, unless_blocked};
+use crate::sys::{attach_filter, check, open_socket, retry, set_option, unless_blocked};
 use crate::udp::{ControlBuffer, control_messages, timestamp};
 use std::ffi::c_int;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// Longest packet that is received, in bytes: a super-packet of 64 KiB and a link-layer header.
 const LONGEST: usize = 65_536 + 256;
@@ -50,12 +50,8 @@ impl PacketSocket {
     /// # Errors
     /// `PermissionDenied` without CAP_NET_RAW; `ENODEV` or `ENXIO` if the interface does not exist.
     pub fn open(index: u32, filter: &PacketFilter) -> io::Result<PacketSocket> {
-        let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
         // Without a protocol, the socket receives nothing before it has its filter and its interface.
-        // SAFETY: no pointers; the call makes a new descriptor.
-        let socket = check(unsafe { libc::socket(libc::AF_PACKET, kind, 0) })?;
-        // SAFETY: the descriptor is new and nothing else owns it.
-        let socket = unsafe { OwnedFd::from_raw_fd(socket) };
+        let socket = open_socket(libc::AF_PACKET, libc::SOCK_RAW, 0)?;
         let describes = kernel::version().is_some_and(|version| version >= DESCRIBES_UDP);
         let fd = socket.as_fd();
         set_option(fd, libc::SOL_PACKET, libc::PACKET_AUXDATA, 1)?;

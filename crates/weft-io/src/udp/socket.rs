@@ -4,10 +4,10 @@ use std::cell::Cell;
 use std::ffi::c_int;
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, UdpSocket};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use super::address::RawAddress;
-use crate::sys::{check, set_option, set_option_bytes};
+use crate::sys::{check, open_socket, set_option, set_option_bytes};
 
 /// Requested size of each socket buffer, in bytes: 8 MiB hold 64 ms of traffic at 1 Gbit/s.
 const BUFFER_BYTES: c_int = 8 << 20;
@@ -44,7 +44,8 @@ impl UdpLink {
     /// Errors are the kernel's: `AddrInUse`, `AddrNotAvailable`, `ENODEV` for an unknown device.
     pub fn bind(config: &UdpConfig) -> io::Result<Self> {
         let local = SocketAddr::new(config.local.unwrap_or(Ipv6Addr::UNSPECIFIED.into()), config.port);
-        let socket = UdpSocket::from(open(local.is_ipv6())?);
+        let family = if local.is_ipv6() { libc::AF_INET6 } else { libc::AF_INET };
+        let socket = UdpSocket::from(open_socket(family, libc::SOCK_DGRAM, 0)?);
         let fd = socket.as_fd();
         if let Some(device) = &config.device {
             set_option_bytes(fd, libc::SOL_SOCKET, libc::SO_BINDTODEVICE, device.as_bytes())?;
@@ -127,15 +128,6 @@ impl AsRawFd for UdpLink {
     fn as_raw_fd(&self) -> RawFd {
         self.socket.as_raw_fd()
     }
-}
-
-fn open(ipv6: bool) -> io::Result<OwnedFd> {
-    let family = if ipv6 { libc::AF_INET6 } else { libc::AF_INET };
-    let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-    // SAFETY: no pointers; the call makes a new descriptor.
-    let fd = check(unsafe { libc::socket(family, kind, 0) })?;
-    // SAFETY: the descriptor is new and nothing else owns it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 fn bind(socket: BorrowedFd, local: SocketAddr) -> io::Result<()> {

@@ -38,7 +38,6 @@ use std::path::PathBuf;
 #[command(
     version,
     arg_required_else_help = true,
-    max_term_width = 100,
     after_help = "\
 Examples:
   weft keygen --out weft.key            make this node's key and print the public key for the peers

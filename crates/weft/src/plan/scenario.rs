@@ -7,6 +7,7 @@ use super::measured::{JITTER_RANGE, PlanLink};
 use super::question::PlanQuestion;
 use crate::date::rfc_3339;
 use crate::escape;
+use crate::toml_text::quoted;
 use std::fmt::Write as _;
 
 /// Time before the first phase, in seconds, in which the paths become known.
@@ -203,8 +204,4 @@ fn decimal(value: f64, decimals: usize) -> String {
 /// Returns a name as text of one line.
 fn plain(text: &str) -> String {
     escape::line(text).into_owned()
-}
-
-fn quoted(text: &str) -> String {
-    toml_edit::Value::from(text).to_string()
 }

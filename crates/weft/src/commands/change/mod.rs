@@ -15,12 +15,12 @@ use crate::cli::{ApplyArguments, ChangeOptions, ConfirmArguments, Control, SetAr
 use crate::config;
 use crate::control::ask;
 use crate::outcome::{Failure, Outcome};
+use edit::Document;
 use file::{ConfigFile, MAX_BYTES};
 use std::fs;
 use std::io::{self, Read as _};
 use std::path::Path;
 use std::time::Duration;
-use toml_edit::DocumentMut;
 use weft_control::{Request, Response};
 
 /// `weft set`: changes one setting.
@@ -73,13 +73,13 @@ fn open(path: &Path) -> Result<ConfigFile, Failure> {
 /// Edits the configuration with `change`, and lets the node run it.
 fn edited(
     options: &ChangeOptions,
-    change: impl FnOnce(&mut DocumentMut) -> Result<(), String>,
+    change: impl FnOnce(&mut Document) -> Result<(), String>,
 ) -> Result<Outcome, Failure> {
     let told = |why: String| Failure::new(format!("{}: {why}", options.config.display()));
     let text = open(&options.config)?.text().map_err(|why| told(why.to_string()))?;
-    let mut doc = edit::parse(&text).map_err(told)?;
+    let mut doc = Document::parse(&text).map_err(told)?;
     change(&mut doc).map_err(Failure::new)?;
-    put(options, &doc.to_string())
+    put(options, doc.text())
 }
 
 /// Checks a text, lets the node run it, and saves it unless it is on trial.
