@@ -44,7 +44,7 @@ pub fn follow(arguments: &FollowArguments) -> Result<(), String> {
     }
 }
 
-/// Reads the progress in a directory.
+/// Reads the file in the agent's directory that records its [`Progress`]. Without the file, the default applies.
 ///
 /// # Errors
 /// Returns why the file cannot be read.

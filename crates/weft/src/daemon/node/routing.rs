@@ -59,11 +59,11 @@ impl DaemonNode {
         self.tell_watched();
     }
 
-    /// Applies a slice of learnt prefixes.
+    /// Applies a batch of changes of learnt prefixes in the engine, and sends it back on `reply` with the outcomes.
     pub(super) fn learn(&mut self, mut slice: LearntSlice, reply: &SyncSender<LearntSlice>) {
         let LearntSlice { changes, outcomes } = &mut slice;
         outcomes.extend(changes.iter().map(|(vpn, change)| self.engine.learn(*vpn, change).err()));
-        // The thread waits for the slice. Sending fails only after the thread has ended.
+        // The routing thread waits for the batch. Sending fails only after that thread has ended.
         let _ = reply.try_send(slice);
     }
 
