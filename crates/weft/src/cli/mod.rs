@@ -482,7 +482,7 @@ if a probed peer answered no probe during the cut."
     )]
     Drill(DrillCommand),
     /// Simulate the measured links to a peer, as they are now and with changes: without a link, with another rate, with
-    /// more senders
+    /// more sites
     #[command(after_help = "\
 Examples:
   weft plan                                        what the links to the peer carry now

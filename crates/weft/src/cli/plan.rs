@@ -19,8 +19,8 @@ pub struct PlanArguments {
     /// directions; two are to the peer and from it. Can be given several times
     #[arg(long, value_name = "LINK=RATE[,RATE]")]
     pub with: Vec<GivenRate>,
-    /// Ask what changes if this number of further senders, 1 to 99, use the same links as this node. Each has the same
-    /// flows as this node, in a VPN of its own. Can be given several times
+    /// Ask what changes with this number of further sites, 1 to 99: nodes that send the same flows as this one over
+    /// the same links, as if these links were narrow at the peer. Can be given several times
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..100))]
     pub sites: Vec<u16>,
     /// Use this rate of a link instead of the measured one, in all answers. One RATE applies in both directions; two

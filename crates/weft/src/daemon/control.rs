@@ -80,7 +80,7 @@ impl TaskSender {
         let patience = request.patience();
         let sent = self.send(Task::Answer(request, reply));
         let response = sent.ok().and_then(|()| response.recv_timeout(patience).ok());
-        response.unwrap_or_else(|| Response::Refused { why: "the node is stopping, or busy".to_owned() })
+        response.unwrap_or_else(|| Response::Refused { why: "the node is stopping or busy: try again".to_owned() })
     }
 }
 

@@ -25,7 +25,7 @@ pub fn set(doc: &mut DocumentMut, key: &str, value: &str) -> Result<(), String> 
 }
 
 fn set_at(doc: &mut DocumentMut, path: &[String], value: &str) -> Result<(), String> {
-    let (last, tables) = path.split_last().ok_or("the key is empty")?;
+    let (last, tables) = path.split_last().ok_or("the key is empty: give a table and a key, such as peer.hub.weight")?;
     let table = table(doc.as_table_mut(), tables, true)?;
     let mut new = value_of(value);
     match table.get_mut(last) {
@@ -45,7 +45,7 @@ fn set_at(doc: &mut DocumentMut, path: &[String], value: &str) -> Result<(), Str
 /// # Errors
 /// Returns a message if there is no such setting.
 pub fn unset(doc: &mut DocumentMut, key: &str) -> Result<(), String> {
-    unset_at(doc, &path(key)?).map_err(|()| format!("{key} is not set"))
+    unset_at(doc, &path(key)?).map_err(|()| format!("{key} is not set in the file"))
 }
 
 fn unset_at(doc: &mut DocumentMut, path: &[String]) -> Result<(), ()> {
@@ -118,7 +118,8 @@ pub fn set_class(doc: &mut DocumentMut, name: &str, settings: &[(String, String)
 /// # Errors
 /// Returns a message if the file has no table for the class.
 pub fn reset_class(doc: &mut DocumentMut, name: &str) -> Result<(), String> {
-    unset_at(doc, &["class", name].map(str::to_owned)).map_err(|_| format!("the file does not change a class `{name}`"))
+    unset_at(doc, &["class", name].map(str::to_owned))
+        .map_err(|()| format!("the file has no [[class]] `{name}`, so there is nothing to reset"))
 }
 
 fn rules(doc: &mut DocumentMut) -> Result<&mut ArrayOfTables, String> {
@@ -134,7 +135,10 @@ fn place(rules: &mut ArrayOfTables, name: &str, before: Option<&str>) -> Result<
     let rule = order.remove(from);
     let to = match before {
         Some(before) => order.iter().position(|table| is_called(table, before)).ok_or_else(|| {
-            if before == name { format!("`{name}` cannot precede itself") } else { no_rule(rules, before) }
+            match before == name {
+                true => format!("`{name}` cannot precede itself: give another rule with --before"),
+                false => no_rule(rules, before),
+            }
         })?,
         None => order.len(),
     };
@@ -155,7 +159,7 @@ fn place(rules: &mut ArrayOfTables, name: &str, before: Option<&str>) -> Result<
 fn no_rule(rules: &ArrayOfTables, name: &str) -> String {
     let names: Vec<&str> = rules.iter().filter_map(|rule| rule.get("name")?.as_str()).collect();
     match names[..] {
-        [] => format!("there is no rule `{name}`: there are none"),
+        [] => format!("there is no rule `{name}`: the file has none"),
         _ => format!("there is no rule `{name}`: there are {}", names.join(", ")),
     }
 }
@@ -177,7 +181,7 @@ fn table<'a>(mut at: &'a mut dyn TableLike, path: &[String], create: bool) -> Re
     while let Some(part) = parts.next() {
         let exists = at.contains_key(part);
         if !exists && !create {
-            return Err(format!("there is no {part}"));
+            return Err(format!("the file has no table {part}"));
         }
         let item = at.entry(part).or_insert_with(|| match NAMED.contains(&part.as_str()) {
             true => Item::ArrayOfTables(ArrayOfTables::new()),
@@ -186,7 +190,7 @@ fn table<'a>(mut at: &'a mut dyn TableLike, path: &[String], create: bool) -> Re
         at = match item {
             Item::ArrayOfTables(list) => {
                 let name = parts.next().ok_or_else(|| format!("name one of the [[{part}]] tables: {part}.NAME.KEY"))?;
-                element(list, name, create).ok_or_else(|| format!("there is no {part} `{name}`"))?
+                element(list, name, create).ok_or_else(|| format!("the file has no [[{part}]] `{name}`"))?
             }
             item => item.as_table_like_mut().ok_or_else(|| format!("{part} is a setting, not a table"))?,
         };
