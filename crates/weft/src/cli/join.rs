@@ -20,14 +20,14 @@ pub struct InitOptions {
     /// Name of this node: 1 to 63 characters without spaces
     #[arg(long, default_value = "hub")]
     pub name: String,
-    /// Address and port at which other nodes reach this one; can be given several times. Without it: the IPv4 and
-    /// IPv6 source addresses of this machine's default routes, with the port of --port
+    /// IP address and port at which other nodes reach this one; can be given 8 times. Without it: the IPv4 and IPv6
+    /// source addresses of this machine's default routes, with the port of --port
     #[arg(long = "endpoint", value_name = "ADDRESS:PORT", value_parser = endpoint)]
     pub endpoints: Vec<SocketAddr>,
     /// IPv4 prefix of the new network; this node takes its first address. The network also gets a random IPv6 prefix
     #[arg(long, value_name = "PREFIX", default_value = "10.77.0.0/24")]
     pub network: String,
-    /// UDP port of this node, and TCP port of its invitations: 0 to 65535
+    /// UDP port of this node, and TCP port of its invitations: 1 to 65535
     #[arg(long, value_name = "PORT", default_value_t = 51_900)]
     pub port: u16,
     /// Let nodes reach the Internet through this one: forward their packets, with this machine's address as their
