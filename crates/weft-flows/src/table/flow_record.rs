@@ -20,7 +20,7 @@ pub enum FlowEnd {
     Seen = 3,
     /// An operator or the configuration ended the flow.
     Forced = 4,
-    /// The flow made room for others.
+    /// The table was full and needed the record of this flow for another one.
     Evicted = 5,
 }
 

@@ -37,7 +37,7 @@ pub fn capture(arguments: &CaptureArguments) -> Result<Outcome, Failure> {
     if arguments.json && arguments.write == Path::new("-") {
         return Err(usage("--json and -w - both need standard output: use -w FILE"));
     }
-    let signals = EndSignals::listen().map_err(|why| Failure::new(format!("signals: {why}")))?;
+    let signals = EndSignals::listen().map_err(|why| Failure::new(format!("cannot wait for signals: {why}")))?;
     let signals = Rc::new(signals);
     let wanted = look(arguments)?;
     let taps =

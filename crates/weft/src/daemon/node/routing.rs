@@ -31,12 +31,12 @@ impl DaemonNode {
         self.engine.set_multicast(settings.multicast);
         match RouteLearner::start(&settings, self.surroundings(), sender.clone(), &self.threads) {
             Ok(learner) => self.routing.learner = Some(learner),
-            Err(why) => self.log.error(format_args!("routing: {why}")),
+            Err(why) => self.log.error(format_args!("routing: cannot learn routes: {why}")),
         }
         let bfd = settings.bfd.map(|at| BfdLink::start(&at.value, sender.clone(), &self.threads));
         match bfd.transpose() {
             Ok(bfd) => self.routing.bfd = bfd,
-            Err(why) => self.log.error(format_args!("bfd: {why}")),
+            Err(why) => self.log.error(format_args!("bfd: cannot start: {why}")),
         }
     }
 
