@@ -13,7 +13,7 @@ pub struct ChangeOptions {
     #[arg(short, long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
     pub config: PathBuf,
     /// Undo the change after this time, such as 60s or 5m, unless `weft confirm` is run before. Until then only the
-    /// running node has the change, not the file. Without --confirm the change is saved at once
+    /// running node has the change, not the file, and a node must run. Without --confirm the change is saved at once
     #[arg(long, value_name = "TIME", value_parser = weft_config::argument::duration)]
     pub confirm: Option<Duration>,
     /// Control socket of the node.
@@ -28,7 +28,8 @@ pub struct SetArguments {
     /// docs/use/settings.md has all keys
     #[arg(value_name = "KEY")]
     pub key: String,
-    /// Value in TOML: a number, true, false or a list. Any other value is text, also without quotation marks
+    /// Value in TOML: a number, true, false, a list or a table in braces. Any other value is text, also without
+    /// quotation marks
     #[arg(value_name = "VALUE", allow_hyphen_values = true)]
     pub value: String,
     /// Options of the change.
@@ -120,7 +121,8 @@ Keys, as in a [[class]] table:
   guaranteed         rate that is reserved for each flow, such as '100 kbit/s'
   maximum            rate above which packets of a flow are dropped, or marked if they use ECN
   burst-bytes        bytes that a flow may send at once above the rate at which it is policed:
-                     `maximum`, or `guaranteed` with service=guaranteed; absent: derived from both
+                     `maximum`, or `guaranteed` with service=guaranteed. Absent: one packet, and
+                     what that rate carries in `delay-variance`, or in 100 ms
   delay-variance     largest variation of the delay, such as '20 ms', within which the node sends
                      packets of a guarantee; it also sets the default burst. Absent: any
   precedence         0 to 15: when capacity is short, a higher one keeps its guarantee longer
@@ -131,8 +133,8 @@ Keys, as in a [[class]] table:
                      maximum: such a share, up to `maximum`
                      guaranteed: the rate `guaranteed`, and no more
                      variable: the rate `guaranteed`, and such a share
-                     absent: it follows from the rates. With `guaranteed` it is variable, with only
-                     `maximum` it is maximum, without both it is available
+                     absent: it follows from the rates. With `guaranteed` it is variable, or stays
+                     guaranteed as in voice; with only `maximum` it is maximum; else available
 
 Keys that are not given keep their values. A new class begins with those of `bulk`: no rates,
 precedence 0, delay-priority 1. `weft unset class.voice.guaranteed` removes a key from the file.

@@ -24,7 +24,7 @@ pub struct InitOptions {
     /// source addresses of this machine's default routes, with the port of --port
     #[arg(long = "endpoint", value_name = "ADDRESS:PORT", value_parser = endpoint)]
     pub endpoints: Vec<SocketAddr>,
-    /// IPv4 prefix of the new network; this node takes its first address. The network also gets a random IPv6 prefix
+    /// Prefix of the new network; this node takes its first address. The network also gets a random IPv6 prefix
     #[arg(long, value_name = "PREFIX", default_value = "10.77.0.0/24")]
     pub network: String,
     /// UDP port of this node, and TCP port of its invitations: 1 to 65535

@@ -106,7 +106,8 @@ pub enum WeightsCommand {
     /// Set the weights of the named links until the next reload: LINK=WEIGHT …, or `measured` for all links
     Set {
         /// LINK=WEIGHT, several times; or `measured`: the node sets all weights in proportion to the measured
-        /// capacities. WEIGHT: a whole number. Under a schedule that uses weights, a link of weight 0 carries nothing
+        /// capacities. WEIGHT: a whole number, 0 or more. Under a schedule that uses weights, a link of weight 0 carries
+        /// nothing
         #[arg(required = true, value_name = "LINK=WEIGHT")]
         weights: Vec<String>,
         /// Control socket of the node.
