@@ -149,7 +149,8 @@ pub(crate) fn host_of(source: &Source<'_>, file: &FlowFile, hosts: &mut Vec<Stri
     }
     let known = hosts.iter().position(|known| known == name.get_ref());
     if known.is_none() && hosts.len() == HOSTS_MAX {
-        let why = format!("a scenario has at most {HOSTS_MAX} hosts, because the lab has no more addresses: remove some");
+        let why =
+            format!("a scenario has at most {HOSTS_MAX} hosts, because the lab has no more addresses: remove some");
         return Err(source.at(name, why));
     }
     Ok(Some(known.unwrap_or_else(|| {

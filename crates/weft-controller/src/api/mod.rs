@@ -125,7 +125,8 @@ fn permitted(site: &Site, audience: Audience, name: &str, bearer: Option<&str>) 
     if site.administrator.is_of(bearer) || (audience == Audience::Node && site.network.is_secret_of(name, bearer)?) {
         return Ok(());
     }
-    let why = "the token is wrong, or does not permit this request: a node's secret reads only the node's configuration";
+    let why =
+        "the token is wrong, or does not permit this request: a node's secret reads only the node's configuration";
     Err(Refusal::new(StatusCode::UNAUTHORIZED, why))
 }
 

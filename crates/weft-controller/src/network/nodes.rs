@@ -192,8 +192,7 @@ impl Network {
     fn check_policy_with<'a>(&self, nodes: impl Iterator<Item = (&'a str, &'a NodeRecord)>) -> Result<(), Refusal> {
         let Some(policy) = self.read::<TextRecord>(POLICY)? else { return Ok(()) };
         let before = "with this change the policy would no longer hold: change the policy first";
-        check::policy(&policy.record.toml, nodes)
-            .map_err(|why| Refusal::contradiction(format!("{before}\n{why}")))
+        check::policy(&policy.record.toml, nodes).map_err(|why| Refusal::contradiction(format!("{before}\n{why}")))
     }
 }
 

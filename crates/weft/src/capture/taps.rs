@@ -193,9 +193,9 @@ impl InterfaceTap {
         };
         let filter = self.sink.layer.filter(self.sink.snap);
         match &self.socket {
-            Some(socket) if has_changed => {
-                socket.set_filter(&filter).map_err(|why| Failure::new(format!("{}: cannot set the filter: {why}", self.name)))
-            }
+            Some(socket) if has_changed => socket
+                .set_filter(&filter)
+                .map_err(|why| Failure::new(format!("{}: cannot set the filter: {why}", self.name))),
             Some(_) => Ok(()),
             None => {
                 self.socket = Some(open(&self.name, self.index, &filter)?);

@@ -538,7 +538,6 @@ pub struct OtherProgram {
     pub arguments: Vec<OsString>,
 }
 
-
 /// Option that names the running node.
 #[derive(Args)]
 pub struct Control {

@@ -132,8 +132,8 @@ fn serve(file: &Path, signals: SigSet, waker: Arc<Waker>, threads: &Threads) -> 
     let changes = Changes::begin(&config.node.control, kill_switch::change(&config).as_ref(), log);
     let mut kill_switch = KillSwitch::new(changes.clone(), threads);
     kill_switch.set(&config).map_err(Failure::new)?;
-    let (state_writer, stamps) =
-        StateWriter::open(&config.node.state, clock::unix_ns(), threads).map_err(failed("cannot start the thread that writes state"))?;
+    let (state_writer, stamps) = StateWriter::open(&config.node.state, clock::unix_ns(), threads)
+        .map_err(failed("cannot start the thread that writes state"))?;
 
     let names = Names::new(sender.clone(), threads);
     names.start(&mut config).map_err(failed("cannot start to look up host names"))?;
@@ -157,7 +157,8 @@ fn serve(file: &Path, signals: SigSet, waker: Arc<Waker>, threads: &Threads) -> 
         sender: sender.clone(),
     };
     let mut node = DaemonNode::new(parts)?;
-    let (mut datapath, failures) = Datapath::new(&mut node, clock, waker, tasks).map_err(failed("cannot start the packet loop"))?;
+    let (mut datapath, failures) =
+        Datapath::new(&mut node, clock, waker, tasks).map_err(failed("cannot start the packet loop"))?;
     // Peers begin handshakes at every link. If another program has the port on a link, this node receives none there.
     if node.links.is_port_taken() || (node.links.active().is_empty() && !failures.is_empty()) {
         return Err(Failure::new(failures.join("\n")));

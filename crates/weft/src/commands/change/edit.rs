@@ -25,7 +25,8 @@ pub fn set(doc: &mut DocumentMut, key: &str, value: &str) -> Result<(), String> 
 }
 
 fn set_at(doc: &mut DocumentMut, path: &[String], value: &str) -> Result<(), String> {
-    let (last, tables) = path.split_last().ok_or("the key is empty: give a table and a key, such as peer.hub.weight")?;
+    let (last, tables) =
+        path.split_last().ok_or("the key is empty: give a table and a key, such as peer.hub.weight")?;
     let table = table(doc.as_table_mut(), tables, true)?;
     let mut new = value_of(value);
     match table.get_mut(last) {
@@ -134,12 +135,12 @@ fn place(rules: &mut ArrayOfTables, name: &str, before: Option<&str>) -> Result<
     let places: Vec<Option<isize>> = order.iter().map(Table::position).collect();
     let rule = order.remove(from);
     let to = match before {
-        Some(before) => order.iter().position(|table| is_called(table, before)).ok_or_else(|| {
-            match before == name {
+        Some(before) => {
+            order.iter().position(|table| is_called(table, before)).ok_or_else(|| match before == name {
                 true => format!("`{name}` cannot precede itself: give another rule with --before"),
                 false => no_rule(rules, before),
-            }
-        })?,
+            })?
+        }
         None => order.len(),
     };
     order.insert(to, rule);
