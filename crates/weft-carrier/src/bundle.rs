@@ -154,8 +154,11 @@ pub struct ConnectionBundle {
     /// Time at which the connections were last checked, and the bytes acknowledged on all of them by then.
     delivered: (Instant, u64),
     least_rtt: Duration,
-    /// Bytes that each lane received: in the fullest of the last windows, and in the present window.
+    /// Bytes received of short datagrams (index 0) and of long ones (index 1).
+    ///
+    /// Of each: the maximum of the past [`WINDOW`]s, which fades by a quarter per window, and the present window.
     received: [[u64; 2]; 2],
+    /// Start of the present window.
     received_since: Instant,
     /// True if TCP sends noticeably many segments again, so that a copy of a short datagram is worth its bytes.
     pub is_lossy: bool,
@@ -227,12 +230,14 @@ impl ConnectionBundle {
         self.counts[lane as usize] -= before - self.members.len();
     }
 
-    /// Returns true if this node may open another connection of a lane now.
+    /// Returns true if this node may open another connection of a lane (short or long datagrams) now.
     pub fn can_grow(&self, lane: Lane) -> bool {
         self.way.is_some() && self.is_up && self.opening < MOST_OPENING && self.counts[lane as usize] < most(lane)
     }
 
-    /// Records bytes that arrived by a lane now. Returns true if the other side could use another connection.
+    /// Records bytes that arrived on a connection of `lane` now.
+    ///
+    /// Returns true if the other side could use another connection of this lane.
     ///
     /// Only the node that opened the bundle opens connections. It estimates the other side's sending rate from the
     /// bytes that arrive.

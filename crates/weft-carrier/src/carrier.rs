@@ -485,7 +485,9 @@ fn look_at(members: &[u64], entries: &BTreeMap<u64, BundleConnection>, states: &
     for token in members {
         if let Some(BundleConnection::Open(member, _)) = entries.get(token) {
             let socket = member.stream.as_fd();
-            let (Ok(unsent), Ok(unacknowledged)) = (unsent_bytes(socket), unacknowledged_bytes(socket)) else { continue };
+            let (Ok(unsent), Ok(unacknowledged)) = (unsent_bytes(socket), unacknowledged_bytes(socket)) else {
+                continue;
+            };
             let (token, lane, is_blocked) = (*token, member.lane, member.is_blocked);
             states.push(ConnectionState { token, lane, unsent, unacknowledged, is_blocked });
         }

@@ -202,7 +202,7 @@ fn accepted(answer: &[u8]) -> io::Result<()> {
 pub struct OpenConnection {
     /// TLS stream of the connection.
     pub stream: TlsStream,
-    /// Datagrams that arrive.
+    /// Splits the arriving byte stream into datagrams.
     pub frames: FrameReader,
     /// Kind of the datagrams that the connection carries.
     pub lane: Lane,

@@ -234,7 +234,7 @@ impl fmt::Display for CertificateFileError {
         match self {
             CertificateFileError::Io(path, why) => write!(f, "file {}: {why}", path.display()),
             CertificateFileError::Malformed(path) => {
-                write!(f, "file {} contains nothing that `weft ca` writes", path.display())
+                write!(f, "file {} is neither a certificate nor a revocation, as `weft ca` writes them", path.display())
             }
         }
     }

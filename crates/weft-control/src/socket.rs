@@ -64,7 +64,7 @@ pub fn serve(mut stream: UnixStream, answer: impl Fn(Request) -> Response) -> io
         }
         let response = match serde_json::from_slice(&line) {
             Ok(request) => answer(request),
-            Err(why) => Response::Refused { why: format!("not a request: {why}") },
+            Err(why) => Response::Refused { why: format!("the line is not a request of the control socket: {why}") },
         };
         write_line(&mut stream, &response)?;
     }

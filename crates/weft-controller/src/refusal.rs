@@ -38,7 +38,8 @@ impl From<StoreError> for Refusal {
     fn from(why: StoreError) -> Refusal {
         match why {
             StoreError::Conflict => {
-                Refusal::new(StatusCode::CONFLICT, "other changes kept coming in between: send the request again")
+                let why = "other requests changed the same data during each attempt: send the request again";
+                Refusal::new(StatusCode::CONFLICT, why)
             }
             StoreError::Failed(why) => Refusal::new(
                 StatusCode::SERVICE_UNAVAILABLE,

@@ -61,7 +61,7 @@ fn store(etcd: &EtcdArguments, directory: &Path) -> Result<Box<dyn RecordStore>,
         return Ok(Box::new(store));
     }
     if let Some(open) = etcd.etcd.iter().find(|endpoint| !endpoint.is_private()) {
-        return Err(format!("the way to {open} is open to others: use https"));
+        return Err(format!("{open}: other machines could read this connection: use https"));
     }
     let own = etcd.etcd_certificate.as_deref().zip(etcd.etcd_key.as_deref());
     let client = Client::new(tls::client(etcd.etcd_ca.as_deref(), own)?);

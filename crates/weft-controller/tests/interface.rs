@@ -403,7 +403,10 @@ expect = \"allow\"
     // The test names the group of the laptop, so it cannot leave the group or go.
     let old = admin.get("/v1/nodes/laptop").tag();
     let answer = admin.put("/v1/nodes/laptop", &old, &json!({ "addresses": ["10.9.0.2/32"] })).unwrap();
-    assert!(answer.status == 422 && answer.body.contains("the policy would no longer hold"), "{answer:?}");
+    assert!(
+        answer.status == 422 && answer.body.contains("with this change the policy would no longer hold"),
+        "{answer:?}"
+    );
     // A rule of the node with the name of a rule of the policy would make the whole invalid.
     let revision = admin.get(path).tag();
     let own = configuration() + "[[allow]]\nname = \"web\"\n";

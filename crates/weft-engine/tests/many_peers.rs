@@ -25,7 +25,7 @@ fn alone() -> MutexGuard<'static, ()> {
     ONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns the least hub time of each star over several slices, to suppress other load of the machine.
+/// Returns the least hub time of each star over several intervals, to suppress other load of the machine.
 ///
 /// The stars take turns, so that a load of some seconds meets all of them.
 fn least<const N: usize>(mut stars: [Star; N], mut slice: impl FnMut(&mut Star)) -> [Time; N] {

@@ -64,8 +64,7 @@ It needs no privilege.")]
         #[command(flatten)]
         options: SimOptions,
     },
-    /// Run many random mixes of links, or a part of them, and judge each; exit status 1 when one fails. As
-    /// `weft lab sweep` the world is lab
+    /// Run many random mixes of links, or a part of them, and judge each; exit status 1 when one fails
     #[command(after_help = "\
 Examples:
   weft-lab sweep scenarios/sweeps/never-slower.toml
@@ -73,8 +72,8 @@ Examples:
   weft-lab sweep scenarios/sweeps/never-slower.toml --shard 3/10 --out part-3.parquet
   weft-lab sweep scenarios/sweeps/bundles.toml --seeds 1..40 --threads 2
 
-Parts are counted from 0. A job of a cluster takes one; `weft-lab merge` joins them. An option for
-the other world is refused.")]
+Parts are counted from 0. Each job of a cluster runs one part; `weft-lab merge` joins the parts.
+`weft lab sweep` is `weft-lab sweep --world lab`. An option for the other world is refused.")]
     Sweep {
         /// Sweep file
         #[arg(value_name = "SWEEP", default_value = "scenarios/sweeps/never-slower.toml")]
@@ -100,13 +99,17 @@ Examples:
   weft-lab reproduce all --out docs        all of them, into docs/reproduction.md and docs/figures
   weft-lab reproduce all --quick           short runs, to see that everything works")]
     Reproduce(ReproduceOptions),
-    /// Run scenarios on the kernel and in virtual time and compare; exit status 1 when a figure differs by more than a
-    /// tenth
+    /// Run scenarios on the kernel and in virtual time and compare the medians of each variant; exit status 1 when one
+    /// differs by more than 10 %
     #[command(after_help = "\
 Examples:
   weft-lab parity scenarios/clean-links.toml --repeat 5
   weft-lab parity scenarios/*.toml --lab out/lab.json       compare with an earlier result
                                                             of `weft-lab run --json`
+
+It compares goodput, round-trip and one-way times of flows, gaps after events, and with VPNs their
+shares and the queues of links. 10 % is relative to the kernel's value. A gap may always differ by
+10 ms, and a queue by 5 packets.
 
 The runs on the kernel need root, or user namespaces for an ordinary user. They run one after
 another. --out, --seed, --threads, --pcap and --trace apply to the runs in virtual time.")]
@@ -114,7 +117,8 @@ another. --out, --seed, --threads, --pcap and --trace apply to the runs in virtu
         /// Scenario files
         #[arg(required = true, value_name = "SCENARIO")]
         files: Vec<PathBuf>,
-        /// Output of `weft-lab run --json` to compare with, instead of a new run; can be given several times
+        /// File with the output of `weft-lab run --json` for one of the scenarios, to compare with instead of a new run
+        /// on the kernel; can be given several times
         #[arg(long, value_name = "FILE")]
         lab: Vec<PathBuf>,
         /// Options of the runs.
@@ -131,15 +135,22 @@ Examples:
   weft-lab failover --json --out out/failover \\
       | jq '.series[] | {name, worst: ([.cuts[].gap_ms] | max)}'
 
-Names: weft, ospf-bfd, ospf-minimal-hello, ospf-hello-1, ospf-default; OSPF is skipped if FRR is
-not installed. It needs root, or user namespaces for an ordinary user. It takes 11 minutes.")]
+Contenders: weft, and OSPF with these timers:
+  ospf-bfd             OSPF with BFD: three intervals of 50 ms
+  ospf-minimal-hello   OSPF with four hellos a second, dead after 1 s
+  ospf-hello-1         OSPF with a hello every second, dead after 4 s
+  ospf-default         OSPF with a hello every 10 s, dead after 40 s
+
+OSPF is skipped if FRR is not installed. Exit status 1 if weft took longer than 50 ms, or one and a
+half round-trip times if that is more, after a cut. It needs root, or user namespaces for an
+ordinary user. With the default values it takes 11 minutes.")]
     Failover(FailoverArguments),
 }
 
 /// World in which a scenario or a sweep runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
 pub enum World {
-    /// On this machine's kernel
+    /// On this machine's kernel, with real applications
     Lab,
     /// In virtual time
     #[default]
@@ -149,36 +160,36 @@ pub enum World {
 /// Options of a sweep.
 #[derive(Args)]
 pub struct SweepOptions {
-    /// World in which the sweep runs
-    #[arg(long, value_enum, default_value_t)]
+    /// World in which the sweep runs; without it sim, or lab for `weft lab sweep`
+    #[arg(long, value_enum, default_value_t, hide_default_value = true)]
     pub world: World,
     /// Print one JSON object on standard output
     #[arg(long)]
     pub json: bool,
-    /// Use these seeds instead of those in the file: one, or the first and the last
+    /// Use these seeds instead of those in the file: one, such as 17, or the first and the last, such as 1..40
     #[arg(long, value_name = "FIRST[..LAST]", value_parser = seeds, conflicts_with = "shard")]
     pub seeds: Option<std::ops::RangeInclusive<u64>>,
-    /// In virtual time, Parquet file for the result; on the kernel, directory for time series and pictures. Without it
-    /// no file is written
+    /// In virtual time, Parquet file for the result; on the kernel, directory for the result (JSON), time series and
+    /// pictures. Without it no file is written
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// In virtual time, run only part I of N, counted from 0
+    /// In virtual time, run only part I of N: 0/N to (N-1)/N
     #[arg(long, value_name = "I/N")]
     pub shard: Option<Shard>,
     /// In virtual time, number of runs at the same time; without it one per core. It does not change the result
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub threads: Option<u16>,
-    /// On the kernel, run only this variant; can be given several times
+    /// On the kernel, run only this variant of each mix; can be given several times
     #[arg(long, value_name = "NAME")]
     pub variant: Vec<String>,
-    /// On the kernel, number of runs of each variant in the second round of a mix. A mix has one unless its first run
-    /// passes by the margin `clear-by` of the file; the first run is not counted. Without --repeat it is `repeats` of
-    /// the file, or 1; with 1 there is no second round
+    /// On the kernel, each mix runs once first. If it passes by the margin `clear-by` of the file, that run is judged.
+    /// Otherwise each variant runs N more times, and only these runs are judged. With 1 nothing runs again. Without
+    /// --repeat N is `repeats` of the file, or 1
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub repeat: Option<u32>,
-    /// On the kernel, directory with recordings of link capacity in Mahimahi format. A file has the name by which a
-    /// mix names the recording. A recording that is not there is generated from the seed. Without --traces all are
-    /// generated
+    /// On the kernel, directory with recordings of link capacity in Mahimahi format. The name of a file is the name by
+    /// which a mix refers to the recording. A recording that is not there is generated from the seed. Without --traces
+    /// all are generated
     #[arg(long, value_name = "DIR")]
     pub traces: Option<PathBuf>,
     /// Print no progress on standard error
@@ -216,26 +227,26 @@ impl SweepOptions {
 /// Arguments of `weft-lab failover`.
 #[derive(Args)]
 pub struct FailoverArguments {
-    /// Number of cuts for each contender; half as many for ospf-hello-1, a seventh as many for ospf-default
+    /// Number of cuts for each contender, at least 1; half as many for ospf-hello-1, a seventh as many for ospf-default
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     pub repeat: u32,
     /// Time for which the control traffic of each contender is counted while nothing else is sent: 10s, 1m; a plain
     /// number is seconds
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration_or_seconds)]
     pub count: Duration,
-    /// Interval between probes: 1ms, 20ms
+    /// Interval between probes, such as 1ms or 20ms
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = duration)]
     pub interval: Duration,
     /// Restart the far end's daemon before each cut; needs --only weft
     #[arg(long)]
     pub restart: bool,
-    /// Run only this contender; can be given several times
+    /// Run only this contender, named as below; can be given several times. Without it all run
     #[arg(long, value_name = "NAME")]
     pub only: Vec<String>,
     /// Print one JSON object on standard output
     #[arg(long)]
     pub json: bool,
-    /// Directory for the result (JSON) and each cut (CSV)
+    /// Directory for the result (JSON) and each cut (CSV); without it no file is written
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Print no progress on standard error
@@ -249,15 +260,16 @@ pub struct SimOptions {
     /// Options that are the same for runs in the lab.
     #[command(flatten)]
     pub run: ScenarioOptions,
-    /// Seed of the first run in virtual time; without it `seed` of the scenario, or 1; each later run adds one
+    /// Seed of the first run in virtual time, 0 or more; without it `seed` of the scenario, or 1. Each later run adds
+    /// one
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
     /// With --out, capture the packets of this link in each run in virtual time to a pcapng file; can be given several
     /// times
     #[arg(long, value_name = "LINK", requires = "out")]
     pub pcap: Vec<String>,
-    /// With --out, record window, threshold and round-trip time of this flow's TCP in each run in virtual time; not
-    /// for MPTCP
+    /// With --out, record the congestion window, slow-start threshold and round-trip time of this flow's TCP in each
+    /// run in virtual time; not for MPTCP
     #[arg(long, value_name = "FLOW", requires = "out")]
     pub trace: Option<String>,
     /// Number of runs in virtual time at the same time; without it one per core. It does not change the result
@@ -284,13 +296,13 @@ fn seeds(text: &str) -> Result<std::ops::RangeInclusive<u64>, String> {
 /// Arguments of `weft-lab reproduce`.
 #[derive(Args)]
 pub struct ReproduceOptions {
-    /// Rows of docs/reproduction.md (A1, C3 …), or `all`
+    /// Rows of docs/reproduction.md (A1, C3 …), each a claim of a paper, or `all`
     #[arg(required = true, value_name = "ID")]
     pub rows: Vec<String>,
     /// Print one JSON object on standard output
     #[arg(long)]
     pub json: bool,
-    /// Directory for reproduction.md and its pictures (SVG)
+    /// Directory for reproduction.md and its pictures (SVG); rows that do not run stay in an existing file
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Number of runs of each case of a row, each with a seed of its own; without it 5, or 2 with --quick
@@ -310,13 +322,13 @@ pub struct ScenarioOptions {
     /// Print one JSON object on standard output
     #[arg(long)]
     pub json: bool,
-    /// Directory for time series (CSV) and pictures (SVG)
+    /// Directory for time series (CSV) and pictures (SVG); without it no file is written
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Run only this variant; can be given several times
+    /// Run only this variant of the scenario; can be given several times
     #[arg(long, value_name = "NAME")]
     pub variant: Vec<String>,
-    /// Number of runs of each variant; without it `repeats` of the scenario, or 1
+    /// Number of runs of each variant, at least 1; without it `repeats` of the scenario, or 1
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub repeat: Option<u32>,
     /// Directory with the recordings of link capacity that the scenario names, in Mahimahi format. A recording that

@@ -141,7 +141,8 @@ impl EventFile {
             return Err(source.at(&self.at, "this event, or its last repetition, is after the end of the run"));
         }
         if already.saturating_add(repeat as usize) > EVENTS_MAX {
-            return Err(source.at(&self.at, format!("more than {EVENTS_MAX} events")));
+            let why = format!("a scenario has at most {EVENTS_MAX} events, with their repetitions: remove some");
+            return Err(source.at(&self.at, why));
         }
         Ok((0..repeat).map(|n| first + every * n).collect())
     }

@@ -149,7 +149,9 @@ pub(crate) fn host_of(source: &Source<'_>, file: &FlowFile, hosts: &mut Vec<Stri
     }
     let known = hosts.iter().position(|known| known == name.get_ref());
     if known.is_none() && hosts.len() == HOSTS_MAX {
-        return Err(source.at(name, format!("more than {HOSTS_MAX} hosts: the lab has no more addresses")));
+        let why =
+            format!("a scenario has at most {HOSTS_MAX} hosts, because the lab has no more addresses: remove some");
+        return Err(source.at(name, why));
     }
     Ok(Some(known.unwrap_or_else(|| {
         hosts.push(name.get_ref().clone());

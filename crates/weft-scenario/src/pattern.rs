@@ -117,7 +117,7 @@ impl<'a> Unique<'a> {
     pub fn take(&mut self, source: &Source<'_>, offset: usize, name: &str) -> Result<(), ScenarioError> {
         let Unique { what, names } = self;
         if names.len() >= MOST {
-            return Err(source.error(offset, format!("more than {MOST} {what}s")));
+            return Err(source.error(offset, format!("a scenario has at most {MOST} {what}s: remove some")));
         }
         if !names.insert(name.to_owned()) {
             return Err(source.error(offset, format!("two {what}s have the name `{name}`: change one `name`")));

@@ -223,7 +223,8 @@ impl QueueTable {
             QueueName::CoDel => Discipline::CoDel { target, interval, ecn },
             QueueName::FqCoDel => {
                 let quantum = self.quantum.map_or(1_514, |q| q.0.0);
-                let quantum_bytes = u32::try_from(quantum).map_err(|_| "the quantum is too large".to_owned())?;
+                let quantum_bytes =
+                    u32::try_from(quantum).map_err(|_| "`quantum` must be less than 4 GiB".to_owned())?;
                 Discipline::FqCoDel { target, interval, quantum_bytes, ecn }
             }
         })

@@ -120,7 +120,7 @@ pub struct VariantRun {
     pub flows: Vec<FlowResult>,
     /// Result of each link and direction.
     pub links: Vec<LinkResult>,
-    /// Jain's fairness index between VPNs in the direction of the bound, in a scenario with two nodes.
+    /// Jain's fairness index between VPNs in the direction of [`RunResult::bound_bps`], in a scenario with two nodes.
     ///
     /// It compares each VPN's goodput with its fair share: the promised rate plus a part of the remaining goodput, in
     /// proportion to the VPN's weight.

@@ -191,7 +191,8 @@ impl Checker<'_> {
                 Some(count) => (0..count.get()).map(|n| format!("{name}-{n}")).collect(),
             };
             if flows.len() + names.len() > FLOWS_MAX {
-                return Err(self.source.error(named_at, format!("more than {FLOWS_MAX} flows")));
+                let why = format!("a scenario has at most {FLOWS_MAX} flows: remove some");
+                return Err(self.source.error(named_at, why));
             }
             if let Some(name) = names.iter().find(|name| flows.iter().any(|known| known.name == **name)) {
                 return Err(self

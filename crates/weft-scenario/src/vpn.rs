@@ -226,10 +226,10 @@ pub(crate) fn read(source: &Source<'_>, files: &[VpnFile], leasable: Option<Rate
             return Err(source.at(&file.name, "the name of a VPN must be letters, digits, - or _"));
         }
         if vpns.iter().any(|known| known.name == *name) {
-            return Err(source.at(&file.name, format!("two VPNs have the name `{name}`")));
+            return Err(source.at(&file.name, format!("two VPNs have the name `{name}`: change one `name`")));
         }
         if vpns.len() == VPNS_MAX {
-            return Err(source.at(&file.name, format!("more than {VPNS_MAX} VPNs")));
+            return Err(source.at(&file.name, format!("a scenario has at most {VPNS_MAX} VPNs: remove some")));
         }
         let weight = file.weight.as_ref().map_or(Ok(1), |weight| read_weight(source, weight))?;
         let service = match (&file.assured, &file.leased) {

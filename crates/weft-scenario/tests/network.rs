@@ -350,7 +350,7 @@ fn impossible_values_are_refused_at_their_place() {
         ("via = [\"r0\", \"r3\", \"r1\"]", "via = [\"r*\", \"r1\"]", "\"r*\"", "expected one node"),
         ("via = [\"r0\", \"r3\", \"r1\"]", "via = [\"r0\"]", "[\"r0\"]", "at least two nodes"),
         ("name = \"noise\"", "name = \"ftp\" # twice", "\"ftp\" # twice", "two flows have the name `ftp-0`"),
-        ("count = 4", "count = 4000000000", "\"r\"\ncount", "more than 100000 nodes"),
+        ("count = 4", "count = 4000000000", "\"r\"\ncount", "at most 100000 nodes"),
         ("name = \"d\"", "name = \"s\" # twice", "\"s\" # twice", "two nodes have the name `s0`"),
         ("app = \"ftp\"", "app = \"fpt\"", "\"fpt\"", "did you mean `ftp`?"),
         ("app = \"pareto\"", "app = \"cbr\"", "\"10 Mbit/s\"\non", "app `cbr` has no `peak`"),

@@ -93,7 +93,7 @@ fn hosts_and_short_flows_are_read() {
     let error = refuse(&in_a_vpn);
     assert!(error.message.contains("remove `host` or `vpn`") && (error.line, error.column) == (45, 8), "{error}");
     let hosts = (0..201).map(|n| format!("[[flow]]\nname = \"f{n}\"\napp = \"iperf3\"\nhost = \"h{n}\"\n"));
-    assert!(refuse(&format!("{GOOD}{}", hosts.collect::<String>())).message.contains("more than 200 hosts"));
+    assert!(refuse(&format!("{GOOD}{}", hosts.collect::<String>())).message.contains("at most 200 hosts"));
 }
 
 #[test]

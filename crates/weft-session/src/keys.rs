@@ -170,7 +170,7 @@ impl SessionKey {
         })
     }
 
-    /// True if so many packets were sealed with the key that the next handshake must start.
+    /// True if the number of packets sealed with the key requires that the next handshake starts.
     pub(crate) fn rekey_for_packets(&self) -> bool {
         self.sealed >= REKEY_AFTER_PACKETS
     }

@@ -115,7 +115,7 @@ async fn run(mut command: Command) -> Result<String, String> {
     let (said, complained) = (text(&output.stdout), text(&output.stderr));
     match output.status.success() {
         true => Ok([said, complained].join("\n").trim().to_owned()),
-        false if complained.is_empty() => Err(format!("weft failed: {}", output.status)),
+        false if complained.is_empty() => Err(format!("weft failed without a message: {}", output.status)),
         false => Err(complained),
     }
 }

@@ -27,10 +27,11 @@ pub struct Cli {
     /// Control socket of the node
     #[arg(long, value_name = "SOCKET", default_value = DEFAULT_SOCKET)]
     pub control: PathBuf,
-    /// Let the page change settings and invite nodes
+    /// Let the page change settings of the node and invite nodes; without it, the page only shows. Invitations need a
+    /// hub
     #[arg(long)]
     pub allow_changes: bool,
-    /// Configuration file of the node, for changes
+    /// Configuration file of the node, which changes from the page are written to
     #[arg(short, long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
     pub config: PathBuf,
 }

@@ -18,14 +18,16 @@ const HOSTS: [&str; 3] = ["127.0.0.1", "localhost", "[::1]"];
 /// Returns the status and the reason of a refusal.
 pub fn check(method: &Method, uri: &Uri, headers: &HeaderMap, token: &Token) -> Result<(), (StatusCode, &'static str)> {
     if *method != Method::GET && *method != Method::POST {
-        return Err((StatusCode::METHOD_NOT_ALLOWED, "only GET and POST are answered"));
+        return Err((StatusCode::METHOD_NOT_ALLOWED, "the page answers only GET and POST"));
     }
     let host = only(headers, header::HOST).filter(|host| is_of_this_machine(host) && uri.authority().is_none());
-    let host = host.ok_or((StatusCode::FORBIDDEN, "the host is not a loopback name of this machine"))?;
+    let no_host = "the header Host names no loopback address: open the address that weft web printed";
+    let host = host.ok_or((StatusCode::FORBIDDEN, no_host))?;
     let origin = headers.contains_key(header::ORIGIN).then(|| only(headers, header::ORIGIN).unwrap_or_default());
     let is_own = |origin: &str| origin.strip_prefix("http://").is_some_and(|name| name.eq_ignore_ascii_case(host));
     if origin.is_some_and(|origin| !is_own(origin)) {
-        return Err((StatusCode::FORBIDDEN, "the origin is another page"));
+        let why = "the request comes from another page: open the address that weft web printed";
+        return Err((StatusCode::FORBIDDEN, why));
     }
     if *method == Method::POST && origin.is_none() {
         return Err((StatusCode::FORBIDDEN, "a change needs the header Origin"));

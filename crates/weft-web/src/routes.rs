@@ -126,7 +126,7 @@ async fn invite(State(site): State<Arc<WebSite>>, request: Request) -> Response 
 async fn withdraw(State(site): State<Arc<WebSite>>, request: Request) -> Response {
     match change::<Nothing>(&site, request).await {
         Ok(Nothing {}) if site.changes.invitations().withdraw() => told(Ok("withdrawn".to_owned())),
-        Ok(Nothing {}) => told(Err("no invitation waits".to_owned())),
+        Ok(Nothing {}) => told(Err("no invitation waits, so there is none to withdraw".to_owned())),
         Err(refusal) => refusal,
     }
 }
@@ -145,9 +145,14 @@ async fn change<T: DeserializeOwned>(site: &WebSite, request: Request) -> Result
     let refused = |status: StatusCode, why: String| (status, why).into_response();
     match timeout(BODY_PATIENCE, to_bytes(request.into_body(), MAX_BODY)).await {
         Err(_) => Err(refused(StatusCode::REQUEST_TIMEOUT, "the request did not arrive in time".to_owned())),
-        Ok(Err(_)) => Err(refused(StatusCode::PAYLOAD_TOO_LARGE, format!("a request has at most {MAX_BODY} bytes"))),
-        Ok(Ok(bytes)) => serde_json::from_slice(&bytes)
-            .map_err(|why| refused(StatusCode::BAD_REQUEST, format!("not such a request: {why}"))),
+        Ok(Err(_)) => {
+            let why = format!("the body is too long: send at most {MAX_BODY} bytes");
+            Err(refused(StatusCode::PAYLOAD_TOO_LARGE, why))
+        }
+        Ok(Ok(bytes)) => serde_json::from_slice(&bytes).map_err(|why| {
+            let why = format!("the body does not have the form of this request: {why}: reload the page");
+            refused(StatusCode::BAD_REQUEST, why)
+        }),
     }
 }
 

@@ -39,7 +39,10 @@ pub fn read(control: &Path) -> NodeView {
     match ask(control, &Request::Status) {
         Ok(Response::Status(status)) => snapshot.status = Some(status),
         Ok(Response::Refused { why }) => snapshot.error = Some(why),
-        Ok(_) => snapshot.error = Some("the node gave an unexpected answer: it has another version".to_owned()),
+        Ok(_) => {
+            let why = "the node gave an unexpected answer: install the same version of weft and weft-web";
+            snapshot.error = Some(why.to_owned());
+        }
         Err(why) => snapshot.error = Some(why),
     }
     if snapshot.status.is_some()

@@ -46,7 +46,7 @@ pub enum OverlayMessage<'a> {
         /// The sender's public key and addresses, at most [`MAX_DETAILS`] bytes.
         details: &'a [u8],
     },
-    /// Answers a probe or an introduction.
+    /// Answers a [`OverlayMessage::Probe`] or an [`OverlayMessage::Introduction`].
     Echo {
         /// Sequence number of the probe.
         seq: u32,

@@ -14,7 +14,7 @@
 //! reply     1 | count | contacts                   these nodes hold the key; a contact is id 20 | details
 //!           2 | seq u64 | details | certificate    the owner's claim
 //!           3                                      the sender holds the key and has no claim for the address
-//! details   length | bytes, as in an introduction
+//! details   length | public key and addresses, as in the overlay's message INTRODUCTION
 //! address   4 or 6 | bytes
 //! ```
 //!

@@ -50,7 +50,7 @@ fn silence(why: &io::Error, node: Option<i32>, waited: Duration) -> String {
 
 /// Returns the failure for an answer of another kind than the request has. Such a node has another version.
 pub fn unexpected(answer: &Response) -> Failure {
-    Failure::new(format!("the node gave an unexpected answer: {answer:?}"))
+    Failure::new(format!("the node gave an unexpected answer: restart it, if it is of another version: {answer:?}"))
 }
 
 /// Returns the histories of the paths to a peer.

@@ -50,9 +50,15 @@ pub fn findings(facts: &SessionFacts, strangers: &[Stranger], own: &Own) -> Vec<
     if let Some((refused, by_peer)) = &facts.refused_stamp {
         let cause = if refused.fault == StampFault::TooFarAhead { Cause::ClockAhead } else { Cause::StampBehind };
         let apart = span(Duration::from_nanos(refused.stamp.abs_diff(refused.accepted)));
-        let whose = if *by_peer { "the peer refused this node's handshake" } else { "its handshake was refused" };
-        let side = if cause == Cause::ClockAhead { "above" } else { "below" };
-        found.push(finding(cause, format!("{whose}: its stamp is {apart} {side} the last one accepted")));
+        let whose = match by_peer {
+            true => "the peer refused this node's handshake",
+            false => "this node refused the peer's handshake",
+        };
+        let side = match cause {
+            Cause::ClockAhead => "above the last accepted one, and too far ahead of the clock of the refusing node",
+            _ => "below the last accepted one, as in a replay",
+        };
+        found.push(finding(cause, format!("{whose}: its stamp is {apart} {side}")));
     }
     if facts.without_session.is_some() {
         let showed: Vec<_> = authentic(facts).into_iter().chain(claimed(facts, strangers, own)).collect();

@@ -155,7 +155,7 @@ fn common(section: &mut Section<'_, '_>, device: &str) -> Common {
 /// # Errors
 /// Returns the expected form.
 pub fn endpoint(text: &str) -> Result<String, &'static str> {
-    let expected = "expected HOST:PORT, an IPv6 address in brackets";
+    let expected = "expected HOST:PORT, with an IPv6 address in brackets";
     let (host, port) = text.rsplit_once(':').ok_or(expected)?;
     let is_bare = !host.contains(':') || (host.starts_with('[') && host.ends_with(']'));
     let is_clean = !host.is_empty() && !host.contains(|c: char| c.is_whitespace() || c.is_control());

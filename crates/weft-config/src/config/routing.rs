@@ -76,8 +76,11 @@ fn protocol(text: &str) -> Result<u8, &'static str> {
         return Ok(*number);
     }
     let number =
-        text.parse().map_err(|_| "it is ospf, bgp, isis, rip, eigrp, babel, bird, or a number from 3 to 255")?;
-    if NOT_OF_DAEMONS.contains(&number) { Err("the kernel or weft itself has this number") } else { Ok(number) }
+        text.parse().map_err(|_| "expected ospf, bgp, isis, rip, eigrp, babel, bird, or a number from 3 to 255")?;
+    match NOT_OF_DAEMONS.contains(&number) {
+        true => Err("the kernel or weft itself uses this number: give that of a routing daemon"),
+        false => Ok(number),
+    }
 }
 
 fn table(text: &str) -> Result<u32, &'static str> {
@@ -89,7 +92,10 @@ fn table(text: &str) -> Result<u32, &'static str> {
 
 fn hold(text: &str) -> Result<Duration, &'static str> {
     let time = parse_duration(text).map_err(|_| "expected a time")?;
-    if time > MAX_HOLD { Err("it is at most 10 min: prefixes without a routing daemon are guesses") } else { Ok(time) }
+    match time > MAX_HOLD {
+        true => Err("it must be at most 10 min: prefixes without a routing daemon are guesses"),
+        false => Ok(time),
+    }
 }
 
 fn address(text: &str, directory: &Path) -> Result<BfdAddress, &'static str> {

@@ -150,7 +150,7 @@ fn percent(text: &str) -> Result<f64, &'static str> {
     let percent: f64 = number.trim().parse().map_err(|_| "expected a number before the %")?;
     match percent {
         0.0..=100.0 => Ok(percent / 100.0),
-        _ => Err("a guaranteed share is 0 % to 100 % of the rate of the paths"),
+        _ => Err("it must be from 0 % to 100 % of the rate of the paths"),
     }
 }
 

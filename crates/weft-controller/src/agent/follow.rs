@@ -44,7 +44,7 @@ pub fn follow(arguments: &FollowArguments) -> Result<(), String> {
     }
 }
 
-/// Reads the progress in a directory.
+/// Reads the file in the agent's directory that records its [`Progress`]. Without the file, the default applies.
 ///
 /// # Errors
 /// Returns why the file cannot be read.
@@ -73,7 +73,8 @@ struct Follower {
 
 impl Follower {
     fn open(arguments: &FollowArguments) -> Result<Follower, String> {
-        let not_joined = || format!("{}: this machine has not joined: weft controller join", arguments.dir.display());
+        let not_joined =
+            || format!("{}: this machine has not joined: run: weft controller join", arguments.dir.display());
         let directory = Directory::open(&arguments.dir).map_err(|_| not_joined())?;
         let membership = Membership::read(&directory)?.ok_or_else(not_joined)?;
         let node = membership.node.as_ref().ok_or_else(not_joined)?;
@@ -125,13 +126,13 @@ impl Follower {
         let result = match start.unwrap_or_else(TrialStart::Refused) {
             TrialStart::NoNode => {
                 eprintln!("weft-controller: configuration {} waits: no node is running", short(&digest));
-                return Ok(Err("no node is running".to_owned()));
+                return Ok(Err("no node is running: start it with: weft up".to_owned()));
             }
             TrialStart::Refused(why) => Err(why),
             TrialStart::Runs if self.is_in_reach() => self.node.confirm(),
             TrialStart::Runs => {
                 self.node.undo();
-                Err("the controller was out of reach with it, so it was undone".to_owned())
+                Err("with this configuration the node did not reach the controller, so it was undone".to_owned())
             }
         };
         match &result {
@@ -172,7 +173,7 @@ impl Follower {
                 Ok(EffectiveConfiguration { toml, digest }) if sha256_hex(toml.as_bytes()) == digest => {
                     Heard::Desired { toml, digest }
                 }
-                _ => Heard::Away("this is no answer of a controller".to_owned()),
+                _ => Heard::Away("the answer is not that of a controller: check its URL".to_owned()),
             },
             Ok(answer) => Heard::Away(refusal(answer.status, &answer.body)),
         }

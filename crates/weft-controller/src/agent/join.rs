@@ -52,7 +52,7 @@ fn code(given: Option<&str>) -> Result<String, String> {
     let read = io::stdin().lock().take(MAX_CODE).read_line(&mut line);
     read.map_err(|why| format!("cannot read the code: {why}"))?;
     match line.trim() {
-        "" => Err("the code is missing: give it behind the address, or on standard input".to_owned()),
+        "" => Err("the code is missing: give it after the controller's URL, or on standard input".to_owned()),
         code => Ok(code.to_owned()),
     }
 }
@@ -71,13 +71,14 @@ fn ask(membership: &Membership, controller: &Endpoint, request: &JoinRequest) ->
     if answer.status != 200 {
         return Err(format!("{controller}: {}", refusal(answer.status, &answer.body)));
     }
-    serde_json::from_slice(&answer.body).map_err(|why| format!("{controller} is no controller: {why}"))
+    serde_json::from_slice(&answer.body)
+        .map_err(|why| format!("the answer of {controller} is not that of a controller: {why}: check the URL"))
 }
 
 /// Returns the reason of a refusal, safe to print.
 pub fn refusal(status: u16, body: &[u8]) -> String {
     let detail =
         serde_json::from_slice::<Value>(body).ok().and_then(|body| Some(body.get("detail")?.as_str()?.to_owned()));
-    let detail = detail.unwrap_or_else(|| "this is no answer of a controller".to_owned());
+    let detail = detail.unwrap_or_else(|| "the answer is not that of a controller: check its URL".to_owned());
     format!("{status}: {}", weft_config::escape::lines(&detail))
 }

@@ -34,7 +34,7 @@ impl Membership {
     /// Fails if the connection to the controller is not private, or if the kernel has no random numbers.
     pub fn new(controller: &Endpoint, authority: Option<&Path>) -> Result<Membership, String> {
         if !controller.is_private() {
-            return Err(format!("the way to {controller} is open to others: use https"));
+            return Err(format!("{controller}: other machines could read this connection: use https"));
         }
         let secret = Secret::random()?.text().to_owned();
         Ok(Membership {
@@ -86,7 +86,7 @@ impl Membership {
     /// # Errors
     /// Fails if the secret in the file is malformed.
     pub fn secret(&self) -> Result<Secret, String> {
-        Secret::parse(&self.secret).map_err(|why| format!("{FILE}: `secret`: {why}"))
+        Secret::parse(&self.secret).map_err(|why| format!("{FILE}: `secret`: {why}: remove the file and join again"))
     }
 
     /// Returns a client that trusts the controller.

@@ -74,7 +74,7 @@ impl Progress {
                 return Next::Wait;
             }
             self.said_at = Some(now);
-            return Next::Say(format!("the controller is away{}: {why}; {}", self.since(now), self.goes_on()));
+            return Next::Say(format!("the controller has been silent{}: {why}; {}", self.since(now), self.goes_on()));
         }
         self.heard_at = Some(now);
         let was_away = self.said_at.take().is_some();
@@ -181,7 +181,7 @@ mod tests {
         };
         assert_eq!(
             text,
-            "the controller is away for 30 days: no connection; the node goes on with configuration abababababab"
+            "the controller has been silent for 30 days: no connection; the node goes on with configuration abababababab"
         );
     }
 }

@@ -14,7 +14,7 @@ use weft_config::files::Directory;
 /// # Errors
 /// Fails if the machine has not joined.
 pub fn status(arguments: &StatusArguments) -> Result<(), String> {
-    let not_joined = || format!("{}: this machine has not joined: weft controller join", arguments.dir.display());
+    let not_joined = || format!("{}: this machine has not joined: run: weft controller join", arguments.dir.display());
     let directory = Directory::open(&arguments.dir).map_err(|_| not_joined())?;
     let membership = Membership::read(&directory)?.ok_or_else(not_joined)?;
     let node = membership.node.as_ref().ok_or_else(not_joined)?;

@@ -76,5 +76,5 @@ impl LocalNode {
 
 fn said(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stderr[..output.stderr.len().min(MAX_TEXT)]).trim().to_owned();
-    if text.is_empty() { format!("weft failed: {}", output.status) } else { text }
+    if text.is_empty() { format!("weft failed without a message: {}", output.status) } else { text }
 }

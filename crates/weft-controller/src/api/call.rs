@@ -28,9 +28,11 @@ impl Call {
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, Refusal> {
         // serde also accepts a list in place of an object, so that is refused first.
         if self.body.trim_ascii_start().first() != Some(&b'{') {
-            return Err(Refusal::bad("the body is no object in JSON"));
+            return Err(Refusal::bad("the body must be a JSON object"));
         }
-        serde_json::from_slice(&self.body).map_err(|why| Refusal::bad(format!("the body is not such a request: {why}")))
+        serde_json::from_slice(&self.body).map_err(|why| {
+            Refusal::bad(format!("the body does not have the form of this request: {why}: see GET /openapi.json"))
+        })
     }
 
     /// Returns the expected state of a record.

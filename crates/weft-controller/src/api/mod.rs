@@ -73,7 +73,8 @@ pub fn router(site: &Arc<Site>, provider: Option<Provider>) -> Router {
     router
         .fallback(|| async { refused(Refusal::missing("there is no such path: GET /openapi.json lists them")) })
         .method_not_allowed_fallback(|| async {
-            refused(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "the path has other methods: see GET /openapi.json"))
+            let why = "this path does not have this method: see GET /openapi.json";
+            refused(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, why))
         })
         .layer(from_fn(framed))
 }
@@ -81,7 +82,10 @@ pub fn router(site: &Arc<Site>, provider: Option<Provider>) -> Router {
 /// Refuses requests that a web page makes, and adds the headers to each answer.
 async fn framed(request: Request, next: Next) -> Response {
     let mut response = match request.headers().contains_key(header::ORIGIN) {
-        true => refused(Refusal::new(StatusCode::FORBIDDEN, "pages of a browser have no access")),
+        true => {
+            let why = "requests from a page in a browser are refused: use another HTTP client";
+            refused(Refusal::new(StatusCode::FORBIDDEN, why))
+        }
         false => next.run(request).await,
     };
     for (name, value) in HEADERS {
@@ -121,7 +125,9 @@ fn permitted(site: &Site, audience: Audience, name: &str, bearer: Option<&str>) 
     if site.administrator.is_of(bearer) || (audience == Audience::Node && site.network.is_secret_of(name, bearer)?) {
         return Ok(());
     }
-    Err(Refusal::new(StatusCode::UNAUTHORIZED, "the token is wrong here: a node may read only what is its own"))
+    let why =
+        "the token is wrong, or does not permit this request: a node's secret reads only the node's configuration";
+    Err(Refusal::new(StatusCode::UNAUTHORIZED, why))
 }
 
 fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
@@ -132,7 +138,8 @@ async fn read_body(body: axum::body::Body) -> Result<Vec<u8>, Refusal> {
     match timeout(BODY_PATIENCE, to_bytes(body, MAX_BODY)).await {
         Ok(Ok(bytes)) => Ok(bytes.to_vec()),
         Ok(Err(_)) => {
-            Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, format!("a request has at most {MAX_BODY} bytes")))
+            let why = format!("the body is too long: send at most {MAX_BODY} bytes");
+            Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, why))
         }
         Err(_) => Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, "the request did not arrive in time")),
     }

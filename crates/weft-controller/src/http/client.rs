@@ -119,7 +119,7 @@ impl Client {
             message = message.header(name, value);
         }
         let message = message.body(Full::new(Bytes::from(request.body)));
-        let message = message.map_err(|why| ClientError::NotConnected(format!("not such a request: {why}")))?;
+        let message = message.map_err(|why| ClientError::NotConnected(format!("cannot write the request: {why}")))?;
         let exchanged = timeout(ANSWER_PATIENCE, async {
             let (mut sender, connection) =
                 http1::handshake(TokioIo::new(stream)).await.map_err(|why| why.to_string())?;

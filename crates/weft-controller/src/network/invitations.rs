@@ -95,7 +95,7 @@ impl Network {
     /// Fails if there is no such node.
     pub fn invite(&self, new: &NewInvitation, made_by: &str) -> Result<Code, Refusal> {
         if !(1..=MAX_MINUTES).contains(&new.minutes) {
-            return Err(Refusal::bad(format!("`minutes` is 1 to {MAX_MINUTES}")));
+            return Err(Refusal::bad(format!("`minutes` must be from 1 to {MAX_MINUTES}")));
         }
         let no_secret = |why| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, why);
         let secret = Secret::random().map_err(no_secret)?;
@@ -153,7 +153,7 @@ impl Network {
     /// Fails if the code is wrong, over or used by another machine.
     pub fn join(&self, request: &JoinRequest) -> Result<Joined, Refusal> {
         let invalid = || {
-            let why = "the code is wrong, used or over: ask for a new invitation";
+            let why = "the code is wrong, was used or has expired: ask for a new invitation";
             Refusal::new(StatusCode::FORBIDDEN, why)
         };
         let key =

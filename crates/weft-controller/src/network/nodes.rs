@@ -191,8 +191,8 @@ impl Network {
 
     fn check_policy_with<'a>(&self, nodes: impl Iterator<Item = (&'a str, &'a NodeRecord)>) -> Result<(), Refusal> {
         let Some(policy) = self.read::<TextRecord>(POLICY)? else { return Ok(()) };
-        check::policy(&policy.record.toml, nodes)
-            .map_err(|why| Refusal::contradiction(format!("the policy would no longer hold: change it first\n{why}")))
+        let before = "with this change the policy would no longer hold: change the policy first";
+        check::policy(&policy.record.toml, nodes).map_err(|why| Refusal::contradiction(format!("{before}\n{why}")))
     }
 }
 
@@ -221,7 +221,9 @@ fn with_own_addresses(
         let within: Vec<Prefix> = taken.iter().copied().filter(|of| of.length >= network.length).collect();
         let free = || prefix::free_host(network, |address| within.iter().any(|of| of.contains(address)));
         let Some(address) = kept.or_else(free) else {
-            return Err(Refusal::contradiction(format!("{} has no free address", prefix::text(network))));
+            let network = prefix::text(network);
+            let why = format!("{network} has no free address: give another network in `networks`");
+            return Err(Refusal::contradiction(why));
         };
         own.push(Prefix { address, length: prefix::host_bits(address) });
     }
@@ -261,7 +263,7 @@ fn checked(new: &NewNode) -> Result<NewNode, Refusal> {
     let mut addresses = new.addresses.iter().map(address).collect::<Result<Vec<_>, _>>()?;
     addresses.sort();
     if let Some(pair) = addresses.windows(2).find(|pair| pair[0] == pair[1]) {
-        return Err(Refusal::bad(format!("{} stands there twice", pair[0])));
+        return Err(Refusal::bad(format!("`addresses` has {} twice: remove one", pair[0])));
     }
     let is_address =
         |text: &String| text.len() <= 254 && text.contains('@') && text.bytes().all(|c| c.is_ascii_graphic());

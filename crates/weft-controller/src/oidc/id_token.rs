@@ -69,8 +69,8 @@ pub struct Expected<'a> {
 /// # Errors
 /// Returns the reason why the token is refused.
 pub fn verified_address(token: &str, keys: &KeySet, expected: &Expected<'_>) -> Result<String, &'static str> {
-    let (signed, signature) = token.rsplit_once('.').ok_or("it is no token")?;
-    let (header, claims) = signed.split_once('.').ok_or("it is no token")?;
+    let (signed, signature) = token.rsplit_once('.').ok_or("it is not a JSON Web Token")?;
+    let (header, claims) = signed.split_once('.').ok_or("it is not a JSON Web Token")?;
     let header: TokenHeader = decoded(header)?;
     let signature = bytes(signature)?;
     let fitting = keys.keys.iter().filter(|key| {
@@ -82,7 +82,7 @@ pub fn verified_address(token: &str, keys: &KeySet, expected: &Expected<'_>) -> 
         is_signed |= key.verifies(&header.alg, signed.as_bytes(), &signature);
     }
     if !is_signed {
-        return Err("its signature is none of the provider's");
+        return Err("its signature is of none of the provider's keys");
     }
     let claims: Claims = decoded(claims)?;
     let is_for_us = match &claims.aud {
@@ -93,13 +93,13 @@ pub fn verified_address(token: &str, keys: &KeySet, expected: &Expected<'_>) -> 
         }
     };
     if claims.iss != expected.issuer || !is_for_us || claims.azp.is_some_and(|azp| azp != expected.client) {
-        return Err("it is for another program");
+        return Err("it is for another client: compare --oidc-client and --oidc-issuer with the provider");
     }
     if claims.exp.saturating_add(CLOCK_TOLERANCE_S) <= expected.now {
         return Err("the token has expired: compare the clocks of this machine and of the identity provider");
     }
     if claims.nonce.as_deref() != Some(expected.nonce) {
-        return Err("it is of another login");
+        return Err("it belongs to another login: begin again at /login");
     }
     match (claims.email, claims.email_verified) {
         (Some(email), Some(true)) => Ok(email),
@@ -128,7 +128,7 @@ impl ProviderKey {
 }
 
 fn bytes(text: &str) -> Result<Vec<u8>, &'static str> {
-    Base64UrlUnpadded::decode_vec(text).map_err(|_| "it is no token")
+    Base64UrlUnpadded::decode_vec(text).map_err(|_| "it is not a JSON Web Token")
 }
 
 fn decoded<T: DeserializeOwned>(text: &str) -> Result<T, &'static str> {

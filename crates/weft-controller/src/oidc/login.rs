@@ -79,12 +79,14 @@ impl LoginPages {
     /// Handles the browser's return from the provider, and shows a code for the user's node.
     async fn end(&self, uri: &Uri, headers: &HeaderMap) -> Result<Response, Refusal> {
         let refused = |why: String| Refusal::new(StatusCode::FORBIDDEN, why);
-        let begin_again = || refused("this login is over or of another browser: begin again at /login".to_owned());
+        let begin_again =
+            || refused("this login has expired, or began in another browser: begin again at /login".to_owned());
         let (state, code) = (parameter(uri, "state"), parameter(uri, "code"));
         let state = state.ok_or_else(begin_again)?;
         let login = self.logins.take(&state, &cookie(headers).ok_or_else(begin_again)?);
         let login = login.ok_or_else(begin_again)?;
-        let code = code.ok_or_else(|| refused("the identity provider has refused the login".to_owned()))?;
+        let no_code = || refused("the identity provider has refused the login: begin again at /login".to_owned());
+        let code = code.ok_or_else(no_code)?;
         let failed = |why: String| Refusal::new(StatusCode::BAD_GATEWAY, format!("the identity provider: {why}"));
         let (token, keys) = self.provider.exchange(&code, login.verifier.text()).await.map_err(failed)?;
         let expected = Expected {

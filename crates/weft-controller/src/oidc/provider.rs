@@ -150,7 +150,7 @@ impl Provider {
 fn endpoint(address: &str) -> Result<Endpoint, String> {
     match address.parse::<Endpoint>()? {
         private if private.is_private() => Ok(private),
-        open => Err(format!("the way to {open} is open to others: use https")),
+        open => Err(format!("{open}: other machines could read this connection: use https")),
     }
 }
 

@@ -36,12 +36,13 @@ impl EtcdStore {
 
     /// Sends a request to the first endpoint that accepts it.
     fn request<T: DeserializeOwned>(&self, path: &str, body: &Value) -> Result<T, StoreError> {
-        let mut last = "no endpoint of etcd is configured".to_owned();
+        let mut last = "no etcd is configured: give --etcd".to_owned();
         for endpoint in &self.endpoints {
             match self.runtime.block_on(self.client.post(endpoint, path, body.to_string())) {
                 Ok((200, answer)) => {
-                    return serde_json::from_slice(&answer)
-                        .map_err(|why| StoreError::Failed(format!("{endpoint} is no etcd: {why}")));
+                    return serde_json::from_slice(&answer).map_err(|why| {
+                        StoreError::Failed(format!("the answer of {endpoint} is not that of etcd: {why}: check --etcd"))
+                    });
                 }
                 Ok((status, answer)) => {
                     let text = String::from_utf8_lossy(&answer).chars().take(200).collect::<String>();

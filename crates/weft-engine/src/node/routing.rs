@@ -1,6 +1,6 @@
 //! Routing protocols beside weft: learnt prefixes, multicast, and frequent probes of the peers that they watch.
 //!
-//! The program passes changes of routes in slices, so that many routes never hold up packets. Each change costs one
+//! The program passes changes of routes in batches, so that many routes never hold up packets. Each change costs one
 //! step in a trie, whatever the number of prefixes.
 
 use super::Engine;

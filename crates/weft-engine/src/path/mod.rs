@@ -1,8 +1,8 @@
 //! One path to a peer: its queues, its measurement in both directions, its pacing and its health.
 //!
-//! Units wait in three lanes, and the pacer releases them. The record of sent packets records each datagram until a
-//! report states its fate. The receive log records arrivals for this node's own reports. A path never chooses which
-//! units it gets. The peer's scheduler does.
+//! Units wait in the lanes of `queues`, and the pacer releases them. The record of sent packets keeps each datagram
+//! until a report states its fate. The receive log records arrivals for this node's own reports. A path never chooses
+//! which units it gets. The peer's scheduler does.
 
 mod batch;
 pub mod choice;

@@ -13,7 +13,7 @@ use weft_world::pair::run_sweep;
 pub fn sweep(file: &Path, options: &SweepOptions) -> Result<Outcome, Failure> {
     if let Some(option) = options.misplaced() {
         let world = if options.world == World::Lab { "--world lab" } else { "--world sim, the default" };
-        return Err(Failure::with(Outcome::Usage, format!("{option} has no effect with {world}")));
+        return Err(Failure::with(Outcome::Usage, format!("{option} has no effect with {world}: leave it out")));
     }
     let recipe = lab::read(file)?;
     let mut sweep = Sweep::parse(&recipe, &lab::name(file)).map_err(lab::refused)?;

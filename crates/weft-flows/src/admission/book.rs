@@ -65,7 +65,7 @@ pub(super) struct GrantSlot<K> {
     pub(super) routes: FlowRoutes,
     pub(super) lifetime: Option<Duration>,
     expires_at: Option<Instant>,
-    /// Index of the group in which the flow waits while its grant is not in force.
+    /// Index of the [`WaitingGroup`] in which the flow waits while its grant is not in force.
     group: u32,
     /// Rate before the operation in progress, and the reason of the change, if that operation changed it.
     before: Option<(u64, LoweredBy)>,
@@ -164,8 +164,8 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
 
     /// Gives free capacity to waiting grants: the highest precedence first, among equals the oldest that fits.
     ///
-    /// Only groups of routes on which the operation freed capacity are searched. A grant to one precedence changes
-    /// nothing for higher ones, so one pass from the highest to the lowest suffices.
+    /// It searches only the groups of waiting grants that use a route on which the operation freed capacity. A grant
+    /// to one precedence changes nothing for higher ones, so one pass from the highest to the lowest suffices.
     pub(super) fn give_back(&mut self) {
         for precedence in (0..PRECEDENCES).rev() {
             self.search_groups();
@@ -180,7 +180,8 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
         }
     }
 
-    /// Adds the groups of the freed routes to those that are searched.
+    /// Marks the groups of waiting grants that use a route with freed capacity, so that [`Self::give_back`] searches
+    /// them.
     fn search_groups(&mut self) {
         while let Some(route) = self.freed.pop() {
             for group in self.routes.get(usize::from(route.0)).map_or(&[][..], |book| &book.groups) {
@@ -191,7 +192,7 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
         }
     }
 
-    /// Returns the oldest waiting grant of a precedence that fits, among the groups that are searched.
+    /// Returns the oldest waiting grant of a precedence that fits, among the marked groups.
     fn oldest_fitting(&self, precedence: usize) -> Option<u32> {
         let of_group = |group: &u32| {
             let WaitingGroup { routes, occupied, roots, .. } = &self.groups[*group as usize];
@@ -204,7 +205,7 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
         self.searched.iter().filter_map(of_group).min().map(|(_, slot)| slot)
     }
 
-    /// Returns the index of the group for these routes, and creates the group if there is none.
+    /// Returns the index of the [`WaitingGroup`] for these routes, and creates the group if there is none.
     fn group(&mut self, routes: &FlowRoutes) -> u32 {
         let key = routes.sorted();
         if let Some(group) = self.group_numbers.get(&key) {
@@ -327,7 +328,7 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
         }
     }
 
-    /// Lets a grant that is not in force wait with its group.
+    /// Adds a grant that is not in force to its [`WaitingGroup`].
     fn let_wait(&mut self, slot: u32) {
         let grant = &mut self.slots[slot as usize];
         grant.granted_bps = 0;

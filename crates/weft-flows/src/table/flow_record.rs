@@ -20,7 +20,7 @@ pub enum FlowEnd {
     Seen = 3,
     /// An operator or the configuration ended the flow.
     Forced = 4,
-    /// The flow made room for others.
+    /// The table was full and needed the record of this flow for another one.
     Evicted = 5,
 }
 
@@ -65,7 +65,7 @@ pub struct FlowRecord {
     pub end: Option<FlowEnd>,
 }
 
-/// Place in a listing that is read in slices. The default is its beginning.
+/// Place in a listing that is read in several calls of [`FlowStates::list`]. The default is its beginning.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FlowCursor(u32);
 
@@ -77,7 +77,7 @@ impl FlowStates {
 
     /// Lists the flows among the next `records` records, and moves the cursor. Returns false at the end.
     ///
-    /// A flow that lives from the first slice to the last is listed exactly once.
+    /// A flow that lives from the first call to the last is listed exactly once.
     pub fn list(
         &self,
         now: Instant,

@@ -22,7 +22,7 @@ pub(super) trait RunningNetwork {
     /// # Errors
     /// Returns an error if the network does not support it, or if the program does not stop or start.
     fn restart_far_end(&mut self, _: &LabDiamond) -> Result<(), LabError> {
-        Err(LabError::Scenario("only weft can be restarted".to_owned()))
+        Err(LabError::Scenario("--restart works with weft alone: add --only weft".to_owned()))
     }
 }
 

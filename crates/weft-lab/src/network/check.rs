@@ -7,7 +7,7 @@ use weft_units::Rate;
 /// Returns an error if the lab cannot run the network as the scenario describes it.
 pub(super) fn check(network: &NetworkScenario, variants: &[&NetworkVariant]) -> Result<(), LabError> {
     let refuse =
-        |what: String| Err(LabError::Scenario(format!("{what}: the lab does not support it: use `weft-lab sim`")));
+        |what: String| Err(LabError::Scenario(format!("{what}: the lab cannot do this: run it with `weft-lab sim`")));
     if let Some(vpn) = network.vpns.first() {
         let kind = if matches!(vpn.service, VpnService::BestEffort) { "a VPN" } else { "a VPN with a promised rate" };
         return refuse(format!("`{}` is {kind} of a network", vpn.name));

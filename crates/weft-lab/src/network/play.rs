@@ -39,7 +39,7 @@ pub(super) fn play(
     tick: &(dyn Fn(Duration) + Sync),
 ) -> Result<Played, LabError> {
     let ground = Ground::build(network, variant.routing.cost, traces, seed)?;
-    let missing = || LabError::Missing("the program `weft` is missing".into());
+    let missing = || LabError::Missing("the program `weft` is missing: install it beside weft-lab or in PATH".into());
     let weft = || options.weft_binary.as_deref().ok_or_else(missing);
     let _congestion = explicit_rate::load(network, variant, &ground, weft)?;
     let overlay = match &variant.overlay {

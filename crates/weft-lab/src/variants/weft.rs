@@ -203,10 +203,11 @@ fn pair(
     name: String,
     vpns: Range<usize>,
 ) -> Result<LabLane, LabError> {
-    let binary =
-        options.weft_binary.as_deref().ok_or_else(|| LabError::Missing("the program `weft` is missing".into()))?;
+    let missing = || LabError::Missing("the program `weft` is missing: install it beside weft-lab or in PATH".into());
+    let binary = options.weft_binary.as_deref().ok_or_else(missing)?;
     let links: Vec<&WorldLink> = links.iter().filter_map(|position| world.links.get(*position)).collect();
-    let number = u8::try_from(number).map_err(|_| LabError::Scenario("too many links".into()))?;
+    let too_many = "a variant has at most 256 lanes: name fewer links in `links`";
+    let number = u8::try_from(number).map_err(|_| LabError::Scenario(too_many.into()))?;
     let home = WeftEnd::new(binary, world, &world.home, number, 1)?;
     let hub = WeftEnd::new(binary, world, &world.hub, number, 2)?;
     let port = FIRST_PORT + u16::from(number);

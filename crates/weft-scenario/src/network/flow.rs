@@ -294,7 +294,7 @@ impl NetworkFlowFile {
                 peak: self.needed(source, self.peak.as_ref(), "peak")?,
                 on: self.needed_time(source, self.on.as_ref(), "on")?,
                 off: self.needed_time(source, self.off.as_ref(), "off")?,
-                shape: self.number(source, self.shape.as_ref(), 1.5, "a mean exists only where `shape`")?,
+                shape: self.number(source, self.shape.as_ref(), 1.5, "`shape`")?,
             },
             AppWord::Poisson => Traffic::Poisson {
                 packet_bytes: self.packet_bytes(source, 1_500)?,
@@ -363,7 +363,7 @@ impl NetworkFlowFile {
         match given {
             None => Ok(default),
             Some(number) if number.get_ref().is_finite() && *number.get_ref() > 1.0 => Ok(*number.get_ref()),
-            Some(number) => Err(source.at(number, format!("{what} must be above 1"))),
+            Some(number) => Err(source.at(number, format!("{what} must be above 1: otherwise the times have no mean"))),
         }
     }
 

@@ -285,7 +285,7 @@ pub struct DrawnMix {
     /// Goodput of weft over all links divided by that of BBR on the first link without a tunnel.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub of_bbr: Option<f64>,
-    /// Goodput of weft divided by the bound, in the direction of the bound.
+    /// Goodput of weft divided by [`RunResult::bound_bps`], in the direction for which that bound holds.
     pub efficiency: Option<f64>,
     /// 95th percentile of the ping's round-trip time through weft while the bulk flows send, in milliseconds.
     pub ping_ms_p95: Option<f64>,

@@ -456,7 +456,7 @@ impl Sessions {
     }
 }
 
-/// Checks the certificate of an unknown initiator and returns it as an introduction.
+/// Checks the certificate of an unknown initiator and returns it in [`Outcome::Introduced`].
 fn introduction(stranger: &Responder) -> Result<Outcome, HandshakeError> {
     let certificate = Certificate::decode(&stranger.certificate).map_err(|_| HandshakeError::Stranger)?;
     if certificate.claims().public_key == stranger.peer || planted::is(Fault::CertificateOfAnother) {

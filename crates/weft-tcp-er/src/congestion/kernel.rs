@@ -70,8 +70,8 @@ impl Congestion {
             }
             Some(Err(why)) if why.kind() == ErrorKind::AlreadyExists => {
                 drop(object);
-                let holder =
-                    holder().ok_or_else(|| LoadError::Refused("another process has loaded it and hides it".into()))?;
+                let hidden = "another process has loaded a `weft_er` that this one cannot use: end that process";
+                let holder = holder().ok_or_else(|| LoadError::Refused(hidden.into()))?;
                 Ok(Congestion { held: Held::There(holder), maps: Maps::find(None).map_err(refused)? })
             }
             Some(Err(why)) => Err(refused(why)),

@@ -50,7 +50,7 @@ impl Granting {
         self.unlimited.push(id);
     }
 
-    /// Returns the use of all active connections if a renewal is due.
+    /// Returns the demands of all active connections if a renewal is due.
     pub fn uses(&mut self, now: Instant, connections: &mut ConnectionTable) -> Option<Vec<Use>> {
         if self.active.is_empty() || now < self.due {
             return None;
@@ -84,7 +84,7 @@ impl Granting {
     }
 }
 
-/// Returns the use of a connection since the last measurement, or `None` if it has nothing more to send.
+/// Returns the demand of a connection since the last measurement, or `None` if it has nothing more to send.
 fn used(connection: &mut Connection, elapsed: Duration) -> Option<Use> {
     let leg = connection.peer_leg()?;
     let (waiting, unsent) = (leg.unacknowledged(), leg.unsent());

@@ -48,7 +48,7 @@ impl FromStr for PeerTotals {
     }
 }
 
-/// Use of a flow in one interval.
+/// Demand of a flow in one interval.
 #[derive(Clone, Copy, Debug)]
 pub struct Use {
     /// Address of the flow's end behind the peer.

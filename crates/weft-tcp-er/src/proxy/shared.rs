@@ -109,9 +109,9 @@ impl ProxyState {
         lock(&self.rates).granted(address)
     }
 
-    /// Replaces the use of `worker`'s connections and shares the rates again.
+    /// Replaces the demands of `worker`'s connections, and divides the rates among all connections again.
     ///
-    /// It wakes the other workers if their rates change.
+    /// It wakes the other workers if rates change.
     pub fn share(&self, worker: usize, uses: Vec<Use>) {
         if lock(&self.rates).share(worker, uses) {
             let others = self.workers.iter().enumerate().filter(|(index, _)| *index != worker);

@@ -17,7 +17,7 @@ const GROWTH: f64 = 0.5;
 const SETTLE: Duration = Duration::from_secs(20);
 /// Longest time that a lookup may take.
 pub const PATIENCE: Duration = Duration::from_secs(10);
-/// Time between two lookups, over all nodes.
+/// Time between the starts of two successive lookups, by whichever nodes.
 const APART: Duration = Duration::from_millis(1);
 
 /// A world of sites. Each site owns its [`prefixes`].

@@ -12,11 +12,11 @@ use weft_units::Rate;
 
 /// Time until paths and loops have found their rates; within it each of 100,000 VPNs has had a turn.
 const WARM_UP: Duration = Duration::from_secs(3);
-/// Number of slices of which a figure is the median.
+/// Number of measuring intervals of which a figure is the median.
 const SLICES: usize = 15;
-/// Length of a slice.
+/// Length of a measuring interval.
 ///
-/// Slices of the compared figures alternate, because the machine's speed varies over time.
+/// Intervals of the compared cases alternate, because the machine's speed varies over time.
 const SLICE: Duration = Duration::from_millis(200);
 /// Number of VPNs with traffic where not all have any, as in the paper's prototype (paper 003, §VI).
 const ACTIVE: u32 = 100;

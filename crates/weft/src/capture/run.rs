@@ -37,7 +37,7 @@ pub fn capture(arguments: &CaptureArguments) -> Result<Outcome, Failure> {
     if arguments.json && arguments.write == Path::new("-") {
         return Err(usage("--json and -w - both need standard output: use -w FILE"));
     }
-    let signals = EndSignals::listen().map_err(|why| Failure::new(format!("signals: {why}")))?;
+    let signals = EndSignals::listen().map_err(|why| Failure::new(format!("cannot wait for signals: {why}")))?;
     let signals = Rc::new(signals);
     let wanted = look(arguments)?;
     let taps =
@@ -172,7 +172,11 @@ impl RunningCapture<'_> {
     /// Tells the user what is captured.
     fn announce(&self) {
         let names: Vec<&str> = self.taps.iter().map(InterfaceTap::name).collect();
-        let names = if names.is_empty() { "no interface yet".to_owned() } else { names.join(", ") };
+        let names = if names.is_empty() {
+            "nothing, because the node has no interface yet".to_owned()
+        } else {
+            names.join(", ")
+        };
         eprintln!("capturing {names}; Ctrl-C ends it");
         if self.taps.iter().filter_map(InterfaceTap::socket).any(|socket| !socket.describes_batches()) {
             eprintln!("this kernel is older than 6.2, so datagrams that it sends in a batch are stored as one packet");

@@ -193,9 +193,9 @@ impl InterfaceTap {
         };
         let filter = self.sink.layer.filter(self.sink.snap);
         match &self.socket {
-            Some(socket) if has_changed => {
-                socket.set_filter(&filter).map_err(|why| Failure::new(format!("{}: filter: {why}", self.name)))
-            }
+            Some(socket) if has_changed => socket
+                .set_filter(&filter)
+                .map_err(|why| Failure::new(format!("{}: cannot set the filter: {why}", self.name))),
             Some(_) => Ok(()),
             None => {
                 self.socket = Some(open(&self.name, self.index, &filter)?);
@@ -337,7 +337,7 @@ fn open(name: &str, index: u32, filter: &PacketFilter) -> Result<PacketSocket, F
             io::ErrorKind::PermissionDenied => {
                 format!("{name}: permission denied: run this as root, or with CAP_NET_RAW: sudo weft capture …")
             }
-            _ => format!("{name}: packet socket: {why}"),
+            _ => format!("{name}: cannot open a packet socket: {why}"),
         })
     })
 }

@@ -30,10 +30,10 @@ stored. A running node admits the client at once.")]
         #[arg(long)]
         json: bool,
     },
-    /// Remove a client; a running node no longer answers it
+    /// Remove a client from the edge; a running node no longer answers it
     #[command(after_help = "Example:\n  weft access remove phone")]
     Remove {
-        /// Name of the client
+        /// Name of the client, as `weft access list` shows it
         name: String,
         /// Configuration of the edge.
         #[command(flatten)]
@@ -44,13 +44,13 @@ stored. A running node admits the client at once.")]
 /// Arguments of `weft access add`.
 #[derive(Args)]
 pub struct AddOptions {
-    /// Name of the client in lists
+    /// Name for the client, which no other client has: 1 to 63 characters without spaces
     pub name: String,
     /// Create a client of OpenVPN instead of WireGuard; needs [access.openvpn]
     #[arg(long)]
     pub openvpn: bool,
-    /// Address and port at which the client reaches this edge; without it `endpoint` of [access], or with --openvpn
-    /// that of [access.openvpn]
+    /// Host name or address, and port, at which the client reaches this edge; without it `endpoint` of [access], or
+    /// with --openvpn that of [access.openvpn]
     #[arg(long = "edge", value_name = "HOST:PORT")]
     pub endpoint: Option<String>,
     /// New file for the client's configuration, mode 0600, instead of standard output

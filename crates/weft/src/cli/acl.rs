@@ -20,22 +20,22 @@ Examples:
 /// A flow to test the rules with.
 #[derive(Args)]
 pub struct TestedFlow {
-    /// Sender: NAME or node:NAME of a node, group:NAME, or an address. Several with commas describe one sender. What
-    /// is left out comes from the [[peer]] tables
+    /// Sender: NAME or node:NAME of a node, group:NAME, or an address. Several with commas describe one sender. A
+    /// property that is left out comes from the [[peer]] tables
     #[arg(value_name = "SRC")]
     pub from: String,
     /// Destination, described in the same way
     #[arg(value_name = "DST")]
     pub to: String,
-    /// tcp, udp, icmp, or a number
+    /// Protocol: tcp, udp, icmp, icmpv6, sctp, esp, ah, gre, ospf, or a number from 0 to 255
     #[arg(value_name = "PROTO")]
     pub protocol: String,
-    /// Destination port; tcp and udp need it, other protocols have none
+    /// Destination port, 0 to 65535; needed for tcp and udp, and refused for other protocols
     pub port: Option<u16>,
-    /// VPN of the flow; without it the default VPN
+    /// Name of the flow's VPN in the configuration; without it the default VPN
     #[arg(long, value_name = "NAME")]
     pub vpn: Option<String>,
-    /// Configuration file
+    /// Configuration file whose rules are tested; no running node is asked
     #[arg(short, long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
     pub config: PathBuf,
 }

@@ -23,10 +23,10 @@ pub struct BugReportArguments {
     /// New file for the report; without it: standard output
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Configuration file
+    /// Configuration file of the node
     #[arg(short, long, value_name = "FILE", default_value = super::DEFAULT_CONFIG)]
     pub config: PathBuf,
-    /// File with the node's log; without it: the journal of the service
+    /// File with the node's log; without it: the journal of weft.service
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
     /// Print one JSON object

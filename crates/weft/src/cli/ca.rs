@@ -36,7 +36,7 @@ Example:
 
 `weft ca list --ca weft-ca` shows the names and keys of all nodes.")]
     Revoke {
-        /// Directory of the root key
+        /// Directory of the root key, as `weft ca init --out` made it
         #[arg(long, value_name = "DIR")]
         ca: PathBuf,
         #[command(flatten)]
@@ -55,13 +55,13 @@ Examples:
 Replace the certificate on the node by the new one, and run `weft reload` there. The old one stays
 valid until it expires. `weft ca list --ca weft-ca` shows which certificate expires first.")]
     Renew {
-        /// Directory of the root key
+        /// Directory of the root key, as `weft ca init --out` made it
         #[arg(long, value_name = "DIR")]
         ca: PathBuf,
-        /// Name of the node in its certificate
+        /// Name of the node in its certificate, as `weft ca list` shows it
         #[arg(long)]
         name: String,
-        /// Validity from now on, in days
+        /// Validity from now on, in days: 1 to 36500
         #[arg(long, value_name = "N", default_value_t = 365, value_parser = clap::value_parser!(u64).range(1..=36_500))]
         days: u64,
         /// File for the certificate; it must not exist yet. Without it: standard output
@@ -74,7 +74,7 @@ Examples:
   weft ca list --ca weft-ca
   weft ca list --ca weft-ca --json | jq '.certificates[] | select(.state != \"valid\")'")]
     List {
-        /// Directory of the root key
+        /// Directory of the root key, as `weft ca init --out` made it
         #[arg(long, value_name = "DIR")]
         ca: PathBuf,
         /// Print one JSON object
@@ -103,25 +103,26 @@ Examples:
 /// Arguments of `weft ca sign`.
 #[derive(Args)]
 pub struct SignOptions {
-    /// Directory of the root key
+    /// Directory of the root key, as `weft ca init --out` made it
     #[arg(long, value_name = "DIR")]
     pub ca: PathBuf,
-    /// Name of the node; no other node may have this name
+    /// Name for the node, which no other node has: 1 to 63 characters without spaces
     #[arg(long)]
     pub name: String,
     /// Public key of the node, as `weft pubkey` prints it
     #[arg(long, value_name = "KEY")]
     pub public_key: String,
-    /// Prefix behind the node in the default VPN; no other node may claim it; can be given 16 times
+    /// Prefix behind the node in the default VPN, such as 10.9.0.5/32; no other node may claim it. Can be given 16
+    /// times
     #[arg(long = "prefix", value_name = "PREFIX")]
     pub prefixes: Vec<String>,
-    /// Group of the node, which [[allow]] tables name; can be given 8 times
+    /// Group of the node, as [[allow]] tables name it with group:GROUP. Can be given 8 times
     #[arg(long = "group", value_name = "GROUP")]
     pub groups: Vec<String>,
     /// Allow the node to relay datagrams between other nodes
     #[arg(long)]
     pub relay: bool,
-    /// Validity from now on, in days
+    /// Validity from now on, in days: 1 to 36500
     #[arg(long, value_name = "N", default_value_t = 365, value_parser = clap::value_parser!(u64).range(1..=36_500))]
     pub days: u64,
     /// File for the certificate; it must not exist yet. Without it: standard output
@@ -136,7 +137,7 @@ pub struct RevokedNode {
     /// Name of the node in its certificate
     #[arg(long)]
     pub name: Option<String>,
-    /// Public key of the node
+    /// Public key of the node, instead of its name, as `weft ca list` shows it
     #[arg(long, value_name = "KEY")]
     pub public_key: Option<String>,
 }

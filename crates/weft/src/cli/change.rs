@@ -9,11 +9,11 @@ use std::time::Duration;
 /// Options of a change.
 #[derive(Args)]
 pub struct ChangeOptions {
-    /// Configuration file of the node
+    /// Configuration file of the node, which is changed
     #[arg(short, long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
     pub config: PathBuf,
-    /// Undo the change after this time, such as 60s, unless `weft confirm` is run before. Until then only the running
-    /// node has the change, not the file
+    /// Undo the change after this time, such as 60s or 5m, unless `weft confirm` is run before. Until then only the
+    /// running node has the change, not the file, and a node must run. Without --confirm the change is saved at once
     #[arg(long, value_name = "TIME", value_parser = weft_config::argument::duration)]
     pub confirm: Option<Duration>,
     /// Control socket of the node.
@@ -24,10 +24,12 @@ pub struct ChangeOptions {
 /// Arguments of `weft set`.
 #[derive(Args)]
 pub struct SetArguments {
-    /// Setting: table and key, with a name where the file has several such tables, as in peer.hub.weight
+    /// Setting: table and key, with a name where the file has several such tables, as in peer.hub.weight.
+    /// docs/use/settings.md has all keys
     #[arg(value_name = "KEY")]
     pub key: String,
-    /// Value: a number, true, false, a list, or text
+    /// Value in TOML: a number, true, false, a list or a table in braces. Any other value is text, also without
+    /// quotation marks
     #[arg(value_name = "VALUE", allow_hyphen_values = true)]
     pub value: String,
     /// Options of the change.
@@ -38,7 +40,7 @@ pub struct SetArguments {
 /// Arguments of `weft unset`.
 #[derive(Args)]
 pub struct UnsetArguments {
-    /// Setting, or a whole table, as in rule.calls
+    /// Setting as for `weft set`, or a whole table, as in rule.calls
     #[arg(value_name = "KEY")]
     pub key: String,
     /// Options of the change.
@@ -72,6 +74,20 @@ pub struct ConfirmArguments {
 #[derive(Subcommand)]
 pub enum RulesCommand {
     /// Add a rule at the end of the list, or before another one
+    #[command(after_help = "\
+Keys, as in a [[rule]] table. A flow must have all given properties; without one, each flow matches:
+  from, to           source and destination: an address or a prefix, such as 10.9.3.0/24
+  protocol           tcp, udp, icmp, icmpv6, sctp, esp, ah, gre, ospf, or a number
+  ports, from-ports  destination and source port: 443 or 5000-5010; needs `protocol`
+  dscp               code point of the first packet: a name such as ef, or 0 to 63
+  vpn                name of the VPN; `default` is the default VPN
+  user               sender, as [users] defines users: an address, a prefix or a node's name
+  near, far          name of the node at which the flow enters, or leaves, the network
+  available          most that a flow asks for beyond its guarantee, such as '50 Mbit/s'
+  guaranteed, maximum, … and all other keys of `weft qos classes set --help`
+
+The first rule in the list that matches a flow applies. docs/operate/flow-state.md explains the
+keys.")]
     Add(Box<NewRule>),
     /// Remove a rule
     Remove {
@@ -85,7 +101,7 @@ pub enum RulesCommand {
     Move {
         /// Name of the rule
         name: String,
-        /// Name of the rule that is to follow it
+        /// Name of the rule before which it goes; without it the end of the list
         #[arg(long, value_name = "RULE")]
         before: Option<String>,
         /// Options of the change.
@@ -102,19 +118,29 @@ pub enum ClassesCommand {
     /// Change settings of a class, or add a class
     #[command(after_help = "\
 Keys, as in a [[class]] table:
-  guaranteed         rate that is reserved for each flow
-  maximum            rate above which each flow is policed
-  burst-bytes        bytes that a flow may send above its rate
-  delay-variance     largest variation of the delay
+  guaranteed         rate that is reserved for each flow, such as '100 kbit/s'
+  maximum            rate above which packets of a flow are dropped, or marked if they use ECN
+  burst-bytes        bytes that a flow may send at once above the rate at which it is policed:
+                     `maximum`, or `guaranteed` with service=guaranteed. Absent: one packet, and
+                     what that rate carries in `delay-variance`, or in 100 ms
+  delay-variance     largest variation of the delay, such as '20 ms', within which the node sends
+                     packets of a guarantee; it also sets the default burst. Absent: any
   precedence         0 to 15: when capacity is short, a higher one keeps its guarantee longer
   delay-priority     0 to 15: among flows without a guarantee, a higher one is served earlier
   must-be-met        true: a flow is refused where its guarantee cannot be met in full
-  service            available, guaranteed, variable or maximum; default: it follows from the rates
+                     false: it then waits for its guarantee, with a share of the rate
+  service            available: a share of the rate that guarantees leave
+                     maximum: such a share, up to `maximum`
+                     guaranteed: the rate `guaranteed`, and no more
+                     variable: the rate `guaranteed`, and such a share
+                     absent: it follows from the rates. With `guaranteed` it is variable, or stays
+                     guaranteed as in voice; with only `maximum` it is maximum; else available
 
-Keys that are not given keep their values. `weft unset class.voice.guaranteed` removes one from the
-file. docs/operate/flow-state.md explains the keys.")]
+Keys that are not given keep their values. A new class begins with those of `bulk`: no rates,
+precedence 0, delay-priority 1. `weft unset class.voice.guaranteed` removes a key from the file.
+docs/operate/flow-state.md explains the keys.")]
     Set {
-        /// Name of the class
+        /// Name of the class: voice, video, interactive, bulk, background, or a name of your own
         name: String,
         /// Settings, such as guaranteed='100 kbit/s', delay-variance='20 ms', precedence=12
         #[arg(required = true, value_name = "KEY=VALUE")]
@@ -123,9 +149,10 @@ file. docs/operate/flow-state.md explains the keys.")]
         #[command(flatten)]
         options: ChangeOptions,
     },
-    /// Remove the settings of a class from the file. A built-in class then has its defaults
+    /// Remove the [[class]] table of a class from the file, and from the node if it runs. A built-in class then has its
+    /// defaults. Another class is gone; this is refused while a rule names it
     Reset {
-        /// Name of the class
+        /// Name of the class: voice, video, interactive, bulk, background, or a name of your own
         name: String,
         /// Options of the change.
         #[command(flatten)]
@@ -136,15 +163,15 @@ file. docs/operate/flow-state.md explains the keys.")]
 /// A rule to add: the packets that it matches, and the treatment of their flows.
 #[derive(Args)]
 pub struct NewRule {
-    /// Name of the rule
+    /// Name for the rule, which no other rule has: 1 to 63 characters without spaces
     pub name: String,
-    /// Class of its flows
+    /// Class that the flows get: voice, video, interactive, bulk, background, or one of a [[class]] table
     #[arg(long, value_name = "CLASS")]
     pub class: String,
-    /// Name of the rule that is to follow it
+    /// Name of the rule before which it goes; without it the end of the list
     #[arg(long, value_name = "RULE")]
     pub before: Option<String>,
-    /// Any other setting of the rule, as in the file: to=10.9.3.0/24, protocol=udp, ports=5000-5010
+    /// Properties of the flows that the rule matches, and rates that replace those of the class; see below
     #[arg(value_name = "KEY=VALUE")]
     pub settings: Vec<String>,
     /// Options of the change.
@@ -155,25 +182,25 @@ pub struct NewRule {
 /// A packet to test the rules with.
 #[derive(Args)]
 pub struct TestedPacket {
-    /// tcp, udp, icmp, or a number
+    /// Protocol: tcp, udp, icmp, icmpv6, sctp, esp, ah, gre, ospf, or a number from 0 to 255
     pub protocol: String,
-    /// Source: an address, with a port for tcp and udp
+    /// Source: an address, for tcp and udp with a port, such as 10.9.0.1:5000; without the port it is 0
     pub from: String,
-    /// Destination: an address, with a port for tcp and udp
+    /// Destination: an address, for tcp and udp with a port; without the port it is 0
     pub to: String,
-    /// Code point, such as ef or 46; without it 0
+    /// DSCP of the packet: a name such as ef, or 0 to 63; without it 0
     #[arg(long, value_name = "DSCP")]
     pub dscp: Option<String>,
-    /// VPN of the packet; without it the default VPN
+    /// Name of the packet's VPN in the configuration; without it the default VPN
     #[arg(long, value_name = "NAME")]
     pub vpn: Option<String>,
-    /// Node at which it enters the network; without it no rule with `near` matches
+    /// Name of the node at which the packet enters the network; without it no rule with `near` matches
     #[arg(long, value_name = "NODE")]
     pub near: Option<String>,
-    /// Node at which it leaves the network; without it no rule with `far` matches
+    /// Name of the node at which the packet leaves the network; without it no rule with `far` matches
     #[arg(long, value_name = "NODE")]
     pub far: Option<String>,
-    /// Configuration file
+    /// Configuration file whose rules are tested; no running node is asked
     #[arg(short, long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
     pub config: PathBuf,
 }

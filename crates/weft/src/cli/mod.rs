@@ -24,7 +24,10 @@ pub use change::{
     UnsetArguments,
 };
 pub use join::{InitOptions, InviteOptions, JoinOptions};
-pub use live::{DrillCommand, DrillOptions, ExplainArguments, PeerCommand, PrefixArguments, TopArguments};
+pub use live::{
+    DrillCommand, DrillOptions, ExplainArguments, PeerCommand, PrefixArguments, TopArguments, VpnsCommand,
+    WeightsCommand,
+};
 pub use plan::{GivenRate, PlanArguments};
 pub use qos::{QosArguments, QosView};
 
@@ -48,7 +51,8 @@ Examples:
 Exit status: 0 success, 1 failed, 2 usage error, 3 degraded, 4 no daemon."
 )]
 pub struct Cli {
-    /// When to colour the output: auto, always, never; auto follows NO_COLOR and CLICOLOR_FORCE
+    /// When to colour the output: always, never, or auto: on a terminal that supports it. With auto, NO_COLOR and
+    /// CLICOLOR_FORCE decide first
     #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t, hide_possible_values = true)]
     pub color: Color,
     /// Subcommand to run.
@@ -67,9 +71,10 @@ Examples:
   weft init --hub --endpoint 203.0.113.5:51900         behind a router that forwards this port,
                                                        for UDP and TCP
 
-It writes keys, a certificate and weft.toml to /etc/weft, and prints the ports to open. It
+It writes keys, a certificate and weft.toml to the directory --dir, and prints the ports to open. It
 overwrites nothing: it fails if weft.toml, weft.cert or ca/root.key exists there. It uses a weft.key
-that exists. The root key stays in /etc/weft/ca. With it, anyone can admit nodes to the network.")]
+that exists. The root key stays in the subdirectory `ca`. Its holder can admit nodes to the
+network.")]
     Init(InitOptions),
     /// Invite a node to the network of this hub: print a code and wait until the node has joined
     #[command(after_help = "\
@@ -98,7 +103,7 @@ Examples:
   weft keygen                               the private key goes to standard output,
                                             the public one to standard error")]
     Keygen {
-        /// File for the private key; it must not exist yet
+        /// File for the private key; it must not exist yet. Without it: standard output
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
     },
@@ -110,7 +115,7 @@ Examples:
                                             the peer needs the same file
   weft genpsk                               the secret goes to standard output")]
     Genpsk {
-        /// File for the secret; it must not exist yet
+        /// File for the secret; it must not exist yet. Without it: standard output
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
     },
@@ -131,7 +136,8 @@ Examples:
     /// Admit unmodified clients of WireGuard and OpenVPN at this edge, such as telephones and laptops
     #[command(subcommand)]
     Access(AccessCommand),
-    /// Check a configuration: every mistake with its line, column and likely fix
+    /// Check a configuration: every mistake with its line, column and likely fix; exit status 1 if a node would refuse
+    /// the file
     Check {
         /// Configuration file
         #[arg(value_name = "FILE", default_value = DEFAULT_CONFIG)]
@@ -163,10 +169,10 @@ Examples:
   weft apply new.toml --confirm 60s                    undone after a minute,
                                                        unless you run weft confirm")]
     Apply(ApplyArguments),
-    /// Keep the change that was made with --confirm: write it to the file. Before, only the running node has it
+    /// Keep the change that was made with `--confirm`: write it to the file. Before, only the running node has it
     #[command(after_help = "Example:\n  weft confirm                        after: weft set … --confirm 60s")]
     Confirm(ConfirmArguments),
-    /// Undo the change that was made with --confirm, without waiting for its time to pass
+    /// Undo the change that was made with `--confirm`, without waiting for its time to pass
     #[command(after_help = "Example:\n  weft undo                           after: weft set … --confirm 60s")]
     Undo(Control),
     /// Report properties of this machine that help or hinder a node, and router commands that give the tunnel a queue
@@ -182,7 +188,7 @@ Exit status 3 if a node cannot run on this machine, or if the peer has no sessio
         /// Configuration file; without it /etc/weft/weft.toml, if that exists
         #[arg(short, long, value_name = "FILE")]
         config: Option<PathBuf>,
-        /// Test the connection of the running node to this peer instead
+        /// Name of a peer, as in `weft status`: test the running node's connection to it, instead of this machine
         #[arg(long, value_name = "NAME")]
         peer: Option<String>,
         #[command(flatten)]
@@ -233,7 +239,8 @@ without a rate is ordinary TCP: slow start, then additive increase and multiplic
 The command needs CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN, and Linux 6.0 or later with BTF. A node
 loads `weft_er` if its configuration has [tcp-er].")]
     TcpEr {
-        /// Rate of each connection toward a prefix; can be given several times
+        /// Rate of each connection toward a prefix, if its program sets no rate: 192.0.2.0/24='20 Mbit/s'. Can be given
+        /// several times; the longest prefix applies
         #[arg(long = "grant", value_name = "PREFIX=RATE")]
         grants: Vec<String>,
     },
@@ -245,21 +252,27 @@ Examples:
   weft signal -c signal.toml --check       report each mistake
 
 Run it at both ends of a flow: on the two hosts, or on a router in front of each host. Both ends
-grant a rate, and the flow gets the lower one. The end that only receives needs no rules.
+grant a rate, and the flow is granted the lower one. The end that only receives needs no rules.
 
-The command loads `weft_er`; `weft tcp-er --help` states what that needs. A TCP connection of this
-machine sends at its granted rate if its program selects `weft_er`.
+The command limits no flow itself. A TCP connection of this machine whose program selects `weft_er`
+sends at its granted rate; the command loads `weft_er` (see `weft tcp-er --help`). For all other
+flows, also those that a router forwards, the grant only reserves the rate; -v logs it.
 
-The file has [signal] with `interface`, `rate` and the keys of a node's [signal]. `rate` is the
-total for flows that leave by the interface. The [[signal.rule]] tables name the flows that ask.
+A configuration has at least these keys; docs/operate/signalling.md lists all of them:
+  [signal]
+  interface = \"eth0\"
+  rate = \"100 Mbit/s\"       # total for the flows that leave by the interface
+  [[signal.rule]]           # flows that ask for a rate; without other keys, all TCP flows
+  name = \"all\"
+
 nftables hands a few packets of these flows to the command, and all that arrive with IP options. No
 other packet waits for it. The command needs CAP_NET_ADMIN, CAP_NET_RAW and nftables; if the kernel
 has no queue expression for nftables, it needs iptables as well.")]
     Signal {
-        /// Configuration file
+        /// Configuration file of this command, which is not a node's
         #[arg(short, long, value_name = "FILE", default_value = SIGNAL_CONFIG)]
         config: PathBuf,
-        /// Check the configuration and exit
+        /// Check the configuration and exit; exit status 1 if it is refused
         #[arg(long)]
         check: bool,
         /// Print more log lines
@@ -318,7 +331,7 @@ Examples:
     /// Show links, paths, peers and the fastest flows live on the whole screen
     #[command(after_help = "\
 Examples:
-  weft top                            keys: a all, p paths, f flows, n node, q quit
+  weft top                            keys: a: all, p: paths, f: flows, n: node, q: quit
   weft top --once                     one page, without a terminal too")]
     Top(TopArguments),
     /// Show the classes, guarantees and shares of each flow, user and egress port, and the reasons
@@ -376,8 +389,8 @@ If the file sets no weights, they are in proportion to the measured capacity."
 Examples:
   weft vpns --watch
   weft vpns --json | jq '.vpns[] | {name, sent_bytes, strays}'
-  weft vpns set blue weight=3           until the next reload
-  weft vpns set blue assured='4 Mbit/s' leased=none"
+  weft vpns set blue weight=3 assured='4 Mbit/s'     until the next reload
+  weft vpns set blue assured=none"
     )]
     Vpns {
         /// Action; without one, show the VPNs.
@@ -397,13 +410,13 @@ Examples:
   weft sense --matrix --from hub
   weft sense --json | jq '.peers[] | {name, paths, reaches}'")]
     Sense {
-        /// Show the history of the paths to this peer
+        /// Show the history of the paths to this peer, named as in `weft status`
         #[arg(long, value_name = "NODE")]
         history: Option<String>,
         /// Show the links between all nodes of the overlay, and the routes found on them
         #[arg(long, conflicts_with = "history")]
         matrix: bool,
-        /// With --matrix, show only the links of this node
+        /// With --matrix, show only the links of this node, named as in the column FROM
         #[arg(long, value_name = "NODE", requires = "matrix")]
         from: Option<String>,
         /// Options for showing.
@@ -417,7 +430,7 @@ Example:
 
 A revocation cannot be taken back. To return, the node needs a new key.")]
     Revoke {
-        /// File of the revocation
+        /// File of the revocation, as `weft ca revoke` wrote it
         file: PathBuf,
         /// Control socket of the node.
         #[command(flatten)]
@@ -431,7 +444,7 @@ Examples:
   weft explain hub                                   the same, for a node's name
   weft explain 10.9.0.1:40000 10.9.0.2:80 tcp --json | jq '.paths[] | {link, takes_sparse, why}'
   weft explain hub 10.9.0.1:22 tcp                   whether this node accepts a flow of that node,
-                                                     and by which rule
+                                                     and by which [[allow]] table
 
 To tell whether the [[allow]] tables here accept a flow, it needs SRC, PROTO and, for tcp and udp,
 the port of DST.
@@ -467,7 +480,8 @@ Without --force, the node refuses a drill that leaves a probed peer without a pa
 if a probed peer answered no probe during the cut."
     )]
     Drill(DrillCommand),
-    /// Simulate the measured links to a peer, as they are now and with changes: without a link, with more sites
+    /// Simulate the measured links to a peer, as they are now and with changes: without a link, with another rate, with
+    /// more sites
     #[command(after_help = "\
 Examples:
   weft plan                                        what the links to the peer carry now
@@ -488,7 +502,7 @@ Example:
 It sends one probe on each path and waits 2 s at most. Exit status 1 if no path answers, 3 if only
 some do.")]
     Ping {
-        /// The peer's name in the configuration
+        /// Name of the peer, as in `weft status`
         #[arg(value_name = "NODE")]
         peer: String,
         /// Options for showing.
@@ -523,47 +537,10 @@ pub struct OtherProgram {
     pub arguments: Vec<OsString>,
 }
 
-/// Subcommands of `weft weights`.
-#[derive(Subcommand)]
-pub enum WeightsCommand {
-    /// Set the weights of the named links until the next reload: LINK=WEIGHT …, or `measured` for all links
-    Set {
-        /// LINK=WEIGHT …, or `measured`: weights in proportion to the measured capacity of each link. WEIGHT: a whole
-        /// number. Under a schedule that uses weights, a link of weight 0 carries nothing
-        #[arg(required = true, value_name = "LINK=WEIGHT")]
-        weights: Vec<String>,
-        /// Control socket of the node.
-        #[command(flatten)]
-        control: Control,
-    },
-}
-
-/// Subcommands of `weft vpns`.
-#[derive(Subcommand)]
-pub enum VpnsCommand {
-    /// Set the weight and the promised rates of a VPN until the next reload: NAME weight=N assured=RATE leased=RATE
-    Set {
-        /// Name of the VPN in the configuration
-        #[arg(value_name = "NAME")]
-        vpn: String,
-        /// weight=N, N above 0; assured=RATE or leased=RATE: rate that the VPN gets toward each of its members, before
-        /// the VPNs share the rest by weight: '4 Mbit/s' or none. Other VPNs use what it does not send. A VPN has one
-        /// of the two rates: each replaces the other. Without a rate here the VPN keeps its rate, and without weight=N
-        /// its weight. Leased rates come before assured ones. Assured rates are reduced in proportion if the paths
-        /// carry less. The node refuses leased rates that together exceed `leasable` of [policy] or [peer.policy].
-        /// Without `leasable` it refuses all
-        #[arg(required = true, value_name = "SETTING")]
-        settings: Vec<String>,
-        /// Control socket of the node.
-        #[command(flatten)]
-        control: Control,
-    },
-}
-
 /// Option that names the running node.
 #[derive(Args)]
 pub struct Control {
-    /// Control socket of the node
+    /// Control socket of the running node: `[node] control` of its configuration
     #[arg(long, value_name = "SOCKET", default_value = crate::config::DEFAULT_SOCKET)]
     pub control: PathBuf,
 }

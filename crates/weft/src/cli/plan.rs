@@ -9,25 +9,26 @@ use weft_units::{Rate, parse_rate};
 /// Arguments of `weft plan`.
 #[derive(Args)]
 pub struct PlanArguments {
-    /// Peer whose links are planned; needed if there are several peers
+    /// Peer whose links are planned, named as in `weft status`; needed if there are several peers
     #[arg(long, value_name = "NODE")]
     pub peer: Option<String>,
     /// Ask what changes without this link. Several links with commas are one question. Can be given several times
     #[arg(long, value_name = "LINK[,LINK]")]
     pub without: Vec<String>,
-    /// Ask what changes if this link, which must exist, has another rate. One RATE applies in both directions; two are
-    /// to the peer and from it. Can be given several times
+    /// Ask what changes if this link, which must exist, has another rate: 'eth0=100 Mbit/s'. One RATE applies in both
+    /// directions; two are to the peer and from it. Can be given several times
     #[arg(long, value_name = "LINK=RATE[,RATE]")]
     pub with: Vec<GivenRate>,
-    /// Ask what changes with this number of further sites. They share all links, and each sends as much as this one.
-    /// Can be given several times
+    /// Ask what changes with this number of further sites, 1 to 99: nodes that send the same flows as this one over
+    /// the same links, as if these links were narrow at the peer. Can be given several times
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..100))]
     pub sites: Vec<u16>,
     /// Use this rate of a link instead of the measured one, in all answers. One RATE applies in both directions; two
     /// are to the peer and from it. Can be given several times
     #[arg(long, value_name = "LINK=RATE[,RATE]")]
     pub rate: Vec<GivenRate>,
-    /// File with the output of `weft status --json` on the peer: it has the rates from the peer to this node
+    /// File with the output of `weft status --json` on the peer: it has the rates from the peer to this node. Without
+    /// it, these rates are what arrived in the last second, or as those to the peer
     #[arg(long, value_name = "FILE")]
     pub peer_status: Option<PathBuf>,
     /// New file for the scenario; the scenario of each question (--without, --with, --sites) is stored beside it

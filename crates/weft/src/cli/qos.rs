@@ -21,7 +21,7 @@ pub enum QosView {
     /// Show the flows with the highest rates: what each sends, the guaranteed rate that was asked for it, and the
     /// rate that the node grants
     Flows {
-        /// Number of flows to show
+        /// Number of flows to show: 1 to 10000
         #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
         top: u32,
         /// Options for showing.

@@ -32,8 +32,10 @@ pub fn test(tested: &TestedFlow) -> Result<Outcome, Failure> {
     let number = config::protocol_number(&tested.protocol).map_err(usage)?;
     let has_ports = matches!(number, protocol::TCP | protocol::UDP);
     let port = match tested.port {
-        None if has_ports => return Err(usage(format!("{} has ports: name one", tested.protocol))),
-        Some(_) if !has_ports => return Err(usage(format!("{} has no ports", tested.protocol))),
+        None if has_ports => {
+            return Err(usage(format!("{0} needs the destination port, such as {0} 22", tested.protocol)));
+        }
+        Some(_) if !has_ports => return Err(usage(format!("{} has no ports: leave the port out", tested.protocol))),
         port => port.unwrap_or(0),
     };
     let question = AllowQuestion {

@@ -33,7 +33,7 @@ pub fn down(control: &Control) -> Result<Outcome, Failure> {
         }
         std::thread::sleep(LOOK_INTERVAL);
     }
-    Err(Failure::new("the node is still running: it does not end"))
+    Err(Failure::new("the node is still running, 5 s after the request to end: see its log, or end its process"))
 }
 
 /// Lifts the kill switch that an ended node has left. Returns `None` if there is none.
@@ -91,7 +91,7 @@ pub fn set_vpn(vpn: &str, settings: &[String], control: &Control) -> Result<Outc
         match setting.split_once('=') {
             Some(("weight", weight)) => {
                 let weight = weight.parse().ok().filter(|weight| *weight > 0);
-                change.weight = Some(weight.ok_or_else(|| wrong("weight=N, with N above 0"))?);
+                change.weight = Some(weight.ok_or_else(|| wrong("the weight must be a whole number above 0"))?);
             }
             Some(("assured", text)) => change.assured_bps = Some(rate(text)?),
             Some(("leased", text)) => change.leased_bps = Some(rate(text)?),
@@ -99,7 +99,7 @@ pub fn set_vpn(vpn: &str, settings: &[String], control: &Control) -> Result<Outc
         }
     }
     if change.assured_bps.is_some_and(|bps| bps > 0) && change.leased_bps.is_some_and(|bps| bps > 0) {
-        return Err(Failure::with(Outcome::Usage, "a VPN is assured or leased, not both".to_owned()));
+        return Err(Failure::with(Outcome::Usage, "a VPN is assured or leased, not both: give one of the two rates"));
     }
     ask(&control.control, &Request::SetVpn { vpn: vpn.to_owned(), change })?;
     Ok(Outcome::Well)

@@ -48,7 +48,7 @@ fn table(paths: &[PathHistory]) -> String {
             ]);
         }
     }
-    if table.is_empty() { "no history: no path to it was recorded\n".to_owned() } else { table.to_string() }
+    if table.is_empty() { "no history: no path to this peer was recorded\n".to_owned() } else { table.to_string() }
 }
 
 /// Returns the last `span` values as bars from zero to the greatest value.

@@ -77,7 +77,8 @@ pub fn invite(options: &InviteOptions) -> Result<Outcome, Failure> {
             Ok(Outcome::Well)
         }
         None => {
-            Err(Failure::new(format!("no node joined as {} within {until}: the code has expired", escape::line(&name))))
+            let name = escape::line(&name);
+            Err(Failure::new(format!("no node joined as {name} within {until}: the code has expired: invite again")))
         }
     }
 }

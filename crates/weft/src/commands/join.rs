@@ -83,7 +83,8 @@ fn ask(code: &Code, member: &MemberDirectory, endpoint: SocketAddr) -> Result<(T
     send(&mut stream, &hello).map_err(words)?;
     let message = receive(&mut stream).map_err(words)?;
     let (reply, receipt) = applicant.finish(&message).map_err(|why| why.to_string())?;
-    let welcome = serde_json::from_slice(&reply).map_err(|why| format!("the answer is not understood: {why}"))?;
+    let welcome =
+        serde_json::from_slice(&reply).map_err(|why| format!("the answer is not that of `weft invite`: {why}"))?;
     Ok((stream, welcome, receipt))
 }
 

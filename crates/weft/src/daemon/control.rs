@@ -37,7 +37,7 @@ const AGAIN_AFTER: Duration = Duration::from_millis(10);
 pub enum Task {
     /// Answer the request of a client, which waits for the response.
     Answer(Request, SyncSender<Response>),
-    /// Apply changes of prefixes learnt from routing daemons, and send the slice back with the outcomes.
+    /// Apply changes of prefixes learnt from routing daemons, and send the batch back with the outcomes.
     Learn(LearntSlice, SyncSender<LearntSlice>),
     /// Store these counts of learnt routes, and these refused routes, for status output.
     Routing(Box<RoutingReport>),
@@ -80,7 +80,7 @@ impl TaskSender {
         let patience = request.patience();
         let sent = self.send(Task::Answer(request, reply));
         let response = sent.ok().and_then(|()| response.recv_timeout(patience).ok());
-        response.unwrap_or_else(|| Response::Refused { why: "the node is stopping, or busy".to_owned() })
+        response.unwrap_or_else(|| Response::Refused { why: "the node is stopping or busy: try again".to_owned() })
     }
 }
 

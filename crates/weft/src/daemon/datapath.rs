@@ -204,7 +204,7 @@ impl Datapath {
                     node.on_task(task);
                     self.record_progress();
                     if is_slice {
-                        // The next slice may arrive at once. It waits for the next turn, so that packets come first.
+                        // The next batch may arrive at once. It waits for the next turn, so that packets come first.
                         self.waker.wake()?;
                         break;
                     }

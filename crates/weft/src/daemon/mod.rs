@@ -97,7 +97,7 @@ fn lock_memory() -> nix::Result<()> {
 /// Returns the reason why it could not start or continue. The message is already in the log.
 pub fn run(file: &Path, level: Level) -> Result<(), Failure> {
     let log = Log::new(level);
-    let failed = |why: io::Error| Failure::new(format!("threads: {why}"));
+    let failed = |why: io::Error| Failure::new(format!("cannot start the threads: {why}"));
     // Threads inherit the blocked signals, so they are blocked before any thread starts.
     let signals = signals::block().map_err(failed)?;
     let waker = Arc::new(Waker::new().map_err(failed)?);
@@ -132,11 +132,11 @@ fn serve(file: &Path, signals: SigSet, waker: Arc<Waker>, threads: &Threads) -> 
     let changes = Changes::begin(&config.node.control, kill_switch::change(&config).as_ref(), log);
     let mut kill_switch = KillSwitch::new(changes.clone(), threads);
     kill_switch.set(&config).map_err(Failure::new)?;
-    let (state_writer, stamps) =
-        StateWriter::open(&config.node.state, clock::unix_ns(), threads).map_err(failed("state"))?;
+    let (state_writer, stamps) = StateWriter::open(&config.node.state, clock::unix_ns(), threads)
+        .map_err(failed("cannot start the thread that writes state"))?;
 
     let names = Names::new(sender.clone(), threads);
-    names.start(&mut config).map_err(failed("names"))?;
+    names.start(&mut config).map_err(failed("cannot start to look up host names"))?;
     let clock = Clock::start();
     let public_key = identity.public_key();
     let _exit = ExitForwarding::start(&config, &changes, log).map_err(Failure::new)?;
@@ -157,19 +157,20 @@ fn serve(file: &Path, signals: SigSet, waker: Arc<Waker>, threads: &Threads) -> 
         sender: sender.clone(),
     };
     let mut node = DaemonNode::new(parts)?;
-    let (mut datapath, failures) = Datapath::new(&mut node, clock, waker, tasks).map_err(failed("datapath"))?;
+    let (mut datapath, failures) =
+        Datapath::new(&mut node, clock, waker, tasks).map_err(failed("cannot start the packet loop"))?;
     // Peers begin handshakes at every link. If another program has the port on a link, this node receives none there.
     if node.links.is_port_taken() || (node.links.active().is_empty() && !failures.is_empty()) {
         return Err(Failure::new(failures.join("\n")));
     }
-    signals::forward(signals, sender, node.threads()).map_err(failed("signals"))?;
+    signals::forward(signals, sender, node.threads()).map_err(failed("cannot wait for signals"))?;
     // If this fails, a wait may end 50 µs late, which pacing tolerates.
     if let Err(why) = set_timer_slack(1) {
         log.debug(format_args!("cannot set the timer slack: {why}"));
     }
     log.info(format_args!("{} up, public key {public_key}", node.devices.default().tun().name()));
     service::ready();
-    let result = datapath.run(&mut node).map_err(failed("packet loop"));
+    let result = datapath.run(&mut node).map_err(failed("the packet loop failed"));
     node.finish();
     if result.is_ok() {
         log.info("down");

@@ -275,7 +275,7 @@ impl DaemonNode {
         if policy.is_some() && self.proxy.is_none() {
             match ProxyProcess::start(self.devices.default().tun().name(), self.changes.clone(), &self.threads) {
                 Ok(proxy) => self.proxy = Some((proxy, PeerTotals::default())),
-                Err(why) => self.log.error(format_args!("proxy: {why}")),
+                Err(why) => self.log.error(format_args!("proxy: cannot start: {why}")),
             }
         }
         if let Some((proxy, _)) = &self.proxy {
@@ -416,7 +416,7 @@ impl DaemonNode {
             self.log.error(format_args!("prefix {prefix} of {name} is not routed: {why}"));
         }
         if let Err(why) = result {
-            self.log.error(format_args!("route: {why}"));
+            self.log.error(format_args!("cannot set the routes: {why}"));
         }
     }
 

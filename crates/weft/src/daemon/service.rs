@@ -28,7 +28,7 @@ impl Watchdog {
         Watchdog { interval: limit_us.map(|us| Duration::from_micros(us / 4)), next: Instant::ZERO }
     }
 
-    /// Returns the time of the next notification, if any is wanted.
+    /// Returns the time at which systemd's watchdog must be notified next; `None` if systemd watches no program.
     pub fn next(&self) -> Option<Instant> {
         self.interval.map(|_| self.next)
     }

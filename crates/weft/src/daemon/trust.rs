@@ -33,7 +33,8 @@ pub fn set(
 /// # Errors
 /// Returns the reason why the revocation has no effect, as text for a reader.
 pub fn revoke(engine: &mut Engine, clock: Clock, text: &str) -> Result<(), String> {
-    let revocation: Revocation = text.parse().map_err(|_| "not a revocation".to_owned())?;
+    let wrong = |_| "the request has no revocation, as `weft ca revoke` writes it".to_owned();
+    let revocation: Revocation = text.parse().map_err(wrong)?;
     engine.revoke(clock.now(), &revocation).map(|_| ()).map_err(|why| why.to_string())
 }
 

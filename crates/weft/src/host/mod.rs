@@ -52,22 +52,22 @@ pub fn run(file: &Path, level: Level) -> Result<(), Failure> {
     let (config, report) = host::load(file).map_err(Failure::new)?;
     eprint!("{report}");
     let failed = |what: &'static str| move |why: io::Error| Failure::new(format!("{what}: {why}"));
-    let signals = daemon::block_signals().map_err(failed("signals"))?;
-    let stop = Arc::new(Waker::new().map_err(failed("waker"))?);
+    let signals = daemon::block_signals().map_err(failed("cannot block signals"))?;
+    let stop = Arc::new(Waker::new().map_err(failed("cannot start"))?);
     let wakes = Arc::clone(&stop);
-    let threads = Threads::start(log, move || drop(wakes.wake())).map_err(failed("threads"))?;
-    let mut agent = Agent::start(&config, &threads).map_err(failed("signal"))?;
+    let threads = Threads::start(log, move || drop(wakes.wake())).map_err(failed("cannot start the threads"))?;
+    let mut agent = Agent::start(&config, &threads).map_err(failed("cannot signal for the interface"))?;
     let stops = Arc::clone(&stop);
     let wait = move |pulse: &Pulse| {
         pulse.resting(|| daemon::wait_for_signal(&signals)).and_then(|()| stops.wake()).map_err(|why| why.to_string())
     };
-    threads.spawn("weft-signals", wait).map_err(failed("signals"))?;
+    threads.spawn("weft-signals", wait).map_err(failed("cannot wait for signals"))?;
     let by = match agent.diversion.handover {
         Handover::Queue => "nftables",
         Handover::Mark => "nftables and iptables",
     };
     log.info(format_args!("signals for {} at {}, by {by}", config.interface, config.rate));
-    let result = agent.run(&stop).map_err(failed("signal")).and_then(|()| match threads.fault() {
+    let result = agent.run(&stop).map_err(failed("signalling ended")).and_then(|()| match threads.fault() {
         Some(why) => Err(Failure::new(why)),
         None => Ok(()),
     });

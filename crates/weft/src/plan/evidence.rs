@@ -30,7 +30,9 @@ pub fn sending_rate(path: &Path, history: Option<&PathHistory>, limit_bps: Optio
             Some(KnownRate { source: format!("{}: {}", now.source, typical.source), ..typical })
         }
         (Some(now), None) => Some(now),
-        (None, Some(typical)) => Some(KnownRate { source: format!("not measured now: {}", typical.source), ..typical }),
+        (None, Some(typical)) => {
+            Some(KnownRate { source: format!("not measured now, so the {}", typical.source), ..typical })
+        }
         (None, None) => limit(),
     }?;
     Some(match limit_bps.map(Rate::from_bps).filter(|limit| *limit < known.rate) {

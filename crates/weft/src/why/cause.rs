@@ -173,7 +173,7 @@ const NAMES: [(Cause, &str, &str, &str); 22] = [
     (
         Cause::StampBehind,
         "stamp-behind",
-        "its state was lost or restored, its clock was set back, or this is a recording",
+        "the calling node's state was lost or restored, its clock was set back, or this is a recording",
         "set the clocks of both nodes; the caller continues with the next stamp; if no session follows: weft peer \
          reset NAME on the node that refused",
     ),

@@ -130,7 +130,7 @@ fn a_flow_is_tested_from_the_command_line() {
     assert_eq!(test(&["laptop", "10.9.0.1", "tcp", "22"]), (1, "denied: no [[allow]] table lets it in\n".to_owned()));
     assert_eq!(test(&["node:other,10.9.0.9", "10.9.0.1", "tcp", "443"]).0, 1);
     for (arguments, expected) in [
-        (&["laptop", "10.9.0.1", "tcp"][..], "tcp has ports: name one"),
+        (&["laptop", "10.9.0.1", "tcp"][..], "tcp needs the destination port, such as tcp 22"),
         (&["laptop", "10.9.0.1", "icmp", "7"], "icmp has no ports"),
         (&["laptop", "10.9.0.1", "tpc", "7"], "`tpc` is no protocol"),
         (&["group:", "10.9.0.1", "icmp"], "`group:`: a group has a name"),

@@ -239,7 +239,7 @@ fn a_routing_daemon_gets_sensible_settings_only() {
         assert_eq!((status, message.as_str()), (0, ""), "{good}");
     }
     for (line, column, why, fix) in [
-        ("accept = [\"osfp\"]", 11, "it is ospf, bgp", "for example"),
+        ("accept = [\"osfp\"]", 11, "expected ospf, bgp", "for example"),
         ("accept = [\"119\"]", 11, "the kernel or weft itself", "for example"),
         ("accept = [\"256\"]", 11, "a number from 3 to 255", "for example"),
         ("accept = 188", 10, "must be an array of strings", ""),

@@ -252,7 +252,7 @@ fn a_certificate_that_does_not_hold_is_reported_with_its_place_and_the_fix() {
         (with("b.cert"), 1, "error", format!("is for {b}, not for this node's key {a}")),
         (with("others.cert"), 1, "error", "is not signed by the root key".to_owned()),
         (with("none.cert"), 1, "error", format!("have one signed: weft ca sign --public-key {a}")),
-        (with("a.key"), 1, "error", "contains nothing that `weft ca` writes".to_owned()),
+        (with("a.key"), 1, "error", "is neither a certificate nor a revocation".to_owned()),
         (with("soon.cert"), 0, "warning", "soon.cert expires in ".to_owned()),
         (good.replace("[node]", "[node]\nrelay = true"), 0, "warning", "does not let this node relay".to_owned()),
     ] {

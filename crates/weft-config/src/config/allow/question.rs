@@ -73,10 +73,12 @@ impl AllowQuestion {
         let is_ipv4 = from.address.or(to.address).is_none_or(|address| address.is_ipv4());
         let (src, dst) = (place(&from, config, &own, is_ipv4), place(&to, config, &own, is_ipv4));
         if src.is_ipv4() != dst.is_ipv4() {
-            return Err(format!("{src} and {dst} are of two IP versions"));
+            return Err(format!("{src} and {dst} are of two IP versions: give two addresses of one version"));
         }
         let vpn = match &self.vpn {
-            Some(name) => vpn_number(name, &config.vpns).ok_or_else(|| format!("there is no VPN `{name}`"))?,
+            Some(name) => vpn_number(name, &config.vpns).ok_or_else(|| {
+                format!("there is no VPN `{name}`: name a [[vpn]] of the configuration, or `default`")
+            })?,
             None => VpnId::DEFAULT,
         };
         let key = FlowKey { src, dst, protocol: self.protocol, src_port: 0, dst_port: self.port, flow_label: 0 };
@@ -92,7 +94,9 @@ fn end(parties: &[Party], config: &Config, own: &NodeGroups, key: &str) -> Resul
         match party {
             Party::Any => return Err(format!("`{key}` needs a node, a group or an address, not `any`")),
             Party::Node(name) if end.node.name.is_empty() => end.node.name.clone_from(name),
-            Party::Node(_) => return Err(format!("`{key}` names two nodes: one flow has one")),
+            Party::Node(_) => {
+                return Err(format!("`{key}` names two nodes, but a flow has one at each end: write one"));
+            }
             Party::Group(group) => end.node.groups.push(group.clone()),
             Party::Prefix(FlowPrefix { address, length }) => {
                 if *length != host_bits(*address) {

@@ -74,7 +74,7 @@ fn test(mut section: Section<'_, '_>, report: &Report) -> Option<AllowTest> {
     });
     let needed = [
         ("from", "the sender: a node, groups, an address"),
-        ("to", "whom: a node or an address"),
+        ("to", "the destination: a node or an address"),
         ("protocol", "for example protocol = \"tcp\""),
         ("expect", "\"allow\" or \"deny\""),
     ];

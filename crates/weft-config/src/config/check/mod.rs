@@ -110,11 +110,14 @@ fn peers(config: &Config, report: &Report) {
     for (i, peer) in config.peers.iter().enumerate() {
         for earlier in &config.peers[..i] {
             if earlier.name.value == peer.name.value {
-                report.error(peer.name.span.clone(), format!("two peers have the name `{}`", peer.name.value), None);
+                let help = "give each a name of its own".to_owned();
+                let message = format!("two peers have the name `{}`", peer.name.value);
+                report.error(peer.name.span.clone(), message, Some(help));
             }
             if earlier.public_key.value == peer.public_key.value {
                 let message = format!("peers `{}` and `{}` have the same key", earlier.name.value, peer.name.value);
-                report.error(peer.public_key.span.clone(), message, None);
+                let help = "put each node's own public key into its [[peer]], or merge the two tables".to_owned();
+                report.error(peer.public_key.span.clone(), message, Some(help));
             }
         }
         let may_be_relayed = peer.policy.detours

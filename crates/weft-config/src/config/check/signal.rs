@@ -101,7 +101,8 @@ fn overlaps(rules: &[SignalledFlows], at: usize, report: &Report) {
     let Some((rule, earlier)) = rules.get(at).zip(rules.get(..at)) else { return };
     let name = &rule.name;
     if earlier.iter().any(|other| other.name.value == name.value) {
-        report.error(name.span.clone(), format!("two rules have the name `{}`", name.value), None);
+        let help = "give each a name of its own".to_owned();
+        report.error(name.span.clone(), format!("two rules have the name `{}`", name.value), Some(help));
     }
     if let Some(other) = earlier.iter().find(|other| covers(other, rule)) {
         let message =

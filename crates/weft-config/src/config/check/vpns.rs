@@ -34,7 +34,8 @@ fn unique(config: &Config, report: &Report) {
             report.error(vpn.id.span.clone(), message, Some("give each an id of its own".to_owned()));
         }
         if names.insert(name, ()).is_some() {
-            report.error(vpn.name.span.clone(), format!("two VPNs have the name `{name}`"), None);
+            let help = "give each a name of its own".to_owned();
+            report.error(vpn.name.span.clone(), format!("two VPNs have the name `{name}`"), Some(help));
         }
         if let Some(other) = devices.insert(&vpn.device.value, name) {
             let message = format!("`{other}` and `{name}` have the same device `{}`", vpn.device.value);

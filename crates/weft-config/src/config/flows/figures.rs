@@ -73,7 +73,7 @@ fn above_zero<T: Default + PartialEq, E: ToString>(
 pub fn time_within(least: Duration, most: Duration) -> impl Fn(&str) -> Result<Duration, String> {
     move |text| match parse_duration(text) {
         Ok(time) if (least..=most).contains(&time) => Ok(time),
-        Ok(_) => Err(format!("it is {least:?} to {most:?}")),
+        Ok(_) => Err(format!("it must be from {least:?} to {most:?}")),
         Err(why) => Err(why.to_string()),
     }
 }

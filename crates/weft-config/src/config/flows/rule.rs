@@ -31,7 +31,8 @@ const PROTOCOLS: [(&str, u8); 9] = [
 pub fn protocol_number(text: &str) -> Result<u8, String> {
     let named = PROTOCOLS.iter().find(|(name, _)| *name == text).map(|(_, number)| *number);
     let names = || PROTOCOLS.map(|(name, _)| name).join(", ");
-    named.or_else(|| text.parse().ok()).ok_or_else(|| format!("`{text}` is no protocol: {}, or a number", names()))
+    let wrong = || format!("`{text}` is no protocol: write {}, or a number up to 255", names());
+    named.or_else(|| text.parse().ok()).ok_or_else(wrong)
 }
 
 /// Name of the class of a rule without `class`.

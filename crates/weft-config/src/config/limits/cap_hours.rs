@@ -7,7 +7,7 @@ const DAY: u16 = 1_440;
 /// Names of the days, from Sunday.
 const DAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 /// Form of an entry, in messages.
-const FORM: &str = "it is hours and a rate, such as \"08:00-18:00 5 Mbit/s\" or \"mon-fri 22:00-06:00 1 Mbit/s\"";
+const FORM: &str = "expected hours and a rate, such as \"08:00-18:00 5 Mbit/s\" or \"mon-fri 22:00-06:00 1 Mbit/s\"";
 
 /// A limit of the rate during some hours, in the local time of the machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -61,7 +61,7 @@ pub fn parse(text: &str) -> Result<CapHours, String> {
 fn days(text: &str) -> Result<u8, String> {
     let day = |text: &str| {
         let number = DAYS.iter().position(|name| *name == text);
-        number.ok_or_else(|| format!("`{text}` is no day: {}", DAYS.join(", ")))
+        number.ok_or_else(|| format!("`{text}` is no day: write one of {}", DAYS.join(", ")))
     };
     let mut days = 0;
     for part in text.split(',') {

@@ -75,12 +75,12 @@ fn parse_bytes(text: &str) -> Result<u64, &'static str> {
         ("GiB", 1_073_741_824.0),
         ("B", 1.0),
     ];
-    let form = "it is a number and one of B, kB, MB, MiB, GB, GiB, TB";
+    let form = "expected a number and a unit: B, kB, MB, MiB, GB, GiB, TB";
     let (number, scale) = UNITS.iter().find_map(|(unit, scale)| Some((text.strip_suffix(unit)?, scale))).ok_or(form)?;
     let number: f64 = number.trim().parse().map_err(|_| form)?;
     let bytes = number * scale;
     if !(1.0..=1e18).contains(&bytes) {
-        return Err("it is at least 1 B and at most 1,000,000 TB");
+        return Err("it must be from 1 B to 1,000,000 TB");
     }
     Ok(bytes as u64)
 }

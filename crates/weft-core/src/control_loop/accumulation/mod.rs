@@ -56,8 +56,8 @@ const CLIMB: f64 = 0.5;
 /// The following list names the points that the paper leaves open, and the solution here.
 ///
 /// - *Variable packets.* Thresholds are multiples of σ, the largest burst that leaves at once: H = 2 σ, L = 1.5 σ. σ is
-///   also the depth of the token bucket. If super-packets leave whole, σ is their size. If lower layers slice and pace
-///   them, σ is the size of a slice. α counts packets, so that super-packets do not make the loop more aggressive.
+///   also the depth of the token bucket. If super-packets leave whole, σ is their size. If lower layers cut and pace
+///   them, σ is the size of a piece. α counts packets, so that super-packets do not make the loop more aggressive.
 /// - *Machines.* A marker's delay below the configured resolution is not taken as a queue: a = μ (q − resolution).
 /// - *Lost markers and reports.* Counts are cumulative, so the next report covers the gap, and α is prorated. After a
 ///   silence of RTT + 4 · variation the loop sends a marker by itself and backs off as at congestion. After a second

@@ -22,7 +22,7 @@ pub(super) struct StandingDelay {
 impl StandingDelay {
     /// Adds the value of a measurement. `round` is the round-trip time, or the time between measurements if longer.
     ///
-    /// Returns true if the values have stood within an eighth of the first one for long enough.
+    /// Returns true once all values since the first one differ from it by at most an eighth for [`PATIENCE`] rounds.
     pub fn on_value(&mut self, now: Instant, value: u32, round: Duration) -> bool {
         let value = u16::try_from(value / UNIT).unwrap_or(u16::MAX);
         let now_ms = (now.as_micros() / 1_000) as u16;
@@ -45,7 +45,7 @@ mod tests {
 
     const RTT: Duration = Duration::from_millis(50);
 
-    /// Returns the number of measurements after which the value has stood for long enough.
+    /// Returns the index, from 0, of the first measurement at which [`StandingDelay::on_value`] returns true.
     ///
     /// `of` gives one value per measurement. `every` is the time between two of them.
     fn stands_at(every: Duration, of: impl Fn(u32) -> f32) -> Option<u32> {

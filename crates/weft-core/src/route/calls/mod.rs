@@ -62,7 +62,7 @@ impl fmt::Display for CallError {
 
 impl core::error::Error for CallError {}
 
-/// A call that arrived at this node, the root of its key.
+/// A call that arrived at this node, because this node is the root of the call's key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ReceivedCall {
     /// Identifier of the caller, as stated by the nodes on the route.

@@ -41,7 +41,7 @@ impl DelayLine {
     /// Trend of the delay, in microseconds per second; `None` with fewer than eight delays.
     ///
     /// It is the median of the slopes between each delay and the one half a window later (Theil's incomplete method).
-    /// Single queues do not move it.
+    /// A queue that exists for a short part of the window does not change the median.
     pub fn trend_us_per_s(&self) -> Option<f64> {
         let half = self.delays.len() / 2;
         let pairs = self.delays.iter().zip(self.delays.iter().skip(half));

@@ -60,7 +60,9 @@ impl Loops {
         }
     }
 
-    /// Starts a new run of the loops that begin at this node.
+    /// Raises the run number of the loops that begin at this node, after they restarted.
+    ///
+    /// Markers carry the number. An egress edge that receives another number than before restarts its counts.
     pub fn next_run(&mut self) {
         self.run = self.run.wrapping_add(1);
     }
@@ -86,7 +88,7 @@ impl Loops {
 
     /// Handles a marker that arrived at `at`.
     ///
-    /// The first marker of a run sets the packet and byte counts, because earlier units are unknown.
+    /// The first marker with a new run number sets the packet and byte counts, because earlier units are unknown.
     pub fn on_marker(&mut self, at: Instant, vpn: VpnId, OfRun { run, what: marker }: OfRun<Marker>) {
         let begun = || Arriving { run, egress: LoopEgress::counted(marker.packets, marker.bytes), answer: None };
         let arriving = self.arriving.entry(vpn).or_insert_with(begun);

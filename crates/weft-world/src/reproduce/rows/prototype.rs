@@ -98,7 +98,7 @@ enum Core {
     Stepped,
     /// The bottleneck without the change of rate, and with a deep buffer of 60 ms.
     Deep,
-    /// The deep bottleneck, which marks packets of TCP connections that use ECN instead of dropping them.
+    /// As [`Core::Deep`], but CoDel runs on it, and all flows use ECN. CoDel then marks packets and drops none.
     Marking,
 }
 

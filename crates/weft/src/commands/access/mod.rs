@@ -37,10 +37,8 @@ fn remove(name: &str, file: &Path) -> Result<Outcome, Failure> {
         let Some(index) = table.iter().position(|client| client.name == name) else {
             let names = table.iter().map(|client| &client.name).chain(others.iter().map(|client| &client.name));
             let help = config::did_you_mean(name, names.map(String::as_str));
-            return Err(format!(
-                "there is no client {name}{}",
-                help.map_or_else(String::new, |help| format!("; {help}"))
-            ));
+            let help = help.unwrap_or_else(|| "see: weft access list".to_owned());
+            return Err(format!("there is no client {name}; {help}"));
         };
         table.remove(index);
         Ok(())

@@ -48,7 +48,7 @@ fn own(state: &Path) -> Result<TlsAcceptor, String> {
     {
         return Ok(acceptor);
     }
-    let (certificate, key) = make().map_err(|why| format!("certificate: {why}"))?;
+    let (certificate, key) = make().map_err(|why| format!("cannot make a certificate for [tcp]: {why}"))?;
     for (name, text) in [(KEY, &key), (CERTIFICATE, &certificate)] {
         directory.write(name, text.as_bytes()).map_err(|why| directory.failed(name, &why))?;
     }

@@ -10,7 +10,7 @@ use weft_engine::Prefix;
 use weft_io::netlink::{Configure, DeviceRoute};
 use weft_io::tun::{TunConfig, TunDevice, TunError};
 
-/// Maximum number of pieces in one write: the virtio header, the packet's header and its slices.
+/// Maximum number of pieces in one write: the virtio header, the packet's header and the payloads of its segments.
 const MAX_PIECES: usize = 80;
 /// Length of the device's transmit queue, in packets. A TUN device gives no back-pressure.
 const QUEUE_PACKETS: u32 = 2_000;

@@ -121,7 +121,7 @@ impl Devices {
             true => sieve.pass(of_peers.chain(of_network), &mut refused),
             false => Vec::new(),
         };
-        // The sieve checked these prefixes when their peers joined.
+        // No check is needed: the engine keeps no certified peer whose prefix covers a network of this machine.
         peers.extend(certified.iter().filter(|_| config.tun.routes));
         let mut result = set(&mut self.default, &mut self.lookup, &peers, anew);
         for vpn in &config.vpns {

@@ -35,7 +35,7 @@ impl Drop for Lookup {
 }
 
 impl Lookup {
-    /// Creates the value without rules.
+    /// Creates the lookup for routing table `table`. It adds no policy-routing rule (`ip rule`) yet.
     pub fn new(table: u32, changes: &Changes) -> Lookup {
         let chains = [false, true].map(|ipv6| Chain { ipv6, lengths: BTreeSet::new() });
         Lookup { table, chains, changes: changes.clone() }

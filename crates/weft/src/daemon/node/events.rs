@@ -72,7 +72,7 @@ impl DaemonNode {
             Event::InnerMtu(mtu) => self.set_mtu(mtu),
             Event::ReorderingMetric(metric) => match self.devices.set_reordering(metric) {
                 Ok(()) => self.log.debug(format_args!("routes: reordering metric {metric:?}")),
-                Err(why) => self.log.error(format_args!("route: {why}")),
+                Err(why) => self.log.error(format_args!("cannot set the reordering metric of the routes: {why}")),
             },
             Event::Granted(grant) => {
                 let now = self.clock.now();

@@ -65,7 +65,7 @@ impl DaemonNode {
 
     fn try_reload(&mut self, file: &Path) -> Result<(), String> {
         let mut loaded = config::load(file)?;
-        self.names.add_addresses(&mut loaded.config).map_err(|why| format!("names: {why}"))?;
+        self.names.add_addresses(&mut loaded.config).map_err(|why| format!("cannot look up host names: {why}"))?;
         if let Some(what) = needs_restart(&self.config, &loaded.config) {
             return Err(format!("a change of {what} needs a restart"));
         }

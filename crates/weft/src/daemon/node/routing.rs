@@ -31,12 +31,12 @@ impl DaemonNode {
         self.engine.set_multicast(settings.multicast);
         match RouteLearner::start(&settings, self.surroundings(), sender.clone(), &self.threads) {
             Ok(learner) => self.routing.learner = Some(learner),
-            Err(why) => self.log.error(format_args!("routing: {why}")),
+            Err(why) => self.log.error(format_args!("routing: cannot learn routes: {why}")),
         }
         let bfd = settings.bfd.map(|at| BfdLink::start(&at.value, sender.clone(), &self.threads));
         match bfd.transpose() {
             Ok(bfd) => self.routing.bfd = bfd,
-            Err(why) => self.log.error(format_args!("bfd: {why}")),
+            Err(why) => self.log.error(format_args!("bfd: cannot start: {why}")),
         }
     }
 
@@ -59,11 +59,11 @@ impl DaemonNode {
         self.tell_watched();
     }
 
-    /// Applies a slice of learnt prefixes.
+    /// Applies a batch of changes of learnt prefixes in the engine, and sends it back on `reply` with the outcomes.
     pub(super) fn learn(&mut self, mut slice: LearntSlice, reply: &SyncSender<LearntSlice>) {
         let LearntSlice { changes, outcomes } = &mut slice;
         outcomes.extend(changes.iter().map(|(vpn, change)| self.engine.learn(*vpn, change).err()));
-        // The thread waits for the slice. Sending fails only after the thread has ended.
+        // The routing thread waits for the batch. Sending fails only after that thread has ended.
         let _ = reply.try_send(slice);
     }
 

@@ -191,7 +191,9 @@ impl OpenvpnSupervisor {
     }
 
     fn serve(&self, child: &mut Child) -> io::Result<Option<String>> {
-        let Some(stream) = self.called(child)? else { return Ok(Some("it did not connect".to_owned())) };
+        let Some(stream) = self.called(child)? else {
+            return Ok(Some("the program did not connect to the node".to_owned()));
+        };
         let mut orders = Orders::new(stream)?;
         self.log.info(format_args!("OpenVPN: running, pid {}", child.id()));
         loop {

@@ -152,7 +152,7 @@ fn takes(rule: &ProxyRule, pattern: &FlowPattern) -> bool {
 fn refused(config: &Config, pattern: &FlowPattern) -> Option<String> {
     let to = SocketAddr::new(pattern.destination, pattern.destination_port?);
     let why = config.proxy_access().judge(pattern.source?, to).err()?;
-    Some(format!("TCP connections are refused: {why}"))
+    Some(format!("the proxy of this node refuses these TCP connections: {why}"))
 }
 
 fn proxied(rule: &ProxyRule, pattern: &FlowPattern) -> String {

@@ -75,16 +75,24 @@ fn why(view: &FlowView) -> String {
         }
         FlowVerdict::Granted => format!("{by}; class {class} asks for {asked}, and the flow is guaranteed this rate"),
         FlowVerdict::Waits => format!(
-            "{by}; class {class} asks for {asked}, and this rate is not free: the flow has a part of the user's share, and waits"
+            "{by}; class {class} asks for {asked}, and this rate is not free: until it is, the flow has a part of the \
+             user's share"
         ),
         FlowVerdict::Preempted => format!(
-            "{by}; its guarantee of {asked} went to a flow of a higher precedence than {}: it has a part of the user's share, and waits",
+            "{by}; a flow of a higher precedence than {} took this flow's guarantee of {asked}: until the rate is free \
+             again, this flow has a part of the user's share",
             view.record.granted.precedence
         ),
         FlowVerdict::CapacityLost => {
-            format!("{by}; the paths carry less than before, so its guarantee of {asked} ended: it waits")
+            format!(
+                "{by}; the paths carry less than before, so this flow's guarantee of {asked} ended: until the rate is \
+                 free again, it has a part of the user's share"
+            )
         }
-        FlowVerdict::Refused => format!("{by}; its guarantee of {asked} must be met and cannot be"),
+        FlowVerdict::Refused => format!(
+            "{by}; this flow's guarantee of {asked} must be met, and the paths cannot: ask for less, or set \
+             must-be-met = false"
+        ),
     }
 }
 

@@ -17,7 +17,7 @@ pub fn refused(why: CommandError) -> Response {
         CommandError::Drill(why) => why.to_string(),
         CommandError::Vpn(why) => why.to_string(),
         CommandError::NoWeight => "weight 0 would stop all traffic: set a weight above 0".to_owned(),
-        CommandError::NotEstablished => "there is no session with this peer now".to_owned(),
+        CommandError::NotEstablished => "there is no session with this peer now: see weft doctor --peer".to_owned(),
     };
     Response::Refused { why }
 }

@@ -65,7 +65,8 @@ pub fn set(doc: &mut Document, key: &str, value: &str) -> Result<(), String> {
 }
 
 fn set_at(doc: &mut Document, path: &[String], value: &str) -> Result<(), String> {
-    let (last, tables) = path.split_last().ok_or("the key is empty")?;
+    let (last, tables) =
+        path.split_last().ok_or("the key is empty: give a table and a key, such as peer.hub.weight")?;
     doc.edit(|root, layout| {
         let spot = Spot::find(root, layout, tables)?;
         match spot.table.get(last.as_str()).filter(|_| spot.missing.is_empty()) {
@@ -81,7 +82,7 @@ fn set_at(doc: &mut Document, path: &[String], value: &str) -> Result<(), String
 /// # Errors
 /// Returns a message if there is no such setting.
 pub fn unset(doc: &mut Document, key: &str) -> Result<(), String> {
-    unset_at(doc, &path(key)?, || format!("{key} is not set"))
+    unset_at(doc, &path(key)?, || format!("{key} is not set in the file"))
 }
 
 fn unset_at(doc: &mut Document, path: &[String], absent: impl Fn() -> String) -> Result<(), String> {
@@ -140,7 +141,7 @@ pub fn move_rule(doc: &mut Document, name: &str, before: Option<&str>) -> Result
         let mut rules = rules(root, layout)?;
         let from = rules.iter().position(|of| is_called(of, name)).ok_or_else(|| no_rule(&rules, name))?;
         if before == Some(name) {
-            return Err(format!("`{name}` cannot precede itself"));
+            return Err(format!("`{name}` cannot precede itself: give another rule with --before"));
         }
         let at = place(&rules, layout, before)?;
         let lines = layout.lines(rules.remove(from));
@@ -174,7 +175,9 @@ pub fn set_class(doc: &mut Document, name: &str, settings: &[(String, String)]) 
 /// # Errors
 /// Returns a message if the file has no table for the class.
 pub fn reset_class(doc: &mut Document, name: &str) -> Result<(), String> {
-    unset_at(doc, &["class", name].map(str::to_owned), || format!("the file does not change a class `{name}`"))
+    unset_at(doc, &["class", name].map(str::to_owned), || {
+        format!("the file has no [[class]] `{name}`, so there is nothing to reset")
+    })
 }
 
 /// Returns the rules of the file in their order.
@@ -196,7 +199,7 @@ fn place(rules: &[&Spanned<DeValue<'_>>], layout: &Layout<'_>, before: Option<&s
 fn no_rule(rules: &[&Spanned<DeValue<'_>>], name: &str) -> String {
     let names: Vec<&str> = rules.iter().filter_map(|rule| rule.get_ref().get("name")?.get_ref().as_str()).collect();
     match names[..] {
-        [] => format!("there is no rule `{name}`: there are none"),
+        [] => format!("there is no rule `{name}`: the file has none"),
         _ => format!("there is no rule `{name}`: there are {}", names.join(", ")),
     }
 }
@@ -297,7 +300,7 @@ impl<'a, 'i, 'p> Spot<'a, 'i, 'p> {
             return Ok(vec![(at..at, self.tables()? + &format!("{} = {value}\n", written(&[key])))]);
         }
         if let Some(named) = self.missing.iter().find(|part| NAMED.contains(&part.as_str())) {
-            return Err(format!("there is no {named}"));
+            return Err(format!("the file has no table {named}"));
         }
         let missing = self.missing.iter().map(String::as_str);
         let keys: Vec<&str> = self.keys.iter().copied().chain(missing).chain([key]).collect();

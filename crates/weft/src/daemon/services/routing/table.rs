@@ -3,7 +3,7 @@
 //! The table has the state of each: waiting for the packet loop (`datapath`), in use, withdrawn, or held without its
 //! routing daemon.
 //!
-//! Events of the kernel change the table. The packet loop takes changes in slices, and reports its refusals. A route
+//! Events of the kernel change the table. The packet loop takes changes in batches, and reports its refusals. A route
 //! that is withdrawn stays in use for another half second, because a route that moves is withdrawn and added. If a
 //! protocol loses all its routes, its daemon has probably stopped: the routes stay for the configured time. The
 //! module has neither sockets nor clocks.
@@ -16,7 +16,7 @@ use weft_engine::{LearntChange, LearntRefusal, Prefix};
 use weft_io::netlink::{GatewayRoute, MAIN_TABLE, RouteEvent};
 use weft_units::VpnId;
 
-/// Maximum number of changes in a slice.
+/// Maximum number of changes in a batch.
 ///
 /// *Derived*: a change costs the packet loop less than a microsecond, and a turn of the packet loop may take 1 ms
 /// longer.
@@ -51,9 +51,9 @@ type RouteKey = (VpnId, IpAddr, u8);
 /// State of a route in the packet loop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum RouteStanding {
-    /// The route waits for the next slice.
+    /// The route waits for the next batch.
     Pending,
-    /// A slice with the route is on its way to the packet loop.
+    /// A batch with the route is on its way to the packet loop.
     Sent,
     Learnt,
     Refused,
@@ -259,7 +259,7 @@ impl RoutingTable {
         self.refused.clear();
     }
 
-    /// Fills `changes` with the next slice. It stays empty if no change waits.
+    /// Fills `changes` with the next batch. It stays empty if no change waits.
     pub fn take_slice(&mut self, changes: &mut Vec<(VpnId, LearntChange)>) {
         changes.clear();
         while changes.len() < SLICE

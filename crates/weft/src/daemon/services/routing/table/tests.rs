@@ -77,7 +77,7 @@ fn steps() -> impl Strategy<Value = Vec<KernelStep>> {
 proptest! {
     /// The model of this test is the kernel's routing table.
     ///
-    /// The packet loop has all routes of the model once it took every slice. A route that the model lost is removed
+    /// The packet loop has all routes of the model once it took every batch. A route that the model lost is removed
     /// after the hold time, and never before half a second.
     #[test]
     fn follows_the_kernel_whatever_happens(steps in steps()) {
