@@ -18,7 +18,7 @@ use weft_wire::ip::IpView;
 /// Least time between two reports of dropped packets. A flood of them must not fill the log.
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The filter, with the engine's data about nodes.
+/// The filter of arriving packets, with the groups and prefixes that it needs and the last dropped packet.
 pub struct AccessGate {
     pub filter: AccessFilter,
     /// Groups of configured peers.
@@ -36,7 +36,7 @@ pub struct HostAccess(pub Option<Box<AccessGate>>);
 impl HostAccess {
     /// Applies rules, or removes them. The flows that the filter has recorded stay, if the rules allow them.
     ///
-    /// The caller then sets the peers.
+    /// The caller must then pass the name and the groups of each peer to the filter.
     pub fn set(&mut self, config: Option<AccessConfig>, seed: u64) {
         let Some(AccessConfig { rules, own, groups, local: prefixes }) = config else {
             self.0 = None;

@@ -29,7 +29,7 @@ impl<T: Ord + Copy> HoldDown<T> {
         self.value
     }
 
-    /// Sets the value that is needed now, unless it is less strict and [`HOLD`] has not passed.
+    /// Sets the value that is needed now, unless it is less strict and the last rise was less than [`HOLD`] ago.
     ///
     /// In that case, call it again later. Returns true if the value in force changed.
     pub fn follow(&mut self, now: Instant, needed: T) -> bool {

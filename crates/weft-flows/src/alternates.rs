@@ -1,8 +1,8 @@
 //! Groups of routes: the death of a path or a node moves groups to their standby, not flows.
 //!
-//! Each route to a destination is the primary of one group. A flow names a group for its life. The group names the route
-//! in use, the standby that takes over, and an epoch that rises with each change. The cost of a death depends on the
-//! number of groups, and on no flow.
+//! Each route to a destination is the primary of one group. A flow names a group for its life. The group names the
+//! route in use, the standby that takes over, and an epoch that rises with each change. The cost of a death depends
+//! on the number of groups, and on no flow.
 //!
 //! The standby is the near-equal route that shares fewest components with the route in use. A component is a node or a
 //! link. New flows are spread over the near-equal primaries by their hash.
@@ -18,9 +18,10 @@ use weft_units::{Duration, Instant};
 ///
 /// Tuned: a jitter buffer adapts to a quarter more delay.
 const NEAR_EQUAL_PERCENT: u128 = 125;
-/// Longest hold-down in units of the detection time.
+/// Longest first hold-down, in units of the time in which a route's death is detected.
 ///
-/// Derived: a return that lowers the delay by less than 1/32 gains nothing above the noise.
+/// The hold-down is this time divided by the share of the delay that the return saves. Derived: a return that saves
+/// less than 1/32 of the delay gains nothing above the noise.
 const HOLD_MOST: u32 = 32;
 /// Maximum number of doublings of the hold-down, one for each failure after a return.
 ///
@@ -356,7 +357,7 @@ impl AlternateGroups {
             return;
         }
         let Some(entry) = self.entry(primary) else { return };
-        // A poll is due if the standby has left the destination since it was chosen.
+        // The caller may have given the standby route another destination since it was chosen. It then no longer fits.
         let fits = |other: &RouteEntry| other.facts.destination == entry.facts.destination;
         let standby = entry.standby.filter(|standby| self.is_alive(*standby) && self.entry(*standby).is_some_and(fits));
         let next = standby.or_else(|| {

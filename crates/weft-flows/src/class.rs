@@ -201,7 +201,8 @@ pub fn burst_tolerance(treatment: &Treatment, packet_bytes: u32) -> u32 {
 
 /// Returns the packet size that a burst tolerance allows for, the inverse of [`burst_tolerance`].
 ///
-/// A treatment without a rate or with less tolerance is handled as one of full packets.
+/// The result is [`MAX_PACKET_BYTES`] if the treatment has no rate, or if its tolerance is too small to contain a
+/// packet in addition to the bytes for its delay variance.
 pub fn packet_of_burst(treatment: &Treatment) -> u32 {
     let bunching = burst_tolerance(treatment, 0);
     match treatment.burst_bytes.checked_sub(bunching) {
@@ -212,8 +213,8 @@ pub fn packet_of_burst(treatment: &Treatment) -> u32 {
 
 /// Returns the delay that the flow's own burst adds to its last packet, at the flow's guaranteed rate.
 ///
-/// The first packet of a burst does not wait for the flow's other packets. It is assumed to have its largest size, so
-/// that the result is a lower bound. It is `None` if the flow has no guarantee.
+/// The first packet of a burst does not wait for the flow's other packets. This packet is assumed to have the largest
+/// size, [`MAX_PACKET_BYTES`], so that the result is a lower bound. Returns `None` if the flow has no guarantee.
 pub fn own_burst_delay(treatment: &Treatment) -> Option<Duration> {
     let behind_first = treatment.burst_bytes.saturating_sub(MAX_PACKET_BYTES);
     (treatment.guaranteed != Rate::ZERO).then(|| treatment.guaranteed.time_for(behind_first.into()))

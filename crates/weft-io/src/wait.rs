@@ -95,7 +95,7 @@ impl Poller {
     fn wait_events(&mut self, timeout: Option<Duration>, events: &mut [libc::epoll_event]) -> io::Result<usize> {
         if self.has_pwait2 {
             match self.pwait2(timeout, events) {
-                // Kernels before 5.11, and sandboxes that block the call.
+                // Kernels before 5.11 lack the call, and some sandboxes block it.
                 Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => {
                     self.has_pwait2 = false;
                 }

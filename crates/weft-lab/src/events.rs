@@ -86,7 +86,8 @@ fn worsens(action: &Action) -> bool {
 
 /// Waits until the time `until` of the run.
 ///
-/// Until then it checks whether weft lowers the state of a path on the link of the event in `watch`.
+/// Until then it checks whether weft lowers the state of a path on the link of the event number `watch`. It records the
+/// time of the first such change in the event's entry of `happened`, and then clears `watch`.
 fn wait(
     stage: &LabStage,
     until: Duration,
@@ -123,7 +124,9 @@ fn severities(stage: &LabStage, link: Option<usize>) -> Severities {
     paths.iter().filter(|path| path.link == *name).filter_map(|path| Some((path.id, severity(&path.state)?))).collect()
 }
 
-/// True if any of a link's paths has a worse state than before. Only the path in use detects the link's losses.
+/// True if any of a link's paths has a worse state than before.
+///
+/// One path is enough, because only the path in use detects the link's losses.
 fn is_worse(now: &Severities, before: &Severities) -> bool {
     now.iter().any(|(path, severity)| before.get(path).is_some_and(|before| severity > before))
 }
@@ -194,7 +197,7 @@ pub(crate) fn judge(stage: &LabStage, happened: &[CompletedEvent], carried: &Car
         .collect()
 }
 
-/// Returns the time from the end of a cut until the link carried most of its former share of the bytes again.
+/// Returns the time from the end of a cut until the link carried 80 % of its former share of the bytes again.
 ///
 /// The result is `None` if the event is no cut, or if the share did not return by `end`.
 fn share_back(

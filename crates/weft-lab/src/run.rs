@@ -10,7 +10,7 @@ use std::time::Duration;
 use weft_scenario::measure::{arrange, predict, variants_to_run, wanted_variants};
 use weft_scenario::{RunResult, RunSeries, SCHEMA, Scenario, Skipped, Variant, VariantResult};
 
-/// Number of times that a run is repeated in which the emulator delivered packets too late.
+/// Maximum number of times that a run is repeated because the emulator delivered its packets too late.
 const LATE_REPEATS: u32 = 2;
 
 /// Runs a scenario on this machine's kernel, with real namespaces and applications.

@@ -18,7 +18,7 @@ const DIRECTIONS: [(&str, LinkSide); 2] = [("up", LinkSide::Forward), ("down", L
 /// The traffic on the links during a run.
 pub(crate) struct LinksReport {
     pub carried: CarriedBytes,
-    /// Statistics of the time after the warm-up.
+    /// The emulator's statistics of all links, for the time after the warm-up.
     pub snapshot: EmulatorSnapshot,
 }
 

@@ -33,7 +33,9 @@ pub(crate) fn watch(
     Ok(before.into_iter().zip(after).map(|(before, after)| DaemonReports { before, after }).collect())
 }
 
-/// Returns the reports of both nodes' daemons, the first node's first. They are empty if there are no daemons.
+/// Returns the VPNs' states that the daemons report: those at the first node, then those at the second node.
+///
+/// Both lists are empty if the lane has no daemons.
 fn shown(lane: &LabLane) -> [Vec<Vpn>; 2] {
     let mut all = [Vec::new(), Vec::new()];
     for pair in &lane.weft {

@@ -26,7 +26,7 @@ pub(crate) struct LabPair {
     /// The scenario from which it was built.
     pub scenario: Scenario,
     emulator: Emulator,
-    /// The settings with which each link started, up first.
+    /// The settings of both directions of each link at the start of the run, the up direction first.
     pub directions: Vec<[EmulatedDirection; 2]>,
     pub home: NetNamespace,
     pub hub: NetNamespace,

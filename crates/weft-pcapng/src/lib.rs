@@ -40,7 +40,7 @@ pub struct Interface(u32);
 pub struct Record<'a> {
     /// Time of the packet, in nanoseconds since 1970.
     pub unix_ns: u64,
-    /// True if this machine sends the packet, false if it receives it; `None`: neither.
+    /// True if this machine sends the packet, false if it receives it. `None` records no direction.
     pub is_outgoing: Option<bool>,
     /// The stored bytes of the packet, from its IP header on.
     pub stored: &'a [u8],
@@ -141,18 +141,18 @@ impl<W: Write> PcapngWriter<W> {
         self.write(INTERFACE_STATISTICS, &body, &[], &[])
     }
 
-    /// Passes all written blocks on.
+    /// Flushes the destination, so that no written block stays in a buffer.
     ///
     /// # Errors
-    /// Fails if they cannot be written.
+    /// Fails if the destination cannot be written.
     pub fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }
 
-    /// Passes all written blocks on, and returns the destination.
+    /// Ends the capture: flushes the destination and returns it.
     ///
     /// # Errors
-    /// Fails if they cannot be written.
+    /// Fails if the destination cannot be written.
     pub fn finish(mut self) -> io::Result<W> {
         self.flush()?;
         Ok(self.out)

@@ -62,7 +62,7 @@ fn what(scenario: &Scenario, event: &TimedEvent) -> String {
     format!("{link}{how}{direction}")
 }
 
-/// A line or a set of dots.
+/// One line of a panel, or one set of dots with the same colour.
 pub(crate) struct PanelTrace {
     pub(crate) name: String,
     pub(crate) colour: RGBColor,
@@ -76,7 +76,7 @@ pub(crate) struct Panel<'a> {
     pub(crate) traces: Vec<PanelTrace>,
     /// True to draw each value as a dot, without a line.
     pub(crate) has_dots: bool,
-    /// Value at which a horizontal line shows the upper bound, if there is a bound.
+    /// Upper bound of the panel's values, which a horizontal line shows. `None` if the values have no bound.
     pub(crate) bound: Option<f64>,
     pub(crate) duration_s: f64,
     pub(crate) warmup_s: f64,
@@ -151,7 +151,7 @@ fn name_marks(plot: &Area, duration_s: f64, marks: &[Mark]) -> Painted {
     Ok(())
 }
 
-/// Places the labels. A label that would cover the previous one is left out.
+/// Returns the position and the text of each mark's label. Omits a label that would cover the previous one.
 fn labels(marks: &[Mark], duration_s: f64, left: f64, right: f64) -> Vec<(f64, String)> {
     let (mut free, mut shown) = (left, Vec::new());
     for mark in marks {

@@ -6,9 +6,9 @@ use weft_scenario::{LinkResult, RunResult, VariantResult};
 
 /// Maximum difference, as a fraction of the lab's value, of two values that are accepted as equal.
 const SHARE: f64 = 0.1;
-/// Maximum difference between the lab's and the simulator's gaps that is always accepted, in ms.
+/// Difference up to which the lab's and the simulator's gaps between arrivals are always accepted as equal, in ms.
 const GAP_MS: f64 = 10.0;
-/// Maximum difference between the lab's and the simulator's queue lengths that is always accepted, in packets.
+/// Difference up to which the lab's and the simulator's queue lengths are always accepted as equal, in packets.
 const QUEUE_PACKETS: f64 = 5.0;
 
 /// One figure in the lab and in the simulator: medians over the runs.
@@ -24,7 +24,7 @@ pub struct ParityRow {
     pub lab: f64,
     /// The simulator's value of the figure.
     pub sim: f64,
-    /// Maximum difference that is always accepted, in the unit of the figure.
+    /// Difference up to which the two values are always accepted as equal, in the unit of the figure.
     slack: f64,
 }
 

@@ -38,7 +38,7 @@ pub fn picture_of(directory: &Path, scenario: &Scenario) -> PathBuf {
     directory.join(format!("{}.svg", scenario.name))
 }
 
-/// Returns the run with the median goodput, or with the next higher one.
+/// Returns the run with the median goodput. Of an even number of runs, it is the one just above the middle.
 fn middle(runs: &[RunSeries]) -> Option<&RunSeries> {
     let mut sorted: Vec<&RunSeries> = runs.iter().collect();
     sorted.sort_by(|a, b| a.goodput_bps.total_cmp(&b.goodput_bps));

@@ -15,7 +15,7 @@ impl ReportTable {
         ReportTable::with_head(head)
     }
 
-    /// Returns a table with a number of columns that is known only at run time.
+    /// Returns a table without rows, with these column headings. Their number may be known only at run time.
     pub fn with_head<'a>(head: impl IntoIterator<Item = &'a str>) -> ReportTable {
         ReportTable { rows: vec![head.into_iter().map(String::from).collect()] }
     }
@@ -57,7 +57,7 @@ pub(crate) fn number(value: Option<f64>, digits: usize) -> String {
     value.map_or(String::new(), |v| format!("{v:.digits$}"))
 }
 
-/// Returns the greatest value of a figure over a variant's flows.
+/// Returns the greatest result that `value` returns for any flow of a variant.
 fn over_flows(variant: &VariantResult, value: fn(&FlowResult) -> Option<f64>) -> Option<f64> {
     variant.flows.iter().filter_map(value).max_by(f64::total_cmp)
 }
@@ -144,7 +144,7 @@ pub fn run_table(result: &RunResult) -> String {
     text
 }
 
-/// Returns a table of the links' queues, if there are VPNs between two nodes.
+/// Returns a table of the links' queues in a scenario with two nodes and VPNs. Otherwise the text is empty.
 ///
 /// For each link it shows the direction that carries more.
 fn queues_table(result: &RunResult) -> String {

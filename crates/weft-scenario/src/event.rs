@@ -61,7 +61,7 @@ impl Action {
 
 /// One event that happens once.
 ///
-/// Repetitions and patterns in the file are separate events here.
+/// An `[[event]]` of the file gives several of these if it repeats, or if its name pattern matches several.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TimedEvent {
     /// Index of the `[[event]]` in the file, from 0.
@@ -189,7 +189,7 @@ impl EventFile {
         Ok(Some(ShareChange { vpn: vpn::position(source, name, vpns)?, weight, service }))
     }
 
-    /// Returns the links or nodes that the event changes. A pattern may match several.
+    /// Returns the links or nodes that the event changes. Its name pattern may match several.
     ///
     /// `links` has the names of all links.
     fn targets(

@@ -28,7 +28,7 @@ impl Grid {
 }
 
 impl Scenario {
-    /// Returns the scenario at each point of its grid, or the scenario itself if it has no grid.
+    /// Returns one scenario for each combination of the grid's values, or the scenario itself if it has no grid.
     ///
     /// The name of each cell states its values.
     pub fn cells(&self) -> Vec<Scenario> {

@@ -10,7 +10,8 @@ use weft_units::Rate;
 pub const PACKET_BYTES: u64 = 1500;
 /// TCP payload of a full packet, in bytes.
 ///
-/// Derived: 1500 less 20 for IPv4, 20 for TCP and 12 for time stamps. It is the numerator of the goodput bound.
+/// Derived: 1500 less 20 for IPv4, 20 for TCP and 12 for time stamps. The upper
+/// bound of goodput counts this payload for each full packet that the links can carry.
 pub const PAYLOAD_BYTES: u64 = 1448;
 
 /// The capacity of one direction of a link.

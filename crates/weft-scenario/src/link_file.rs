@@ -18,7 +18,7 @@ use weft_units::Rate;
 const INTERFACE_NAME_MAX: usize = 15;
 /// Minimum time between two changes of a NAT's mapping.
 ///
-/// Derived: no session is established in less time.
+/// Derived: no session is established in less time, so more frequent changes would prevent every session.
 const REBIND_MIN: Duration = Duration::from_millis(100);
 
 with_impairments! {

@@ -100,7 +100,7 @@ pub(crate) fn numbered(name: &str, number: usize, count: usize) -> String {
     if count == 1 { name.to_owned() } else { format!("{name}-{number}") }
 }
 
-/// The names that items of one kind have taken, each of them once.
+/// The names of the items of one kind read so far, such as nodes. No two of them may have the same name.
 pub(crate) struct Unique<'a> {
     what: &'a str,
     names: std::collections::BTreeSet<String>,

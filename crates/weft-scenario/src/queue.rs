@@ -28,7 +28,7 @@ pub enum Discipline {
     CoDel {
         /// Acceptable standing delay.
         target: Duration,
-        /// Time for which the delay may exceed the target.
+        /// Time for which the delay may exceed the target before packets are dropped or marked.
         interval: Duration,
         /// True if packets of ECN-capable flows are marked instead of dropped.
         ecn: bool,
@@ -37,7 +37,7 @@ pub enum Discipline {
     FqCoDel {
         /// Acceptable standing delay.
         target: Duration,
-        /// Time for which the delay may exceed the target.
+        /// Time for which the delay may exceed the target before packets are dropped or marked.
         interval: Duration,
         /// Bytes that a flow may send in one round.
         quantum_bytes: u32,

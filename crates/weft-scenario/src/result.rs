@@ -26,7 +26,7 @@ pub struct RunResult {
     pub warmup_s: f64,
     /// Number of runs of each variant.
     pub repeats: u32,
-    /// Upper bound of goodput in bit/s.
+    /// Upper bound of goodput in bit/s, in the direction of the first bulk flow; 0 for a network.
     ///
     /// It is the sum over links of rate × 1448/1500, or of opportunities × 1448 bytes for traces.
     pub bound_bps: f64,
@@ -73,7 +73,7 @@ pub struct VariantResult {
     /// Median of the fairness index between VPNs.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub vpn_fairness: Option<f64>,
-    /// Medians for each loop.
+    /// Medians for each loop of a VPN.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub vpns: Vec<VpnResult>,
     /// Median of the fairness index between hosts.
@@ -82,13 +82,13 @@ pub struct VariantResult {
     /// Medians for each host.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub hosts: Vec<HostResult>,
-    /// Medians for each port.
+    /// Medians for each port from one node to the other.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub ports: Vec<PortResult>,
     /// Summaries of the events over repetitions and runs.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub events: Vec<EventSummary>,
-    /// Median goodput of flows during disturbances, in a network with events.
+    /// Median goodput of flows during each disturbance (the effect of an event), in a network with events.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub disturbances: Vec<DisturbanceResult>,
     /// The individual runs.
@@ -120,7 +120,7 @@ pub struct VariantRun {
     pub flows: Vec<FlowResult>,
     /// Result of each link and direction.
     pub links: Vec<LinkResult>,
-    /// Jain's fairness index between VPNs in the direction of the bound, in a scenario with two nodes.
+    /// Jain's fairness index between VPNs in the direction of the first bulk flow, in a scenario with two nodes.
     ///
     /// It compares each VPN's goodput with its fair share: the promised rate plus a part of the remaining goodput, in
     /// proportion to the VPN's weight.
@@ -135,13 +135,13 @@ pub struct VariantRun {
     /// Result of each host behind the first node that begins flows.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub hosts: Vec<HostResult>,
-    /// Result of the port of each node with flow state, in the simulator.
+    /// Queueing delay at each node's port to the other node, if the node has flow state (`weft qos`); simulator only.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub ports: Vec<PortResult>,
     /// Result of each event.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub events: Vec<EventResult>,
-    /// Goodput of flows during disturbances, in a network with events.
+    /// Goodput of flows during each disturbance (the effect of an event), in a network with events.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub disturbances: Vec<DisturbanceResult>,
     /// 99.9th percentile of the emulator's lateness in this run, in milliseconds.
@@ -253,7 +253,7 @@ pub struct VpnResult {
     pub goodput_bps: f64,
     /// Goodput divided by that of all loops in the same direction.
     ///
-    /// The direction is from earlier to later edges of the file, or the reverse.
+    /// In a network, loops from an edge to a later edge of the file have one direction, and all others the other.
     pub share: f64,
     /// Rate that the loop allowed at the end of the run, in bit/s.
     pub rate_bps: Option<f64>,
@@ -286,7 +286,7 @@ pub struct HostResult {
     pub goodput_bps: f64,
 }
 
-/// The queue of the port from one node to the other, as flow state measures it.
+/// The queueing delay at the port from one node to the other, as the node's flow state (`weft qos`) measures it.
 ///
 /// The port reports intervals of 20 ms. The delay of an interval is the one that 95 % of its packets did not exceed,
 /// rounded up by at most 25 %.

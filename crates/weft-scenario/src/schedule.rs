@@ -191,7 +191,9 @@ mod tests {
         }
     }
 
-    /// Returns the settings of a direction after `event` begins or ends, by the rule that [`LinkStates`] states.
+    /// Returns the settings of a direction after the moment `now`, by the rule that [`LinkStates`] states.
+    ///
+    /// `way` is 0 for the up direction and 1 for the down direction.
     fn by_rule(events: &[TimedEvent], now: EventMoment, way: usize) -> Settings {
         let mut settings = DESCRIBED;
         for (number, event) in events.iter().enumerate() {

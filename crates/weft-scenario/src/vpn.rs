@@ -10,7 +10,7 @@ use weft_units::Rate;
 
 /// Maximum number of VPNs.
 ///
-/// A larger number is probably a typing mistake, and the address plan has no more addresses.
+/// A larger number is probably a typing mistake. The lab distinguishes VPNs by one byte of their addresses.
 const VPNS_MAX: usize = 100;
 /// Greatest weight that the daemon accepts.
 const WEIGHT_MAX: i64 = 1_000_000;
@@ -291,7 +291,7 @@ pub(crate) fn of_flow(source: &Source<'_>, file: &FlowFile, vpns: &[PairVpn]) ->
     file.vpn.as_ref().map(|name| position(source, name, &names)).transpose()
 }
 
-/// Checks that the rates that events lease never exceed the leasable total.
+/// Checks that the leased rates, which events may change, never exceed the leasable total.
 ///
 /// `places` has the byte offset of `leased` for each `[[event]]`.
 pub(crate) fn check_leases(

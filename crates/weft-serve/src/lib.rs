@@ -17,13 +17,13 @@ use std::net::IpAddr;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-/// Maximum time for the head of a request, and between two requests.
+/// Maximum time in which the head of a request must arrive, and maximum pause between two requests.
 pub const HEAD_PATIENCE: Duration = Duration::from_secs(5);
 /// Maximum time for which a client may take no byte of an answer.
 const WRITE_PATIENCE: Duration = Duration::from_secs(30);
 /// Pause after a failure to accept a connection, such as a lack of descriptors.
 const AFTER_FAILURE: Duration = Duration::from_millis(100);
-/// Maximum size of the head of a request, in bytes. It also bounds what waits for a slow client.
+/// Maximum size of the head of a request, in bytes. It also limits the bytes that wait for a slow client.
 const MAX_BUFFER: usize = 64 << 10;
 
 /// Accepts connections for ever and serves each with `converse`.

@@ -55,7 +55,7 @@ impl MacKeys {
         MacKeys { mac1: labelled(b"weftmac1", key), cookie: labelled(b"weftcook", key) }
     }
 
-    /// Returns MAC1 over the bytes before it.
+    /// Returns MAC1 of a message. `covered` holds the bytes of the message before MAC1.
     pub(crate) fn mac1(&self, covered: &[u8]) -> [u8; MAC_LEN] {
         mac(&self.mac1, covered)
     }
@@ -93,7 +93,7 @@ impl MacKeys {
     }
 }
 
-/// Returns MAC2 over the bytes before it.
+/// Returns MAC2 of a message. `covered` holds the bytes of the message before MAC2.
 pub(crate) fn mac2(cookie: &Cookie, covered: &[u8]) -> [u8; MAC_LEN] {
     mac(cookie, covered)
 }

@@ -13,7 +13,7 @@ use snow::{Builder, HandshakeState, TransportState};
 
 /// Name of the Noise protocol (Noise §8).
 const PROTOCOL: &str = "Noise_IKpsk1_25519_ChaChaPoly_BLAKE2s";
-/// Position of the secret in the pattern: after the first message (`psk1`).
+/// Position of the secret in Noise's handshake pattern: after the first message (`psk1`).
 const PSK_POSITION: u8 = 1;
 const PROLOGUE: &[u8] = b"weft enrolment 1";
 /// Content of the receipt, by which the applicant confirms that it has stored the reply.

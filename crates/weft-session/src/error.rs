@@ -83,7 +83,7 @@ errors! {
         Malformed = "not a handshake datagram",
         /// The first MAC is invalid: the sender does not have this node's public key.
         BadMac = "the first MAC is wrong",
-        /// A response or cookie reply that matches no initiation for which this node still waits.
+        /// The response or cookie reply matches no initiation of this node that still waits for an answer.
         Unexpected = "it answers no handshake in progress",
         /// Decryption failed: the datagram is forged, damaged, or addressed to another key.
         BadCrypto = "the handshake does not authenticate",

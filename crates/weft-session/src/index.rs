@@ -8,9 +8,9 @@ use weft_units::{PeerId, VpnId};
 pub(crate) enum IndexTarget {
     /// A handshake that this node initiated with a peer.
     Handshake(PeerId),
-    /// The session key in a slot of a peer's key ring.
+    /// The session key of a peer in a slot of its key ring, which holds the peer's active keys.
     Key(PeerId, u8),
-    /// A VPN under the session key in a slot of a peer's key ring.
+    /// A VPN under the session key of a peer in a slot of its key ring, which holds the peer's active keys.
     Vpn(PeerId, u8, VpnId),
 }
 
@@ -47,7 +47,7 @@ impl IndexTable {
         self.entries.len()
     }
 
-    /// Assigns another target to an index.
+    /// Makes an assigned index identify another target. Does nothing if the index is not assigned.
     pub(crate) fn point(&mut self, index: u32, target: IndexTarget) {
         if let Some(entry) = self.entries.find_mut(hash(index), |entry| entry.0 == index) {
             entry.1 = target;

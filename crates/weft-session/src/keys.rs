@@ -306,7 +306,7 @@ impl KeyRing {
         (0..SLOTS).filter(is_good).max_by_key(|slot| self.order[*slot])
     }
 
-    /// Records that the peer has dropped this node's keys, because another node used the same static key.
+    /// Records that the peer has dropped this node's keys, because another node used this node's static key.
     ///
     /// The keys still open late packets. They no longer seal packets of a VPN. Such packets wait until the peer has
     /// sent its receiver index for the VPN under the next key.

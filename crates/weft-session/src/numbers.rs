@@ -66,7 +66,7 @@ impl SendNumbers {
         self.base
     }
 
-    /// Raises the numbers of every path to the announced base, because the peer is new.
+    /// Raises the numbers of every path to the announced base, because the peer's process is new.
     pub(crate) fn raise_to_base(&mut self) {
         let first = first_of(self.base);
         self.next.iter_mut().for_each(|next| *next = (*next).max(first));

@@ -264,7 +264,7 @@ impl Sessions {
         }
     }
 
-    /// Resets the stamps accepted from this peer, and the stamp that it reported for this node.
+    /// Forgets the stamps that this node accepted from this peer, and those that it sent to this peer.
     ///
     /// An initiation that an attacker has recorded may then be answered once more.
     pub fn reset_stamps(&mut self, peer: PeerId) {

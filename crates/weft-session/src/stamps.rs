@@ -115,7 +115,7 @@ pub(crate) struct SentStamps {
 }
 
 impl SentStamps {
-    /// Returns the next stamp. `clock` is the time of this node's clock.
+    /// Returns the next stamp. `clock` is the stamp that this node's wall clock gives.
     pub(crate) fn next(&mut self, clock: u64) -> Result<u64, InitiateError> {
         let last = self.last;
         let next = if self.counts { last.and_then(|last| last.checked_add(1)) } else { Some(clock) };

@@ -21,7 +21,7 @@ const TIMER: u32 = 0;
 /// The pending events of one node.
 struct Agenda {
     schedule: SourceSchedule,
-    /// Events, by their number in the schedule. The first is the node's timer.
+    /// Events of the node, indexed by their source number in `schedule`. The first is the node's timer.
     events: Vec<AgendaEntry>,
     /// Least delay of the links to the node.
     ///
@@ -119,7 +119,7 @@ impl Agendas {
 
     /// Returns the node with the earliest event, and the time of that event.
     ///
-    /// The third value is the time until which no other node can affect that node.
+    /// The third value is the last moment up to which no other node can affect the returned node.
     pub(crate) fn first(&self) -> (Instant, NodeId, Instant) {
         let (at, node) = self.nodes.first();
         let lookahead = self.agendas.get(node as usize).map_or(Duration::ZERO, |agenda| agenda.lookahead);

@@ -40,7 +40,7 @@ impl FlowNo {
     /// Returns the flow's key in queues that separate flows.
     ///
     /// A flow with a number below 65,535 has its own key. Larger numbers share the keys by a hash, as the flows of
-    /// RFC 8290 share buckets, so that no two flows share a key because of the distance between their numbers.
+    /// RFC 8290 share buckets. Without a hash, flows whose numbers differ by 65,536 would always share one.
     pub(crate) fn queue_key(self) -> FlowId {
         match u16::try_from(self.0) {
             Ok(number) => FlowId(number),

@@ -73,7 +73,7 @@ const END_COMMAND: &str = "describe meta mark";
 /// Beginning of the only line that [`END_COMMAND`] prints.
 const END_OF_OUTPUT: &str = "meta expression";
 
-/// The child process and its table.
+/// The process of nft(8) that this process started, and the nftables table that it owns.
 pub struct NftSession {
     child: Child,
     stdin: ChildStdin,

@@ -65,7 +65,7 @@ impl NodeId {
         bits as usize / 4
     }
 
-    /// Returns a cell of this node's prefix table as a range of identifiers.
+    /// Returns a cell of this node's overlay routing table, as the range of the identifiers that belong there.
     ///
     /// The identifiers begin with the first `row` digits of this one and then `column`. A row beyond the last one is
     /// treated as the last one.

@@ -22,12 +22,12 @@ use weft_control::status::LinkMap;
 const INTERVAL: Duration = Duration::from_secs(1);
 /// Interval of reads of the link map. Tuned: claims of nodes change every few seconds.
 const MAP_INTERVAL: Duration = Duration::from_secs(5);
-/// Pause after a failure to watch for events.
+/// Pause before the next attempt to wait for path changes, if the node was unreachable.
 const AFTER_FAILURE: Duration = Duration::from_secs(2);
 /// Maximum size of a server-sent event, in bytes. The largest status (8 MiB) fits with link map and flows.
 const MAX_EVENT: usize = 32 << 20;
 
-/// The newest event, and the time of its poll.
+/// The newest server-sent event, and the time at which the node was polled for it.
 #[derive(Clone, Default)]
 struct LatestEvent {
     bytes: Bytes,
@@ -88,7 +88,7 @@ impl Feed {
         }
     }
 
-    /// Follows the events while there are browsers.
+    /// Waits for path changes that the node reports, and records them, while there are browsers.
     async fn watch(self: Arc<Feed>) {
         loop {
             self.until_wanted().await;

@@ -280,7 +280,8 @@ mod tests {
             prop_assert!(DataplaneRequest::decode(&bytes[..cut]).is_err());
             let mut changed = bytes;
             changed[bit / 8] ^= 1 << (bit % 8);
-            // The second byte is reserved and bytes 4 and 5 number the request. Type 3 deletes.
+            // Only these changes yield a valid message: of byte 1, which is reserved, of bytes 4 and 5, the number of
+            // the request, and of the type to 3, which deletes the session.
             let is_free = [1, 4, 5].contains(&(bit / 8)) || changed[2..4] == [0, 3];
             prop_assert_eq!(DataplaneRequest::decode(&changed).is_ok(), is_free);
         }

@@ -103,9 +103,9 @@ pub enum Frame<'a> {
         /// Code of the reason for the end. The session layer defines the codes.
         reason: u8,
     },
-    /// Sets the receiver index of the sender for a VPN. The index is valid as long as the key that sealed the frame.
+    /// States the receiver index by which the sender of the frame finds a VPN in datagrams that it receives.
     ///
-    /// Unknown flags are ignored.
+    /// The index is valid as long as the key that sealed the frame. Unknown flags are ignored.
     Vpn {
         /// The VPN, other than [`VpnId::DEFAULT`].
         vpn: VpnId,

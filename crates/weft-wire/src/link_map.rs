@@ -51,7 +51,7 @@ const _: () = assert!(MAX_CERTIFICATE_LEN < MAX_MESSAGE);
 /// One link of a node to a neighbour, as the node measures it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ClaimedLink {
-    /// Label of the neighbour.
+    /// Label of the neighbour: the first 32 bits of its id.
     pub to: Label,
     /// True if the link does not answer. The measured values below then have no meaning.
     pub is_down: bool,
@@ -104,11 +104,11 @@ pub struct LinkClaim<'a> {
 /// The sequence numbers of the newest claims that a node has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Digest<'a> {
-    /// True if the receiver should answer with its own digest if it lacks a claim of the digest.
+    /// True if the receiver should answer with its own digest if it lacks a claim that this digest lists.
     pub wants_answer: bool,
-    /// Least label that the digest covers.
+    /// Least author label that the digest covers. A label is the first 32 bits of a node id.
     pub first: Label,
-    /// Greatest label that the digest covers.
+    /// Greatest author label that the digest covers.
     pub last: Label,
     entries: &'a [u8],
 }

@@ -41,7 +41,7 @@ pub enum OverlayMessage<'a> {
     },
     /// A probe of a node that may not have the sender's public key and addresses yet.
     Introduction {
-        /// Sequence number, counted as in a probe.
+        /// Sequence number, counted per neighbour together with those of probes.
         seq: u32,
         /// The sender's public key and addresses, at most [`MAX_DETAILS`] bytes.
         details: &'a [u8],

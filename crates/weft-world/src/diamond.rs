@@ -400,7 +400,7 @@ mod tests {
     /// Checks that the five slowest of 900 cuts interrupt probes for at most 50 ms.
     ///
     /// These cuts are the slowest because traffic had just changed to the other relay, because a late report had
-    /// cleared the suspicion, or because the answer had the largest jitter.
+    /// ended the path's state suspect, or because jitter delayed a message as long as possible.
     #[test]
     fn the_worst_moments_for_a_cut_cost_fifty_milliseconds_at_most() {
         let near = [98, 144, 273].map(|seed| (SilentCut::NearLink, seed));

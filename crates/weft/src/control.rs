@@ -87,8 +87,8 @@ pub fn peer_named<'a>(status: &'a Status, name: &str) -> Result<&'a Peer, Failur
 
 fn exchange(stream: UnixStream, request: &Request) -> io::Result<Response> {
     let mut response = socket::exchange(stream, request)?;
-    // Certificates and peers chose names in the response, and the response is printed to a terminal or a script. A
-    // refusal may contain line ends. The failure that prints it escapes the rest.
+    // Other nodes chose the names in the response, and a name could contain control characters of a terminal. A refusal
+    // is not escaped here: it may contain line ends, and `Failure` escapes all other control characters.
     if response.get("answer").and_then(serde_json::Value::as_str) != Some("refused") {
         escape::strings(&mut response);
     }

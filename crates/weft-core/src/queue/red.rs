@@ -108,7 +108,9 @@ impl<T> Red<T> {
         self.fifo.backlog_bytes()
     }
 
-    /// Returns the average queue that drops depend on, in the configured measure.
+    /// Returns the moving average of the queue's length, on which drops depend.
+    ///
+    /// It is in units or in bytes, as [`Measure`](crate::queue::Measure) of the configuration selects.
     pub fn average(&self) -> f64 {
         self.law.average()
     }
@@ -162,8 +164,9 @@ mod tests {
 
     #[test]
     fn a_standing_queue_is_dropped_from_at_the_papers_rate() {
-        // Level 20 gives p_b = 0.05 and a mean gap of 1/(2 p_b) = 10. The first few thousand arrivals fill the
-        // average.
+        // At an average of 20 units the drop probability p_b of the RED paper (Floyd and Jacobson 1993) is 0.05. The
+        // mean number of arrivals from one drop to the next is then 1/(2 p_b) = 10. The first few thousand arrivals
+        // only raise the average to 20.
         let (dropped, _, q) = at_level(20, false, config(RED), 100_000);
         assert!((q.average() - 20.0).abs() < 0.2, "{}", q.average());
         assert!((9_300..10_300).contains(&dropped), "{dropped}");

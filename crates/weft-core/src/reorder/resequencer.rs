@@ -74,13 +74,13 @@ impl<T> FlowOrder<T> {
         if is_hole { ring.missing_since() } else { None }
     }
 
-    /// Advances past `count` numbers without a unit.
+    /// Moves the next expected number past `count` numbers that have no unit.
     fn pass(&mut self, count: u32) {
         self.history.pass(count, false);
         self.note_passed(count);
     }
 
-    /// Advances past one number whose unit is delivered.
+    /// Moves the next expected number past one number, whose unit is delivered.
     fn pass_delivered(&mut self) {
         self.history.pass_one(true);
         self.note_passed(1);
@@ -360,9 +360,9 @@ impl<T> Resequencer<T> {
         self.spare.get_mut(size_class(capacity))?.pop()
     }
 
-    /// Returns a new ring within the total limit.
+    /// Returns a new ring, or `None` if the limit on the total capacity of all rings prevents it.
     ///
-    /// If the limit is reached, frees the longest unused rings first.
+    /// Unused rings are freed first, the longest before the shorter ones.
     fn new_ring(&mut self, capacity: u32) -> Option<Box<Ring<T>>> {
         while capacity > self.limits.total.saturating_sub(self.ring_entries) {
             let spare = self.spare.iter_mut().rev().find_map(Vec::pop)?;
@@ -479,9 +479,9 @@ fn size_class(capacity: u32) -> usize {
     (capacity / LEAST_RING).ilog2() as usize
 }
 
-/// Records that the unknown numbers before `seq` are missing since `now`.
+/// Records that the numbers before `seq` that neither arrived nor were given up are missing since `now`.
 ///
-/// The caller then adds `count` numbers from `seq` on.
+/// It raises the flow's span to include `count` numbers from `seq` on. The caller then marks these numbers.
 fn open_holes<T>(state: &mut FlowOrder<T>, now: Instant, seq: FlowSeq, count: u32) {
     let ahead = state.ahead(seq) as u32;
     if ahead > state.span

@@ -1,8 +1,8 @@
 //! Storage for the sequence numbers of one flow that the flow has not advanced past.
 //!
 //! One bit per number states whether the number is known: its unit arrived, or the sender gave it up. Units lie in
-//! pages, which exist only where units wait. Each range of missing numbers stores once when it opened. An operation
-//! on a range thus costs one step per 64 numbers and one per unit in it, never one per number.
+//! pages, which exist only where units wait. For each range of missing numbers, one record states when the range
+//! opened. An operation on a range thus costs one step per 64 numbers and one per unit in it, never one per number.
 
 use super::history::word_of;
 use alloc::boxed::Box;
@@ -124,7 +124,9 @@ impl<T> Ring<T> {
         count.min(most)
     }
 
-    /// Marks `count` numbers from `seq` on as known or unknown. `count` is at most the capacity.
+    /// Marks `count` numbers from `seq` on as known (their units arrived or were given up) or as unknown.
+    ///
+    /// `count` is at most the capacity.
     pub fn mark(&mut self, seq: FlowSeq, count: u32, is_known: bool) {
         let at = self.at(seq);
         let straight = count.min(self.capacity - at);
@@ -132,9 +134,9 @@ impl<T> Ring<T> {
         mark_bits(&mut self.known, 0, count - straight, is_known);
     }
 
-    /// Length of the run of known numbers from `seq` on, at most `most`.
+    /// Returns how many consecutive numbers from `seq` on, at most `most`, are known or unknown as `is_known` states.
     ///
-    /// If `is_known` is false, it is the run of unknown numbers.
+    /// A known number is one whose unit arrived or was given up.
     pub fn run(&self, seq: FlowSeq, most: u32, is_known: bool) -> u32 {
         let (at, most) = (self.at(seq), most.min(self.capacity));
         let straight = most.min(self.capacity - at);
@@ -144,7 +146,7 @@ impl<T> Ring<T> {
         }
     }
 
-    /// Records that the unknown numbers before `end` are missing since `now`.
+    /// Records that the numbers before `end` whose units neither arrived nor were given up are missing since `now`.
     ///
     /// Numbers before the end of an earlier record keep the time of that record.
     pub fn open(&mut self, end: FlowSeq, now: Instant) {

@@ -21,9 +21,9 @@ const REVIEW_EVERY: Duration = Duration::from_millis(1);
 /// It is hysteresis against flapping.
 const JOIN_MARGIN: f64 = 1.25;
 
-/// Bulk is held only if it would arrive this much later than the commit horizon allows, in nanoseconds.
+/// Time, in addition to the commit horizon, by which bulk may arrive late without being held, in nanoseconds.
 ///
-/// It covers the timer granularity.
+/// It covers the timer granularity. The commit horizon is [`EarliestDeliveryConfig::commit_horizon`].
 const LEAST_SLACK_NS: i64 = 2_000_000;
 
 /// Packet size in bytes for comparing paths.

@@ -7,9 +7,12 @@ const LEAST_SPAN: Duration = Duration::from_millis(50);
 /// Number of spans over which means are taken. Standard: SRTT has a gain of 1/8 (RFC 6298).
 const SPANS: f64 = 8.0;
 
-/// Limit of a span's deviation, as a multiple of the mean deviation. [`LEAST_SURPRISE_S`] is added to the limit.
+/// Largest deviation of one span that enters the mean in full, as a multiple of the mean deviation.
+///
+/// A span's deviation is the part of its delay change that neither the queue nor the steady error explains.
+/// [`LEAST_SURPRISE_S`] is added to the limit.
 const SURPRISE: f64 = 4.0;
-/// Limit of a span's deviation while the mean deviation is zero, in seconds.
+/// Largest deviation of one span that enters the mean in full while the mean deviation is zero, in seconds.
 const LEAST_SURPRISE_S: f64 = 0.001;
 
 /// The part of a path's one-way delay that its own queue does not explain.

@@ -207,7 +207,9 @@ impl<T> SentPackets<T> {
         }
     }
 
-    /// Moves the mark to the report's largest number and measures the window since the previous mark.
+    /// Ends the present sample window at the report's largest number, measures it, and begins the next one there.
+    ///
+    /// Returns `None` if the report does not raise the largest acknowledged number.
     fn advance(&mut self, now: Instant, report: &PathSample) -> Option<Sample> {
         let entry = self.entry(report.largest)?;
         let &SentPacketRecord { sent_at, bytes, sent_bytes, idle_number, .. } = entry;

@@ -1,4 +1,4 @@
-//! Fates of packets on a path whose reports and losses the test writes.
+//! Tests of the fates of sent packets. Each test itself writes the reports, and decides which packets are lost.
 
 use super::*;
 use alloc::vec;

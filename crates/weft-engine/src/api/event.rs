@@ -84,7 +84,7 @@ pub enum Event {
     LabelClash {
         /// The peer that gets no relayed datagrams.
         peer: PeerId,
-        /// The peer that keeps the label.
+        /// The peer that keeps the label. Relays forward datagrams with this label to it.
         owner: PeerId,
     },
     /// Rules of access dropped packets. Reported at most once a second.

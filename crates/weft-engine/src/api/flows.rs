@@ -18,7 +18,7 @@ pub struct FlowsConfig {
     pub reservable: f64,
 }
 
-/// A flow as the console shows it.
+/// A flow as `weft qos` shows it.
 #[derive(Clone, Debug)]
 pub struct FlowView {
     /// The flow's entry in the flow table.
@@ -35,7 +35,7 @@ pub struct FlowView {
     pub peer: Option<String>,
 }
 
-/// A user as the console shows it.
+/// A user as `weft qos` shows it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct UserView {
     /// The user, as text.
@@ -50,7 +50,7 @@ pub struct UserView {
     pub bytes: u64,
 }
 
-/// The port to a peer as the console shows it.
+/// The port to a peer as `weft qos` shows it.
 #[derive(Clone, Debug)]
 pub struct PortView {
     /// Name of the peer.

@@ -205,9 +205,9 @@ impl Flowing {
         promises.changes(peer, |vpn| !is_measured || admission.of(&GrantHolder::Vpn(vpn, route)) > Rate::ZERO)
     }
 
-    /// Processes a signal of a flow, which passes toward a route. Returns the decision.
+    /// Lets admission process a signal that requests, confirms or ends a rate of `flow` on a route.
     ///
-    /// `flow` is the flow as its first sender sees it.
+    /// `flow` is the flow as its first sender sees it. Returns admission's decision.
     pub fn on_signal(
         &mut self,
         now: Instant,
@@ -275,7 +275,7 @@ impl Flowing {
         })
     }
 
-    /// Ends some of all flows, and returns false when none is left.
+    /// Ends some of the flows, and returns false when no flow is left.
     pub fn end_some(&mut self, now: Instant) -> bool {
         let Flowing { router: Some(router), records, .. } = self else { return false };
         router.end_some(now, &mut |record| records.push(record))

@@ -31,7 +31,7 @@ fn cost(relay: &Peer, behind: &Neighbour) -> Option<f64> {
 }
 
 impl Engine {
-    /// Selects detours by the relays' reports.
+    /// Selects the detours to all peers, by the link map and the relays' reports.
     pub(super) fn refresh_detours(&mut self, now: Instant) {
         let is_needed =
             self.peers.iter().any(|peer| !peer.control.reach.is_empty() || !peer.addresses.detours.is_empty())
@@ -45,8 +45,9 @@ impl Engine {
         relays.clear();
         relays.extend(self.peers.iter().filter(|peer| !peer.control.reach.is_empty()).map(|peer| peer.id));
         for index in 0..self.peers.len() {
-            // One of the two ends selects the detours for both. A node to which this node sends its first handshake
-            // may have no entry for this node yet, so this node selects.
+            // Of two nodes, the one with the greater public key selects the detours for both. If this node has
+            // contacted the other one by key and has no session with it yet, the other node may not store this node
+            // as a peer. This node then selects in any case.
             let Some(peer) = self.peers.get(index) else { continue };
             let is_called = self.overlay.meetings.has(peer.id) && !peer.is_established();
             if !self.is_present(peer) {
@@ -55,7 +56,8 @@ impl Engine {
             if self.sessions.public_key() > peer.config.public_key || is_called {
                 self.choose_detours(now, index, &relays);
             } else {
-                // The other end opens the routes. This node learns them when datagrams arrive over them.
+                // The other node opens the routes, and this node learns of them when datagrams arrive over them. This
+                // search only serves the status output.
                 self.find_routes(now, index);
             }
         }

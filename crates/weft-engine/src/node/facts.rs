@@ -30,7 +30,9 @@ const FRESH_FOR: Duration = Duration::from_secs(30);
 const SILENT_AFTER: u32 = 4;
 /// Time for which a refused stamp is reported.
 const STAMP_FOR: Duration = Duration::from_secs(600);
-/// Least interval between two searches of all peers for the cause, when many datagrams cannot be sent.
+/// Least interval between two searches through all peers for those that use the link and address of an error.
+///
+/// Many datagrams may fail at once.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 #[derive(Debug)]
@@ -127,7 +129,7 @@ impl Facts {
         self.peers.entry(peer).or_default().refused_stamp = Some((now, refused, by_peer));
     }
 
-    /// Records an answered initiation of a peer without a session.
+    /// Records that this node answered an initiation of a peer with which it has no session.
     pub(super) fn on_answered(&mut self, now: Instant, peer: PeerId, source: SocketAddr) {
         let facts = self.peers.entry(peer).or_default();
         let before = facts.unfollowed.map_or(0, |(_, times, _)| times);
@@ -214,8 +216,8 @@ impl Engine {
 
     /// Returns the peers that may have a problem, with their paths.
     ///
-    /// Such a peer has no session, has returned an error, or has an active path that carries no packet of `least_mtu`
-    /// bytes.
+    /// Such a peer has no session, has recorded facts such as an error or a refused stamp, or has an active path that
+    /// carries no packet of `least_mtu` bytes.
     pub fn unwell(&self, now: Instant, least_mtu: u16) -> impl Iterator<Item = (SessionFacts, Vec<PathSnapshot>)> {
         let is_narrow = move |path: &Path| path.active && path.mtu.is_settled() && path.mtu.current() < least_mtu;
         let is_unwell = move |peer: &&Peer| {

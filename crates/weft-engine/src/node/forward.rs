@@ -84,9 +84,10 @@ impl Engine {
         Some(())
     }
 
-    /// Returns the next node for a label, and the link and path to it, if relaying is allowed.
+    /// Returns the next node of a relayed datagram, and the link and path to it, if relaying is allowed.
     ///
-    /// `before` is the peer from which the datagram arrived. The lookup is done once for each batch.
+    /// `label` names the next node in the relay header. `before` is the peer from which the datagram arrived. The
+    /// lookup is done once for each batch.
     fn segment(&mut self, before: PeerId, label: Label) -> Option<RelayHop> {
         let relaying = &mut self.relaying;
         if let Some(known) = relaying.segment.filter(|known| (known.before, known.label) == (before, label)) {
@@ -176,9 +177,11 @@ impl Engine {
         is_written.then_some(transmit)
     }
 
-    /// Records that datagrams of this node leave on `transmit.link`. They were written for the link `path`.
+    /// Records that datagrams of this node leave on `transmit.link`.
     ///
-    /// If relayed batches wait for a link with a rate limit, the next data of `path` waits for its turn.
+    /// `path` is the link of their path, which for a relayed route is another one. If `transmit.link` has a rate
+    /// limit and relayed batches wait for it, the paths on `path` send their next data only after the turn of these
+    /// batches.
     pub(super) fn note_own(&mut self, now: Instant, path: LinkId, transmit: &Transmit) {
         let Some(at) = self.relaying.departures.on_own(now, transmit.link, ip_bytes(transmit)) else { return };
         if let Some(peer) = self.peers.get_mut(self.wire.turn) {

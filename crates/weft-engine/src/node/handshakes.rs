@@ -184,8 +184,8 @@ impl Engine {
 
     /// Sends an initiation over every path, and to as many other addresses as allowed.
     ///
-    /// If the address of a path is in doubt, the initiation is sent to the last proven address, and to the new
-    /// address as far as the new address's credit allows.
+    /// If the address of a path is unproven, the initiation is sent to the last proven address. It is sent to the
+    /// unproven address as well, if the limit on bytes to unproven addresses allows it.
     ///
     /// Later initiations are sent to the remaining addresses in turn.
     pub(super) fn initiate(&mut self, now: Instant, peer: PeerId) {

@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn idle_peers_leave_their_share_to_busy_ones() {
-        // 4,000 idle peers take 20 of 100 units.
+        // 4,000 idle peers that each send once every 200 ms take 20 of the 100 units per millisecond.
         let served = shared(100.0, &[300], 4_000);
         assert!(served[0] > 65.0, "{served:?}");
     }

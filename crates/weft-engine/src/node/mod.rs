@@ -366,9 +366,10 @@ impl Engine {
         }
     }
 
-    /// Records an authentic datagram from a peer.
+    /// Records an authentic datagram from a peer, and begins the session if this datagram confirms a handshake.
     ///
-    /// Returns false if the peer has closed the session since it sent the datagram.
+    /// `is_first` is true for the first datagram under its key, and `fresh` if the peer's program is new to this
+    /// node. Returns false if there is no session, because the peer closed it after it sent the datagram.
     fn on_authentic(&mut self, now: Instant, peer: PeerId, is_first: bool, fresh: bool) -> bool {
         let index = usize::from(peer.0);
         let Some(of) = self.peers.get_mut(index) else { return false };
@@ -399,8 +400,8 @@ impl Engine {
         self.look_after_certified(now);
         self.refresh_overlay(now);
         self.refresh_relaying(now);
-        // The calls above change peers. Some of a peer's timer work follows from its paths and has no deadline of its
-        // own.
+        // The calls above may change peers. Some timed work of a peer depends on the state of its paths and has no
+        // stored deadline, so the changed peers are examined again.
         self.attend_peers(now);
         self.signal.handle_timeout(now, &mut self.events.queue);
         self.hosts.flows.handle_timeout(now);

@@ -20,7 +20,7 @@ const BATCH: usize = 1_024;
 /// Derived: examining a peer takes about 20 ns, and searches may take 1 % of the node's time.
 const LOOK: Duration = Duration::from_micros(2);
 
-/// Returns this relay's report about a peer. `node` is the peer's label.
+/// Returns this relay's report about a peer. `node` is the peer's label, the first 32 bits of its node id.
 fn neighbour_of(node: Label, peer: &Peer) -> Neighbour {
     let path = peer.fastest_direct_path().filter(|path| peer.is_established() && path.health.answers());
     let nothing = Neighbour { node, is_reachable: false, rtt_us: 0, loss: 0 };
@@ -50,7 +50,7 @@ impl Engine {
         }
     }
 
-    /// Adds reports about peers that became reachable or unreachable.
+    /// Queues reports about peers that became reachable or unreachable.
     fn report_changes(&mut self) {
         while let Some(of) = self.peers.take_unseen() {
             let Some(neighbour) = self.neighbour(of) else { continue };
@@ -62,7 +62,7 @@ impl Engine {
         }
     }
 
-    /// Repeats the reports about the next reachable peers.
+    /// Queues again the reports about as many reachable peers as fit into a datagram. The peers take turns.
     fn repeat_reports(&mut self, now: Instant) {
         let mut said = 0;
         for _ in 0..self.peers.len() {

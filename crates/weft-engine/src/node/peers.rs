@@ -229,7 +229,7 @@ impl Peers {
         self.standings.next(0, |standing| standing.buffers >= most)
     }
 
-    /// Returns the output of the next peer that may have something to write.
+    /// Returns the output (packets for a TUN device) of the next peer that may have any.
     ///
     /// The search begins at `start` and is circular.
     pub(crate) fn next_output(&mut self, start: usize) -> Option<(usize, &mut Output)> {
@@ -237,7 +237,7 @@ impl Peers {
         self.list.get_mut(index).map(|peer| (index, &mut peer.output))
     }
 
-    /// Returns a peer's output.
+    /// Returns a peer's output: its packets that wait to be written to a TUN device.
     pub(crate) fn output_mut(&mut self, index: usize) -> Option<&mut Output> {
         self.list.get_mut(index).map(|peer| &mut peer.output)
     }

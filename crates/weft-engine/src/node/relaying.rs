@@ -1,4 +1,6 @@
-//! Relaying: presents relayed routes as links, and keeps labels, routes, reports and detours up to date.
+//! Relaying: presents relayed routes as links, and keeps the peers' labels, routes, reports and detours up to date.
+//!
+//! A label is the first 32 bits of a node id. It names a node in relay headers.
 
 use super::Engine;
 use crate::api::{Event, PeerConfig, RelayTotals};
@@ -16,7 +18,7 @@ impl Engine {
         self.relaying.is_relay = is_relay;
     }
 
-    /// Returns the name of a route's link: `via` and its first relay.
+    /// Returns the name of the link that stands for a relayed route, such as `via hub`.
     pub fn route_name(&self, link: LinkId) -> Option<&str> {
         self.relaying.routes.link(link).map(|link| link.name.as_str())
     }
@@ -26,7 +28,7 @@ impl Engine {
         RelayTotals { dropped_datagrams: self.relaying.departures.dropped(), ..self.relaying.totals }
     }
 
-    /// Updates the peers' relay labels and the configured routes to the peers.
+    /// Updates the labels that name the peers in relay headers, and the configured routes to the peers.
     pub(super) fn set_routes(&mut self, now: Instant) {
         self.set_labels();
         self.relaying.routes.forget_configured();
@@ -124,7 +126,7 @@ impl Engine {
 }
 
 impl Engine {
-    /// Updates the relay labels to the present peers.
+    /// Assigns a label to each present peer. It names the peer in relay headers.
     pub(super) fn set_labels(&mut self) {
         let present = self.peers.iter().filter(|peer| self.is_present(peer));
         let peers = present.map(|peer| (label_of(&peer.node), self.trust.is_certified(peer.id), peer.id)).collect();
@@ -132,9 +134,9 @@ impl Engine {
         self.events.queue.extend(clashes.into_iter().map(|(peer, owner)| Event::LabelClash { peer, owner }));
     }
 
-    /// Returns the peers to which relays forward nothing because of a label clash.
+    /// Returns the peers to which relays forward nothing, because another peer has the same label.
     ///
-    /// Each is paired with the name of the peer that keeps the label.
+    /// A label is the first 32 bits of a node id. Each peer is paired with the name of the peer that keeps the label.
     pub fn label_clashes(&self) -> impl Iterator<Item = (&str, &str)> {
         let name = |id: PeerId| self.peers.get(usize::from(id.0)).map(|peer| peer.config.name.as_str());
         self.relaying.labels.clashes.iter().filter_map(move |(peer, owner)| Some((name(*peer)?, name(*owner)?)))

@@ -1,7 +1,7 @@
 //! Routing protocols beside weft: learnt prefixes, multicast, and frequent probes of the peers that they watch.
 //!
-//! The program passes changes of routes in slices, so that many routes never hold up packets. Each change costs one
-//! step in a trie, whatever the number of prefixes.
+//! The program passes changes of routes in batches of limited size, so that many routes never hold up packets. Each
+//! change costs one step in a trie, whatever the number of prefixes.
 
 use super::Engine;
 use crate::api::{LearntChange, LearntRefusal};

@@ -89,8 +89,8 @@ impl Engine {
         self.sessions.reset_stamps(id);
         self.trust.forget_stamp(&key);
         if self.peers.get(usize::from(id.0)).is_some_and(|peer| !peer.is_established()) {
-            // A peer that initiates keeps its own retry interval. A peer with an address is sent an initiation at
-            // once.
+            // Initiate at once. Otherwise the handshake would wait until this node or the peer tries again. Nothing
+            // is sent to a peer without an address, which must itself initiate.
             let _ = self.sessions.force_initiate(now, id);
             self.initiate(now, id);
         }
@@ -103,14 +103,15 @@ impl Engine {
         let Some(refusal) = refusal else { return };
         let peer = self.peers.get(usize::from(refusal.peer.0));
         let peer = peer.filter(|peer| peer.is_established());
-        // If the session key is old, the peer initiates as it should. Such an initiation is not a replay, or the
-        // answer is harmless.
+        // If the peer's next handshake is overdue, the refused initiation is probably that handshake. If it is a
+        // replay all the same, the answer does no harm.
         let is_expected = self.sessions.awaits_renewal(now, refusal.peer);
         if !is_expected && peer.is_some_and(|peer| peer.session.heard_at.is_some_and(|at| now - at < WELL_FOR)) {
             return;
         }
-        // A session is kept for minutes after its peer is gone. If all paths of the peer are silent, the initiation
-        // may be no recording: another node with the same key may have returned.
+        // A session is kept for minutes after its peer is gone, so it does not prove that the peer is reachable. If
+        // all paths of the peer are silent, the initiation is not taken for a replay: another node with the same key
+        // may have sent it.
         let is_there = planted::is(Fault::SilentPeerIsThere) && peer.is_some()
             || peer.is_some_and(|peer| peer.usable_paths().any(Path::shows_peer));
         let is_recording = is_there && refusal.is_of_known_run && !is_expected;
@@ -140,7 +141,7 @@ impl Engine {
         }
     }
 
-    /// Reports that two nodes use one key.
+    /// Reports that two running nodes use the peer's key, or this node's key, if the sessions show it.
     pub(super) fn watch_shared_keys(&mut self, now: Instant, peer: PeerId) {
         let (is_peers, is_own) = self.sessions.shared_keys(now, peer);
         for (is_shared, is_own, topic) in [(is_peers, false, Topic::PeerKeyShared), (is_own, true, Topic::OwnKeyShared)]

@@ -54,7 +54,7 @@ impl Engine {
         self.enqueue_from(now, Origin::Host, peer, Whole { vpn, buf, shape });
     }
 
-    /// Hands a packet to the peer behind which its destination lies.
+    /// Hands a packet of `origin`, a host here or another peer, to the peer behind which its destination lies.
     pub(super) fn enqueue_from(&mut self, now: Instant, origin: Origin, peer: PeerId, packet: Whole) {
         self.hosts.serial = self.hosts.serial.wrapping_add(1);
         let serial = self.hosts.serial;

@@ -99,8 +99,8 @@ impl ChosenRoutes {
 
     /// Removes the routes to a peer that should answer and do not, and marks their links as doubtful.
     ///
-    /// Doubtful links are avoided for a while. Links of routes that do answer are not marked, and neither are first
-    /// links.
+    /// Doubtful links are avoided for a while. Links of routes that do answer are not marked, and neither is the link
+    /// from this node to the first relay.
     pub fn doubt_silent(&mut self, now: Instant, from: Label, peer: PeerId, answers: impl Fn(&[Label]) -> bool) {
         let Some(of) = self.by_peer.get_mut(&peer) else { return };
         let is_silent = |route: &ChosenRoute| now - route.since >= ANSWER_WITHIN && !answers(&route.found.nodes);

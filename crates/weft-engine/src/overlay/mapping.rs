@@ -1,8 +1,8 @@
 //! A node's view of the link map: its claims about its own links, and the peers that still need an answer.
 //!
 //! [`LinkMap`] stores the claims of all members. [`LinkMapping`] decides when this node claims its own links, within
-//! a limit of bytes, and chooses the peers to which new claims are forwarded. A *digest* lists the newest claim of
-//! each member that a node stores. The receiver answers with the claims that the digest lacks.
+//! a limit of bytes, and chooses the peers to which new claims are forwarded. A *digest* lists for each member a
+//! fingerprint of the claims that a node stores. The receiver answers with the claims that the digest's sender lacks.
 
 use crate::api::ReportedLink;
 use crate::overlay::chosen_routes::ChosenRoutes;
@@ -89,7 +89,9 @@ pub struct LinkMapping {
     /// Number of links that wait for their first claim, and since when.
     unclaimed: (usize, Instant),
     repeat_at: Instant,
-    /// Labels of the members to which the links must be claimed again, whether or not the links changed.
+    /// Members to which this node's link must be claimed again, whether or not it changed, by label.
+    ///
+    /// A label is the first 32 bits of a node id.
     repeat: BTreeSet<Label>,
     seq: u64,
     allowance: (f64, Instant),
@@ -178,6 +180,8 @@ impl LinkMapping {
     }
 
     /// Updates the relayed routes to a peer. `ends` are the labels of this node and of the peer.
+    ///
+    /// A label is the first 32 bits of a node id.
     pub fn choose_routes(&mut self, now: Instant, ends: (Label, Label), peer: PeerId) {
         self.graph();
         let (version, graph) = &self.graph;

@@ -66,9 +66,9 @@ const KEEPALIVE_IDLE: Duration = Duration::from_secs(25);
 ///
 /// Standard: the initial window of RFC 6928.
 const LEAST_WINDOW_BYTES: u64 = 14_600;
-/// A stall of one RTT is included in full in the RTT of a flow if it occurs once in this number of RTTs.
+/// A stall of one RTT is added in full to the RTT of a flow if it occurs at least once in this number of RTTs.
 ///
-/// Of a rarer stall, a proportional part is included.
+/// A rarer stall is added in proportion to its frequency.
 const RARE_STALL: f64 = 50.0;
 /// Maximum number of a packet's retransmissions that are included in the RTT of its flow.
 const REPEATS_MAX: usize = 4;
@@ -95,7 +95,9 @@ pub struct Resend {
     pub link: bool,
     /// Number of revocations that the peer has once it gets this datagram, or 0 if it carries none.
     pub revocations: u16,
-    /// The datagram's first frame about a VPN. The peer requests frames about other VPNs again.
+    /// The datagram's first frame about a VPN. Only this one is queued again at once if the datagram is lost.
+    ///
+    /// Other lost frames about VPNs follow when the request for their VPN is repeated.
     pub vpn: Option<News>,
 }
 
@@ -422,7 +424,7 @@ impl Path {
         self.proof.is_proven() && self.health.answers()
     }
 
-    /// True if both nodes use the path for data, in any state of the path.
+    /// True if both nodes use the path for data, whatever the path's health.
     pub fn carries(&self) -> bool {
         self.active && self.link_up && !self.barred
     }
@@ -508,7 +510,8 @@ impl Path {
 
     /// Returns the interval of the path's probes while the path carries nothing.
     ///
-    /// An active path uses `pace`, which is `None` while the peer's paths are not watched.
+    /// It is `pace` on an active path. It is [`KEEPALIVE_IDLE`] on other paths, on a link that is a reserve, and
+    /// while `pace` is `None`, because hardly any host packets are sent or received.
     pub fn keepalive(&self, pace: Option<Duration>) -> Duration {
         pace.filter(|_| self.active && !self.rests()).unwrap_or(KEEPALIVE_IDLE)
     }

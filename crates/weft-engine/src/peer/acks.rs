@@ -82,7 +82,9 @@ impl Peer {
         judged.leave
     }
 
-    /// Returns the time for which a duplicate ACK waits for its partner: a quarter of the longest RTT of the paths.
+    /// Returns the longest time for which a duplicate ACK waits for the next one of its flow.
+    ///
+    /// It is a quarter of the longest RTT of the usable paths, at most [`DELAYED_ACK`].
     fn partner_wait(&self) -> Duration {
         let longest = self.usable_paths().map(|path| path.rtt().smoothed()).max();
         longest.map_or(DELAYED_ACK, |longest| longest / 4).min(DELAYED_ACK)

@@ -240,7 +240,8 @@ impl Peer {
     fn write_skips(&mut self, index: usize, writer: &mut FrameWriter<'_>) -> bool {
         let before = writer.len();
         if !self.paths[index].health.answers() {
-            // A probe may be lost, so it carries no SKIP frames. They leave before the first packets after the outage.
+            // A path that does not answer gets only probes, which may be lost. The SKIP frames wait until a path
+            // answers, and leave before its first packets.
             self.paths[index].pending.skips = false;
             return false;
         }
@@ -276,7 +277,6 @@ impl Peer {
     /// Chooses the paths by which a path's report leaves: that path itself and the fastest path.
     ///
     /// If a path is cut in the reverse direction, its report still arrives by the fastest path. The fastest path also
-    /// avoids the delay of a slow path.
     /// avoids the delay of a slow path.
     pub(super) fn schedule_report(&mut self, now: Instant, index: usize) {
         let fastest = self.fastest_path();

@@ -73,7 +73,7 @@ impl<'a> Egress<'a> {
 }
 
 impl Egress<'_> {
-    /// True if the access rules admit a unit. For a tail slice, the decision on its head slice applies.
+    /// True if the access rules admit a unit. A slice without a header is admitted if its flow's last packet was.
     fn may_enter(&mut self, flow: FlowId, item: &Arrived) -> bool {
         let Some(gate) = &mut self.access.0 else { return true };
         if item.inner.kind == UnitKind::TailSlice {

@@ -18,7 +18,9 @@ use weft_wire::ecn::{DscpModel, encapsulate};
 use weft_wire::ip::{Ecn, FlowKey, IpView, clamp_mss, protocol};
 use weft_wire::virtio::VNET_HEADER_LEN;
 
-/// Bit in the serial number of a separate signal packet. The packet that follows it has the same number without it.
+/// Bit that is set in the serial number of a signal packet that this node makes for a packet of a host.
+///
+/// The host's packet follows, and has the same serial number with the bit clear.
 const OF_ITS_OWN: u32 = 1 << 31;
 
 /// Number of buffers that a peer frees at once when few are left.

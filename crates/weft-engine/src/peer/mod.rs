@@ -152,7 +152,9 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Returns a peer without a session. The node has `peers` peers.
+    /// Returns a peer without a session.
+    ///
+    /// `peers` is the number of this node's peers. With many peers, each is probed less often until its first packet.
     pub fn new(now: Instant, id: PeerId, config: PeerConfig, rng: &Rng, first_path: u16, peers: usize) -> Peer {
         let mut rng = rng.split(u64::from(id.0));
         let seed = rng.next_u64();

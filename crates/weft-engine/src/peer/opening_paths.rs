@@ -126,7 +126,9 @@ impl Peer {
         self.candidates(links, link).min_by_key(Candidate::rank).map(|candidate| candidate.remote)
     }
 
-    /// Opens a path under the next free id, or turns a less useful path. Returns false if neither is possible.
+    /// Opens a path to `remote` under the next free id, or moves a less useful path to this link and address.
+    ///
+    /// Returns false if neither is possible.
     fn open_path(&mut self, cx: &mut Context<'_>, link: &Link, remote: SocketAddr) -> bool {
         let ends = self.ends(link, remote);
         if self.paths.iter().filter(|path| path.ours).count() < MOST_OWN
@@ -176,7 +178,9 @@ impl Peer {
         ranked.min().map(|(_, Reverse(index))| index)
     }
 
-    /// Turns a path to another link or address. Its queued units and its units in flight move to other paths.
+    /// Moves a path to another link or address. Its id and its record of sent packets stay.
+    ///
+    /// Its queued units and its units in flight move to other paths.
     fn turn_path(&mut self, cx: &mut Context<'_>, index: usize, ends: Ends) {
         self.move_units_away(cx, index);
         let Some(path) = self.paths.get_mut(index) else { return };
@@ -188,7 +192,7 @@ impl Peer {
         path.pending.policy = true;
     }
 
-    /// Turns a path that was silent for long to the peer's next address, on the same link.
+    /// Moves a path that was silent for long to the peer's next address, on the same link.
     ///
     /// It does so when the next probe of the path is due. A path that has answered, and that its link uses for data,
     /// keeps its address, unless it is the link's only path.
@@ -234,7 +238,7 @@ impl Peer {
 
     /// Opens a path for a pair on which the peer answered an initiation.
     ///
-    /// If necessary, another path of the link is turned.
+    /// If the link has a path whose address never answered, that path is moved to the pair instead.
     pub fn open_answered(&mut self, cx: &mut Context<'_>, link: LinkId, remote: SocketAddr) {
         let Some(link) = cx.links.get(link) else { return };
         let is_known = |peer: &Peer| peer.candidates(cx.links, link).any(|candidate| candidate.remote == remote);

@@ -1,7 +1,7 @@
 //! Probes of a drill: pings on the path that a sparse flow takes while a link or node is cut.
 //!
-//! For each path and phase the pings sent and answered are counted. Further results are the longest gap between
-//! answers, and the times at which paths became suspect, went down and answered again.
+//! The pings sent and answered are counted for each path, before, during and after the cut. Further results are the
+//! longest gap between answers, and the times at which paths became suspect, went down and answered again.
 
 use super::Peer;
 use super::control::probes::{ProbedPath, Probes};
@@ -58,7 +58,7 @@ impl Peer {
         interval(path.rate.pacing_rate(now))
     }
 
-    /// Returns the results of the drill for this peer.
+    /// Returns the results of the drill for this peer, or `None` if the peer takes part in no drill.
     pub fn drill_report(&self, now: Instant, cut_at: Instant, restored_at: Instant) -> Option<PeerDrill> {
         let probes = self.control.probes.as_ref()?;
         let ways = probes.ways.iter().filter_map(|way| {

@@ -41,7 +41,9 @@ pub struct Datagram {
     pub wire_bytes: u32,
 }
 
-/// Time without a report after which a path is quiet. Derived: half of the interval between probes of a watched path.
+/// A path is quiet if this node has sent no report about it for this time.
+///
+/// Derived: half of the interval at which a path without traffic is probed while hosts use it.
 const QUIET: Duration = Duration::from_millis(500);
 
 impl Peer {
@@ -95,7 +97,7 @@ impl Peer {
 
     /// Returns the index of the path of a datagram, and creates the path if the peer opens one.
     ///
-    /// A newer datagram from another address moves the path.
+    /// If a path that the peer opened has its newest datagram from another address, the path moves to that address.
     fn path_of(
         &mut self,
         cx: &mut Context<'_>,
@@ -106,7 +108,7 @@ impl Peer {
         let link_name = link.map_or("", |link| link.name.as_str());
         if let Some(index) = self.path_index(datagram.opened.path) {
             let path = self.paths.get_mut(index)?;
-            // The destination differs if the peer has turned the path to another address of this node.
+            // The destination differs if the peer now sends on this path to another address of this node.
             let turned = received.destination.is_some() && path.local != received.destination;
             let moved = turned || path.remote != received.source || path.link != received.link;
             let is_newest = path.newest.is_none_or(|n| datagram.opened.packet_number > n)
@@ -157,9 +159,9 @@ impl Peer {
         Some(self.paths.len() - 1)
     }
 
-    /// True if an address needs no proof.
+    /// True if this node may send to an address of the peer without a proof that the peer receives there.
     ///
-    /// It is configured, or stands for a relayed route, or the peer has made a handshake or has a path with it.
+    /// The address is configured, or stands for a relayed route, or the peer has used it in a handshake or for a path.
     fn is_known(&self, cx: &Context<'_>, remote: &SocketAddr) -> bool {
         let has_path = |path: &Path| path.remote == *remote && path.shows_peer();
         let is_configured = !cx.trust.is_certified(self.id) && self.config.endpoints.contains(remote);
@@ -221,7 +223,7 @@ impl Peer {
                 break;
             }
         }
-        // These functions run once for all frames, because they examine all lost units or all paths.
+        // These functions run once for all frames of the datagram, because they examine all lost units or all paths.
         if has_report {
             self.repeat_lost(cx);
         }
@@ -272,11 +274,13 @@ impl Peer {
     /// Handles the peer's VPN frame, received under the session key with the number `key`.
     ///
     /// `receiver` is the index by which the peer recognizes datagrams of the VPN, or 0 if the peer refuses the VPN.
+    /// `wants_index` is true if the peer requests this node's index as well.
     fn on_vpn(&mut self, cx: &mut Context<'_>, key: u32, vpn: VpnId, receiver: u32, wants_index: bool) {
         let is_member = cx.vpns.has_member(vpn, self.id);
         if is_member && receiver != 0 {
             cx.sessions.set_vpn_index(self.id, key, vpn, receiver);
-            // An index for a session key older than the newest one does not open the VPN. This node then asks again.
+            // An index that belongs to an older session key than the newest one does not open the VPN. This node then
+            // requests another index.
             let is_open = cx.sessions.vpn_standing(self.id, vpn) == VpnStanding::Open;
             let waited = self.ingress.openings.answered(vpn, is_open);
             if !waited.is_empty() {
@@ -529,7 +533,7 @@ fn seen(inner: &InnerHeader, packet: &[u8], outer_tos: u8) -> (Option<IpAddr>, b
     (view.map(|ip| ip.src), ce)
 }
 
-/// Copies a unit that must wait from the large receive buffer to a small buffer of its own.
+/// Copies a unit that must wait from the large receive buffer to a small buffer, or returns `None` without one.
 fn copy_out(cx: &mut Context<'_>, item: &Arrived) -> Option<Arrived> {
     let small = cx.pool.alloc(item.len)?;
     let memory = cx.pool.take(item.buf);

@@ -19,7 +19,7 @@ use weft_wire::hop::DATA_OVERHEAD;
 /// Reason for which a path's queued units and units in flight are sent on other paths.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Rescue {
-    /// The path should carry no more data. Units already sent are not retransmitted.
+    /// The path has become a spare path. Its queued units move, but units already sent are not retransmitted.
     Spared,
     /// The path is suspect. Units of sparse flows are retransmitted, and bulk only if little bulk is in flight.
     Suspect,
@@ -31,8 +31,8 @@ pub enum Rescue {
 ///
 /// Standard: an initial window (RFC 6928), which TCP may always send.
 ///
-/// Without this amount, units of a flow that was bulk only while it waited behind its own retransmissions would wait
-/// until the path is down.
+/// A sparse flow can count as bulk for a short time, while its own retransmissions delay its packets. Without this
+/// amount, such units would be retransmitted only when the path is down.
 const LITTLE_BULK_BYTES: usize = 14_600;
 
 /// Maximum number of units that were given up and that have not yet been reported to the peer.
@@ -192,7 +192,7 @@ impl Peer {
         while let Some((lane, id)) = self.paths[index].queues.take() {
             self.uncommit(lane, id);
             if self.recovery.units.get(id).is_some_and(|u| u.carriers() > 1 && !u.repeating) {
-                // Another path carries a copy.
+                // Another path carries a copy, so this one need not be sent.
                 self.recovery.units.release(id, cx.pool);
             } else {
                 self.recovery.lost.push(id);

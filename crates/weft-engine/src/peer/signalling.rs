@@ -95,13 +95,13 @@ impl Peer {
         self.offer.as_deref()
     }
 
-    /// Forgets all grants.
+    /// Forgets all rates that this bundle grants to flows toward the peer.
     pub fn forget_offer(&mut self, cx: &mut Context<'_>) {
         self.offer = None;
         self.follow_promises(cx);
     }
 
-    /// Passes the rate that the bundle can guarantee to admission, unless there is a port that does so.
+    /// Sets, in the admission of the node, the rate that the bundle can guarantee. A port does so itself.
     fn tell_reservable(&self, flows: &mut Flowing) {
         if let (Some(offer), None) = (&self.offer, &self.ingress.port) {
             flows.set_reservable(offer.route(), offer.reservable());
@@ -122,8 +122,8 @@ impl Peer {
 
     /// Lets signalling process a leaving packet. A signal may extend the packet or precede it in a separate packet.
     ///
-    /// For a packet in transit this node is only a router: it lowers the rates in the packet's own signals. The caller
-    /// releases the buffer of the separate packet.
+    /// For a packet in transit this node is only a router: it lowers the rates in the packet's own signals. Returns the
+    /// separate packet, if there is one. The caller must release its buffer.
     pub(super) fn signal_out(
         &mut self,
         cx: &mut Context<'_>,
@@ -195,7 +195,7 @@ fn carry(
     ack
 }
 
-/// Returns the bytes of a whole packet in its buffer.
+/// Returns the bytes of the packet or super-packet `shape` in its buffer, or `None` if the buffer is too short.
 pub(super) fn packet_mut<'a>(pool: &'a mut Pool, buf: BufId, shape: &SuperPacket) -> Option<&'a mut [u8]> {
     pool.bytes_mut(buf).get_mut(VNET_HEADER_LEN..VNET_HEADER_LEN + shape.total_len())
 }
@@ -205,7 +205,7 @@ pub(super) fn checksum(shape: &SuperPacket) -> L4Checksum {
     if shape.unit_kind() == UnitKind::Packet { L4Checksum::Complete } else { L4Checksum::Partial }
 }
 
-/// True if a unit may carry a signal: a whole packet of the default VPN with options.
+/// True if a unit may carry a signal: it is a whole packet with options, and belongs to the default VPN.
 pub(super) fn may_carry(pool: &Pool, unit: &Arrived) -> bool {
     let is_whole = matches!(unit.inner.kind, UnitKind::Packet | UnitKind::PartialPacket);
     is_whole && unit.vpn == VpnId::DEFAULT && has_options(unit.bytes(pool))

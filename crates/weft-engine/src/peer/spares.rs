@@ -58,15 +58,17 @@ impl Peer {
         writer.len() > before
     }
 
-    /// Returns the healthiest path to the peer that crosses no relay.
+    /// Returns the path to the peer that crosses no relay and is in the best state, with the least RTT among equals.
     pub fn fastest_direct_path(&self) -> Option<&Path> {
         let direct = self.paths.iter().filter(|path| path.is_usable() && !is_route(&path.remote));
         direct.min_by_key(|path| (path.state(), path.rtt().smoothed()))
     }
 
-    /// Returns the healthiest path for relayed datagrams: it crosses no relay, and its address is proven.
+    /// Returns the best path for relayed datagrams: it crosses no relay, and its address is proven.
     ///
-    /// The credit of an unproven address does not include relayed datagrams, so none may be sent to such an address.
+    /// The best state decides, and among equals the least RTT. An address is proven if the peer has shown that it
+    /// receives there. To an unproven address this node may send only a limited number of bytes, and relayed datagrams
+    /// are not counted among them. It therefore sends none to such an address.
     pub fn fastest_proven_path(&self) -> Option<&Path> {
         let direct = self.paths.iter().filter(|path| path.is_usable() && !is_route(&path.remote));
         direct.filter(|path| path.proof.is_proven()).min_by_key(|path| (path.state(), path.rtt().smoothed()))

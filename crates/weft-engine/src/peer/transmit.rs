@@ -242,9 +242,9 @@ impl Peer {
         Some(transmit(path, &batch))
     }
 
-    /// Detaches a unit's marker at its first transmission.
+    /// Removes a unit's marker at the unit's first transmission.
     ///
-    /// Without space in the datagram, the marker follows in a control frame.
+    /// If the unit's datagram does not carry the marker (`is_carried`), the marker follows in a control frame.
     fn part_with_marker(&mut self, now: Instant, index: usize, id: UnitId, is_carried: bool) {
         let Some(marker) = self.recovery.units.take_marker(id) else { return };
         if let Some(unit) = self.recovery.units.get(id).filter(|_| !is_carried) {
@@ -253,7 +253,7 @@ impl Peer {
         }
     }
 
-    /// Returns the entry for the record of sent packets: a unit that may be retransmitted, or only a size.
+    /// Returns the entry for the record of sent packets: the unit if lost units are retransmitted, else only a size.
     fn sent(&self, sent: Sent, vpn: VpnId, ip_bytes: usize) -> Sent {
         if self.config.policy.recovery == Recovery::Arq { sent } else { Sent::Data(ip_bytes as u16, vpn) }
     }
@@ -352,7 +352,7 @@ fn write_compressed(pool: &Pool, unit: &Unit, compressed: &Compressed, body: &mu
     Some(payload.len())
 }
 
-/// Writes as much of a unit's header as fits, possibly with payload. Returns the number of bytes.
+/// Writes a unit's header, or for a whole packet as many of its first bytes as fit. Returns the number of bytes.
 fn write_header(pool: &Pool, unit: &Unit, out: &mut [u8]) -> Option<usize> {
     let (segment, packet) = (&unit.segment, unit.segment.packet(pool));
     let len = if segment.shape.gso_size() > 0 {

@@ -22,10 +22,10 @@ const RTT_MAX: Duration = Duration::from_secs(2);
 ///
 /// Its choice may change without input, because predicted queues drain and rates grow.
 const HOLD_AGAIN: Duration = Duration::from_millis(5);
-/// Maximum number of datagrams without an answer that the records of a path without data keep.
+/// Maximum number of unanswered datagrams that are recorded for a path that may not carry data.
 ///
-/// Derived: a path that is needed sends this number of probes in 13 s. A later answer is useless, because newer probes
-/// follow.
+/// Derived: this node sends that number of probes on such a path in 13 s if it needs the peer's answers. A later
+/// answer is useless, because newer probes follow.
 const UNANSWERED_MAX: usize = 128;
 /// Time without host packets after which a peer is no longer busy.
 const BUSY: Duration = Duration::from_secs(30);
@@ -382,7 +382,7 @@ fn path_send(path: &Path, now: Instant) -> Option<Instant> {
         return None;
     }
     if !path.has_credit() {
-        // Without credit, only pings may be sent to the path's address.
+        // The peer has not proven to receive at the path's address, so only pings may be sent there.
         return path.proof.ping_at();
     }
     if !path.pending.is_empty() {

@@ -1,9 +1,9 @@
 //! Datagrams that a relay has to forward, by egress link.
 //!
 //! Peers take turns ([`Turns`]) within the link's `max-rate-up`. Queues are bounded in bytes and age. A link without
-//! a limit queues nothing: datagrams leave in batches in the turn of the node in which they arrived. On a link with a
-//! limit, this node's own datagrams use up the limit too. Its control datagrams leave at once. Its data and the
-//! relayed datagrams take turns.
+//! a limit queues nothing: the packet loop sends datagrams, in batches, in the same pass in which it received them.
+//! On a link with a limit, this node's own datagrams use up the limit too. Its control datagrams leave at once. Its
+//! data and the relayed datagrams take turns.
 
 use super::turns::{Turns, WaitingBatch};
 use crate::links::Links;
@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use weft_core::pool::Pool;
 use weft_units::{Duration, Instant, LinkId, PeerId, Rate};
 
-/// Maximum number of batches that wait on all links together. Derived: a quarter of the large buffers.
+/// Maximum number of batches that wait on all links together. Derived: a quarter of the engine's 4,096 large buffers.
 const MAX_BATCHES: usize = 1_024;
 /// Maximum length of a link's queue, as time at the link's rate limit.
 const MAX_QUEUE: Duration = Duration::from_millis(50);
@@ -78,7 +78,9 @@ impl Departures {
         place
     }
 
-    /// Queues a peer's datagram for the link at `place`. Its buffer is retained once for each batch.
+    /// Queues a peer's datagram for the link at `place`.
+    ///
+    /// A new batch adds one reference to the buffer of its datagrams. A datagram that joins a batch adds none.
     pub fn push(&mut self, place: usize, from: PeerId, waiting: WaitingBatch, pool: &mut Pool) {
         let (buf, now) = (waiting.forward.buf, waiting.since);
         let Some(departure) = self.links.get_mut(place) else { return };

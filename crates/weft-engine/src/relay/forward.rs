@@ -9,7 +9,7 @@ use weft_wire::relay::{Label, Way};
 /// Maximum number of datagrams in a batch. Standard: Linux's UDP_MAX_SEGMENTS.
 const MAX_BATCH: usize = 64;
 
-/// The next node and the path to it, for all datagrams of a batch with one label.
+/// The next node of a route, and the path to it, for all datagrams of a received batch that name that node.
 #[derive(Clone, Copy)]
 pub struct RelayHop {
     pub before: PeerId,

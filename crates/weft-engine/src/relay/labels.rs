@@ -44,7 +44,7 @@ impl Labels {
         self.owners.get(at).map(|(_, peer)| *peer)
     }
 
-    /// Returns all peers with a relay label, beginning with the peer that keeps it.
+    /// Returns all peers whose relay label is `label`, beginning with the peer that keeps it.
     pub fn all(&self, label: Label) -> impl Iterator<Item = PeerId> {
         let keeper = self.peer(label);
         let others = self.clashes.iter().filter(move |(_, owner)| Some(*owner) == keeper).map(|(peer, _)| *peer);

@@ -56,7 +56,7 @@ pub struct Relaying {
     pub speakers: Vec<PeerId>,
     /// Time of the next search for better detours.
     pub look_at: Option<Instant>,
-    /// Number of the node's events at the last update of relaying.
+    /// Number of events that the engine had reported when routes, reports and detours were last updated.
     pub seen_events: u64,
     /// Next hop of the batch that is being received, as the last label lookup returned it.
     pub segment: Option<RelayHop>,

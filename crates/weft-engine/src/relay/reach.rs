@@ -14,8 +14,8 @@ const REPEAT_INTERVAL: Duration = Duration::from_secs(5);
 const FORGET_INTERVALS: f64 = 3.2;
 /// Time for which a relay sends no report after each report to a peer. It limits reports to 20,000 a second.
 ///
-/// Tuned: these reports take 2 Mbit/s. With 4,095 peers, a pause of 5 µs took 30 Mbit/s, and each datagram was
-/// answered.
+/// Tuned: these reports take 2 Mbit/s. With 4,095 peers and a pause of 5 µs, they took 30 Mbit/s, and the peers had to
+/// acknowledge each datagram that carried them.
 const WORD: Duration = Duration::from_micros(50);
 /// Maximum number of nodes behind one relay that are remembered.
 const MAX_REACHED: usize = 4_096;

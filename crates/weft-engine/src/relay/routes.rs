@@ -23,7 +23,7 @@ pub struct Route {
     pub via: PeerId,
     pub way: Way,
     pub address: SocketAddr,
-    /// The link that represents the route to paths.
+    /// The link that stands for this route: the paths over the route have this link.
     pub link: Link,
     pub is_up: bool,
     /// True if the route is configured or chosen as a detour. False if it was learnt from a datagram.

@@ -14,7 +14,7 @@ use weft_wire::relay::Way;
 /// IP bytes that a sender, or a pair of sender and receiver, may send in a round. Standard: RFC 8290 §5.2.4.
 const QUANTUM: i64 = 1_514;
 
-/// A waiting batch.
+/// A batch of relayed datagrams that waits to be sent.
 #[derive(Debug)]
 pub struct WaitingBatch {
     pub forward: Forward,
@@ -159,7 +159,9 @@ impl Turns {
         self.take(from, at)
     }
 
-    /// Removes the oldest batch of a pair. A pair or sender without batches leaves the round.
+    /// Removes the oldest batch of the pair with the index `at` among the pairs of the sender `from`.
+    ///
+    /// A pair or sender without batches leaves the round.
     fn take(&mut self, from: PeerId, at: usize) -> Option<WaitingBatch> {
         let sender = self.senders.get_mut(usize::from(from.0))?;
         let pair = sender.pairs.get_mut(at)?;

@@ -87,6 +87,8 @@ impl Room {
     }
 
     /// Ends signalling for a flow. Returns its release, if it had a grant or a pending request.
+    ///
+    /// `ttl` is the TTL of the packet that will carry the release.
     fn end(&mut self, place: &mut Place<'_>, flow: FlowKey, ttl: u8) -> Option<Signal> {
         let (signal, grant) = self.asking.end(&flow, ttl)?;
         if grant.is_some() {
@@ -97,7 +99,8 @@ impl Room {
 
     /// Returns a signal of this node as it leaves: lowered to the rates that this node grants, and signed.
     ///
-    /// If these rates are below the least rate that the flow accepts, the signal is a reject.
+    /// If these rates are below the least rate that the flow accepts, the signal is a reject. `sent_bytes` of the flow
+    /// left earlier.
     fn send(&mut self, place: &mut Place<'_>, flow: FlowKey, mut signal: Signal, sent_bytes: u64) -> Option<Signal> {
         self.lower(place, flow, &mut signal, sent_bytes);
         if let Some(asked) = self.asking.get_mut(&flow) {
@@ -110,7 +113,7 @@ impl Room {
     ///
     /// Returns true if the signal was for this node.
     ///
-    /// `difference` is the packet's TTL minus the signal's QTTL.
+    /// `difference` is the packet's TTL minus the signal's QTTL, a field that signalling nodes lower like the TTL.
     pub(super) fn take_in(
         &mut self,
         place: &mut Place<'_>,

@@ -25,7 +25,10 @@ pub(super) struct Asked {
     pub(super) rule: usize,
     pub(super) grant: Option<Grant>,
     initiator: RateInitiator,
-    /// TTL minus QTTL of all requests of this flow, drawn at random. An answer to any of them is thus valid.
+    /// Difference of TTL and QTTL in all requests of this flow, drawn at random.
+    ///
+    /// Signalling nodes lower both fields. An answer must show the same difference, so an answer to any request of the
+    /// flow is valid.
     difference: u8,
     round_trip: Duration,
     /// Time since which an answer is outstanding.
@@ -35,12 +38,12 @@ pub(super) struct Asked {
     /// The answer then yields no RTT sample (Karn's algorithm).
     is_repeated: bool,
     used_at: Instant,
-    /// Rates in the last request as it left this node. An answer with higher rates is not accepted.
+    /// Rates in the last request as it left this node. Higher rates in an answer are lowered to these.
     offered: Rates,
 }
 
 impl Asked {
-    /// Returns the signal to add to a packet that leaves now, if one is due.
+    /// Returns the signal to add to a packet that leaves now with the TTL `ttl`, if one is due.
     pub(super) fn say(&mut self, now: Instant, ttl: u8) -> Option<Signal> {
         self.used_at = now;
         let qttl = ttl.wrapping_sub(self.difference);
@@ -65,7 +68,8 @@ impl Asked {
 
     /// Handles an answer. Returns the change of the flow's grant, if there is one.
     ///
-    /// `difference` is the packet's TTL minus the signal's QTTL. `most` is the rate that the paths can carry now.
+    /// `difference` is the packet's TTL minus the signal's QTTL, a field that signalling nodes lower like the TTL.
+    /// `most` is the rate that the paths can carry now.
     pub(super) fn on_answer(
         &mut self,
         now: Instant,
@@ -89,7 +93,8 @@ impl Asked {
 
     fn next_round_trip(&self, measured: Duration) -> Duration {
         let next = match (self.is_repeated, self.grant) {
-            // The first request was lost, or it was repeated before its answer arrived.
+            // The first request was lost, or it was repeated before its answer arrived. No RTT can be measured then,
+            // so the assumed one rises in case it was too short.
             (true, _) => self.round_trip * 9 / 8,
             (false, None) => measured,
             // With too short an RTT, the request would be repeated before the answer can arrive.
@@ -161,7 +166,9 @@ impl Asking {
         Some(self.flows.entry(flow).or_insert(asked))
     }
 
-    /// Ends a flow. Returns the signal to send, and the grant that it had.
+    /// Ends a flow. Returns the signal to send, and the grant that the flow had.
+    ///
+    /// `ttl` is the TTL of the packet that will carry the signal.
     pub(super) fn end(&mut self, flow: &FlowKey, ttl: u8) -> Option<(Option<Signal>, Option<Grant>)> {
         let mut asked = self.flows.remove(flow)?;
         Some((asked.initiator.release(ttl.wrapping_sub(asked.difference)), asked.grant))

@@ -114,7 +114,7 @@ impl SignalHost {
         }
     }
 
-    /// Handles a whole packet that leaves and waits for the decision.
+    /// Handles a whole packet that waits to leave. Returns the changes with which it may leave.
     pub fn leaves(&mut self, now: Instant, packet: &mut [u8]) -> Leaving<'_> {
         let SignalHost { signalling, up, down, flows, link, events, packet: longer, ack } = self;
         let nothing = Leaving { before: None, instead: None };
@@ -217,7 +217,8 @@ fn position(packet: &IpView<'_>) -> u64 {
 
 /// Returns the length to which a packet may grow, in bytes.
 ///
-/// A TCP signal can leave in a separate packet, but a UDP signal cannot.
+/// A TCP packet may grow only to a size that every path carries, because its signal can leave in a separate ACK
+/// instead. The signal of a UDP packet cannot, so that packet may grow to the MTU.
 fn limit(packet: &IpView<'_>, mtu: usize) -> usize {
     match (packet.protocol, packet.version) {
         (protocol::TCP, IpVersion::V4) => mtu.min(PATH_MTU_V4),

@@ -89,7 +89,7 @@ pub struct Room {
     totals: SignalTotals,
     /// True if a signal that ends here is overwritten instead of cut out.
     ///
-    /// The kernel has then already parsed the packet.
+    /// This is so where the kernel has already parsed the packet, so that the packet's length must not change.
     keeps_length: bool,
     next_sweep: Instant,
 }
@@ -198,7 +198,7 @@ impl Room {
 
     /// Returns the flow of a signal as its first sender sees it, or `None` if the tag is wrong.
     ///
-    /// A signal with a wrong tag is counted as forged.
+    /// The tag authenticates the signal by the configured key. A signal with a wrong tag is counted as forged.
     fn flow_of(&mut self, packet: FlowKey, signal: &Signal) -> Option<FlowKey> {
         let is_right = |flow: &FlowKey| self.config.key.as_ref().is_none_or(|key| key.is_right(flow, signal));
         let flow = match signal.message {

@@ -19,9 +19,13 @@ use weft_wire::quick_start::QuickRate;
 const UTILIZATION: f64 = 0.95;
 /// Maximum number of flows with requests that are remembered for a bundle.
 const MOST_ASKERS: usize = 4_096;
-/// Number of RTTs over which an increase of the measured capacity is accepted. A decrease is accepted at once.
+/// Number of RTTs in which an increase of the measured capacity is gradually accepted.
+///
+/// A decrease is accepted at once.
 const BELIEVED_AFTER: u32 = 4;
-/// Least interval between two reads of the bundle. The interval is a quarter of the RTT, within these bounds.
+/// Least interval between two reads of the bundle.
+///
+/// The interval is a quarter of the RTT, but at least this time and at most [`LOOK_MAX`].
 const LOOK_MIN: Duration = Duration::from_millis(10);
 /// Longest interval between two reads of the bundle.
 const LOOK_MAX: Duration = Duration::from_millis(100);
@@ -29,7 +33,7 @@ const LOOK_MAX: Duration = Duration::from_millis(100);
 /// Present state of a bundle.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct BundleState {
-    /// Rate of inner packets that the usable paths have carried.
+    /// Rate of inner packets that the paths which carry bulk are known to carry, from measurements.
     pub carried: Rate,
     /// Rate that may be granted. It is sometimes above `carried`, to discover whether the paths carry more.
     pub offered: Rate,
@@ -130,7 +134,7 @@ impl Offer {
         }
     }
 
-    /// Returns the rate that may be guaranteed in the bundle, for use where flow state does not set it.
+    /// Returns the rate that may be guaranteed in the bundle. If the bundle has a port, the port sets it instead.
     pub fn reservable(&self) -> Rate {
         self.carried.scaled(self.reservable)
     }

@@ -40,12 +40,16 @@ impl Room {
     }
 
     /// Lowers a signal of `flow` that leaves for a peer to the rates that the paths grant.
+    ///
+    /// `sent_bytes` of the flow left earlier.
     pub(super) fn lower(&mut self, place: &mut Place<'_>, flow: FlowKey, signal: &mut Signal, sent_bytes: u64) {
         let verdict = pass(place.offer, place.now, flow, (signal, sent_bytes, self.node), place.flows);
         self.refuse_if(verdict, signal);
     }
 
     /// Lowers a signal of `flow` that arrived, if this node grants the receiving direction as well.
+    ///
+    /// `received_bytes` of the flow arrived earlier.
     fn lower_inward(&mut self, place: &mut Place<'_>, flow: FlowKey, signal: &mut Signal, received_bytes: u64) {
         if let Some(inward) = &mut place.inward {
             let verdict = pass(inward, place.now, flow, (signal, received_bytes, self.node), place.flows);
@@ -73,7 +77,8 @@ impl Room {
             self.settle(place, flow, &mut signal);
             self.lower_inward(place, flow, &mut signal, received_bytes);
             if ends == SignalEnd::Elsewhere {
-                // The hop limit and QTTL are lowered when the packet leaves for the next peer.
+                // The packet's hop limit and the signal's QTTL are lowered together when the packet leaves for the
+                // next peer.
                 let _ = carriage::update(packet, at, &signal);
             } else if self.take_in(place, tuple, flow, &signal, ttl_difference(ttl, signal.qttl)) {
                 taken = self.take_out(packet);
@@ -159,7 +164,7 @@ impl Room {
 
 /// Lowers the rates in a signal of `flow` to the rates that a link grants.
 ///
-/// Its QTTL stays, because the packet's TTL does not change here.
+/// The signal's QTTL stays. It is lowered only together with the packet's TTL, which does not change here.
 fn pass(
     offer: &mut Offer,
     now: Instant,

@@ -26,7 +26,9 @@ pub struct Certified {
 pub struct Refusals(Vec<(PublicKey, Instant)>);
 
 impl Refusals {
-    /// Records the refusal of the node with `key`. Returns true if the refusal must be reported.
+    /// Records that this node refused the node with `key`. Returns true if the refusal must be reported.
+    ///
+    /// It need not be if one was reported in the last [`REPORT_INTERVAL`], or if [`MAX_REFUSALS`] nodes are recorded.
     pub fn are_news(&mut self, now: Instant, key: PublicKey) -> bool {
         self.0.retain(|(_, at)| now - *at < REPORT_INTERVAL);
         let is_new = self.0.len() < MAX_REFUSALS && !self.0.iter().any(|(known, _)| *known == key);

@@ -42,7 +42,9 @@ impl Trust {
         unix_s.saturating_add((now - at).as_secs())
     }
 
-    /// Stores a revocation from a peer. [`crate::Engine`] acts on it later.
+    /// Stores a revocation from a peer. Returns false if it was stored already.
+    ///
+    /// [`crate::Engine`] acts on it later.
     ///
     /// # Errors
     /// Fails with [`RevokeError`].

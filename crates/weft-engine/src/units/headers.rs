@@ -135,7 +135,9 @@ impl SentHeaders {
 /// A received reference, with the flow and sequence number of the unit that carried it.
 type Known = (FlowId, FlowSeq, Reference);
 
-/// The headers that the peer has sent as references. Each slot keeps the last two, because units may arrive late.
+/// The headers that the peer has sent as references.
+///
+/// Each of the slots for flows keeps the last two, because units may arrive late.
 #[derive(Default)]
 pub struct KnownHeaders {
     places: Vec<[Option<Known>; 2]>,

@@ -92,7 +92,7 @@ pub struct Unit {
     pub repeating: bool,
     /// Number of retransmissions.
     pub repeats: u8,
-    /// Number of path queues and sent records that refer to this unit.
+    /// Number of references to this unit in the path queues and in the paths' records of sent packets.
     pub refs: u16,
     /// Number of references in `refs` that are spare copies. They leave only if a path has nothing else to send.
     pub spares: u16,
@@ -101,7 +101,7 @@ pub struct Unit {
 }
 
 impl Unit {
-    /// Returns the number of path queues and sent records that refer to this unit, without spare copies.
+    /// Returns the number of references in path queues and records of sent packets, without spare copies.
     pub fn carriers(&self) -> u16 {
         self.refs.saturating_sub(self.spares)
     }

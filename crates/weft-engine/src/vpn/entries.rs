@@ -66,13 +66,13 @@ impl VpnWeights {
 
     /// Returns a VPN's share.
     ///
-    /// Its weight is relative to the mean weight of all VPNs. The loops' H, L and α are proportional to the relative
-    /// weight.
+    /// Its weight is relative to the mean weight of all VPNs. The thresholds H and L and the increase α of accumulation
+    /// control (paper 004) are proportional to the relative weight.
     fn share(&self, weight: u32, service: Service) -> Share {
         Share::new(f64::from(weight) / self.mean, service).unwrap_or_default()
     }
 
-    /// Returns the controller that adjusts the windows toward one peer.
+    /// Returns the controller that adjusts the windows of the VPNs' loops toward one peer.
     fn controller(&self, now: Instant) -> Option<WindowController> {
         let AimdConfig { increase_packets, decrease, fairness, .. } = self.window?;
         let WindowFairness { weight_by: knob, steering, shared_events } = fairness;
@@ -145,12 +145,12 @@ impl Vpns {
         (self.share(&self.default), entries)
     }
 
-    /// True if a loss in one window toward a peer is treated as a loss in all windows toward the peer.
+    /// True if a loss in one loop's window is treated as a loss in the windows of all loops toward that peer.
     pub fn shares_events(&self) -> bool {
         self.weights.window.is_none_or(|law| law.fairness.shared_events)
     }
 
-    /// Returns the controller that adjusts the windows toward one peer, if there are any.
+    /// Returns the controller that adjusts the windows of the VPNs' loops toward one peer, if loops use windows.
     pub fn controller(&self, now: Instant) -> Option<WindowController> {
         self.weights.controller(now)
     }

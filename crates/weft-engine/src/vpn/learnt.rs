@@ -17,7 +17,9 @@ pub struct Learnt {
 }
 
 impl Vpn {
-    /// Returns the member behind whose assigned prefixes an address lies. Default routes are ignored.
+    /// Returns the member that has an address according to the configuration or a certificate.
+    ///
+    /// Learnt prefixes and default routes are ignored.
     pub fn assigned(&self, address: IpAddr) -> Option<PeerId> {
         self.routes.longest(address).filter(|(length, _)| *length > 0).map(|(_, peer)| peer)
     }

@@ -32,7 +32,7 @@ impl Transit {
         Transit { config, local, errors: (now, 0), totals }
     }
 
-    /// Returns the length of the longest local prefix that contains `address`.
+    /// Returns the length of the longest prefix behind this node that contains `address`.
     pub fn local_length(&self, address: IpAddr) -> Option<u8> {
         self.local.matches(address).last().map(|(length, ())| length)
     }

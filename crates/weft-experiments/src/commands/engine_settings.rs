@@ -1,7 +1,7 @@
 //! Makes the engines' settings of a variant, for virtual time.
 //!
-//! The scenario's VPNs and shares are data already. The `weft` table of a variant is a part of the daemon's
-//! configuration. The configuration's own reader reads it where it stands, so a mistake is reported at its line.
+//! The scenario's VPNs and shares are parsed already. The `weft` table of a variant has the syntax of the daemon's
+//! configuration, so the daemon's parser reads it. It reads the scenario's text, so it reports a mistake with its line.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -146,7 +146,9 @@ mod tests {
 
     const SCENARIO: &str = "name = \"t\"\nduration = \"1 s\"\n[[link]]\nname = \"a\"\nrate = \"10 Mbit/s\"\n";
 
-    /// Returns the settings of the variant `v` in the base scenario, with `more` before its links and `own` in it.
+    /// Returns the settings of the variant `v` in [`SCENARIO`].
+    ///
+    /// `more` is inserted before the scenario's links, and `own` into the variant.
     fn settings_of(more: &str, own: &str) -> Result<EngineSettings, String> {
         let text = SCENARIO.replace("[[link]]", &format!("{more}[[link]]"));
         let text = format!("{text}[[variant]]\nname = \"v\"\n{own}");

@@ -13,7 +13,8 @@ use weft_scenario::{RunResult, Scenario, Variant, VariantKind};
 pub fn parity(files: &[PathBuf], results: &[PathBuf], options: &SimOptions) -> Result<Outcome, Failure> {
     let known = results.iter().map(|file| read_result(file)).collect::<Result<Vec<_>, _>>()?;
     let scenarios = files.iter().map(|file| read_scenario(file)).collect::<Result<Vec<_>, _>>()?;
-    // All lab runs precede the first simulator thread: the lab may have to enter namespaces.
+    // All lab runs precede the first simulator thread: the lab may have to enter a user namespace, which the kernel
+    // permits only to a process with a single thread.
     let mut both = Vec::new();
     for (file, (text, scenario)) in files.iter().zip(&scenarios) {
         let earlier = known.iter().find(|result| result.scenario == scenario.name).cloned();

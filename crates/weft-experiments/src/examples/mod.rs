@@ -1,5 +1,6 @@
-//! Every example of every document and help text that runs `weft-lab`, through its own argument parser; and the documents' scenarios,
-//! through their own reader. The documents are found, not listed.
+//! Checks the examples that run `weft-lab` in all documents and help texts, by the program's own argument parser.
+//!
+//! Also checks the documents' scenarios, by their own parser. The tests search the directories for documents.
 
 #[path = "../../../weft/src/examples/blocks.rs"]
 mod blocks;

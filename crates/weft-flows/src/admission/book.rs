@@ -30,7 +30,7 @@ pub(super) struct WaitingGroup {
     occupied: u16,
     /// Root of the search tree of waiting grants, for each precedence.
     roots: [u32; PRECEDENCES],
-    /// True while the operation in progress searches the group.
+    /// True while the current request, release or change of capacity searches the group for grants that fit now.
     is_searched: bool,
 }
 
@@ -67,7 +67,7 @@ pub(super) struct GrantSlot<K> {
     expires_at: Option<Instant>,
     /// Index of the group in which the flow waits while its grant is not in force.
     group: u32,
-    /// Rate before the operation in progress, and the reason of the change, if that operation changed it.
+    /// If the current request, release or change of capacity changed the rate: the rate before, and the reason.
     before: Option<(u64, LoweredBy)>,
 }
 
@@ -139,7 +139,9 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
         }
     }
 
-    /// Lowers grants until the routes of a new grant are within their capacity, and assigns the freed rate again.
+    /// Lowers grants until the routes of a new grant are within their capacity.
+    ///
+    /// Waiting grants then get the rate that is free again.
     pub(super) fn settle_excess(&mut self, routes: &FlowRoutes, precedence: u8) {
         for route in routes.as_slice() {
             self.lower_excess(*route, LoweredBy::Precedence(precedence.min(PRECEDENCES as u8 - 1)));
@@ -164,8 +166,8 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
 
     /// Gives free capacity to waiting grants: the highest precedence first, among equals the oldest that fits.
     ///
-    /// Only groups of routes on which the operation freed capacity are searched. A grant to one precedence changes
-    /// nothing for higher ones, so one pass from the highest to the lowest suffices.
+    /// A waiting grant is examined only if the current request or release freed capacity on one of its routes. A grant
+    /// to one precedence changes nothing for higher ones, so one pass from the highest to the lowest suffices.
     pub(super) fn give_back(&mut self) {
         for precedence in (0..PRECEDENCES).rev() {
             self.search_groups();
@@ -180,7 +182,7 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
         }
     }
 
-    /// Adds the groups of the freed routes to those that are searched.
+    /// Marks the groups of waiting grants on routes with freed capacity, so that their grants are examined.
     fn search_groups(&mut self) {
         while let Some(route) = self.freed.pop() {
             for group in self.routes.get(usize::from(route.0)).map_or(&[][..], |book| &book.groups) {
@@ -191,7 +193,7 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
         }
     }
 
-    /// Returns the oldest waiting grant of a precedence that fits, among the groups that are searched.
+    /// Returns the oldest waiting grant of a precedence that fits, among the groups on routes with freed capacity.
     fn oldest_fitting(&self, precedence: usize) -> Option<u32> {
         let of_group = |group: &u32| {
             let WaitingGroup { routes, occupied, roots, .. } = &self.groups[*group as usize];
@@ -277,9 +279,9 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
         }
     }
 
-    /// Passes the changes of the operation to `events`.
+    /// Passes the changes of grants that the current request, release or change of capacity caused to `events`.
     ///
-    /// A grant that has the same rate as before the operation is left out.
+    /// A grant that has the same rate as before is left out.
     pub(super) fn tell(&mut self, events: &mut impl FnMut(AdmissionEvent<K>)) {
         for at in 0..self.changed.len() {
             let slot = &mut self.slots[self.changed[at] as usize];

@@ -5,7 +5,7 @@ use weft_units::{Duration, Instant, Rate};
 
 /// The q-quantile of the samples of a sliding window.
 ///
-/// It is exact: the ⌈q·n⌉-th smallest of n samples. A sample costs the logarithm of their number.
+/// It is exact: the ⌈q·n⌉-th smallest of n samples. Adding a sample takes time proportional to log n.
 #[derive(Clone, Debug)]
 pub struct CapacityQuantile {
     window: Duration,

@@ -56,9 +56,9 @@ impl FlowRoutes {
 pub enum Shortfall {
     /// The request is refused: the rate "must be met" in full. The flow keeps its earlier grant.
     Refuse,
-    /// The request is granted the available rate.
+    /// The request is granted the largest rate that can be guaranteed now.
     Reduce,
-    /// The flow waits with an available rate (AR), and receives its rate when there is capacity.
+    /// The flow waits without a guarantee (service AR, available rate), and gets its rate when there is capacity.
     Wait,
 }
 
@@ -80,7 +80,7 @@ pub struct GrantRequest {
 pub enum AdmissionOutcome {
     /// Rate that is guaranteed. It is lower than the requested rate if the shortfall was [`Shortfall::Reduce`].
     Granted(Rate),
-    /// The flow waits for capacity and has an available rate until then.
+    /// The flow waits for capacity, and until then shares the rate that is not guaranteed to others.
     Waits,
     /// Nothing is guaranteed, or the flow keeps its earlier guarantee.
     Refused,
@@ -98,7 +98,7 @@ pub enum LoweredBy {
 /// A change that the caller signals to the flow in band.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AdmissionEvent<K> {
-    /// The flow was lowered from its guarantee to an available rate. It waits for capacity.
+    /// The flow lost its guarantee. It waits for capacity, and shares the rate that is not guaranteed to others.
     Lowered {
         /// The flow that was lowered.
         flow: K,
@@ -127,7 +127,7 @@ pub enum AdmissionEvent<K> {
 
 /// A flow's in-band signal that passes this node.
 ///
-/// A request, an update or a response asks for a rate on the routes that it takes from here.
+/// If it is a request, an update or a response, it asks for a rate on the routes from this node onward.
 #[derive(Debug)]
 pub struct PassingSignal<'a> {
     /// The signal. It is lowered to the rate that the routes grant.

@@ -162,7 +162,7 @@ fn to<'a>(term: &Term<'a>) -> &'a Party {
     term.to
 }
 
-/// Returns the address rows of the senders or of the destinations, as `end` selects.
+/// Returns, for each interval of addresses, the terms whose sender (or destination, as `end` selects) lies in it.
 fn ends<K: RuleValue>(
     terms: &[Term<'_>],
     words: usize,

@@ -212,7 +212,8 @@ impl AccessFilter {
         };
         let answers = is_low != flow.low_began;
         if !answers && (flow.owner, flow.toward) != (Some(beyond.from), beyond.toward) {
-            // The packet has the ends of a flow that began elsewhere, so it needs a rule like a first packet.
+            // The packet has the two ends of a known flow, but comes from another peer or goes toward another peer than
+            // that flow's packets. It therefore needs a rule like a first packet.
             return self.begin(now, beyond, vpn, packet, key);
         }
         let is_refused = self.is_refused(&flow, vpn, if answers { key.reversed() } else { *key });
@@ -263,7 +264,8 @@ impl AccessFilter {
     ) -> bool {
         let (ends, is_low) = FlowPair::of(vpn, about);
         let Some(flow) = self.flows.get(now, &ends).map(|flow| *flow) else { return false };
-        // The quoted packet went from the receiver of the error, over the node that sends the error.
+        // The error quotes the packet that it is about. That packet was sent by the host that now receives the error,
+        // and went to the peer from which the error arrives.
         let is_first = is_low == flow.low_began;
         let far = if is_first { flow.toward } else { flow.owner };
         about.src == packet.dst

@@ -1,8 +1,8 @@
 //! Flows that the filter knows: the node that began each, and whether the flow may continue.
 //!
-//! The table is set-associative and has a fixed size. A full set drops an entry of the owner that has most entries in
-//! it, so that one node cannot displace the flows of other nodes. Times without packets end an entry (RFC 5382 §5,
-//! RFC 4787 §4.3, RFC 5508 §3.2).
+//! The table is set-associative and has a fixed size. The owner of a flow is the node behind which it began. A full
+//! set drops an entry of the owner that has most entries in it, so that one node cannot displace the flows of other
+//! nodes. Times without packets end an entry (RFC 5382 §5, RFC 4787 §4.3, RFC 5508 §3.2).
 
 use alloc::vec;
 use alloc::vec::Vec;

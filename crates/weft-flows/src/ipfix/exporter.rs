@@ -30,10 +30,10 @@ pub struct ExporterConfig {
 impl Default for ExporterConfig {
     /// Returns settings for UDP.
     ///
-    /// The queue keeps 65,536 records, *derived*: 200,000 records/s are kept for [`HOLD`], and as long a burst beside
-    /// them. Templates are repeated each 30 s, *tuned*: a collector that restarts within [`HOLD`], while messages are
-    /// sent without a pause, loses at most the records of that time. RFC 7011 §8.4 allows up to 10 minutes. The
-    /// templates cost 12 bytes/s.
+    /// The queue keeps 65,536 records, *derived*: at 200,000 records/s, 50,000 were sent within [`HOLD`] and may still
+    /// be refused, and the rest is for records that wait. Templates are repeated each 30 s, *tuned*: a collector that
+    /// restarts within [`HOLD`], while messages are sent without a pause, loses at most the records of 30 s. RFC 7011
+    /// §8.4 allows up to 10 minutes. The templates cost 12 bytes/s.
     fn default() -> ExporterConfig {
         ExporterConfig {
             dialect: Dialect::Ipfix,
@@ -192,7 +192,8 @@ impl Exporter {
 
     /// Returns true if the next message begins with templates.
     ///
-    /// Over UDP, the first message after a pause begins with them. A collector that restarted during the pause has none.
+    /// Over UDP, the first message after a pause begins with them, because a collector that restarted during the pause
+    /// has none.
     fn needs_templates(&self, now: Instant) -> bool {
         let is_after_pause = now.since(self.last_message) >= HOLD && !self.config.is_stream;
         now >= self.templates_at || (is_after_pause && self.has_work())
@@ -200,7 +201,7 @@ impl Exporter {
 
     /// Writes the templates, and returns their number.
     ///
-    /// It also makes the options due, because a collector that needs templates needs them too.
+    /// It also makes the statistics and the names of classes due: a collector without templates lacks them too.
     fn templates(&mut self, now: Instant, w: &mut ExportWriter<'_>) -> u16 {
         self.templates_at =
             if self.config.is_stream { Instant::FAR_FUTURE } else { now + self.config.template_interval };
@@ -209,7 +210,7 @@ impl Exporter {
         self.config.dialect.templates(w)
     }
 
-    /// Writes the options that are due and fit, and returns their number.
+    /// Writes the records of statistics and of class names that are due and fit, and returns their number.
     fn options(&mut self, w: &mut ExportWriter<'_>) -> u32 {
         let (dialect, mut count) = (self.config.dialect, 0);
         if self.statistics_due && dialect.statistics(w, self.config.domain, &self.queue.not_sent()) {

@@ -106,7 +106,10 @@ struct GuaranteeClock {
     meter: Gcra,
     /// Deadline of the last packet that was served within the guarantee (Zhang, VirtualClock, SIGCOMM 1990).
     clock: Instant,
-    /// Largest time from a packet's start to its deadline: DV, if the flow has one.
+    /// Longest time that a packet at the head of its flow may wait: DV, if the flow has one.
+    ///
+    /// It limits the time from the packet's arrival, or from the previous packet's deadline if that is later, to the
+    /// packet's own deadline.
     urgency: Duration,
 }
 
@@ -203,7 +206,7 @@ mod tests {
 
     const INTERVAL: Duration = Duration::from_millis(100);
 
-    /// Offers packets at `mbps` for `seconds`. Returns the times in milliseconds of the condemned ones.
+    /// Offers packets at `mbps` for `seconds`. Returns the times, in milliseconds, of those to be marked or dropped.
     fn condemned_at(contract: &mut FlowContract, mbps: u64, seconds: u64) -> alloc::vec::Vec<u64> {
         let gap = Rate::from_mbps(mbps).time_for(1_000);
         let count = seconds * 1_000_000_000 / gap.as_nanos() as u64;
@@ -244,7 +247,8 @@ mod tests {
         let covered = (0..100_000_u64)
             .filter(|n| !contract.judge(Instant::from_micros(n * 100), 1_000, INTERVAL).is_exposed)
             .count();
-        // 10 s of 10 Mbit/s are 12,500 packets. The burst and the packet that crosses it add six.
+        // 10 s of 10 Mbit/s are 12,500 packets of 1,000 bytes. The burst of 5,000 bytes adds five packets, and one
+        // more may begin within the tolerance and end beyond it.
         assert!((12_500..=12_506).contains(&covered), "{covered}");
     }
 
@@ -265,7 +269,7 @@ mod tests {
         let mut contract = contract(Service::Maximum, 10, 5_000);
         let at = condemned_at(&mut contract, 12, 20);
         let last = at.iter().filter(|ms| **ms >= 19_000).count() as u64;
-        // 12 Mbit/s are 1,500 packets a second, of which 250 are too many.
+        // 12 Mbit/s are 1,500 packets of 1,000 bytes a second. The ceiling of 10 Mbit/s allows 1,250 of them.
         assert!((235..=250).contains(&last), "{last}");
     }
 

@@ -117,7 +117,7 @@ pub(super) struct PortMeter {
 }
 
 impl PortMeter {
-    /// Returns a measurement of the default class.
+    /// Returns a load measurement that has only the default class so far.
     pub(super) fn new() -> PortMeter {
         let (classes, numbers) = (Vec::new(), BTreeMap::new());
         let mut meter = PortMeter { classes, numbers, interval: 1, began_at: Instant::ZERO, total: PortLoad::NONE };

@@ -118,7 +118,7 @@ impl<T> Port<T> {
         }
     }
 
-    /// Replaces the limits, the quantum and CoDel's times while packets wait.
+    /// Replaces the limits, the quantum and CoDel's times. Packets may wait meanwhile.
     ///
     /// A smaller limit takes effect at the next arrival.
     pub fn configure(&mut self, config: QueueConfig) {
@@ -270,7 +270,7 @@ impl<T> Port<T> {
         self.load.classes()
     }
 
-    /// True if the packet should leave by any path at once.
+    /// True if the selected packet of the flow `id` should leave at once, by whichever path delivers it first.
     fn is_sparse(&self, id: u32, by: SelectedBy) -> bool {
         match by {
             SelectedBy::Deadline => self.flows[id as usize].contract.as_ref().is_some_and(|c| c.is_urgent),

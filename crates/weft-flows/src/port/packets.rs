@@ -129,7 +129,9 @@ impl<T> PacketSlab<T> {
         }
     }
 
-    /// Replaces the last packet's item if `take` yields it. Returns the old item, or the new one as an error.
+    /// Replaces the last packet's item if `is_superfluous` returns true for it.
+    ///
+    /// Returns the old item, or `item` as an error if nothing was replaced.
     pub(super) fn replace_tail(
         &mut self,
         fifo: &mut PacketFifo,

@@ -1,4 +1,4 @@
-//! The flow-state router: it classifies a flow's first packet, asks admission for its guarantee, and counts its packets.
+//! The flow-state router classifies a flow's first packet, asks admission for its guarantee, and counts its packets.
 //!
 //! The caller passes each packet to [`FlowRouter::on_packet`], and the result of [`FlowRouter::standing`] to the
 //! packet's port. A known flow costs one lookup. The rules are applied only to a flow's first packet, whichever side
@@ -41,7 +41,7 @@ pub struct RouterConfig {
     pub rules: FlowRules,
     /// Bounds that the rules are checked against.
     pub limits: RuleLimits,
-    /// Unit of fair sharing that is one user.
+    /// Definition of a user, the unit of fair sharing (a host, a prefix or a node), and the users' weights.
     pub users: UserRule,
     /// Sizes, quotas and time-outs of the flow table.
     pub table: TableConfig,

@@ -43,7 +43,7 @@ pub struct FlowRecord {
     pub asked: Rate,
     /// DSCP of the flow's first packet, 0 to 63.
     pub dscp: u8,
-    /// Mean rate since the last report, or between the last two if that was within a second.
+    /// Mean rate since the last report, or between the last two reports if the last one is less than a second old.
     pub achieved: [Rate; 2],
     /// Packets and bytes since the last report.
     pub delta: [Tally; 2],
@@ -65,7 +65,7 @@ pub struct FlowRecord {
     pub end: Option<FlowEnd>,
 }
 
-/// Place in a listing that is read in slices. The default is its beginning.
+/// Place in a listing that is read by several calls of [`FlowStates::list`]. The default is the beginning.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FlowCursor(u32);
 
@@ -77,7 +77,7 @@ impl FlowStates {
 
     /// Lists the flows among the next `records` records, and moves the cursor. Returns false at the end.
     ///
-    /// A flow that lives from the first slice to the last is listed exactly once.
+    /// A flow that lives from the first call to the last is listed exactly once.
     pub fn list(
         &self,
         now: Instant,

@@ -20,7 +20,7 @@ struct UserFlows {
     kept: u32,
     /// Index of the user in the heap.
     place: u32,
-    /// Time until which the user's new flows have used up its allowed rate of new flows.
+    /// Time at which all new flows of the user so far would have begun at the highest allowed rate of new flows.
     new_until: Instant,
 }
 

@@ -1,8 +1,8 @@
 //! The insertion of a flow, and the eviction of another one for it.
 //!
-//! A new flow passes three gates: its user's rate of new flows, its user's quota of flows, and the size of the table. At
-//! its quota a user loses a flow of its own. At the size of the table, the user who holds most flows without a guarantee
-//! loses one. Each new flow evicts at most two, so no eviction ever makes a pause.
+//! A new flow passes three gates: its user's rate of new flows, its user's quota of flows, and the size of the table.
+//! At its quota a user loses a flow of its own. At the size of the table, the user who holds most flows without a
+//! guarantee loses one. Each new flow evicts at most two, so no eviction ever makes a pause.
 
 use super::key::FlowIdentity;
 use super::record::{ColdRecord, HotRecord, elapsed, millis};

@@ -1,4 +1,4 @@
-//! The state of each flow: found by one hash for both directions, counted, policed, and evicted before the table is full.
+//! The state of each flow: found by one hash for both directions, counted, policed, and evicted at the limit of flows.
 //!
 //! A lookup goes from the hash to a bucket of tags, then to the hot record: two cache lines. [`FlowStates::find_batch`]
 //! takes each step for a whole batch before the next, so that the processor waits for many lines at once. Everything
@@ -83,7 +83,7 @@ pub struct TableCounters {
     pub evicted: u64,
     /// Number of new flows refused because their user begins flows too fast.
     pub refused_rate: u64,
-    /// Number of new flows refused because all flows of their user have a guarantee, up to the user's quota.
+    /// Number of new flows refused because their user held its quota of flows, all with a guarantee.
     pub refused_quota: u64,
     /// Number of new flows refused because no flow can be evicted.
     pub refused_full: u64,

@@ -9,7 +9,7 @@ use weft_wire::er_sig::Direction;
 const V6: u8 = 1;
 /// Flag of a hot record: the flow label is part of the identity.
 const LABELLED: u8 = 2;
-/// Flag of a hot record: the lower end sent the first packet.
+/// Flag of a hot record: the end with the lower address (and port) sent the first packet.
 const LOWER_BEGAN: u8 = 4;
 /// Flag of a hot record: the flow has a guarantee, so no other flow evicts it.
 const GUARANTEED: u8 = 8;
@@ -17,7 +17,7 @@ const GUARANTEED: u8 = 8;
 /// Shortest time over which a rate is worth stating. Tuned: some hundred packets of a flow of 1 Mbit/s.
 const RATE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Group number that stands for no group.
+/// Number that a hot record holds if a direction of the flow has no group of routes.
 pub const NO_GROUP: u16 = u16::MAX;
 
 /// Fields that each packet of a flow accesses: one cache line.
@@ -44,7 +44,7 @@ pub struct HotRecord {
     pub treatment: u16,
     /// Group of routes for each direction.
     pub groups: [u16; 2],
-    /// Low bits of the group's epoch that each direction last saw.
+    /// Low bits of the group's epoch, the number of changes of its route, at each direction's last packet.
     pub epochs: [u8; 2],
     protocol: u8,
     flags: u8,
@@ -179,7 +179,7 @@ impl HotRecord {
         self.flags & V6 != 0
     }
 
-    /// Returns the direction of a packet that the lower or the higher end sent.
+    /// Returns the direction of a packet. `from_lower` is true if the end with the lower address (and port) sent it.
     #[inline]
     pub fn direction(&self, from_lower: bool) -> Direction {
         if (self.flags & LOWER_BEGAN != 0) == from_lower { Direction::Forward } else { Direction::Reverse }

@@ -69,7 +69,8 @@ impl Nfnetlink {
         let mut socket = Socket::new(NETLINK_NETFILTER)?;
         socket.bind_auto()?;
         socket.set_non_blocking(true)?;
-        // Without this option the kernel would report lost messages. Their packets pass or are dropped like any other.
+        // Without this option `receive` would fail after the kernel lost a message. The packet of a lost message
+        // passes or is dropped by the kernel, like any other packet that reaches no program.
         socket.set_no_enobufs(true)?;
         socket.set_rx_buf_sz(SOCKET_LEN)?;
         Ok(Nfnetlink { socket, buffer: Vec::with_capacity(RECEIVE_LEN) })

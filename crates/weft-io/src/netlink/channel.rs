@@ -16,7 +16,7 @@ use crate::sys::{retry, set_option};
 
 /// Length of the receive buffer, in bytes.
 ///
-/// It fits the kernel's largest datagram of a dump (NLMSG_GOODSIZE is at most this).
+/// The largest datagram of a dump that the kernel sends fits into it (NLMSG_GOODSIZE is at most this).
 const RECEIVE_LEN: usize = 32 * 1024;
 /// Length of a netlink header, in bytes.
 const HEADER_LEN: usize = 16;

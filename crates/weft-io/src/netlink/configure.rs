@@ -35,9 +35,9 @@ const MARK_PRIORITY: u32 = 90;
 const PROHIBIT_PRIORITY: u32 = 1;
 /// Maximum number of a device's prohibitions that one [`Configure::allow_all`] removes.
 const MOST_PROHIBITIONS: usize = 256;
-/// Value of `rtm_protocol` that marks weft's own rules, and its routes for marks.
+/// Value of `rtm_protocol` of weft's rules by mark and by prefix length, its prohibitions and its local routes.
 const OWN_PROTOCOL: RouteProtocol = RouteProtocol::Other(119);
-/// Value of `rtm_protocol` that marks the routes of devices, so that a routing daemon can distinguish them.
+/// Value of `rtm_protocol` of the routes that weft made out of devices. A routing daemon can distinguish them by it.
 const PREFIX_PROTOCOL: RouteProtocol = RouteProtocol::Other(120);
 /// Offset of `rtm_protocol` in a message about a route, in bytes (`struct nlmsghdr`, `struct rtmsg`).
 const PROTOCOL_AT: usize = 21;
@@ -181,7 +181,7 @@ impl Configure {
     pub fn device_routes(&mut self, index: u32) -> io::Result<Vec<DeviceRoute>> {
         let mut found = Vec::new();
         self.channel.dump_routes(|bytes| {
-            // A routing daemon may make very many routes, so only those of devices are parsed.
+            // A routing daemon may make very many routes, so only routes with weft's `rtm_protocol` are parsed.
             if bytes.get(PROTOCOL_AT) == Some(&PREFIX_PROTOCOL.into())
                 && let Ok(message) = NetlinkMessage::deserialize(bytes)
                 && let NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewRoute(route)) = message.payload
@@ -248,7 +248,7 @@ impl Configure {
         self.channel.request(RouteNetlinkMessage::NewRule(rule_message(rule)), NLM_F_CREATE)
     }
 
-    /// Adds a route by which the kernel delivers every packet of this table to local sockets.
+    /// Adds a route to `table` by which the kernel delivers every packet that uses this table to local sockets.
     pub fn add_local_route(&mut self, table: u32, ipv6: bool) -> io::Result<()> {
         let message = local_route_message(table, ipv6);
         self.channel.request(RouteNetlinkMessage::NewRoute(message), NLM_F_CREATE | NLM_F_REPLACE)

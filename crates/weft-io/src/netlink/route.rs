@@ -13,7 +13,7 @@ const FIXED_LEN: usize = 28;
 pub(super) const MOST_FILTERED: usize = 32;
 /// Load offset at which classic BPF finds a netlink attribute (`SKF_AD_OFF + SKF_AD_NLATTR`, `linux/filter.h`).
 const FIND_ATTRIBUTE: u32 = (-0x1000_i32 + 12) as u32;
-/// Attributes of a route that the general parser has no constants for (`linux/rtnetlink.h`).
+/// Attributes of a route that the netlink library has no constants for (`linux/rtnetlink.h`).
 const RTA_VIA: u16 = 18;
 const RTA_NH_ID: u16 = 30;
 /// Flag of an entry of the IPv6 cache (`linux/rtnetlink.h`).
@@ -188,7 +188,8 @@ pub(super) fn filter(devices: &[u32]) -> Vec<libc::sock_filter> {
         instruction(BPF_LD | BPF_H | BPF_ABS, 0, 0, 4),
         instruction(equal, 1, 0, kind(libc::RTM_NEWROUTE)),
         instruction(equal, 0, count + 6, kind(libc::RTM_DELROUTE)),
-        // The extension takes the first attribute's offset and the wanted type, and returns an offset or 0.
+        // The kernel's extension of BPF at [`FIND_ATTRIBUTE`] takes the first attribute's offset and the wanted
+        // type, and returns the offset of that attribute, or 0.
         instruction(BPF_LDX | BPF_W | BPF_IMM, 0, 0, libc::RTA_OIF.into()),
         instruction(BPF_LD | BPF_W | BPF_IMM, 0, 0, FIXED_LEN as u32),
         instruction(BPF_LD | BPF_W | BPF_ABS, 0, 0, FIND_ATTRIBUTE),

@@ -12,7 +12,7 @@ const HEADER_LEN: usize = size_of::<libc::cmsghdr>();
 
 /// Length of a [`ControlBuffer`], in bytes.
 ///
-/// It fits all messages of one datagram: TOS and packet info of both families, GRO segment size, drop count and
+/// All messages of one datagram fit into it: TOS and packet info of both families, GRO segment size, drop count and
 /// timestamp.
 const CAPACITY: usize = 192;
 

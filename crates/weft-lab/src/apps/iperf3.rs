@@ -19,7 +19,7 @@ const LISTEN_TIMEOUT: Duration = Duration::from_secs(5);
 const SERVER_GRACE: Duration = Duration::from_secs(5);
 /// Length of IPv4 and UDP headers, in bytes.
 const UDP_HEADERS_LEN: u32 = 28;
-/// Tolerance in seconds by which a receiver's last interval may end too early.
+/// Time in seconds by which the receiver's last interval may end before the flow does.
 const END_SLACK_S: f64 = 0.2;
 
 #[derive(Deserialize, Default)]

@@ -95,7 +95,7 @@ pub(super) struct Wires {
 }
 
 impl Drop for Wires {
-    /// The kernel would also remove the namespace, but only some time later.
+    /// Removes the veth pairs at once. With the namespace the kernel would remove them only some time later.
     fn drop(&mut self) {
         for number in 0..self.count {
             let _ = self.node.ip(&format!("link delete dev {}", packet::wire_name(number)));

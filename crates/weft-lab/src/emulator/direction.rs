@@ -136,7 +136,7 @@ impl<T: Classified> DirectionPipe<T> {
         }
     }
 
-    /// Begins a run: restarts outages, swings, handovers, policers and traces.
+    /// Begins a run: restarts the trace, or the outages, rate changes, handovers and policers of an impaired link.
     pub(super) fn restart(&mut self, now: Instant) {
         self.count_capacity(now);
         if let Some(pipe) = &mut self.impaired {
@@ -323,7 +323,7 @@ impl<T: Classified> DirectionPipe<T> {
         self.counted_until = now;
     }
 
-    /// Returns the statistics since the last mark.
+    /// Returns the statistics since the last call of [`Self::mark`].
     pub(super) fn stats(&mut self, now: Instant) -> DirectionStats {
         self.serve(now);
         self.count_capacity(now);

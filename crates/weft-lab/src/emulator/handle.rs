@@ -41,9 +41,9 @@ impl EmulatedLinkStats {
 /// The statistics of the emulator since the last [`EmulatorHandle::mark`].
 #[derive(Clone, PartialEq, Debug)]
 pub struct EmulatorSnapshot {
-    /// Time since the mark.
+    /// Time since the last [`EmulatorHandle::mark`].
     pub elapsed: Duration,
-    /// Processor time of the emulator's thread since the mark.
+    /// Processor time of the emulator's thread since the last [`EmulatorHandle::mark`].
     ///
     /// It includes the kernel's work to deliver packets.
     pub cpu: Duration,
@@ -200,7 +200,7 @@ impl EmulatorHandle {
         self.ask(EmulatorCommand::Mark)
     }
 
-    /// Returns the statistics since the start or the last mark.
+    /// Returns the statistics since the start, or since the last [`EmulatorHandle::mark`].
     ///
     /// # Errors
     /// Returns an error if the emulator has ended or if an interface has vanished.

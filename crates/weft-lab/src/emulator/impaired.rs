@@ -15,7 +15,7 @@ const UNLIMITED: Rate = Rate::from_mbps(100_000);
 /// IP protocol number of UDP.
 const UDP: u8 = 17;
 
-/// The properties of a packet that the channel model needs. A clone is a duplicate of the packet.
+/// The properties of a packet that the channel model needs. The model clones a packet to duplicate it on the link.
 pub(super) trait Classified: Clone {
     /// True if the packet is UDP.
     fn is_udp(&self) -> bool;

@@ -37,7 +37,7 @@ pub(super) fn link_name(link: usize) -> String {
     LINKS.get(link).into_iter().flatten().filter_map(|node| NAMES.get(*node).copied()).collect()
 }
 
-/// Returns the address of the nearer end of a link (0) or of the farther one (1).
+/// Returns the address of one end of a link: the end nearer to the first node (`end` 0) or the farther one (1).
 pub(super) fn link_address(link: usize, end: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 77, link as u8, end as u8 + 1)
 }

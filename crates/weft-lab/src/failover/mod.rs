@@ -119,12 +119,14 @@ pub struct Failover {
 }
 
 impl Failover {
-    /// Returns weft's bound on a gap, in ms: 50 ms or 1.5 round trips, whichever is longer.
+    /// Returns the longest gap between arriving probes that weft may cause, in ms.
+    ///
+    /// It is 50 ms or 1.5 round trips, whichever is longer.
     pub fn bound_ms(&self) -> f64 {
         (1.5 * self.rtt_ms).max(50.0)
     }
 
-    /// True if weft carried traffic again within the bound after each cut, or was not measured.
+    /// True if weft carried traffic again within [`Failover::bound_ms`] after each cut, or was not measured.
     pub fn is_held(&self) -> bool {
         let is_within =
             |weft: &CutSeries| weft.failure.is_none() && weft.worst_ms().is_some_and(|worst| worst <= self.bound_ms());

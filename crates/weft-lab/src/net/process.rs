@@ -94,9 +94,9 @@ fn timed_out(what: &str, timeout: Duration) -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, format!("{what} after {timeout:?}"))
 }
 
-/// Returns everything that is written to `pipe`, after the pipe closes.
+/// Reads `pipe` in a separate thread, which sends everything that was written once the pipe closes.
 ///
-/// Returns nothing without a pipe.
+/// Without a pipe the thread sends an empty text at once.
 fn collect(pipe: Option<OwnedFd>) -> Receiver<Vec<u8>> {
     let (sender, collected) = channel();
     thread::spawn(move || {

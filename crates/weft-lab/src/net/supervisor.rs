@@ -113,7 +113,8 @@ fn run_init(lifeline: i32) -> ! {
 impl Init {
     /// Ends every process of the namespace.
     ///
-    /// Init ends only after its children have been waited for. They are also children of this process.
+    /// Closing the pipe makes init exit, and the kernel kills the other processes. Init's exit completes only when the
+    /// parent of each of them has waited for it. This process is the parent of the lab's programs.
     fn end(self) {
         drop(self.lifeline);
         let deadline = Instant::now() + CLEAR_TIMEOUT;

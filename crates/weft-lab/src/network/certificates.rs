@@ -44,7 +44,7 @@ impl<'a> CertificateSigner<'a> {
     }
 }
 
-/// Runs a command to its end. Returns its output.
+/// Runs `command` to its end and returns its standard output. An error names the command as `what`.
 fn printed(mut command: Command, what: &str) -> Result<String, LabError> {
     let output = command.stdin(Stdio::null()).output()?;
     match output.status.success() {

@@ -15,7 +15,7 @@ use weft_sim::source::{ParetoBursts, Pattern};
 /// Length of IPv4 and UDP headers, in bytes.
 const HEADERS_LEN: u32 = 28;
 const STAMP_LEN: usize = 8;
-/// Length of a `probe` packet at the IP layer in bytes, as in the simulator.
+/// Length of a packet of a flow with `app = "probe"`, in IP bytes. The simulator uses the same length.
 const PROBE_BYTES: u32 = 40;
 /// Time after the last datagram was sent during which arrivals are still included.
 const DRAIN: Duration = Duration::from_secs(1);

@@ -14,7 +14,7 @@ const LINK_MTU: u16 = 1500;
 /// The namespaces and emulated links of a network.
 pub(super) struct Ground {
     emulator: Emulator,
-    /// The settings of each link at the start, up first.
+    /// The settings of both directions of each link at the start of the run, the up direction first.
     pub directions: Vec<[EmulatedDirection; 2]>,
     /// The nodes, in the scenario's order.
     pub nodes: Vec<NetNamespace>,

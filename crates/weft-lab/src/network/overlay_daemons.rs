@@ -43,7 +43,7 @@ struct WeftPlan<'a> {
     used: &'a OverlayUse,
     underlay: Underlay<'a>,
     ground: &'a Ground,
-    /// Public keys, by node. The key of a node without weft is empty.
+    /// Public key of each node, by the node's index. It is empty for a node without weft.
     keys: Vec<String>,
     /// The public root key, if nodes find each other by certificates.
     root: Option<String>,

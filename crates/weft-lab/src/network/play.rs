@@ -23,7 +23,7 @@ const STEP: Duration = Duration::from_secs(1);
 /// The results of a run.
 pub(super) struct Played {
     pub run: VariantRun,
-    /// Goodput of each flow.
+    /// Goodput of each flow over time.
     pub series: Vec<Series>,
     /// True if the emulator delivered packets on time, so that the run may be reported.
     pub is_sound: bool,

@@ -25,7 +25,7 @@ pub(super) fn own_address(node: usize) -> Ipv4Addr {
     address_in(OWN, node)
 }
 
-/// Returns the input of `ip -batch` for each node.
+/// Returns for each node the input of `ip -batch` that sets the node's own address and routes.
 pub(super) fn batches(network: &NetworkScenario, cost: CostMetric) -> Vec<String> {
     let (graph, underlay) = (graph_of(network, cost), Underlay::new(network));
     let tables = shortest_routes(&graph);
@@ -55,9 +55,9 @@ pub(super) fn batches(network: &NetworkScenario, cost: CostMetric) -> Vec<String
         .collect()
 }
 
-/// Adds routes of a node with weft: over each of its links to a router, it reaches the ends of all links.
+/// Adds the routes of a node with weft: one to the addresses of all links' ends, over each of its links to a router.
 ///
-/// weft chooses the link for each datagram.
+/// weft chooses the link for each datagram, so every link to a router needs such a route.
 fn to_routers(network: &NetworkScenario, underlay: &Underlay<'_>, node: usize, batch: &mut String) {
     let leads_to_router = |end: &LinkEnd| !network.overlay.has(underlay.node_at(end.other()));
     for end in underlay.tunnel_ends_at(node).filter(leads_to_router) {
@@ -111,7 +111,7 @@ fn route_arguments(network: &NetworkScenario, near: LinkEnd) -> String {
     format!("via {} dev {}", near.other().address(), interface(network, near.link))
 }
 
-/// Returns the name of a link's interfaces: the link's own name if Linux allows it.
+/// Returns the name of a link's interfaces: the link's own name if Linux allows it, or else `link` and its index.
 pub(super) fn interface(network: &NetworkScenario, link: usize) -> String {
     let name = network.links.get(link).map_or("", |link| link.name.as_str());
     if name.len() < 16 && name != "lo" { name.to_owned() } else { format!("link{link}") }

@@ -12,7 +12,7 @@ use weft_scenario::{
     NetworkScenario, NetworkVariant, RunResult, SCHEMA, Series, Skipped, Traces, VariantResult, VariantRun, nearest,
 };
 
-/// Number of times that a run is repeated in which the emulator delivered packets too late.
+/// Maximum number of times that a run is repeated because the emulator delivered its packets too late.
 const LATE_REPEATS: u32 = 2;
 
 /// The outcome of a network's runs.

@@ -13,7 +13,7 @@ use weft_scenario::measure::DeliveryMarks;
 use weft_scenario::schedule::{EventMoment, LinkStates, moments, weights_at};
 use weft_scenario::{Action, NetworkScenario, NetworkVariant};
 
-/// All times at which events begin or end, in order, and the changes by the events in force.
+/// Makes the changes of a network's events at their times, and records the bytes that flows had received then.
 pub(super) struct LabTimeline<'a> {
     network: &'a NetworkScenario,
     variant: &'a NetworkVariant,
@@ -36,7 +36,7 @@ impl<'a> LabTimeline<'a> {
 
     /// Carries out all events until the end of the run.
     ///
-    /// Returns the bytes that flows had received at each change and at the end of the warm-up.
+    /// Returns the bytes that flows had received whenever an event began or ended, and at the end of the warm-up.
     pub fn play(mut self, epoch: Instant) -> Result<(DeliveryMarks, Vec<u64>), LabError> {
         let (warmup, end) = (self.network.warmup, self.network.duration);
         let moments = moments(&self.network.events);

@@ -21,7 +21,7 @@ pub(super) struct FlowSetting<'a> {
     pub tcp: TcpSpec,
     pub from: &'a NetNamespace,
     pub to: &'a NetNamespace,
-    /// The address of `to`.
+    /// The address at which the flow reaches the receiving node `to`.
     pub address: Ipv4Addr,
     /// The flow's own TCP or UDP port.
     pub port: u16,
@@ -85,7 +85,7 @@ impl Sink {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Restarts the record of gaps and delays.
+    /// Deletes the recorded gaps between arrivals and one-way delays, and records them anew.
     pub fn mark(&self) {
         *self.arrivals.lock().unwrap_or_else(PoisonError::into_inner) = FlowArrivals::default();
     }

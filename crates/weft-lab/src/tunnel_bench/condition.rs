@@ -3,7 +3,7 @@
 use serde::Serialize;
 use std::fmt;
 
-/// One setting of the veth pair.
+/// One condition under which the bench measures: a setting of the veth pair between two nodes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Condition {
     /// True if trains of UDP datagrams may cross the pair as one packet (`tx-udp-segmentation`).

@@ -44,7 +44,7 @@ const COMPETITORS: [(&str, VariantKind); 3] =
 pub struct TunnelBenchOptions {
     /// Path of the `weft` program.
     pub weft_binary: PathBuf,
-    /// Number of turns of each competitor under each condition.
+    /// Number of turns: how often each competitor runs under each condition.
     pub turns: u32,
     /// Length of a flow.
     pub duration: Duration,
@@ -56,7 +56,7 @@ pub struct TunnelBenchOptions {
     pub conditions: usize,
 }
 
-/// The measurements of one turn of a competitor.
+/// The measurements of one turn: one run of a competitor under one condition.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Turn {
     /// Goodput of the flow, in Gbit/s.
@@ -90,12 +90,12 @@ pub struct Turn {
     pub uncut: u64,
 }
 
-/// One competitor under one condition.
+/// The measurements of one competitor, such as weft, under one condition.
 #[derive(Clone, Debug, Serialize)]
 pub struct Competitor {
     /// The competitor's name.
     pub name: String,
-    /// The competitor's turns, in order. `None` for a turn that failed.
+    /// The measurements of the competitor's runs (turns), in order. `None` for a run that failed.
     pub turns: Vec<Option<Turn>>,
     /// The reason why its last failed turn failed.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -182,9 +182,10 @@ fn row(
     Ok(BenchRow { condition, weft_over_wireguard_go: ratios(&series), series })
 }
 
-/// Runs the competitors alternately. `turn` runs the competitor at a position once.
+/// Runs the competitors alternately, `turns` times each, and returns the measurements of each competitor.
 ///
-/// The function calls `report_progress` with the turn and the position of the next competitor.
+/// `turn` runs once the competitor at a position in `names`. Before each call of `turn`, the function calls
+/// `report_progress` with the number of the turn and this position, both from 0.
 fn take_turns(
     names: &[&str],
     turns: u32,

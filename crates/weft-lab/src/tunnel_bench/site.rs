@@ -19,7 +19,7 @@ const PAIR: &str = "veth0";
 const HOME: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 const HUB: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
 const TOOL_TIMEOUT: Duration = Duration::from_secs(10);
-/// Scenario that only names the nodes. Its link is not built.
+/// Scenario from which the two nodes get their names. The bench does not build its link.
 const FRAME: &str =
     "name = \"tunnel bench\"\nduration = \"10 s\"\nwarmup = \"2 s\"\n[[link]]\nname = \"none\"\nrate = \"1 Gbit/s\"\n";
 

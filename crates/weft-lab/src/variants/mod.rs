@@ -54,7 +54,7 @@ fn chosen_links(variant: &Variant, world: &LabPair) -> Vec<usize> {
     (0..).zip(&world.links).filter(|(_, link)| uses(&link.name)).map(|(position, _)| position).collect()
 }
 
-/// Returns the path of a file in the world's scratch directory.
+/// Returns the path of the file `name` in the temporary directory of this run.
 pub(crate) fn scratch_file(world: &LabPair, name: impl AsRef<Path>) -> PathBuf {
     world.scratch.path().join(name)
 }

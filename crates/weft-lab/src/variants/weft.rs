@@ -153,13 +153,13 @@ pub(super) fn open_each(
     chosen.iter().enumerate().map(lane).collect()
 }
 
-/// One of the two nodes.
+/// One of the two nodes, with its daemon of one pair of daemons.
 struct WeftEnd<'a> {
     node: &'a NetNamespace,
     name: String,
     key: PathBuf,
     public: String,
-    /// The number of the pair of daemons.
+    /// Number from 0 that distinguishes the pairs of daemons, if several run at the same time.
     number: u8,
     /// The last byte of the node's addresses: 1 at the first node, 2 at the second.
     host: u8,
@@ -185,7 +185,7 @@ impl<'a> WeftEnd<'a> {
         Ok(WeftEnd { node, name, key, public, number, host, address: address(host), hosts })
     }
 
-    /// Returns the node's address in the VPN at a position. A scenario has at most a hundred VPNs.
+    /// Returns the node's address in the VPN with the index `vpn` in the scenario. The index is less than 100.
     fn address_in(&self, vpn: usize) -> Ipv4Addr {
         Ipv4Addr::new(10, FIRST_VPN_NET + vpn as u8, self.number, self.host)
     }
@@ -193,7 +193,8 @@ impl<'a> WeftEnd<'a> {
 
 /// Starts weft on both nodes over `links`, and waits until all paths are up.
 ///
-/// `vpns` contains the positions of the VPNs to configure. `number` distinguishes several pairs of daemons.
+/// `vpns` contains the indices of the VPNs to configure, in the scenario's list of VPNs. `number` distinguishes several
+/// pairs of daemons.
 fn pair(
     variant: &Variant,
     world: &LabPair,

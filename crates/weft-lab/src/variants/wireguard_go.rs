@@ -63,8 +63,8 @@ pub(crate) fn chain(world: &LabPair, nodes: &[&NetNamespace], endpoints: &[Ipv4A
         }
         if number > 0 && number < last {
             node.sysctl("net.ipv4.ip_forward", "1")?;
-            // Packets that arrive on a device leave on the same device. The kernel would therefore send ICMP
-            // redirects.
+            // Packets that arrive on a device leave on the same device. The kernel would answer them with ICMP
+            // redirects, so these are turned off.
             ["all", "default"]
                 .iter()
                 .try_for_each(|of| node.sysctl(&format!("net.ipv4.conf.{of}.send_redirects"), "0"))?;

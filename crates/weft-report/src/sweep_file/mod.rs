@@ -38,7 +38,7 @@ pub struct SweepRow {
     pub of_best_link_through_weft: Option<f64>,
     /// Goodput of weft over all links of the mix, divided by that over the mix's best link without a tunnel.
     pub of_best_link: Option<f64>,
-    /// True if the mix passed.
+    /// True if the mix passed: weft's goodput reached all ratios that the sweep's file requires.
     pub pass: bool,
 }
 

@@ -21,7 +21,7 @@ use weft_units::Rate;
 const JITTER_MAX: Duration = Duration::from_secs(10);
 /// Minimum period of outages, swings and handovers.
 ///
-/// With a shorter period the link would do nothing else.
+/// With a shorter period the link would spend nearly all its time in these impairments.
 const EVERY_MIN: Duration = Duration::from_millis(1);
 
 /// The jitter of a link: `"12 ms"`, or `{ kind = "grants", limit = "12 ms" }`.

@@ -149,7 +149,8 @@ pub struct Channel<T> {
 impl<T: Clone> Channel<T> {
     /// Creates an empty channel at `now`.
     ///
-    /// The fates of packets depend only on `rng` and the seed of outages, swings and handovers.
+    /// The same packets at the same times get the same losses and delays if `rng` and the seed `impaired.schedule` of
+    /// outages, swings and handovers are the same.
     pub fn new(plain: Plain, impaired: Impaired, rng: &Rng, now: Instant) -> Channel<T> {
         let start = if impaired.waits { Instant::FAR_FUTURE } else { now };
         let impairments = &impaired.impairments;

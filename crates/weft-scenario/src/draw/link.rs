@@ -198,7 +198,7 @@ fn set_several(rng: &mut Rng, link: &mut Link) {
     let wanted = 2 + rng.below(3);
     let (mut left, mut taken) = (groups.len() as u64, 0);
     for group in groups {
-        // Selection sampling: this probability makes every set of groups equally likely.
+        // Selection sampling: with this probability, every set of `wanted` groups of classes is equally likely.
         if rng.below(left) < wanted - taken {
             taken += 1;
             let class = group[rng.below(group.len() as u64) as usize];

@@ -85,7 +85,7 @@ pub fn longest_gap(arrivals: &[ProbeArrival], from: Duration, to: Duration) -> D
 
 /// Returns the 95th percentile over time of the age of the newest arrival, in milliseconds.
 ///
-/// The newest arrival is the one that was sent last.
+/// The newest arrival is the arrived probe that was sent last. Its age is the time since it was sent.
 pub fn newest_age_ms_p95(arrivals: &[ProbeArrival], from: Duration, to: Duration) -> Option<f64> {
     const STEP: Duration = Duration::from_millis(1);
     let mut next = arrivals.iter().peekable();

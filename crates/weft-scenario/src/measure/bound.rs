@@ -6,7 +6,7 @@ use crate::{Capacity, FlowDirection, Link, PACKET_BYTES, PAYLOAD_BYTES, Scenario
 use std::time::Duration;
 use weft_units::Instant;
 
-/// Returns the direction of the bulk flows, for which the bound is computed.
+/// Returns the direction for which the upper bound of goodput is computed: that of the first TCP flow, or else up.
 pub fn bulk_direction(scenario: &Scenario) -> FlowDirection {
     let bulk = scenario.flows.iter().find(|flow| flow.app.is_tcp());
     bulk.map_or(FlowDirection::Up, |flow| flow.direction)
@@ -66,8 +66,9 @@ fn impaired_bytes(scenario: &Scenario, link: &Link, direction: FlowDirection, tr
 
 /// Returns the 95th percentile of an omniscient sender's delay over all links, in milliseconds.
 ///
-/// The delay is the age of the newest arrival over time, when the sender uses all links at once (Winstein et al.,
-/// Sprout, NSDI 2013, §5.1). A link with a constant rate has an opportunity for each full packet.
+/// The delay at a moment is the time since the newest arrived packet was sent, when the sender uses all links at once
+/// (Winstein et al., Sprout, NSDI 2013, §5.1). The percentile is over time. A link with a constant rate has an
+/// opportunity for each full packet.
 pub fn omniscient_ms_p95(scenario: &Scenario, direction: FlowDirection, traces: &Traces) -> Option<f64> {
     const STEP: Duration = Duration::from_millis(1);
     let sources: Vec<(Duration, Option<&Trace>, Duration)> = scenario

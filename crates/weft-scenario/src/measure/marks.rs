@@ -46,9 +46,9 @@ impl DeliveryMarks {
         results
     }
 
-    /// Returns the period of an event: its own duration, or the time until the next change.
+    /// Returns the start and end of an event. `None` if the run ends before the event.
     ///
-    /// The result is `None` if the run ends before the event.
+    /// An event without a duration ends when the next event of the scenario begins or ends, or with the run.
     fn span(&self, event: &TimedEvent) -> Option<Span> {
         let from = event.at;
         let lasting = event.lasting.map(|time| from + time);

@@ -1,6 +1,7 @@
 //! Computes the measured quantities for the lab and the simulator.
 //!
-//! A figure therefore has the same meaning in the lab and in the simulator. This module only evaluates records of them.
+//! A figure therefore has the same meaning in the lab and in the simulator. This module only evaluates what
+//! they recorded, and measures nothing itself.
 
 mod arrivals;
 mod bound;

@@ -17,7 +17,9 @@ pub struct OverlayClient {
     pub link: usize,
 }
 
-/// Reads `openvpn` of all nodes. `overlay` has the nodes with weft already.
+/// Returns the OpenVPN clients: the nodes for which the file sets `openvpn` to the name of their gateway.
+///
+/// `overlay` must already have the nodes with weft.
 pub(super) fn read(
     source: &Source<'_>,
     files: &[NodeFile],

@@ -358,7 +358,7 @@ impl NetworkFlowFile {
         }
     }
 
-    /// Returns the given number, which must be above one, or the default.
+    /// Returns the given number, which must be above one, or the default. `what` names the number in errors.
     fn number(&self, source: &Source<'_>, given: Option<&Spanned<f64>>, default: f64, what: &str) -> Checked<f64> {
         match given {
             None => Ok(default),

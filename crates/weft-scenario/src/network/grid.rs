@@ -37,7 +37,7 @@ pub(super) fn read(source: &Source<'_>, file: &NetworkGridFile, links: &[Link]) 
 }
 
 impl NetworkScenario {
-    /// Returns the network at each point of its grid, or the network itself if it has no grid.
+    /// Returns one network for each combination of the grid's values, or the network itself if it has no grid.
     ///
     /// The name of each cell states its values.
     pub fn cells(&self) -> Vec<NetworkScenario> {

@@ -52,7 +52,7 @@ pub enum Steering {
     Off,
     /// The rule of paper 003, from measured loss and round-trip times.
     Rule,
-    /// The rule once, and closed-loop correction afterwards.
+    /// The rule of paper 003 once, and closed-loop correction afterwards.
     ClosedLoop,
 }
 
@@ -109,7 +109,9 @@ pub struct IngressSpec {
     pub high: f64,
     /// Accumulation L below which an epoch of the accumulation algorithm ends, in packets (paper 004).
     pub low: f64,
-    /// Packets (w_max) that a loop holds back in each interval while it pays back a resynchronization (paper 004).
+    /// Packets (w_max) by which a loop sends less in each interval while it drains a hidden queue (paper 004).
+    ///
+    /// A queue is hidden if the loop has taken its delay for that of a longer path.
     pub hold: f64,
     /// Sending rate λ at the start of the loop.
     pub initial: Rate,
@@ -184,7 +186,9 @@ pub struct IngressChange {
     pub high: Option<f64>,
     /// Accumulation L below which an epoch of the accumulation algorithm ends, in packets (paper 004).
     pub low: Option<f64>,
-    /// Packets (w_max) that a loop holds back in each interval while it pays back a resynchronization (paper 004).
+    /// Packets (w_max) by which a loop sends less in each interval while it drains a hidden queue (paper 004).
+    ///
+    /// A queue is hidden if the loop has taken its delay for that of a longer path.
     pub hold: Option<f64>,
     /// Sending rate λ at the start of the loop.
     pub initial: Option<Rate>,
@@ -306,7 +310,8 @@ const LOW_ABOVE_HIGH: &str = "`low`, where an epoch ends, must be below `high`, 
 /// Checks the settings of one VPN in one variant, after all tables were applied.
 ///
 /// `low` and `high` may come from different tables, or one of them from the defaults, so that no table alone shows the
-/// conflict. `tables` holds the tables that were applied, the last one first. The error names a key of that one.
+/// conflict. `tables` holds the tables that were applied, the last one first. The error is reported at the key `low` or
+/// `high` of the last table that sets one of them.
 pub(super) fn check<'a>(
     source: &Source<'_>,
     mut tables: impl Iterator<Item = &'a IngressFile>,

@@ -62,13 +62,13 @@ pub enum Forwarding {
     Random,
     /// In turn by weight, for each packet, with the routes interleaved.
     Weighted,
-    /// In turn, with as many consecutive packets on a route as its weight.
+    /// In turn, with as many consecutive packets on a route as the route's weight.
     WeightedBlock,
     /// By a hash, so that all packets with the same key take the same route.
     FlowHash(HashKey),
 }
 
-/// The key that is hashed.
+/// The fields of a packet whose hash chooses the route of the packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HashKey {

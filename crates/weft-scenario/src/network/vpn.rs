@@ -223,7 +223,7 @@ fn leases(
     too_much_leased(&services, vpns, around).map_or(Ok(()), |why| Err(source.at(leased, why)))
 }
 
-/// Checks that the rates that events lease never exceed the leasable rate of an edge.
+/// Checks that the leased rates, which events may change, never exceed the leasable rate of an edge.
 pub(super) fn check_leases(
     source: &Source<'_>,
     files: &[EventFile],

@@ -109,7 +109,7 @@ fn seeds(source: &Source<'_>, read: Spanned<Seeds>) -> Checked<Vec<u64>> {
 }
 
 impl RecipeFile {
-    /// Fails if the file sets a value that `draw` also determines.
+    /// Fails if the file has a key such as `rate`, although its key `draw` determines the same value.
     fn only_drawn(&self, source: &Source<'_>) -> Checked<()> {
         let places = [
             ("links", self.links.as_ref().map(Spanned::span)),

@@ -73,11 +73,11 @@ pub struct MixRanges {
 /// `None` sets no requirement.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Least {
-    /// Ratio to the goodput of weft over the best link alone.
+    /// Least ratio of weft's goodput over all links to that of weft over the best link alone.
     pub of_weft: Option<f64>,
-    /// Ratio to the goodput of the best link without a tunnel.
+    /// Least ratio of weft's goodput over all links to that of the best link without a tunnel.
     pub of_plain: Option<f64>,
-    /// Ratio to the goodput of BBR on the first link without a tunnel.
+    /// Least ratio of weft's goodput over all links to that of BBR on the first link without a tunnel.
     pub of_bbr: Option<f64>,
 }
 
@@ -259,9 +259,9 @@ pub struct MixResult {
     pub best_link_through_weft_bps: Option<f64>,
     /// Goodput of the best link without a tunnel, in bit/s.
     pub best_link_bps: Option<f64>,
-    /// Bonded goodput divided by that of the best link through weft.
+    /// Goodput of weft over all links, divided by that of weft over the best link alone.
     pub of_best_link_through_weft: Option<f64>,
-    /// Bonded goodput divided by that of the best link without a tunnel.
+    /// Goodput of weft over all links, divided by that of the best link without a tunnel.
     pub of_best_link: Option<f64>,
     /// Further measurements of a mix from the whole range of links.
     #[serde(flatten, skip_serializing_if = "Option::is_none", default)]
@@ -285,13 +285,13 @@ pub struct DrawnMix {
     /// Goodput of weft over all links divided by that of BBR on the first link without a tunnel.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub of_bbr: Option<f64>,
-    /// Goodput of weft divided by the bound, in the direction of the bound.
+    /// Goodput of weft over all links divided by its upper bound, both in the direction of the first bulk flow.
     pub efficiency: Option<f64>,
     /// 95th percentile of the ping's round-trip time through weft while the bulk flows send, in milliseconds.
     pub ping_ms_p95: Option<f64>,
     /// 95th percentile of the ping's round-trip time over the best link without a tunnel, in milliseconds.
     pub plain_ping_ms_p95: Option<f64>,
-    /// Least round-trip time of any link without load, in milliseconds.
+    /// Least of the links' round-trip times when their queues are empty, in milliseconds.
     pub base_rtt_ms: f64,
 }
 

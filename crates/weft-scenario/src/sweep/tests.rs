@@ -43,7 +43,7 @@ fn the_shipped_sweep_draws_the_same_rates_on_every_machine() {
     assert_eq!(digest, 0xf384_7b27_4f85_7359);
 }
 
-/// Returns the result of a run with the bonded goodput `bonded` and the best link's goodput 1.
+/// Returns the result of a run in which weft's goodput over all links is `bonded` and the best link's goodput is 1.
 fn ran(scenario: &Scenario, bonded: f64) -> RunResult {
     let variant = |name: &str, goodput_bps| VariantResult {
         name: name.into(),

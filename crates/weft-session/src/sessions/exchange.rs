@@ -122,7 +122,8 @@ impl Sessions {
 
     /// Returns the length of an initiation, in bytes.
     ///
-    /// With a certificate it is the length with the longest certificate, because the answer must not be longer.
+    /// With a certificate it is always the maximum length. The answer may have a longer certificate, but must not be
+    /// longer than the initiation.
     fn initiation_len(&self) -> usize {
         if self.certificate.is_empty() { INITIATION_LEN } else { MAX_INITIATION_LEN }
     }
@@ -311,7 +312,8 @@ impl Sessions {
         let out = out.get_mut(..RESPONSE_LEN + certificate.len()).ok_or(HandshakeError::NoRoom)?;
         let local_index = indices.allocate(rng, IndexTarget::Handshake(id));
         // This node records a second node with the peer's key only when the first packet under the new key arrives. The
-        // response must report it earlier, because the peer must not seal packets under the dropped keys.
+        // response must report the second node earlier: when that node appeared, this node dropped the keys that it
+        // shared with the peer, and the peer must no longer seal packets under them.
         let returns = peer.shared.returns(peer.peer_association, offer.wire.association);
         let answer = ResponseFields {
             wire: ResponsePayload { association: peer.association, version },
@@ -456,7 +458,7 @@ impl Sessions {
     }
 }
 
-/// Checks the certificate of an unknown initiator and returns it as an introduction.
+/// Returns the certificate of an initiator that is not a peer, after a check that it is for the initiator's own key.
 fn introduction(stranger: &Responder) -> Result<Outcome, HandshakeError> {
     let certificate = Certificate::decode(&stranger.certificate).map_err(|_| HandshakeError::Stranger)?;
     if certificate.claims().public_key == stranger.peer || planted::is(Fault::CertificateOfAnother) {
@@ -466,9 +468,9 @@ fn introduction(stranger: &Responder) -> Result<Outcome, HandshakeError> {
     }
 }
 
-/// Returns the refusal of an initiation, with an answer unless the peer got an answer recently.
+/// Returns this node's refusal of a peer's initiation, with an answer unless the peer got such an answer recently.
 ///
-/// `sender` and `association` are the initiation's index and association.
+/// `sender` and `association` are the receiver index and the association that the initiation states.
 fn refuse(
     peer: &mut PeerSession,
     (now, id): (Instant, PeerId),

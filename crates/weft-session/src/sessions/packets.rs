@@ -203,7 +203,9 @@ impl Sessions {
         })
     }
 
-    /// Returns the key in a slot, and the full number of a packet that claims this key and is new.
+    /// Returns the key in a slot, and the full number of a packet that claims to be sealed with this key.
+    ///
+    /// Fails with [`OpenError::Replayed`] if that number was received before or is too old.
     #[inline]
     fn key_and_number(
         &mut self,

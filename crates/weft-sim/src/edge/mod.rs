@@ -184,7 +184,7 @@ impl TunnelEdge {
         }
     }
 
-    /// Handles the expiry of a loop's or queue's deadline.
+    /// Sends what is due in each tunnel that has a loop or queue whose deadline has passed.
     pub fn wake(&mut self, now: Instant, out: &mut impl PacketSink) {
         for tunnel in 0..self.tunnels.len() {
             if self.tunnels[tunnel].ingress.deadline().is_some_and(|at| at <= now) {
@@ -211,7 +211,7 @@ impl TunnelEdge {
         self.tunnels[tunnel as usize].meters.get(vpn as usize)
     }
 
-    /// Returns the control loops of all tunnels that begin here, for a controller of their parameters.
+    /// Returns the control loops of all tunnels that begin here, so that the caller can change their parameters.
     ///
     /// Each loop is returned with its egress edge and the share of its VPN.
     pub fn laws_mut(&mut self) -> impl Iterator<Item = (NodeId, Share, &mut ControlLoop)> {
@@ -347,7 +347,7 @@ fn carried_bytes(tag: &Option<Tag>) -> u32 {
     tag.as_ref().map_or(0, |tag| CARRIED_BYTES + tag.more_bytes())
 }
 
-/// Returns a host's packet with the data that it carries for the edge, or unchanged if there is none.
+/// Returns a host's packet with the data that it carries to the egress edge, or unchanged if there is no such data.
 fn wrapped(mut packet: Box<Packet>, tag: Option<Tag>, mark_ce: bool) -> Box<Packet> {
     if mark_ce {
         packet.ecn = PacketEcn::Ce;

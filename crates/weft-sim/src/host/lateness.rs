@@ -2,8 +2,8 @@
 
 /// Number of segments, by the number of duplicate acknowledgments that a segment caused while it was missing.
 ///
-/// If the receiver acknowledges every segment immediately, each number is the number of segments that arrived since
-/// the acknowledgment number last advanced. Retransmissions are not included.
+/// If the receiver acknowledges every segment immediately, a missing segment causes as many of them as other segments
+/// arrive while the acknowledgment number does not advance. Retransmissions are not included.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Lateness {
     /// Number of segments, indexed by the number of duplicate acknowledgments (from 0).

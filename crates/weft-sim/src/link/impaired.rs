@@ -43,8 +43,8 @@ impl ImpairedLink {
 
     /// Returns one packet that has arrived by `now`.
     ///
-    /// It does not advance the transmitter, because the receiving node's time may be ahead of the sending node's
-    /// time.
+    /// It does not advance the transmitter to `now`. This is the receiving node's time, and the sending node's time may
+    /// still be earlier.
     pub(super) fn arrive(&mut self, now: Instant) -> Option<Box<Packet>> {
         let arrived = self.channel.arrive(now)?;
         let mut packet = arrived.packet;

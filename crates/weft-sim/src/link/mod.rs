@@ -126,7 +126,7 @@ struct DropTailEntry {
 /// processor's cache.
 #[repr(C, align(64))]
 pub struct LinkDirectionState {
-    /// Packets in order of departure and of arrival.
+    /// Packets in a drop-tail queue or on the delay line, in order of departure, which is the order of arrival too.
     line: VecDeque<Travelling>,
     from: NodeId,
     to: NodeId,

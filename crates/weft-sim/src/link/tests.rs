@@ -191,8 +191,8 @@ fn lengths_are_those_when_packets_leave_however_late_one_looks() {
         assert_eq!(link.stats(ms(60)).queue_packets, Some(Lengths::default()));
         (summary.mean, summary.max)
     };
-    // The queue has three packets at the first departure at 1 ms, then two, then two with the packet of 2 ms, then one,
-    // and one again.
+    // Queue lengths at the departures: 3 at 1 ms, 2 at 2 ms, 2 at 3 ms because a packet arrived at 2 ms, 1 at 4 ms, and
+    // 1 for the packet that arrived at 10 ms.
     assert_eq!(lengths(&[]), (9.0 / 5.0, 3.0));
     assert_eq!(lengths(&[0, 2, 10]), lengths(&[]));
 }

@@ -180,7 +180,7 @@ mod tests {
         let bytes = capture();
         let (mut at, mut lengths) = (0, Vec::new());
         while at < bytes.len() {
-            // Standard: type 6 is a packet, with its length after interface, time and stored length.
+            // Standard: pcapng's block type 6 holds a packet. Its length follows interface, time and stored length.
             if u32_at(&bytes, at) == 6 {
                 lengths.push(u32_at(&bytes, at + 24));
             }

@@ -23,7 +23,7 @@ const MOST_FLOWS: usize = 65_536;
 const LINK: RouteNo = RouteNo(0);
 /// Maximum number of missed samples that are computed after a pause.
 ///
-/// The rate that an idle link grants stops to change after far fewer samples.
+/// Missed samples count as samples of an idle link. Its granted rate no longer changes after far fewer samples.
 const MOST_MISSED: u32 = 1_000;
 
 /// The settings by which a link grants rates.
@@ -74,7 +74,7 @@ pub struct LinkController {
     arrived: LinkBytes,
     /// Rate of all arrivals in bit/s, averaged over a round trip.
     own_bps: f64,
-    /// True if the sensor of a legacy path has too few measurements, so no rate is granted.
+    /// True if the sensor of the path behind the link has too few measurements, so no rate is granted.
     is_unknown: bool,
     /// Arrival rate of requesting flows without guaranteed rates, in the last interval.
     arriving: Rate,
@@ -209,9 +209,9 @@ impl LinkController {
         }
     }
 
-    /// Returns the rate available to a flow beyond the rate that this request will guarantee.
+    /// Returns the rate available to a flow in addition to the rate that the request `signal` will guarantee.
     ///
-    /// The algorithm's state does not include this guaranteed rate yet.
+    /// The algorithm's state does not include the new guarantee yet, so this function subtracts its increase.
     fn available_beside(&mut self, now: Instant, flow: FlowNo, signal: &Signal) -> Rate {
         let has = self.admission.of(&flow.0);
         let is_reserved = matches!(signal.service, SignalService::Guaranteed | SignalService::Variable);
@@ -226,7 +226,7 @@ impl LinkController {
         less(self.available(current), less(will_have, has))
     }
 
-    /// Samples the link `at` if the time of the next sample has come.
+    /// Takes a sample of the link `at` if the next sample is due. `sensor` measures the path behind the link.
     pub(super) fn look(
         &mut self,
         now: Instant,

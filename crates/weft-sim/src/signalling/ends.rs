@@ -21,7 +21,7 @@ pub struct RateDemand {
     ///
     /// In addition the sender requests all available capacity.
     pub guaranteed: Rate,
-    /// True if every router of the route answers rate requests. Then the TTLs need not be compared.
+    /// True if every router of the route answers rate requests. Otherwise a comparison of TTLs must show this.
     pub path_takes_part: bool,
 }
 

@@ -20,7 +20,7 @@ pub struct RouterControllers {
 struct Controlled {
     link: LinkId,
     controller: LinkController,
-    /// Sensor of the legacy path behind the link, if there is one.
+    /// Sensor of the path behind the link, if the routers of that path grant no explicit rates.
     sensor: Option<NearSensor>,
 }
 
@@ -32,7 +32,7 @@ impl RouterControllers {
 
     /// Adds the controller of a link.
     ///
-    /// With a sensor, the controller grants only the unused rate of the legacy path behind the link.
+    /// With a sensor, the controller grants only the unused rate of the path behind the link, whose routers grant none.
     pub fn add(&mut self, link: LinkId, controller: LinkController, sensor: Option<NearSensor>) {
         self.by_link.push(Controlled { link, controller, sensor });
     }

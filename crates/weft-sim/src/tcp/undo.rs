@@ -13,12 +13,14 @@ pub(super) struct Undo {
 }
 
 impl Undo {
-    /// Restarts the count at 0 when the window is reduced. `una` is the first unacknowledged byte.
+    /// Restarts the count of unreported retransmissions at 0, when the window is reduced.
+    ///
+    /// `una` is the first unacknowledged byte.
     pub fn begin(&mut self, una: u64) {
         *self = Undo { began_at: una, copies: 0, armed: true };
     }
 
-    /// Adds a retransmission to the count.
+    /// Adds one to the count of retransmissions that the receiver has not reported as duplicates.
     pub fn copy_sent(&mut self) {
         self.copies += 1;
     }

@@ -96,7 +96,9 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Returns the maximum number of paths, up to `k`, that share no link, and their least total cost.
+    /// Returns the maximum number of `paths`, up to `k`, that share no link, and their least total cost.
+    ///
+    /// Paths with a link in `taken` are not used.
     fn best(graph: &Graph, paths: &[Vec<LinkId>], taken: &[LinkId], k: usize) -> (usize, u64) {
         let mut best = (0, 0);
         for (at, path) in paths.iter().enumerate().filter(|_| k > 0) {

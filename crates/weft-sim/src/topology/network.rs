@@ -104,8 +104,9 @@ fn both_ways(network: &NetworkScenario, graph: &Graph, path: &ExplicitPath) -> V
     count_paths.into_iter().filter_map(labelled).collect()
 }
 
-/// Returns the cheapest paths that the network's flows need, in both directions.
+/// Returns up to `k` of the cheapest paths between the ends of each flow of the network, in both directions.
 ///
+/// If `disjoint` is true, these `k` paths share no link.
 /// The paths join the routers of the hosts, so that hosts of one router share them. The weight of a path is that of its
 /// slowest link.
 fn cheapest_paths(network: &NetworkScenario, graph: &Graph, k: usize, disjoint: bool) -> Vec<LabelPath> {

@@ -35,7 +35,7 @@ pub(super) fn fit(object: &mut OpenObject) -> libbpf_rs::Result<()> {
 
 /// Returns the map of the variant of `weft_er` that `object` created.
 pub(super) fn made(object: &mut Object) -> Option<MapMut<'_>> {
-    // libbpf gives the other variant a descriptor too, so the descriptor does not distinguish them.
+    // libbpf gives a map that it did not create a descriptor too, so only `autocreate` shows which map was created.
     object.maps_mut().find(|map| map.map_type() == MapType::StructOps && map.autocreate())
 }
 

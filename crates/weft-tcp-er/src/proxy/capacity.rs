@@ -13,9 +13,9 @@ const OTHERS: usize = 80;
 const LISTENING: usize = 9;
 /// Divisor of the reserve: 1/64 of the capacity.
 ///
-/// The reserve is for connections that arrive while the diversion is being closed.
+/// The reserve is for connections that arrive before the kernel stops diverting new connections to a full proxy.
 const SPARE: usize = 64;
-/// Maximum number of pipes in use. The bytes of a connection without a pipe are copied.
+/// Maximum number of pipes that all workers use. The bytes of a connection without a pipe are copied.
 ///
 /// The kernel gives an unprivileged user this many pipes of full size.
 const PIPES: usize = 256;

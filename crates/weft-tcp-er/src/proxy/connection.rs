@@ -12,11 +12,11 @@ use std::os::fd::AsRawFd as _;
 
 /// Maximum number of the client's first bytes that the SYN toward the server carries.
 const EARLY_BYTES: usize = 1_360;
-/// Port range of the proxy's TCP connection to a server on this machine.
+/// Range of the source ports of the proxy's TCP connections to servers on this machine.
 ///
-/// The client's TCP connection to the proxy has the client's port and the same addresses. The kernel does not detect a
-/// second TCP connection with the same ports. The range therefore contains no ports that clients' systems choose on
-/// their own.
+/// Such a connection has the same addresses as the client's TCP connection to the proxy. With the client's port it
+/// would have the same ports too, and the kernel would not detect the conflict. The range therefore contains no ports
+/// that operating systems choose for client sockets.
 const PORTS: (u16, u16) = (10_240, 32_767);
 /// Number of ports of a worker's port range that are tried for a connection.
 const TRIES: usize = 64;
@@ -76,9 +76,9 @@ pub struct Connection {
     down: ProxyDirection,
     /// Rate of the TCP connection toward the peer, in bytes per second, if it has one.
     pub rate: Option<u64>,
-    /// Value of [`Connection::sent_to_peer`] at the last measurement of use, in bytes.
+    /// Value of [`Connection::sent_to_peer`] at the last measurement of the demand, in bytes.
     pub counted: u64,
-    /// True if the use of the TCP connection toward the peer is being measured.
+    /// True if the demand on the TCP connection toward the peer is being measured.
     pub is_active: bool,
 }
 
@@ -141,7 +141,7 @@ impl Connection {
         (self.from, self.to)
     }
 
-    /// Returns the identity of the SYN of a connection from another proxy.
+    /// Returns the fields that identify the SYN of a connection from another proxy, or `None` for other connections.
     pub fn syn(&self) -> Option<SynIdentity> {
         self.syn_sequence.map(|sequence| SynIdentity { from: self.from, to: self.to, sequence })
     }
@@ -296,7 +296,9 @@ impl Connection {
     }
 }
 
-/// Widens a socket's send window if its far end is a proxy. Otherwise the transfer starts one round trip later.
+/// Enlarges a socket's send window at the start if its far end is a proxy.
+///
+/// Otherwise data beyond the small window of the SYN would wait for one round trip.
 fn widen(leg: &Socket) {
     if leg.spoke_early() {
         let _ = leg.assume_window();

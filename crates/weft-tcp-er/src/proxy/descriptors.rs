@@ -1,4 +1,4 @@
-//! System calls of the proxy on descriptors: readiness, the table of a thread, and its limit.
+//! System calls of the proxy on descriptors: readiness, the descriptor table of a thread, and its size limit.
 
 use super::sys::{Socket, check};
 use std::ffi::c_int;
@@ -85,8 +85,8 @@ impl Poll {
 
 /// Gives this thread its own descriptor table: a copy in which all open descriptors keep their numbers.
 pub fn own_descriptors() -> io::Result<()> {
-    // SAFETY: no pointers. The owner of an open descriptor closes the number in its own thread's table, where it stays
-    // valid.
+    // SAFETY: no pointers. Descriptors that are open now stay open, with the same numbers, in the tables of this thread
+    // and of the other threads. An object that owns a descriptor closes it in the table of its own thread only.
     check(unsafe { libc::unshare(libc::CLONE_FILES) }).map(drop)
 }
 

@@ -23,7 +23,7 @@ pub fn lead(names: &DiversionNames) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes this routing, including that of an earlier run.
+/// Removes the policy routing of [`lead`], also if an earlier run has left it behind.
 pub fn unlead(names: &DiversionNames) {
     let Ok(mut configure) = Configure::open() else { return };
     for ipv6 in [false, true] {

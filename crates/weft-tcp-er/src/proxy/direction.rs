@@ -6,15 +6,15 @@ use super::pool::{PIPE_BYTES, PipePool};
 use super::sys::{Pipe, Socket, unless_blocked};
 use std::io;
 
-/// Maximum number of bytes forwarded in one turn, so that no other connection waits long.
+/// Maximum number of bytes that one call of `pump` forwards, so that no other connection waits long.
 const TURN_BYTES: usize = 1 << 20;
 
-/// Result of one turn.
+/// Result of one call of [`ProxyDirection::pump`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pumped {
     /// Nothing more can be forwarded until one of the sockets becomes ready.
     Waiting,
-    /// The turn's limit is reached, and more can be forwarded.
+    /// The maximum number of bytes for one call was forwarded, and more can be forwarded.
     Again,
     /// The end of the stream was forwarded.
     Finished,
@@ -90,8 +90,8 @@ impl ProxyDirection {
             result => {
                 pool.give_back(pipe);
                 match result? {
-                    // The splice stops before the urgent mark. If the end of the stream has arrived too, that looks
-                    // like the end.
+                    // The splice returned no bytes. It does so at the end of the stream. It also does so before an
+                    // urgent byte, if the end of the stream has already arrived.
                     Some(_) if from.is_at_mark() => self.urgent = true,
                     Some(_) => self.ended = true,
                     None => self.readable = false,
@@ -145,7 +145,7 @@ impl ProxyDirection {
     fn pass_urgent(&mut self, from: &Socket, to: &Socket) -> io::Result<()> {
         let mut byte = [0];
         match unless_blocked(from.peek(&mut byte))? {
-            // The mark arrives before its byte.
+            // The urgent pointer can arrive before the urgent byte.
             None => self.readable = false,
             Some(0) => self.ended = true,
             Some(_) => {

@@ -19,19 +19,19 @@ pub struct Granting {
     active: Vec<Id>,
     /// Connections that started before their rate was known.
     unlimited: Vec<Id>,
-    /// Time of the last renewal.
+    /// Time at which the rates were last renewed.
     renewed: Instant,
-    /// Time of the next renewal.
+    /// Time at which the rates must be renewed next.
     due: Instant,
 }
 
 impl Granting {
-    /// Creates a record without connections.
+    /// Creates a [`Granting`] without connections.
     pub fn new(now: Instant) -> Granting {
         Granting { active: Vec::new(), unlimited: Vec::new(), renewed: now, due: now }
     }
 
-    /// Returns the time of the next renewal; `None` while no connection sends.
+    /// Returns the time at which the rates must be renewed next; `None` while no connection sends.
     pub fn due(&self) -> Option<Instant> {
         (!self.active.is_empty()).then_some(self.due)
     }
@@ -50,7 +50,7 @@ impl Granting {
         self.unlimited.push(id);
     }
 
-    /// Returns the use of all active connections if a renewal is due.
+    /// Returns the measured demands of all active connections, or `None` if the rates need no renewal yet.
     pub fn uses(&mut self, now: Instant, connections: &mut ConnectionTable) -> Option<Vec<Use>> {
         if self.active.is_empty() || now < self.due {
             return None;
@@ -84,7 +84,7 @@ impl Granting {
     }
 }
 
-/// Returns the use of a connection since the last measurement, or `None` if it has nothing more to send.
+/// Returns a connection's demand, measured since the last call, or `None` if it has nothing more to send.
 fn used(connection: &mut Connection, elapsed: Duration) -> Option<Use> {
     let leg = connection.peer_leg()?;
     let (waiting, unsent) = (leg.unacknowledged(), leg.unsent());

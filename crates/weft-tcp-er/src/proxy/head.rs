@@ -1,6 +1,6 @@
 //! The head thread: receives the daemon's orders and reports the status of all workers.
 //!
-//! It opens the diversion while the proxy has capacity and closes it otherwise. It forwards no bytes itself.
+//! While the proxy has capacity, it lets nftables divert new connections to the proxy. It forwards no bytes itself.
 
 use super::capacity::{ProxyCapacity, plan_capacity};
 use super::descriptors::Poll;
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 const TELL: Duration = Duration::from_secs(1);
 /// Minimum interval between reports of refused connections.
 const TELL_REFUSED: Duration = Duration::from_secs(10);
-/// Interval at which a closed diversion is checked for free capacity.
+/// Interval of checks for free capacity while new connections are not diverted to the proxy.
 const LOOK: Duration = Duration::from_millis(50);
 /// Fraction of the capacity below which a full proxy accepts connections again.
 ///
@@ -105,7 +105,7 @@ impl<'a> HeadThread<'a> {
         Ok(())
     }
 
-    /// Executes all received orders. Returns false at their end.
+    /// Executes all received orders. Returns false if the daemon has ended the orders.
     fn take_orders(&mut self, diversion: &mut ProxyDiversion<'_>) -> io::Result<bool> {
         while let Some(order) = self.orders.next()? {
             match order {
@@ -136,7 +136,7 @@ struct ProxyDiversion<'a> {
 }
 
 impl<'a> ProxyDiversion<'a> {
-    /// Creates the table, which diverts nothing yet.
+    /// Creates the nftables table, which diverts no connections to the proxy yet.
     fn new(names: &DiversionNames, shared: &'a ProxyState, listeners: &'a Listeners) -> io::Result<ProxyDiversion<'a>> {
         Ok(ProxyDiversion {
             shared,
@@ -175,14 +175,14 @@ impl<'a> ProxyDiversion<'a> {
         }
     }
 
-    /// True if the number of connections is within `part` of the capacity, in total and for each worker.
+    /// True if the numbers of connections, in total and for each worker, do not exceed `part` of their maximum.
     fn has_capacity(&self, part: impl Fn(usize) -> usize) -> bool {
         let is_within = |connections: usize, most: usize| most > 0 && connections <= part(most);
         is_within(self.shared.connections(), self.capacity.connections)
             && self.shared.counts().all(|worker| is_within(worker.connections as usize, self.capacity.each))
     }
 
-    /// Closes the diversion when a worker is full, and opens it when there is capacity again.
+    /// Stops diverting new connections when a worker is full, and diverts them when there is capacity again.
     fn follow(&mut self) -> io::Result<()> {
         let (of, whole) = REOPEN;
         match (self.shared.was_full(), self.status.is_open) {

@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// One listening socket.
 pub struct Listener {
-    /// Role of the connections that it accepts.
+    /// Reason why the connections that it accepts are diverted.
     pub role: DiversionRole,
     /// Address on which it listens.
     pub address: SocketAddr,

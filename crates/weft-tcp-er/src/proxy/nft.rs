@@ -24,7 +24,7 @@ pub struct NftTable {
 }
 
 impl NftTable {
-    /// Creates the table, which diverts nothing yet.
+    /// Creates the nftables table, which diverts no connections to the proxy yet.
     ///
     /// # Errors
     /// Fails if nft is missing or rejects the rules.

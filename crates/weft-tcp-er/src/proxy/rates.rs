@@ -48,12 +48,12 @@ impl FromStr for PeerTotals {
     }
 }
 
-/// Use of a flow in one interval.
+/// A flow's demand, as measured in one interval.
 #[derive(Clone, Copy, Debug)]
 pub struct Use {
     /// Address of the flow's end behind the peer.
     pub address: IpAddr,
-    /// Rate in bytes per second, or `u64::MAX` if the flow would have sent more.
+    /// Rate at which the flow sent, in bytes per second, or `u64::MAX` if it would have sent more.
     pub demand: u64,
 }
 
@@ -74,14 +74,14 @@ pub struct PeerRates {
     totals: Vec<Option<u64>>,
     /// For each prefix, the index in `totals` of the peer behind which it lies.
     by_prefix: PrefixMap<usize>,
-    /// Use of each worker's flows.
+    /// Measured demands of the flows of each worker.
     uses: Vec<Vec<Use>>,
-    /// Rate of one flow toward each peer, in bytes per second.
+    /// Maximum rate that each single flow toward a peer may use, in bytes per second: one entry for each peer.
     levels: Vec<Option<u64>>,
 }
 
 impl PeerRates {
-    /// Creates an empty table without rates and flows.
+    /// Creates a table for `workers` workers, without rates and flows.
     pub fn new(workers: usize) -> PeerRates {
         let uses = vec![Vec::new(); workers];
         PeerRates { totals: Vec::new(), by_prefix: PrefixMap::default(), uses, levels: Vec::new() }
@@ -100,9 +100,9 @@ impl PeerRates {
         self.level();
     }
 
-    /// Replaces the use of `worker`'s flows and computes the shares again.
+    /// Replaces the measured demands of `worker`'s flows and computes the rates of all flows again.
     ///
-    /// Returns true if a share changed by more than the threshold.
+    /// Returns true if a rate changed by more than 1/50.
     pub fn share(&mut self, worker: usize, uses: Vec<Use>) -> bool {
         if let Some(old) = self.uses.get_mut(worker) {
             *old = uses;

@@ -92,7 +92,7 @@ mod tests {
         SynIdentity { from, to: SocketAddr::from(([10, 0, 0, 2], 80)), sequence: (number >> 16) as u32 }
     }
 
-    /// Compares with a list of all insertions, whatever their times and repetitions.
+    /// Compares the answers of [`ResetConnections::contains`] with a search in a list of all inserted SYNs.
     #[test]
     fn a_syn_is_known_for_its_time_and_while_it_is_among_the_last() {
         for seed in 0..20 {

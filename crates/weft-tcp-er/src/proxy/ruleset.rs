@@ -1,8 +1,10 @@
 //! The nftables rules that divert connections to the proxy, as text.
 //!
-//! The proxy's sockets identify packets from network devices (`socket transparent`). These packets bypass connection
-//! tracking, because the proxy's connections to the client and to the server have the same addresses and ports and
-//! would share one entry. The mark of its connection tracking entry identifies a packet that stays on this machine.
+//! The rules identify the packets of diverted connections in two ways. A packet from a network device belongs to such
+//! a connection if a socket of the proxy matches it (`socket transparent`). These packets bypass connection tracking,
+//! because the proxy's connections to the client and to the server have the same addresses and ports and would share
+//! one entry. A packet that stays on this machine belongs to such a connection if its connection tracking entry has a
+//! mark of the proxy.
 
 use super::policy::{PolicyPrefix, PortRange, ProxyPolicy, ProxyRule};
 use std::fmt::{Display, Write as _};
@@ -31,7 +33,7 @@ impl DiversionRole {
     }
 }
 
-/// Names and numbers that distinguish this node's diversion from others on the same machine.
+/// Names and numbers that distinguish this node's diversion of connections from those of other nodes here.
 ///
 /// They derive from the device's name, so that a later run finds the remains of an earlier one.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -7,7 +7,10 @@ use super::permit::{CLOSED, Permit};
 use super::policy::PolicyPrefix;
 use std::net::IpAddr;
 
-/// Maximum number of boxes for one rule. A rule with more boxes is assumed to decide something.
+/// Maximum number of boxes that represent the connections that earlier rules leave to one rule.
+///
+/// A box is one range each of client addresses, server addresses and ports. A rule with more boxes is assumed to decide
+/// some connection.
 const MOST: usize = 10_000;
 
 /// The reason why a rule never decides.

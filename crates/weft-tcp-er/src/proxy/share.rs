@@ -42,8 +42,8 @@ mod tests {
         fn it_is_max_min(total in 1_u64..1 << 40, limits in prop::collection::vec(1_u64..1 << 38, 1..20)) {
             let mut demands = limits.clone();
             let level = level(total, &mut demands);
-            // An equal network for the solver: one shared link, and one link per flow with the flow's demand as
-            // capacity.
+            // `max_min` solves the same problem as a network: one link that all flows share, and one link for each
+            // flow, with the flow's demand as capacity.
             let capacities: Vec<f64> = std::iter::once(total).chain(limits.iter().copied()).map(|rate| rate as f64).collect();
             let routes: Vec<[usize; 2]> = (1..=limits.len()).map(|own| [0, own]).collect();
             let routes: Vec<&[usize]> = routes.iter().map(|route| &route[..]).collect();

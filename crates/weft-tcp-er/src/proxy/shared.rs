@@ -12,7 +12,7 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Settings that the head publishes to all workers.
+/// Settings that the head thread publishes to all workers.
 #[derive(Default)]
 pub struct ProxySettings {
     /// Maximum numbers of the proxy's connections and pipes.
@@ -35,11 +35,11 @@ pub struct ProxyState {
     rates: Mutex<PeerRates>,
     workers: Vec<WorkerState>,
     head: Bell,
-    /// The last refused connection that the head has not reported yet.
+    /// The last refused connection, if the head thread has not reported it yet.
     refused: Mutex<Option<RefusedConnection>>,
     /// Number of connections of all workers.
     connections: AtomicUsize,
-    /// True if a worker was full since the head last asked.
+    /// True if a worker was full since the last call of [`ProxyState::was_full`].
     is_full: AtomicBool,
     /// True if all threads must end.
     is_over: AtomicBool,
@@ -68,7 +68,7 @@ impl ProxyState {
         })
     }
 
-    /// Returns the wake-up signal of the head.
+    /// Returns the wake-up signal of the head thread.
     pub fn head(&self) -> &Bell {
         &self.head
     }
@@ -109,7 +109,7 @@ impl ProxyState {
         lock(&self.rates).granted(address)
     }
 
-    /// Replaces the use of `worker`'s connections and shares the rates again.
+    /// Replaces the measured demands of `worker`'s connections and divides the rates among all connections again.
     ///
     /// It wakes the other workers if their rates change.
     pub fn share(&self, worker: usize, uses: Vec<Use>) {
@@ -134,7 +134,7 @@ impl ProxyState {
         self.connections.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Reports that a worker is full, and wakes the head.
+    /// Reports that a worker is full, and wakes the head thread.
     pub fn say_full(&self) {
         if !self.is_full.swap(true, Ordering::AcqRel) {
             self.head.ring();
@@ -146,7 +146,7 @@ impl ProxyState {
         self.is_full.swap(false, Ordering::AcqRel)
     }
 
-    /// Reports a refused connection. Wakes the head unless an earlier report is still pending.
+    /// Reports a refused connection. Wakes the head thread unless an earlier report is still pending.
     pub fn refuse(&self, refused: RefusedConnection) {
         if lock(&self.refused).replace(refused).is_none() {
             self.head.ring();

@@ -23,7 +23,8 @@ const KEEPALIVE: [(c_int, c_int); 3] = [(libc::TCP_KEEPIDLE, 120), (libc::TCP_KE
 const UNSENT: c_int = 256 << 10;
 /// Requested size of the buffers of a socket between proxies, in bytes. The kernel doubles it.
 ///
-/// Derived: it holds 200 Mbit/s over 300 ms, or a third of that while retransmissions are lost too.
+/// Derived: it suffices for 200 Mbit/s over 300 ms. If retransmissions are lost too, data waits longer in the buffer.
+/// It then suffices for a third of that rate.
 const UNDER_WAY: c_int = 8 << 20;
 /// Number of bytes that a socket may send before the other proxy has announced its window.
 const ASSUMED_WINDOW: u32 = (UNDER_WAY / 2) as u32;

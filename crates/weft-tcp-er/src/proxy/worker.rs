@@ -18,7 +18,7 @@ use std::os::fd::AsRawFd as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Maximum number of connections accepted from one socket in a turn.
+/// Maximum number of connections that are accepted from one listening socket before other events are handled.
 const ACCEPTS: usize = 64;
 /// Time that a client has to send bytes that the SYN toward the server can carry.
 const EARLY: Duration = Duration::from_millis(2);
@@ -49,7 +49,7 @@ pub struct Worker<'a> {
     were_reset: ResetConnections,
     /// Connections that wait for their client's first bytes, the oldest first.
     listening: VecDeque<(Instant, Id)>,
-    /// Connections with more to forward than one turn allows.
+    /// Connections that have more bytes to forward than one call of [`Connection::pump`] forwards.
     again: Vec<Id>,
     counts: Counts,
 }
@@ -167,7 +167,9 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Returns true if the SYN is that of a connection that was reset. Dropping the connection resets it again.
+    /// Returns true if the connection's SYN repeats that of a connection that was reset.
+    ///
+    /// The caller then drops the connection, which resets it too.
     fn is_repetition(&mut self, connection: &Connection) -> bool {
         connection.syn().is_some_and(|syn| self.were_reset.contains(Instant::now(), &syn))
     }

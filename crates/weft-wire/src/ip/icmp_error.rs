@@ -74,7 +74,8 @@ fn may_answer(packet: &IpView<'_>) -> bool {
         IpAddr::V4(v4) => !v4.is_multicast() && !v4.is_broadcast(),
         IpAddr::V6(v6) => !v6.is_multicast(),
     };
-    // The type of a later fragment is not known. Only IPv4 has fragments without an extension header before them.
+    // A later fragment has no ICMP header, so it is not known whether it belongs to an ICMP error. In IPv6 the offset
+    // is in an extension header, which is not read here, so every fragment counts as a later one.
     let is_later_fragment = match packet.version {
         IpVersion::V4 => packet.bytes.get(6..8).is_some_and(|at| (at[0] & 0x1f, at[1]) != (0, 0)),
         IpVersion::V6 => packet.is_fragment,

@@ -54,7 +54,7 @@ struct Headers {
 }
 
 impl Headers {
-    /// Returns `None` unless the packet is an unfragmented TCP segment or UDP datagram.
+    /// Returns the header positions of an unfragmented TCP segment or UDP datagram, or `None` for other packets.
     fn of(ip: &IpView<'_>) -> Option<Headers> {
         if ip.is_fragment {
             return None;
@@ -86,7 +86,7 @@ impl Headers {
     }
 }
 
-/// Converts the header of a packet into the header of another part of the same super-packet.
+/// Converts the header of a packet into the header of another packet cut from the same super-packet.
 #[derive(Clone, Copy, Debug)]
 struct Rewrite {
     /// Number of segments between the start of the old packet and the start of the new packet.

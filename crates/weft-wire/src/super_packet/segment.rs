@@ -37,8 +37,8 @@ pub struct SuperPacket {
 impl SuperPacket {
     /// Parses a packet as a TUN device delivers it.
     ///
-    /// A partial checksum outside a plain TCP or UDP header is completed in place, because the egress edge could not
-    /// find its position.
+    /// A partial checksum that is not in a plain TCP or UDP header is completed in place, because the egress edge could
+    /// not find the position of the checksum field.
     ///
     /// # Errors
     /// As [`IpView::parse`]; [`WireError::Malformed`] if the virtio_net_hdr does not match the packet.

@@ -12,7 +12,7 @@ const WARM: Duration = Duration::from_secs(8);
 const EVERY: Duration = Duration::from_millis(2);
 /// Length of a flow's packets, in IP bytes.
 const PACKET_BYTES: usize = 200;
-/// Time for which a flow is watched after a death.
+/// Time for which a flow is watched after a relay on its route died.
 const WATCHED: Duration = Duration::from_secs(2);
 
 /// Returns a network of `nodes` nodes on a plane, joined to their neighbours on a ring and to random other nodes.
@@ -41,9 +41,9 @@ fn plane(rng: &mut Rng, nodes: usize, degree: usize) -> BTreeMap<(usize, usize),
 pub struct DeathGap {
     /// Longest time between two packets that arrived at the far end.
     pub gap: Duration,
-    /// Round-trip time of the flow over its quickest route before the death.
+    /// Round-trip time of the flow over its quickest route before the relay failed.
     pub rtt: Duration,
-    /// Number of routes that the flow could use before the death.
+    /// Number of routes that the flow could use before the relay failed.
     pub routes: usize,
 }
 

@@ -9,7 +9,7 @@ use weft_sim::tcp::congestion::{CongestionKind, CubicGrowth, HyStartKind};
 use weft_sim::tcp::{self, ReceiverConfig, SenderConfig};
 use weft_units::{Duration, Instant, Rate, Rng};
 
-/// Offset from a source's random stream to the random stream of its rate requests.
+/// Difference between the label of a source's random stream and that of the stream for its rate requests.
 const ASKING: u64 = 16;
 /// Length of a `ping` packet at the IP layer, in bytes, with `ping`'s default payload of 56 bytes.
 const PING_BYTES: u32 = 84;
@@ -46,7 +46,7 @@ pub fn sender_config(tcp: &TcpSpec, paths: u32, seed: u64) -> SenderConfig {
             CongestionControl::Cubic => CongestionKind::Cubic {
                 hystart: HyStartKind::Classic,
                 fast_convergence: true,
-                // Scenarios of networks are compared with ns-2 and the RFCs, and those of the lab with the kernel.
+                // Scenarios of networks are compared with ns-2 and the RFCs, so they do not use the growth of Linux.
                 growth: CubicGrowth::Continuous,
             },
             CongestionControl::Bic => CongestionKind::Bic,

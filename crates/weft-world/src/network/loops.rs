@@ -22,9 +22,9 @@ use weft_sim::record::LoopSnapshot;
 use weft_sim::{LinkId, NodeId, Simulator};
 use weft_units::{Duration, Instant, Rate, Rng};
 
-/// Additive increase a of a window algorithm, in the unit of paper 003.
+/// Additive increase a of a window algorithm, in packets per round trip (paper 003).
 const WINDOW_INCREASE: f64 = 0.1;
-/// Increase α of a rate algorithm, in packets, as in paper 004.
+/// Increase α of a rate algorithm, in packets per τ, which is about a round trip (paper 004).
 const RATE_INCREASE: f64 = 1.0;
 /// Rate that a VPN's managed queue assumes if the parameters of its discipline need a rate.
 const NOMINAL_RATE: Rate = Rate::from_mbps(10);
@@ -140,7 +140,8 @@ pub(super) fn share(network: &NetworkScenario, of: EdgeShare) -> Result<Share, S
 
 /// Returns the mean weight of the VPNs at the start.
 ///
-/// H, L and α are proportional to the weight, so weights are normalised to a mean of one.
+/// The bounds H and L of the accumulation and the increase α (paper 004) are proportional to the weight. Weights are
+/// therefore divided by this mean, so that the scenario's values apply to a VPN of mean weight.
 fn mean_weight(network: &NetworkScenario) -> f64 {
     network.vpns.iter().map(|vpn| vpn.weight).sum::<f64>() / network.vpns.len().max(1) as f64
 }

@@ -124,7 +124,8 @@ impl SimNode for NetworkNode {
     #[inline]
     fn pass_on(&mut self, packet: Box<Packet>, ports: &mut Ports<'_>) -> Option<Box<Packet>> {
         match self {
-            // Only `receive` gets the link over which the packet arrived. The link shows if a client sent the packet.
+            // The packet may come from a client, which only the link of arrival shows. `receive` gets this link, and
+            // this function does not, so the packet is left to `receive`.
             NetworkNode::Gate(gate) if gate.site.has_clients() && !matches!(packet.body, Body::Raw(_)) => Some(packet),
             _ => self.station_mut().pass_on(packet, ports),
         }

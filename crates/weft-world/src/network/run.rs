@@ -33,7 +33,9 @@ pub struct NetworkRun {
     pub delivered_by_second: Vec<Vec<u64>>,
     /// Number of acknowledgments that all TCP receivers sent over the whole run.
     pub acknowledgments: u64,
-    /// Lateness of segments after the warm-up, over all TCP receivers.
+    /// Distribution of the number of duplicate acknowledgments that a late segment caused, over all TCP receivers.
+    ///
+    /// It counts segments after the warm-up.
     pub lateness: Lateness,
     /// Number of packets that finished transmission on any link over the whole run.
     pub packet_hops: u64,

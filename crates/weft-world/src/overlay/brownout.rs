@@ -12,7 +12,7 @@ const SETTLE: Duration = Duration::from_secs(120);
 const STEP: Duration = Duration::from_millis(10);
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
 
-/// The result of one brownout.
+/// The result of one brownout, in which a link loses packets for a time.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct BrownoutOutcome {
     /// Time from the start of the loss until the link was degraded, in ms.

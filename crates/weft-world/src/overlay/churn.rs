@@ -58,7 +58,7 @@ pub struct ChurnOutcome {
 }
 
 impl ChurnOutcome {
-    /// True if a packet went astray, was lost after the time to heal, or a cell stayed incomplete.
+    /// True if a packet ever went astray, a packet was lost after a time to heal, or a routing table stayed incomplete.
     pub fn is_broken(&self) -> bool {
         self.astray + self.healed.1 + self.mended.1 + self.around.1 + self.missing.0 > 0
     }
@@ -72,7 +72,7 @@ impl ChurnOutcome {
 struct ChurnRun {
     world: OverlayWorld,
     rng: Rng,
-    /// The end time of each disturbance: a fault between two nodes, or the absence of a node that restarts.
+    /// Actions that end a fault or let a stopped node restart, each with the time at which it is due.
     pending: Vec<(Instant, PendingLookup)>,
     outcome: ChurnOutcome,
     most: usize,

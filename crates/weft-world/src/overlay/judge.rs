@@ -90,7 +90,7 @@ fn follow(world: &OverlayWorld, node: u32, key: NodeId, may_duplicate: bool, hop
     }
 }
 
-/// Returns the number of entries that the cells of `node` lack.
+/// Returns the number of entries that the cells of `node`'s routing table lack.
 ///
 /// A full cell has three entries. If fewer live nodes fit the cell, it has one entry for each of these nodes.
 pub fn missing_in_cells(world: &OverlayWorld, node: u32, roots: &Roots) -> usize {

@@ -1,6 +1,6 @@
 //! The directory of prefix owners in whole overlays.
 //!
-//! Every site owns prefixes, and any node can look up any address.
+//! A site is a node that owns prefixes. Any node can look up the owner of any address.
 
 use super::judge::Roots;
 use super::sites::LookupResult;
@@ -17,10 +17,10 @@ const GROWTH: f64 = 0.5;
 const SETTLE: Duration = Duration::from_secs(20);
 /// Longest time that a lookup may take.
 pub const PATIENCE: Duration = Duration::from_secs(10);
-/// Time between two lookups, over all nodes.
+/// Time between two successive lookups, whichever nodes make them.
 const APART: Duration = Duration::from_millis(1);
 
-/// A world of sites. Each site owns its [`prefixes`].
+/// An overlay of sites: nodes each of which owns its [`prefixes`].
 pub struct Estate {
     /// The nodes and the network.
     pub world: OverlayWorld,
@@ -132,10 +132,10 @@ pub fn owner(world: &OverlayWorld, finding: &LookupResult) -> Option<u32> {
     }
 }
 
-/// The measurements of one overlay of sites.
+/// The measurements of one overlay of sites, the nodes that own prefixes.
 #[derive(Clone, Debug, Default)]
 pub struct OwnershipOutcome {
-    /// Number of sites in the overlay.
+    /// Number of sites: all nodes of the overlay.
     pub nodes: u32,
     /// Number of lookups, and number of lookups that found no owner or a wrong one.
     pub lookups: (u64, u64),
@@ -143,9 +143,9 @@ pub struct OwnershipOutcome {
     pub ms: Vec<f64>,
     /// Number of owners whose claim each node stores.
     pub kept: Vec<u32>,
-    /// Rate at which each node sends messages of the directory without lookups, in bit/s, with headers.
+    /// Rate at which each node sends messages that renew claims, measured without lookups, in bit/s, with headers.
     pub bps: Vec<f64>,
-    /// Number of nodes with which each node has a session for the directory only.
+    /// Number of nodes with which each node has a session only for the directory of prefix owners.
     pub met: Vec<u32>,
     /// Bytes that all nodes together sent for one lookup, on average.
     pub bytes_per_lookup: f64,

@@ -27,7 +27,7 @@ pub struct ScaleOutcome {
     pub hops: Vec<u32>,
     /// Number of packets that did not reach their root.
     pub lost: u64,
-    /// Number of entries missing in the cells of all nodes checked, and the number of those nodes.
+    /// Number of entries missing in the routing tables of all nodes checked, and the number of those nodes.
     pub missing: (u64, u64),
     /// Number of events (messages, packets and timers) in the simulation.
     pub events: u64,

@@ -1,4 +1,4 @@
-//! Nodes with prefixes: certificates, directories, results of lookups, and nodes that lie.
+//! Nodes with prefixes: certificates, directories of prefix owners, results of lookups, and nodes that lie.
 
 use super::world::OverlayWorld;
 use std::collections::BTreeSet;
@@ -25,7 +25,7 @@ pub struct Registry {
     revoked: BTreeSet<NodeId>,
 }
 
-/// The registry at a certain time, with the functions that a directory needs.
+/// The registry at a certain time, with the functions that a directory of prefix owners needs.
 pub(super) struct Now<'a> {
     pub(super) registry: &'a Registry,
     pub(super) now: Instant,
@@ -81,10 +81,10 @@ impl DirectoryAuthority for Now<'_> {
     }
 }
 
-/// Change that a lying node makes to the directory messages that it writes or forwards.
+/// Change that a lying node makes to the messages about prefix owners that it writes or forwards.
 #[derive(Clone, Debug)]
 pub enum Lie {
-    /// Answers that there is no owner, and names only itself as a node that stores keys.
+    /// Answers that there is no owner, and names only itself as a node that stores claims.
     Denies,
     /// Answers with wrong addresses of owners.
     Misleads,
@@ -136,18 +136,18 @@ pub struct LookupResult {
     pub at: Instant,
 }
 
-/// The directory and the certificate of a node, which are separate from its overlay state.
+/// A node's directory of prefix owners and its certificate, which are separate from its overlay state.
 #[derive(Default)]
 pub(super) struct OverlaySite {
     pub(super) directory: Option<OwnershipDirectory>,
     pub(super) certificate: Vec<u8>,
     pub(super) lie: Option<Lie>,
-    /// Nodes that are not neighbours, and with which the node had a session for the directory only.
+    /// Nodes that are not neighbours, and with which the node had a session only for the directory of prefix owners.
     pub(super) met: BTreeSet<u32>,
 }
 
 impl OverlaySite {
-    /// Starts the directory of a node whose program starts.
+    /// Starts the directory of prefix owners of a node whose program starts.
     pub(super) fn start(&mut self, run: u32, now: Instant, overlay: &OverlayState, registry: &Registry, rng: Rng) {
         let mut directory = OwnershipDirectory::new(START_UNIX_S, run, rng);
         let context = DirectoryContext { now, overlay, authority: &Now { registry, now } };
@@ -159,7 +159,7 @@ impl OverlaySite {
 }
 
 impl OverlayWorld {
-    /// Gives a directory to every node that starts after this call.
+    /// Gives a directory of prefix owners to every node that starts after this call.
     pub fn keep_directories(&mut self) {
         self.registry = Some(Registry::default());
     }
@@ -239,7 +239,7 @@ impl OverlayWorld {
 
     /// True if the owner in a lookup result is at the address in this result.
     ///
-    /// If it is not, the node that asked reports this to its directory.
+    /// If it is not, the node that asked reports this to its directory of prefix owners.
     pub fn meet(&mut self, finding: &LookupResult) -> bool {
         let Found::Owner(owner) = &finding.found else { return false };
         let to = &self.nodes[self.node(owner.id) as usize];
@@ -256,27 +256,29 @@ impl OverlayWorld {
         std::mem::take(&mut self.findings)
     }
 
-    /// Returns the other events of directories since the last call.
+    /// Returns the other events of the directories of prefix owners since the last call, each with its node.
     pub fn take_reports(&mut self) -> Vec<(u32, DirectoryEvent)> {
         std::mem::take(&mut self.reports)
     }
 
-    /// Returns the key of a region, which is a position on the ring.
+    /// Returns the key under which claims for prefixes in a region are stored, a position on the ring.
     pub fn key_of(&self, region: Region) -> NodeId {
         self.registry.as_ref().map_or(NodeId::default(), |registry| region.key(&Now { registry, now: self.now() }))
     }
 
-    /// Returns the number of nodes with which a node had a session for the directory only.
+    /// Returns the number of nodes with which a node had a session only for the directory of prefix owners.
     pub fn met(&self, node: u32) -> u32 {
         self.nodes[node as usize].site.met.len() as u32
     }
 
-    /// Returns a node's directory, if the node is alive.
+    /// Returns a node's directory of prefix owners, if the node is alive.
     pub fn directory(&self, node: u32) -> Option<&OwnershipDirectory> {
         self.nodes.get(node as usize)?.site.directory.as_ref()
     }
 
-    /// Calls `act` with a node's directory, then sends the messages that result.
+    /// Calls `act` with a node's directory of prefix owners, and sends the resulting messages.
+    ///
+    /// It returns the result of `act`, or `None` if the node has no directory.
     pub fn with_directory<T>(
         &mut self,
         node: u32,

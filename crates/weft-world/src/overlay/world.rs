@@ -12,7 +12,7 @@ use weft_core::route::ownership::{DirectoryContext, DirectoryEvent, OwnershipDir
 use weft_units::{Duration, Instant, NodeId, Rng};
 use weft_wire::overlay::MAX_MESSAGE;
 
-/// Details of a contact: a public key and an IPv4 address. The first byte is the number of times that the node moved.
+/// Details of a contact: a public key and an IPv4 address. The first byte counts address changes.
 const DETAILS: [u8; 39] = [0; 39];
 /// Bytes of the two handshake messages of two nodes that open a session, headers included.
 const MEETING: u64 = 28 + 148 + 28 + 92;
@@ -172,7 +172,7 @@ impl OverlayWorld {
         self.nodes[node as usize].traffic
     }
 
-    /// Returns the traffic that a node has sent for the directory.
+    /// Returns the traffic that a node has sent for the directory of prefix owners.
     pub fn directory_traffic(&self, node: u32) -> OverlayTraffic {
         self.nodes[node as usize].of_directory
     }
@@ -329,7 +329,7 @@ impl OverlayWorld {
         }
     }
 
-    /// Runs a node's directory and sends its messages. Returns the time at which the directory must run again.
+    /// Runs a node's directory of prefix owners and sends its messages. Returns the time at which it must run again.
     fn settle_directory(&mut self, node: u32, overlay: &OverlayState) -> Instant {
         let now = self.now;
         let site = &mut self.nodes[node as usize].site;

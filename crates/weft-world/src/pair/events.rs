@@ -152,7 +152,7 @@ fn severity(state: PathState) -> Option<usize> {
     [PathState::Good, PathState::Degraded, PathState::Suspect, PathState::Down].iter().position(|known| *known == state)
 }
 
-/// Returns the time from a cut or a new loss rate until the engine at the home node lowered the path's state.
+/// Returns the time from a cut or a new loss rate until the engine at the first node lowered the path's state.
 fn demoted_after(stage: &SimStage<'_>, done: &ObservedEvent) -> Option<Duration> {
     let link = done.link.filter(|_| matches!(done.event.action, Action::Cut | Action::Loss(_)))?;
     let site = stage.world.simulator.nodes().get(HOME.index())?.engine()?;

@@ -66,7 +66,7 @@ pub fn run(
         .collect::<Result<_, String>>()?;
     let repeats = options.repeat.unwrap_or(scenario.repeats).max(1);
     let first_seed = options.seed.unwrap_or(scenario.seed);
-    // The result's upper bound depends on the impaired links, and their capacity depends on the seed.
+    // The result contains an upper bound of goodput. It depends on the links' capacities, and these on the seed.
     let scenario = &Scenario { seed: first_seed, ..scenario.clone() };
     check_looks(scenario, options)?;
     let bench = SimRunInputs { scenario, traces, looks: options.looks.as_ref() };
@@ -130,7 +130,7 @@ impl LaneRun {
     }
 }
 
-/// The runs so far.
+/// The runs of a scenario so far, and the inputs of all its runs.
 struct Campaign<'a> {
     bench: &'a SimRunInputs<'a>,
     seeds: Vec<u64>,

@@ -46,7 +46,7 @@ impl<'a> RunRecords<'a> {
         Ok(RunRecords { directory, stem, capture, traced })
     }
 
-    /// Writes the rest of the records.
+    /// Completes the capture's file, and writes the trace of the TCP sender.
     pub(super) fn finish(self, stage: &SimStage<'_>) -> Result<(), String> {
         if let Some(capture) = self.capture {
             capture.finish().map_err(|error| error.to_string())?;

@@ -123,7 +123,7 @@ impl<'a> Laboratory<'a> {
         self.is_counted = is_counted;
     }
 
-    /// Returns the case with the selected measure of the accumulation.
+    /// Returns the case with the measure of the accumulation that [`Laboratory::count_accumulation`] selected.
     fn with_measure(&self, mut case: Case) -> Case {
         if self.is_counted {
             case.variant.ingress.accumulation = Some(AccumulationBy::Counted);

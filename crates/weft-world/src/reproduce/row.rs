@@ -4,7 +4,7 @@ use super::Estimate;
 use super::laboratory::Laboratory;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-/// The judgement of a row by the words of its condition.
+/// The verdict on a row: whether the condition for its acceptance was met.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum RowVerdict {
     /// The condition was met.
@@ -41,7 +41,7 @@ impl RowVerdict {
 pub(super) struct Row {
     /// The row's name in the checklist.
     pub id: &'static str,
-    /// The number of the paper and the figure or table in it, for example the number of a figure.
+    /// The number of the paper, and the figure, table or section in it, for example "Paper 000, Figure 8".
     pub figure: &'static str,
     /// The claim of the paper.
     pub claim: &'static str,
@@ -189,7 +189,7 @@ impl Figure {
 pub struct RowResult {
     /// The row's name in the checklist.
     pub id: &'static str,
-    /// The number of the paper and the figure or table in it.
+    /// The number of the paper, and the figure, table or section in it.
     pub figure: &'static str,
     /// The claim of the paper.
     pub claim: &'static str,

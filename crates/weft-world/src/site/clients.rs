@@ -26,7 +26,7 @@ pub struct SiteClient {
     pub back: LinkId,
 }
 
-/// All clients of a site, each with the codec of its packets.
+/// All clients of a site, each with the converter between its packets and a TUN device's packets.
 #[derive(Default)]
 pub(super) struct SiteClients(Vec<(SiteClient, InnerCodec)>);
 
@@ -49,12 +49,12 @@ impl SiteClients {
         self.0.iter().find(|(client, _)| client.node == node).map(|(client, _)| client.out)
     }
 
-    /// Returns the codec of a client's packets. `None` if the node is no client.
+    /// Returns the converter for a client's packets (see [`SiteClients`]). `None` if the node is no client.
     pub(super) fn codec(&mut self, node: NodeId) -> Option<&mut InnerCodec> {
         self.0.iter_mut().find(|(client, _)| client.node == node).map(|(_, codec)| codec)
     }
 
-    /// Returns the codec of the client to which the engine delivers a packet. `None` if it is for no client.
+    /// Returns the converter for the client to which the engine delivers a packet. `None` if it is for no client.
     ///
     /// `written` is the packet with a virtio_net_hdr before it.
     pub(super) fn codec_for(&mut self, written: &[u8]) -> Option<&mut InnerCodec> {

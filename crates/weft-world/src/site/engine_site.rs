@@ -26,10 +26,11 @@ const TRANSMIT_BYTES: usize = 65_536;
 const LINK_MTU: u16 = 1500;
 /// Difference between the ports of a NAT's successive mappings.
 ///
-/// It must exceed the number of engines on a node.
+/// The engines of a node listen on adjacent ports. The difference exceeds their number, so the NAT gives no two engines
+/// the same port.
 const MAPPING_STEP: u16 = 101;
 
-/// The settings of one of a site's links, with the site's own end first.
+/// The settings of one link of a simulated node (the site), as seen from that node.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SiteLink {
     /// The name of the link's interface.
@@ -53,7 +54,7 @@ impl SiteLink {
     fn mapped(&self, port: u16, now: Instant) -> u16 {
         let Some(every) = self.rebind else { return port };
         let number = now.as_nanos() / (every.as_nanos() as u64).max(1);
-        // A large step keeps the mappings of ports with adjacent numbers different.
+        // The large step gives different ports to engines that listen on adjacent ports.
         port.wrapping_add((number as u16).wrapping_mul(MAPPING_STEP))
     }
 }
@@ -149,7 +150,7 @@ impl EngineSite {
         &self.path_changes
     }
 
-    /// Returns the `reordering` metric that the engine last asked for on routes to the peer.
+    /// Returns the `reordering` metric (ip-route(8)) that the engine last demanded for the routes of its TUN device.
     ///
     /// `None` stands for the kernel's default.
     pub fn reordering_metric(&self) -> Option<u32> {

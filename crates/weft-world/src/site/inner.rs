@@ -64,7 +64,7 @@ impl InnerCodec {
                 self.flush(device);
                 self.send_udp(packet, *number, *sent_at, device);
             }
-            // Hosts send these bodies only in networks in which they have no engine.
+            // Hosts send packets of these kinds only in networks without engines.
             Body::Signalled(_) | Body::Probe(_) | Body::Raw(_) | Body::Edge(_) => {}
         }
     }

@@ -109,12 +109,16 @@ impl SwarmFault {
     }
 
     /// Draws a fault that begins and ends between `from` and `end`.
+    ///
+    /// It lasts at most 250 s if `is_long`, else at most 3 s.
     pub(super) fn draw(rng: &mut Rng, nodes: &[NodePlan], from: Instant, end: Instant, is_long: bool) -> SwarmFault {
         let (at, until) = SwarmFault::draw_time(rng, from, end, is_long);
         SwarmFault { at, until, kind: FaultKind::draw(rng, nodes, is_long) }
     }
 
-    /// Draws the time at which a fault begins and the time at which it ends.
+    /// Draws the time at which a fault begins and the time at which it ends, both between `from` and `end`.
+    ///
+    /// The fault lasts at most 250 s if `is_long`, else at most 3 s.
     pub(super) fn draw_time(rng: &mut Rng, from: Instant, end: Instant, is_long: bool) -> (Instant, Instant) {
         let at = from + Duration::from_nanos(rng.below((end - from).as_nanos() as u64));
         let most = (end - at).min(if is_long { Duration::from_secs(250) } else { Duration::from_secs(3) });

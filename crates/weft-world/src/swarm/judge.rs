@@ -71,7 +71,7 @@ pub(super) struct ReceivingNode {
     pub(super) node: usize,
     /// True if the node delivers flows in order.
     pub(super) resequences: bool,
-    /// True if the node's clock jumped a short time ago.
+    /// True if the node's clock jumped a short time ago, or if two nodes of the plan have the same key.
     pub(super) stepped: bool,
 }
 
@@ -114,7 +114,9 @@ impl<'a> DeliveryJudge<'a> {
         segment
     }
 
-    /// Deletes the order of all flows from `from` to `to`, because the receiver starts again with new state for them.
+    /// Forgets which packets were overtaken in the flows from node `from` to node `to`.
+    ///
+    /// The receiver has lost its state for these flows and starts again with new state.
     pub(super) fn forget_order(&mut self, now: Instant, from: usize, to: usize) {
         for (flow, account) in self.flows.iter().zip(&mut self.accounts) {
             if (flow.from, flow.to) == (from, to) {
@@ -218,7 +220,7 @@ impl<'a> DeliveryJudge<'a> {
         }
         if let Some(before) = account.sent[number].delivered.replace(now) {
             // A node that was killed or suspended has no record of the packets that it delivered. Its peer sends TCP
-            // segments again.
+            // segments again, so the node may deliver them twice.
             if flow.tcp && account.forgotten_at.is_some_and(|at| at >= before) {
                 return Ok(None);
             }

@@ -78,7 +78,7 @@ pub(super) struct SwarmSite {
     pub(super) stepped_at: Option<Instant>,
     /// Time at which the node's event loop runs next.
     pub(super) wake: Instant,
-    /// Number of consecutive runs of the event loop without work.
+    /// Number of runs of the event loop without work in the present second.
     pub(super) idle_turns: IdleTurns,
     /// Time at which the engine asked to be woken. `None` if the engine got input since it asked.
     pub(super) asked: Option<Instant>,

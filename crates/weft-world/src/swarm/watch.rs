@@ -20,7 +20,7 @@ const SEALED: [u8; 5] = [4, 5, RELAYED, 7, 8];
 ///
 /// Its second byte is not a path id. All such datagrams between two nodes have one sequence of packet numbers.
 const RELAYED: u8 = 6;
-/// Datagram types that carry units. Markers of loops travel in other types as well.
+/// Datagram types that carry units.
 const DATA: [u8; 2] = [4, 8];
 const INITIATION: u8 = 1;
 const RESPONSE: u8 = 2;
@@ -95,7 +95,9 @@ pub(super) struct Observer {
 }
 
 impl Observer {
-    /// Checks a datagram that a node sends. `local` is the time on the node's clock.
+    /// Checks the packet number of a datagram that node `from` sends, and the age of its key.
+    ///
+    /// `local` is the time on the node's clock.
     pub(super) fn on_sent(
         &mut self,
         now: Instant,
@@ -156,7 +158,9 @@ impl Observer {
         self.hijacked.entry(node).or_default().0 += len + HEADERS;
     }
 
-    /// Checks the number of bytes that a node sends to the hijacker, which never answers.
+    /// Checks that a node sends the hijacker at most three times the bytes that arrived from it.
+    ///
+    /// The hijacker never answers, so it never proves its address.
     pub(super) fn on_sent_to_hijacker(&mut self, now: Instant, node: usize, len: usize) -> Result<(), Violation> {
         let (came, sent) = self.hijacked.entry(node).or_default();
         *sent += len + HEADERS;

@@ -94,7 +94,7 @@ impl Wire {
         places.into_iter().find(|&(n, l)| address(n, l).ip() == ip)
     }
 
-    /// Sends a datagram of a node.
+    /// Sends a datagram from node and link `from`, and returns what becomes of it: lost, refused, or its arrivals.
     pub(super) fn send(
         &mut self,
         now: Instant,

@@ -46,7 +46,7 @@ const SOON: Duration = Duration::from_millis(10);
 /// An event on the world's agenda.
 pub(super) enum Todo {
     Arrive(usize, SocketDatagram),
-    /// The next datagram of the lying node with this number, and the time at which the node stops to lie.
+    /// Node number of a member whose next arbitrary datagram is due, and the time after which it sends no more.
     Lie(usize, Instant),
     Talk(usize),
     Begin(usize),
@@ -78,7 +78,7 @@ impl Ord for SwarmAgendaEntry {
     }
 }
 
-/// Counters for the end of a run.
+/// Number of datagrams that arrived at any node, and of runs of the nodes' event loops, in a run of the swarm.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SwarmCounts {
     pub(super) datagrams: u64,
@@ -337,7 +337,7 @@ impl<'a> SwarmWorld<'a> {
         if rejected > 0 {
             self.log(node, || format!("refuses {rejected} datagrams of {:02x?}", first.bytes.get(..10)));
         }
-        // An answer to a handshake arrives over each path. The node uses only the first answer.
+        // Of the answers over all paths the node refuses all but the first, so refused handshakes are not counted.
         let is_honest = first.sender.is_none_or(|sender| !self.plan.is_doubtful(sender, sender));
         let is_genuine = is_honest && is_sealed(&first.bytes) && !may_be_handshake_within(&first.bytes);
         self.refused += if is_genuine { rejected } else { 0 };
@@ -447,9 +447,9 @@ impl<'a> SwarmWorld<'a> {
 
     /// Checks the destination of a datagram.
     ///
-    /// A stranger may get only answers that store no state: a cookie, or the refusal of a replayed initiation, which
-    /// has no index. A datagram on a path that the peer opened must be sent to the source of that path's newest
-    /// datagram.
+    /// A stranger may get only answers that store no state: a cookie, or the response with sender index 0, which
+    /// refuses a replayed initiation. A datagram on a path that the peer opened must be sent to the source of that
+    /// path's newest datagram.
     fn check_destination(&self, node: usize, to: SocketAddr, datagram: &[u8]) -> Result<(), Violation> {
         if to == STRANGER {
             let kind = datagram[0] & 15;
@@ -488,7 +488,7 @@ impl<'a> SwarmWorld<'a> {
         let to = ReceivingNode {
             node,
             resequences: plan.nodes[node].policy.reorder == Reorder::Resequence,
-            // Two nodes with the same key each receive some of the packets that are sent to that key.
+            // Two nodes with one key each receive some of the packets for that key, and may deliver them out of order.
             stepped: plan.has_twin() || site.stepped_at.is_some_and(|at| now - at < LONGEST_HOLD),
         };
         let is_twin = matches!(plan.roles[node], NodeRole::Twin { .. });

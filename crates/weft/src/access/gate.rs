@@ -157,7 +157,8 @@ impl Gate {
         let is_genuine = match tunnel.tunn.decapsulate(Some(address), datagram, &mut self.buffer) {
             TunnResult::WriteToNetwork(answer) => {
                 out(GateOutput::Datagram(from, answer));
-                // The client to which a cookie is sent has not yet proved that it has this address.
+                // A client to which a cookie is sent has not yet proved that it has this address, so the address is not
+                // stored.
                 answer.first() != Some(&COOKIE_REPLY)
             }
             TunnResult::WriteToTunnelV4(packet, source) if source == tunnel.client.address => {

@@ -130,7 +130,7 @@ impl Anonymiser {
         found.min_by_key(|(at, length)| (*at, std::cmp::Reverse(*length)))
     }
 
-    /// Appends a text without known secrets to `out`.
+    /// Appends `text` to `out`, with labels in place of names and addresses. The text must contain no known secret.
     fn scan(&mut self, text: &str, out: &mut String) {
         let (mut rest, mut before) = (text, None);
         while let Some(first) = rest.chars().next() {

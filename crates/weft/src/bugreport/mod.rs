@@ -188,7 +188,7 @@ fn status(socket: &Path) -> Result<Status, String> {
     }
 }
 
-/// Replaces the texts of a status. Its numbers stay.
+/// Returns a copy of `status` in which labels replace names and addresses. Its numbers stay.
 fn anonymous_status(status: &Status, anonymiser: &mut Anonymiser) -> Result<Status, String> {
     let mut value = serde_json::to_value(status).map_err(|why| why.to_string())?;
     anonymiser.value(&mut value);

@@ -47,7 +47,9 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Keys at which a secret, a file with one, or credentials can stand, and some that no version has.
+/// Table and key of settings whose value can be a secret, a file with a secret, or credentials.
+///
+/// Some of these settings exist in no version of weft.
 const KEYS: [(&str, &str); 17] = [
     ("node", "key"),
     ("node", "state"),

@@ -116,7 +116,7 @@ mod tests {
         fn the_headers_end_where_the_payload_begins(packet in packet()) {
             let view = IpView::parse(&packet).unwrap();
             let transport = match view.protocol {
-                // The offset of random bytes may be too small or too large.
+                // The header is random, so its data offset may be too small or too large.
                 protocol::TCP => (usize::from(view.payload()[12] >> 4) * 4).max(20).min(view.payload().len()),
                 protocol::UDP | protocol::ICMP | protocol::ICMPV6 => 8,
                 _ => 0,

@@ -127,7 +127,8 @@ impl Write for OutputPipe {
         let out = io::stdout();
         for piece in self.buffer.chunks(PIPE_BUF) {
             wait_for_reader(out.as_fd(), self.signals.as_fd())?;
-            // Standard output's own buffer would end at a line, not at a block.
+            // The bytes are written to the descriptor directly: Rust's buffer of standard output would hold back the
+            // bytes after the last line end.
             let mut rest = piece;
             while !rest.is_empty() {
                 match nix::unistd::write(out.as_fd(), rest) {

@@ -32,7 +32,7 @@ pub struct InterfaceSummary {
     pub layer: &'static str,
     /// Packets stored.
     pub packets: u64,
-    /// Total length of these packets in bytes, with the bytes that were not stored.
+    /// Total length of the stored packets in bytes, including the bytes that were cut off.
     pub bytes: u64,
     /// Packets that the kernel dropped because the command was too slow.
     pub dropped: u64,

@@ -14,16 +14,16 @@ use weft_wire::virtio::{GsoType, NEEDS_CSUM, VnetHeader};
 /// Offset of the checksum in a UDP header, in bytes.
 const UDP_CHECKSUM: usize = 6;
 
-/// Memory for the packets of the wire.
+/// Memory in which captured batches are cut into the packets that leave the machine.
 #[derive(Default)]
 pub struct PacketBuffers {
-    /// The captured packet, whose checksum may be finished in place.
+    /// The captured packet or batch, whose checksum may be finished in place.
     whole: Vec<u8>,
-    /// One packet as it crosses the wire.
+    /// One packet as it leaves the machine or arrives.
     one: Vec<u8>,
 }
 
-/// Passes each packet of the wire that a captured one stands for to `each`.
+/// Cuts a captured batch into the packets that leave the machine or arrive, and passes each packet to `each`.
 ///
 /// A TCP super-packet stays whole, and so does a packet that the kernel does not describe, or that is cut.
 ///
@@ -37,7 +37,8 @@ pub fn each_on_wire(
     let Some(description) = description(captured) else { return each(captured.packet) };
     scratch.whole.clear();
     scratch.whole.extend_from_slice(captured.packet);
-    // For a batch the sum of the pseudo-header is computed again for each datagram, so its checksum is ignored.
+    // In a batch, the checksum field has the sum of the batch's pseudo-header. It is ignored, because the sum is
+    // computed again for each datagram.
     let is_partial = description.needs_csum() && description.gso_type == GsoType::None;
     let parsed = VnetHeader { flags: if is_partial { NEEDS_CSUM } else { 0 }, ..description };
     let Ok(shape) = SuperPacket::parse(&parsed, &mut scratch.whole) else { return each(captured.packet) };
@@ -65,7 +66,7 @@ fn description(captured: &Captured<'_>) -> Option<VnetHeader> {
         .then(|| VnetHeader { csum_start: description.csum_start.saturating_sub(link_len), ..description })
 }
 
-/// The transport checksum that each packet of the wire still lacks.
+/// The transport checksum that each packet of a captured batch still lacks.
 #[derive(Clone, Copy)]
 struct Checksum {
     /// Start of the summed bytes, and offset of the checksum in them.
@@ -101,7 +102,7 @@ impl Checksum {
     }
 }
 
-/// Writes one packet of the wire. Returns `None` if the super-packet has no segment with this number.
+/// Writes packet `number` of a captured batch to `scratch`. Returns `None` if the batch has no such packet.
 fn write_segment(
     scratch: &mut PacketBuffers,
     shape: &SuperPacket,

@@ -61,7 +61,7 @@ pub fn reset_peer(name: &str, control: &Control) -> Result<Outcome, Failure> {
     Ok(Outcome::Well)
 }
 
-/// Sets the weights given as `LINK=WEIGHT`, or `measured`.
+/// Sets the weights of links: each of `words` is `LINK=WEIGHT`, or the only one is `measured`.
 pub fn set_weights(words: &[String], control: &Control) -> Result<Outcome, Failure> {
     let weights = match words {
         [word] if word == "measured" => None,

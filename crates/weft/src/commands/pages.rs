@@ -167,7 +167,7 @@ mod tests {
     }
 
     proptest! {
-        /// After any keys, the position exists, and a frame fills the screen exactly.
+        /// After any keys, the shown line exists in the chosen view, and a frame fills the screen exactly.
         #[test]
         fn a_frame_fills_the_screen(keys in proptest::collection::vec(any::<u8>(), 0..40), count in 0..50usize, height in 1..40usize) {
             let (mut place, room) = (ScrollPosition::default(), height.saturating_sub(FRAME_ROWS).max(1));

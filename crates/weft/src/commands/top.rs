@@ -66,7 +66,7 @@ fn links(status: &Status) -> String {
     for link in &status.links {
         let own: Vec<&Path> = all_paths(status).map(|(_, path)| path).filter(|path| is_over(path, link)).collect();
         let sum = |value: fn(&Path) -> Option<u64>| own.iter().filter_map(|path| value(path)).sum::<u64>();
-        // Each path of a link estimates the capacity of the same link.
+        // Each path estimates the capacity of the same link. The greatest estimate is shown.
         let capacity = own.iter().filter_map(|path| path.capacity_bps).max();
         let sending = sum(|path| path.sending_bps);
         let quota = link.quota.as_ref().map(|quota| quota.used_bytes as f64 / quota.limit_bytes.max(1) as f64);

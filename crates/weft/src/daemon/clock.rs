@@ -12,7 +12,7 @@ const LONGEST_AGO_NS: u64 = 1_000_000_000;
 const SHORTEST_SLEEP_NS: i128 = 1_000_000_000;
 /// Minimum step of the wall clock that is taken for an interruption, in nanoseconds.
 ///
-/// NTP slews offsets up to 0.128 s and corrects larger ones in a step (RFC 5905).
+/// Smaller steps are usual: NTP corrects an offset of more than 0.128 s in a step (RFC 5905).
 const SMALLEST_STEP_NS: i128 = 2_000_000_000;
 
 /// Clock whose time is zero at the node's start.

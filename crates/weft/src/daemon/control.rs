@@ -37,7 +37,7 @@ const AGAIN_AFTER: Duration = Duration::from_millis(10);
 pub enum Task {
     /// Answer the request of a client, which waits for the response.
     Answer(Request, SyncSender<Response>),
-    /// Apply changes of prefixes learnt from routing daemons, and send the slice back with the outcomes.
+    /// Apply a batch of changes of prefixes learnt from routing daemons. Send the batch back with the outcomes.
     Learn(LearntSlice, SyncSender<LearntSlice>),
     /// Store these counts of learnt routes, and these refused routes, for status output.
     Routing(Box<RoutingReport>),

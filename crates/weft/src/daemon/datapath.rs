@@ -58,7 +58,7 @@ const LAST_WORDS: Duration = Duration::from_millis(100);
 
 /// Poller token of the default VPN's device.
 const TUN: u64 = 0;
-/// Poller token of the waker.
+/// Poller token of the waker, with which other threads end the packet loop's wait.
 const WAKER: u64 = 1;
 /// Poller token of the netlink socket.
 const NETLINK: u64 = 2;
@@ -204,7 +204,8 @@ impl Datapath {
                     node.on_task(task);
                     self.record_progress();
                     if is_slice {
-                        // The next slice may arrive at once. It waits for the next turn, so that packets come first.
+                        // The next batch of learnt prefixes may arrive at once. It waits for the next turn, so that
+                        // packets are processed first.
                         self.waker.wake()?;
                         break;
                     }
@@ -225,8 +226,8 @@ impl Datapath {
         for _ in 0..PACKETS_PER_TURN {
             let pool = node.engine.pool();
             let Some(buf) = pool.alloc_large() else {
-                // The packet is read and dropped: if it stayed in the device, the device would wake the loop again at
-                // once.
+                // The pool has no buffer, so the packet is read and dropped. If it stayed in the device, the device
+                // would wake the loop again at once.
                 match device.tun().read(&mut self.out[..MAX_READ_LEN.min(TRANSMIT_BYTES)])? {
                     Some(_) => node.drops.no_buffer += 1,
                     None => return Ok(()),
@@ -277,7 +278,8 @@ impl Datapath {
             let now = self.clock.now();
             let pool = node.engine.pool();
             let Some(buf) = pool.alloc_large() else {
-                // The batch is read and dropped, so that the loop does not spin.
+                // The pool has no buffer, so the batch is read and dropped. If it stayed, the port would wake the loop
+                // again at once.
                 match node.carriers.port(link).and_then(|port| port.receive(&mut self.out)) {
                     Some(batch) => node.drops.no_buffer += datagrams(batch.len, batch.stride),
                     None => return,

@@ -73,7 +73,7 @@ pub enum Leave {
     With(Option<IpAddr>),
     /// Do not send it: no route leads to its destination by the link.
     Never {
-        /// True if this was not known before.
+        /// True if it was not known before that no route leads there.
         is_new: bool,
     },
 }
@@ -164,7 +164,9 @@ impl LinkTable {
         self.wanted = wanted;
     }
 
-    /// Checks all interfaces again, because routes or the configuration may have changed.
+    /// Checks all interfaces again, because routes or the configuration may have changed. Adds changes to `changes`.
+    ///
+    /// `demand` has the addresses at which the node begins handshakes from now on.
     pub fn look_again(&mut self, demand: Demand, changes: &mut Vec<LinkChange>) {
         self.demand = demand;
         self.route_cache.forget();
@@ -187,7 +189,7 @@ impl LinkTable {
         }
     }
 
-    /// Returns true if another program has the port on a link.
+    /// Returns true if another program has the node's UDP port on a link.
     pub fn is_port_taken(&self) -> bool {
         self.failed.values().any(|failed| failed.kind == io::ErrorKind::AddrInUse)
     }
@@ -245,7 +247,7 @@ impl LinkTable {
         }
     }
 
-    /// Processes netlink events.
+    /// Processes netlink events, and adds the changes of links that result to `changes`.
     pub fn apply(&mut self, events: &[NetlinkEvent], changes: &mut Vec<LinkChange>) {
         let mut touched = Vec::new();
         self.route_cache.forget();

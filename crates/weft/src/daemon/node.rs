@@ -341,8 +341,8 @@ impl DaemonNode {
         let unix_ns = clock::unix_ns();
         let entropy = entropy::seed().unwrap_or_else(|why| {
             self.log.error(format_args!("cannot get random numbers from the kernel: {why}"));
-            // The old keys must end in any case. The wall clock replaces the random numbers: the clocks of two copies
-            // of a machine differ, and the engine mixes the clock into a state that stays secret.
+            // The old keys must end even if the kernel gives no random numbers. The wall clock then replaces them: the
+            // clocks of two copies of a machine differ, and the engine mixes the clock into a state that stays secret.
             let mut entropy = [0; 32];
             entropy[..8].copy_from_slice(&unix_ns.to_le_bytes());
             entropy
@@ -407,7 +407,8 @@ impl DaemonNode {
     fn set_routes(&mut self, anew: bool) {
         let sieve = Sieve::new(&self.config, &self.links);
         self.outside = Some(sieve.outside().clone());
-        // The engine first drops peers whose certificates claim an IP network of this machine.
+        // This call makes the engine drop peers whose certificates claim an IP network of this machine. So their
+        // prefixes get no routes below.
         self.engine.set_outside(self.clock.now(), sieve.outside().clone());
         flows::set_transit(&mut self.engine, self.clock.now(), &self.config, sieve.outside());
         let certified = trust::prefixes(&self.engine);

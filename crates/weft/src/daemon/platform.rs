@@ -61,7 +61,7 @@ pub fn key_of(text: &str) -> NodeId {
     }
 }
 
-/// Decodes the body of a request.
+/// Decodes the body of a call from base64.
 ///
 /// # Errors
 /// Returns a message for a reader.
@@ -104,7 +104,7 @@ impl Platform {
         self.unanswered.remove(&call)
     }
 
-    /// Registers a client that waits for changes of paths whose number is above `after`.
+    /// Registers a client that waits for path changes with a number above `after`. The changes are numbered in order.
     pub fn watch(&mut self, now: Instant, after: u64, reply: SyncSender<Response>) {
         self.watching.push((after, now + WAIT, reply));
         self.notify_watchers(now);

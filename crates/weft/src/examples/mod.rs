@@ -52,7 +52,7 @@ fn unknown_target(words: &[String]) -> Option<String> {
         .map(|word| format!("there is no target {word}"))
 }
 
-/// Returns jq's error about a `jq` filter, or `None` if it has none, or if jq is not installed.
+/// Returns jq's error about the filter of a `jq` command. `None` if the filter has no error, or jq is not installed.
 fn bad_filter(words: &[String]) -> Option<String> {
     let filter = words.iter().skip(1).find(|word| !word.starts_with('-')).filter(|_| words[0] == "jq")?;
     let output = std::process::Command::new("jq").arg("-n").arg(format!("def example: {filter}; 1")).output().ok()?;

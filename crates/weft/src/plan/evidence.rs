@@ -18,10 +18,11 @@ impl KnownRate {
     }
 }
 
-/// Returns the rate at which a node can send on its path, from the most to the least direct evidence.
+/// Returns the rate at which a node can send on its path, and the evidence for it.
 ///
-/// The present rate may be that of a short disturbance, so the median of the last ten minutes replaces it.
-/// `limit_bps` is the node's own limit of the link, which the rate does not exceed.
+/// The best evidence is the median of the last ten minutes (else of the last day), because the present rate may be that
+/// of a short disturbance. Then follows the present rate, and last the link's limit. `limit_bps` is that limit, which
+/// the node sets itself and which the rate does not exceed.
 pub fn sending_rate(path: &Path, history: Option<&PathHistory>, limit_bps: Option<u64>) -> Option<KnownRate> {
     let typical = history.and_then(|history| typical(&history.seconds).or_else(|| typical(&history.minutes)));
     let limit = || KnownRate::new(limit_bps?, "not measured: assumed to be the link's limit");

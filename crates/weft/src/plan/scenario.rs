@@ -31,8 +31,8 @@ const CALL_BITS: u64 = 3_600;
 const CALL_PART: u64 = 10;
 /// Least length of a queue: as a multiple of rate × round trip, and in microseconds at the link's rate.
 ///
-/// Tuned: the first value is the simulator's default. Routers have queues of the second even if round trips are
-/// short.
+/// Tuned: the first value is the simulator's default. Queues of routers hold the second value, 20 ms, even if round
+/// trips are short.
 const QUEUE_LEAST: (f64, f64) = (1.5, 20_000.0);
 /// Maximum length of a link's name in a scenario, in characters.
 const NAME_CHARS: usize = 15;
@@ -53,7 +53,7 @@ pub struct Occasion<'a> {
     pub peer: &'a str,
     /// Unix time of the measurement, in seconds.
     pub unix_s: u64,
-    /// Remarks of the measurement.
+    /// Sentences about the measured links, which the scenario contains as comments.
     pub remarks: &'a [String],
     /// Lengths of flows and intervals of packets.
     pub pace: Pace,

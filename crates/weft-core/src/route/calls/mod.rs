@@ -62,7 +62,7 @@ impl fmt::Display for CallError {
 
 impl core::error::Error for CallError {}
 
-/// A call that arrived at this node, the root of its key.
+/// A call that arrived at this node, because this node is the nearest to the call's key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ReceivedCall {
     /// Identifier of the caller, as stated by the nodes on the route.
@@ -124,7 +124,10 @@ pub struct Calls {
 }
 
 impl Calls {
-    /// Returns a node without calls. `run` must be higher than at the node's last start.
+    /// Returns a node without calls.
+    ///
+    /// `run` numbers the starts of the node: it must be higher than at the last start, so that receivers do not take
+    /// calls for duplicates of earlier ones.
     pub fn new(run: u32, rng: Rng) -> Calls {
         Calls {
             run,
@@ -139,7 +142,7 @@ impl Calls {
         }
     }
 
-    /// Sends a call to the root of `key` and returns its number. An event reports the result.
+    /// Sends a call to the node nearest to `key` and returns the call's number. An event reports the result.
     ///
     /// # Errors
     ///

@@ -8,7 +8,7 @@ fn id(first: u8) -> NodeId {
     NodeId::new(core::array::from_fn(|n| if n == 0 { first } else { 0 }))
 }
 
-/// Returns a node that knows no other node. It is the root of every key.
+/// Returns a node that knows no other node, so that it is the nearest to every key.
 fn alone() -> OverlayState {
     let contact = NodeContact { id: id(5), details: [].into() };
     OverlayState::new(Instant::ZERO, contact, Vec::new(), OverlayTiming::default(), Rng::new(1))

@@ -23,19 +23,19 @@ pub enum Lacked<'a> {
 /// each author comes first, so that an author with many messages does not push out the others if only some can be sent.
 #[derive(Debug)]
 pub struct Comparison {
-    /// Authors that the other node knows and the fingerprints of their claims, in order.
+    /// Authors that the other node knows and the fingerprints of their claims, in rising order of the labels.
     theirs: Vec<(Label, u64)>,
     /// Number of authors compared so far that both nodes know.
     common: usize,
     has_other_claims: bool,
-    /// Least and greatest author label that is still to be compared.
+    /// Least and greatest label (first 32 bits of the node id) of the authors that are still to be compared.
     left: Option<(Label, Label)>,
     /// Authors whose claims differ between the two nodes, and the number of their messages already returned.
     differing: VecDeque<(Label, usize)>,
 }
 
 impl Comparison {
-    /// Begins a comparison.
+    /// Begins the comparison of another node's `digest` with the own link map.
     pub fn new(digest: &Digest<'_>) -> Comparison {
         let mut theirs: Vec<(Label, u64)> = digest.iter().collect();
         theirs.sort_unstable();
@@ -51,7 +51,7 @@ impl Comparison {
         }
     }
 
-    /// Returns the next claims of the authors whose turn it is.
+    /// Returns at most `most` claims that the other node lacks. The authors of these claims take turns.
     fn claims<'a>(&mut self, map: &'a LinkMap, most: usize) -> Vec<Lacked<'a>> {
         let mut lacked = Vec::new();
         for _ in 0..most {
@@ -64,7 +64,7 @@ impl Comparison {
         lacked
     }
 
-    /// Compares the next authors, and returns the certificates of the unknown ones.
+    /// Compares the next authors, and returns the certificates of those that the other node does not know.
     fn compare<'a>(&mut self, map: &'a LinkMap, first: Label, last: Label, most: usize) -> Vec<Lacked<'a>> {
         let authors = map.digest(first, most);
         let next = authors.last().filter(|_| authors.len() == most).and_then(|(label, _)| label.0.checked_add(1));

@@ -10,12 +10,12 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-/// Returns the index of the half of a member at which links arrive.
+/// Returns the index of that half of a member at which links arrive. The graph splits each member in two halves.
 fn entry(place: usize) -> usize {
     2 * place
 }
 
-/// Returns the index of the half of a member at which links leave.
+/// Returns the index of that half of a member from which links leave. The graph splits each member in two halves.
 fn exit(place: usize) -> usize {
     2 * place + 1
 }
@@ -29,13 +29,16 @@ struct DisjointPaths<'a> {
     used: Vec<(usize, usize)>,
     /// By member: for each relay on a path, the members before it and after it on that path.
     crossed: Vec<Option<(usize, usize)>>,
-    /// Potential of each half of a member. The cost of an arc is increased by the difference of its ends' potentials.
+    /// Johnson's potential of each node of the search graph, in which each member is split into two nodes.
+    ///
+    /// The search adds the potential of an arc's start to the arc's cost, and subtracts that of its end.
     potentials: Vec<i64>,
 }
 
-/// Returns up to `most` paths that share no member but their ends, and never the direct link.
+/// Returns up to `most` paths over relays that have only the source and the target in common.
 ///
-/// `looked` is increased by the number of links examined.
+/// None of them is the direct link from the source to the target. `looked` is increased by the number of links
+/// examined.
 pub(super) fn disjoint_paths(
     graph: &MemberGraph,
     (source, target): (usize, usize),
@@ -53,9 +56,10 @@ pub(super) fn disjoint_paths(
 }
 
 impl DisjointPaths<'_> {
-    /// Calls `arc` with each half that follows a half in the residual graph, and the cost of the arc.
+    /// Calls `arc` for each arc of the residual graph that leaves the node `half`, with the arc's end and cost.
     ///
-    /// Arcs of paths lead backwards. All others lead forwards.
+    /// A node of this graph is one of the two halves of a member. A link of a path that was found before can only be
+    /// crossed backwards, and all other links forwards.
     fn each_arc(&self, half: usize, mut arc: impl FnMut(usize, i64)) {
         let member = half / 2;
         if half == entry(member) {
@@ -85,7 +89,10 @@ impl DisjointPaths<'_> {
         self.graph.between(one, other).map_or(0, |link| link.cost_us as i64)
     }
 
-    /// Returns the halves on the cheapest path in the residual graph, and prepares the potentials for the next one.
+    /// Returns the cheapest path in the residual graph, as a list of halves of members.
+    ///
+    /// It also updates the potentials for the next search. The graph splits each member in two halves: links arrive
+    /// at one and leave at the other.
     fn shortest(&mut self, looked: &mut usize) -> Option<Vec<usize>> {
         let (first, last) = (exit(self.source), entry(self.target));
         let mut least = vec![i64::MAX; self.potentials.len()];
@@ -111,8 +118,8 @@ impl DisjointPaths<'_> {
         if least[last] == i64::MAX {
             return None;
         }
-        // Halves that cost more than the target have no final cost. The target's cost in place of theirs keeps the cost
-        // of every arc positive.
+        // The search ends at the target, so a half of a member that lies farther than the target has no final cost.
+        // The target's cost in its place keeps the cost of every arc positive.
         let most = least[last];
         for (potential, least) in self.potentials.iter_mut().zip(&least) {
             *potential += most.min(*least);

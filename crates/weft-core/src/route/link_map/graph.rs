@@ -55,7 +55,7 @@ pub(super) struct LinkTo {
     pub edge: MapEdge,
     /// Rate of the link, or an assumed rate if it is unknown.
     pub rate: Rate,
-    /// Cost of the link in microseconds, before any penalty of a search.
+    /// Cost of the link in microseconds. A search may multiply it, to avoid the link.
     pub cost_us: u64,
 }
 
@@ -67,7 +67,9 @@ pub struct MemberGraph {
     pub(super) relays: Vec<bool>,
     /// For each member the links to its neighbours, in order of the neighbours' indices.
     pub(super) edges: Vec<Vec<LinkTo>>,
-    /// Rates at which the rate classes with at least one link begin, in rising order. An octave has three classes.
+    /// Rate classes that contain at least one link, each given by its least rate, in rising order.
+    ///
+    /// A class spans a third of a doubling of the rate.
     pub(super) classes: Vec<Rate>,
     link_count: usize,
     places: BTreeMap<Label, usize>,
@@ -80,7 +82,8 @@ impl MemberGraph {
         for label in map.labels() {
             graph.add_member(label, map.is_relay(label));
         }
-        // The claims of each member. Claims about members with lower labels are taken when those members are processed.
+        // For each member the claims about its links, in order of the other end's label. The claims of both ends of a
+        // link are joined when the end with the lower label is processed.
         let mut claims: Vec<_> =
             map.labels().map(|label| map.links_of(label).map(|(_, link)| link).peekable()).collect();
         for one in 0..graph.labels.len() {

@@ -1,4 +1,4 @@
-//! Routes over relays, their figures and costs, and the shortest path on links of a least rate.
+//! Routes over relays, their RTTs, rates and costs, and the search for the shortest path over links of enough rate.
 //!
 //! A route has at most six relays. Its cost is the time that it takes for a small transfer: its round-trip time with
 //! retransmissions, and the time of [`TRANSFER_BITS`] at its narrowest link.
@@ -18,9 +18,11 @@ const TRANSFER_BITS: u64 = 1_000_000;
 const UNKNOWN_RATE: Rate = Rate::from_mbps(10);
 /// Cost that each link of a route adds, in microseconds, so that of two equal routes the one with fewer relays wins.
 const RELAY_US: u64 = 300;
-/// Factor that raises the cost of a link that is in doubt or on another chosen route. Tuned on random maps.
+/// Factor by which a search raises the cost of a link that it should avoid.
+///
+/// It avoids links of a route that did not answer, and links of a route chosen before. Tuned on random maps.
 const PENALTY: u64 = 16;
-/// As many new routes replace the present ones if they cost less than this fraction of the present cost.
+/// Cost ratio, new to present, below which new routes replace the same number of present routes.
 const BETTER: f64 = 0.8;
 
 /// A route over relays.
@@ -43,7 +45,7 @@ pub struct FoundRoute {
 pub(super) struct Avoided {
     /// Members that must not be crossed.
     pub nodes: BTreeSet<usize>,
-    /// Links whose cost is multiplied by [`PENALTY`].
+    /// Links that are avoided if possible: their cost is multiplied by [`PENALTY`].
     pub doubted: BTreeSet<(usize, usize)>,
     /// A link that must not be crossed.
     pub banned: Option<(usize, usize)>,
@@ -100,7 +102,7 @@ impl MemberGraph {
         if relays.iter().all(|relay| self.relays[*relay]) { self.measured(&path) } else { None }
     }
 
-    /// Returns the delay of a path in microseconds, in which each doubted link counts [`PENALTY`]-fold.
+    /// Returns the delay of a path in microseconds. A link that `avoided` lists as doubted counts [`PENALTY`]-fold.
     pub(super) fn delay_us(&self, path: &[usize], avoided: &Avoided) -> u64 {
         let of_hop = |hop: &[usize]| {
             let factor = if avoided.doubts(hop[0], hop[1]) { PENALTY } else { 1 };
@@ -109,7 +111,7 @@ impl MemberGraph {
         path.windows(2).map(of_hop).sum()
     }
 
-    /// Returns the cost of a path in microseconds, in which each doubted link counts [`PENALTY`]-fold.
+    /// Returns the cost of a path in microseconds. A link that `avoided` lists as doubted counts [`PENALTY`]-fold.
     pub(super) fn penalised(&self, path: &[usize], avoided: &Avoided) -> u64 {
         self.delay_us(path, avoided) + transfer_us(self.narrowest(path))
     }
@@ -211,7 +213,8 @@ fn traced(rounds: &[RoundCosts], source: usize, target: usize) -> Option<Vec<usi
     }
     while at != source {
         let before = rounds[round][at];
-        // The earliest round with the same cost has the predecessor that was valid then.
+        // Go back to the first round in which this member had this cost. The member before it on the path reached its
+        // own cost in the round before that one.
         while round > 0 && rounds[round - 1][at] == before {
             round -= 1;
         }

@@ -53,7 +53,8 @@ impl RouteSearch {
     /// Continues the search while `links` is positive, and subtracts the number of links examined from `links`.
     ///
     /// Returns the routes when the search has ended, and `None` before. The last query may make `links` negative. A
-    /// query examines each member's links at most once for each hop of a route, or twice for each route.
+    /// query for one path examines each member's links at most once for each hop. A query for several disjoint paths
+    /// examines them at most twice for each path.
     pub fn advance(&mut self, links: &mut i64) -> Option<Vec<FoundRoute>> {
         let mut search = Search { graph: &self.graph, answers: &mut self.answers, asked: 0, links };
         search.routes(self.ends, self.most, &self.doubted).ok()
@@ -185,7 +186,7 @@ impl Search<'_> {
         let open = &classes[..open];
         let widest = open[open.len() - 1];
         let least_delay = graph.delay_us(&quickest, avoided) as f64;
-        // An octave is three classes. One class in each octave is enough.
+        // A rate class spans a third of a doubling of the rate. To search at one class in each doubling is enough.
         let step = CLASSES_IN_OCTAVE.max(open.len().div_ceil(MOST_CLASSES));
         let mut found = Vec::new();
         for least in open.iter().rev().step_by(step) {

@@ -21,7 +21,8 @@ const CLOCK_SKEW: Duration = Duration::from_secs(120);
 const MAX_LINKS: usize = 256;
 /// Maximum number of messages kept of one member.
 ///
-/// An honest member needs up to five. If it has more than eight, it sends all its claims again.
+/// The claims of an honest member need up to five messages. If its newest claims lie in more than eight, the member
+/// sends all its claims again in fewer messages.
 const MAX_MESSAGES: usize = 16;
 /// Maximum number of claims of one member that are accepted at once.
 const BURST: u32 = 12;
@@ -39,7 +40,9 @@ pub enum ClaimReceipt {
     UnknownAuthor,
     /// The signature of the claim is not the author's.
     Forged,
-    /// Another member with the author's label is stored. The signature was not checked.
+    /// The claim's key is not that of the stored member with the same label (first 32 bits of the node id).
+    ///
+    /// The signature was not checked.
     OtherOwner,
     /// The author claims more often than allowed.
     TooOften,
@@ -66,7 +69,7 @@ struct Author {
     /// True if the member claims that it relays, with the number of that claim.
     says_relay: (bool, u64),
     links: BTreeMap<Label, ToldLink>,
-    /// The messages that hold a newest claim, with their numbers, in order of the numbers.
+    /// Messages that hold the newest claim about at least one link, with their numbers, in rising order.
     messages: Vec<(u64, Box<[u8]>)>,
     /// A value that depends on the numbers of all stored claims, and on nothing else. Digests compare it.
     fingerprint: u64,
@@ -75,9 +78,10 @@ struct Author {
 }
 
 impl Author {
-    /// Drops messages without a newest claim, and the oldest ones beyond [`MAX_MESSAGES`] with their claims.
+    /// Drops messages that no longer hold the newest claim about any link, and the oldest beyond [`MAX_MESSAGES`].
     ///
-    /// A link is deleted with its message. Otherwise two nodes could never have the same fingerprint of the author.
+    /// A link is deleted with the message that claims it. Otherwise two nodes could never have the same fingerprint
+    /// of the author.
     fn drop_superseded(&mut self) {
         let (links, says) = (&self.links, self.says_relay.1);
         let is_newest = |seq: u64| seq == says || links.values().any(|told| told.seq == seq);
@@ -155,7 +159,9 @@ impl LinkMap {
         self.authors.len()
     }
 
-    /// Returns the labels of all members with a known certificate, in order.
+    /// Returns the labels of all members with a known certificate, in rising order.
+    ///
+    /// A label is the first 32 bits of a node id.
     pub fn labels(&self) -> impl Iterator<Item = Label> {
         self.authors.keys().copied()
     }
@@ -200,7 +206,8 @@ impl LinkMap {
 
     /// Adds a member whose certificate the caller has checked. Returns true if it is new or has a later certificate.
     ///
-    /// A label has one owner. Another node with the same label is refused while the owner is known.
+    /// Of two nodes with the same label (first 32 bits of the node id), the second is refused while the first is
+    /// stored.
     pub fn admit(
         &mut self,
         now: Instant,
@@ -239,10 +246,10 @@ impl LinkMap {
         self.version += u64::from(self.authors.remove(&label).is_some());
     }
 
-    /// Stores a claim. `label` is the label of the claim's public key, `bytes` are the whole message.
+    /// Stores a claim of the member with this label. `bytes` is the whole message that contains the claim.
     ///
-    /// `verify` checks the signature. It is called only if something in the claim is new, and not more often than
-    /// the author may claim.
+    /// A label is the first 32 bits of a node id. `verify` checks the signature. It is called only if something in
+    /// the claim is new, and not more often than the author may claim.
     pub fn receive(
         &mut self,
         (now, unix_ms): (Instant, u64),

@@ -16,7 +16,7 @@ use weft_units::{Instant, NodeId};
 const MOST_TRIED: usize = 2 * LEAVES;
 
 impl OverlayState {
-    /// Searches for a detour to a silent node, if the node would be a leaf or was used recently.
+    /// Searches for a detour to a silent node, if it was used recently or is one of the next nodes on the ring.
     pub(super) fn start_detour(&mut self, now: Instant, id: NodeId) {
         let third_nodes = self.table.iter().filter(|(_, other)| other.is_close()).count();
         if let Some(neighbour) = self.table.get_mut(id) {

@@ -11,7 +11,7 @@ const SOURCES: usize = 256;
 ///
 /// No copy of a packet stays in flight longer.
 const MEMORY: Duration = Duration::from_secs(10);
-/// Number of packet numbers below the newest that can be distinguished.
+/// Number of packet numbers, down from the newest, for which it is recorded whether they arrived.
 const WINDOW: u32 = 128;
 
 #[derive(Clone, Copy, Debug)]

@@ -1,6 +1,6 @@
 //! The nodes next to this one on the ring (Pastry's and Chimera's leaf set).
 //!
-//! One of these nodes, or this node, is the root of a key nearby: the node nearest to the key.
+//! For a key near this node, the node that is nearest to the key is one of these nodes, or this node.
 
 use alloc::vec::Vec;
 use weft_units::NodeId;
@@ -44,7 +44,7 @@ impl LeafSet {
             || self.counterclockwise.get(LEAVES - 1).is_none_or(|last| id.clockwise_to(&own) <= last.clockwise_to(&own))
     }
 
-    /// True if, as far as known, the root of `key` is a leaf or this node.
+    /// True if, as far as known, the node nearest to `key` is this node or a leaf.
     ///
     /// The key then lies between the outermost leaves.
     pub fn covers(&self, key: NodeId) -> bool {

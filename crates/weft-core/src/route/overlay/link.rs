@@ -39,7 +39,9 @@ const BACK_BOUND: f64 = 1e-4;
 const LEAST_BACK_RUN: u32 = 10;
 /// Loss above which the link is degraded, as a fraction of the last probes.
 const DEGRADED_ABOVE: f64 = 0.1;
-/// Loss above which a link is in doubt, as a fraction. One lost probe among the last eighteen exceeds it.
+/// Share of lost probes above which a good link is probed faster, because it may be failing.
+///
+/// The share is a moving average over about twenty probes. One lost probe among the last eighteen exceeds the limit.
 const DOUBT_ABOVE: f64 = 0.02;
 /// Number of answers in a row after which a degraded link is probed faster, because it may be recovering.
 const HOPE_AFTER: u32 = 5;
@@ -50,7 +52,7 @@ const FLAP_MEMORY: Duration = Duration::from_secs(600);
 /// Maximum number of times that falls double the run of answers needed for recovery.
 const MOST_DOUBLINGS: u32 = 6;
 
-/// Time that a busy node may take to answer.
+/// Time that a busy node may take to answer, in addition to the expected RTT.
 const SLACK: Duration = Duration::from_millis(10);
 /// Time to wait for an echo before the first RTT sample.
 const FIRST_PATIENCE: Duration = Duration::from_millis(500);
@@ -73,13 +75,13 @@ pub struct ProbePace {
 /// Quality of a link, the best first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Quality {
-    /// The link loses little.
+    /// The link answers, and its loss is low.
     Good,
-    /// The link loses much.
+    /// The link answers, but it recently lost more than a tenth of the probes or was down.
     Degraded,
-    /// The link may have failed.
+    /// Some probes in a row stayed unanswered, so the link may have failed.
     Suspect,
-    /// The link has failed.
+    /// The link has failed: too many probes in a row stayed unanswered, or another part of the node detected it.
     Down,
 }
 
@@ -126,7 +128,7 @@ impl Default for NeighbourLink {
             latency: Duration::MAX,
             loss: Loss::default(),
             sent: VecDeque::new(),
-            // Numbers below the first one are treated as answered.
+            // Probe numbers start at 1. Lower numbers are treated as answered.
             next_seq: 1,
             newest_answered: 0,
             missed: 0,
@@ -185,7 +187,7 @@ impl NeighbourLink {
         self.is_urgent = true;
     }
 
-    /// Marks the link as down, because another part of the node or the lower layer detected a failure.
+    /// Marks the link as down, because another part of the node detected a failure before the probes did.
     pub fn mark_down(&mut self, now: Instant) {
         if !self.is_down {
             self.fall(now);

@@ -13,9 +13,9 @@ use weft_units::{Instant, NodeId};
 const MOST_CANDIDATES: usize = 64;
 /// Number of nodes beyond the capacity of a cell that may be probed for it, to provide a choice.
 const SPARE_CANDIDATES: usize = 4;
-/// Number of unanswered probes after which a candidate's trial ends.
+/// Number of unanswered probes after which a candidate counts as silent. It is then probed only occasionally.
 pub(super) const TRIES: u32 = 4;
-/// Number of unanswered probes after which a candidate that never answered is deleted.
+/// Number of unanswered probes after which a silent node that never answered is deleted.
 ///
 /// The last of these probes are eight seconds apart.
 const LATE_TRIES: u32 = 8;
@@ -71,7 +71,8 @@ impl OverlayState {
 
     /// Records that a node sent a probe. If its link seems silent, the link is probed at once.
     ///
-    /// Such a node may still have this node as a member, and would then never introduce itself.
+    /// The sender may still store this node as a member. It then sends plain probes without its contact, so this node
+    /// must not wait for a message with the contact.
     pub(super) fn on_sign_of_life(&mut self, now: Instant, from: NodeId) {
         if let Some(neighbour) = self.table.get_mut(from)
             && neighbour.link.quality() >= Quality::Suspect
@@ -81,7 +82,7 @@ impl OverlayState {
         }
     }
 
-    /// Updates the standing of a neighbour.
+    /// Updates whether a neighbour is a candidate, a member or silent, after its link or detour changed.
     pub(super) fn judge(&mut self, now: Instant, id: NodeId) {
         self.judge_detour(now, id);
         let Some(neighbour) = self.table.get(id) else { return };
@@ -100,9 +101,9 @@ impl OverlayState {
         }
     }
 
-    /// Ends a candidate's trial: it becomes a member if it is among the best of its cell or a leaf.
+    /// Makes an answering node a member, if it is among the best of its table cell or next to this one on the ring.
     ///
-    /// Otherwise it is deleted.
+    /// Otherwise the node is deleted.
     fn admit(&mut self, now: Instant, id: NodeId) {
         if let Some(neighbour) = self.table.get_mut(id) {
             neighbour.standing = NodeStanding::Member;
@@ -198,7 +199,7 @@ impl OverlayState {
         self.table.cell_of(id).filter(|(_, neighbour)| neighbour.is_member())
     }
 
-    /// Deletes members that are neither leaves nor among the best of their cell.
+    /// Deletes members that are neither among the best of their table cell nor next to this node on the ring.
     fn trim_cell_of(&mut self, id: NodeId) {
         let mut members: Vec<_> = self.cell_members(id).map(|(id, neighbour)| (neighbour.rank(), id)).collect();
         members.sort();
@@ -209,7 +210,7 @@ impl OverlayState {
         }
     }
 
-    /// Marks the node as ready once all its leaves have answered.
+    /// Marks this node as ready once all its leaves, the next nodes on the ring, have answered.
     ///
     /// No node that they named may still be on trial. A node without leaves becomes ready after a time.
     pub(super) fn check_ready(&mut self, now: Instant) {

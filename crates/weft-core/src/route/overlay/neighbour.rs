@@ -14,7 +14,7 @@ const ASK_AGAIN: Duration = Duration::from_secs(1);
 pub enum NodeStanding {
     /// Another node named the node, and this node has not admitted it to the table yet.
     Candidate,
-    /// The node is in the table or the leaf set.
+    /// The node is in the table, or is one of the next nodes on the ring.
     Member,
     /// The node fell silent.
     Lost,
@@ -34,7 +34,7 @@ impl NeighbourQuery {
         self.answered != Some(news) && self.may_ask(now)
     }
 
-    /// True if the last query to the neighbour was long enough ago.
+    /// True if the last query to the neighbour was at least [`ASK_AGAIN`] ago.
     pub fn may_ask(&self, now: Instant) -> bool {
         self.asked_at.is_none_or(|at| now - at >= ASK_AGAIN)
     }
@@ -131,7 +131,7 @@ impl OverlayNeighbour {
         self.detour.as_ref().filter(|_| self.link.quality() == Quality::Down).map(|detour| detour.via)
     }
 
-    /// Returns the link over which a message arrived.
+    /// Returns the link over which a message arrived: the direct link, or the detour through the third node `via`.
     pub fn link_via(&mut self, via: Option<NodeId>) -> Option<&mut NeighbourLink> {
         match via {
             None => Some(&mut self.link),

@@ -82,7 +82,7 @@ mod tests {
     use alloc::vec::Vec;
     use proptest::prelude::*;
 
-    /// Generates identifiers that collide often.
+    /// Generates identifiers of which many are equal or share leading digits.
     ///
     /// They differ only in their first three digits and the last one.
     fn few() -> impl Strategy<Value = NodeId> {

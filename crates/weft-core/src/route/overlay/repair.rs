@@ -19,7 +19,7 @@ const LONGEST_GOSSIP: u32 = 32;
 const ALL_COLUMNS: u16 = u16::MAX;
 
 impl OverlayState {
-    /// Asks `id` for information that is missing here, if it may have it.
+    /// Sends `id` a query for nodes that this node's table lacks, if `id` may have learnt of such nodes.
     ///
     /// Call this after an echo of `id`.
     pub(super) fn ask(&mut self, now: Instant, id: NodeId) {
@@ -101,7 +101,7 @@ impl OverlayState {
         emit_found(query, news, ids.into_iter().filter(|id| *id != asker).filter_map(contact), out)
     }
 
-    /// Returns the nodes that would be the leaves of `target`, and one more on each side.
+    /// Returns the nodes that would be next to `target` on the ring if it were a member, and one more on each side.
     fn nearest(&self, target: NodeId) -> Vec<NodeId> {
         let told = |(_, neighbour): &(NodeId, &OverlayNeighbour)| neighbour.is_close();
         let clockwise = self.table.clockwise_from(target).filter(told).take(LEAVES + 1);
@@ -140,8 +140,9 @@ impl OverlayState {
 
     /// Performs one gossip round: asks a random member for nodes of the table row in which this node stores it.
     ///
-    /// Some of these nodes may be nearer than the known ones. A leaf is also asked for its neighbourhood. The round
-    /// also probes one of the bootstrap nodes, so that separate parts of the network can merge.
+    /// Some of these nodes may be nearer than the known ones. If the member is next to this node on the ring, it is
+    /// also asked for the nodes near this one. The round also probes one of the bootstrap nodes, so that separate
+    /// parts of the network can merge.
     pub(super) fn gossip(&mut self, now: Instant) {
         self.retry_detours(now);
         let members: Vec<NodeId> = self.members().collect();

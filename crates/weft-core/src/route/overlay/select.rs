@@ -1,8 +1,8 @@
 //! First reachable link selection (paper 001 §II; Zhao et al., ICNP 2003): picks the first good choice.
 //!
-//! While it is unclear which choice is good, a packet travels over the best two at once, but only once on its route.
-//! Every choice is strictly nearer to the key on the ring than this node. All nodes measure this distance alike, so a
-//! packet never returns.
+//! While it is unclear which choice is good, a packet is duplicated and leaves to the best two at once. Each packet
+//! is duplicated at most once on its whole route. Every choice is strictly nearer to the key on the ring than this
+//! node. All nodes measure this distance alike, so a packet never returns.
 
 use super::link::Quality;
 use super::neighbour::OverlayNeighbour;
@@ -16,7 +16,7 @@ const MOST_LOSS: f64 = 0.3;
 /// Decision about a packet's next hop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NextHop {
-    /// Deliver here, because this node is the root of the key.
+    /// Deliver here, because this node is the nearest to the key.
     Deliver,
     /// Forward to this node.
     Forward(NodeId),
@@ -43,10 +43,10 @@ impl HopCandidate {
     }
 }
 
-/// Returns the first good choice. `choices` are in order of preference.
+/// Returns the first good choice, or the best choice if none is good. `choices` are in order of preference.
 ///
-/// A suspect choice before it gets a duplicate, because it may work. Without a good choice the best one is returned.
-/// It gets a duplicate to the next one if it is suspect or loses more than 30 %.
+/// The packet is duplicated in two cases. If a suspect choice precedes the first good one, a copy goes to the suspect
+/// one, because it may work. If the best choice is suspect or loses more than 30 %, a copy goes to the second best.
 pub fn select(choices: &[HopCandidate], may_duplicate: bool) -> Option<NextHop> {
     let (at, best) = choices.iter().enumerate().min_by_key(|(at, choice)| (choice.quality, *at))?;
     let is_doubtful = |choice: &&HopCandidate| choice.quality == Quality::Suspect;
@@ -123,7 +123,7 @@ impl OverlayState {
 
     /// Returns the possible next hops in order of preference.
     ///
-    /// An empty result means that this node is the root.
+    /// An empty result means that this node is the nearest to the key.
     fn choices(&self, key: NodeId) -> Vec<HopCandidate> {
         let own = self.own.id;
         if key == own {

@@ -1,8 +1,9 @@
-//! The announcements of a node that owns prefixes.
+//! The announcements of a node that owns prefixes: it sends its claim to the holders of its prefixes' keys.
 //!
-//! Every minute it asks for the holders of its prefixes' keys, and sends its claim to each holder. It asks at the
-//! key itself. In alternate rounds it also asks at one or two mean node distances from the key, on both sides. A root
-//! that lies about the other holders thus cannot hide the owner.
+//! The holders of a key are the nodes next to the key on the ring. They store the claim for other nodes. Every minute
+//! the owner asks the node nearest to each key for the key's holders, and sends its claim to each holder. It also
+//! asks nodes on both sides of the key, at one mean node distance in one round and at four in the next. A node that
+//! lies about the other holders thus cannot hide the owner.
 
 use super::region::Region;
 use super::{DIRECTORY, DirectoryContext, REFRESH, beside, question};
@@ -25,7 +26,7 @@ const ASK_AGAIN: Duration = Duration::from_secs(2);
 const TELL_AGAIN: Duration = Duration::from_secs(1);
 /// Number of times that a claim is sent to a holder.
 const TRIES: u32 = 4;
-/// Number of rounds after which a holder that no answer named receives no more claims.
+/// Number of rounds of queries after which a holder that none of the answers named receives no more claims.
 const ROUNDS_UNNAMED: u64 = 3;
 /// Maximum number of holders to which an owner sends its claim.
 ///
@@ -80,7 +81,7 @@ pub struct Announcer {
 impl Announcer {
     /// Returns a node that owns nothing yet.
     ///
-    /// `started_unix_s` is the time of instant zero in seconds since 1970.
+    /// `started_unix_s` is the wall-clock time at [`Instant::ZERO`], in seconds since 1970.
     pub fn new(started_unix_s: u64) -> Announcer {
         Announcer {
             certificate: None,
@@ -218,7 +219,7 @@ impl Announcer {
         Some(self.certificate.clone().map_or(Telling::Withdraw(seq), |certificate| Telling::Claim(seq, certificate)))
     }
 
-    /// Returns the details needed to reach a holder.
+    /// Returns the key and addresses needed to reach a holder.
     pub fn details(&self, holder: NodeId) -> Option<&[u8]> {
         self.holders.get(&holder).map(|holder| &*holder.contact.details)
     }

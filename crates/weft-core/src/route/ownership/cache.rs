@@ -111,9 +111,10 @@ impl OwnerCache {
     }
 }
 
-/// Returns the addresses for which a result is valid.
+/// Returns the addresses for which a lookup result is valid: those of `prefix`, the owner's prefix.
 ///
-/// Prefixes of two owners do not overlap, but a default route contains all others.
+/// If `prefix` is nearly a default route, the result is valid only for `address`, because other owners may have
+/// prefixes within it.
 fn scope(prefix: WirePrefix, address: IpAddr) -> WirePrefix {
     if Region::of(prefix).prefix().1 == 0 { (address, region::width(address)) } else { prefix }
 }

@@ -35,7 +35,7 @@ pub struct OwnershipDirectory {
     announcer: Announcer,
     lookups: Lookups,
     cache: OwnerCache,
-    /// This node's leaf set when the directory last checked whether it changed.
+    /// The next nodes on the ring, when the directory last checked whether they changed.
     leaves: Option<LeafSet>,
     sweep_at: Instant,
     reported: BTreeMap<Conflict, Instant>,
@@ -53,8 +53,9 @@ enum Reaction {
 impl OwnershipDirectory {
     /// Returns a node that owns nothing yet.
     ///
-    /// `started_unix_s` is the time of instant zero in seconds since 1970. `run` must be higher than at the program's
-    /// last start.
+    /// `started_unix_s` is the wall-clock time at [`Instant::ZERO`], in seconds since 1970. `run` numbers the starts
+    /// of the program: it must be higher than at the last start, so that receivers do not take calls for duplicates
+    /// of earlier ones.
     pub fn new(started_unix_s: u64, run: u32, rng: Rng) -> OwnershipDirectory {
         OwnershipDirectory {
             calls: Calls::new(run, rng),
@@ -125,7 +126,9 @@ impl OwnershipDirectory {
         self.cache.forget(owner);
     }
 
-    /// Sends a call to the root of a key, for an application other than 0. An event reports the result.
+    /// Sends a call to the node nearest to `key`. An event reports the result.
+    ///
+    /// `application` must not be 0, which is the directory's own number.
     ///
     /// # Errors
     ///
@@ -178,7 +181,7 @@ impl OwnershipDirectory {
         Ok(())
     }
 
-    /// Handles expired timers. Call it also when the overlay's leaf set may have changed.
+    /// Handles expired timers. Call it also when the next nodes on the overlay's ring may have changed.
     pub fn handle_timeout(&mut self, at: &DirectoryContext<'_>) {
         if self.leaves.as_ref() != Some(at.overlay.leaves()) {
             self.on_leaves(at);
@@ -235,9 +238,9 @@ impl OwnershipDirectory {
         }
     }
 
-    /// Returns the details needed to reach a node that is not a neighbour.
+    /// Returns the details (key and addresses) needed to reach a node that is not a neighbour.
     ///
-    /// The node holds claims of this node, or this node holds its claims.
+    /// They are known only of a node that holds this node's claims, or of which this node holds claims.
     pub fn details(&self, id: NodeId) -> Option<&[u8]> {
         self.announcer.details(id).or_else(|| self.store.details(id))
     }
@@ -302,7 +305,7 @@ impl OwnershipDirectory {
         }
     }
 
-    /// Informs owners whose holders changed with the leaf set.
+    /// Informs owners that the holders of their claims changed, because the next nodes on the ring changed.
     fn on_leaves(&mut self, at: &DirectoryContext<'_>) {
         let leaves = at.overlay.leaves().clone();
         let own = at.overlay.id();

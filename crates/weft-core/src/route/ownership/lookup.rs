@@ -1,8 +1,10 @@
 //! Lookup of an address's owner.
 //!
-//! It asks the holders of the address's regions, the longest region first. The longest region with an owner decides.
-//! The lookup also asks the next region as soon as the first doubt arises. The holders of a coarse region, to which
-//! many addresses belong, are thus asked only about addresses that no finer region covers.
+//! An address lies in several regions, which are prefixes of different lengths. The lookup asks the holders of the
+//! longest region first. The longest region with an owner decides. If the first query has no sure answer, a second
+//! query about the region follows, and with it the first query about the next shorter region. The holders of a short
+//! prefix, to which many addresses belong, are thus seldom asked about addresses in a longer region that has an
+//! owner.
 //!
 //! A holder may be silent, new, or lying. A query without an answer is repeated near the key, where other holders
 //! are, or at a holder that another node named. The lookup accepts that an address has no owner only from two
@@ -35,7 +37,7 @@ enum LookupProgress {
         attempts: usize,
         /// Holders that denied an owner, once per answer.
         denied_by: Vec<NodeId>,
-        /// Nodes that named other holders instead of answering, and named holders already chosen as next.
+        /// Nodes that named holders instead of answering, and those named holders that were chosen to be asked.
         passed: Vec<NodeId>,
         /// Holder that another node named, and that is asked next.
         named: Option<NodeId>,

@@ -37,7 +37,7 @@ use weft_units::{Duration, Instant, NodeId};
 use weft_wire::certificate::WirePrefix;
 use weft_wire::ownership::{Claim, ClaimVerdict, MAX_QUESTION, OwnershipQuestion};
 
-/// Number of holders of a key on each side of it on the ring. The root is one of them.
+/// Number of holders of a key on each side of it on the ring. The node nearest to the key is one of them.
 pub const HOLDERS_BESIDE: usize = 2;
 /// Length of the directory's longest message in bytes.
 pub const MAX_MESSAGE: usize = weft_wire::call::MAX_MESSAGE;
@@ -90,9 +90,9 @@ pub struct AddressOwner {
     pub id: NodeId,
     /// The owner's prefix that contains the address.
     pub prefix: WirePrefix,
-    /// Contact details as a holder stated them.
+    /// Contact details (key and addresses) of the owner, as a holder stated them.
     ///
-    /// The lower layer must reach the owner at these details with the key in the certificate.
+    /// They may be wrong. A session to the owner at these addresses must prove the key in the certificate.
     pub details: Box<[u8]>,
     /// The owner's verified certificate.
     pub certificate: Box<[u8]>,
@@ -148,12 +148,12 @@ fn holders(own: NodeId, leaves: &LeafSet, key: NodeId) -> Vec<NodeId> {
     holders
 }
 
-/// Returns the position on the ring at which to ask about a key.
+/// Returns the position on the ring at which to ask about a key in attempt number `attempt`, counted from 0.
 ///
-/// The first attempt uses the key itself. Later attempts use positions at 1, 4, 16 and 64 mean node distances from the
-/// key, on both sides. The roots of these positions are other holders, or nodes that name them. The mean is that of the
-/// nodes around this one. Around the key the nodes may be so far apart that the nearest positions have the same root as
-/// the key.
+/// Attempt 0 uses the key itself. Later attempts use positions at 1, 4, 16 and 64 mean node distances from the key,
+/// on both sides. The nodes nearest to these positions are other holders, or nodes that name the holders. The mean is
+/// that of the nodes around this one. Around the key the nodes may be farther apart, so that one node is nearest to
+/// the key and to some of the positions.
 fn beside(leaves: &LeafSet, key: NodeId, attempt: usize) -> NodeId {
     let Some(later) = attempt.checked_sub(1) else { return key };
     let share = leaves.spacing().wrapping_mul(1 << (later & !1));

@@ -16,7 +16,7 @@ pub const LEVELS: usize = 4;
 const IPV4: [u8; LEVELS] = [24, 16, 8, 0];
 const IPV6: [u8; LEVELS] = [120, 64, 48, 0];
 
-/// A prefix of a region's length.
+/// A region: a prefix of one of four fixed lengths, to whose position on the ring claims of prefixes belong.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Region(WirePrefix);
 

@@ -110,7 +110,7 @@ impl Store {
         Some(Claim { seq: record.seq, details: &kept.details, certificate: &kept.certificate })
     }
 
-    /// Returns the details needed to reach an owner.
+    /// Returns the key and addresses needed to reach an owner.
     pub fn details(&self, owner: NodeId) -> Option<&[u8]> {
         self.records.get(&owner)?.claim.as_ref().map(|kept| &*kept.details)
     }

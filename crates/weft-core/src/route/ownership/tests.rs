@@ -214,9 +214,10 @@ proptest! {
     }
 }
 
-/// The places at which a node asks about a key have at least two different roots, however unevenly the nodes lie.
+/// The nodes nearest to the positions at which a node asks about a key are at least two different nodes.
 ///
-/// A lookup believes that an address has no owner only if two holders say so.
+/// This holds however unevenly the nodes lie. A lookup believes that an address has no owner only if two holders
+/// state it.
 #[test]
 fn a_node_that_asks_about_a_key_hears_two_holders() {
     for seed in 0..150 {
@@ -237,7 +238,7 @@ fn a_node_that_asks_about_a_key_hears_two_holders() {
     }
 }
 
-/// A single node is the root of every key.
+/// A node without any other node is the nearest to every key, so it holds all claims.
 #[test]
 fn a_node_alone_holds_all_and_answers_itself() {
     let contact = NodeContact { id: id(5), details: [5].into() };

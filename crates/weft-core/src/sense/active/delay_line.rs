@@ -5,7 +5,7 @@ use weft_units::{Duration, Instant};
 /// Maximum number of delays stored.
 const MOST: usize = 1_024;
 
-/// One-way delays of a path over a window: their minimum, the mean queue above it, and their trend.
+/// One-way delays of a path over a window: their minimum, the mean delay above it, and their trend.
 #[derive(Clone, Debug)]
 pub struct DelayLine {
     window: Duration,
@@ -41,7 +41,7 @@ impl DelayLine {
     /// Trend of the delay, in microseconds per second; `None` with fewer than eight delays.
     ///
     /// It is the median of the slopes between each delay and the one half a window later (Theil's incomplete method).
-    /// Single queues do not move it.
+    /// A queue that lasts for a short part of the window does not change the median.
     pub fn trend_us_per_s(&self) -> Option<f64> {
         let half = self.delays.len() / 2;
         let pairs = self.delays.iter().zip(self.delays.iter().skip(half));

@@ -35,7 +35,7 @@ pub struct Direct {
 pub struct Beside {
     /// Mean idle share, as a fraction of the capacity.
     pub idle: f64,
-    /// Additional share of the capacity that chirps could use.
+    /// Share of the capacity that chirps could use in addition to `idle`.
     pub more: f64,
     /// Standard error of `more`.
     pub error: f64,
@@ -68,10 +68,10 @@ impl Direct {
         }
     }
 
-    /// Returns the share of `capacity` that is available beyond the idle share.
+    /// Returns the share of `capacity` that is available beyond the idle share, or `None` with too few chirps.
     ///
-    /// Returns `None` with too few chirps. Chirps that met no cross traffic by chance do not show its variance. The
-    /// error is therefore at least that of full cross-traffic packets at random times.
+    /// Chirps that by chance met no cross traffic do not show how much the traffic varies. The standard error is
+    /// therefore taken as at least that of full cross-traffic packets at random times.
     pub fn beside(&self, capacity: Rate) -> Option<Beside> {
         let count = self.chirps.len() as f64;
         let span_us: f64 = self.chirps.iter().map(|chirp| chirp.span_us).sum();
@@ -137,7 +137,9 @@ mod tests {
         let alone = |k: i64| Crossing { sent_us: k * 800, delay_us: 0, bytes: 1_000 };
         let chirp: Vec<Crossing> = (0..20).map(alone).collect();
         (0..10).for_each(|_| direct.on_chirp(Instant::ZERO, &chirp, Rate::from_mbps(8), 0.2));
-        // The chirps span 152 ms. A hundred full packets of 1.2 ms could pass in that time, with a deviation of ten.
+        // The chirps span 152 ms. In the 80 % of that time in which single packets found a queue, cross traffic sends
+        // about 100 full packets of 1.2 ms. If they arrive at random, the standard deviation of their number is 10.
+        // Ten packets take 12 ms, which is 8 % of the span.
         let found = direct.beside(CAPACITY).unwrap();
         assert!((found.more - 0.8).abs() < 1e-9 && (found.error - 0.08).abs() < 0.01, "{found:?}");
     }

@@ -7,9 +7,9 @@ use weft_units::{Duration, Instant};
 const MOST: usize = 4_096;
 /// Minimum number of packets for an estimate.
 const FEWEST: usize = 20;
-/// Fraction of the packets that defines the densest range of delays.
+/// Fraction of the packets in the densest range of delays, whose middle is taken as the most frequent delay.
 ///
-/// On a busy path, at most this fraction of the packets meets no queue.
+/// It must not exceed the fraction that meets no queue, which is as small as this on a busy path.
 const DENSE: f64 = 0.15;
 /// Maximum width of the range of delays without a queue, as a multiple of the noise.
 const TAIL: f64 = 5.0;

@@ -18,9 +18,9 @@ const LEAST_CAPACITY: Rate = Rate::from_mbps(2);
 const WINDOW: Duration = Duration::from_secs(10);
 /// Period over which the capacity is estimated, because it changes slowly.
 const LONG_WINDOW: Duration = Duration::from_secs(60);
-/// Period over which chirps are averaged to find the ratio of the available bandwidth to the idle share.
+/// Period over which chirps are averaged to find how far the available bandwidth exceeds the idle share.
 ///
-/// The ratio depends on the route, and one chirp reveals little of it.
+/// The ratio of the two depends on the route, and one chirp reveals little of it.
 const ROUTE_WINDOW: Duration = Duration::from_secs(180);
 /// Least ratio of the additional free share, which chirps find, to the standard error of that share.
 ///
@@ -181,7 +181,7 @@ impl Sensor {
         self.idle_share(&self.long_gaps, capacity)
     }
 
-    /// Returns the ratio of available bandwidth to idle share, at least one.
+    /// Returns the factor, at least one, by which the available bandwidth exceeds `capacity` times the idle share.
     ///
     /// With several busy links the idle share is too small. Direct probing corrects it as far as its accuracy allows.
     fn correction(&self, capacity: Rate) -> f64 {

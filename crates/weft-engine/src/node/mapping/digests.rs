@@ -19,6 +19,8 @@ impl Engine {
     }
 
     /// Sends a part of the answer to a peer's digest, if one is due.
+    ///
+    /// A digest lists for each member a fingerprint of the claims that its sender stores.
     pub(super) fn answer_digests(&mut self, now: Instant) {
         let Some(mapping) = &mut self.overlay.mapping else { return };
         let Some((to, mut answer)) = mapping.answers.take_due(now) else { return };
@@ -48,7 +50,9 @@ impl Engine {
         }
     }
 
-    /// Sends a digest of a part of the map, in large maps another part each time.
+    /// Sends a digest of a part of the map: for each member, a fingerprint of the claims that this node stores.
+    ///
+    /// In a large map, each digest lists another part of the members.
     pub(super) fn send_digest(&mut self, now: Instant, to: PeerId, wants_answer: bool) {
         let Some(mapping) = &mut self.overlay.mapping else { return };
         mapping.digests.remove(&to);

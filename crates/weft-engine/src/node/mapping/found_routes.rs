@@ -21,7 +21,7 @@ impl Engine {
         self.overlay.mapping.as_ref().is_some_and(|mapping| mapping.most_routes > 0 && mapping.map.members() > 2)
     }
 
-    /// Begins a round of [`Engine::found_routes`].
+    /// Begins a round of searches for routes, and renews the limit on the links that they may examine.
     pub(in crate::node) fn begin_finding(&mut self, now: Instant) {
         if let Some(mapping) = &mut self.overlay.mapping {
             mapping.routes.begin_round(now);
@@ -77,7 +77,7 @@ impl Engine {
         Some(self.relaying.routes.configure(now, via, way, &name))
     }
 
-    /// True if the link map's member with the peer's label is this peer, not another node with the same label.
+    /// True if the link map stores this peer, not another node with the same label (first 32 bits of the node id).
     fn is_in_map(&self, peer: &Peer) -> bool {
         let member = self.overlay.mapping.as_ref().and_then(|mapping| mapping.map.member(label_of(&peer.node)));
         member.is_some_and(|(key, _)| PublicKey(*key) == peer.config.public_key)

@@ -445,7 +445,7 @@ mod tests {
             hear_certificate(&mut engine, LIAR, &known);
             hear_certificate(&mut engine, LIAR, &certificate_until(1, 2, NOW_UNIX_S + 9_000));
             hear_certificate(&mut engine, LIAR, &certificate_until(1, 6, NOW_UNIX_S - 1));
-            // The same certificate without a valid signature.
+            // The last two certificates above, signed by another root.
             hear_certificate(&mut engine, LIAR, &certificate_until(2, 2, NOW_UNIX_S + 9_000));
             hear_certificate(&mut engine, LIAR, &certificate_until(2, 6, NOW_UNIX_S - 1));
         }
@@ -472,7 +472,8 @@ mod tests {
         let now_ms = NOW_UNIX_S * 1_000;
         let known = identity(2).public_key();
         hear_certificate(&mut engine, HONEST, &certificate(1, 2));
-        // Another key with the same label. Honest nodes that have learnt only the other key pass its claims on.
+        // Another key, as if its node had the same label (first 32 bits of the node id). Honest nodes that have
+        // learnt only the other key pass its claims on.
         let mut bytes = claim(2, 2, now_ms, 7_000);
         let at = bytes.windows(32).position(|window| window == known.0).unwrap();
         bytes[at + 31] ^= 1;

@@ -85,7 +85,8 @@ impl Engine {
     /// Informs the overlay that a session with a peer has begun.
     pub(super) fn on_session(&mut self, now: Instant, peer: PeerId) {
         let (Some(state), Some(of)) = (&mut self.overlay.state, self.peers.get(usize::from(peer.0))) else { return };
-        // A certified peer introduces itself if it takes part in the overlay.
+        // Only a configured peer is added here. A peer that joined by certificate sends its key and addresses itself
+        // if it takes part in the overlay.
         if self.overlay.members.contains(&peer) {
             let (public_key, endpoints) = (of.config.public_key, of.config.endpoints.clone());
             state.handle_met(now, &named(&Contact { public_key, endpoints }));

@@ -40,13 +40,15 @@ impl Peer {
         self.paths.get(index).is_some_and(|path| path.is_usable() && (sparse || !path.is_sparse_only()))
     }
 
-    /// Queues a spare copy, and drops earlier spare copies that are not needed any more.
+    /// Queues a copy that leaves only while the path has nothing else to send.
+    ///
+    /// It first drops earlier copies of this kind that are not needed any more.
     fn push_spare(&mut self, cx: &mut Context<'_>, index: usize, lane: Lane, unit: UnitId) {
         self.drop_useless(cx.pool, index, lane);
         self.push(cx.now, index, lane, unit);
     }
 
-    /// Drops the oldest spare copies: those whose units have arrived, and those beyond one round trip of the path.
+    /// Drops the oldest copies of a lane: those whose units arrived, and those beyond one round trip of the path.
     ///
     /// After a round trip a report states whether the unit arrived. Without recovery, arrived units are not recorded.
     fn drop_useless(&mut self, pool: &mut Pool, index: usize, lane: Lane) {

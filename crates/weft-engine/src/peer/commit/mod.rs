@@ -30,9 +30,10 @@ use weft_wire::loop_data::{Marker, OfRun};
 const SPARSE_BYTES: u32 = 1_514;
 /// Maximum transmission time of the acknowledgements that a flow has queued on paths ahead of bulk.
 ///
-/// It is computed for the fastest path, and the first acknowledgement is exempt. A newer acknowledgement cannot replace
-/// one that is queued on a path, and other sparse flows wait behind it. Derived: the slack with which the scheduler
-/// commits bulk. It matters below 2 Mbit/s.
+/// It is computed for the fastest path, and the first acknowledgement is exempt. A newer acknowledgement cannot
+/// replace one that is queued on a path, and other sparse flows wait behind it. Derived: the time by which the
+/// scheduler lets bulk arrive later than on the slowest path in use. Above 2 Mbit/s, [`SPARSE_BYTES`] is the stricter
+/// limit.
 const ACK_TIME: Duration = Duration::from_millis(6);
 /// Least time until a bulk unit expires. Afterwards it is useless, because the receiver no longer waits for it.
 const DEADLINE_MIN: Duration = Duration::from_millis(100);
@@ -226,7 +227,9 @@ impl Peer {
         self.dispatch.committed.get(at).copied().unwrap_or(0)
     }
 
-    /// Subtracts a unit that has left a lane of a path's queue.
+    /// Subtracts a unit that has left a lane from the bytes that its flow has queued on paths.
+    ///
+    /// In a lane of spare copies, it subtracts the copy from the number of the unit's copies instead.
     pub(super) fn uncommit(&mut self, lane: Lane, id: UnitId) {
         if lane.is_spare() {
             return self.recovery.units.remove_spare(id);
@@ -293,9 +296,10 @@ impl Peer {
         }
     }
 
-    /// Returns the kind and slice index of a segment's unit.
+    /// Returns the kind of a segment's unit, and the unit's index in the run of slices behind their head.
     ///
-    /// A tail slice omits its header, because it directly follows the flow's last unit.
+    /// A segment becomes a slice and omits its header if it directly follows the flow's last unit in the same
+    /// super-packet.
     pub(super) fn slice_kind(&mut self, flow: FlowId, segment: &Segment) -> (UnitKind, u8) {
         let shape = &segment.shape;
         if !shape.may_be_sliced() {

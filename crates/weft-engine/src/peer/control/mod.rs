@@ -61,7 +61,9 @@ pub struct SessionTimes {
 }
 
 impl SessionTimes {
-    /// Returns the times of a peer before its first session. The node has `peers` peers.
+    /// Returns the times of a peer before its first session.
+    ///
+    /// `peers` is the number of this node's peers. With many peers, each is probed less often until its first packet.
     pub fn new(now: Instant, peers: usize) -> SessionTimes {
         let watch = Watch::unpaid(now, peers);
         SessionTimes {

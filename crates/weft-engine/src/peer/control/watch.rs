@@ -9,7 +9,9 @@ use weft_units::{Duration, Instant};
 ///
 /// Derived: the probe interval of a watched path. On each path there are therefore never more probes than packets.
 const EACH_PACKET: Duration = Duration::from_secs(1);
-/// Paths are watched while more than this time is left. A single packet therefore causes no probe.
+/// Paths are no longer watched once only this much is left of the time that packets added.
+///
+/// A single packet adds just this time and therefore causes no probe.
 const LEAST: Duration = EACH_PACKET;
 /// Maximum time after the last packet for which paths are watched.
 const MOST: Duration = Duration::from_secs(30);

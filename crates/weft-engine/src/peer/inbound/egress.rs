@@ -47,12 +47,15 @@ impl Arrived {
     }
 }
 
-/// Maximum number of flows whose heads are kept.
+/// Maximum number of flows whose heads (segments with a header) are kept.
 ///
-/// With more flows at once, the heads of some flows are discarded. Tails of these flows that arrive late are dropped.
+/// When one more flow would exceed it, all kept heads are discarded. Later slices of their super-packets that arrive
+/// after the head was written are then dropped.
 const MAX_HEADS: usize = 4_096;
 
-/// The last head slice of a flow. Only its header is kept, for tails that arrive after the write of the head's run.
+/// The last head (segment with its header) of a flow.
+///
+/// Only its header is kept, for slices without a header that arrive after the head was written.
 struct Head {
     vpn: VpnId,
     seq: FlowSeq,
@@ -70,13 +73,13 @@ impl Head {
     }
 }
 
-/// The last heads of a peer's flows.
+/// The last heads (segments with their headers) of a peer's flows.
 struct Heads {
     by_flow: HashMap<FlowId, Head, SeededState>,
 }
 
 impl Heads {
-    /// Keeps a head whose header has `header_len` bytes.
+    /// Keeps a flow's newest head (segment with its header), whose header has `header_len` bytes.
     fn keep(&mut self, vpn: VpnId, flow: FlowId, seq: FlowSeq, packet: &[u8], header_len: usize) {
         let Some(len) = u16::try_from(packet.len()).ok().filter(|len| usize::from(*len) <= HEAD_ROOM) else { return };
         if self.by_flow.len() >= MAX_HEADS && !self.by_flow.contains_key(&flow) {
@@ -110,7 +113,7 @@ struct Open {
 /// The state of a flow, and the direction in which the arriving packets travel.
 pub type DirectedFlow = (FlowRef, Direction);
 
-/// A finished write.
+/// One write to a TUN device that is complete and waits for its turn.
 struct Write {
     vpn: VpnId,
     header: [u8; Run::MAX_EMITTED_LEN],
@@ -143,7 +146,7 @@ pub struct Output {
     pieces: VecDeque<Piece>,
     /// Units dropped because their head is unknown or they are malformed.
     pub orphans: u64,
-    /// State of the latest flow with each of the peer's flow numbers. It is needed for tails, which have no header.
+    /// State of the latest flow with each of the peer's flow numbers. It is needed for slices, which have no header.
     states: Vec<Option<DirectedFlow>>,
     /// True if the access rules dropped the flow's last packet. The index is the flow's number.
     refused: Vec<bool>,
@@ -174,7 +177,7 @@ impl Output {
         Some(head.header_len.into())
     }
 
-    /// Returns the state of the flow to which a tail belongs, if flow state is kept.
+    /// Returns the state of the flow to which a slice without a header belongs, if flow state is kept.
     pub fn state(&self, flow: FlowId) -> Option<DirectedFlow> {
         self.states.get(usize::from(flow.0)).copied().flatten()
     }
@@ -261,7 +264,8 @@ impl Output {
         let (index, is_last) = (unit.inner.index, unit.inner.last);
         let head_seq = seq.plus(-i32::from(index));
         let piece = Piece { buf: unit.buf, start: unit.start, len: unit.len };
-        // A congestion mark belongs to this tail alone. Other segments of a run must not get the mark.
+        // A congestion mark belongs to this slice alone. In a write with other segments, the mark would apply to all
+        // of them, so a marked slice joins no run.
         let marked = Ecn::of(unit.outer_tos) == Ecn::Ce;
         let origin = (unit.vpn, flow);
         let same = |o: &&mut Open| !marked && o.origin == origin && o.head_seq == head_seq && o.next_tail == index;

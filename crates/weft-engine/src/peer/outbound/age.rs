@@ -47,7 +47,9 @@ pub struct Outage {
     pub drop_at: Instant,
 }
 
-/// Returns the times at which a waiting segment becomes too old.
+/// Returns the times from which a waiting segment is dropped.
+///
+/// One applies if a newer segment of the flow waits, the other in any case.
 pub fn expiry(segment: &Segment) -> Expiry {
     let newest_for = if segment.is_tcp { NEWEST_FOR_TCP } else { NEWEST_FOR };
     Expiry { superseded_at: stale_at(segment), useless_at: segment.born + newest_for }

@@ -1,4 +1,4 @@
-//! Duplicate ACKs that wait for their partner, at most one for each flow (`ack = "condition"`).
+//! Duplicate ACKs that wait for the next one of their flow, at most one for each flow (`ack = "condition"`).
 
 use crate::units::{Origin, Whole};
 use alloc::collections::VecDeque;
@@ -9,7 +9,7 @@ use weft_units::{FlowId, Instant};
 /// A packet that is not queued yet: its origin, the packet, and its serial number.
 pub type Fresh = (Origin, Whole, u32);
 
-/// The state of one flow's thinning, and the flow's held packet with the number of its wait.
+/// One flow whose duplicate ACKs are thinned: the algorithm's state, and the held packet with the number of its wait.
 #[derive(Default)]
 struct OfFlow {
     conditioner: AckConditioner,

@@ -20,7 +20,7 @@ use weft_flows::port::Port;
 use weft_flows::router::Standing;
 use weft_units::{Duration, FlowId, Instant, Rate, Rng, VpnId};
 
-/// Number of the default VPN within [`Ingress`].
+/// Number of the default VPN in the queue, where VPNs are numbered from 0.
 const DEFAULT: VpnNo = VpnNo(0);
 /// Number of FQ-CoDel queues to which a VPN's flows are hashed (RFC 8290 §4.1).
 ///

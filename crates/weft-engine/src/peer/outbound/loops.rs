@@ -41,7 +41,7 @@ pub struct Loops {
     /// Time by which the first report of `answers` leaves, in the far future if there is none.
     pub answer_by: Instant,
     pub controller: Option<WindowController>,
-    /// Memory for one run of the window controller, kept for the next run; empty between runs.
+    /// Memory for the list of windows that the controller gets at each run. The list is empty between two runs.
     pub windows: Vec<(f64, &'static mut AimdWindow)>,
     /// Grants to the loops; present while any loop uses explicit rates.
     pub grants: Option<Box<Grants>>,
@@ -60,7 +60,9 @@ impl Loops {
         }
     }
 
-    /// Starts a new run of the loops that begin at this node.
+    /// Raises the number that markers of this node's loops carry, because the loops were restarted.
+    ///
+    /// When the number changes, the egress edges begin to count anew.
     pub fn next_run(&mut self) {
         self.run = self.run.wrapping_add(1);
     }
@@ -84,9 +86,10 @@ impl Loops {
         self.arriving.get_mut(&vpn).map(|arriving| &mut arriving.egress)
     }
 
-    /// Handles a marker that arrived at `at`.
+    /// Handles a marker that arrived at `at`. `run` rises whenever the sender restarts its loops.
     ///
-    /// The first marker of a run sets the packet and byte counts, because earlier units are unknown.
+    /// The first marker of a run sets the counts of arrived packets and bytes to those that it states as sent,
+    /// because the receiver did not count the units before it.
     pub fn on_marker(&mut self, at: Instant, vpn: VpnId, OfRun { run, what: marker }: OfRun<Marker>) {
         let begun = || Arriving { run, egress: LoopEgress::counted(marker.packets, marker.bytes), answer: None };
         let arriving = self.arriving.entry(vpn).or_insert_with(begun);

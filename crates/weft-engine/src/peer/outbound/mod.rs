@@ -56,7 +56,9 @@ impl IngressEnd {
     }
 }
 
-/// The super-packet position of a flow's last unit. The next slice may omit its header if it follows directly.
+/// Super-packet of a flow's last unit, and the position of the segment that follows it.
+///
+/// If this segment is the flow's next unit, it may omit its header.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LastSlice {
     pub super_packet: u32,
@@ -75,7 +77,7 @@ pub struct Dispatch {
     pub last_slices: Vec<LastSlice>,
     /// Maximum number of units in flight in the last one to two round trips. The redundant schedule uses it.
     pub in_flight: redundancy::Peak,
-    /// Index of the path in the list of paths whose turn it is to send.
+    /// Index, in the list of paths, of the path whose turn it is to send.
     pub round: usize,
     /// True if the peer's policy lets this node send on several paths at once.
     pub peer_wants_bundle: bool,

@@ -55,7 +55,7 @@ pub struct InFlight {
     pub capacity_bps: f64,
     /// Longest RTT of these paths, in seconds.
     pub round_trip_s: f64,
-    /// True if the queue of one of these paths is so long that spare copies only fill it further.
+    /// True if the queue of one of these paths is so long that further copies only fill it more.
     pub is_filled: bool,
 }
 

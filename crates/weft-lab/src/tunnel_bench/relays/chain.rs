@@ -11,7 +11,7 @@ pub(super) const NEXT: &str = "next";
 /// Name of the interface that leads back to the previous node.
 pub(super) const BACK: &str = "back";
 
-/// The nodes of the bench: the world's two nodes, and the nodes between them.
+/// The nodes of the bench: the two ends (the nodes of `world`), and the nodes between them.
 pub(super) struct RelayChain {
     pub world: LabPair,
     between: Vec<NetNamespace>,

@@ -189,7 +189,7 @@ fn a_forged_response_does_not_end_the_handshake() {
     pass(&mut a, &mut b);
 }
 
-/// Handles a datagram under load.
+/// Handles a datagram under load. Returns the outcome and the answer, which must exist.
 fn answer_under_load(to: &mut Sessions, now: Instant, datagram: &[u8], source: &[u8]) -> (Outcome, Vec<u8>) {
     let mut out = [0; RESPONSE_LEN];
     let outcome = to.handle(now, datagram, source, true, &mut out).unwrap();

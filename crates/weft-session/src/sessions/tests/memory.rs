@@ -9,7 +9,7 @@ fn entropy(number: u64) -> [u8; 32] {
     core::array::from_fn(|_| rng.next_u64() as u8)
 }
 
-/// Returns two nodes whose output does not depend on their seeds.
+/// Returns two nodes whose random numbers depend on added entropy, not only on their seeds.
 ///
 /// The seeds are constants in this test's code, so a search of the memory would find them. All tests share one memory,
 /// so each test has its own number and therefore its own keys. Two tests with equal static keys would share their

@@ -135,7 +135,7 @@ proptest! {
             pass(initiator, responder);
             pass(responder, initiator);
         }
-        // Afterwards a VPN opens at once.
+        // A packet of a VPN opens as soon as its receiver has announced an index for the VPN.
         tell(responder, initiator, VpnId(1));
         let (_, datagram) = seal_in(initiator, VpnId(1), PATH, b"vpn").unwrap();
         prop_assert_eq!(open(responder, &datagram).unwrap().0.vpn, VpnId(1));

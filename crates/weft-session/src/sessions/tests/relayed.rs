@@ -9,7 +9,7 @@ fn way() -> Way {
     Way::new(&[Label(0x0102_0304), Label(0x0506_0708)]).unwrap()
 }
 
-/// Returns a datagram sealed for a route over two relays.
+/// Returns the datagram `within` inside a datagram that `from` seals for a route over two relays.
 pub(super) fn sealed(from: &mut Sessions, within: &[u8]) -> Vec<u8> {
     let mut datagram = vec![0; within.len() + overhead(2)];
     datagram[HOP_HEADER_LEN..HOP_HEADER_LEN + within.len()].copy_from_slice(within);
@@ -125,7 +125,7 @@ fn meet(from: &mut Sessions, to: PeerId, other: &mut Sessions) {
     other.open(&mut datagram).unwrap();
 }
 
-/// Returns the result of opening `within` at the end after the relay has forwarded it.
+/// Lets `relay` forward the sealed datagram `within` to `end`, and returns the result of opening it there.
 fn at_end(relay: &mut Sessions, end: &mut Sessions, within: &[u8]) -> Result<OpenedPacket, OpenError> {
     let mut datagram = vec![0; within.len() + overhead(2)];
     datagram[HOP_HEADER_LEN..HOP_HEADER_LEN + within.len()].copy_from_slice(within);

@@ -80,7 +80,7 @@ fn recordings_of_runs_that_were_met_are_known() {
     assert!(refusal.is_of_known_run, "its run has ended");
     let unmet = initiation(&mut node(&left, &right, 79), at(30), 2);
     assert!(!refuse(&mut b, at(30), &unmet).is_of_known_run);
-    // The first run is still active, so its refused stamp may mean that its clock is slow.
+    // The first run returns, so two runs are active. A refused initiation of the restarted run may thus be no replay.
     a.force_initiate(at(40), PEER).unwrap();
     handshake(&mut a, &mut b, at(40), 7);
     pass(&mut a, &mut b);
@@ -102,7 +102,7 @@ fn a_stamp_far_ahead_is_refused_and_the_peer_is_not_locked_out() {
     answer(&mut a, at(0), &refusal.answer).unwrap();
     handshake(&mut a, &mut b, at(0), far + 5);
     assert_eq!(b.accepted_stamps().next().unwrap().1, 1);
-    // The clocks are right again, and the stamps that were ahead are forgotten.
+    // A later run with a right clock is accepted, because the refused stamp far ahead was not stored.
     let mut again = node(&identities().0, &identities().1, 78);
     handshake(&mut again, &mut b, at(20), NOW);
     b.reset_stamps(PEER);
@@ -121,7 +121,8 @@ fn both_ends_learn_that_two_nodes_use_one_key() {
         handshake(twin, &mut b, now, turn + 1);
         pass(twin, &mut b);
         let (is_peers, is_own) = (b.shared_keys(now, PEER).0, twin.shared_keys(now, PEER).1);
-        // The return of an association reveals the shared key. The answer to that handshake reports it.
+        // From the third turn on, an association returns after another one. This reveals that two nodes use the key,
+        // and the answer to that handshake reports it.
         assert_eq!((is_peers, is_own), (turn >= 2, turn >= 2), "turn {turn}");
     }
 }

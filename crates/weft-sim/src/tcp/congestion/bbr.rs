@@ -1,6 +1,6 @@
 //! BBR version 1: paces at the bandwidth that it measures.
 //!
-//! It follows draft-cardwell-iccrg-bbr-congestion-control-00, which comments in this module call "the draft".
+//! It follows draft-cardwell-iccrg-bbr-congestion-control-00, which comments in this module call "the BBR draft".
 //! Acknowledgments with delivery rate samples enter. A congestion window and a pacing rate leave.
 
 use super::{AckEvent, Law, RateSample};
@@ -13,23 +13,23 @@ use weft_units::{Instant, Rate, Rng};
 const HIGH_GAIN: f64 = 2.885_390_081_777_927;
 /// Pacing gains of the phases of ProbeBW.
 ///
-/// Standard: the draft.
+/// Standard: draft-cardwell-iccrg-bbr-congestion-control-00.
 const GAIN_CYCLE: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
 /// Number of rounds for which a bandwidth measurement is valid.
 ///
-/// Standard: the draft.
+/// Standard: draft-cardwell-iccrg-bbr-congestion-control-00.
 const BANDWIDTH_ROUNDS: usize = 10;
 /// Time for which an RTT measurement is valid, and interval between two ProbeRTT phases.
 ///
-/// Standard: the draft.
+/// Standard: draft-cardwell-iccrg-bbr-congestion-control-00.
 const MIN_RTT_LIFETIME: Duration = Duration::from_secs(10);
 /// Minimum duration of a ProbeRTT phase.
 ///
-/// Standard: the draft.
+/// Standard: draft-cardwell-iccrg-bbr-congestion-control-00.
 const PROBE_RTT_DURATION: Duration = Duration::from_millis(200);
 /// Minimum window, which keeps data and acknowledgments in flight, in segments.
 ///
-/// Standard: the draft.
+/// Standard: draft-cardwell-iccrg-bbr-congestion-control-00.
 const MIN_PIPE_SEGMENTS: u64 = 4;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,7 +67,7 @@ impl RoundMax {
 
 /// Numbers the rounds: a round lasts until a segment that was sent in it is delivered.
 ///
-/// The definition is that of the draft, §4.1.1.3.
+/// The definition is that of the BBR draft, §4.1.1.3.
 #[derive(Clone, Copy, Debug, Default)]
 struct RoundCounter {
     count: u64,
@@ -77,7 +77,7 @@ struct RoundCounter {
     starts: bool,
 }
 
-/// Detects that the pipe is full (the draft, §4.3.2.2).
+/// Detects that the pipe is full (BBR draft, §4.3.2.2).
 ///
 /// The pipe is full if the rate grew by less than a quarter in three rounds.
 #[derive(Clone, Copy, Debug, Default)]
@@ -177,7 +177,7 @@ impl Bbr {
         }
     }
 
-    /// Returns the number of bytes in flight for `gain` times the product of bandwidth and RTT (the draft, §4.2.3.2).
+    /// Returns the number of bytes in flight for `gain` times the product of bandwidth and RTT (BBR draft, §4.2.3.2).
     ///
     /// The result includes three send quanta, because sender and receiver process several segments together.
     fn inflight(&self, gain: f64) -> u64 {
@@ -187,7 +187,7 @@ impl Bbr {
         }
     }
 
-    /// Returns the number of bytes that are sent in one burst (the draft, §4.2.2).
+    /// Returns the number of bytes that are sent in one burst (BBR draft, §4.2.2).
     fn send_quantum(&self) -> u64 {
         match self.pacing_rate.bps() {
             0..1_200_000 => self.mss,
@@ -243,7 +243,7 @@ impl Bbr {
         }
     }
 
-    /// Begins the gain cycle in a random phase other than the draining one (the draft, §4.3.4.2).
+    /// Begins the gain cycle in a random phase other than the draining one (BBR draft, §4.3.4.2).
     fn enter_probe_bw(&mut self, now: Instant) {
         self.state = BbrState::ProbeBw;
         self.cycle_index = GAIN_CYCLE.len() - 1 - self.rng.below(7) as usize;
@@ -347,7 +347,7 @@ impl Bbr {
         }
     }
 
-    /// Adjusts the window during recovery (the draft, §4.2.3.4).
+    /// Adjusts the window during recovery (BBR draft, §4.2.3.4).
     fn modulate_for_recovery(&mut self, ack: &AckEvent) {
         if self.recovery == BbrRecovery::None {
             return;
@@ -416,7 +416,7 @@ impl Law for Bbr {
         self.full_pipe = FullPipe { filled: self.full_pipe.filled, ..FullPipe::default() };
     }
 
-    /// Resumes at exactly the measured bandwidth, without slow start (the draft, §4.3.4.4).
+    /// Resumes at exactly the measured bandwidth, without slow start (BBR draft, §4.3.4.4).
     fn on_restart(&mut self, _now: Instant, _idle: Duration, _rto: Duration) {
         self.restarted_from_idle = true;
         if self.state == BbrState::ProbeBw {

@@ -136,7 +136,7 @@ fn startup_drains_what_it_queued_and_then_cycles() {
     assert_eq!(steps[0], (BbrState::Startup, HIGH_GAIN));
     assert_eq!(steps[1], (BbrState::Drain, 1.0 / HIGH_GAIN));
     assert!(steps[2..].iter().all(|(state, _)| *state == BbrState::ProbeBw));
-    // Phases with equal gain are one step: 5/4, then 3/4, then 1.
+    // `steps` joins successive phases with the same gain, so a cycle has three gains: 5/4, then 3/4, then 1.
     let gains: Vec<f64> = steps[2..].iter().map(|(_, gain)| *gain).collect();
     let up = gains.iter().position(|g| *g == 1.25).unwrap();
     for cycle in gains[up..].chunks_exact(3) {

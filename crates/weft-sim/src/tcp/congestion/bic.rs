@@ -33,7 +33,7 @@ const BETA_SCALE: u64 = 1024;
 ///
 /// Standard: the BIC of Linux (tcp_bic.c).
 const UNKNOWN_ACKS: u64 = 20;
-/// A delayed-ACK ratio of one, in sixteenths.
+/// Value of `delayed_ack_ratio` if each acknowledgment covers one segment, in sixteenths of a segment.
 ///
 /// Standard: the BIC of Linux (tcp_bic.c).
 const RATIO_ONE: u64 = 16;

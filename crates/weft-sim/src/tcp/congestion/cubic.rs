@@ -1,6 +1,7 @@
 //! CUBIC: the window is a cubic function of the time since the last loss (RFC 9438).
 //!
-//! It also implements Linux's variant, which grows by whole segments. Slow start ends through the module `hystart`.
+//! It also implements Linux's variant, which grows by whole segments. The module `hystart` decides when slow
+//! start ends before a loss.
 
 use super::hystart::{Advice, HyStart};
 use super::window::CongestionWindow;
@@ -12,7 +13,7 @@ use weft_units::Instant;
 ///
 /// Standard: RFC 9438 §5.
 const C: f64 = 0.4;
-/// Part of the window that remains after a loss.
+/// Factor by which a loss multiplies the window.
 ///
 /// Standard: RFC 9438 §4.6.
 const BETA: f64 = 0.7;
@@ -21,7 +22,7 @@ const BETA: f64 = 0.7;
 /// Derived: 3(1 − β)/(1 + β) (RFC 9438 §4.3).
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 
-/// Maximum time after which the growth per acknowledgment is computed again.
+/// Time for which a computed growth per acknowledgment is used while the window does not change.
 ///
 /// Standard: the CUBIC of Linux (tcp_cubic).
 const PACE_KEPT: Duration = Duration::from_millis(31);
@@ -59,7 +60,7 @@ struct Memory {
 #[derive(Clone, Copy, Debug)]
 struct CubicEpoch {
     start: Instant,
-    /// Time in seconds until the window is at `plateau` again (K).
+    /// Time K in seconds from the start of the epoch until the window has grown to `plateau` again.
     k: f64,
     plateau: f64,
     /// Window that Reno would have (W_est).
@@ -67,10 +68,10 @@ struct CubicEpoch {
     steps: Steps,
 }
 
-/// Progress of a window that grows by whole segments.
+/// Counts acknowledged segments until the window grows by a whole segment.
 #[derive(Clone, Copy, Debug)]
 struct Steps {
-    /// Number of acknowledged segments by which the window grows by one segment.
+    /// Number of segments that must be acknowledged before the window grows by one segment.
     per_segment: f64,
     acked: f64,
     /// Window for which the growth was computed, and the time of that computation.
@@ -80,8 +81,8 @@ struct Steps {
 impl Steps {
     /// Processes `segments` acknowledged segments and returns the number of segments by which the window grows now.
     fn on_acked(&mut self, segments: f64) -> f64 {
-        // If the growth rate was slower before, the acknowledgments collected so far open the window by one segment
-        // only.
+        // If `per_segment` has fallen, `acked` can exceed it several times. The window nevertheless grows by only one
+        // segment for the acknowledgments collected so far, so that it does not jump.
         let collected = if self.acked >= self.per_segment { 1.0 } else { 0.0 };
         self.acked = if collected > 0.0 { segments } else { self.acked + segments };
         let grown = (self.acked / self.per_segment).floor();
@@ -303,7 +304,7 @@ mod tests {
         let mut c = after_loss(20);
         let windows: Vec<f64> =
             (0..16).map(|round| per_round(&mut c, MSS, now() + RTT * (round + 1) / 10) as f64 / MSS as f64).collect();
-        // The window grows from 14 by 0.529 segments a round up to 20, and then by 1 a round.
+        // The window grows from 14 segments by 0.529 segments a round up to 20, and then by 1 segment a round.
         assert!((windows[9] - windows[4] - 5.0 * ALPHA).abs() < 0.15, "{windows:?}");
         assert!((windows[15] - windows[13] - 2.0).abs() < 0.15, "{windows:?}");
     }

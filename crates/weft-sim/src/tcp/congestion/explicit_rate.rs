@@ -12,7 +12,7 @@ use weft_units::{Instant, Rate};
 /// Derived: 20 of IPv4, 20 of TCP and 12 of timestamps.
 const HEADERS_BYTES: u32 = 52;
 
-/// The TCP-ER algorithm, converted between packets and bytes.
+/// Runs the TCP-ER algorithm, which counts packets, for a sender that counts bytes.
 #[derive(Clone, Debug)]
 pub(super) struct ExplicitRate {
     law: TcpErSender,

@@ -60,9 +60,9 @@ impl Reassembly {
         self.runs.get(at).copied().filter(|&(start, _)| start <= seq)
     }
 
-    /// Removes the ranges that join the data in order before `seq`.
+    /// Removes the ranges that the arrival of all data before `seq` has made contiguous with that data.
     ///
-    /// It returns the sequence number after the joined data.
+    /// It returns the sequence number after the contiguous data.
     pub fn advance(&mut self, seq: u64) -> u64 {
         let joined = self.runs.partition_point(|&(start, _)| start <= seq);
         self.runs.drain(..joined).next_back().map_or(seq, |(_, end)| end.max(seq))

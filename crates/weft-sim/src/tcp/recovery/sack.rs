@@ -17,9 +17,9 @@ pub(in crate::tcp) struct Sack {
 }
 
 impl Sack {
-    /// Counts an acknowledgment that contained only new SACKs (a duplicate acknowledgment of §2).
+    /// Counts an acknowledgment that contained only new SACKs (RFC 6675 §2: duplicate acknowledgment).
     ///
-    /// It returns true if the count is at least `dup_thresh` (§5 step 1).
+    /// It returns true if the count is at least `dup_thresh` (RFC 6675 §5 step 1).
     pub fn duplicate(&mut self, dup_thresh: u32) -> bool {
         self.duplicates += 1;
         self.duplicates >= dup_thresh
@@ -45,18 +45,18 @@ impl Sack {
         before - board.pipe_bytes()
     }
 
-    /// Begins recovery with the retransmission of the segment that ends at `first_end` (§5 step 4.3).
+    /// Begins recovery with the retransmission of the segment that ends at `first_end` (RFC 6675 §5 step 4.3).
     pub fn enter(&mut self, first_end: u64) {
         self.high_rxt = first_end;
         self.rescue_rxt = first_end;
     }
 
-    /// Records the retransmission of the segment that ends at `end` (§5 step C.2).
+    /// Records the retransmission of the segment that ends at `end` (RFC 6675 §5 step C.2).
     pub fn retransmitted(&mut self, end: u64) {
         self.high_rxt = self.high_rxt.max(end);
     }
 
-    /// Returns the segment that rules 3 and 4 of NextSeg (§4) select for retransmission.
+    /// Returns the segment that rules 3 and 4 of NextSeg (RFC 6675 §4) select for retransmission.
     ///
     /// The sender uses it when nothing is lost and no new data may be sent.
     pub fn next_speculative(

@@ -45,7 +45,7 @@ impl TailProbe {
         self.probe = None;
     }
 
-    /// Processes an acknowledgment of everything before `ack` (§7.4.2).
+    /// Processes an acknowledgment of everything before `ack` (RFC 8985 §7.4.2).
     ///
     /// `plain_duplicate` is true if the acknowledgment number did not advance and the acknowledgment has no SACK.
     /// `dsack` is true if the acknowledgment reports a duplicate.
@@ -58,7 +58,7 @@ impl TailProbe {
         if repaired { ProbeNews::RepairedLoss } else { ProbeNews::Nothing }
     }
 
-    /// Returns the time to wait for an acknowledgment before a probe is sent (§7.2).
+    /// Returns the time to wait for an acknowledgment before a probe is sent (RFC 8985 §7.2).
     ///
     /// `one_in_flight` is true if only one segment is in flight.
     pub fn timeout(srtt: Option<Duration>, one_in_flight: bool, max_ack_delay: Duration) -> Duration {

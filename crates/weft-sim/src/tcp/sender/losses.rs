@@ -6,10 +6,10 @@ use crate::tcp::recovery::{Bounds, LossDetection, ProbeNews, ProportionalRate, T
 use crate::tcp::{Flags, TcpSegment};
 use weft_units::Instant;
 
-/// Flags that state which information of earlier acknowledgments an acknowledgment repeats.
+/// Marks an acknowledgment as a repetition of the last one, or as the report of a duplicate segment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Repetition {
-    /// True if the acknowledgment only repeats the number of the last one (RFC 5681 §2).
+    /// True if the acknowledgment has the number of the last one and nothing new (RFC 5681 §2: duplicate).
     pub plain: bool,
     /// True if the acknowledgment reports data that arrived twice.
     pub dsack: bool,

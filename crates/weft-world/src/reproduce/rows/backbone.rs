@@ -45,7 +45,7 @@ const TOLERANCE: f64 = 25.0;
 struct Gains {
     reading: &'static PaperReading,
     single: Vec<Outcomes>,
-    /// Runs of the variants in [`GAINS`], one list of loads for each variant.
+    /// Results of each variant in [`GAINS`], with one entry for each load.
     variants: Vec<Vec<Outcomes>>,
 }
 
@@ -178,6 +178,8 @@ fn gains(lab: &mut Laboratory) -> Result<RowFinding, String> {
 }
 
 /// Returns a text that explains the gains under the three interpretations of the paper, with numbers.
+///
+/// `judged` decides the rows, `third` uses a third of its delays, and `equal` uses equal delays on all routes.
 fn why(judged: &Gains, third: &Gains, equal: &Gains) -> Result<String, String> {
     let difference = |gains: &Gains| gains.reading.route_delays_ms().map(|delays| delays[1] - delays[0]);
     let late = |gains: &Gains| gains.taken_for_lost(6)[0].mean;

@@ -215,7 +215,7 @@ fn long_loop(lab: &mut Laboratory) -> Result<RowFinding, String> {
 
 /// Runs the other control algorithms over two and four bottlenecks.
 ///
-/// Max-min fairness would give 20 Mbit/s to the long loop.
+/// Max-min fairness would give 20 Mbit/s to the loop that crosses all bottlenecks.
 fn beside(lab: &mut Laboratory, measured: &mut Measured) -> Result<(), String> {
     for m in [2, 4] {
         let names = ["loops", "windows", "explicit-rate"];

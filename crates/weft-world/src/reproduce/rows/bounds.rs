@@ -64,11 +64,11 @@ fn longest(runs: &Outcomes, network: &NetworkScenario, link: &str, mbps: f64) ->
 /// Greedy loops over one bottleneck whose queue never overflows.
 struct Greedy {
     loops: usize,
-    /// Increase α of the rate algorithm, in packets per τ.
+    /// Increase α of the rate algorithm, in packets per τ. τ is 40 ms.
     increase: f64,
-    /// H, the upper bound of the accumulation, in packets. The lower bound L is three quarters of H.
+    /// H, the upper bound of the accumulation (paper 004), in packets. The lower bound L is three quarters of H.
     high: f64,
-    /// T, the interval of the rate algorithm, in ms. τ is 40 ms.
+    /// T, the interval between two markers of the rate algorithm, in ms. τ is 40 ms.
     interval_ms: u64,
 }
 

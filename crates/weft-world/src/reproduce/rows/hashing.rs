@@ -43,9 +43,10 @@ fn examine(lab: &mut Laboratory) -> Result<RowFinding, String> {
     Ok(RowFinding { measured, verdict, remarks, picture: Some(picture), ..RowFinding::default() })
 }
 
-/// Returns a text that explains the ratios.
+/// Returns a text that explains the goodput ratios.
 ///
-/// It states the bound by the advertised window, and the ratios where delays differ by at most a factor of two.
+/// It states the maximum that the advertised window allows, and the ratios where delays differ by at most a factor of
+/// two.
 fn why(flows: &FigureSweep) -> String {
     let kept = |paths, difference| flows.ratio(paths, difference).mean / flows.ratio(paths, 0).mean;
     let bound = |paths, difference| most_by_window(paths, difference) / most_by_window(paths, 0);

@@ -86,7 +86,9 @@ fn cell(window: u32, delay_ms: u64, loss: f64, is_explicit: bool) -> Result<Case
     case(&network, &format!("{kind}, {window} segments, {delay_ms} ms, {loss}"), "plain")
 }
 
-/// Returns the goodput of legacy TCP and of TCP-ER at every point of the grid.
+/// Returns the goodput of legacy TCP and of TCP-ER for each combination of delay and loss, in Mbit/s.
+///
+/// `window` is in segments. The function also adds the goodputs to `measured`.
 fn surfaces(lab: &mut Laboratory, window: u32, measured: &mut Measured) -> Result<[Vec<Estimate>; 2], String> {
     let mut surface = |is_explicit| {
         let cases =

@@ -96,9 +96,9 @@ const STEP_S: f64 = 25.0;
 enum Core {
     /// The bottleneck as in the scenario file.
     Stepped,
-    /// The bottleneck without the change of rate, and with a deep buffer of 60 ms.
+    /// The bottleneck without the change of rate, and with a larger buffer: 60 ms of packets at its rate.
     Deep,
-    /// The deep bottleneck, which marks packets of TCP connections that use ECN instead of dropping them.
+    /// As `Deep`, but TCP uses ECN, and the bottleneck marks packets (CoDel) instead of dropping them.
     Marking,
 }
 

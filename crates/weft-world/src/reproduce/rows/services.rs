@@ -94,7 +94,7 @@ const TAU_S: f64 = 0.040;
 const LINE_S: f64 = 6.0;
 /// Time after the leased line's start within which best effort must have released the line's rate, in seconds.
 ///
-/// It is longer than 6 τ.
+/// It is longer than 6 τ. τ is 40 ms.
 const AFTER_S: f64 = 0.3;
 /// Rates of the leased line b, as fractions of the bottleneck's rate.
 const FRACTIONS: [f64; 5] = [0.1, 0.3, 0.5, 0.7, 0.8];
@@ -117,7 +117,8 @@ fn leased_line(lab: &mut Laboratory) -> Result<RowFinding, String> {
         let lost = of_link(runs, "bottleneck", |link| link.lost);
         let before = rate_mbps(runs, 2, 0, LINE_S - 1.0, LINE_S);
         checks.at_least(&format!("b = {b}: best effort before, Mbit/s"), before.mean, 90.0);
-        // The statistics count in steps of 2.5 τ, so the measurement begins with the first step after 6 τ.
+        // Best effort must have released the rate after 6 τ = 240 ms. The statistics count bytes in steps of 100 ms, so
+        // the measurement begins with the first step after that time.
         let after = rate_mbps(runs, 2, 0, LINE_S + AFTER_S, LINE_S + AFTER_S + 0.1);
         let line = rate_mbps(runs, 2, 1, LINE_S + 1.0, LINE_S + 8.0);
         measured.add(format!("b = {b}"), "best effort before, Mbit/s", before);

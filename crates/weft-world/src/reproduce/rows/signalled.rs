@@ -175,8 +175,8 @@ fn jump(lab: &mut Laboratory) -> Result<RowFinding, String> {
         measured.add(&row, "1 MB, s", explicit);
         measured.add(&row, "1 MB by CUBIC, s", cubic);
         measured.add(&row, "times faster", Estimate::exact(times));
-        // The minimum is one round trip for the handshake, one until the last acknowledgement, and the transmission
-        // time.
+        // A transfer takes at least one round trip for the handshake, one until the last acknowledgement, and the
+        // transmission time.
         let least_s = 2.0 * ROUND_TRIP.as_secs_f64() + MEGABYTE as f64 * 8.0 / 1e6 / (mbps * PAYLOAD);
         measured.add(&row, "at most, times", Estimate::exact(cubic.mean / least_s));
         checks.at_least(&format!("the share of {mbps} Mbit/s"), share, 0.95);
@@ -189,7 +189,7 @@ fn jump(lab: &mut Laboratory) -> Result<RowFinding, String> {
 const FRAME_BYTES: f64 = 38.0;
 /// Bytes of one encapsulation layer: hop header, inner header, tag, and UDP over IPv4.
 const LAYER_BYTES: u32 = 60;
-/// Rate of the raw link, in Mbit/s.
+/// Rate of the link, counting whole Ethernet frames, in Mbit/s.
 const RAW_MBPS: f64 = 100.0;
 const MTU_BYTES: u32 = 1_500;
 

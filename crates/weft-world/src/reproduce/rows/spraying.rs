@@ -89,7 +89,7 @@ fn paper_threshold(lab: &mut Laboratory) -> Result<RowFinding, String> {
     Ok(RowFinding { picture: Some(picture), ..checks.finding(measured) })
 }
 
-/// Figure 2 of paper 000 with five paths and T = 9, with assumptions other than those of its scenario file.
+/// One set of assumptions for Figure 2 of paper 000 with five paths and fast retransmit after T = 9 duplicates.
 struct Assumption {
     what: &'static str,
     queue_packets: u64,

@@ -10,7 +10,7 @@ use weft_core::fair::index;
 use weft_scenario::{NetworkScenario, Steering, Traffic};
 
 const WEIGHTS: [f64; 5] = [1.0, 2.0, 2.0, 3.0, 4.0];
-/// Length of a run in the paper, in seconds.
+/// Length of a run in paper 003, in seconds.
 const END_S: f64 = 50.0;
 /// Beginning of the last 30 s of a run, in seconds.
 const LATE_S: f64 = 20.0;

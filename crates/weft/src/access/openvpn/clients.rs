@@ -109,7 +109,7 @@ pub struct ClientNames {
 impl ClientNames {
     /// Inserts the client's name before a common name in the line.
     ///
-    /// Calls `list` if the line has an unknown common name.
+    /// Calls `list` to get the present clients, if the line has a common name that is not known yet.
     pub fn put(&mut self, line: &mut Vec<u8>, list: impl FnOnce() -> Vec<OpenvpnClient>) {
         let Some(at) = serial(line) else { return };
         let called =

@@ -13,7 +13,7 @@ use weft_units::{Instant, LinkId};
 
 /// Time without an answer by UDP, after which the node tries TCP.
 ///
-/// *Tuned*: most round trips are shorter, and an attempt needs three round trips within 300 ms.
+/// *Tuned*: most round trips are shorter. An attempt to connect by TCP takes three round trips, thus less than 300 ms.
 const PATIENCE: Duration = Duration::from_millis(100);
 /// Time for which UDP must answer before the TCP connections end. A link with an unstable UDP path thus keeps them.
 const STEADY: Duration = Duration::from_secs(1);

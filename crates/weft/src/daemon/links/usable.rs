@@ -106,7 +106,8 @@ pub fn judge(
     if addresses.is_empty() {
         return Err(Unusable::NoAddress);
     }
-    // The loopback interface delivers to every address of this machine and to no other.
+    // The loopback interface delivers to every address of this machine and to no other, so the kernel is not asked for
+    // a route by it.
     let is_far = |endpoint: &IpAddr| {
         let has_family = addresses.iter().any(|address| address.is_ipv4() == endpoint.is_ipv4());
         !has_family || !(link.is_loopback || leads_to(*endpoint, &addresses))
@@ -129,7 +130,7 @@ fn exclusion(link: &Link, is_own: bool, choice: &LinkChoice) -> Option<Unusable>
     if !link.is_up {
         return Some(Unusable::SetDown);
     }
-    // The operational state lags behind the carrier by up to a second.
+    // The kernel's operational state lags behind the carrier by up to a second, so the carrier itself is checked.
     if !link.has_carrier {
         return Some(Unusable::NoCarrier);
     }

@@ -27,7 +27,7 @@ pub struct Device {
     reordering: Option<u32>,
     /// Routing table of the device's routes.
     table: u32,
-    /// True if the table is the device's own: only its packets use the table, by the `rules`.
+    /// True if the table is the device's own: `rules` lead only this device's packets to it.
     is_own: bool,
     rules: Vec<Change>,
     addresses: Vec<Prefix>,
@@ -35,7 +35,10 @@ pub struct Device {
 }
 
 impl Drop for Device {
-    /// Undoes the rules. The kernel removes addresses and routes together with the device, unless it is stored.
+    /// Removes the device's routing rules.
+    ///
+    /// The kernel removes addresses and routes together with the device, unless the service manager keeps the device
+    /// open.
     fn drop(&mut self) {
         self.changes.undo(&self.rules);
     }

@@ -46,7 +46,7 @@ impl ExitForwarding {
     }
 }
 
-/// Returns the commands that create the table, in one line.
+/// Returns the nft commands that create the table `name` of the exit, in one line.
 fn rules(name: &str, tun: &str, masquerade: bool, has_ipv6: bool) -> String {
     let leave = if masquerade { format!("iifname \"{tun}\" oifname != \"{tun}\" masquerade;") } else { String::new() };
     let reject = format!("iifname \"{tun}\" meta nfproto ipv6 fib daddr type != local reject with icmpv6 no-route;");

@@ -79,7 +79,7 @@ impl ShownRefusals {
         new
     }
 
-    /// Adds a refused certificate.
+    /// Adds a certificate that was refused for the reason `why` to those that `weft status` shows.
     pub fn add_certified(&mut self, now: Instant, name: &str, why: &Rejection) {
         let Rejection::Outside { prefix, clash } = why else { return };
         let refused = Refused { name: name.to_owned(), prefix: prefix::text(*prefix), why: clash.to_string() };

@@ -124,9 +124,9 @@ impl PeerLog<'_> {
     }
 }
 
-/// Logs the change of a path and passes it to the clients that watch.
+/// Logs the change of a path, and passes it to the programs that follow path changes over the control socket.
 ///
-/// The log allowance limits the log only: the clients receive every change.
+/// The log allowance limits the log only: these programs receive every change.
 fn on_path(platform: &mut Platform, log: &mut PeerLog<'_>, peer: PeerId, change: PathChange) {
     let PathChange { peer: name, path, link, remote, state, cause, .. } = &change;
     log.write(peer, name, format_args!("path {path} ({link} → {remote}) {state}: {cause}"));

@@ -35,7 +35,7 @@ impl QuotaKeeper {
         link.quota.map(|quota| self.quotas.used(unix_s, &link.name.value, &quota))
     }
 
-    /// Returns the usage as text, to be stored when the node ends.
+    /// Returns the usage of all links with a quota as text, to be stored when the node ends.
     pub fn lines(&self) -> String {
         self.quotas.lines()
     }

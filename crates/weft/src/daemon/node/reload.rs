@@ -50,7 +50,7 @@ impl DaemonNode {
         let result = self.try_reload(file);
         match &result {
             Ok(()) => self.log.info(format_args!("{}: reloaded", file.display())),
-            // The message about a wrong file has several lines.
+            // The message about a wrong file has several lines, and each becomes a line of the log.
             Err(why) => {
                 self.end_unwanted_kill_switch();
                 let mut lines = why.lines();

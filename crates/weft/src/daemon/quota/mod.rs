@@ -184,7 +184,7 @@ impl PeriodNumber {
         }
     }
 
-    /// Returns the number of periods between two. A period of another length is farther than all others.
+    /// Returns the number of periods from this one to `other`, or the maximum if one is a day and the other a month.
     fn distance(self, other: PeriodNumber) -> u64 {
         match (self, other) {
             (PeriodNumber::Day(a), PeriodNumber::Day(b)) | (PeriodNumber::Month(a), PeriodNumber::Month(b)) => {

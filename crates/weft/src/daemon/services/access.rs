@@ -50,7 +50,7 @@ const MAX_BATCH_BYTES: usize = 65_000;
 const SOCKET: u64 = 0;
 /// Poller token of the clients' device.
 const DEVICE: u64 = 1;
-/// Poller token of the waker.
+/// Poller token of the waker, with which other threads end this thread's wait.
 const WAKER: u64 = 2;
 
 /// A request and the channel for its response.
@@ -370,9 +370,9 @@ impl Drop for ClientBatch<'_> {
     }
 }
 
-/// Returns the clients in the table whose addresses are in the pool.
+/// Returns the admitted WireGuard clients whose addresses are in the pool.
 ///
-/// The table may be from an earlier pool.
+/// The list of clients may also have addresses of a pool that was configured earlier.
 fn read_within(state: &Path, pool: &AddressPool) -> Result<Vec<clients::Client>, String> {
     let mut clients = clients::read(state)?;
     clients.retain(|client| pool.prefix().contains(client.address.into()));

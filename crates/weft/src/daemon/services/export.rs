@@ -45,7 +45,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(1);
 /// Maximum time to send the last records when the node stops.
 const LAST_RECORDS: Duration = Duration::from_secs(1);
 
-/// Poller token of the waker.
+/// Poller token of the waker, with which the packet loop ends this thread's wait.
 const WAKER: u64 = 0;
 /// Poller token of the collector's socket.
 const SOCKET: u64 = 1;

@@ -34,9 +34,9 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Interval of checks of the sessions while the process runs.
 const WATCH_EVERY: Duration = Duration::from_millis(500);
-/// First and longest pause before a restart. Each further pause is longer, up to the longest.
+/// First and longest pause before a restart of the server. Each pause is twice the one before, up to the longest.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
-/// Run time after which the pause starts with the first value again.
+/// Run time of the server after which the next pause has the first value of [`PAUSE`] again.
 const WELL: Duration = Duration::from_secs(30);
 
 enum OpenvpnMessage {
@@ -55,7 +55,7 @@ pub struct OpenvpnHandle {
 impl OpenvpnHandle {
     /// Writes the server's files and starts the server.
     ///
-    /// Returns `None` if the state directory does not allow that. The log has the reason.
+    /// Returns `None` if the files cannot be written to the state directory. The log has the reason.
     ///
     /// # Errors
     /// Returns the reason why it cannot start, as text for a reader.
@@ -149,7 +149,8 @@ impl OpenvpnSupervisor {
         let mut pause = PAUSE.0;
         loop {
             let began = Instant::now();
-            // Every wait in `run_once` has a time limit or is for another process.
+            // `resting` exempts this thread from the watchdog. That is safe, because every wait in `run_once` has a
+            // time limit or is for another process.
             let ended = pulse.resting(|| self.run_once());
             let Some(how) = ended.unwrap_or_else(|why| Some(why.to_string())) else { return Ok(()) };
             if began.elapsed() > WELL {

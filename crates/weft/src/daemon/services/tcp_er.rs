@@ -36,7 +36,7 @@ enum TcpErMessage {
     Withdrawn(KernelConnection),
 }
 
-/// Handle of the thread. Dropping it ends the grants and unloads the congestion control.
+/// Handle of the thread that keeps `weft_er` loaded. Dropping it ends the grants and unloads `weft_er`.
 pub struct RateKeeper {
     /// Channel for messages to the thread. The thread ends when this becomes `None`.
     messages: Option<SyncSender<TcpErMessage>>,

@@ -32,7 +32,9 @@ struct FlowPeers {
 }
 
 impl Judge<'_> {
-    /// Returns the decision about a flow. `None` if its destination is neither behind a peer nor behind this node.
+    /// Returns whether the rules of access let a flow enter.
+    ///
+    /// Returns `None` if its destination is neither behind a peer nor behind this node.
     pub fn judge(&self, now: Instant, vpn: Option<&str>, flow: &FlowPattern) -> Option<FlowAccess> {
         let ends = self.ends(now, vpn, flow)?;
         let (decision, rule) = self.decide(vpn, flow, &ends);

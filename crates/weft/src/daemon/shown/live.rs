@@ -217,7 +217,7 @@ pub fn link_map(engine: &mut Engine, from: Option<&str>) -> Response {
     }))
 }
 
-/// Returns the prefixes and their owners.
+/// Returns the addresses and prefixes of this node and of its peers, as `weft prefixes` shows them.
 pub fn prefixes(
     engine: &Engine,
     config: &Config,

@@ -9,7 +9,9 @@ use weft_flows::rules::{FlowRule, RuleKey, RuleMatch};
 use weft_flows::{FlowClass, Service};
 use weft_units::{Instant, Rate};
 
-/// Returns the whole state, with the flows and users of a listing that is complete. `None` without flow state.
+/// Returns the state of flows, users and ports. `None` if the node has no flow state.
+///
+/// `listing` is a complete collection of the flows with the highest rates and of all users.
 pub fn qos(engine: &Engine, now: Instant, listing: FlowListing) -> Option<Qos> {
     let totals = engine.flow_totals()?;
     let router = engine.flow_router()?;

@@ -34,7 +34,9 @@ pub fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Converts the counters of relayed datagrams. `clashes` are pairs of peers with the same relay label.
+/// Converts the counters of relayed datagrams.
+///
+/// `clashes` are pairs of peers that relays cannot distinguish: the first bits of their keys' hashes are equal.
 pub fn relay<'a>(totals: RelayTotals, clashes: impl Iterator<Item = (&'a str, &'a str)>) -> Relay {
     let RelayTotals { datagrams, bytes, refused_datagrams, dropped_datagrams } = totals;
     let label_clashes = clashes.map(|(peer, owner)| label_clash(peer, owner)).collect();

@@ -98,8 +98,8 @@ impl ResolvConf {
         match (self.present(&directory)?, has_before) {
             (CurrentFile::Own(_), true) => directory.rename(BEFORE, FILE)?,
             (CurrentFile::Own(_), false) => directory.remove(FILE.as_ref())?,
-            // Another program has written its own file since, or weft was killed before it had replaced the file. A
-            // file of another node uses the previous one.
+            // Another program has written its own file since, or weft was killed before it had replaced the file. The
+            // previous file is then not needed. If another node wrote the present file, that node still needs it.
             (CurrentFile::Other, true) if !self.is_of_a_node() => {
                 directory.remove(BEFORE.as_ref())?;
                 return Ok(false);

@@ -14,7 +14,7 @@ use weft_units::Instant;
 
 /// Maximum time to connect, and to write one message. Tuned: three retransmissions of TCP.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Interval at which the bytes that TCP acknowledged are read.
+/// Interval at which the kernel is asked for the number of bytes that TCP has acknowledged.
 ///
 /// Tuned: the records of one interval fit the exporter's queue.
 const ACKNOWLEDGED_EVERY: Duration = Duration::from_millis(100);
@@ -60,7 +60,7 @@ impl CollectorSocket {
         }
     }
 
-    /// Sends a message.
+    /// Sends a message to the collector. Reports to the exporter if that fails.
     pub fn send(&mut self, now: Instant, exporter: &mut Exporter, message: ExportMessage, bytes: &[u8]) {
         match self {
             CollectorSocket::Udp(of) => of.send(now, exporter, bytes),
@@ -80,7 +80,7 @@ impl CollectorSocket {
 /// A connected UDP socket.
 pub struct UdpCollector {
     collector: SocketAddr,
-    /// `None` before the first message, and after an error of this machine.
+    /// `None` before the first message, and after a send error that is no refusal by the collector.
     socket: Option<UdpSocket>,
 }
 

@@ -1,7 +1,7 @@
 //! A routing daemon beside this node, such as FRR: its routes become prefixes of peers.
 //!
 //! A thread watches the kernel's routes out of the TUN devices. It passes changes to the packet loop (`datapath`) in
-//! slices and waits for the packet loop's answer to each slice, so that very many routes never hold up packets.
+//! batches and waits for the packet loop's answer to each batch, so that very many routes never hold up packets.
 //! Another thread reports path states to FRR's `bfdd` ([`bfd`]).
 
 pub mod bfd;
@@ -39,10 +39,10 @@ const MOST_LOGGED: usize = 8;
 const MOST_WARNED: usize = 64;
 /// Poller token of the netlink socket.
 const ROUTES: u64 = 0;
-/// Poller token of the waker.
+/// Poller token of the waker, with which other threads end this thread's wait.
 const WAKER: u64 = 1;
 
-/// Changes of learnt prefixes, and the packet loop's reaction to each.
+/// A batch of changes of learnt prefixes, and the packet loop's reaction to each.
 #[derive(Default)]
 pub struct LearntSlice {
     /// Changes of learnt prefixes, by VPN.
@@ -140,7 +140,7 @@ struct Learner {
     sender: TaskSender,
     reply: SyncSender<LearntSlice>,
     replies: Receiver<LearntSlice>,
-    /// The slice of changes. `None` while the packet loop has it.
+    /// The batch of changes that is passed to and fro. `None` while the packet loop has it.
     slice: Option<LearntSlice>,
     shared: Arc<SharedRoutes>,
     reported: RoutingReport,
@@ -220,7 +220,7 @@ impl Learner {
         }
     }
 
-    /// Passes a slice to the packet loop and waits for the outcomes. Returns false if no change waits.
+    /// Passes a batch of changes to the packet loop and waits for the outcomes. Returns false if no change waits.
     fn pass_slice(&mut self, pulse: &Pulse) -> bool {
         let mut slice = self.slice.take().unwrap_or_default();
         self.table.take_slice(&mut slice.changes);
@@ -233,7 +233,7 @@ impl Learner {
             self.sender.send(Task::Learn(slice, self.reply.clone())).ok()?;
             self.replies.recv().ok()
         });
-        // If the slice is lost, the packet loop has ended, and the process ends soon.
+        // If the batch does not return, the packet loop has ended, and the process ends soon.
         let Some(slice) = passed else { return false };
         for ((vpn, change), outcome) in slice.changes.iter().zip(&slice.outcomes) {
             if self.table.on_outcome(*vpn, change, *outcome) {

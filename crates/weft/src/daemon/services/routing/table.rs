@@ -3,7 +3,7 @@
 //! The table has the state of each: waiting for the packet loop (`datapath`), in use, withdrawn, or held without its
 //! routing daemon.
 //!
-//! Events of the kernel change the table. The packet loop takes changes in slices, and reports its refusals. A route
+//! Events of the kernel change the table. The packet loop takes changes in batches, and reports its refusals. A route
 //! that is withdrawn stays in use for another half second, because a route that moves is withdrawn and added. If a
 //! protocol loses all its routes, its daemon has probably stopped: the routes stay for the configured time. The
 //! module has neither sockets nor clocks.
@@ -16,7 +16,7 @@ use weft_engine::{LearntChange, LearntRefusal, Prefix};
 use weft_io::netlink::{GatewayRoute, MAIN_TABLE, RouteEvent};
 use weft_units::VpnId;
 
-/// Maximum number of changes in a slice.
+/// Maximum number of changes of routes that one batch passes to the packet loop.
 ///
 /// *Derived*: a change costs the packet loop less than a microsecond, and a turn of the packet loop may take 1 ms
 /// longer.
@@ -51,9 +51,9 @@ type RouteKey = (VpnId, IpAddr, u8);
 /// State of a route in the packet loop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum RouteStanding {
-    /// The route waits for the next slice.
+    /// The route waits for the next batch of changes for the packet loop.
     Pending,
-    /// A slice with the route is on its way to the packet loop.
+    /// A batch of changes with the route is on its way to the packet loop.
     Sent,
     Learnt,
     Refused,
@@ -73,7 +73,7 @@ struct KernelRoute {
     parity: bool,
 }
 
-/// The routes of one protocol.
+/// The routes of one routing protocol in the kernel.
 #[derive(Clone, Copy, Default, Debug)]
 struct Presence {
     count: usize,
@@ -234,12 +234,14 @@ impl RoutingTable {
         self.unsettled = Some((self.unsettled.map_or(now, |(first, _)| first), now));
     }
 
-    /// Begins to compare the table with a dump, whose routes [`RoutingTable::on_event`] gets as added.
+    /// Begins to compare the table with a dump of the kernel's routes.
+    ///
+    /// The caller passes each route of the dump to [`RoutingTable::on_event`] as added.
     pub fn begin_dump(&mut self) {
         self.parity = !self.parity;
     }
 
-    /// Withdraws the routes that the dump did not contain.
+    /// Ends the comparison: withdraws the routes that the dump of the kernel's routes did not contain.
     pub fn end_dump(&mut self, now: Instant) {
         let is_gone = |entry: &KernelRoute| entry.is_present && entry.parity != self.parity;
         let gone: Vec<RouteKey> =
@@ -259,7 +261,7 @@ impl RoutingTable {
         self.refused.clear();
     }
 
-    /// Fills `changes` with the next slice. It stays empty if no change waits.
+    /// Fills `changes` with the next batch of changes for the packet loop. Leaves it empty if no change waits.
     pub fn take_slice(&mut self, changes: &mut Vec<(VpnId, LearntChange)>) {
         changes.clear();
         while changes.len() < SLICE

@@ -80,7 +80,7 @@ fn a_file_that_another_program_wrote_since_stays() {
     assert!(!conf.restore().unwrap());
     assert_eq!(fs::read_to_string(etc.join(FILE)).unwrap(), "nameserver 192.0.2.1\n");
     assert!(!etc.join(BEFORE).exists());
-    // The next replacement keeps that program's file as the previous one.
+    // Another program has written the present file. The next replacement keeps it as the previous file.
     conf.replace(&[IpAddr::from([10, 9, 0, 2])], &[]).unwrap();
     assert!(conf.restore().unwrap());
     assert_eq!(fs::read_to_string(etc.join(FILE)).unwrap(), "nameserver 192.0.2.1\n");
