@@ -10,7 +10,7 @@ use weft_units::{Duration, Instant};
 /// Chosen: a value that is stricter than needed for this time costs hosts little, and so do two changes within it.
 const HOLD: Duration = Duration::from_secs(10);
 
-/// A setting whose greater values are stricter.
+/// A setting that becomes stricter at once, and less strict only after a delay. Greater values are stricter.
 #[derive(Clone, Copy, Debug)]
 pub struct HoldDown<T> {
     value: T,

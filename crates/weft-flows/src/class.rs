@@ -162,12 +162,12 @@ impl Classes {
         id
     }
 
-    /// Returns the number of the class called `name`.
+    /// Returns the number of the class called `name`, or `None` if there is none.
     pub fn find(&self, name: &str) -> Option<ClassId> {
         self.list.iter().position(|class| class.name == name).map(|at| ClassId(at as u16))
     }
 
-    /// Returns the class with this number.
+    /// Returns the class with this number, or `None` if there is none.
     pub fn get(&self, id: ClassId) -> Option<&FlowClass> {
         self.list.get(usize::from(id.0))
     }
@@ -182,7 +182,7 @@ impl Classes {
         self.list.iter().enumerate().map(|(at, class)| (ClassId(at as u16), class))
     }
 
-    /// Returns the names in the order of the classes' numbers.
+    /// Returns the names of the classes, in the order of the classes' numbers.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.list.iter().map(|class| class.name.as_str())
     }
@@ -220,7 +220,7 @@ pub fn own_burst_delay(treatment: &Treatment) -> Option<Duration> {
     (treatment.guaranteed != Rate::ZERO).then(|| treatment.guaranteed.time_for(behind_first.into()))
 }
 
-/// Returns the rate above which the flow is policed: its ceiling, or else its guarantee.
+/// Returns the rate above which the flow is policed: its ceiling, or else its guarantee, or `None` without both.
 fn policed_rate(treatment: &Treatment) -> Option<Rate> {
     treatment.maximum.or(Some(treatment.guaranteed).filter(|rate| *rate != Rate::ZERO))
 }

@@ -56,7 +56,7 @@ pub struct LoadReport {
     pub sequence: u8,
     /// Number of the port within its node.
     pub port: u16,
-    /// Rate at which the port sends.
+    /// Moving average of the rate at which the port sends.
     pub rate: Rate16,
     /// Number of flows with packets in the last interval, up to 2^24 − 1.
     pub flows: u32,
@@ -197,7 +197,7 @@ impl LoadMeter {
         self.measured_at.map(|at| at + LOAD_INTERVAL)
     }
 
-    /// Takes a measurement, if at least [`LOAD_INTERVAL`] has passed since the last.
+    /// Measures the load and returns a report, if at least [`LOAD_INTERVAL`] has passed since the last measurement.
     ///
     /// The first call only stores the counters.
     pub fn sample(&mut self, now: Instant, reading: &PortReading<'_>) -> Option<LoadReport> {

@@ -20,11 +20,11 @@ const WATCH: Duration = Duration::from_secs(5);
 /// The parts of a run that events change or observe.
 pub(crate) struct LabStage<'a> {
     pub scenario: &'a Scenario,
-    /// The settings with which each link started, up first.
+    /// The settings with which each link started: those of its first direction (up), and those of its second.
     pub described: &'a [[EmulatedDirection; 2]],
     pub links: &'a [WorldLink],
     pub emulator: EmulatorHandle,
-    /// The control sockets, as in [`crate::lane::LabLane::weft`].
+    /// Control sockets of the pairs of weft daemons, the first node's first (see [`crate::lane::LabLane::weft`]).
     pub weft: &'a [[WeftControl; 2]],
     /// The arrivals of each `probe` flow, by the flow's name.
     pub arrivals: &'a BTreeMap<String, ProbeArrivals>,
@@ -41,12 +41,12 @@ pub(crate) struct CompletedEvent {
     /// It is `None` if the event changes no link or several links.
     link: Option<usize>,
     restored_at: Option<Duration>,
-    /// The states of the link's paths when the event happened.
+    /// The states of the link's paths just before the event.
     before: Severities,
     demoted_after: Option<Duration>,
 }
 
-/// Carries out all events. Returns after the last one.
+/// Carries out all events of the scenario at their times, and returns what happened after the last one.
 pub(crate) fn play(stage: &LabStage) -> Result<Vec<CompletedEvent>, LabError> {
     let events = &stage.scenario.events;
     let mut links = LinkStates::new(stage.described.to_vec());

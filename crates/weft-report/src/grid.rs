@@ -1,4 +1,4 @@
-//! Tables of a grid's results: a row for each point, a column for each variant.
+//! Tables of a grid's results: a row for each combination of values, a column for each variant.
 
 use crate::table::ReportTable;
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ pub fn grid_table(scenario: &Scenario, cells: &[RunResult]) -> String {
 
 /// Returns tables of TCP's goodput for each combination of a network's grid, and of the packet lengths on its links.
 ///
-/// Goodput is in Mbit/s. The lengths are those of the first combination of values.
+/// Goodput is in Mbit/s. The packet lengths are those of the first combination.
 pub fn network_grid_table(name: &str, cells: &[RunResult]) -> String {
     let mut text = table_of(name, "Mbit/s", cells, |_, variant| format!("{:.2}", variant.goodput_bps / 1e6));
     let Some(first) = cells.first().filter(|cell| has_sizes(cell)) else { return text };
@@ -40,7 +40,7 @@ pub fn network_grid_table(name: &str, cells: &[RunResult]) -> String {
     text
 }
 
-/// Number of packet lengths that the table shows for each link.
+/// Number of different packet lengths that the table shows for each link.
 const SIZES_SHOWN: usize = 3;
 
 fn has_sizes(cell: &RunResult) -> bool {

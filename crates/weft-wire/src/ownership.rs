@@ -49,14 +49,14 @@ const NOBODY: u8 = 3;
 pub enum ClaimMessage<'a> {
     /// The sender owns the prefixes in its certificate.
     Claim(Claim<'a>),
-    /// The sender no longer owns any prefix.
+    /// The sender no longer owns any prefix, so its claim must be removed.
     Withdraw {
-        /// Sequence number, which rises as in a claim.
+        /// Sequence number, which is higher than that of the last claim.
         seq: u64,
     },
-    /// Decision of a holder, which stores claims, about a claim or a withdrawal.
+    /// A holder's decision about a claim or a withdrawal of the receiver.
     Verdict {
-        /// Sequence number of the claim or withdrawal.
+        /// Sequence number of the claim or withdrawal about which the holder decided.
         seq: u64,
         /// Decision of the holder.
         verdict: ClaimVerdict,
@@ -68,7 +68,7 @@ pub enum ClaimMessage<'a> {
     },
 }
 
-/// An owner's address details, and the certificate that proves its ownership.
+/// An owner's address details, and the certificate that proves which prefixes it owns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Claim<'a> {
     /// Sequence number, which rises from claim to claim.
@@ -77,7 +77,7 @@ pub struct Claim<'a> {
     pub seq: u64,
     /// The owner's public key and addresses, at most [`MAX_DETAILS`] bytes.
     pub details: &'a [u8],
-    /// An encoded certificate of [`crate::certificate`], not parsed here.
+    /// The owner's encoded certificate ([`crate::certificate`]), not parsed here.
     pub certificate: &'a [u8],
 }
 
@@ -86,7 +86,7 @@ pub struct Claim<'a> {
 pub enum ClaimVerdict {
     /// The holder has stored the claim, or has removed it after a withdrawal.
     Taken,
-    /// The holder stores a newer claim.
+    /// The holder already stores a newer claim of this owner.
     Outdated,
     /// The certificate is invalid, or belongs to another node.
     Uncertified,
@@ -170,7 +170,7 @@ pub enum OwnershipQuestion {
     Holders(NodeId),
     /// Asks for the owner of an address.
     Owner {
-        /// Key to which the claims for prefixes around the address belong, for example those in the same /24.
+        /// Key of the region in which the address lies, for example of its /24, under which claims are stored.
         key: NodeId,
         /// The address for which the owner is wanted.
         address: IpAddr,
@@ -213,7 +213,7 @@ impl OwnershipQuestion {
     }
 }
 
-/// A reply to a [`OwnershipQuestion`], sent as the body of an answer.
+/// A reply to an [`OwnershipQuestion`], sent as the body of an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reply<'a> {
     /// The nodes that store the claims that belong to the key, nearest first.
@@ -222,7 +222,7 @@ pub enum Reply<'a> {
     Holders(Contacts<'a>),
     /// The claim of the address's owner.
     Owner(Claim<'a>),
-    /// The sender stores the claims that belong to the key, but has none for the address.
+    /// The sender is a holder of the key, but stores no claim for the address.
     Nobody,
 }
 

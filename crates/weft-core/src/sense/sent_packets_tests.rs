@@ -30,7 +30,7 @@ fn sent_packets_of(n: u64) -> SentPackets<u64> {
     sent
 }
 
-/// Returns a report that the receiver, 10 ms away, wrote as soon as `largest` arrived.
+/// Returns a report that a receiver at a delay of 10 ms wrote 2 ms after `largest` arrived.
 fn report(largest: u64, packets: u64) -> PathSample {
     PathSample {
         largest,

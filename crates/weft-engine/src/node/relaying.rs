@@ -55,12 +55,12 @@ impl Engine {
         Some(self.relaying.routes.configure(now, via, way, name))
     }
 
-    /// True if the set of reachable peers or a relay's reports may have changed.
+    /// True if some peer may have become reachable or unreachable, or a relay's reports may have changed.
     fn has_relaying_news(&self) -> bool {
         self.event_count() != self.relaying.seen_events || self.relaying.has_news
     }
 
-    /// Returns the time at which [`Engine::refresh_relaying`] must be called next.
+    /// Returns the time at which the next call of [`Engine::refresh_relaying`] is due.
     pub(super) fn relaying_timeout(&self, now: Instant) -> Option<Instant> {
         let relaying = &self.relaying;
         let timeout = [relaying.send_at, relaying.repeat_at, relaying.look_at].into_iter().flatten().min();
@@ -68,7 +68,7 @@ impl Engine {
         if depends && self.has_relaying_news() { Some(now) } else { timeout }
     }
 
-    /// Updates routes, reports and detours, after changes and periodically.
+    /// Updates relayed routes, reports to peers, and detours, after changes and periodically.
     pub(super) fn refresh_relaying(&mut self, now: Instant) {
         let is_due = self.relaying_timeout(now).is_some_and(|at| at <= now);
         if !is_due && !self.has_relaying_news() {
@@ -81,7 +81,7 @@ impl Engine {
         self.refresh_detours(now);
     }
 
-    /// Updates the state of routes. A route is up while its first relay is reachable.
+    /// Updates which relayed routes are up. A route is up while its first relay is reachable.
     fn refresh_routes(&mut self, now: Instant) {
         let peers = &self.peers;
         let reaches = |via: PeerId| {

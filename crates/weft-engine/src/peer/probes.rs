@@ -9,20 +9,20 @@ use crate::api::{DrillPhase, PeerDrill, WayDrill};
 use crate::path::Path;
 use weft_units::{Duration, Instant, Rate};
 
-/// Interval of the probes where the path's rate allows it. Derived: the packet interval of a voice call.
+/// Interval between two probes of a drill, where the path's rate allows it.
 ///
-/// The probes then have the same delays and losses as a voice call. They update the path's estimates as often, and
-/// detect silence as early, as the packets of a voice call.
+/// Derived: the packet interval of a voice call. The probes then have the same delays and losses as a voice call. They
+/// update the path's estimates as often, and detect silence as early, as the packets of a voice call.
 const INTERVAL: Duration = Duration::from_millis(20);
-/// Longest interval of the probes, on a path whose rate is low.
+/// Longest interval between two probes of a drill, on a path with a low rate.
 const INTERVAL_MAX: Duration = Duration::from_millis(100);
-/// Approximate size of a probe, in IP bytes.
+/// Approximate size of a probe in IP bytes, from which the interval of the probes is computed.
 const PROBE_BYTES: u64 = 100;
 /// Divisor of a path's rate: probes take at most 1/10 of it.
 const SHARE: u64 = 10;
 
 impl Peer {
-    /// Sends the next probe of a drill if it is due, and records state changes of the cut paths.
+    /// Sends the next probe of a drill if it is due, and records when a cut path became suspect or went down.
     pub fn probe_in_drill(&mut self, now: Instant, phase: DrillPhase, cut_at: Instant) {
         let Some(mut probes) = self.control.probes.take() else { return };
         if phase >= DrillPhase::Silent && now >= cut_at {
@@ -40,7 +40,7 @@ impl Peer {
         self.control.probes = Some(probes);
     }
 
-    /// Sends a probe, and returns the time until the next one.
+    /// Sends a probe on the path that a sparse flow would take now. Returns the time until the next probe.
     fn send_probe(&mut self, now: Instant, phase: DrillPhase, probes: &mut Probes) -> Duration {
         let is_cut = |path: &Path| probes.cut.contains(&path.id);
         let usable = (0..self.paths.len()).filter(|at| self.paths[*at].is_usable());

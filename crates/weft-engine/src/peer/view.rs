@@ -107,7 +107,8 @@ pub(super) fn view_of(path: &Path, now: Instant, origin: Option<u32>) -> PathVie
     let rate = path.rate.pacing_rate(now);
     let overtaking = path.queues.bytes_before(Lane::Repeat);
     let backlog = rate.time_for(path.queues.bytes_before(Lane::Bulk) - overtaking);
-    // To an unproven address no whole datagram may be sent: a unit would wait, while another path could carry it.
+    // While the peer has not proven that it receives at the path's address, no whole datagram may be sent there. A unit
+    // would wait on this path, while another path could carry it.
     let suspect = path.state() == PathState::Suspect || !path.has_credit();
     PathView {
         usable: path.is_usable(),

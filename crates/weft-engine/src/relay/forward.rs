@@ -59,7 +59,7 @@ impl Forward {
     }
 }
 
-/// Returns the number of bytes of a send with its IP and UDP headers.
+/// Returns the number of bytes of all datagrams of a send, including their IP and UDP headers.
 pub fn ip_bytes(transmit: &Transmit) -> u64 {
     let size = transmit.segment_size.map_or(transmit.len, usize::from).max(1);
     (transmit.len + transmit.len.div_ceil(size) * outer_header_len(&transmit.destination)) as u64

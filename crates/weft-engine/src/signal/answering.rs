@@ -45,7 +45,7 @@ impl Answer {
         self.offered = signal.reverse;
     }
 
-    /// Handles the confirmation of the requesting node.
+    /// Handles the requesting node's confirmation. Returns the change of the grant, if it must be reported.
     ///
     /// The rate is granted to `flow`, the reverse direction. `most` is the highest rate that the paths can carry now.
     fn on_confirm(&mut self, now: Instant, flow: FlowKey, signal: &Signal, most: Rates) -> Option<GrantChange> {
@@ -85,9 +85,9 @@ impl Answering {
         self.flows.iter()
     }
 
-    /// Handles a signal of a requesting node. Returns the change of the grant, if there is one.
+    /// Handles a signal of a requesting node. Returns the change of the grant: `Some(None)` if there is none.
     ///
-    /// Returns `None` instead if the table is full. `difference` is the packet's TTL minus the signal's QTTL, a field
+    /// Returns `None` if the table of flows is full. `difference` is the packet's TTL minus the signal's QTTL, a field
     /// that signalling nodes lower like the TTL. `back` is the five-tuple of the reverse direction. `most` is the rate
     /// that the paths toward the requesting node can carry now.
     pub(super) fn on_signal(
@@ -142,7 +142,7 @@ impl Answering {
         });
     }
 
-    /// Forgets all flows.
+    /// Forgets all flows, and reports to `change` each grant that ends by this.
     pub(super) fn clear(&mut self, change: &mut impl FnMut(GrantChange)) {
         for (flow, answer) in self.flows.drain() {
             if answer.grant.is_some() {

@@ -31,7 +31,7 @@ pub(super) struct Asked {
     /// flow is valid.
     difference: u8,
     round_trip: Duration,
-    /// Time since which an answer is outstanding.
+    /// Time since which an answer is outstanding; `None` if none is.
     waits_since: Option<Instant>,
     /// True if the request was repeated.
     ///
@@ -130,7 +130,7 @@ impl Asking {
         self.flows.iter()
     }
 
-    /// Returns the mean RTT of the flows that were answered.
+    /// Returns the mean RTT over the flows that have a grant, or `None` if none has.
     pub(super) fn round_trip(&self) -> Option<Duration> {
         let (mut sum, mut count) = (Duration::ZERO, 0);
         for asked in self.flows.values().filter(|asked| asked.grant.is_some()) {
@@ -166,7 +166,7 @@ impl Asking {
         Some(self.flows.entry(flow).or_insert(asked))
     }
 
-    /// Ends a flow. Returns the signal to send, and the grant that the flow had.
+    /// Ends a flow. Returns the signal to send and the grant that the flow had, or `None` for an unknown flow.
     ///
     /// `ttl` is the TTL of the packet that will carry the signal.
     pub(super) fn end(&mut self, flow: &FlowKey, ttl: u8) -> Option<(Option<Signal>, Option<Grant>)> {
@@ -184,7 +184,7 @@ impl Asking {
         });
     }
 
-    /// Forgets all flows.
+    /// Forgets all flows, and reports to `change` each grant that ends by this.
     pub(super) fn clear(&mut self, change: &mut impl FnMut(GrantChange)) {
         for (flow, asked) in self.flows.drain() {
             if asked.grant.is_some() {

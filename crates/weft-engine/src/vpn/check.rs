@@ -7,7 +7,7 @@ use weft_core::route::prefix_map::PrefixMap;
 use weft_core::service::Share;
 use weft_units::VpnId;
 
-/// Checks `vpns`. Their members must be among `peers`.
+/// Checks ids, names, shares, members, prefixes and leases of `vpns`. Their members must be among `peers`.
 pub fn check_vpns(peers: &[PeerConfig], vpns: &[VpnConfig]) -> Result<(), ConfigError> {
     let (mut ids, mut names) = (BTreeSet::new(), BTreeSet::new());
     let mut leases = Leases::new(peers);

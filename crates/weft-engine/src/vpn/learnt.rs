@@ -38,7 +38,7 @@ impl Vpn {
         Ok(())
     }
 
-    /// Withdraws a learnt prefix.
+    /// Withdraws a learnt prefix from the member to which it was assigned.
     pub fn unlearn(&mut self, prefix: Prefix) {
         self.learnt.remove(prefix.address, prefix.length);
     }
@@ -59,7 +59,7 @@ impl Vpn {
 }
 
 impl Vpns {
-    /// Withdraws all prefixes that were learnt from a peer.
+    /// Withdraws all learnt prefixes that lie behind a peer.
     pub fn forget_learnt(&mut self, peer: PeerId) {
         let others = self.others.values_mut().map(AsMut::as_mut);
         for vpn in core::iter::once(&mut self.default).chain(others).filter(|vpn| !vpn.learnt.is_empty()) {

@@ -24,7 +24,7 @@ impl<'a> Leases<'a> {
         Leases { peers, admission }
     }
 
-    /// Admits the leased line of a VPN toward each of its members.
+    /// Admits the leased line of a VPN toward each of its members. Does nothing for a VPN with another service.
     pub fn admit<'k>(
         &mut self,
         vpn: VpnId,

@@ -70,7 +70,7 @@ pub struct Vpn {
 }
 
 impl Vpn {
-    /// Returns the rate control algorithm of the VPN's loops, with its parameters.
+    /// Returns the rate control algorithm of the VPN's loops with its parameters, or `None` without rate control.
     pub fn control(&self) -> Option<&LoopConfig> {
         self.profile.as_ref()?.control.as_ref()
     }
@@ -83,7 +83,7 @@ impl Vpn {
         }
     }
 
-    /// Returns the member behind which a destination lies.
+    /// Returns the member behind which a destination lies, or `None` if there is none.
     #[inline]
     pub fn route(&self, destination: IpAddr) -> Option<PeerId> {
         self.longest(destination).map(|(_, peer)| peer)
@@ -166,7 +166,7 @@ impl Vpns {
         self.get(id).is_some_and(|vpn| vpn.members.binary_search(&peer).is_ok())
     }
 
-    /// True if a source address lies behind a peer.
+    /// True if a source address lies behind a peer in the VPN `id`.
     pub fn is_behind(&self, id: VpnId, peer: PeerId, source: IpAddr) -> bool {
         self.get(id).and_then(|vpn| vpn.route(source)) == Some(peer)
     }
@@ -180,10 +180,10 @@ impl Vpns {
         self.beyond(id, from, destination, transit.local_length(destination))
     }
 
-    /// Returns the other peer behind which the destination of a packet from the peer `from` lies.
+    /// Returns the peer behind which a packet's destination lies, or `None` if that is `from` or this node.
     ///
-    /// `local` is the length of the longest prefix behind this node that contains the destination. A default route is
-    /// ignored.
+    /// The packet came from the peer `from`. `local` is the length of the longest prefix behind this node that contains
+    /// the destination. A default route is ignored.
     pub fn beyond(&self, id: VpnId, from: PeerId, destination: IpAddr, local: Option<u8>) -> Option<PeerId> {
         let (length, next) = self.get(id)?.longest(destination)?;
         let is_local = local.is_some_and(|local| local >= length);
@@ -197,7 +197,7 @@ impl Vpns {
         }
     }
 
-    /// Counts a packet that was dropped before transmission.
+    /// Counts a packet of a VPN that was dropped before transmission.
     pub fn count_drop(&mut self, id: VpnId) {
         if let Some(vpn) = self.get_mut(id) {
             vpn.totals.dropped_packets += 1;
@@ -252,7 +252,7 @@ impl Vpns {
         all
     }
 
-    /// Returns the VPN with this name.
+    /// Returns the id of the VPN with this name, except for the default VPN.
     pub fn by_name(&self, name: &str) -> Option<VpnId> {
         self.others.iter().find(|(_, vpn)| vpn.name == name).map(|(id, _)| *id)
     }

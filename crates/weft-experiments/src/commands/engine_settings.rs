@@ -15,7 +15,7 @@ use weft_engine::Entry;
 use weft_scenario::{ControlLaw, PairVpn, Scenario, Variant, VpnEntry, VpnQueue, VpnService};
 use weft_world::pair::{EngineSettings, VpnSettings};
 
-/// Returns the engine settings that a scenario and its variant make.
+/// Returns the settings of the engines in one variant of a scenario.
 ///
 /// `text` is the text of the scenario, and `file` names it in messages.
 pub(super) fn settings(
@@ -75,7 +75,9 @@ fn unplaced<T>(value: T) -> Spanned<T> {
     Spanned::new(0..0, value)
 }
 
-/// Returns a VPN as the daemon's configuration describes it, with `over` applied to its queue and loop.
+/// Returns a VPN as the daemon's configuration describes it.
+///
+/// The settings in `over` replace those of the VPN's own queue and loop.
 fn vpn_of(id: u32, vpn: &PairVpn, over: &VpnEntry) -> Vpn {
     const NOWHERE: Range<usize> = 0..0;
     let promise = match vpn.share.service {

@@ -1,4 +1,4 @@
-//! `weft-lab run` and `weft-lab failover`: runs scenarios, sweeps and link cuts on this machine's kernel.
+//! `weft-lab run` and `weft-lab failover`: run scenarios and cut links on this machine's kernel.
 
 use super::sim::{network_text, save_network};
 use crate::cli::{FailoverArguments, ScenarioOptions};

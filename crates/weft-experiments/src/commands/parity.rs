@@ -7,7 +7,7 @@ use weft_config::outcome::{Failure, Outcome, json};
 use weft_lab::RunOptions;
 use weft_scenario::{RunResult, Scenario, Variant, VariantKind};
 
-/// Compares the scenarios in `files`.
+/// Compares the results of the scenarios in `files` in the lab with those in virtual time.
 ///
 /// A scenario with an earlier result in `results` is not run in the lab.
 pub fn parity(files: &[PathBuf], results: &[PathBuf], options: &SimOptions) -> Result<Outcome, Failure> {
@@ -53,7 +53,7 @@ fn run_lab(scenario: &Scenario, options: &SimOptions) -> Result<RunResult, Failu
     weft_lab::run(scenario, &lab).map_err(|why| Failure::new(why.to_string()))
 }
 
-/// Returns the variants of the lab's result that are in `chosen`, or all if nothing is chosen.
+/// Returns the names of the variants that are in the lab's result and in `chosen`. An empty `chosen` means all.
 fn shared_variants(variants: &[Variant], lab: &RunResult, chosen: &[String]) -> Vec<String> {
     let has = |variant: &&Variant| {
         let prefix = match variant.kind {

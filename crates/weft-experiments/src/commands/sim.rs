@@ -111,7 +111,7 @@ fn run_network(network: &NetworkScenario, options: &SimOptions) -> Result<RunRes
     Ok(result)
 }
 
-/// Writes the result and a picture of each run.
+/// Writes the result of all runs into one file, and a picture of each run.
 pub(super) fn save_network(
     out: &Path,
     network: &NetworkScenario,

@@ -10,7 +10,7 @@ use crate::cli::Cli;
 use blocks::{blocks, commands, documents, joined};
 use clap::{CommandFactory as _, Parser as _};
 
-/// Checks the commands of a text that run this program, and returns how many there are.
+/// Checks the commands in a text that run this program. Returns their number, and adds wrong ones to `faults`.
 fn check(place: &str, text: &str, faults: &mut Vec<String>) -> usize {
     let own: Vec<Vec<String>> = commands(text).into_iter().filter(|words| words[0] == "weft-lab").collect();
     for words in &own {

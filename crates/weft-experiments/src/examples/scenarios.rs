@@ -1,4 +1,4 @@
-//! Check that every scenario in the documents is valid, whole or in parts.
+//! Checks that every scenario in the documents is valid, whole or in parts.
 
 use super::blocks::{Block, blocks, documents, is_toml, root};
 use weft_scenario::{AnyScenario, Sweep};

@@ -43,13 +43,13 @@ impl RouteBook {
         signalled: 0,
     };
 
-    /// Returns the rate, in bit/s, that is granted to this precedence and all higher ones.
+    /// Returns the rate, in bit/s, that is granted on the route to this precedence and all higher ones.
     pub(super) fn granted_bps(&self, precedence: usize) -> u64 {
         self.from_precedence_bps.get(precedence).copied().unwrap_or(0)
     }
 }
 
-/// The grant of one flow.
+/// The grant of one flow, in force or waiting.
 #[derive(Clone, Debug)]
 pub(super) struct GrantSlot<K> {
     /// The flow, or `None` if the slot is free.
@@ -193,7 +193,7 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
         }
     }
 
-    /// Returns the oldest waiting grant of a precedence that fits, among the groups on routes with freed capacity.
+    /// Returns the slot of the oldest waiting grant of a precedence that fits into routes with freed capacity.
     fn oldest_fitting(&self, precedence: usize) -> Option<u32> {
         let of_group = |group: &u32| {
             let WaitingGroup { routes, occupied, roots, .. } = &self.groups[*group as usize];
@@ -317,7 +317,7 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
         }
     }
 
-    /// Adds a grant to the tables of its routes.
+    /// Puts a grant in force with the rate `granted_bps`: adds it to the tables of its routes.
     fn put_in_force(&mut self, slot: u32, granted_bps: u64) {
         let grant = &mut self.slots[slot as usize];
         grant.granted_bps = granted_bps;

@@ -30,7 +30,7 @@ impl FlowRoutes {
         (own.len > 0).then_some(own)
     }
 
-    /// Returns one route.
+    /// Returns the routes of a flow that may take only this route.
     pub fn one(route: RouteNo) -> FlowRoutes {
         FlowRoutes { routes: [route, RouteNo(0), RouteNo(0), RouteNo(0)], len: 1 }
     }
@@ -45,7 +45,7 @@ impl FlowRoutes {
         sorted
     }
 
-    /// Returns the routes.
+    /// Returns the routes of the flow, without repetitions.
     pub fn as_slice(&self) -> &[RouteNo] {
         self.routes.get(..usize::from(self.len)).unwrap_or_default()
     }
@@ -75,7 +75,7 @@ pub struct GrantRequest {
     pub lifetime: Option<Duration>,
 }
 
-/// Answer to a request.
+/// Answer of admission to a request for a guaranteed rate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AdmissionOutcome {
     /// Rate that is guaranteed. It is lower than the requested rate if the shortfall was [`Shortfall::Reduce`].
@@ -102,7 +102,7 @@ pub enum AdmissionEvent<K> {
     Lowered {
         /// The flow that was lowered.
         flow: K,
-        /// Rate that was guaranteed.
+        /// Rate that was guaranteed until now.
         from: Rate,
         /// Rate that is guaranteed now, which is always zero.
         to: Rate,
@@ -120,7 +120,7 @@ pub enum AdmissionEvent<K> {
     Expired {
         /// The flow whose grant ended.
         flow: K,
-        /// Rate that was guaranteed.
+        /// Rate that was guaranteed until then; zero if the flow waited.
         from: Rate,
     },
 }
@@ -136,7 +136,7 @@ pub struct PassingSignal<'a> {
     pub direction: Direction,
     /// Rate that the routes grant each flow beyond its guarantee.
     pub available: Rate,
-    /// Hash of this node's identity, which the signal carries on.
+    /// Hash of this node's identity. A signal whose available rate is lowered here names this node by it.
     pub node: u16,
 }
 

@@ -46,7 +46,7 @@ const MAX_CAPACITY_BPS: u64 = u64::MAX / 4;
 /// Guarantees to flows over the routes of a node. `K` identifies a flow or an aggregate.
 #[derive(Debug)]
 pub struct AdmissionControl<K> {
-    /// Maximum number of flows with a grant.
+    /// Maximum number of flows that have a grant or wait for one.
     most: usize,
     /// Maximum number of flows that signal in band, on each route.
     most_signalled: usize,
@@ -114,7 +114,7 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
         self.tell(events);
     }
 
-    /// Returns the rate of a route that may be granted.
+    /// Returns the total rate that may be granted on a route.
     pub fn capacity(&self, route: RouteNo) -> Rate {
         Rate::from_bps(self.route(route).map_or(0, |route| route.capacity_bps))
     }
@@ -124,7 +124,7 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
         Rate::from_bps(self.route(route).map_or(0, |route| route.granted_bps(0)))
     }
 
-    /// Returns the rate that is guaranteed to a flow.
+    /// Returns the rate that is guaranteed to a flow; zero if it has no grant or waits for one.
     pub fn of(&self, flow: &K) -> Rate {
         Rate::from_bps(self.slot_of(flow).map_or(0, |(_, slot)| slot.granted_bps))
     }
@@ -251,7 +251,7 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
         self.tell(events);
     }
 
-    /// Returns the time when [`AdmissionControl::expire`] is due.
+    /// Returns the time when [`AdmissionControl::expire`] is due, or `None` if no grant has a lifetime.
     pub fn next_timeout(&self) -> Option<Instant> {
         self.expiries.first().map(|(at, _)| *at)
     }

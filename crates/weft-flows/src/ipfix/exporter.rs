@@ -21,9 +21,9 @@ pub struct ExporterConfig {
     pub domain: u32,
     /// Longest message, in bytes. A value outside [`MESSAGE_BYTES_MIN`]..=65,535 is replaced by the nearer bound.
     pub message_bytes: usize,
-    /// Time after which the templates are repeated over UDP.
+    /// Interval at which the templates are sent again over UDP.
     pub template_interval: Duration,
-    /// Maximum number of records that wait or may still be refused.
+    /// Maximum number of records that wait to be sent, or that were sent and may still be refused.
     pub queue_records: usize,
 }
 
@@ -49,13 +49,13 @@ impl Default for ExporterConfig {
 /// A message to be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ExportMessage {
-    /// Number of the message, for [`Exporter::on_acknowledged`].
+    /// Number by which [`Exporter::on_acknowledged`] names the message.
     pub number: u64,
     /// Length of the message in the buffer, in bytes.
     pub len: usize,
 }
 
-/// State of the collector.
+/// State of the collector, as far as it is known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Collector {
     /// The collector gets messages.
@@ -82,7 +82,7 @@ pub struct Exporter {
     started: Instant,
     /// Time at which the templates are sent again.
     templates_at: Instant,
-    /// Time of the last message.
+    /// Time at which the last message was made.
     last_message: Instant,
     /// True if the counts of dropped records changed since they were sent.
     statistics_due: bool,
@@ -296,7 +296,7 @@ impl Exporter {
         self.collector == Collector::Reachable
     }
 
-    /// Returns the counts.
+    /// Returns the counts of records and messages since the exporter was made.
     pub fn counters(&self) -> ExportCounters {
         self.queue.counters()
     }

@@ -44,7 +44,7 @@ impl Gcra {
         Gcra { cost: ByteTime::at(rate), tolerance: rate.time_for(burst_bytes.into()), due: Instant::ZERO }
     }
 
-    /// Returns true, and counts the packet, if it conforms.
+    /// Returns true, and counts the packet, if it conforms to the rate and the burst tolerance.
     fn conforms(&mut self, now: Instant, bytes: u32) -> bool {
         let is_within = self.due <= now + self.tolerance;
         if is_within {
@@ -96,7 +96,7 @@ fn spacing(interval: Duration, count: u32) -> Duration {
 pub(super) struct Judgement {
     /// True if no guarantee covers the packet.
     pub(super) is_exposed: bool,
-    /// True if the packet must be marked, or dropped if it cannot be marked.
+    /// True if the packet exceeds the ceiling and must be marked, or dropped if it cannot be marked.
     pub(super) is_condemned: bool,
 }
 
@@ -106,7 +106,7 @@ struct GuaranteeClock {
     meter: Gcra,
     /// Deadline of the last packet that was served within the guarantee (Zhang, VirtualClock, SIGCOMM 1990).
     clock: Instant,
-    /// Longest time that a packet at the head of its flow may wait: DV, if the flow has one.
+    /// Longest time that a packet at the head of its flow may wait: the delay variance, if the flow has one.
     ///
     /// It limits the time from the packet's arrival, or from the previous packet's deadline if that is later, to the
     /// packet's own deadline.
@@ -119,7 +119,7 @@ pub(super) struct FlowContract {
     guarantee: Option<GuaranteeClock>,
     ceiling: Option<Gcra>,
     police: PoliceState,
-    /// True if the flow bears only a bounded variation of its delay.
+    /// True if the flow has a guarantee and bears only a bounded variation of its delay.
     pub(super) is_urgent: bool,
 }
 
@@ -158,7 +158,7 @@ impl FlowContract {
         self.police = before.police;
     }
 
-    /// True if a rate is guaranteed.
+    /// True if the flow has a guarantee.
     pub(super) fn is_guaranteed(&self) -> bool {
         self.guarantee.is_some()
     }
@@ -172,7 +172,7 @@ impl FlowContract {
         Judgement { is_exposed: !is_covered, is_condemned }
     }
 
-    /// Returns when a packet may be served within the guarantee, and its deadline.
+    /// Returns when a packet may be served within the guarantee, and its deadline; `None` without a guarantee.
     ///
     /// A packet that the guarantee covers may be served at once. Others may when the flow has received less than its
     /// rate. `since` is the packet's arrival.

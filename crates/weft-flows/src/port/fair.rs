@@ -29,9 +29,10 @@ impl<T> Port<T> {
         }
     }
 
-    /// Returns the first flow of a lane with a positive deficit, new flows before old ones, and its list.
+    /// Returns the first flow of a lane with a positive deficit, and its list, or `None` if the lane has no packets.
     ///
-    /// A lane has the flows of one user and delay priority. The method is deficit round robin.
+    /// New flows go before old ones. A lane has the flows of one user and delay priority. The method is deficit round
+    /// robin.
     fn next_flow(&mut self, lane: u32) -> Option<(u32, FlowPlace)> {
         loop {
             let lane = &self.rounds.lanes[lane as usize];

@@ -12,9 +12,9 @@ use weft_units::Instant;
 pub(super) enum FlowPlace {
     /// The flow has no packet that belongs to its user's share.
     None,
-    /// The flow is sparse.
+    /// The list of new flows. The flow is sparse.
     New,
-    /// The flow has used up a quantum.
+    /// The list of old flows. The flow has used up a quantum.
     Old,
 }
 

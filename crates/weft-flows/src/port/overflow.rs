@@ -77,7 +77,7 @@ impl<T> Port<T> {
         }
     }
 
-    /// Drops the oldest packet of a flow that no guarantee covers. Returns false if there is none.
+    /// Drops a flow's oldest packet among those that no guarantee covers. Returns false if there is none.
     fn drop_exposed(&mut self, id: u32, dropped: &mut impl FnMut(T)) -> bool {
         let flow = &mut self.flows[id as usize];
         let head = flow.fifo.head;

@@ -12,7 +12,7 @@ use weft_units::Instant;
 
 /// Number of delay priorities. Standard: TIA-1039 signals four bits.
 const PRIORITIES: usize = 16;
-/// Number of levels: two for each delay priority.
+/// Number of levels: two for each delay priority, for lanes without and with a sparse flow.
 const LEVELS: usize = PRIORITIES * 2;
 /// Largest weight of a user.
 ///
@@ -28,11 +28,11 @@ pub(super) struct PortUser {
     deficit: i64,
     /// Round in which the user last received its quantum.
     round: u64,
-    /// Number of flows that belong to the user.
+    /// Number of flows in the port that belong to the user.
     flows: u32,
     /// First of the user's lanes, which are linked through [`PriorityLane::next_of_user`].
     first_lane: u32,
-    /// Bytes that wait and that no guarantee covers.
+    /// Bytes of the user's waiting packets that no guarantee covers.
     pub(super) exposed_bytes: u64,
     /// Time when the user last received a quantum while no round ended.
     pub(super) renewed_at: Instant,
@@ -116,7 +116,7 @@ impl ServiceRounds {
         &mut self.users[user as usize]
     }
 
-    /// Returns the index of the user with the most waiting bytes, relative to its weight.
+    /// Returns the index of the user with the most waiting bytes, relative to its weight, that no guarantee covers.
     pub(super) fn fattest_user(&self) -> Option<u32> {
         let holding = self.users.iter().enumerate().filter(|(_, user)| user.exposed_bytes > 0);
         holding.max_by_key(|(_, user)| user.relative_backlog()).map(|(at, _)| at as u32)

@@ -35,9 +35,9 @@ pub struct UserRule {
 /// Name of a user.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum UserName {
-    /// The first address of a host's or user's prefix.
+    /// A host or a prefix, by its first address.
     Address(IpAddr),
-    /// The name of a node.
+    /// A node, by its name.
     Node(String),
 }
 

@@ -15,7 +15,7 @@ pub struct Overrides {
     pub available: Option<Rate>,
     /// MR: rate above which the flow is policed.
     pub maximum: Option<Rate>,
-    /// BT: bytes above the rate before the flow is policed.
+    /// BT: bytes that the flow may send above its rate before it is policed.
     pub burst_bytes: Option<u32>,
     /// DV: largest variation of the delay that the flow bears.
     pub delay_variance: Option<Duration>,

@@ -21,7 +21,9 @@ const LOOKS: u32 = 4;
 ///
 /// Tuned: interactive flows are rarely silent for as long.
 const QUIET: Duration = Duration::from_secs(1);
-/// Time over which a user may save up new flows. Tuned: a browser begins its flows in bursts of a second.
+/// Time whose allowed number of new flows a user may save up and begin at once.
+///
+/// Tuned: a browser begins its flows in bursts of a second.
 const NEW_FLOW_BURST: Duration = Duration::from_secs(1);
 
 /// Data about a new flow.
@@ -29,11 +31,11 @@ const NEW_FLOW_BURST: Duration = Duration::from_secs(1);
 pub struct FlowStart {
     /// User that holds the flow.
     pub user: UserId,
-    /// Treatment of the flow.
+    /// Treatment that the flow is granted.
     pub granted: Treatment,
-    /// Rate that the flow asked for.
+    /// Guaranteed rate that the flow asked for.
     pub asked: Rate,
-    /// Number of the rule that decided the treatment.
+    /// Position of the rule that decided the treatment, or 65,535 for none.
     pub rule: u16,
     /// DSCP of the first packet, 0 to 63.
     pub dscp: u8,
@@ -48,7 +50,7 @@ pub enum InsertRefused {
     Quota,
     /// The table is full, and no flow can be evicted.
     Full,
-    /// There are too many different treatments.
+    /// The table's set of different treatments is full.
     Treatments,
 }
 

@@ -44,7 +44,9 @@ use weft_wire::er_sig::Direction;
 use weft_wire::ip::FlowKey;
 use wheel::TimerWheel;
 
-/// Lookups that wait for memory together. Tuned: more gain nothing, because a core has 16 to 48 line fill buffers.
+/// Number of lookups whose memory reads are started together.
+///
+/// Tuned: more gain nothing, because a core has 16 to 48 line fill buffers.
 const BATCH: usize = 32;
 
 /// Refers to a flow of the table. It finds nothing after the flow's end.
@@ -59,7 +61,7 @@ pub struct FlowRef {
 pub struct FlowMatch {
     /// The flow.
     pub flow: FlowRef,
-    /// Direction of the packet. The initiator sent the first packet that the table saw.
+    /// Direction of the packet: forward if the initiator sent it, the sender of the first packet that the table saw.
     pub direction: Direction,
 }
 
@@ -125,7 +127,7 @@ impl FlowStates {
         }
     }
 
-    /// Finds the flow of a packet and marks it as used `now`.
+    /// Finds the flow of a packet and marks it as used `now`. Returns `None` if there is no such flow.
     pub fn find(&mut self, now: Instant, vpn: VpnId, key: &FlowKey) -> Option<FlowMatch> {
         let (identity, from_lower) = FlowIdentity::of(vpn, key);
         let record = self.search(&identity, identity.hash(&self.state))?;
@@ -220,7 +222,7 @@ impl FlowStates {
         true
     }
 
-    /// Records the rate that a flow asked for.
+    /// Records the guaranteed rate that a flow asked for.
     pub fn set_asked(&mut self, flow: FlowRef, asked: Rate) {
         self.change(flow, |cold| cold.asked = asked);
     }
@@ -240,7 +242,7 @@ impl FlowStates {
         self.change(flow, |cold| cold.drops = cold.drops.saturating_add(1));
     }
 
-    /// Number of flows.
+    /// Number of flows in the table.
     pub fn len(&self) -> usize {
         self.flows as usize
     }

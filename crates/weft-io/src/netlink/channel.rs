@@ -179,7 +179,7 @@ impl NetlinkSocket {
         end.unwrap_or(Ok(()))
     }
 
-    /// Enlarges the receive buffer to `bytes`, or to the administrator's limit without the privilege.
+    /// Enlarges the receive buffer to `bytes`, or without CAP_NET_ADMIN to the administrator's limit at most.
     pub(crate) fn set_receive_buffer(&self, bytes: i32) -> io::Result<()> {
         // SAFETY: the socket outlives the call that borrows its descriptor.
         let socket = unsafe { BorrowedFd::borrow_raw(self.socket.as_raw_fd()) };

@@ -49,7 +49,7 @@ impl GenerationWatch {
                 Ok(Some((_, sender))) => {
                     is_new |= sender.port_number() == KERNEL_PORT && announces(&self.buffer);
                 }
-                // After a lost event (ENOBUFS) a new generation is assumed.
+                // The kernel lost an event (ENOBUFS), which may have announced a new generation.
                 Err(why) if why.raw_os_error() == Some(libc::ENOBUFS) => is_new = true,
                 _ => return is_new,
             }

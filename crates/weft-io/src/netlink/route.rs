@@ -108,7 +108,7 @@ fn address(value: &[u8]) -> Option<IpAddr> {
     }
 }
 
-/// Returns the gateway among attributes. An IPv4 route may have an IPv6 gateway (RFC 5549).
+/// Returns the gateway among a route's attributes, or `None`. An IPv4 route may have an IPv6 gateway (RFC 5549).
 fn gateway<'a>(attributes: impl Iterator<Item = (u16, &'a [u8])>) -> Option<IpAddr> {
     let mut found = None;
     for (kind, value) in attributes {
@@ -121,9 +121,9 @@ fn gateway<'a>(attributes: impl Iterator<Item = (u16, &'a [u8])>) -> Option<IpAd
     found
 }
 
-/// Returns device and gateway of a multipath route's first next hop that leaves by one of `devices`.
+/// Returns device and gateway of a multipath route's first next hop that leaves by one of `devices`, or `None`.
 fn multipath(mut rest: &[u8], devices: &[u32]) -> Option<(u32, IpAddr)> {
-    // `struct rtnexthop`: length, flags, weight and interface index, and then attributes.
+    // Each next hop is a `struct rtnexthop` (length, flags, weight and interface index) and then its attributes.
     loop {
         let fixed: &[u8; 8] = rest.first_chunk()?;
         let length = usize::from(u16::from_ne_bytes([fixed[0], fixed[1]]));
@@ -225,7 +225,9 @@ mod tests {
         }
     }
 
-    /// Returns the kernel's message about a route, with one next hop or as the second of two.
+    /// Returns the kernel's message about a route.
+    ///
+    /// The route's next hop is the only one, or the second of two.
     fn message(kind: u16, route: &GatewayRoute, is_multipath: bool) -> Vec<u8> {
         let mut bytes = vec![0; FIXED_LEN];
         bytes[4..6].copy_from_slice(&kind.to_ne_bytes());

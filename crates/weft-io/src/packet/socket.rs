@@ -29,7 +29,7 @@ pub struct PacketSocket {
     segmentation: [u8; SEGMENTATION_LEN],
 }
 
-/// A copy of a packet.
+/// A copy of a packet that the interface sent or received.
 #[derive(Clone, Copy, Debug)]
 pub struct Captured<'a> {
     /// The packet from its IP header on. The filter may have cut it.

@@ -118,7 +118,7 @@ fn report(place: &FlowEndpoints, intervals: &[Interval], broke: bool) -> FlowRep
     FlowReport { result, series: vec![Series { name: place.flow.name.clone(), unit: "bit/s", points }] }
 }
 
-/// Returns the rate received between `warmup_s` and `length_s`, in bit/s.
+/// Returns the rate received from `warmup_s` until `length_s` after the flow's start, in bit/s.
 fn goodput(intervals: &[Interval], warmup_s: f64, length_s: f64) -> f64 {
     let counted =
         || intervals.iter().map(|i| &i.sum).filter(|sum| sum.start >= warmup_s - 0.01 && sum.end <= length_s + 0.05);

@@ -23,7 +23,7 @@ pub(super) trait Classified: Clone {
     fn flow(&self) -> FlowId;
 }
 
-/// The counters of a direction.
+/// The statistics of a direction of a link, which its impaired pipe updates.
 pub(super) struct DirectionCounts<'a, T> {
     pub stats: &'a mut DirectionStats,
     pub queue_delay: &'a mut TimeHistogram,

@@ -81,28 +81,28 @@ pub struct CutSeries {
 }
 
 impl CutSeries {
-    /// Returns the median of the gaps, in ms.
+    /// Returns the median over all cuts of the gap during the cut, in ms, or `None` without cuts.
     pub fn median_ms(&self) -> Option<f64> {
         median(self.cuts.iter().map(|cut| cut.gap_ms))
     }
 
-    /// Returns the longest gap of all cuts, in ms.
+    /// Returns the longest gap during a cut, over all cuts, in ms, or `None` without cuts.
     pub fn worst_ms(&self) -> Option<f64> {
         self.cuts.iter().map(|cut| cut.gap_ms).reduce(f64::max)
     }
 
-    /// Returns the longest gap after the end of a cut, in ms.
+    /// Returns the longest gap after the end of a cut, over all cuts, in ms, or `None` without cuts.
     pub fn worst_return_ms(&self) -> Option<f64> {
         self.cuts.iter().map(|cut| cut.return_gap_ms).reduce(f64::max)
     }
 }
 
-/// The result of the comparison.
+/// The result of the comparison of weft's and OSPF's failover.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Failover {
-    /// Version of this format.
+    /// Version of the format of this result.
     pub schema: u32,
-    /// The machine on which it was measured.
+    /// The machine on which the comparison ran.
     pub machine: BenchMachine,
     /// Rate of each link in each direction, in bit/s.
     pub link_bps: u64,

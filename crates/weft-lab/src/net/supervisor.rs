@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// Time for which the supervisor waits at its end until the kernel has cleared the PID namespace.
+/// Maximum time for which the supervisor, when it ends, waits until the PID namespace has no process.
 const CLEAR_TIMEOUT: Duration = Duration::from_secs(2);
 
 struct SpawnRequest {

@@ -16,7 +16,7 @@ pub(super) struct Ground {
     emulator: Emulator,
     /// The settings of both directions of each link at the start of the run, the up direction first.
     pub directions: Vec<[EmulatedDirection; 2]>,
-    /// The nodes, in the scenario's order.
+    /// The namespace of each node, in the order of the scenario's nodes.
     pub nodes: Vec<NetNamespace>,
     scratch: Scratch,
     _lab: Lab,
@@ -40,7 +40,7 @@ impl Ground {
         Ok(ground)
     }
 
-    /// Returns the path of a file in the scratch directory.
+    /// Returns the path of the file `name` in the temporary directory of this run.
     pub fn file(&self, name: &str) -> PathBuf {
         self.scratch.path().join(name)
     }

@@ -36,7 +36,8 @@ impl<'a> LabTimeline<'a> {
 
     /// Carries out all events until the end of the run.
     ///
-    /// Returns the bytes that flows had received whenever an event began or ended, and at the end of the warm-up.
+    /// Returns the bytes that each flow had received when each event began or ended, and those at the end of the
+    /// warm-up.
     pub fn play(mut self, epoch: Instant) -> Result<(DeliveryMarks, Vec<u64>), LabError> {
         let (warmup, end) = (self.network.warmup, self.network.duration);
         let moments = moments(&self.network.events);
@@ -63,7 +64,7 @@ impl<'a> LabTimeline<'a> {
         delivered
     }
 
-    /// Begins or ends an event.
+    /// Begins or ends an event: changes the settings of the emulated links, or the weights in the daemons.
     fn carry_out(&mut self, moment: EventMoment) -> Result<(), LabError> {
         let Some(event) = self.network.events.get(moment.event) else { return Ok(()) };
         let changed = match (&event.action, moment.is_end) {
@@ -78,9 +79,9 @@ impl<'a> LabTimeline<'a> {
         Ok(())
     }
 
-    /// Sets the weights of links in the daemons at the links' first ends.
+    /// Sets the weights of links, by link name, each in the daemon at the first end of its link.
     ///
-    /// Variants without an overlay have no weights.
+    /// It does nothing for a variant without an overlay, which has no daemons.
     fn set_weights(&self, weights: &BTreeMap<String, u32>) -> Result<(), LabError> {
         if self.variant.overlay.is_none() {
             return Ok(());

@@ -37,7 +37,7 @@ pub(super) fn heading(machine: &BenchMachine, duration_s: f64, warmup_s: f64, pl
     )
 }
 
-/// Formats a figure, or a dash if there is none.
+/// Formats a figure with `digits` decimals. Returns a dash for `None`.
 pub(super) fn cell(value: Option<f64>, digits: usize) -> String {
     value.map_or("–".to_owned(), |value| format!("{value:.digits$}"))
 }

@@ -1,4 +1,4 @@
-//! Reads the nodes without weft that enter the overlay as OpenVPN clients of one of its nodes.
+//! Reads the OpenVPN clients of a network: nodes without weft that enter the overlay through a node with weft.
 
 use super::file::NodeFile;
 use super::overlay::OverlaySpec;

@@ -18,16 +18,16 @@ struct DeliverySnapshot {
     app_limited: bool,
 }
 
-/// Samples the rate at which data arrives.
+/// Measures the rate at which the sent data is delivered.
 ///
-/// It keeps one record for each record of the scoreboard, in the same order.
+/// It keeps one snapshot for each segment in the scoreboard, in the same order.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DeliveryRate {
     snapshots: VecDeque<DeliverySnapshot>,
     delivered: u64,
     delivered_at: Instant,
     first_sent_at: Instant,
-    /// Samples are marked as limited by the application until more than this number of bytes is delivered.
+    /// Number of delivered bytes up to which samples are marked as limited by the application. `None`: no marks.
     app_limited_until: Option<u64>,
     newest: Option<DeliverySnapshot>,
 }
@@ -77,7 +77,7 @@ impl DeliveryRate {
         self.snapshots.pop_front();
     }
 
-    /// Records that the application has no more data while `pipe_bytes` are in flight (draft §3.4).
+    /// Marks samples as limited by the application until the `pipe_bytes` now in flight are delivered (draft §3.4).
     pub fn app_limited(&mut self, pipe_bytes: u64) {
         self.app_limited_until = Some(self.delivered + pipe_bytes);
     }

@@ -53,7 +53,7 @@ impl RttEstimator {
         self.rto = self.rto.saturating_mul(2).min(self.max_rto);
     }
 
-    /// Sets a timeout of three seconds for data after a lost SYN, if there is no measurement (RFC 6298 §5.7).
+    /// Sets the timeout to three seconds after a lost SYN, if no RTT was measured yet (RFC 6298 §5.7).
     pub fn lost_handshake(&mut self) {
         if self.smoothed.is_none() {
             self.rto = 3_000_000_000u64.min(self.max_rto);
@@ -73,12 +73,12 @@ impl RttEstimator {
         self.smoothed.unwrap_or(0)
     }
 
-    /// Returns the least RTT in nanoseconds, or `u64::MAX` without a measurement.
+    /// Returns the least RTT measured so far in nanoseconds, or `u64::MAX` without a measurement.
     pub fn shortest_nanos(&self) -> u64 {
         self.shortest
     }
 
-    /// Returns the least RTT measurement.
+    /// Returns the least RTT measured so far, or `None` without a measurement.
     pub fn shortest(&self) -> Option<Duration> {
         self.smoothed.map(|_| Duration::from_nanos(self.shortest))
     }

@@ -8,7 +8,9 @@ fn rule(names: &DiversionNames, ipv6: bool) -> Rule<'static> {
     Rule { selector: Selector::Mark(names.divert), ipv6, table: names.divert }
 }
 
-/// Delivers marked packets to this machine. Without IPv6 on this machine it covers IPv4 only.
+/// Sets up the policy routing that delivers marked packets to this machine.
+///
+/// Without IPv6 on this machine it covers IPv4 only.
 ///
 /// # Errors
 /// Fails if the kernel rejects the change.

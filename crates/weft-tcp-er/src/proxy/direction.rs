@@ -1,6 +1,6 @@
-//! One direction of a connection.
+//! One direction of a proxied connection.
 //!
-//! It forwards bytes, the urgent byte at its position, and the end of the stream.
+//! It forwards bytes, the urgent byte at its position, and the end of the stream (FIN).
 
 use super::pool::{PIPE_BYTES, PipePool};
 use super::sys::{Pipe, Socket, unless_blocked};
@@ -20,18 +20,18 @@ pub enum Pumped {
     Finished,
 }
 
-/// One direction of a connection.
+/// One direction of a proxied connection: from a source socket to a destination socket.
 ///
 /// It reads only while the receiver accepts data, so that a slow receiver slows its sender.
 #[derive(Default)]
 pub struct ProxyDirection {
-    /// A pipe and the number of bytes in it, while it is not empty.
+    /// A pipe with bytes that the source sent and the destination has not accepted, and their number.
     held: Option<(Pipe, usize)>,
-    /// True if the source may have data.
+    /// True if reading from the source may succeed.
     pub readable: bool,
-    /// True if the destination may accept data.
+    /// True if writing to the destination may succeed.
     pub writable: bool,
-    /// True if an urgent byte is in the stream.
+    /// True if an urgent byte is in the data from the source.
     pub urgent: bool,
     /// True if the source has sent the end of the stream.
     ended: bool,
@@ -71,12 +71,12 @@ impl ProxyDirection {
         }
     }
 
-    /// Adds bytes that the SYN carried to the number of forwarded bytes.
+    /// Counts `bytes` bytes as forwarded, because the SYN toward the server carried them.
     pub fn sent_early(&mut self, bytes: usize) {
         self.moved += bytes as u64;
     }
 
-    /// Drops the pipe and the bytes in it.
+    /// Drops the pipe and the bytes in it, because the connection ends.
     pub fn abandon(&mut self, pool: &mut PipePool) {
         if self.held.take().is_some() {
             pool.lost();
@@ -101,7 +101,7 @@ impl ProxyDirection {
         Ok(())
     }
 
-    /// Empties the pipe into `to`. Returns false if the socket buffer is full.
+    /// Moves the bytes in the pipe to the socket `to`. Returns false if the socket's buffer is full.
     fn drain(&mut self, to: &Socket, pool: &mut PipePool) -> io::Result<bool> {
         let Some((pipe, bytes)) = &mut self.held else { return Ok(true) };
         if !self.writable {
@@ -122,9 +122,10 @@ impl ProxyDirection {
         Ok(self.writable)
     }
 
-    /// Forwards without a pipe: peeks, sends, and consumes only the bytes that were sent.
+    /// Forwards bytes without a pipe, by a buffer.
     ///
-    /// Thus no unsent byte has to be stored.
+    /// It peeks at the bytes, sends them, and then consumes only those that were sent. Thus no unsent byte has to be
+    /// stored.
     fn copy(&mut self, from: &Socket, to: &Socket, pool: &mut PipePool) -> io::Result<()> {
         if from.is_at_mark() {
             self.urgent = true;

@@ -19,8 +19,7 @@ use weft_units::{Duration, Instant, VpnId};
 
 /// Least time until the next run of the engine's timer.
 ///
-/// Virtual time would never advance if an engine always asked to be woken at the current time and there were no least
-/// delay.
+/// Without it virtual time would never advance if an engine always asked to be woken at the current time.
 const TIMER_GRAIN: Duration = Duration::from_micros(1);
 const TRANSMIT_BYTES: usize = 65_536;
 const LINK_MTU: u16 = 1500;
@@ -59,7 +58,7 @@ impl SiteLink {
     }
 }
 
-/// A change of a path's state.
+/// A change of the state of one of the engine's paths.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EnginePathChange {
     /// The time of the change.
@@ -186,10 +185,10 @@ impl EngineSite {
         self.engine.set_overlay(now, Some(overlay));
     }
 
-    /// Starts or changes flow state; `None` stops it.
+    /// Makes the engine store the state of flows, as `flows` configures it. `None` ends that.
     ///
     /// # Errors
-    /// Returns the first fault in the rules.
+    /// Returns the first fault in the rules of `flows`.
     pub fn set_flows(&mut self, now: Instant, flows: Option<FlowsConfig>) -> Result<(), String> {
         let faults = self.engine.set_flows(now, flows).err().unwrap_or_default();
         faults.first().map_or(Ok(()), |fault| Err(format!("rule `{}`: {}", fault.name, fault.problem)))

@@ -14,11 +14,11 @@ use weft_units::{Duration, Instant, VpnId};
 ///
 /// A receiver deletes the state after a minute on its own clock, which may have jumped.
 const FORGETFUL: Duration = Duration::from_secs(50);
-/// Maximum age of a packet that arrives, except TCP.
+/// Maximum age at which a packet may arrive, except TCP. An older one violates the invariant `stale`.
 ///
-/// It covers 1 s in a queue, the time in flight, and 5 s of waiting for a missing unit.
+/// The maximum covers 1 s in a queue, the time in flight, and 5 s of waiting for a missing unit.
 const OLDEST: Duration = Duration::from_secs(10);
-/// Maximum number of missing packets that are recorded for a flow.
+/// Maximum number of missing packets that are recorded for a flow. The order of further ones is not checked.
 const MAX_HOLES: usize = 256;
 
 /// A packet that was sent, and when it was delivered.
@@ -29,7 +29,7 @@ struct SentPacket {
     delivered: Option<Instant>,
 }
 
-/// The packets of one flow.
+/// The packets of one flow that were sent, and the state of their delivery.
 #[derive(Debug, Default)]
 struct Account {
     sent: Vec<SentPacket>,
@@ -53,7 +53,7 @@ pub(super) struct DeliveryJudge<'a> {
     flows: &'a [SwarmFlow],
     by_port: BTreeMap<(VpnId, u16), usize>,
     accounts: Vec<Account>,
-    /// A node that is not a member, and the time from which it is not.
+    /// The guest whose membership ends during the run, and the time from which it is no member.
     expelled: Option<(usize, Instant)>,
     /// The node whose key a second node also has.
     ///
@@ -62,7 +62,7 @@ pub(super) struct DeliveryJudge<'a> {
     shares_key: Option<usize>,
     /// True if no machine stops and no clock jumps in this plan.
     is_timely: bool,
-    /// Number of packets delivered.
+    /// Number of packets that nodes delivered to hosts.
     pub(super) delivered: u64,
 }
 
@@ -72,6 +72,8 @@ pub(super) struct ReceivingNode {
     /// True if the node delivers flows in order.
     pub(super) resequences: bool,
     /// True if the node's clock jumped a short time ago, or if two nodes of the plan have the same key.
+    ///
+    /// The order of the node's packets is then not checked.
     pub(super) stepped: bool,
 }
 
@@ -128,8 +130,9 @@ impl<'a> DeliveryJudge<'a> {
 
     /// Checks a packet that a node writes to its TUN device of `vpn`.
     ///
-    /// `hold` returns the time for which the node waits for a missing packet. Returns the packet if it is out of
-    /// order.
+    /// `hold` returns the time for which the node waits for a missing packet of the sender with a given number. If
+    /// later packets of the flow were delivered before this one, the function returns how long the node waited for
+    /// it.
     pub(super) fn deliver(
         &mut self,
         now: Instant,

@@ -59,7 +59,7 @@ pub(super) struct Plan {
     pub(super) is_long: bool,
     /// True if nodes relay datagrams between other nodes.
     pub(super) has_relays: bool,
-    /// The role of each node.
+    /// The role of each node, by the node's number.
     pub(super) roles: Vec<NodeRole>,
     /// True if pairs of members share a preshared secret in addition to their keys.
     pub(super) has_secrets: bool,

@@ -46,7 +46,7 @@ pub(super) enum Papers {
     },
     OtherRoot,
     NotYetValid,
-    /// The certificate belongs to another node.
+    /// The guest shows the certificate of another node.
     Stolen,
     /// The certificate claims the hub's own addresses.
     Overlap,
@@ -96,7 +96,7 @@ impl Plan {
         matches!(self.roles[node], NodeRole::Member | NodeRole::Guest { .. })
     }
 
-    /// Returns the guest whose membership ends during the run, and the time of this end.
+    /// Returns the guest whose membership ends during the run, and the time of this end. `None` if there is none.
     pub(super) fn expelled(&self) -> Option<(usize, Instant)> {
         let (node, role) = self.roles.iter().enumerate().find(|(_, role)| matches!(role, NodeRole::Guest { .. }))?;
         let NodeRole::Guest { hub, papers } = *role else { return None };
@@ -106,7 +106,8 @@ impl Plan {
             // The revoking node may crash and then lose a revocation that was not stored because its disk was full.
             Papers::Revoked { by, at } if self.has_full_disk(by, at) => Instant::FAR_FUTURE,
             Papers::Revoked { by, at } if by == hub => at,
-            // The revoking node sends the revocation to the hub as soon as it can reach the hub.
+            // The revoking node sends the revocation to the hub as soon as it can reach the hub: at the latest when
+            // the final traffic, the proof of the recovery, begins.
             Papers::Revoked { .. } => self.times.proof,
             Papers::OtherRoot | Papers::NotYetValid | Papers::Stolen | Papers::Overlap => Instant::ZERO,
         };
@@ -121,7 +122,7 @@ impl Plan {
         self.faults.iter().any(is_it)
     }
 
-    /// Returns the node whose key a second node also has.
+    /// Returns the node whose key a second node also has. `None` if there is none.
     pub(super) fn shared_key(&self) -> Option<usize> {
         self.roles.iter().find_map(|role| if let NodeRole::Twin { of, .. } = role { Some(*of) } else { None })
     }

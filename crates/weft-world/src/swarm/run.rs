@@ -21,7 +21,7 @@ const LEAST_RATE: Rate = Rate::from_bps(200);
 const FEWEST_EACH: u64 = 2;
 /// Maximum time for which a peer may make a node wait for a missing unit (SECURITY.md).
 const LONGEST_HOLD: Duration = Duration::from_secs(5);
-/// Maximum window of a loop, in bytes.
+/// Maximum window of a loop that the check accepts, in bytes.
 const MOST_WINDOW: u64 = 1 << 30;
 
 /// The result of a run.
@@ -148,7 +148,7 @@ fn check_loops(world: &SwarmWorld<'_>, are: LoopsAre) -> Result<(), Violation> {
     Ok(())
 }
 
-/// Returns for each flow the packets that its VPN's queue has dropped so far.
+/// Returns for each flow the number of packets that its sender's queues of its VPN have dropped so far.
 ///
 /// The number includes the drops of all flows of the VPN. A queue may drop packets even of a slow flow: after two of
 /// its packets have waited too long, the queue does not treat it as a sparse flow.

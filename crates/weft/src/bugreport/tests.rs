@@ -97,7 +97,8 @@ proptest! {
         logged in prop::collection::vec(token(), 4..5),
     ) {
         let scratch = TestDirectory::new();
-        // These keys hold public keys. A password in their place is no setting of weft, so it is not tested.
+        // These keys hold public keys. A password in their place is no setting of weft, so passwords are not tested
+        // there.
         let is_key = |key: &str| matches!(key, "public-key" | "root");
         let pick = |at: usize| if use_passwords && !is_key(KEYS[at].1) { passwords[at].clone() } else { tokens[at].clone() };
         let secrets: Vec<_> = (0..KEYS.len()).map(pick).collect();

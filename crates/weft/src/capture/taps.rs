@@ -98,7 +98,7 @@ pub struct Wanted {
     pub layer: Layer,
 }
 
-/// An interface of the capture.
+/// An interface of a running capture, with its packet socket.
 pub struct InterfaceTap {
     name: String,
     index: u32,
@@ -110,7 +110,7 @@ pub struct InterfaceTap {
 /// Decides which packets of an interface are stored, and writes them to the capture file.
 struct InterfaceSink {
     layer: Layer,
-    /// Maximum number of bytes that are stored of each packet.
+    /// Maximum number of bytes that are stored of each packet. `None` sets no limit.
     snap: Option<u32>,
     interface: Option<Interface>,
     counters: Counters,
@@ -174,7 +174,7 @@ impl InterfaceTap {
         Ok(())
     }
 
-    /// True if this interface is the wanted one.
+    /// True if this interface is the one that `wanted` describes.
     pub fn is(&self, wanted: &Wanted) -> bool {
         (self.index, &self.name) == (wanted.index, &wanted.name) && self.sink.layer.is_like(&wanted.layer)
     }
@@ -210,7 +210,7 @@ impl InterfaceTap {
         self.socket = None;
     }
 
-    /// Returns the open socket.
+    /// Returns the open socket. `None` while the node does not use the interface.
     pub fn socket(&self) -> Option<&PacketSocket> {
         self.socket.as_ref()
     }
@@ -230,7 +230,8 @@ impl InterfaceTap {
         writer: &mut PcapngWriter<impl Write>,
         scratch: &mut PacketBuffers,
     ) -> io::Result<Taken> {
-        // A socket that fails has no packets. After the next request to the node it is opened again or closed.
+        // A socket that fails is treated as one without packets. After the next request to the node it is opened
+        // again or closed.
         match self.socket.as_mut().and_then(|socket| socket.receive().ok().flatten()) {
             Some(captured) => self.sink.take(&captured, most, writer, scratch),
             None => Ok(Taken::Nothing),

@@ -16,7 +16,7 @@ use std::time::Duration;
 const FLOWS: usize = 10;
 /// Width of a bar, in characters.
 const BAR: usize = 10;
-/// The pages, by key.
+/// The pages of `weft top`, each with the key that shows it.
 const PAGES: [Page<Status>; 4] = [
     Page { key: b'a', name: "all", text: all },
     Page { key: b'p', name: "paths", text: show::paths },
@@ -40,7 +40,7 @@ pub(super) fn all(status: &Status) -> String {
     format!("{}\n{}\n{}\n{}\n{}", head(status), links(status), paths(status), peers(status), flows(status))
 }
 
-/// All paths, each with its peer.
+/// Returns all paths, each with its peer.
 fn all_paths(status: &Status) -> impl Iterator<Item = (&Peer, &Path)> {
     status.peers.iter().flat_map(|peer| peer.paths.iter().map(move |path| (peer, path)))
 }

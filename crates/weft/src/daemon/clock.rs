@@ -100,7 +100,9 @@ fn judge(before: &Readings, now: &Readings) -> Option<&'static str> {
     (stepped.abs() > SMALLEST_STEP_NS).then_some("the wall clock was set, or the machine was copied")
 }
 
-/// Reads a clock of the kernel, in nanoseconds. Linux has every clock that this module reads.
+/// Reads a clock of the kernel, in nanoseconds.
+///
+/// Linux has every clock that this module reads, so no reading fails.
 fn read_ns(clock: ClockId) -> u64 {
     let time = clock_gettime(clock).map_or(Duration::ZERO, Duration::from);
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)

@@ -158,7 +158,8 @@ fn serve(file: &Path, signals: SigSet, waker: Arc<Waker>, threads: &Threads) -> 
     };
     let mut node = DaemonNode::new(parts)?;
     let (mut datapath, failures) = Datapath::new(&mut node, clock, waker, tasks).map_err(failed("datapath"))?;
-    // Peers begin handshakes at every link. If another program has the port on a link, this node receives none there.
+    // Peers begin handshakes at every link. If another program has the port on a link, this node receives none there,
+    // so its start fails.
     if node.links.is_port_taken() || (node.links.active().is_empty() && !failures.is_empty()) {
         return Err(Failure::new(failures.join("\n")));
     }

@@ -91,7 +91,7 @@ pub struct DaemonNode {
     fallback: Fallback,
     /// Pings without an answer yet.
     pub pings: Pings,
-    /// Listings of flows in progress, each with the client that waits for it.
+    /// Unfinished listings of flows for `weft qos`, each with the client that waits for it.
     listings: Vec<(FlowListing, SyncSender<Response>)>,
     allowances: Allowances,
     names: Names,
@@ -102,7 +102,7 @@ pub struct DaemonNode {
     /// Durations of the packet loop's turns.
     pub turns: TurnTimes,
     file: PathBuf,
-    /// A changed configuration that is not confirmed yet.
+    /// Trial of a changed configuration, if one is in progress.
     trial: ConfigTrial,
     config: Config,
     identity: Identity,
@@ -306,7 +306,9 @@ impl DaemonNode {
         }
     }
 
-    /// Passes flow records to the export. Returns true if more wait.
+    /// Passes flow records from the engine to the export. Returns true if more wait.
+    ///
+    /// Discards the records if there is no export.
     pub fn export_flows(&mut self) -> bool {
         match &mut self.export {
             Some(export) => export.pass_records(&mut self.engine),
@@ -355,7 +357,7 @@ impl DaemonNode {
         &self.threads
     }
 
-    /// Stores the state for the next run.
+    /// Ends the parts of the node, and stores the state for the next run.
     pub fn finish(self) {
         let DaemonNode { mut engine, state_writer, export, quotas, .. } = self;
         let DaemonNode { resolver, mut kill_switch, lifts_kill_switch, .. } = self;
@@ -394,7 +396,7 @@ impl DaemonNode {
         self.close(cause);
     }
 
-    /// Ends all sessions and makes the node stop.
+    /// Ends all sessions and makes the node stop. Logs `cause`.
     pub fn close(&mut self, cause: &str) {
         self.log.info(format_args!("stopping: {cause}"));
         // The engine never refuses this command.
@@ -444,7 +446,7 @@ impl DaemonNode {
         }
     }
 
-    /// Continues the listings of flows by one step each. Returns true while one is in progress.
+    /// Continues each unfinished listing of flows by one step. Returns true while one is unfinished.
     pub fn continue_listings(&mut self, now: Instant) -> bool {
         for (mut listing, reply) in std::mem::take(&mut self.listings) {
             if self.engine.continue_listing(now, &mut listing) {
@@ -592,7 +594,7 @@ fn engine(
         || entropy::seed().map_err(|why| Failure::new(format!("cannot get random numbers from the kernel: {why}")));
     let seed = fresh()?;
     let mut engine = Engine::new(engine_config, now, seed).map_err(|why| Failure::new(why.to_string()))?;
-    // A copy of the first seed may have stayed on the stack.
+    // A copy of the first seed may have stayed on the stack, so the engine gets a second one.
     engine.reseed(fresh()?);
     Ok(engine)
 }

@@ -18,7 +18,7 @@ const PROGRAMS: [&str; 11] =
 
 /// Returns the mistake in a command, or `None` if it is right, or belongs to another program.
 fn fault(words: &[String]) -> Option<String> {
-    // Skips environment settings, and programs that start another.
+    // Environment settings at the start are skipped, and so is `sudo`.
     let start = words.iter().position(|word| !word.contains('=') && word != "sudo")?;
     let words = &words[start..];
     if words.get(1).is_some_and(|word| word == "=") {
@@ -34,7 +34,7 @@ fn fault(words: &[String]) -> Option<String> {
     own.or(missing)
 }
 
-/// Returns a path that an example names and the repository lacks.
+/// Returns a message if a word of an example is a path in the repository that does not exist.
 ///
 /// A file that the example itself writes may be absent.
 fn missing(word: &str) -> Option<String> {

@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 
 /// Time before the first phase, in seconds, in which the paths become known.
 const WARMUP_S: u64 = 2;
-/// Length of the phase without load, in seconds.
+/// Length of the phase in which the telephone call is alone, in seconds.
 const ALONE_S: u64 = 5;
 /// Pause between the two flows, in seconds, in which queues empty.
 const PAUSE_S: u64 = 2;
@@ -19,7 +19,7 @@ const PAUSE_S: u64 = 2;
 ///
 /// The limits of a flow's length ([`FLOW_S`]) take precedence.
 const MOST_BITS: u64 = 1_200_000_000;
-/// Least and greatest length of a flow, in seconds.
+/// Least and greatest length of a flow, in seconds. [`FLOW_ROUND_TRIPS`] can make it longer.
 const FLOW_S: [u64; 2] = [5, 20];
 /// Least length of a flow, in round trips of the slowest link. A flow has passed its slow start then.
 const FLOW_ROUND_TRIPS: u64 = 20;
@@ -55,7 +55,7 @@ pub struct Occasion<'a> {
     pub unix_s: u64,
     /// Sentences about the measured links, which the scenario contains as comments.
     pub remarks: &'a [String],
-    /// Lengths of flows and intervals of packets.
+    /// Lengths of flows, and intervals of a call's packets.
     pub pace: Pace,
 }
 

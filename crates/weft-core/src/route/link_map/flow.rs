@@ -1,4 +1,4 @@
-//! Paths without a common member, of the least total cost.
+//! Search for several paths between two members that share no other member and have the least total cost.
 //!
 //! Successive shortest paths on a graph in which every member is split in two (Suurballe 1974, Bhandari 1999). A later
 //! path may cross a link of an earlier path against its direction. This removes the link from both paths. Potentials
@@ -10,12 +10,16 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-/// Returns the index of that half of a member at which links arrive. The graph splits each member in two halves.
+/// Returns the index of the half of a member at which links arrive.
+///
+/// The search graph splits each member in two halves.
 fn entry(place: usize) -> usize {
     2 * place
 }
 
-/// Returns the index of that half of a member from which links leave. The graph splits each member in two halves.
+/// Returns the index of the half of a member from which links leave.
+///
+/// The search graph splits each member in two halves.
 fn exit(place: usize) -> usize {
     2 * place + 1
 }
@@ -27,7 +31,7 @@ struct DisjointPaths<'a> {
     target: usize,
     /// The links of all paths, each in the direction of its path.
     used: Vec<(usize, usize)>,
-    /// By member: for each relay on a path, the members before it and after it on that path.
+    /// For each member that is a relay on a path: the members before and after it on that path. Listed by member.
     crossed: Vec<Option<(usize, usize)>>,
     /// Johnson's potential of each node of the search graph, in which each member is split into two nodes.
     ///
@@ -35,7 +39,7 @@ struct DisjointPaths<'a> {
     potentials: Vec<i64>,
 }
 
-/// Returns up to `most` paths over relays that have only the source and the target in common.
+/// Returns up to `most` paths over relays that have no member in common but the source and the target.
 ///
 /// None of them is the direct link from the source to the target. `looked` is increased by the number of links
 /// examined.
@@ -89,7 +93,7 @@ impl DisjointPaths<'_> {
         self.graph.between(one, other).map_or(0, |link| link.cost_us as i64)
     }
 
-    /// Returns the cheapest path in the residual graph, as a list of halves of members.
+    /// Returns the cheapest path in the residual graph as a list of halves of members, or `None` if there is no path.
     ///
     /// It also updates the potentials for the next search. The graph splits each member in two halves: links arrive
     /// at one and leave at the other.
@@ -118,8 +122,8 @@ impl DisjointPaths<'_> {
         if least[last] == i64::MAX {
             return None;
         }
-        // The search ends at the target, so a half of a member that lies farther than the target has no final cost.
-        // The target's cost in its place keeps the cost of every arc positive.
+        // The search ends at the target, so a half of a member that lies farther than the target has no final cost. The
+        // target's cost in its place keeps the cost of every arc, with the potentials, from becoming negative.
         let most = least[last];
         for (potential, least) in self.potentials.iter_mut().zip(&least) {
             *potential += most.min(*least);
@@ -132,7 +136,9 @@ impl DisjointPaths<'_> {
         Some(halves)
     }
 
-    /// Adds an augmenting path of the residual graph to the routes. A link that it crosses backwards is removed from them.
+    /// Adds the path `halves` of the residual graph to the paths found.
+    ///
+    /// A link of an earlier path that it crosses backwards is removed from that path.
     fn cross(&mut self, halves: &[usize]) {
         for arc in halves.windows(2).filter(|arc| arc[0] / 2 != arc[1] / 2) {
             let (from, to) = (arc[0] / 2, arc[1] / 2);

@@ -32,12 +32,12 @@ impl LeafSet {
         self.clockwise.iter().chain(&self.counterclockwise).copied()
     }
 
-    /// True if `id` is a leaf.
+    /// True if the node `id` is a leaf: one of the next nodes to this one on the ring.
     pub fn contains(&self, id: NodeId) -> bool {
         self.iter().any(|leaf| leaf == id)
     }
 
-    /// True if `id` is a leaf, or would be one if it were usable.
+    /// True if the node `id` is a leaf, or lies so near on the ring that it would be one if it were usable.
     pub fn is_place_for(&self, id: NodeId) -> bool {
         let own = self.own;
         self.clockwise.get(LEAVES - 1).is_none_or(|last| own.clockwise_to(&id) <= own.clockwise_to(last))
@@ -64,7 +64,7 @@ impl LeafSet {
         first.clockwise_to(last).share() / (2 * LEAVES as u64)
     }
 
-    /// True if both sides meet, so that there are no other nodes.
+    /// True if a leaf is on both sides of this node, so that there are no other nodes than the leaves.
     fn closes_the_ring(&self) -> bool {
         self.clockwise.iter().any(|leaf| self.counterclockwise.contains(leaf))
     }

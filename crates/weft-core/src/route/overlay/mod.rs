@@ -49,15 +49,15 @@ use weft_wire::WireError;
 pub use weft_wire::call::Header;
 use weft_wire::overlay::{NodeState, OverlayMessage, Query};
 
-/// Number of nodes in a cell of the table: a primary and two backups.
+/// Number of nodes in a cell of the routing table: a primary and two backups.
 ///
-/// Standard: Chimera's MAX_ENTRY.
+/// *Standard*: Chimera's MAX_ENTRY.
 pub const CELL: usize = 3;
 
 /// Time after which a node that found no other node considers itself the only one.
 const ALONE_AFTER: Duration = Duration::from_secs(5);
 
-/// Intervals of probes and gossip.
+/// Intervals at which a node of the overlay sends probes and gossip.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OverlayTiming {
     /// Pace of probes on links that carried a packet in the last second.
@@ -90,23 +90,23 @@ pub struct NodeContact {
     pub details: Box<[u8]>,
 }
 
-/// Number of nodes that an overlay stores.
+/// Numbers of the other nodes that an overlay node stores, by standing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Census {
     /// Number of members in the table and among the leaves, the next nodes on the ring.
     pub members: usize,
     /// Number of candidates: nodes that are probed and not yet admitted to the table.
     pub candidates: usize,
-    /// Number of silent nodes.
+    /// Number of nodes that were probed and fell silent or never answered. They are still probed occasionally.
     pub lost: usize,
     /// Number of times that a member fell silent since the start.
     pub losses: u64,
 }
 
-/// A message to be sent.
+/// A message of the overlay protocol to be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OverlayTransmit {
-    /// Destination of the message.
+    /// Node for which the message is meant.
     pub to: NodeId,
     /// Third node that forwards the message, or `None` if the message is sent directly.
     pub via: Option<NodeId>,
@@ -204,7 +204,7 @@ impl OverlayState {
         self.own.details = details.into();
     }
 
-    /// True if the node has found its place.
+    /// True if this node has found its place on the ring.
     ///
     /// Before that it delivers nothing, and others do not route through it.
     pub fn is_ready(&self) -> bool {
@@ -221,7 +221,7 @@ impl OverlayState {
         self.table.get(id).map(|neighbour| neighbour.standing)
     }
 
-    /// Returns the link to a neighbour.
+    /// Returns the direct link to another node, if the node is known.
     pub fn link(&self, id: NodeId) -> Option<&NeighbourLink> {
         self.table.get(id).map(|neighbour| &neighbour.link)
     }
@@ -254,14 +254,14 @@ impl OverlayState {
         census
     }
 
-    /// Returns the third node through which to reach `id`, if the direct link is down.
+    /// Returns the third node through which to reach `id` while the direct link is down, if a detour exists.
     ///
     /// Messages and packets on this detour are sealed for `id`, as direct ones are.
     pub fn via(&self, id: NodeId) -> Option<NodeId> {
         self.table.get(id).and_then(OverlayNeighbour::via)
     }
 
-    /// True if this node forwards messages of others to `id`.
+    /// True if this node forwards messages of other nodes to `id`: `id` is a member and the direct link works.
     pub fn relays_to(&self, id: NodeId) -> bool {
         self.table.get(id).is_some_and(OverlayNeighbour::is_close)
     }
@@ -305,7 +305,7 @@ impl OverlayState {
         Ok(())
     }
 
-    /// Marks the link to `id` as down, because the caller has lost the node, or a part of the route to it, for good.
+    /// Marks the direct link to `id` as down at once, because the caller can no longer reach the node.
     pub fn handle_unreachable(&mut self, now: Instant, id: NodeId) {
         if let Some(neighbour) = self.table.get_mut(id) {
             neighbour.link.mark_down(now);
@@ -323,7 +323,7 @@ impl OverlayState {
         }
     }
 
-    /// Takes the contacts that a neighbour named in the last answer that this node had asked for.
+    /// Removes and returns the contacts in the last accepted answer to a query of this node.
     ///
     /// The table ignores new details (key and addresses) of a node that it contains already. The caller may need them
     /// to reach the node.
@@ -331,7 +331,9 @@ impl OverlayState {
         core::mem::take(&mut self.told)
     }
 
-    /// Stores newer details (key and addresses) at which the caller reaches a node.
+    /// Replaces the stored details (key and addresses) of a node by newer ones.
+    ///
+    /// Does nothing if the node is not stored.
     pub fn set_details(&mut self, id: NodeId, details: &[u8]) {
         if let Some(neighbour) = self.table.get_mut(id)
             && *neighbour.details != *details
@@ -340,7 +342,7 @@ impl OverlayState {
         }
     }
 
-    /// Adds a node with which the caller has a session, and that may belong to the overlay, to the candidates.
+    /// Makes a node with which the caller has a session, and that may belong to the overlay, a candidate.
     pub fn handle_met(&mut self, now: Instant, contact: &NodeContact) {
         self.consider(now, contact.id, &contact.details, true);
     }
@@ -371,7 +373,7 @@ impl OverlayState {
         }
     }
 
-    /// Returns the time at which to call [`OverlayState::handle_timeout`].
+    /// Returns the time at which the next call of [`OverlayState::handle_timeout`] is due.
     pub fn next_timeout(&mut self) -> Instant {
         let timer = self.timers.next(|at, id| self.table.get(id).is_some_and(|n| n.timer == at));
         timer.map_or(self.gossip_at, |at| at.min(self.gossip_at))
@@ -400,7 +402,7 @@ impl OverlayState {
         }
     }
 
-    /// Tells all members that this node leaves.
+    /// Queues a message to each member that this node leaves the overlay.
     pub fn leave(&mut self) {
         let members: Vec<NodeId> = self.members().collect();
         self.outgoing.extend(members.into_iter().map(|id| (id, None, OutgoingMessage::Leave)));

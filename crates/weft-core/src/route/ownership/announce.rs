@@ -16,7 +16,7 @@ use weft_units::{Duration, Instant, NodeId};
 use weft_wire::overlay::Contacts;
 use weft_wire::ownership::OwnershipQuestion;
 
-/// Time-out and attempts of a query for the holders of a key.
+/// Time after which a query for the holders of a key is sent again, and the number of attempts.
 const PATIENCE: Patience = Patience { first: Duration::from_millis(500), tries: 3 };
 /// Minimum time between two queries about one key, however often its holders change.
 const ASK_AGAIN: Duration = Duration::from_secs(2);
@@ -26,14 +26,16 @@ const ASK_AGAIN: Duration = Duration::from_secs(2);
 const TELL_AGAIN: Duration = Duration::from_secs(1);
 /// Number of times that a claim is sent to a holder.
 const TRIES: u32 = 4;
-/// Number of rounds of queries after which a holder that none of the answers named receives no more claims.
+/// Number of rounds after which a holder that no answer has named receives no more claims.
+///
+/// In each round the owner asks for the holders of all its keys.
 const ROUNDS_UNNAMED: u64 = 3;
 /// Maximum number of holders to which an owner sends its claim.
 ///
 /// It exceeds the number of holders of sixteen prefixes in a large network.
 const MOST_HOLDERS: usize = 160;
 
-/// A key on the ring to which some of this node's prefixes belong.
+/// A key on the ring to which some of this node's prefixes belong, and when to ask for its holders.
 #[derive(Clone, Debug)]
 struct PrefixKey {
     key: NodeId,
@@ -41,15 +43,17 @@ struct PrefixKey {
     due: Instant,
 }
 
-/// A node that holds this node's claims.
+/// A node that stores this node's claims, or that is to store them.
 #[derive(Clone, Debug)]
 struct ClaimHolder {
     contact: NodeContact,
-    /// Number of the last claim sent to the holder.
+    /// Number of the last claim that was sent, or is due to be sent, to the holder.
     seq: u64,
-    /// Number of times that this claim was sent.
+    /// Number of times that this claim was sent to the holder.
     tries: u32,
-    /// Time at which the claim is sent again. It is far in the future once the holder has answered.
+    /// Time at which the claim is sent again.
+    ///
+    /// It is far in the future once the holder has answered, or once all attempts are used up.
     due: Instant,
     named_in: u64,
 }
@@ -57,16 +61,16 @@ struct ClaimHolder {
 /// Message of an owner to a holder of its claims.
 #[derive(Clone, Debug)]
 pub enum Telling {
-    /// The node owns the prefixes. The values are the number and the certificate of the claim.
+    /// The sender owns the prefixes in its certificate. The values are the number of the claim and the certificate.
     Claim(u64, Box<[u8]>),
-    /// The node no longer owns the prefixes. The value is the number of the withdrawal.
+    /// The sender no longer owns the prefixes that it claimed. The value is the number of the withdrawal.
     Withdraw(u64),
 }
 
-/// Announcements of a node that owns prefixes.
+/// The announcements of this node as an owner of prefixes: its keys, their holders, and the messages due.
 #[derive(Clone, Debug)]
 pub struct Announcer {
-    /// Certificate of the prefixes. `None` if the node owns nothing or withdrew.
+    /// Certificate that assigns the prefixes to this node. `None` if the node owns nothing or has withdrawn all.
     certificate: Option<Box<[u8]>>,
     started_unix_s: u64,
     seq: u64,
@@ -79,7 +83,7 @@ pub struct Announcer {
 }
 
 impl Announcer {
-    /// Returns a node that owns nothing yet.
+    /// Returns the state of a node that owns no prefix yet.
     ///
     /// `started_unix_s` is the wall-clock time at [`Instant::ZERO`], in seconds since 1970.
     pub fn new(started_unix_s: u64) -> Announcer {
@@ -96,7 +100,7 @@ impl Announcer {
         }
     }
 
-    /// Sets the prefixes that this node owns by its certificate. `None` withdraws all.
+    /// Sets the certificate and the regions of the prefixes that this node owns. `None` withdraws all.
     pub fn own(&mut self, at: &DirectoryContext<'_>, certificate: Option<(&[u8], &[Region])>) {
         self.certificate = certificate.map(|(bytes, _)| bytes.into());
         let regions = certificate.into_iter().flat_map(|(_, regions)| regions);
@@ -110,7 +114,7 @@ impl Announcer {
         }
     }
 
-    /// Sends new claims to all holders, because this node's contact changed.
+    /// Sends new claims to all holders, because this node's key or addresses changed.
     pub fn contact_changed(&mut self, now: Instant) {
         if self.certificate.is_some() {
             self.begin_round(now);
@@ -118,7 +122,7 @@ impl Announcer {
         }
     }
 
-    /// Processes a holder's message that the holders of a key have changed.
+    /// Processes the message of the holder `from` that the holders of `key` have changed.
     pub fn renew(&mut self, now: Instant, from: NodeId, key: NodeId) {
         if !self.holders.contains_key(&from) {
             return;
@@ -129,7 +133,7 @@ impl Announcer {
         }
     }
 
-    /// Processes an answer that names the holders of a key.
+    /// Processes an answer to the call `number` that names the holders of a key.
     ///
     /// Ignores it unless it belongs to one of this node's calls.
     pub fn on_holders(&mut self, now: Instant, number: u32, contacts: Contacts<'_>) {
@@ -150,7 +154,7 @@ impl Announcer {
         }
     }
 
-    /// Processes the failure of a query for holders.
+    /// Processes the failure of a query for holders, which was the call `number`. The query is repeated soon.
     pub fn on_unanswered(&mut self, now: Instant, number: u32) {
         if let Some(key) = self.asked.remove(&number) {
             for place in self.places.iter_mut().filter(|place| place.key == key) {
@@ -194,13 +198,13 @@ impl Announcer {
         }
     }
 
-    /// Returns the time at which to call [`Announcer::handle_timeout`].
+    /// Returns the time at which the next call of [`Announcer::handle_timeout`] is due.
     pub fn next_timeout(&self) -> Instant {
         let places = self.places.iter().map(|place| place.due);
         places.chain(self.holders.values().map(|holder| holder.due)).min().unwrap_or(self.round_at).min(self.round_at)
     }
 
-    /// Returns the next holder to inform, and the message.
+    /// Removes and returns the next message that is due, after the holder to which to send it.
     pub fn poll(&mut self) -> Option<(NodeId, Telling)> {
         loop {
             let holder = self.to_tell.first().copied()?;
@@ -210,7 +214,7 @@ impl Announcer {
         }
     }
 
-    /// Returns the message that is due for this holder, if any.
+    /// Removes and returns the message that is due for this holder, if there is one.
     pub fn take(&mut self, holder: NodeId) -> Option<Telling> {
         if !self.to_tell.remove(&holder) {
             return None;

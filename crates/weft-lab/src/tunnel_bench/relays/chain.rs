@@ -34,7 +34,7 @@ impl RelayChain {
         Ok(chain)
     }
 
-    /// Returns all nodes, in order.
+    /// Returns all nodes, from the first to the last.
     pub fn nodes(&self) -> Vec<&NetNamespace> {
         let ends = (&self.world.home, &self.world.hub);
         [ends.0].into_iter().chain(&self.between).chain([ends.1]).collect()

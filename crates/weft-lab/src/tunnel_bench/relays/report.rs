@@ -51,7 +51,7 @@ fn line(row: &Over) -> String {
     )
 }
 
-/// Returns the mean over the nodes between the ends. `each` has a value for every node, from the first to the last.
+/// Returns the mean over the nodes between the first and the last one. `each` has one value per node, in order.
 fn mean_between(each: &[f64]) -> Option<f64> {
     let [_, between @ .., _] = each else { return None };
     (!between.is_empty()).then(|| between.iter().sum::<f64>() / between.len() as f64)

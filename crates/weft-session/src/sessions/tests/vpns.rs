@@ -6,7 +6,7 @@ const END: Instant = Instant::from_millis(KEY_LIFETIME.as_millis() as u64);
 const RED: VpnId = VpnId(7);
 const BLUE: VpnId = VpnId(8);
 
-/// Sends one packet of a VPN and returns the opened result.
+/// Seals a packet of a VPN at one node and opens it at the other. Returns the opened packet.
 fn pass_in(from: &mut Sessions, to: &mut Sessions, vpn: VpnId) -> OpenedPacket {
     let (number, datagram) = seal_in(from, vpn, PATH, b"hello").unwrap();
     let (opened, text) = open(to, &datagram).unwrap();
@@ -52,7 +52,8 @@ fn a_packet_of_one_vpn_does_not_open_as_anothers() {
             assert_eq!(open(&mut b, &redirected), Err(OpenError::BadCrypto));
         }
     }
-    // A packet that is sealed under another VPN's index does not open either, because its key depends on the VPN's id.
+    // A packet that is sealed with the key of one VPN under the index of another does not open: each VPN has its own
+    // key.
     let index = u32::from_be_bytes(blue[2..6].try_into().unwrap());
     a.set_vpn_index(PEER, key, RED, index);
     let (_, confused) = seal_in(&mut a, RED, PATH, b"red").unwrap();

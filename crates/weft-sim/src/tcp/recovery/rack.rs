@@ -3,12 +3,12 @@
 use crate::tcp::scoreboard::{Scoreboard, SentSegment};
 use weft_units::Instant;
 
-/// Number of recoveries without a DSACK after which the reordering window shrinks again.
+/// Number of recoveries without a DSACK after which the reordering window returns to its initial size.
 ///
 /// Standard: RFC 8985 §6.2 step 4.
 const PERSISTENCE: u32 = 16;
 
-/// The inputs that bound the reordering window.
+/// The inputs from which the reordering window is computed.
 ///
 /// Times are in nanoseconds.
 #[derive(Clone, Copy, Debug)]
@@ -66,16 +66,16 @@ impl Rack {
         }
     }
 
-    /// Records that a segment arrived after a segment that was sent later (RFC 8985 §6.2 step 3).
+    /// Records that a segment was delivered after a segment that was sent later (RFC 8985 §6.2 step 3).
     ///
     /// The segment that arrived late must not have been retransmitted.
     pub fn saw_reordering(&mut self) {
         self.reordering_seen = true;
     }
 
-    /// Processes the DSACK of an acknowledgment (RFC 8985 §6.2 step 4).
+    /// Processes an acknowledgment; `dsack` is true if it carries a DSACK (RFC 8985 §6.2 step 4).
     ///
-    /// It widens the reordering window at most once in a round trip. `una` and `nxt` are SND.UNA and SND.NXT.
+    /// A DSACK widens the reordering window, at most once in a round trip. `una` and `nxt` are SND.UNA and SND.NXT.
     pub fn note_dsack(&mut self, dsack: bool, una: u64, nxt: u64) {
         if self.dsack_round.is_some_and(|round| una >= round) {
             self.dsack_round = None;
@@ -119,8 +119,8 @@ impl Rack {
         for index in 0..board.len() {
             let Some(&sent) = board.get(index) else { break };
             if (sent.at, sent.end()) >= (self.xmit_ts, self.end_seq) {
-                // This segment is not overdue: no segment sent later was delivered. If it was sent only once, all
-                // segments after it were sent even later, so none of them is overdue either.
+                // No segment sent later than this one was delivered, so it is not lost yet. If it was sent only once,
+                // all segments after it were sent even later, and the search ends.
                 if sent.is_ambiguous() {
                     continue;
                 }

@@ -125,6 +125,8 @@ impl ClientNames {
 }
 
 /// Returns the position of the first word in the line that may be a common name, in bytes from 0.
+///
+/// Returns `None` if there is no such word.
 fn serial(line: &[u8]) -> Option<usize> {
     let is_digit = |byte: &u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(byte);
     let is_whole = |at: usize| {

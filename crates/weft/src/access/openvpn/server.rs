@@ -44,13 +44,13 @@ const MUTE: u32 = 10;
 /// Ciphers that server and clients accept for packets, in OpenVPN's notation.
 pub const CIPHERS: &str = "AES-256-GCM:CHACHA20-POLY1305";
 
-/// The server's files.
+/// The server's files, as [`prepare`] has written them.
 pub struct Prepared {
     /// Directory of the files.
     pub directory: Directory,
     /// Authority that signs the server's certificate.
     pub authority: Authority,
-    /// Configuration of the server.
+    /// Configuration of the server, as text.
     pub config: String,
 }
 

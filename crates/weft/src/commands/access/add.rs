@@ -20,7 +20,7 @@ use std::io::{self, IsTerminal as _};
 use std::net::{Ipv4Addr, ToSocketAddrs as _};
 use weft_session::Identity;
 
-/// The client to create.
+/// The client to create, and the data for its configuration.
 struct NewClient<'a> {
     options: &'a AddOptions,
     config: &'a Config,

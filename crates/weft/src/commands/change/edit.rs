@@ -194,7 +194,9 @@ fn table<'a>(mut at: &'a mut dyn TableLike, path: &[String], create: bool) -> Re
     Ok(at)
 }
 
-/// Returns the table in `list` that has this name. If there is none, adds it if `create` is true.
+/// Returns the table in `list` that has this name.
+///
+/// If there is none, adds it if `create` is true, and returns `None` otherwise.
 fn element<'a>(list: &'a mut ArrayOfTables, name: &str, create: bool) -> Option<&'a mut dyn TableLike> {
     let at = match position(list, name) {
         Some(at) => at,

@@ -4,7 +4,7 @@ use super::checks::{Check, Machine, Verdict};
 use crate::config::Config;
 use weft_tcp_er::proxy::{congestion, nft, plan_capacity, workers};
 
-/// Performs all checks. Returns none where no proxy is configured.
+/// Performs all checks for proxies. Returns none if no proxy is configured.
 pub fn proxies(machine: &Machine, config: &Config) -> Vec<Check> {
     match config.proxy_policy() {
         None => Vec::new(),

@@ -15,7 +15,7 @@ pub enum Unusable {
     NotChosen,
     /// The interface is the tunnel of another weft.
     Tunnel,
-    /// The interface is set down.
+    /// The user or a program has set the interface down.
     SetDown,
     /// The interface has no carrier.
     NoCarrier,
@@ -68,7 +68,7 @@ impl Demand {
     }
 }
 
-/// Properties of a link.
+/// Properties of an interface that is a link.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Usable {
     /// Name of the interface.
@@ -119,7 +119,7 @@ pub fn judge(
     Ok(Usable { name: link.name.clone(), mtu: link.mtu.min(u16::MAX.into()) as u16, addresses, unreachable })
 }
 
-/// Returns the reason why an interface is not a link, whatever addresses and routes it has.
+/// Returns the reason why an interface is not a link, if the reason is neither an address nor a route.
 fn exclusion(link: &Link, is_own: bool, choice: &LinkChoice) -> Option<Unusable> {
     if is_own || !choice.allows(&link.name) || (link.is_loopback && !choice.names(&link.name)) {
         return Some(Unusable::NotChosen);

@@ -27,7 +27,7 @@ use weft_tcp_er::proxy::{DiversionNames, detour};
 const FAST_OPEN: &str = "/proc/sys/net/ipv4/tcp_fastopen";
 /// File of the network namespace's setting for forwarding of IPv4.
 const FORWARDING: &str = "/proc/sys/net/ipv4/ip_forward";
-/// Maximum length of the file that records the changes, in bytes.
+/// Maximum length of the file that records the changes, in bytes. A longer file is an error.
 ///
 /// A change takes some 100 bytes, and each prefix length has two routing rules.
 const MAX_RECORD: u64 = 1 << 20;
@@ -101,7 +101,7 @@ impl Change {
             Change::FastOpen { after, .. } => fs::write(FAST_OPEN, after.to_string()).map(|()| true),
             Change::Forwarding if is_forwarding()? => Ok(false),
             Change::Forwarding => fs::write(FORWARDING, "1").map(|()| true),
-            // The kill switch writes its table itself.
+            // The module `kill_switch` writes the table, so nothing is left to do here.
             Change::KillSwitch { .. } => Ok(true),
         }
     }
@@ -151,7 +151,7 @@ fn is_forwarding() -> io::Result<bool> {
     Ok(fs::read_to_string(FORWARDING)?.trim() != "0")
 }
 
-/// The changes of one run. All clones share them.
+/// The changes that one run of the node has made to this machine. All clones share them.
 #[derive(Clone)]
 pub struct Changes(Arc<Mutex<ChangeRecord>>);
 

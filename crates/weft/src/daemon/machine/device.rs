@@ -11,8 +11,12 @@ use weft_io::netlink::{Configure, DeviceRoute};
 use weft_io::tun::{TunConfig, TunDevice, TunError};
 
 /// Maximum number of pieces in one write: the virtio header, the packet's header and its slices.
+///
+/// A packet of more pieces is dropped.
 const MAX_PIECES: usize = 80;
-/// Length of the device's transmit queue, in packets. A TUN device gives no back-pressure.
+/// Length of the device's transmit queue, in packets.
+///
+/// A TUN device gives no back-pressure: packets that do not fit are dropped.
 const QUEUE_PACKETS: u32 = 2_000;
 /// Interface alias of a node's devices.
 ///
@@ -89,7 +93,7 @@ impl Device {
         for found in configure.device_routes(self.tun.index())? {
             let prefix = (found.destination, found.prefix_len);
             if found.table != Some(self.table) {
-                // The kernel has already removed a route whose address was removed.
+                // A failure is no error: the kernel has already removed a route whose address was removed.
                 let _ = configure.remove_route(&found);
             } else if found.reordering.is_none() || configure.replace_route(&self.route(prefix)).is_ok() {
                 self.prefixes.insert(prefix);
@@ -164,7 +168,7 @@ impl Device {
         let wanted: BTreeSet<(IpAddr, u8)> = wanted.iter().map(|prefix| (prefix.address, prefix.length)).collect();
         let mut configure = Configure::open()?;
         for prefix in self.prefixes.difference(&wanted) {
-            // The kernel has already removed a route whose address was removed.
+            // A failure is no error: the kernel has already removed a route whose address was removed.
             let _ = configure.remove_route(&self.route(*prefix));
         }
         self.prefixes.retain(|prefix| wanted.contains(prefix));

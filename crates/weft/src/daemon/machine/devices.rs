@@ -46,7 +46,7 @@ impl Devices {
         &self.default
     }
 
-    /// Returns the device of a VPN.
+    /// Returns the device of a VPN. `None` if the VPN has none.
     #[inline]
     pub fn get(&self, vpn: VpnId) -> Option<&Device> {
         if vpn == VpnId::DEFAULT { Some(&self.default) } else { self.others.get(&vpn) }

@@ -43,9 +43,10 @@ pub fn change(config: &Config) -> Option<Change> {
     config.out.kill_switch.as_ref().map(|_| Change::KillSwitch { tun: config.tun.name.clone() })
 }
 
-/// Sets the switch of a configuration once, for the time until a node runs. Returns false if it has none.
+/// Sets the switch of a configuration once, for the time until a node runs.
 ///
-/// The record of changes contains the switch, so `weft down` can lift it, and a node that starts later keeps it.
+/// Returns false if the configuration has no kill switch. The record of changes contains the switch, so `weft down`
+/// can lift it, and a node that starts later keeps it.
 ///
 /// # Errors
 /// Returns the reason why the switch cannot be set, as text for a reader.
@@ -191,7 +192,7 @@ impl KillSwitch {
         self.change.is_some()
     }
 
-    /// Makes the thread look at the interfaces again.
+    /// Makes the thread compare the nft table with the present addresses of the interfaces.
     pub fn look_again(&self) {
         self.shared.look_again(Reason::Addresses);
     }

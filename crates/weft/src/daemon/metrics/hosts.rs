@@ -29,7 +29,7 @@ impl Hosts {
             (None, _) if version == "HTTP/1.0" => Ok(()),
             (Some(Some(host)), None) if is_own(host, own) => Ok(()),
             (Some(Some(_)), None) => Err("421 Misdirected Request"),
-            // RFC 9112 section 3.2: a request without `Host`, with several, or with an invalid one.
+            // RFC 9112 section 3.2 demands this for a request without `Host`, with several, or with an invalid one.
             _ => Err("400 Bad Request"),
         }
     }

@@ -26,9 +26,11 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 use weft_control::{AccessClient, ClientProgram, ClientRefusals, Response};
 
-/// Maximum number of messages that wait for the supervisor.
+/// Maximum number of messages that wait for the supervisor. A further request is refused.
 const MAX_MESSAGES: usize = 16;
 /// Maximum time for the process to connect to the socket, to answer a command, or to end.
+///
+/// A process that takes longer is ended.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Interval of checks while the supervisor waits for the process to connect or to end.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -167,7 +169,7 @@ impl OpenvpnSupervisor {
 
     /// Runs the server from its start to its end. Returns how it ended, or `None` if this node ended it.
     fn run_once(&self) -> io::Result<Option<String>> {
-        // The server opens no file to write and reads no commands from a file: another user may have replaced files
+        // The server gets no name of a file to write, and no file with commands: another user may have replaced files
         // there.
         let (says, said) = io::pipe()?;
         let directory = self.directory.enter(".")?;

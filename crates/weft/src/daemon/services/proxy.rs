@@ -29,7 +29,7 @@ const WELL: Duration = Duration::from_secs(30);
 /// Maximum time for the process to end after it was ordered to end.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// State that the threads share. The packet loop holds the lock only for a copy.
+/// State that the packet loop and the proxy's threads share. The packet loop holds the lock only for a copy.
 #[derive(Default)]
 struct SharedState {
     state: Mutex<ProxyOrders>,
@@ -123,7 +123,8 @@ struct ProxySupervisor {
 
 impl ProxySupervisor {
     fn run(&self, pulse: &Pulse) -> Result<(), String> {
-        // An earlier run may have been killed, and its record of changes lost. So its routing is removed first.
+        // An earlier run may have been killed, and its record of changes lost. So the routing to its proxy is removed
+        // first.
         pulse.resting(|| detour::unlead(&self.names));
         let mut pause = PAUSE.0;
         while pulse.resting(|| self.wait_for(|state| state.policy.is_some(), None)) {

@@ -66,7 +66,7 @@ fn name(verdict: FlowVerdict) -> &'static str {
     }
 }
 
-/// Returns the reason for a flow's treatment.
+/// Returns a sentence that states why a flow has its treatment.
 fn why(view: &FlowView) -> String {
     let asked = view.record.asked;
     let by = view.rule.as_ref().map_or_else(|| "no rule matches".to_owned(), |rule| format!("rule {rule} matches"));

@@ -48,7 +48,7 @@ pub fn label_clash(peer: &str, owner: &str) -> String {
     format!("peer {peer} gets no relayed data: relays cannot tell its key from that of {owner}: make a new key for it")
 }
 
-/// Converts a peer.
+/// Converts the engine's snapshot of a peer to the status of the peer.
 pub fn peer(peer: &PeerSnapshot) -> Peer {
     Peer {
         name: peer.name.clone(),
@@ -98,7 +98,7 @@ fn reach(reach: &ReachSnapshot) -> Reach {
     Reach { node, rtt_us: micros(reach.rtt), loss: reach.loss }
 }
 
-/// Converts a VPN.
+/// Converts the engine's snapshot of a VPN to the status of the VPN.
 pub fn vpn(vpn: &VpnSnapshot, device: Option<&Device>) -> Vpn {
     let VpnTotals { sent_packets, sent_bytes, received_packets, received_bytes, .. } = vpn.totals;
     let VpnTotals { dropped_packets, strays, unroutable_packets, .. } = vpn.totals;
@@ -130,7 +130,7 @@ fn service_name(service: Service) -> &'static str {
     }
 }
 
-/// Converts a member of a VPN.
+/// Converts the engine's snapshot of a VPN's member to the status of the member.
 pub fn vpn_member(member: &MemberSnapshot) -> VpnMember {
     let entry = member.entry.as_ref();
     VpnMember {
@@ -165,7 +165,7 @@ pub fn remote(address: &SocketAddr) -> String {
     }
 }
 
-/// Converts a path.
+/// Converts the engine's snapshot of a path to the status of the path.
 pub fn path(path: &PathSnapshot) -> Path {
     Path {
         id: path.id.0,

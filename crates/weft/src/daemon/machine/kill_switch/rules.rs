@@ -14,14 +14,14 @@ use weft_engine::Prefix;
 /// Minimum prefix length of a network that is taken for local. A shorter prefix contains most of the Internet.
 const SHORTEST_LOCAL: u8 = 8;
 
-/// The node that the switch protects.
+/// The properties of a node on which the rules of its kill switch depend.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Protected {
     /// Name of the kill switch's nft table.
     pub table: String,
     /// Names of the node's devices, whose packets enter the tunnel.
     devices: Vec<String>,
-    /// True if local networks are accepted.
+    /// True if packets to the networks of this machine's interfaces are accepted.
     lan: bool,
 }
 

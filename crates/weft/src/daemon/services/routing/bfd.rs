@@ -30,9 +30,9 @@ use weft_wire::bfd_dataplane::{
 pub const PROBE_PACE: Duration = Duration::from_millis(5);
 /// Pause between two attempts to connect to `bfdd`.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
-/// Maximum number of sessions of `bfdd`.
+/// Maximum number of sessions of `bfdd`. If it adds more, it is disconnected.
 const MOST_SESSIONS: usize = 1_024;
-/// Maximum number of path states that wait for this thread.
+/// Maximum number of path states that wait for this thread. The packet loop passes further ones later.
 const MOST_STATES: usize = 1_024;
 /// Poller token of the connection to `bfdd`.
 const CONNECTION: u64 = 0;
@@ -104,7 +104,7 @@ struct BfdClient {
 enum Ended {
     /// The node ends.
     Node,
-    /// The connection to the BFD daemon's socket failed.
+    /// The connection to `bfdd` failed, or `bfdd` violated the protocol.
     Connection(io::Error),
 }
 
@@ -298,7 +298,7 @@ fn tell(connection: &mut File, session: &DataplaneSession, is_up: bool) -> Resul
 fn send(connection: &mut File, reply: &DataplaneReply) -> Result<(), Ended> {
     let mut out = [0; MAX_MESSAGE];
     let len = reply.encode(&mut out).map_err(refused)?;
-    // A full socket means that `bfdd` hangs. It gets all states again when it is connected again.
+    // A full socket means that `bfdd` hangs. `bfdd` gets all states again when it is connected again.
     Ok(connection.write_all(out.get(..len).unwrap_or_default())?)
 }
 

@@ -33,9 +33,9 @@ use weft_units::VpnId;
 const COMPARE_AFTER: Duration = Duration::from_secs(300);
 /// Minimum interval between two reports to the packet loop for status output.
 const REPORT_AFTER: Duration = Duration::from_millis(500);
-/// Maximum number of refusals that are logged per [`REPORT_AFTER`].
+/// Maximum number of refusals that are logged per [`REPORT_AFTER`]. For further ones, one line states the total.
 const MOST_LOGGED: usize = 8;
-/// Maximum number of prefixes for which a warning about nexthop objects is logged.
+/// Maximum number of prefixes for which a warning about nexthop objects is logged. Others get none.
 const MOST_WARNED: usize = 64;
 /// Poller token of the netlink socket.
 const ROUTES: u64 = 0;
@@ -200,7 +200,7 @@ impl Learner {
         }
     }
 
-    /// Compares the learnt routes with the kernel's routing table.
+    /// Compares the learnt routes with the kernel's routing table, and corrects those that differ.
     fn compare(&mut self) -> io::Result<()> {
         let (now, indices) = (Instant::now(), self.table.indices());
         let Learner { watch, table, endpoints, warned, log, .. } = self;

@@ -29,9 +29,9 @@ pub const SLICE: usize = 512;
 const SETTLE: Duration = Duration::from_millis(500);
 /// Maximum time for which further withdrawals delay the effect of the first one.
 const MAX_SETTLE: Duration = Duration::from_secs(5);
-/// Maximum number of refused routes that are shown.
+/// Maximum number of refused routes that are shown, for example by `weft prefixes`.
 const MOST_SHOWN: usize = 64;
-/// Maximum number of distinct next hops.
+/// Maximum number of distinct next hops. A route with a further next hop is left out.
 const MOST_HOPS: usize = u16::MAX as usize;
 
 /// A TUN device whose routes become prefixes of peers.
@@ -88,7 +88,7 @@ pub struct RefusedRoute {
     pub prefix: Prefix,
     /// Next hop of the route.
     pub next_hop: IpAddr,
-    /// Number of the routing protocol.
+    /// Number of the routing protocol that installed the route, as in ip-route(8).
     pub protocol: u8,
     /// Reason why the packet loop refused the route.
     pub why: LearntRefusal,
@@ -97,7 +97,7 @@ pub struct RefusedRoute {
 /// Counts of routes, and some refused routes, for display.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RoutingReport {
-    /// Number of learnt prefixes, held ones included.
+    /// Number of learnt prefixes, including those that outlive their routing daemon.
     pub learnt: usize,
     /// Number of prefixes that outlive their routing daemon.
     pub held: usize,
@@ -176,7 +176,7 @@ impl RoutingTable {
         known.and_then(|at| u16::try_from(at).ok())
     }
 
-    /// Applies an event of the kernel.
+    /// Applies the kernel's report that a route was added or removed.
     pub fn on_event(&mut self, now: Instant, event: &RouteEvent) {
         let (RouteEvent::Added(route) | RouteEvent::Removed(route)) = event;
         let Some(vpn) = self.vpn_of(route) else { return };
@@ -335,7 +335,7 @@ impl RoutingTable {
         stopped
     }
 
-    /// Returns the time at which [`RoutingTable::on_time`] has work.
+    /// Returns the time at which [`RoutingTable::on_time`] has work. `None` if it has none.
     pub fn next_timeout(&self) -> Option<Instant> {
         let settled = self.unsettled.map(|(first, last)| (last + SETTLE).min(first + MAX_SETTLE));
         let held = self.protocols.values().filter_map(|presence| presence.held_until);
