@@ -15,17 +15,19 @@ const MOST_SHORT: usize = 4;
 const MOST_BULK: usize = 12;
 /// Maximum number of connections of a bundle. *Derived*.
 pub const MOST: usize = MOST_SHORT + MOST_BULK;
-/// Maximum number of connections that are opened at the same time.
+/// Maximum number of connections of a bundle that are being opened at the same time.
 const MOST_OPENING: usize = 4;
-/// Bytes in flight on the best connection at which another one is opened, for short and for long datagrams.
+/// Bytes in flight at which a bundle opens one more connection for short datagrams, and for long datagrams.
+///
+/// The bytes are those of its connection with the fewest bytes in flight.
 ///
 /// *Tuned*: a lost segment delays at most about this number of bytes.
 const CROWDED: [u64; 2] = [1_000, 20_000];
-/// Maximum time for unsent data of a lane (short or long datagrams) to leave.
+/// Maximum time in which the kernel should send the data of one lane (short or long datagrams) that waits in it.
 ///
-/// It is better to drop older data than to send it.
+/// More data is dropped, because datagrams that wait for longer are of little use.
 const LONGEST_WAIT: Duration = Duration::from_millis(15);
-/// Number of unsent bytes that a lane may always have: one batch of datagrams of the daemon's event loop.
+/// Number of bytes that may always wait in the kernel in a lane: one batch of datagrams of the daemon's event loop.
 const LEAST_UNSENT: f64 = 16_384.0;
 /// Interval at which the sending rate and the delivery rate are measured.
 const WINDOW: Duration = Duration::from_millis(50);
@@ -37,16 +39,16 @@ const LEAST_IN_FLIGHT: f64 = 65_536.0;
 ///
 /// *Tuned*: with less, data that waits behind a lost segment would use up this amount.
 const QUEUE: Duration = Duration::from_millis(20);
-/// Data that may be in flight in addition because it waits behind lost segments, as a part of one round trip's data.
+/// Data that may be in flight behind lost segments, in addition to one round trip's data and as a fraction of it.
 ///
 /// *Tuned* with a loss of 1 % of the segments.
 const BEHIND_LOSSES: f64 = 0.8;
-/// Factor by which the stored highest delivery rate changes in each window. *Tuned*: half of it is left after 1 s.
+/// Factor by which the stored highest delivery rate falls in each [`WINDOW`]. *Tuned*: half of it is left after 1 s.
 const FADING: f64 = 0.966;
 
-/// Number of datagrams in which at least one TCP retransmission makes a bundle lossy.
+/// A bundle is lossy if TCP retransmits at least one segment for each of this number of datagrams.
 ///
-/// Tuned: with fewer retransmissions, few datagrams wait behind a lost segment.
+/// *Tuned*: with fewer retransmissions, few datagrams wait behind a lost segment.
 const LOSSY: u64 = 1_000;
 /// Number of short datagrams that are remembered, so that a copy is delivered once.
 const RECENT: usize = 128;
@@ -64,18 +66,18 @@ pub struct ConnectionState {
     pub unsent: u64,
     /// Bytes that the other side has not acknowledged, including the unsent ones.
     pub unacknowledged: u64,
-    /// True if earlier data has not even left the program.
+    /// True if the program still holds data of the connection that the kernel has not accepted.
     pub is_blocked: bool,
 }
 
-/// Decision about a datagram.
+/// Decision by which connection a datagram leaves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ConnectionChoice {
     /// Connection by which the datagram leaves. `None`: the datagram is dropped.
     pub token: Option<u64>,
     /// The next best connection, by which a copy of the datagram may leave.
     pub copy: Option<u64>,
-    /// True if another connection would reduce the delay.
+    /// True if one more connection for datagrams of this kind would reduce their delay.
     pub is_crowded: bool,
 }
 
@@ -93,7 +95,7 @@ pub fn part_of(len: usize, stride: usize) -> usize {
     if last > 0 && len > stride && lane_of(last) != lane_of(stride) { len - last } else { len }
 }
 
-/// Returns the number of connections that a lane may have.
+/// Returns the maximum number of connections of a bundle for one lane (short or long datagrams).
 pub fn most(lane: Lane) -> usize {
     match lane {
         Lane::Short => MOST_SHORT,
@@ -101,16 +103,16 @@ pub fn most(lane: Lane) -> usize {
     }
 }
 
-/// Number of bytes that all connections of a lane together may hold.
+/// Maximum number of bytes that all connections of one lane (short or long datagrams) may hold together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Allowed {
-    /// Bytes that the kernel has not sent.
+    /// Bytes that wait in the kernel and are not sent.
     pub unsent: u64,
-    /// Bytes that are not acknowledged.
+    /// Bytes that the other side has not acknowledged, including the unsent ones.
     pub in_flight: u64,
 }
 
-/// Chooses the connection for a datagram of a lane.
+/// Chooses the connection for a datagram of a lane (short or long datagrams), from the states of all connections.
 pub fn choose(states: &[ConnectionState], lane: Lane, allowed: Allowed) -> ConnectionChoice {
     let has_lane = states.iter().any(|of| of.lane == lane);
     let of_lane = || states.iter().filter(|of| !has_lane || of.lane == lane);
@@ -145,31 +147,32 @@ pub struct ConnectionBundle {
     pub sent: u64,
     /// Datagrams dropped because no connection could send them.
     pub dropped: u64,
-    /// Number of connections of each lane, including one that is being opened.
+    /// Number of connections of each lane (short, long datagrams), including those that are being opened.
     counts: [usize; 2],
     rate: f64,
     window: (Instant, u64),
-    /// Highest rate lately at which data was acknowledged, in bytes per second.
+    /// Highest recent rate at which data was acknowledged, in bytes per second. It fades by [`FADING`].
     delivery: f64,
     /// Time at which the connections were last checked, and the bytes acknowledged on all of them by then.
     delivered: (Instant, u64),
     least_rtt: Duration,
-    /// Bytes received of short datagrams (index 0) and of long ones (index 1).
+    /// Bytes received, for short and for long datagrams.
     ///
-    /// Of each: the maximum of the past [`WINDOW`]s, which fades by a quarter per window, and the present window.
+    /// The first number of each pair is the highest of the recent windows ([`WINDOW`]), the second that of the present
+    /// one.
     received: [[u64; 2]; 2],
     /// Start of the present window.
     received_since: Instant,
-    /// True if TCP sends noticeably many segments again, so that a copy of a short datagram is worth its bytes.
+    /// True if TCP retransmits so often that each short datagram should be sent on two connections.
     pub is_lossy: bool,
-    /// Datagrams sent and segments sent again, up to the last check.
+    /// Datagrams sent and segments retransmitted when [`ConnectionBundle::is_lossy`] was last determined.
     looked: (u64, u64),
     recent: Box<[[u8; MARK]; RECENT]>,
     next_recent: usize,
 }
 
 impl ConnectionBundle {
-    /// Returns a bundle without connections.
+    /// Returns a bundle without connections. `way` is `None` at the node that accepts its connections.
     pub fn new(id: BundleId, way: Option<CallTarget>, now: Instant) -> ConnectionBundle {
         ConnectionBundle {
             id,
@@ -195,7 +198,9 @@ impl ConnectionBundle {
         }
     }
 
-    /// Records the number of segments that all connections have sent again so far.
+    /// Records the number of TCP retransmissions so far on all connections.
+    ///
+    /// With it, it determines whether the bundle is lossy.
     pub fn on_retransmitted(&mut self, segments: u64) {
         let (sent, again) = (self.sent - self.looked.0, segments.saturating_sub(self.looked.1));
         if sent >= LOSSY || again > 0 {
@@ -204,7 +209,7 @@ impl ConnectionBundle {
         }
     }
 
-    /// Returns true if a copy of this short datagram has arrived lately.
+    /// Returns true if a copy of this short datagram has arrived recently. Otherwise remembers the datagram.
     pub fn has_arrived(&mut self, datagram: &[u8]) -> bool {
         let mut mark = [0; MARK];
         let len = datagram.len().min(MARK);
@@ -230,14 +235,12 @@ impl ConnectionBundle {
         self.counts[lane as usize] -= before - self.members.len();
     }
 
-    /// Returns true if this node may open another connection of a lane (short or long datagrams) now.
+    /// Returns true if this node may open one more connection for a lane (short or long datagrams) now.
     pub fn can_grow(&self, lane: Lane) -> bool {
         self.way.is_some() && self.is_up && self.opening < MOST_OPENING && self.counts[lane as usize] < most(lane)
     }
 
-    /// Records bytes that arrived on a connection of `lane` now.
-    ///
-    /// Returns true if the other side could use another connection of this lane.
+    /// Records bytes that arrived in a lane. Returns true if the other side needs one more connection to send.
     ///
     /// Only the node that opened the bundle opens connections. It estimates the other side's sending rate from the
     /// bytes that arrive.
@@ -255,9 +258,9 @@ impl ConnectionBundle {
         (self.counts[lane as usize] as u64) < wanted && self.can_grow(lane)
     }
 
-    /// Returns the bytes that a lane may hold.
+    /// Returns the number of bytes that all connections of a lane (short or long datagrams) may hold.
     ///
-    /// Unsent data then leaves within [`LONGEST_WAIT`], and the queue at the bottleneck stays short.
+    /// With this limit, unsent data leaves within [`LONGEST_WAIT`], and the queue at the bottleneck stays short.
     pub fn allowed(&self, lane: Lane) -> Allowed {
         let unsent = (self.rate * LONGEST_WAIT.as_secs_f64()).max(LEAST_UNSENT) as u64;
         let time = self.least_rtt.mul_f64(1.0 + BEHIND_LOSSES) + QUEUE;
@@ -268,7 +271,7 @@ impl ConnectionBundle {
         Allowed { unsent, in_flight }
     }
 
-    /// True if it is time for [`ConnectionBundle::on_delivered`].
+    /// True if the last call of [`ConnectionBundle::on_delivered`] was at least one [`WINDOW`] ago.
     pub fn wants_look(&self, now: Instant) -> bool {
         now - self.delivered.0 >= WINDOW
     }
@@ -276,7 +279,7 @@ impl ConnectionBundle {
     /// Records the number of bytes acknowledged on all connections so far, and their least round-trip time.
     pub fn on_delivered(&mut self, now: Instant, acknowledged: u64, least_rtt: Duration) {
         let (since, before) = std::mem::replace(&mut self.delivered, (now, acknowledged));
-        // When a connection ends, its acknowledged bytes are missing from the sum.
+        // The acknowledged bytes of a connection that has ended are no longer in the sum, so the sum can fall.
         let rate = acknowledged.saturating_sub(before) as f64 / (now - since).as_secs_f64().max(0.001);
         self.delivery = (self.delivery * FADING).max(rate);
         self.least_rtt = least_rtt;
@@ -395,7 +398,7 @@ mod tests {
         let begin = Instant::now();
         let mut bundle = ConnectionBundle::new([0; 16], None, begin);
         assert_eq!(bundle.allowed(Lane::Bulk), Allowed { unsent: 16_384, in_flight: 65_536 });
-        // 50 Mbit/s and a round trip of 40 ms.
+        // The bundle sends 50 Mbit/s with a round-trip time of 40 ms.
         for ms in 1..=100 {
             let now = begin + Duration::from_millis(ms);
             bundle.on_sent(now, 6_250);
@@ -405,7 +408,7 @@ mod tests {
         }
         let Allowed { unsent, in_flight } = bundle.allowed(Lane::Bulk);
         assert!((90_000..=100_000).contains(&unsent), "{unsent}");
-        // 40 ms, 0.8 of it for losses, and a queue of 20 ms.
+        // The limit is the data of 40 ms, of 0.8 × 40 ms behind lost segments, and of a queue of 20 ms.
         assert!((570_000..=580_000).contains(&in_flight), "{in_flight}");
         assert_eq!(bundle.allowed(Lane::Short).in_flight, u64::MAX);
     }

@@ -22,35 +22,35 @@ use weft_io::wait::{Poller, Ready, Waker};
 const MAX_ORDERS: usize = 256;
 /// Maximum number of accepted bundles.
 const MAX_ACCEPTED: usize = 1_024;
-/// Maximum number of messages read from a port in one turn of the thread's loop.
+/// Maximum number of messages read from one [`Port`] in one turn of the thread's loop.
 const MESSAGES_PER_TURN: usize = 32;
 /// Maximum number of reads of one connection in one turn of the thread's loop.
 const READS_PER_TURN: usize = 8;
-/// Size of the buffer for a port's messages, in bytes: the largest batch of the daemon's event loop.
+/// Size of the buffer for one message of a [`Port`], in bytes: the largest batch of the daemon's event loop.
 const MESSAGE: usize = 65_536;
-/// Maximum length of a batch to the daemon's event loop, in bytes.
+/// Maximum number of bytes of datagrams that are passed to the daemon's event loop in one batch.
 const LONGEST_BATCH: usize = 49_152;
 /// Maximum time to open a connection, including a proxy and the TLS handshake.
 const LONGEST_CALL: Duration = Duration::from_secs(4);
-/// Silence after which an accepted bundle ends. A node probes its paths more often.
+/// Time without data after which an accepted bundle ends. A node that is up sends probes on its paths more often.
 const LONGEST_SILENCE: Duration = Duration::from_secs(120);
-/// Interval at which stale connections are ended and the shown state is renewed.
+/// Interval at which connections without an answer are ended and the state for [`Handle::shown`] is renewed.
 const UPKEEP: Duration = Duration::from_millis(250);
 
 const WAKER: u64 = 0;
 const FIRST_MEMBER: u64 = 16;
-/// Token of the first port. The link's number is added.
+/// Poller token of the [`Port`] of link 0. The token of another link's port is this plus the link's number.
 const FIRST_PORT: u64 = 1 << 40;
 
 /// An order to the carrier thread.
 pub enum CarrierOrder {
-    /// Serve this port for the link of this number.
+    /// Exchange the datagrams of the link of this number with the event loop by this port.
     Serve(u32, Port),
     /// Open a bundle of connections to a node.
     Open(CallTarget),
     /// End the bundle of this link and remote address.
     Close(u32, SocketAddr),
-    /// Take over an accepted connection for the link of this number.
+    /// Take over an accepted connection. Its datagrams belong to the link of this number.
     Adopt(u32, Box<Accepted>),
 }
 
@@ -66,7 +66,7 @@ pub struct Accepted {
     pub from: SocketAddr,
 }
 
-/// A message of the carrier thread.
+/// An event that the carrier thread reports to the daemon.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CarrierEvent {
     /// The first connection of a bundle that this node opens is established.
@@ -99,12 +99,12 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Gives an order. Returns false if the thread has ended or is far behind. Never blocks.
+    /// Gives an order. Returns false if the thread has ended, or if too many orders wait for it. Never blocks.
     pub fn order(&self, order: CarrierOrder) -> bool {
         self.orders.try_send(order).is_ok() && self.waker.wake().is_ok()
     }
 
-    /// Returns the bundles. Their state is at most about a quarter of a second old.
+    /// Returns the state of all bundles. It is at most about a quarter of a second old.
     pub fn shown(&self) -> Vec<BundleView> {
         self.shown.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -129,7 +129,7 @@ pub struct CarrierLoop {
     ports: BTreeMap<u32, Port>,
     entries: BTreeMap<u64, BundleConnection>,
     bundles: BTreeMap<Key, ConnectionBundle>,
-    /// Accepted bundles by their ids.
+    /// Link and remote address of each accepted bundle, by the bundle's id.
     accepted: BTreeMap<BundleId, Key>,
     next_token: u64,
     next_upkeep: Instant,
@@ -235,7 +235,7 @@ impl CarrierLoop {
         Ok(())
     }
 
-    /// Opens one more connection of a bundle that this node opened.
+    /// Opens one more connection, for short or for long datagrams, of a bundle that this node opened.
     fn call(&mut self, key: &Key, lane: Lane) {
         let Some(bundle) = self.bundles.get_mut(key) else { return };
         let Some(way) = &bundle.way else { return };
@@ -264,7 +264,7 @@ impl CarrierLoop {
             None if self.accepted.len() >= MAX_ACCEPTED => return,
             None => {
                 let key = (link, from);
-                // The remote node uses the same port again, so the earlier connection is over.
+                // A bundle from the same address and port exists. The remote node has thus ended that bundle.
                 self.close(&key);
                 self.bundles.insert(key, ConnectionBundle::new(greeting.bundle, None, now));
                 self.accepted.insert(greeting.bundle, key);
@@ -280,7 +280,8 @@ impl CarrierLoop {
         bundle.add(token, greeting.lane);
         let member = Box::new(OpenConnection::accepted(stream, greeting.lane, &rest));
         self.entries.insert(token, BundleConnection::Open(member, key));
-        // TLS may already hold more than the greeting, which the poller does not report.
+        // TLS may already have decrypted data behind the greeting. The poller does not report data that left the
+        // socket.
         self.receive(token);
     }
 
@@ -322,7 +323,7 @@ impl CarrierLoop {
         }
     }
 
-    /// Sends the datagrams that the daemon's event loop has put into a port.
+    /// Sends the datagrams of a link that the daemon's event loop has written to the link's [`Port`].
     fn send_from(&mut self, link: u32) {
         for _ in 0..MESSAGES_PER_TURN {
             let Some(batch) = self.ports.get(&link).and_then(|port| port.receive(&mut self.message)) else { return };
@@ -335,7 +336,9 @@ impl CarrierLoop {
         }
     }
 
-    /// Sends the bytes `part` of the present message: datagrams of one lane, each of `stride` bytes but the last.
+    /// Sends the datagrams in the bytes `part` of the last message that was read from a [`Port`].
+    ///
+    /// All of them are short, or all are long. Each has `stride` bytes, but the last one may be shorter.
     fn send(&mut self, key: &Key, stride: usize, part: Range<usize>) {
         let Some(bundle) = self.bundles.get_mut(key) else { return };
         let datagrams = part.len().div_ceil(stride) as u64;
@@ -354,7 +357,7 @@ impl CarrierLoop {
                 bundle.sent += datagrams;
                 bundle.on_sent(now, self.framed.len());
                 self.write(token);
-                // A lost segment delays the datagram or its copy, not both.
+                // The copy leaves on another connection: one lost segment cannot delay both.
                 if let Some(copy) = choice.copy.filter(|_| is_lossy && lane == Lane::Short) {
                     self.write(copy);
                 }
@@ -366,7 +369,7 @@ impl CarrierLoop {
         }
     }
 
-    /// Writes the framed datagrams to a connection.
+    /// Writes the datagrams in `framed` to a connection.
     fn write(&mut self, token: u64) {
         if let Some(BundleConnection::Open(member, _)) = self.entries.get_mut(&token) {
             let written = member.stream.write(&self.framed);
@@ -374,7 +377,7 @@ impl CarrierLoop {
         }
     }
 
-    /// Records whether a connection's send buffer has space after a write.
+    /// Handles the result of a write: it records whether data remains, or removes a connection that failed.
     fn after_write(&mut self, token: u64, written: io::Result<bool>) {
         let Some(BundleConnection::Open(member, _)) = self.entries.get_mut(&token) else { return };
         match written {
@@ -387,7 +390,7 @@ impl CarrierLoop {
         }
     }
 
-    /// Receives from a connection, and passes datagrams of equal length together.
+    /// Receives from a connection, and passes its datagrams to the daemon's event loop.
     fn receive(&mut self, token: u64) {
         for _ in 0..READS_PER_TURN {
             let Some(BundleConnection::Open(member, key)) = self.entries.get_mut(&token) else { return };
@@ -506,12 +509,14 @@ fn measure(bundle: &mut ConnectionBundle, entries: &BTreeMap<u64, BundleConnecti
             least_rtt = least_rtt.min(known.least_rtt);
         }
     }
-    // A round trip above a second is no reason for more data in flight.
+    // The longer the round-trip time, the more data may be in flight. It counts up to one second.
     bundle.on_delivered(now, acknowledged, least_rtt.min(Duration::from_secs(1)));
     bundle.on_retransmitted(again);
 }
 
-/// Passes the complete datagrams of a connection to the daemon's event loop, those of equal length together.
+/// Passes the complete datagrams of a connection to the daemon's event loop.
+///
+/// Successive datagrams of equal length form one batch.
 fn pass(
     member: &mut OpenConnection,
     bundle: &mut ConnectionBundle,
@@ -536,7 +541,7 @@ fn pass(
     Ok(())
 }
 
-/// Sends a batch to the daemon's event loop. If its port is full, the datagrams are lost as in a full socket.
+/// Sends a batch to the daemon's event loop. If the [`Port`] is full, the datagrams are lost, as in UDP.
 fn flush(port: &Port, remote: SocketAddr, stride: usize, batch: &mut Vec<u8>) {
     if !batch.is_empty() {
         port.send(remote, stride, batch);

@@ -17,13 +17,13 @@ use std::os::fd::AsRawFd as _;
 use std::time::{Duration, Instant};
 use weft_io::wait::{Poller, Ready};
 
-/// Maximum number of connections without a complete greeting.
+/// Maximum number of connections that have not yet proved to be of a node or of a web client.
 pub const MAX_UNKNOWN: usize = 128;
 /// Maximum number of web clients.
 pub const MAX_VISITS: usize = 256;
-/// Maximum time until a connection has sent its greeting.
+/// Maximum time from the acceptance of a connection until its greeting is complete.
 const LONGEST_UNKNOWN: Duration = Duration::from_secs(10);
-/// Maximum time for which a web client and its server may be silent.
+/// Maximum time in which neither a web client nor the web server sends anything.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// Interval at which connections that were silent for too long are dropped.
 const UPKEEP: Duration = Duration::from_millis(500);
@@ -44,9 +44,9 @@ pub struct DoorSettings {
     pub tls: TlsAcceptor,
     /// Address of the web server, which receives the strangers' bytes decrypted.
     pub web: Option<SocketAddr>,
-    /// Mark of the packets to the web server.
+    /// Firewall mark (`SO_MARK`) of the packets that this node sends to the web server.
     pub mark: u32,
-    /// Number of the link that stands for accepted connections.
+    /// Number of the link to which the datagrams of accepted connections belong.
     pub link: u32,
 }
 
@@ -139,7 +139,7 @@ impl DoorLoop {
         }
     }
 
-    /// Drops an unidentified connection if there are too many.
+    /// Drops one connection that has not yet sent its greeting, if there are [`MAX_UNKNOWN`] of them.
     fn make_room(&mut self) {
         let unknown = self.guests.iter().filter_map(|(token, guest)| match guest {
             Guest::Unknown { from, .. } => Some((*token, from.ip())),
@@ -172,7 +172,7 @@ impl DoorLoop {
         }
     }
 
-    /// Reads the bytes of an unidentified connection until they identify it.
+    /// Reads the first bytes of a connection until they show whether it is of a node or of a web client.
     fn judge(&mut self, token: u64) {
         loop {
             let Some(Guest::Unknown { stream, first, .. }) = self.guests.get_mut(&token) else { return };
@@ -215,7 +215,7 @@ impl DoorLoop {
     }
 }
 
-/// Returns the oldest connection of the address that has the most connections.
+/// Returns the oldest connection in `unknown` among those of the address with the most connections in it.
 fn least_welcome(unknown: &[(u64, IpAddr)]) -> Option<u64> {
     let mut counts: BTreeMap<IpAddr, usize> = BTreeMap::new();
     unknown.iter().for_each(|(_, from)| *counts.entry(*from).or_default() += 1);

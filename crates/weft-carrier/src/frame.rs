@@ -1,4 +1,4 @@
-//! Datagrams in a byte stream: each follows its length in two bytes, big endian.
+//! Datagrams in a byte stream. Each datagram stands behind its length, a 16-bit number in network byte order.
 
 use std::fmt;
 
@@ -6,10 +6,10 @@ use std::fmt;
 pub const MAX_DATAGRAM: usize = 9_216;
 /// Bytes before each datagram.
 pub const HEADER: usize = 2;
-/// Size of the buffer, in bytes: a frame that is not complete, and one TLS record.
+/// Size of the receive buffer, in bytes: space for an incomplete frame and one TLS record.
 const BUFFER: usize = HEADER + MAX_DATAGRAM + 16_384;
 
-/// A frame that no node sends: the stream is broken, or the sender is.
+/// A frame that a correct sender never sends. The stream cannot be read any further.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BadFrame {
     /// The frame announces no bytes.
@@ -27,7 +27,9 @@ impl fmt::Display for BadFrame {
     }
 }
 
-/// Appends a datagram and its length. It leaves out a datagram that is longer than [`MAX_DATAGRAM`].
+/// Appends the length of a datagram and the datagram to `out`.
+///
+/// It leaves out an empty datagram, and one that is longer than [`MAX_DATAGRAM`].
 pub fn append(out: &mut Vec<u8>, datagram: &[u8]) {
     if let Ok(len) = u16::try_from(datagram.len())
         && (1..=MAX_DATAGRAM).contains(&datagram.len())
@@ -37,7 +39,7 @@ pub fn append(out: &mut Vec<u8>, datagram: &[u8]) {
     }
 }
 
-/// Finds the datagrams in a stream, however the stream is cut into pieces.
+/// Reads a byte stream that arrives in pieces of any length, and splits it into datagrams.
 #[derive(Debug)]
 pub struct FrameReader {
     buffer: Box<[u8]>,
@@ -52,19 +54,21 @@ impl Default for FrameReader {
 }
 
 impl FrameReader {
-    /// Returns the free part of the buffer, for the next bytes. It is not empty once all complete frames are taken.
+    /// Returns the free part of the buffer, to which the next bytes of the stream are written.
+    ///
+    /// It is not empty once [`FrameReader::take`] has returned all complete frames.
     pub fn room(&mut self) -> &mut [u8] {
         self.buffer.copy_within(self.start..self.end, 0);
         (self.start, self.end) = (0, self.end - self.start);
         &mut self.buffer[self.end..]
     }
 
-    /// Adds the first `len` bytes of the free part to the stream.
+    /// Records that the caller has written `len` bytes of the stream to the free part of the buffer.
     pub fn fill(&mut self, len: usize) {
         self.end = (self.end + len).min(self.buffer.len());
     }
 
-    /// Takes the next datagram, if it is complete.
+    /// Removes and returns the next datagram. Returns `None` until it is complete.
     ///
     /// # Errors
     /// Returns an error if the frame is invalid. The stream cannot go on after it.

@@ -1,9 +1,9 @@
-//! First bytes of a connection: they prove that the node that connects has the public key of the other node.
+//! First bytes of a connection. They prove that the node that connects has learnt the other node's public key.
 //!
-//! The proof is keying material of the TLS connection (RFC 8446 §7.5) with the node's key as context. It is different
-//! for each connection, so nobody can replay it, nor use it after taking part in the middle of another connection. A
-//! stranger's bytes differ from it at the first byte, up to chance, and the node then treats the stranger as a client
-//! of its web server.
+//! The proof is keying material of the TLS connection (RFC 8446 §7.5) with that public key as context. It is different
+//! for each connection. Nobody can thus replay it, nor use it on another connection as a man in the middle. The first
+//! bytes of a stranger differ from it, except with a probability of 2^−128. The node then treats the stranger as a
+//! client of its web server.
 
 use rustls::Connection;
 
@@ -13,7 +13,7 @@ const PROOF: usize = 16;
 const ID: usize = 16;
 /// Length of a greeting in bytes.
 pub const LEN: usize = PROOF + ID + 1;
-/// Label of the keying material.
+/// Label with which TLS derives the proof (the label of the exporter, RFC 8446 §7.5).
 const LABEL: &[u8] = b"EXPORTER-weft-carrier-1";
 
 /// Number that the connections of one bundle share. It is random, and only the two nodes know it.
@@ -44,16 +44,18 @@ pub enum GreetingVerdict {
     Unfinished,
     /// The greeting is valid.
     Valid(Greeting),
-    /// The sender does not know the node's key.
+    /// The bytes are not a greeting, so their sender is a stranger.
     Stranger,
 }
 
-/// Returns the proof for a connection to the node with this public key. `None` during the TLS handshake.
+/// Returns the proof for this connection. Returns `None` during the TLS handshake.
+///
+/// `key` is the public key of the node that accepts the connection.
 pub fn proof(tls: &Connection, key: &[u8; 32]) -> Option<[u8; PROOF]> {
     tls.export_keying_material([0; PROOF], LABEL, Some(key)).ok()
 }
 
-/// Returns the bytes of a greeting.
+/// Returns the bytes of a greeting, which begin with `proof`.
 pub fn encode(proof: &[u8; PROOF], greeting: &Greeting) -> [u8; LEN] {
     let mut out = [0; LEN];
     out[..PROOF].copy_from_slice(proof);
@@ -64,7 +66,7 @@ pub fn encode(proof: &[u8; PROOF], greeting: &Greeting) -> [u8; LEN] {
 
 /// Judges the first bytes of a connection, of which more may follow.
 ///
-/// The duration of the comparison may depend on the bytes, because each connection has another proof.
+/// The comparison need not take constant time: each connection has another proof, so its duration helps no attacker.
 pub fn judge(proof: &[u8; PROOF], bytes: &[u8]) -> GreetingVerdict {
     if bytes.iter().zip(proof).any(|(byte, wanted)| byte != wanted) {
         return GreetingVerdict::Stranger;

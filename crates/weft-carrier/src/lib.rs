@@ -2,11 +2,12 @@
 //!
 //! The daemon's event loop exchanges datagrams with a *carrier* thread by a [`port::Port`], as with a socket. The
 //! carrier thread owns *bundles*: one per local link and remote address, of several TCP connections each. A datagram
-//! leaves by a connection that can send it now, or it is dropped: a queue here would only add delay. At the hub, a
-//! *door* thread accepts connections. It hands those that prove knowledge of the node's key to the carrier thread, and
-//! all others to a web server.
+//! leaves by a connection that can send it now, or it is dropped: a queue here would only add delay. At a node that
+//! accepts connections, a *door* thread does so. It hands those whose sender proves that it has the node's public key
+//! to the carrier thread, and all others to a web server.
 //!
-//! TLS hides what is carried. It proves nothing: the datagrams are sealed by the session that they belong to.
+//! TLS hides what is carried. It does not authenticate the nodes: the session to which a datagram belongs encrypts and
+//! authenticates it.
 
 pub mod bundle;
 pub mod carrier;

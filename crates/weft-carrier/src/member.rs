@@ -11,9 +11,13 @@ use std::os::fd::{AsFd as _, AsRawFd, RawFd};
 use std::time::{Duration, Instant};
 use weft_io::stream::{connect, tune};
 
-/// Unsent bytes below which the kernel reports that a connection has space. Tuned: a batch of 1 ms at 100 Mbit/s.
+/// Number of unsent bytes below which the kernel reports that a socket takes more data.
+///
+/// *Tuned*: a batch of 1 ms at 100 Mbit/s.
 const LOW_WATER: u32 = 16_384;
-/// Maximum time for which sent data may stay unacknowledged. Tuned: an outage that a mobile link survives.
+/// Time after which TCP ends a connection whose data stays unacknowledged.
+///
+/// *Tuned*: mobile links resume after outages of this length.
 const LONGEST_SILENCE: Duration = Duration::from_secs(6);
 /// Maximum length of a proxy's answer in bytes.
 const LONGEST_ANSWER: usize = 8_192;
@@ -23,19 +27,19 @@ const LONGEST_ANSWER: usize = 8_192;
 pub struct CallTarget {
     /// Number of the local link in the daemon's event loop.
     pub link: u32,
-    /// Address that stands for the remote node in the daemon's event loop.
+    /// Address by which the daemon's event loop names the remote node.
     pub remote: SocketAddr,
     /// Address and TCP port of the remote node.
     pub to: SocketAddr,
     /// Name of the interface to which the connections are bound.
     pub device: Option<String>,
-    /// Mark of the connections' packets.
+    /// Firewall mark (`SO_MARK`) of the packets of the connections.
     pub mark: u32,
     /// Public key of the remote node.
     pub key: [u8; 32],
-    /// Host name of the remote node.
+    /// Host name of the remote node, which TLS sends as SNI; `None`: TLS sends no name.
     pub name: Option<String>,
-    /// Address of the HTTP proxy that makes the connections.
+    /// Address of the HTTP proxy through which connections are opened; `None`: they are opened directly.
     pub proxy: Option<SocketAddr>,
 }
 
@@ -58,7 +62,7 @@ pub struct Call {
     greeting: Greeting,
     target: Option<String>,
     fd: RawFd,
-    /// Time at which the opening began.
+    /// Time at which [`Call::begin`] was called.
     pub began: Instant,
 }
 
@@ -86,12 +90,12 @@ impl Call {
         })
     }
 
-    /// Returns the lane of the connection.
+    /// Returns the kind of the datagrams that the connection will carry.
     pub fn lane(&self) -> Lane {
         self.greeting.lane
     }
 
-    /// True if the opening continues when the send buffer has space, and not only when data arrives.
+    /// True if [`Call::go_on`] must be called when the socket becomes writable, and not only when data arrives.
     pub fn wants_room(&self) -> bool {
         match &self.stage {
             CallStage::Connecting(..) => true,
@@ -101,7 +105,7 @@ impl Call {
         }
     }
 
-    /// Continues to open the connection. Returns the stream once the greeting is sent.
+    /// Continues to open the connection. Returns the stream once the greeting is sent, and `None` until then.
     ///
     /// # Errors
     /// Returns the reason why the connection failed.
@@ -130,7 +134,7 @@ impl Call {
                 }
                 CallStage::Handshake(mut stream) => {
                     stream.flush()?;
-                    // Nothing but the handshake can arrive before the greeting is sent.
+                    // The server sends no data before it has the greeting, so a read can only continue the handshake.
                     if stream.is_handshaking() && stream.read(&mut [0])? != ReadOutcome::Nothing {
                         return Err(io::Error::other("the server ended the TLS handshake"));
                     }
@@ -162,7 +166,7 @@ impl ProxyTalk {
 
     /// Continues the exchange with the proxy. Returns true once the proxy has made the connection (RFC 9110 §9.3.6).
     ///
-    /// It reads one byte at a time, because the bytes after the answer belong to TLS.
+    /// It reads one byte at a time, so that it takes no byte of TLS, which follows the proxy's answer.
     fn go_on(&mut self, socket: &mut TcpStream) -> io::Result<bool> {
         while !self.request.is_empty() {
             match socket.write(&self.request) {
@@ -187,7 +191,7 @@ impl ProxyTalk {
     }
 }
 
-/// Checks the status line of a proxy's answer.
+/// Returns an error unless the status line of a proxy's answer reports success (2xx).
 fn accepted(answer: &[u8]) -> io::Result<()> {
     let line = answer.split(|byte| *byte == b'\r').next().unwrap_or_default();
     let mut words = line.split(|byte| *byte == b' ');
@@ -206,20 +210,20 @@ pub struct OpenConnection {
     pub frames: FrameReader,
     /// Kind of the datagrams that the connection carries.
     pub lane: Lane,
-    /// True while earlier data has not left the program.
+    /// True while the program holds data that the kernel has not accepted.
     pub is_blocked: bool,
 }
 
 impl OpenConnection {
-    /// Returns the connection over an open stream.
+    /// Returns a connection over a stream that this node has opened.
     pub fn new(stream: TlsStream, lane: Lane) -> OpenConnection {
         OpenConnection { stream, frames: FrameReader::default(), lane, is_blocked: false }
     }
 
-    /// Returns the connection over an accepted stream, behind whose greeting `rest` has already arrived.
+    /// Returns a connection over an accepted stream. `rest` are the bytes that have arrived behind the greeting.
     pub fn accepted(stream: TlsStream, lane: Lane, rest: &[u8]) -> OpenConnection {
         let mut member = OpenConnection::new(stream, lane);
-        // Without these options the connection only works less well.
+        // The connection also works without these socket options, only with more delay.
         let _ = tune(member.stream.as_fd(), LOW_WATER, LONGEST_SILENCE);
         let room = member.frames.room();
         let len = rest.len().min(room.len());

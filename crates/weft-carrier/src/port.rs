@@ -1,7 +1,7 @@
 //! Passes datagrams between the daemon's event loop and the carrier thread.
 //!
-//! A message is a batch of datagrams to or from one remote address. The kernel limits the backlog: a full port drops
-//! messages.
+//! A message is a batch of datagrams to or from one remote address. The kernel limits the number of messages that wait
+//! in a port. A full port drops new messages.
 
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut, Read as _, Write as _};
@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use weft_io::stream::packet_pair;
 
-/// Length in bytes of a message's header: family, port, address, and length of each datagram.
+/// Length in bytes of a message's header: address family, remote port and address, and the length of each datagram.
 const HEADER: usize = 21;
 
 /// A batch of datagrams to or from one remote address.
@@ -36,7 +36,7 @@ impl Port {
         packet_pair().map(|(one, other)| (Port(one.into()), Port(other.into())))
     }
 
-    /// Sends datagrams of `stride` bytes. Returns false if the port is full or closed and they are lost.
+    /// Sends datagrams of `stride` bytes each. Returns false if they are lost because the port is full or closed.
     pub fn send(&self, remote: SocketAddr, stride: usize, datagrams: &[u8]) -> bool {
         let header = encode(remote, stride);
         let mut file = &self.0;

@@ -5,7 +5,7 @@ use std::io::{self, Read as _, Write as _};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
-/// Result of a read.
+/// Result of [`TlsStream::read`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReadOutcome {
     /// Number of bytes that were read.
@@ -24,9 +24,9 @@ pub struct TlsStream {
 }
 
 impl TlsStream {
-    /// Returns the connection over a connected, non-blocking socket.
+    /// Returns the TLS connection over a connected, non-blocking socket.
     pub fn new(socket: TcpStream, mut tls: Connection) -> TlsStream {
-        // The caller limits the bytes that it writes.
+        // The TLS library need not limit its send buffer: the caller limits the bytes that it writes.
         tls.set_buffer_limit(None);
         TlsStream { socket, tls }
     }
@@ -63,7 +63,7 @@ impl TlsStream {
                 Ok(0) => return Ok(ReadOutcome::End),
                 Ok(_) => {
                     let result = self.tls.process_new_packets();
-                    // Also sends the alert that explains an error.
+                    // If the other side broke the protocol, this also sends the TLS alert that reports the error to it.
                     self.flush()?;
                     result.map_err(io::Error::other)?;
                 }
@@ -73,7 +73,7 @@ impl TlsStream {
         }
     }
 
-    /// Encrypts bytes and sends as many as the socket takes. Returns true if nothing is left.
+    /// Encrypts bytes and sends as many as the socket accepts. Returns true if no encrypted bytes are left to send.
     ///
     /// # Errors
     /// Returns an error if the socket failed.
@@ -82,7 +82,7 @@ impl TlsStream {
         self.flush()
     }
 
-    /// Sends the remaining bytes. Returns true if none remain.
+    /// Sends the encrypted bytes that the socket has not accepted so far. Returns true if none remain.
     ///
     /// # Errors
     /// Returns an error if the socket failed.

@@ -1,7 +1,7 @@
-//! TLS settings of both sides: those of an ordinary browser and an ordinary web server.
+//! TLS settings of both sides, like those of an ordinary browser and an ordinary web server.
 //!
-//! The side that connects accepts every certificate. The datagrams inside are sealed for the node's key, so a false
-//! server learns nothing and can forge nothing.
+//! The side that connects accepts every certificate. The datagrams in the connection are encrypted and authenticated by
+//! the session between the nodes, so a server that is not the node can neither read nor forge them.
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
@@ -13,7 +13,7 @@ use rustls::{
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// Makes the client side of TLS connections.
+/// The settings for the client's side of TLS connections.
 #[derive(Clone, Debug)]
 pub struct Caller(Arc<ClientConfig>);
 
@@ -33,7 +33,7 @@ impl Caller {
         Ok(Caller(Arc::new(config)))
     }
 
-    /// Begins a connection to a host of this name, which appears as SNI, or at this address, which does not.
+    /// Begins a connection to the host `name`, which is sent as SNI; without it, to `address` without SNI.
     ///
     /// # Errors
     /// Returns an error if the name is no host name.
@@ -48,7 +48,7 @@ impl Caller {
     }
 }
 
-/// Makes the server side of TLS connections.
+/// The settings for the server's side of TLS connections.
 #[derive(Clone, Debug)]
 pub struct TlsAcceptor(Arc<ServerConfig>);
 
@@ -83,7 +83,7 @@ impl TlsAcceptor {
     }
 }
 
-/// Accepts every server certificate, if the server signs the handshake with the certificate's key.
+/// Accepts every server certificate. It only checks that the server has the private key of its certificate.
 #[derive(Debug)]
 struct AnyCertificate(Arc<CryptoProvider>);
 

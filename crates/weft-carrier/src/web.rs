@@ -1,4 +1,4 @@
-//! A stranger's connection: its bytes go to the web server and back, as if the web server had port and certificate.
+//! The connection of a stranger, which is passed to the web server: the stranger sees only an ordinary HTTPS server.
 
 use crate::stream::{ReadOutcome, TlsStream};
 use std::io::{self, Read as _, Write as _};
@@ -6,20 +6,20 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::fd::{AsRawFd as _, RawFd};
 use weft_io::stream::connect;
 
-/// Maximum number of bytes that wait in one direction.
+/// Maximum number of bytes that are read from one side before they are written to the other side.
 const ROOM: usize = 32_768;
-/// Answer where no web server is configured.
+/// Answer to a stranger whose connection no web server takes.
 const NOT_FOUND: &[u8] =
     b"HTTP/1.1 404 Not Found\r\nContent-Type: text/plain\r\nContent-Length: 10\r\nConnection: close\r\n\r\nNot Found\n";
 
-/// Bytes in flight from one side to the other.
+/// Bytes in one direction between a stranger and the web server that have been read and not yet written.
 #[derive(Default)]
 struct PendingBytes {
     bytes: Vec<u8>,
     is_over: bool,
 }
 
-/// A stranger's connection and the one to the web server.
+/// The connection of a stranger, and the connection to the web server that belongs to it.
 pub struct Visit {
     visitor: TlsStream,
     web: TcpStream,
@@ -28,15 +28,15 @@ pub struct Visit {
     buffer: Box<[u8]>,
 }
 
-/// Answers a stranger where no web server is configured.
+/// Answers a stranger with status 404, if no web server takes its connection.
 pub fn turn_away(mut visitor: TlsStream) {
-    // A stranger that does not read the answer gets none.
+    // If the answer cannot be written at once, the stranger gets none.
     let _ = visitor.write(NOT_FOUND);
     visitor.end();
 }
 
 impl Visit {
-    /// Begins to pass a stranger's bytes, of which `first` have arrived.
+    /// Connects to the web server, to pass a stranger's bytes to it. The bytes `first` have already arrived.
     ///
     /// # Errors
     /// Returns an error if no socket can be opened.
@@ -51,7 +51,7 @@ impl Visit {
         [self.visitor.as_raw_fd(), self.web.as_raw_fd()]
     }
 
-    /// Returns whether the visitor's and the web server's socket must have room before the visit can go on.
+    /// Returns true for each socket, the visitor's and the web server's, for which the visit waits to be writable.
     pub fn wants_room(&self) -> [bool; 2] {
         [self.visitor.tls().wants_write(), !self.to_web.bytes.is_empty()]
     }

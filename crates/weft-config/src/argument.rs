@@ -1,4 +1,4 @@
-//! Values of command lines that both programs read in the same way.
+//! Parsing of command-line values that several programs of this project read in the same way.
 
 use std::time::Duration;
 

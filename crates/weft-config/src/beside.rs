@@ -1,8 +1,8 @@
-//! Finds the project's other program: in the directory of the running one, or in PATH, as git finds its parts.
+//! Finds the other programs of this project: in the directory of the running program, or else in PATH.
 
 use std::path::PathBuf;
 
-/// Returns the file of a program of this project.
+/// Returns the path of the program `name` of this project, or `None` if it is not installed.
 pub fn program(name: &str) -> Option<PathBuf> {
     let own = std::env::current_exe().ok();
     let beside = own.as_deref().and_then(|own| own.parent()).map(|directory| directory.join(name));

@@ -1,4 +1,4 @@
-//! Escaping of names from outside, for terminals, log lines and labels.
+//! Escaping of names that others chose, for terminals, log lines and labels of metrics.
 //!
 //! A certificate, a peer or a client chooses its own name. Characters that move a cursor, end a line or change the
 //! direction of text are printed as escapes of Rust literals: `\n`, `\u{1b}`, `\u{202e}`. All other characters stay as
@@ -6,17 +6,19 @@
 
 use std::borrow::Cow;
 
-/// Escapes every active character of a text, including line ends.
+/// Escapes each active character of a text ([`is_active`]), including line ends.
 pub fn line(text: &str) -> Cow<'_, str> {
     escape(text, is_active)
 }
 
-/// Escapes every active character of a text except line ends.
+/// Escapes each active character of a text ([`is_active`]), except line ends.
 pub fn lines(text: &str) -> Cow<'_, str> {
     escape(text, |c| c != '\n' && is_active(c))
 }
 
-/// Replaces every active character by a mark of one column, so that columns stay aligned.
+/// Replaces each active character ([`is_active`]) by a replacement character that is one column wide.
+///
+/// The columns of the text then stay aligned.
 pub fn columns(text: &str) -> String {
     text.chars().map(|c| if is_active(c) { '\u{fffd}' } else { c }).collect()
 }
@@ -39,7 +41,7 @@ fn escape(text: &str, is_active: impl Fn(char) -> bool) -> Cow<'_, str> {
     let mut escaped = String::with_capacity(text.len() + 16);
     for c in text.chars() {
         match is_active(c) {
-            // `escape_default` would escape letters beyond ASCII as well.
+            // `escape_default` is used only for these three: it would also escape letters that are not ASCII.
             true if matches!(c, '\n' | '\r' | '\t') => escaped.extend(c.escape_default()),
             true => escaped.extend(c.escape_unicode()),
             false => escaped.push(c),
@@ -48,7 +50,7 @@ fn escape(text: &str, is_active: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
-/// Writes active characters in the text of a JSON value as JSON escapes. The value keeps its meaning.
+/// Replaces active characters ([`is_active`]) in JSON text by JSON escapes. The values keep their meaning.
 pub fn json(text: &str) -> Cow<'_, str> {
     if !text.contains(is_active) {
         return Cow::Borrowed(text);
@@ -63,7 +65,7 @@ pub fn json(text: &str) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
-/// Escapes every string in a value, including keys.
+/// Escapes the active characters of every string in a JSON value, including those of keys.
 pub fn strings(value: &mut serde_json::Value) {
     use serde_json::Value;
     match value {

@@ -1,4 +1,4 @@
-//! Key files: one line that names the kind of key and contains its 32 secret bytes in base64.
+//! Key files. A key file has one line with the kind of the key and its 32 secret bytes in base64.
 //!
 //! Only the owner may read it.
 //!
@@ -34,7 +34,7 @@ pub enum KeyKind {
 impl KeyKind {
     const ALL: [KeyKind; 3] = [KeyKind::Node, KeyKind::Root, KeyKind::Preshared];
 
-    /// Returns the words before the key in the file.
+    /// Returns the words for the kind of key, which precede the key in its file.
     fn label(self) -> &'static str {
         match self {
             KeyKind::Node => "weft node private key",
@@ -72,7 +72,7 @@ pub enum KeyError {
     Exposed(PathBuf, u32),
     /// The file does not contain a key.
     Malformed(PathBuf),
-    /// The file contains a key of another kind: the kind found, and the kind expected.
+    /// The file contains a key of another kind. The fields after the path are the kind found and the kind expected.
     OfAnotherKind(PathBuf, KeyKind, KeyKind),
 }
 

@@ -1,8 +1,8 @@
-//! Code that both programs of weft use: readers of files and keys that users write, and the exit status of commands.
+//! Code that several programs of this project use: readers of users' files and keys, and the exit status of commands.
 //!
-//! The configuration is read, checked and explained in `config`; `keys` and `files` open files in directories of other
-//! users; `escape` makes text from outside safe to show. Nothing here runs a node. It is a library so that it can be
-//! fuzzed, and so that `weft-lab` reads a scenario's settings as the daemon reads its file.
+//! The configuration is read, checked and explained in `config`; `keys` and `files` safely open files in directories
+//! that other users can change; `escape` makes text that others chose safe to show. This library runs no node. It is a
+//! library so that it can be fuzzed, and so that `weft-lab` reads a scenario's settings as the daemon reads its file.
 #![forbid(unsafe_code)]
 
 pub mod argument;

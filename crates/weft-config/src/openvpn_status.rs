@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 pub struct Session {
     /// Common name of the client's certificate, under which it was admitted.
     pub common_name: String,
-    /// Address and port of the client, or `None` where the server prints anything else.
+    /// Address and port of the client; `None` if the server prints something that is not an address.
     pub remote: Option<SocketAddr>,
     /// Bytes received from the client.
     pub received_bytes: u64,

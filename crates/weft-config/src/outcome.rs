@@ -48,7 +48,7 @@ impl Failure {
         self.outcome
     }
 
-    /// Passes the message to `say` and returns the failure without a message, so that no caller prints it again.
+    /// Passes the message to `say`. Returns the failure without it, so that no caller prints it a second time.
     pub fn say(self, say: impl FnOnce(String)) -> Failure {
         say(self.to_string());
         Failure { text: String::new(), ..self }
@@ -70,9 +70,10 @@ pub fn json(value: &impl serde::Serialize) -> Result<String, Failure> {
 }
 
 impl fmt::Display for Failure {
-    /// Writes the message with each line ended.
+    /// Writes the message. It ends with a line break.
     ///
-    /// A message that ends with a line break names its file and line itself. Any other message gets the prefix `weft:`.
+    /// A message that already ends with a line break contains the names of its file and line. Any other gets the prefix
+    /// `weft:`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = escape::lines(&self.text);
         if text.is_empty() || text.ends_with('\n') { f.write_str(&text) } else { writeln!(f, "weft: {text}") }

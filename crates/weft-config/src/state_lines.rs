@@ -6,7 +6,7 @@ use weft_session::PublicKey;
 
 /// Highest valid stamp: nanoseconds since 1970 until the year 2262, the range of an `i64`.
 ///
-/// A damaged stamp above this limit would leave no higher stamp for the next handshake.
+/// If a file with a stamp near the highest 64-bit number were accepted, no later handshake could have a higher stamp.
 pub const MAX_STAMP: u64 = i64::MAX as u64;
 
 /// Parses a stamp. Returns `None` above [`MAX_STAMP`].
@@ -14,7 +14,7 @@ pub fn parse_stamp(text: &str) -> Option<u64> {
     text.trim().parse().ok().filter(|stamp| *stamp <= MAX_STAMP)
 }
 
-/// Parses a peer's key and the highest stamp accepted from it.
+/// Parses a line with a peer's public key and the highest stamp that was accepted from this peer.
 pub fn parse_accepted(line: &str) -> Option<(PublicKey, u64)> {
     let (key, stamp) = line.split_once(' ')?;
     Some((key.parse().ok()?, parse_stamp(stamp)?))

@@ -14,7 +14,7 @@ pub enum ClientProgram {
     Openvpn,
 }
 
-/// Counters of packets and handshakes of clients that the edge rejected since the start.
+/// Counters of the clients' packets and handshakes that the edge has rejected since the start.
 ///
 /// The edge sends no answer to a rejected packet or handshake.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default, Debug)]
@@ -24,7 +24,7 @@ pub struct ClientRefusals {
     pub strays: u64,
     /// Handshakes for another edge's key, or for an earlier key of this edge.
     pub for_another_edge: u64,
-    /// Handshakes with a key that no client of this edge has, or no longer has.
+    /// Handshakes with a key that belongs to no client of this edge, for example because the client was removed.
     pub from_no_client: u64,
     /// Source of the last rejected handshake.
     pub last_from: Option<SocketAddr>,
@@ -36,13 +36,13 @@ pub struct ClientRefusals {
 pub struct AccessClient {
     /// Name of the client, for readers of output.
     pub name: String,
-    /// Address of the client in the pool.
+    /// Address of the client in the edge's address pool.
     pub address: Ipv4Addr,
     /// VPN program of the client.
     pub with: ClientProgram,
     /// WireGuard public key in base64, or common name in the OpenVPN certificate.
     pub key: String,
-    /// Seconds since the last handshake, or since an OpenVPN client connected; absent: it is not connected.
+    /// Seconds since the last handshake, or since an OpenVPN client connected; absent: the client is not connected.
     pub handshake_s_ago: Option<u64>,
     /// Address and port of the client; absent: unknown.
     pub remote: Option<SocketAddr>,

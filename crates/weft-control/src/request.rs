@@ -8,7 +8,7 @@ use std::fmt;
 use std::time::Duration;
 use weft_units::Rate;
 
-/// Suffix of the name of the file that holds the changed text of a configuration, beside the configuration's file.
+/// Suffix of the file with the changed text of a configuration. The rest of its name is the configuration's name.
 pub const CANDIDATE_SUFFIX: &str = ".new";
 
 /// A request to a running node.
@@ -18,9 +18,9 @@ pub const CANDIDATE_SUFFIX: &str = ".new";
 pub enum Request {
     /// Returns the node's whole status.
     Status,
-    /// Sets the weights of links; `None` makes weights follow the measured capacity again.
+    /// Sets the weights of links. Without weights, the weights follow the measured capacity again.
     SetWeights {
-        /// Link name and weight.
+        /// Name of each link, and its new weight.
         weights: Option<Vec<(String, u32)>>,
     },
     /// Changes the weight or the promised rates of a VPN.
@@ -47,9 +47,9 @@ pub enum Request {
         /// Only the prefixes of this VPN.
         vpn: Option<String>,
     },
-    /// Returns the sockets and devices of the node, for a capture.
+    /// Returns the sockets and devices of the node, so that its traffic can be captured.
     Sockets {
-        /// Name of a peer whose remote addresses are wanted, too.
+        /// Name of a peer whose remote addresses the answer should contain.
         peer: Option<String>,
     },
     /// Returns the links between all members of the overlay, and the routes found on them.
@@ -59,21 +59,21 @@ pub enum Request {
     },
     /// Returns the state of flows, users and ports.
     Qos {
-        /// Number of flows to return.
+        /// Maximum number of flows in the answer, those with the highest rates first.
         most: u32,
     },
     /// Starts a drill, which cuts a link or a peer for a given time.
     Drill {
-        /// The link or node.
+        /// The link or node that the drill cuts.
         cut: DrillCut,
-        /// Duration in milliseconds.
+        /// Duration of the cut, in milliseconds.
         time_ms: u64,
-        /// True to drill even if no other path to a peer would remain.
+        /// True to start the drill even if it leaves no path to a peer.
         force: bool,
     },
     /// Returns the state of the current or the last drill.
     DrillReport,
-    /// Forgets the handshake stamps of a peer.
+    /// Deletes the handshake stamps that were accepted from a peer. Its next handshake may have any stamp.
     ResetPeer {
         /// Name of the peer.
         peer: String,
@@ -85,7 +85,7 @@ pub enum Request {
     },
     /// Applies a revocation.
     Revoke {
-        /// Text of the revocation, base64.
+        /// The revocation as base64 text.
         revocation: String,
     },
     /// Sends a request of an application to the node nearest to a key in the overlay, and waits for its answer.
@@ -99,7 +99,7 @@ pub enum Request {
     },
     /// Returns the next call for an application, or nothing after some seconds.
     ///
-    /// The node accepts calls for an application as long as a client requests them.
+    /// The node accepts calls for an application as long as a client sends this request again and again.
     Receive {
         /// Number of the application, not 0.
         application: u16,
@@ -111,12 +111,12 @@ pub enum Request {
         /// Body of the answer, base64; at most 1,024 bytes.
         body: String,
     },
-    /// Returns the changes of paths after a given one, or nothing after some seconds.
+    /// Returns the changes of paths' states after change number `after`, or nothing after some seconds.
     Watch {
-        /// Number of the last change that the client has; 0: all changes that the node keeps.
+        /// Number of the last change that the client has received; 0 requests all changes that the node stores.
         after: u64,
     },
-    /// Reads the table of clients again.
+    /// Reads the file of the admitted clients again.
     AccessChanged,
     /// Returns each admitted WireGuard client and its state.
     AccessClients,
@@ -128,14 +128,14 @@ pub enum Request {
     ///
     /// Unless [`Request::Confirm`] arrives in time, the node returns to the previous configuration.
     Try {
-        /// Absolute path of the node's configuration, by which the node checks that the request is meant for it.
+        /// Absolute path of the node's configuration. The node compares it with its own path, as a check.
         file: String,
         /// Time to wait for the confirmation, in milliseconds; 0: none is needed.
         confirm_ms: u64,
     },
-    /// Ends the trial of a changed configuration, which stays in force. The client then saves it.
+    /// Ends the trial of a changed configuration, which stays in effect. The client then writes it to the file.
     Confirm {
-        /// Absolute path of the node's configuration, by which the node checks that the request is meant for it.
+        /// Absolute path of the node's configuration. The node compares it with its own path, as a check.
         file: String,
     },
     /// Ends the trial of a changed configuration. The node returns to the previous configuration.
@@ -152,18 +152,18 @@ impl Request {
     }
 }
 
-/// Target of a drill, by its name.
+/// The link or node that a drill cuts.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum DrillCut {
-    /// A link, or a relayed route such as `via hub`.
+    /// Name of a link, or of a relayed route, such as `via hub`.
     Link(String),
     /// A peer.
     Node(String),
 }
 
-/// Changes to a VPN's share; an absent setting keeps its value.
+/// Changes to a VPN's weight and promised rates. An absent setting keeps its value.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug, Default)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]

@@ -22,7 +22,7 @@ pub enum Response {
     Qos(Box<Qos>),
     /// Response to [`Request::Explain`].
     Explanation(Box<Explanation>),
-    /// Response to [`Request::Explain`] about a flow for hosts of this node.
+    /// Response to [`Request::Explain`] about a flow whose destination is a host behind this node.
     Access(Box<FlowAccess>),
     /// Response to [`Request::Sockets`].
     Sockets(Box<Sockets>),
@@ -32,16 +32,16 @@ pub enum Response {
     LinkMap(Box<LinkMap>),
     /// Response to [`Request::DrillReport`].
     Drill(Box<Drill>),
-    /// Response to [`Request::Call`].
+    /// Response to [`Request::Call`]: the answer of the application at the other node.
     Answered {
         /// Identifier of the node that answered, as the nodes on the route report it.
         by: String,
         /// Body of the answer, base64.
         body: String,
     },
-    /// Response to [`Request::Receive`].
+    /// Response to [`Request::Receive`]: a call that has arrived for the application.
     Asked {
-        /// Number of the call, for the answer.
+        /// Number of the call, which the answer to it must contain.
         call: u64,
         /// Identifier of the calling node, as the nodes on the route report it.
         source: String,
@@ -55,7 +55,7 @@ pub enum Response {
         /// The changes, in order.
         changes: Vec<PathChange>,
     },
-    /// No call and no change of a path occurred in time.
+    /// No call arrived, or no path changed, before the node's time limit.
     Nothing,
     /// Response to [`Request::History`].
     Histories {
@@ -64,14 +64,14 @@ pub enum Response {
     },
     /// Response to [`Request::AccessClients`] and [`Request::OpenvpnClients`].
     Clients {
-        /// Clients, by address.
+        /// Clients, in the order of their addresses.
         clients: Vec<AccessClient>,
         /// Counters of rejected packets and handshakes.
         refused: ClientRefusals,
     },
     /// The request was executed.
     Done,
-    /// The request was executed, with less effect than its sender may expect.
+    /// The request was executed, but it has less effect than the client may expect.
     DoneBut {
         /// Reason, as text for a reader.
         note: String,
@@ -83,7 +83,7 @@ pub enum Response {
     },
 }
 
-/// Answer of one path to a ping.
+/// Result of the ping through one path.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Pong {

@@ -7,7 +7,7 @@ use std::{env, fs};
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/control.schema.json");
 
-/// Returns the definitions that `settings` make of the root type `T`, and of all types that it uses.
+/// Returns the schemas of the type `T` and of all types that it contains, made with `settings`.
 fn definitions<T: schemars::JsonSchema>(settings: SchemaSettings) -> Map<String, Value> {
     let mut generator = settings.into_generator();
     generator.subschema_for::<T>();
@@ -15,7 +15,7 @@ fn definitions<T: schemars::JsonSchema>(settings: SchemaSettings) -> Map<String,
 }
 
 fn schema() -> Value {
-    // A client may leave out fields that a request does not require. A response has all fields that the node writes.
+    // A field with a default may be missing in a request. The node always writes it in a response.
     let mut all = definitions::<Request>(SchemaSettings::draft2020_12().for_deserialize());
     for (name, definition) in definitions::<Response>(SchemaSettings::draft2020_12().for_serialize()) {
         let before = all.insert(name.clone(), definition);
@@ -31,7 +31,7 @@ fn schema() -> Value {
     })
 }
 
-/// Removes the links of rustdoc from descriptions, and keeps their text.
+/// Removes the marks of rustdoc's links from descriptions, and keeps their text.
 fn without_links(value: &mut Value) {
     match value {
         Value::Object(map) => {

@@ -13,9 +13,9 @@ const MAX_RESPONSE: u64 = 8 << 20;
 const MAX_REQUEST: u64 = 64 << 10;
 /// Time that a client waits beyond the node's own time limit.
 ///
-/// If the node is busy, the client thus receives the node's answer that reports this.
+/// If the node reaches its time limit, the client thus still receives the answer that reports this.
 const MARGIN: Duration = Duration::from_secs(2);
-/// Maximum time for which a client may be silent.
+/// Maximum time for which a node waits for the next request of a client on a connection.
 const SILENCE: Duration = Duration::from_secs(5);
 
 /// Sends a request to the node at `socket` and returns its response, which may be a refusal.
@@ -47,7 +47,7 @@ pub fn exchange(mut stream: UnixStream, request: &Request) -> io::Result<serde_j
     Ok(serde_json::from_slice(&line)?)
 }
 
-/// Answers the requests of a client until it disconnects, is silent for too long, or sends a line that is too long.
+/// Answers a client's requests by `answer` until it disconnects, is silent for [`SILENCE`], or sends too long a line.
 ///
 /// # Errors
 /// Returns the error with which the connection ends.

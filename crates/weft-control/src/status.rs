@@ -62,17 +62,17 @@ pub struct Status {
     pub trial_ends_in_ms: Option<u64>,
     /// Links in use.
     pub links: Vec<Link>,
-    /// Links that the configuration names and that are not in use.
+    /// Names and patterns of links in the configuration for which no link is in use.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub unused_links: Vec<UnusedLink>,
-    /// TCP connections that carry datagrams.
+    /// Bundles of TCP connections that carry datagrams.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub tcp: Vec<TcpBundle>,
-    /// Peers from the configuration or with a certificate.
+    /// Peers that the configuration lists, and peers that joined with a certificate.
     pub peers: Vec<Peer>,
     /// VPNs, the default one first.
     pub vpns: Vec<Vpn>,
-    /// Congestion control for explicit rates; absent: none is configured.
+    /// Congestion control of sockets with an explicit rate; absent: none is configured.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub tcp_er: Option<TcpEr>,
     /// In-band QoS signalling; absent: it is off.
@@ -100,23 +100,23 @@ pub struct Status {
     pub strangers: Vec<StrangerSeen>,
     /// Datagrams dropped before authentication.
     pub rejected_datagrams: u64,
-    /// Packets for which no peer has a prefix.
+    /// Packets dropped because no peer has a prefix with their destination.
     pub unroutable_packets: u64,
-    /// Buffers of the packet pool in use.
+    /// Number of buffers of the packet pool that are in use.
     pub buffers_in_use: usize,
-    /// Maximum number of buffers of the packet pool in use since the start.
+    /// Highest number of buffers of the packet pool that were in use at once since the start.
     pub buffers_peak: usize,
-    /// Datagrams dropped for lack of a buffer, and packets dropped because too few buffers were left.
+    /// Datagrams dropped because no buffer was free, and packets dropped because only the reserve was free.
     pub no_buffer_drops: u64,
     /// Datagrams that the kernel did not accept because a socket's buffer was full.
     pub socket_full_drops: u64,
     /// Log lines dropped because standard error was too slow.
     #[serde(default)]
     pub dropped_log_lines: u64,
-    /// Longest pass since the start through the event loop that handles packets, in microseconds.
+    /// Longest time since the start that one pass of the packet loop took, in microseconds.
     #[serde(default)]
     pub longest_turn_us: u64,
-    /// Number of passes through this event loop that took more than 50 ms.
+    /// Number of passes of the packet loop since the start that took more than 50 ms.
     #[serde(default)]
     pub long_turns: u64,
 }
@@ -125,7 +125,7 @@ pub struct Status {
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct RefusedPrefix {
-    /// Name of the peer, or the name in the certificate.
+    /// Name of the peer, or the name in the certificate if the node is not in the configuration.
     pub name: String,
     /// Refused prefix, such as 10.9.0.0/24.
     pub prefix: String,
@@ -133,15 +133,15 @@ pub struct RefusedPrefix {
     pub why: String,
 }
 
-/// A relay's report about a neighbour of the relay.
+/// Quality of the connection between a relay and one of its neighbours, as the relay reports it.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Reach {
-    /// Name of the neighbour at this node, or the first 32 bits of its id.
+    /// Name by which this node lists the neighbour. Without a name, the first 32 bits of the neighbour's id.
     pub node: String,
-    /// Round-trip time from the relay, in microseconds.
+    /// Round-trip time between the relay and the neighbour, in microseconds.
     pub rtt_us: u64,
-    /// Loss between the relay and the neighbour, 0 to 1.
+    /// Fraction of datagrams lost between the relay and the neighbour, 0 to 1.
     pub loss: f64,
 }
 
@@ -165,11 +165,11 @@ pub struct Relay {
     pub label_clashes: Vec<String>,
 }
 
-/// Congestion control of sockets with an explicit rate.
+/// Congestion control of this machine's TCP sockets that send at an explicit rate.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct TcpEr {
-    /// `weft_er`, `bbr`, or `plain` for the kernel's own.
+    /// Congestion control in use: `weft_er`, `bbr`, or `plain` for the default of the kernel.
     pub congestion: String,
     /// Reason why no better congestion control is in use; absent: the best one is in use.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -226,13 +226,13 @@ pub struct Peer {
     /// Time without a session, in seconds; absent: there is one.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub without_session_s: Option<u64>,
-    /// Causes that prevent a session, the likeliest first, or that impair the connection.
+    /// Causes that prevent a session, the likeliest first. With a session: causes that impair the connection.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub findings: Vec<Finding>,
-    /// Pairs of a link and an address that handshakes used while there was no session, and the reactions.
+    /// Pairs of a local link and a remote address to which handshakes were sent without a session, and the reactions.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub tried: Vec<TriedPair>,
-    /// Time since the last authentic datagram of the peer, in milliseconds.
+    /// Time since the last authentic datagram of the peer, in milliseconds; absent: none has arrived.
     pub last_heard_ms: Option<u64>,
     /// Packets delivered to the TUN device.
     pub received_packets: u64,
@@ -246,25 +246,25 @@ pub struct Peer {
     pub repeated_units: u64,
     /// Units given up.
     pub abandoned_units: u64,
-    /// Packets dropped by the flow queue.
+    /// Packets that the queue of flows toward the peer dropped.
     pub queue_drops: u64,
-    /// TCP acknowledgments that a newer one replaced in the flow queue.
+    /// TCP acknowledgments in the queue toward the peer that a newer one of the same flow replaced.
     pub replaced_acks: u64,
-    /// Bytes in the flow queue.
+    /// Bytes in the queue of flows toward the peer.
     pub queue_bytes: u64,
-    /// Datagrams of the peer dropped undecrypted.
+    /// Datagrams of the peer that were dropped before decryption.
     ///
-    /// The node was overloaded, and the peer had used its share of the work.
+    /// The node was overloaded, and the peer had used its share of the node's processing time.
     pub unserved_datagrams: u64,
     /// Units received twice.
     pub duplicate_units: u64,
     /// Invalid parts received, and units dropped because a part of them was missing.
     pub broken_parts: u64,
-    /// Units that wait in the resequencer.
+    /// Units from the peer that wait until missing units before them arrive.
     pub held_units: usize,
-    /// Time for which the peer requests to wait for a missing unit, in microseconds.
+    /// Maximum time for which this node waits for a missing unit, as the peer requests it, in microseconds.
     pub hold_us: u64,
-    /// Schedule that chooses a path toward the peer.
+    /// Name of the schedule: the algorithm that chooses the path for each unit toward the peer.
     #[serde(default)]
     pub schedule: String,
     /// True if the schedule uses the weights of links.
@@ -272,19 +272,19 @@ pub struct Peer {
     pub weights_count: bool,
     /// Paths to the peer.
     pub paths: Vec<Path>,
-    /// Pairs of a local link and a remote address that are not tried.
+    /// Pairs of a local link and a remote address on which no path was tried.
     ///
     /// The field is absent if all are tried and every link has a path.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub not_tried: Option<NotTried>,
     /// Recent flows.
     pub flows: Vec<Flow>,
-    /// Neighbours to which the peer relays datagrams, by its own report.
+    /// Neighbours of the peer to which it relays datagrams, as the peer reports them.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub reaches: Vec<Reach>,
 }
 
-/// Pairs of a local link and a remote address, some of which have no path.
+/// Numbers of the pairs of a local link and a remote address of the peer, and those that were not tried.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct NotTried {
@@ -292,7 +292,7 @@ pub struct NotTried {
     pub pairs: usize,
     /// Number of pairs not tried so far.
     pub not_tried: usize,
-    /// Number of addresses that each link tries at a time.
+    /// Maximum number of remote addresses that each local link tries at the same time.
     pub at_once: usize,
     /// Links without a path to the peer.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
@@ -319,39 +319,39 @@ pub struct Path {
     pub remote: String,
     /// State: opening, good, degraded, suspect or down.
     pub state: String,
-    /// Reason for the state.
+    /// Reason for the state, as text for a reader.
     pub cause: String,
     /// True if bulk may use the path now.
     pub in_bundle: bool,
     /// True if this is a spare path that carries no data now because another path answers.
     #[serde(default)]
     pub standby: bool,
-    /// Smoothed round-trip time, in microseconds.
+    /// Smoothed round-trip time, in microseconds; absent: not yet measured.
     pub rtt_us: Option<u64>,
-    /// Least round-trip time, in microseconds.
+    /// Least round-trip time of the last 10 to 15 seconds, in microseconds; absent: not measured.
     pub rtt_min_us: Option<u64>,
     /// Queueing delay: one-way delay above its base, in microseconds.
     pub queue_delay_us: u64,
-    /// One-way delay beyond that of the fastest path, in microseconds.
+    /// Difference between the base one-way delay of this path and that of the fastest path, in microseconds.
     pub skew_us: u64,
-    /// Jitter of the one-way delay, in microseconds.
+    /// Variation of the one-way delay that the path's own queue does not explain, in microseconds.
     pub jitter_us: u64,
-    /// Fraction of datagrams lost, 0 to 1.
+    /// Fraction of datagrams lost recently, 0 to 1.
     pub loss: f64,
     /// Estimated capacity, in bits per second.
     pub capacity_bps: Option<u64>,
     /// Pacing rate, in bits per second.
     pub pacing_bps: u64,
-    /// Mode of the path's rate control.
+    /// Phase of the path's rate control, such as `startup` or `steady`.
     pub mode: String,
     /// Last delivery rate, in bits per second.
     pub delivery_bps: u64,
-    /// Results of trains while the path carried no data.
+    /// Results of the trains that measured the path while it carried no data.
     #[serde(default)]
     pub sensed: Option<Sensed>,
     /// Weight for the weighted schedules.
     pub weight: u32,
-    /// Path MTU, in bytes.
+    /// Path MTU (length of an outer IP packet), in bytes.
     pub mtu: u16,
     /// Datagrams sent.
     pub sent_datagrams: u64,
@@ -383,7 +383,7 @@ pub struct Sensed {
     pub available_bps: Option<u64>,
     /// Fraction of the trains' packets lost, 0 to 1.
     pub loss: f64,
-    /// Mean queueing delay, in microseconds.
+    /// Mean queueing delay of the trains' packets, in microseconds.
     pub queue_us: Option<u64>,
 }
 
@@ -404,7 +404,7 @@ pub struct PathHistory {
     pub remote: String,
     /// The last ten minutes, one point per second, the newest last.
     pub seconds: Vec<Point>,
-    /// The last day, one point per minute: the means of the known values.
+    /// The last day, one point per minute. Each value is the mean over those of the minute that are known.
     pub minutes: Vec<Point>,
 }
 
@@ -414,9 +414,9 @@ pub struct PathHistory {
 pub struct Point {
     /// Smoothed round-trip time, in microseconds.
     pub rtt_us: Option<f64>,
-    /// Fraction of datagrams lost, 0 to 1.
+    /// Fraction of datagrams lost recently, 0 to 1.
     pub loss: Option<f64>,
-    /// Capacity, in bits per second: measured by trains, or else estimated.
+    /// Capacity, in bits per second: as trains measured it, or without trains, as estimated from data.
     pub capacity_bps: Option<f64>,
     /// Capacity that other traffic left, in bits per second.
     pub available_bps: Option<f64>,
@@ -426,13 +426,13 @@ pub struct Point {
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug, Default)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Proxy {
-    /// State: running, or how the process ended.
+    /// State of the proxy's process: running, or the way in which it ended.
     pub state: String,
     /// Process id.
     pub pid: u32,
     /// Number of restarts of the proxy's process since the node started.
     pub restarts: u32,
-    /// True if proxies send data in the first packet to each other (TCP Fast Open).
+    /// True if a proxy sends data to the next proxy in the first packet of a connection (TCP Fast Open).
     pub early_data: bool,
     /// Congestion control of connections between proxies; empty: the system's default.
     pub congestion: String,
@@ -454,7 +454,7 @@ pub struct Proxy {
     pub up_bytes: u64,
     /// Bytes from servers to clients.
     pub down_bytes: u64,
-    /// Kernel pipes of the proxy that contain bytes on their way between two connections.
+    /// Number of kernel pipes of the proxy that hold bytes on their way from one connection to another.
     pub pipes: u64,
     /// Connections refused by a rule of `[proxies]`, or to an address that no rule may allow.
     #[serde(default)]
@@ -465,7 +465,7 @@ pub struct Proxy {
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Flow {
-    /// Flow number toward this peer.
+    /// Number of the flow among the flows toward this peer.
     pub id: u16,
     /// Id of the VPN.
     pub vpn: u32,
@@ -483,7 +483,7 @@ pub struct Flow {
 }
 
 impl Peer {
-    /// Returns the reason why the peer is degraded, if it is.
+    /// Returns the reason why the peer is degraded, or `None` if it is not.
     pub fn trouble(&self) -> Option<String> {
         if self.established_s.is_none() {
             return Some("no session".to_owned());
@@ -506,19 +506,19 @@ impl Path {
         }
     }
 
-    /// Returns true if the path carries nothing.
+    /// Returns true if the path carries no data: it is opening or down.
     pub fn is_down(&self) -> bool {
         self.state == "down" || self.state == "opening"
     }
 }
 
 impl Status {
-    /// Returns the name of the VPN with this id.
+    /// Returns the name of the VPN with this id, or the id as text if there is no such VPN.
     pub fn vpn_name(&self, id: u32) -> String {
         self.vpns.iter().find(|vpn| vpn.id == id).map_or_else(|| id.to_string(), |vpn| vpn.name.clone())
     }
 
-    /// Returns the bytes that all VPNs with queues of their own sent, by the name of the peer.
+    /// Returns the bytes that the VPNs with a queue of their own together sent to each peer, by the peer's name.
     pub fn sent_by_vpns(&self) -> BTreeMap<&str, u64> {
         let mut sums = BTreeMap::new();
         for member in self.vpns.iter().flat_map(|vpn| &vpn.members) {
@@ -527,7 +527,7 @@ impl Status {
         sums
     }
 
-    /// Returns true if a peer is degraded, or if a configured link is not in use.
+    /// Returns true if a peer is degraded, a link named in the configuration is not in use, or no member is reached.
     ///
     /// A peer that joined by certificate may leave again, so its absence is no degradation.
     pub fn is_degraded(&self) -> bool {

@@ -2,8 +2,7 @@
 //!
 //! `api` answers requests, `network` checks and makes changes, `store` keeps records durably. `check` refuses texts
 //! that a node would refuse, with the node's own parser. `agent` runs beside a node and follows its desired
-//! configuration.
-//! The controller carries no packet, and nodes run without it.
+//! configuration. No packet of the network passes through the controller, and nodes also run without it.
 #![forbid(unsafe_code)]
 
 mod agent;

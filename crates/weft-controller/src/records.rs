@@ -3,7 +3,10 @@
 use crate::secret::SecretHash;
 use serde::{Deserialize, Serialize};
 
-/// Key of the record that every commit changes. A commit expects its revision from before the commit's reads.
+/// Key of the record that every commit changes.
+///
+/// A change reads this record's revision before it reads other records. Its commit fails if the revision is then
+/// another one.
 pub const GENERATION: &str = "generation";
 /// Key of the policy.
 pub const POLICY: &str = "policy";
@@ -14,7 +17,7 @@ pub const CONFIGURATIONS: &str = "configuration/";
 /// Beginning of the keys of invitations.
 pub const INVITATIONS: &str = "invitation/";
 
-/// A node, at [`NODES`] and its name.
+/// A node. Its key is [`NODES`] followed by the node's name.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug, Default)]
 #[serde(deny_unknown_fields)]
 pub struct NodeRecord {
@@ -31,7 +34,9 @@ pub struct NodeRecord {
     pub secret: Option<SecretHash>,
 }
 
-/// A text in TOML: the policy, or the desired configuration of a node at [`CONFIGURATIONS`] and its name.
+/// A text in TOML: the policy, or the desired configuration of a node.
+///
+/// The key of a configuration is [`CONFIGURATIONS`] followed by the node's name.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug, Default)]
 #[serde(deny_unknown_fields)]
 pub struct TextRecord {
@@ -39,17 +44,17 @@ pub struct TextRecord {
     pub toml: String,
 }
 
-/// An invitation, at [`INVITATIONS`] and its identifier.
+/// An invitation. Its key is [`INVITATIONS`] followed by its identifier.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct InvitationRecord {
-    /// Name of the node that may join.
+    /// Name of the node as which a machine may join.
     pub node: String,
-    /// Hash of the secret of the code.
+    /// Hash of the secret that the code contains.
     pub secret: SecretHash,
     /// Time at which the invitation expires, in seconds since 1970.
     pub expires_at: u64,
-    /// Public key of the node that has used the invitation.
+    /// Public key of the machine that has used the invitation; absent: it is unused.
     pub used_by: Option<String>,
     /// Maker of the invitation: `administrator`, or a user of the identity provider.
     pub made_by: String,

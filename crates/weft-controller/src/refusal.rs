@@ -1,4 +1,4 @@
-//! Reasons why a request has no result.
+//! Refusals of requests.
 
 use crate::store::StoreError;
 use axum::http::StatusCode;

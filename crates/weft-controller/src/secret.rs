@@ -6,12 +6,12 @@ use std::fmt;
 use subtle::ConstantTimeEq as _;
 use weft_config::entropy;
 
-/// A secret in its text form, 43 characters of base64url.
+/// A secret as text: 43 characters of base64url.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Draws a secret from the kernel.
+    /// Makes a random secret with the kernel's random numbers.
     ///
     /// # Errors
     /// Fails if the kernel has no random numbers.
@@ -68,7 +68,9 @@ impl SecretHash {
         &self.0
     }
 
-    /// True if `given` is the secret. The time depends on the length of `given` only.
+    /// True if `given` is the secret.
+    ///
+    /// The duration depends only on the length of `given`, so it reveals nothing about the secret.
     pub fn is_of(&self, given: &str) -> bool {
         sha256_hex(given.as_bytes()).as_bytes().ct_eq(self.0.as_bytes()).into()
     }

@@ -43,7 +43,7 @@ pub fn serve(arguments: &ServeArguments) -> Result<(), String> {
         let mut interrupt = signal(SignalKind::interrupt()).map_err(no_signals)?;
         let mut terminate = signal(SignalKind::terminate()).map_err(no_signals)?;
         let mut out = io::stdout();
-        // The parent process may have closed the pipe. The server runs without it.
+        // The parent process, which reads the address, may have closed the pipe. The server also runs without it.
         let _ = writeln!(out, "{address}").and_then(|()| out.flush());
         tokio::select! {
             () = server.serve(router(&site, provider)) => {}
@@ -52,7 +52,7 @@ pub fn serve(arguments: &ServeArguments) -> Result<(), String> {
         }
         Ok(())
     })
-    // Dropping the runtime waits for the operations that have begun.
+    // At the end of this scope the runtime is dropped. This waits for the operations that have begun.
 }
 
 fn store(etcd: &EtcdArguments, directory: &Path) -> Result<Box<dyn RecordStore>, String> {
@@ -69,7 +69,7 @@ fn store(etcd: &EtcdArguments, directory: &Path) -> Result<Box<dyn RecordStore>,
     Ok(Box::new(store))
 }
 
-/// Returns the hash of the administrator's token, and makes a token at the first start.
+/// Returns the hash of the administrator's token. At the first start, makes the token and writes it to its file.
 fn administrator(directory: &Directory) -> Result<SecretHash, String> {
     let failed = |why: &io::Error| directory.failed(TOKEN, why);
     match directory.read_text(TOKEN, MAX_TOKEN_FILE) {

@@ -31,7 +31,7 @@ impl Server {
         Ok(Server { listener, tls: tls.map(TlsAcceptor::from) })
     }
 
-    /// Returns the address, with the port that the system chose.
+    /// Returns the address at which the server listens, with the port that the system chose.
     ///
     /// # Errors
     /// Returns the system's error.
@@ -40,7 +40,7 @@ impl Server {
         Ok(format!("{scheme}://{}", self.listener.local_addr()?))
     }
 
-    /// Serves connections for ever.
+    /// Accepts and serves connections, and never returns.
     pub async fn serve(&self, router: Router) {
         let accept = async || self.listener.accept().await.map(|(stream, client)| (stream, Some(client.ip())));
         accept_connections(accept, |stream| converse(stream, self.tls.clone(), router.clone())).await;
@@ -49,7 +49,8 @@ impl Server {
 
 /// Serves one connection.
 async fn converse(stream: TcpStream, tls: Option<TlsAcceptor>, router: Router) {
-    // An answer has small segments, which must not wait for each other.
+    // An answer leaves in small segments. With Nagle's algorithm each would wait for the acknowledgment of the one
+    // before.
     let _ = stream.set_nodelay(true);
     match tls {
         None => serve_connection(stream, router).await,

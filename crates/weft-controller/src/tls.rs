@@ -1,4 +1,4 @@
-//! TLS: certificates and authorities in files.
+//! TLS settings from files with certificates, keys and certificate authorities.
 
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject as _;
@@ -8,7 +8,7 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// File of the authorities that Debian, Fedora, Alpine and OpenWrt trust.
+/// Possible files of the system's certificate authorities: those of Debian, Fedora, Alpine and OpenWrt.
 const AUTHORITIES: [&str; 3] =
     ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
 
@@ -40,7 +40,7 @@ pub fn client(authority: Option<&Path>, own: Option<(&Path, &Path)>) -> Result<A
                 roots.add(certificate).map_err(|why| told(file, why))?;
             }
         }
-        // Without such a file, no server is trusted. Plain HTTP to this machine still works.
+        // Without a file of authorities, the client accepts no server by TLS. Plain HTTP to this machine still works.
         None => {
             let file = AUTHORITIES.iter().map(PathBuf::from).find(|file| file.is_file());
             roots.add_parsable_certificates(file.map_or(Ok(Vec::new()), |file| chain(&file))?);

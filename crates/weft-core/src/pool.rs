@@ -1,7 +1,7 @@
 //! Packet buffers with reference counts.
 //!
 //! The node takes a buffer when a packet enters, and releases it when the packet's last datagram is built. The pool
-//! grows to fixed limits and then refuses. It never shrinks.
+//! grows up to fixed limits, at which it returns no further buffers. It never shrinks.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -11,16 +11,16 @@ use alloc::vec::Vec;
 pub const SMALL_BYTES: usize = 2_048;
 /// Size of a large buffer in bytes: the largest super-packet, and space for headers.
 ///
-/// It also holds the largest coalesced receive.
+/// It also holds the largest batch of datagrams that the kernel returns in one receive (GRO).
 pub const LARGE_BYTES: usize = 65_536 + 256;
 
 /// Bit of a [`BufId`] that marks a large buffer.
 const LARGE_BIT: u32 = 1 << 31;
 
-/// Divisor of the reserve: of the buffers of each size, one eighth is reserved for received datagrams.
+/// Divisor of the reserve: one eighth of the buffers of each size is reserved for datagrams that arrive.
 ///
-/// Unsent data must not use the reserve. Without the reserve, unsent data could fill all buffers. Answers to probes
-/// could then not be received, and the data might never leave.
+/// Data that waits to be sent must not use the reserve. Otherwise it could fill all buffers. Answers to probes could
+/// then not be received, and the data might never leave.
 const RESERVE_SHARE: u32 = 8;
 
 /// Identifies a buffer of one [`Pool`].
@@ -100,8 +100,8 @@ impl Class {
 
 /// A pool of reference-counted buffers of two sizes.
 ///
-/// It grows on demand up to its limits, never shrinks, and reuses the last freed buffer first. One thread owns it. Use
-/// of an id after its last release is a defect of the caller. Debug builds panic on it.
+/// It grows on demand up to its limits, never shrinks, and reuses the last freed buffer first. One thread owns it. The
+/// caller must not use an id after its last release. Debug builds panic then.
 #[derive(Debug)]
 pub struct Pool {
     small: Class,
@@ -124,7 +124,9 @@ impl Pool {
         self.large.alloc().map(|index| BufId(index | LARGE_BIT))
     }
 
-    /// Returns the smallest buffer that holds `bytes`, or `None` at the limit or above [`LARGE_BYTES`].
+    /// Returns the smallest buffer that holds `bytes`.
+    ///
+    /// Returns `None` at the pool's limit, or if `bytes` is above [`LARGE_BYTES`].
     pub fn alloc(&mut self, bytes: usize) -> Option<BufId> {
         if bytes <= SMALL_BYTES {
             self.alloc_small()
@@ -135,7 +137,7 @@ impl Pool {
         }
     }
 
-    /// True if only the reserve for reception is left of buffers of the size of `id`.
+    /// True if, of the buffers of this buffer's size, only the reserve for reception is left.
     pub fn is_scarce(&self, id: BufId) -> bool {
         let class = self.class(id);
         class.usage().in_use > class.limit - class.limit / RESERVE_SHARE
@@ -179,7 +181,7 @@ impl Pool {
         &mut self.slot_mut(id).bytes
     }
 
-    /// Lends the memory of `id`, so that the caller can write to several buffers at once.
+    /// Removes the memory of the buffer `id` for a time, so that the caller can write to several buffers at once.
     ///
     /// Return it with [`Pool::put`].
     pub fn take(&mut self, id: BufId) -> Box<[u8]> {
@@ -192,12 +194,12 @@ impl Pool {
         self.slot_mut(id).bytes = bytes;
     }
 
-    /// Number of small buffers in use now, and the largest number ever in use at once.
+    /// Returns the number of small buffers in use now, and the largest number in use at once so far.
     pub fn small_usage(&self) -> Usage {
         self.small.usage()
     }
 
-    /// Number of large buffers in use now, and the largest number ever in use at once.
+    /// Returns the number of large buffers in use now, and the largest number in use at once so far.
     pub fn large_usage(&self) -> Usage {
         self.large.usage()
     }

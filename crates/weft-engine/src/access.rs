@@ -1,7 +1,7 @@
-//! Access to hosts: which packets of peers may enter, and the reports about those that may not.
+//! Access to the hosts behind this node: decides which packets of peers may enter, and reports dropped ones.
 //!
-//! Packets that leave from hosts here are recorded. A packet that arrives is judged when it is in order
-//! ([`crate::peer`]). Without rules, no packet is judged.
+//! Flows that start at hosts here are recorded, so that their answers may enter. An arriving packet is judged after it
+//! was put in order ([`crate::peer`]). Without rules, every packet may enter.
 
 use crate::api::{AccessConfig, DeniedPacket, Event};
 use crate::vpn::Vpns;
@@ -15,13 +15,13 @@ use weft_session::PublicKey;
 use weft_units::{Duration, Instant, PeerId, VpnId};
 use weft_wire::ip::IpView;
 
-/// Least time between two reports of dropped packets. A flood of them must not fill the log.
+/// Least time between two reports of dropped packets, so that many of them do not fill the log.
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The filter, with the engine's data about nodes.
+/// The rules of access in force, with the groups and prefixes that they need, and the last dropped packet.
 pub struct AccessGate {
     pub filter: AccessFilter,
-    /// Groups of configured peers.
+    /// Names of the groups of each configured peer, by the peer's key.
     pub groups: Vec<(PublicKey, Vec<String>)>,
     local: PrefixMap<()>,
     pub last: Option<DeniedPacket>,
@@ -29,14 +29,14 @@ pub struct AccessGate {
     unreported: u64,
 }
 
-/// Access to the hosts of this node: `None` if there are no rules.
+/// The rules of access to the hosts behind this node; `None` if there are none.
 #[derive(Default)]
 pub struct HostAccess(pub Option<Box<AccessGate>>);
 
 impl HostAccess {
     /// Applies rules, or removes them. The flows that the filter has recorded stay, if the rules allow them.
     ///
-    /// The caller then sets the peers.
+    /// The caller must then pass the name and the groups of each peer to the filter.
     pub fn set(&mut self, config: Option<AccessConfig>, seed: u64) {
         let Some(AccessConfig { rules, own, groups, local: prefixes }) = config else {
             self.0 = None;
@@ -61,7 +61,7 @@ impl HostAccess {
         }
     }
 
-    /// Records a packet of a host here that leaves for a peer.
+    /// Records a packet that leaves from a host here for a peer, so that its answers may enter.
     #[inline]
     pub fn on_leaving(&mut self, now: Instant, peer: PeerId, vpn: VpnId, packet: &IpView<'_>) {
         if let Some(gate) = &mut self.0 {
@@ -71,13 +71,13 @@ impl HostAccess {
 }
 
 impl AccessGate {
-    /// Returns the peers from which and toward which a packet passes this node.
+    /// Returns the peer that sent a packet, and the peer toward which the packet leaves this node, if any.
     pub fn beyond(&self, vpns: &Vpns, from: PeerId, vpn: VpnId, packet: &IpView<'_>) -> Beyond {
         let local = if vpn == VpnId::DEFAULT { self.local.longest(packet.dst) } else { None };
         Beyond { from, toward: vpns.beyond(vpn, from, packet.dst, local.map(|(length, ())| length)) }
     }
 
-    /// True if a packet from a peer may enter. Otherwise it is counted, and reported at intervals.
+    /// True if a packet from a peer may enter. Otherwise it is counted as dropped, and reported at intervals.
     pub fn admits(
         &mut self,
         now: Instant,

@@ -10,7 +10,7 @@ use weft_units::{Duration, Instant};
 /// Chosen: a value that is stricter than needed for this time costs hosts little, and so do two changes within it.
 const HOLD: Duration = Duration::from_secs(10);
 
-/// A setting whose greater values are stricter.
+/// A setting that becomes stricter at once, and less strict only after a delay. Greater values are stricter.
 #[derive(Clone, Copy, Debug)]
 pub struct HoldDown<T> {
     value: T,
@@ -29,7 +29,7 @@ impl<T: Ord + Copy> HoldDown<T> {
         self.value
     }
 
-    /// Sets the value that is needed now, unless it is less strict and [`HOLD`] has not passed.
+    /// Sets the value that is needed now, unless it is less strict and the last rise was less than [`HOLD`] ago.
     ///
     /// In that case, call it again later. Returns true if the value in force changed.
     pub fn follow(&mut self, now: Instant, needed: T) -> bool {

@@ -1,7 +1,7 @@
 //! `weft-lab`: scenarios on this machine's kernel and in virtual time, random sweeps, and the figures of the papers.
 //!
-//! The daemon and its command line are another program, `weft`, so that a node carries no simulator and no plots. `weft lab …` and
-//! `weft sim …` run this program.
+//! The daemon and its command line are another program, `weft`, so that a node carries no simulator and no plots.
+//! `weft lab …` and `weft sim …` run this program.
 #![forbid(unsafe_code)]
 
 mod cli;

@@ -1,8 +1,8 @@
 //! Groups of routes: the death of a path or a node moves groups to their standby, not flows.
 //!
-//! Each route to a destination is the primary of one group. A flow names a group for its life. The group names the route
-//! in use, the standby that takes over, and an epoch that rises with each change. The cost of a death depends on the
-//! number of groups, and on no flow.
+//! Each route to a destination is the primary of one group. A flow names a group for its life. The group names the
+//! route in use, the standby that takes over, and an epoch that rises with each change. The cost of a death depends
+//! on the number of groups, and on no flow.
 //!
 //! The standby is the near-equal route that shares fewest components with the route in use. A component is a node or a
 //! link. New flows are spread over the near-equal primaries by their hash.
@@ -18,11 +18,13 @@ use weft_units::{Duration, Instant};
 ///
 /// Tuned: a jitter buffer adapts to a quarter more delay.
 const NEAR_EQUAL_PERCENT: u128 = 125;
-/// Longest hold-down in units of the detection time.
+/// Longest first hold-down, in units of the time in which a route's death is detected.
 ///
-/// Derived: a return that lowers the delay by less than 1/32 gains nothing above the noise.
+/// The hold-down is the time for which a revived primary must live before its flows return: the detection time divided
+/// by the share of the delay that the return saves. Derived: a return that saves less than 1/32 of the delay gains
+/// nothing above the noise.
 const HOLD_MOST: u32 = 32;
-/// Maximum number of doublings of the hold-down, one for each failure after a return.
+/// Maximum number of times that the hold-down (see [`HOLD_MOST`]) doubles: once for each death soon after a return.
 ///
 /// Tuned: 256 times the first hold-down is some minutes.
 const DOUBLINGS_MOST: u8 = 8;
@@ -50,11 +52,11 @@ pub struct DestinationId(pub u32);
 pub struct RouteFacts {
     /// Destination of the route.
     pub destination: DestinationId,
-    /// One-way delay. The lowest is the best.
+    /// One-way delay of the route. The living route with the lowest delay is the best.
     pub metric: Duration,
     /// Share of the new flows, in any unit that all routes of the destination use.
     pub weight: u32,
-    /// Time for which traffic is lost when the route dies silently.
+    /// Time until a silent death of the route is noticed, for which its traffic is lost.
     pub detection: Duration,
     /// Nodes and links that the route crosses.
     pub components: Vec<ComponentId>,
@@ -65,7 +67,7 @@ pub struct RouteFacts {
 pub struct CurrentRoute {
     /// Route that the group uses now.
     pub route: RouteId,
-    /// Number of changes of the route so far, modulo 2^16.
+    /// Number of times that the group has changed its route, modulo 2^16.
     pub epoch: u16,
 }
 
@@ -78,7 +80,7 @@ pub struct GroupView {
     pub current: Option<RouteId>,
     /// Route that takes over if the one in use dies.
     pub standby: Option<RouteId>,
-    /// Number of changes of the route so far, modulo 2^16.
+    /// Number of times that the group has changed its route, modulo 2^16.
     pub epoch: u16,
     /// Time at which the group's flows return to the revived primary, if they are to return.
     pub return_at: Option<Instant>,
@@ -92,7 +94,7 @@ struct RouteEntry {
     dead_components: u32,
     standby: Option<RouteId>,
     return_at: Option<Instant>,
-    /// End of the hold-down after the last return. A death before it doubles the next hold-down.
+    /// Time until which a death of this route doubles its next hold-down. It is set when flows return to the route.
     trusted_at: Instant,
     doublings: u8,
 }
@@ -111,7 +113,7 @@ pub struct AlternateGroups {
     current: Vec<CurrentRoute>,
     destinations: BTreeMap<DestinationId, Vec<RouteId>>,
     components: BTreeMap<ComponentId, Component>,
-    /// Primaries that live again, by the time of the return.
+    /// Primaries that live again, by the time at which their flows return to them.
     returns: BTreeSet<(Instant, RouteId)>,
     /// Destinations whose standbys are out of date.
     stale: BTreeSet<DestinationId>,
@@ -215,7 +217,8 @@ impl AlternateGroups {
 
     /// Chooses the group of a new flow among the near-equal routes, by weight. The same hash chooses the same group.
     ///
-    /// A route that is held down gets no new flow while there is another. Returns `None` if no route lives.
+    /// A revived route to which its flows have not yet returned gets no new flow while there is another. Returns `None`
+    /// if no route lives.
     pub fn choose(&self, destination: DestinationId, flow_hash: u64) -> Option<GroupId> {
         let routes = self.destinations.get(&destination)?;
         let usable = |held: bool| {
@@ -246,7 +249,7 @@ impl AlternateGroups {
         self.current.get(usize::from(group.0)).copied().filter(|current| current.route != NO_ROUTE)
     }
 
-    /// Returns all data about a group.
+    /// Returns all data about a group, or `None` if it does not exist.
     pub fn view(&self, group: GroupId) -> Option<GroupView> {
         let primary = RouteId(group.0);
         let (entry, current) = (self.entry(primary)?, self.current[usize::from(group.0)]);
@@ -259,7 +262,7 @@ impl AlternateGroups {
         })
     }
 
-    /// Returns groups to primaries whose hold-down is over, and renews the standbys that changes left out of date.
+    /// Moves groups back to primaries whose hold-down is over, and chooses anew the standbys that are out of date.
     pub fn poll(&mut self, now: Instant) {
         while let Some((_, route)) = self.returns.first().copied().filter(|(at, _)| *at <= now) {
             self.return_to_primary(now, route);
@@ -275,7 +278,7 @@ impl AlternateGroups {
         }
     }
 
-    /// Returns the time at which [`AlternateGroups::poll`] has work to do.
+    /// Returns the time at which [`AlternateGroups::poll`] has work to do, or `None` if it has none.
     pub fn next_timeout(&self) -> Option<Instant> {
         if self.stale.is_empty() { self.returns.first().map(|(at, _)| *at) } else { Some(Instant::ZERO) }
     }
@@ -288,7 +291,7 @@ impl AlternateGroups {
         self.entry(route).is_some_and(|entry| !entry.withdrawn && entry.dead_components == 0)
     }
 
-    /// Takes a route out of all indexes.
+    /// Takes a route out of all indexes and returns its entry, or `None` if the route does not exist.
     fn detach(&mut self, route: RouteId) -> Option<RouteEntry> {
         let old = self.routes.get_mut(usize::from(route.0))?.take()?;
         if let Some(routes) = self.destinations.get_mut(&old.facts.destination) {
@@ -356,7 +359,7 @@ impl AlternateGroups {
             return;
         }
         let Some(entry) = self.entry(primary) else { return };
-        // A poll is due if the standby has left the destination since it was chosen.
+        // The caller may have given the standby route another destination since it was chosen. It then no longer fits.
         let fits = |other: &RouteEntry| other.facts.destination == entry.facts.destination;
         let standby = entry.standby.filter(|standby| self.is_alive(*standby) && self.entry(*standby).is_some_and(fits));
         let next = standby.or_else(|| {
@@ -366,7 +369,7 @@ impl AlternateGroups {
         self.switch(primary, next);
     }
 
-    /// Records the death of a primary in use. Soon after a return it doubles the next hold-down.
+    /// Records the death of a primary in use. If it died soon after a return, its next hold-down doubles.
     fn note_death(&mut self, now: Instant, primary: RouteId) {
         if let Some(Some(entry)) = self.routes.get_mut(usize::from(primary.0)) {
             let soon = now < entry.trusted_at;
@@ -374,7 +377,7 @@ impl AlternateGroups {
         }
     }
 
-    /// Lets the flows of a group return when the hold-down ends.
+    /// Schedules the return of a group's flows to the revived primary, at the end of the hold-down.
     fn hold_down(&mut self, now: Instant, primary: RouteId, current: RouteId) {
         let Some(hold) = self.hold(primary, current) else { return };
         let Some(Some(entry)) = self.routes.get_mut(usize::from(primary.0)) else { return };
@@ -384,7 +387,7 @@ impl AlternateGroups {
         }
     }
 
-    /// Returns how long a revived primary must live before its flows return.
+    /// Returns how long a revived primary must live before its flows return, or `None` if a route does not exist.
     ///
     /// Derived: a return gains the share g = (m − p) / m of the delay, with the metric p of the primary and m of the
     /// route in use. Another death costs the detection time D. The gain has paid for that after D/g. To wait as long is
@@ -425,9 +428,10 @@ impl AlternateGroups {
         }
     }
 
-    /// Returns the best live route beside the one that a group uses.
+    /// Returns the best live route other than the one that a group uses.
     ///
-    /// Near-equal routes come first, then those that share fewest components with it, then the fastest.
+    /// Near-equal routes come first, then those that share the fewest components with the route in use, then the
+    /// fastest.
     fn best_standby(&self, group: RouteId, routes: &[RouteId]) -> Option<RouteId> {
         let current = self.current[usize::from(group.0)].route;
         let used = self.entry(current).or(self.entry(group))?;

@@ -162,12 +162,12 @@ impl Classes {
         id
     }
 
-    /// Returns the number of the class called `name`.
+    /// Returns the number of the class called `name`, or `None` if there is none.
     pub fn find(&self, name: &str) -> Option<ClassId> {
         self.list.iter().position(|class| class.name == name).map(|at| ClassId(at as u16))
     }
 
-    /// Returns the class with this number.
+    /// Returns the class with this number, or `None` if there is none.
     pub fn get(&self, id: ClassId) -> Option<&FlowClass> {
         self.list.get(usize::from(id.0))
     }
@@ -182,7 +182,7 @@ impl Classes {
         self.list.iter().enumerate().map(|(at, class)| (ClassId(at as u16), class))
     }
 
-    /// Returns the names in the order of the classes' numbers.
+    /// Returns the names of the classes, in the order of the classes' numbers.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.list.iter().map(|class| class.name.as_str())
     }
@@ -201,7 +201,8 @@ pub fn burst_tolerance(treatment: &Treatment, packet_bytes: u32) -> u32 {
 
 /// Returns the packet size that a burst tolerance allows for, the inverse of [`burst_tolerance`].
 ///
-/// A treatment without a rate or with less tolerance is handled as one of full packets.
+/// The result is [`MAX_PACKET_BYTES`] if the treatment has no rate, or if its tolerance is too small to contain a
+/// packet in addition to the bytes for its delay variance.
 pub fn packet_of_burst(treatment: &Treatment) -> u32 {
     let bunching = burst_tolerance(treatment, 0);
     match treatment.burst_bytes.checked_sub(bunching) {
@@ -212,14 +213,14 @@ pub fn packet_of_burst(treatment: &Treatment) -> u32 {
 
 /// Returns the delay that the flow's own burst adds to its last packet, at the flow's guaranteed rate.
 ///
-/// The first packet of a burst does not wait for the flow's other packets. It is assumed to have its largest size, so
-/// that the result is a lower bound. It is `None` if the flow has no guarantee.
+/// The first packet of a burst does not wait for the flow's other packets. This packet is assumed to have the largest
+/// size, [`MAX_PACKET_BYTES`], so that the result is a lower bound. Returns `None` if the flow has no guarantee.
 pub fn own_burst_delay(treatment: &Treatment) -> Option<Duration> {
     let behind_first = treatment.burst_bytes.saturating_sub(MAX_PACKET_BYTES);
     (treatment.guaranteed != Rate::ZERO).then(|| treatment.guaranteed.time_for(behind_first.into()))
 }
 
-/// Returns the rate above which the flow is policed: its ceiling, or else its guarantee.
+/// Returns the rate above which the flow is policed: its ceiling, or else its guarantee, or `None` without both.
 fn policed_rate(treatment: &Treatment) -> Option<Rate> {
     treatment.maximum.or(Some(treatment.guaranteed).filter(|rate| *rate != Rate::ZERO))
 }

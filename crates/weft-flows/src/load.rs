@@ -2,14 +2,16 @@
 //!
 //! [`LoadMeter`] makes a [`LoadReport`] of a port every 20 ms. [`LoadPacer`] decides which reports are sent to a
 //! neighbour: those that changed enough, and never more than a thousandth of the link's rate. [`HeardLoads`] stores the
-//! reports of neighbours. An ingress chooses routes by it.
+//! reports of neighbours. An ingress edge chooses routes by these reports.
 
 use alloc::collections::BTreeMap;
 use weft_units::{Duration, Instant, PeerId, Rate};
 use weft_wire::WireError;
 use weft_wire::er_sig::Rate16;
 
-/// Time between two measurements inside the node. Tuned: a fifth of the delay that speech bears, and 17 packets at 10 Mbit/s.
+/// Time between two measurements inside the node.
+///
+/// Tuned: a fifth of the delay that speech bears, and 17 packets at 10 Mbit/s.
 pub const LOAD_INTERVAL: Duration = Duration::from_millis(20);
 /// Maximum number of classes for which a report states the rate that could still be granted (headroom).
 pub const LOAD_CLASSES: usize = 8;
@@ -24,9 +26,13 @@ const VERSION: u8 = 1;
 const FLOWS_MAX: u32 = (1 << 24) - 1;
 /// Unit of the queue delay in a report.
 const DELAY_UNIT: Duration = Duration::from_micros(10);
-/// Part of a link's rate that reports may take: one thousandth. Tuned: too little for users to notice, and four reports a second at 3 Mbit/s.
+/// Part of a link's rate that reports may take: one thousandth.
+///
+/// Tuned: too little for users to notice, and four reports a second at 3 Mbit/s.
 const LINK_SHARE: u64 = 1_000;
-/// Gain of the moving average of the rate: 1/4. Tuned: it settles in 80 ms, and 20 ms of a 10 Mbit/s link are 17 packets.
+/// Gain of the moving average of the rate: 1/4.
+///
+/// Tuned: it settles in 80 ms, and 20 ms of a 10 Mbit/s link are 17 packets.
 const RATE_GAIN: u64 = 4;
 /// A rate is reported again if it moved by more than this part of the port's capacity: 1/16.
 ///
@@ -50,7 +56,7 @@ pub struct LoadReport {
     pub sequence: u8,
     /// Number of the port within its node.
     pub port: u16,
-    /// Rate at which the port sends.
+    /// Moving average of the rate at which the port sends.
     pub rate: Rate16,
     /// Number of flows with packets in the last interval, up to 2^24 − 1.
     pub flows: u32,
@@ -134,7 +140,7 @@ impl LoadReport {
 
     /// True if this report differs enough from `told` to be sent to a neighbour.
     ///
-    /// `told` is the last report of the port that the neighbour got, and `capacity` that of the port.
+    /// `told` is the last report of the port that the neighbour got. `capacity` is the port's capacity.
     pub fn differs(&self, told: &LoadReport, capacity: Rate) -> bool {
         let step = capacity.bps() / RATE_CHANGE;
         let moved = |a: Rate16, b: Rate16| bps(a).abs_diff(bps(b)) > step;
@@ -191,7 +197,7 @@ impl LoadMeter {
         self.measured_at.map(|at| at + LOAD_INTERVAL)
     }
 
-    /// Takes a measurement, if at least [`LOAD_INTERVAL`] has passed since the last.
+    /// Measures the load and returns a report, if at least [`LOAD_INTERVAL`] has passed since the last measurement.
     ///
     /// The first call only stores the counters.
     pub fn sample(&mut self, now: Instant, reading: &PortReading<'_>) -> Option<LoadReport> {

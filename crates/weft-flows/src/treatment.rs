@@ -12,7 +12,7 @@ pub enum Service {
     /// AR: an equal share of the available rate.
     #[default]
     Available,
-    /// GR: a reserved rate. It is never over-subscribed within its precedence.
+    /// GR: a reserved rate. All reserved rates of this and higher precedences together fit into a route's capacity.
     Guaranteed,
     /// MR: a ceiling that is policed. Nothing is reserved.
     Maximum,

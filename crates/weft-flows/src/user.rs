@@ -70,7 +70,7 @@ impl Users {
         }
     }
 
-    /// Returns the number of a known user.
+    /// Returns the number of a known user, or `None` if the user has no number.
     pub fn find(&self, key: &UserKey) -> Option<UserId> {
         let entries = &self.entries;
         self.index.find(self.state.hash64(key), |at| entries[*at as usize].key == *key).map(|at| UserId(at + 1))
@@ -122,7 +122,7 @@ impl Users {
         self.entries.get(user.0.checked_sub(1)? as usize)
     }
 
-    /// Returns an unused number among the next [`SEARCH`] ones.
+    /// Returns the index of an entry, among the next [`SEARCH`] ones, whose user has no flows, or `None`.
     fn unused(&mut self, in_use: impl Fn(UserId) -> bool) -> Option<u32> {
         let entries = self.entries.len() as u32;
         for _ in 0..SEARCH.min(entries) {

@@ -1,6 +1,6 @@
 //! ICMP echo over one interface (RFC 792, RFC 4443 §4).
 //!
-//! It tests whether a host answers at all, and how long a packet passes the path without fragmentation.
+//! It tests whether a host answers at all, and which packet lengths pass the path without fragmentation.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -32,7 +32,7 @@ pub struct EchoSocket {
 }
 
 impl EchoSocket {
-    /// Opens the socket.
+    /// Opens a socket for echo requests to `to` over `interface`.
     ///
     /// # Errors
     /// Fails without CAP_NET_RAW, or if the interface does not exist.

@@ -4,7 +4,7 @@ use crate::sys::check;
 use std::ffi::CStr;
 use std::ptr;
 
-/// Returns the first two numbers of the running kernel's release.
+/// Returns the first two numbers of the running kernel's release, or `None` if the release does not begin with two.
 pub fn version() -> Option<(u32, u32)> {
     // SAFETY: all-zero bytes are a valid utsname.
     let mut name: libc::utsname = unsafe { std::mem::zeroed() };
@@ -15,7 +15,7 @@ pub fn version() -> Option<(u32, u32)> {
     version_of(release.to_str().ok()?)
 }
 
-/// Parses the first two numbers of a kernel's release such as `6.1.0-28-amd64`.
+/// Parses the first two numbers of a kernel's release such as `6.1.0-28-amd64`. `None` if there are not two.
 pub fn version_of(release: &str) -> Option<(u32, u32)> {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit());
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))

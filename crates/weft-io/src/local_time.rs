@@ -46,7 +46,7 @@ mod tests {
         if std::env::var_os(INSIDE).is_none() {
             let mut again = Command::new(std::env::current_exe().unwrap());
             again.args(["--exact", "local_time::tests::local_time_follows_the_changes_of_the_clocks"]);
-            // Central European Time, in the words of POSIX, which need no data base.
+            // Central European Time, in the notation of POSIX, which needs no data base of time zones.
             let status = again.env(INSIDE, "1").env("TZ", "CET-1CEST,M3.5.0,M10.5.0/3").status().unwrap();
             return assert!(status.success());
         }

@@ -16,7 +16,7 @@ pub struct RawSender {
 }
 
 impl RawSender {
-    /// Opens the sockets.
+    /// Opens sockets that send over `interface`, with the firewall mark `mark`.
     ///
     /// # Errors
     /// Fails without CAP_NET_RAW or CAP_NET_ADMIN, or if the interface does not exist.
@@ -39,7 +39,7 @@ impl RawSender {
             IpAddr::V4(_) => &self.v4,
             IpAddr::V6(_) => self.v6.as_ref().ok_or(io::ErrorKind::Unsupported)?,
         };
-        // Raw sockets have no ports.
+        // Raw sockets have no ports, so the port in the address is zero.
         let (address, len) = RawAddress::encode(SocketAddr::new(to, 0), to.is_ipv6());
         let send = || {
             // SAFETY: pointers and lengths describe `packet` and `address`, which the kernel only reads and which

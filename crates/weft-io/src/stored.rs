@@ -21,7 +21,7 @@ const MOST: usize = 4_096;
 pub fn take() -> Vec<(String, OwnedFd)> {
     static ARE_TAKEN: AtomicBool = AtomicBool::new(false);
     let text = |name| env::var(name).unwrap_or_default();
-    // A child inherits the variables of its parent.
+    // A child inherits the variables of its parent, so they may be meant for another process.
     let is_ours = text("LISTEN_PID").parse() == Ok(process::id());
     if !is_ours || ARE_TAKEN.swap(true, Ordering::Relaxed) {
         return Vec::new();

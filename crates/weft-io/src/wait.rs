@@ -13,11 +13,11 @@ const MAX_EVENTS: usize = 64;
 /// Readiness of a descriptor. An error or hang-up is reported as readable, because the read returns the error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ready {
-    /// The caller's identifier of the descriptor.
+    /// Number by which the caller named the descriptor to the poller.
     pub token: u64,
-    /// True if a read will not block.
+    /// True if a read of the descriptor will not block.
     pub readable: bool,
-    /// True if a write will not block. Reported only if requested.
+    /// True if a write to the descriptor will not block. Reported only if requested.
     pub writable: bool,
 }
 
@@ -95,7 +95,7 @@ impl Poller {
     fn wait_events(&mut self, timeout: Option<Duration>, events: &mut [libc::epoll_event]) -> io::Result<usize> {
         if self.has_pwait2 {
             match self.pwait2(timeout, events) {
-                // Kernels before 5.11, and sandboxes that block the call.
+                // Kernels before 5.11 lack the call, and some sandboxes block it.
                 Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => {
                     self.has_pwait2 = false;
                 }
@@ -166,7 +166,7 @@ impl Waker {
             let written = unsafe { libc::write(self.event.as_raw_fd(), one.as_ptr().cast(), one.len()) };
             check(written as i32)
         };
-        // A full counter already wakes the poller.
+        // The write would block if the counter is full. A full counter already wakes the poller.
         unless_blocked(retry(write)).map(drop)
     }
 

@@ -20,11 +20,11 @@ const WATCH: Duration = Duration::from_secs(5);
 /// The parts of a run that events change or observe.
 pub(crate) struct LabStage<'a> {
     pub scenario: &'a Scenario,
-    /// The settings with which each link started, up first.
+    /// The settings with which each link started: those of its first direction (up), and those of its second.
     pub described: &'a [[EmulatedDirection; 2]],
     pub links: &'a [WorldLink],
     pub emulator: EmulatorHandle,
-    /// The control sockets, as in [`crate::lane::LabLane::weft`].
+    /// Control sockets of the pairs of weft daemons, the first node's first (see [`crate::lane::LabLane::weft`]).
     pub weft: &'a [[WeftControl; 2]],
     /// The arrivals of each `probe` flow, by the flow's name.
     pub arrivals: &'a BTreeMap<String, ProbeArrivals>,
@@ -41,12 +41,12 @@ pub(crate) struct CompletedEvent {
     /// It is `None` if the event changes no link or several links.
     link: Option<usize>,
     restored_at: Option<Duration>,
-    /// The states of the link's paths when the event happened.
+    /// The states of the link's paths just before the event.
     before: Severities,
     demoted_after: Option<Duration>,
 }
 
-/// Carries out all events. Returns after the last one.
+/// Carries out all events of the scenario at their times, and returns what happened after the last one.
 pub(crate) fn play(stage: &LabStage) -> Result<Vec<CompletedEvent>, LabError> {
     let events = &stage.scenario.events;
     let mut links = LinkStates::new(stage.described.to_vec());
@@ -86,7 +86,8 @@ fn worsens(action: &Action) -> bool {
 
 /// Waits until the time `until` of the run.
 ///
-/// Until then it checks whether weft lowers the state of a path on the link of the event in `watch`.
+/// Until then it checks whether weft lowers the state of a path on the link of the event number `watch`. It records the
+/// time of the first such change in the event's entry of `happened`, and then clears `watch`.
 fn wait(
     stage: &LabStage,
     until: Duration,
@@ -123,7 +124,9 @@ fn severities(stage: &LabStage, link: Option<usize>) -> Severities {
     paths.iter().filter(|path| path.link == *name).filter_map(|path| Some((path.id, severity(&path.state)?))).collect()
 }
 
-/// True if any of a link's paths has a worse state than before. Only the path in use detects the link's losses.
+/// True if any of a link's paths has a worse state than before.
+///
+/// One path is enough, because only the path in use detects the link's losses.
 fn is_worse(now: &Severities, before: &Severities) -> bool {
     now.iter().any(|(path, severity)| before.get(path).is_some_and(|before| severity > before))
 }
@@ -194,7 +197,7 @@ pub(crate) fn judge(stage: &LabStage, happened: &[CompletedEvent], carried: &Car
         .collect()
 }
 
-/// Returns the time from the end of a cut until the link carried most of its former share of the bytes again.
+/// Returns the time from the end of a cut until the link carried 80 % of its former share of the bytes again.
 ///
 /// The result is `None` if the event is no cut, or if the share did not return by `end`.
 fn share_back(

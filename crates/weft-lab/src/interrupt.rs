@@ -22,7 +22,7 @@ pub(crate) fn watch() {
     }
 }
 
-/// Returns an error after the user pressed Ctrl-C.
+/// Returns an error after a signal (Ctrl-C or SIGTERM) has asked the run to end.
 pub(crate) fn check() -> Result<(), LabError> {
     if INTERRUPTED.load(Ordering::Relaxed) { Err(LabError::Interrupted) } else { Ok(()) }
 }

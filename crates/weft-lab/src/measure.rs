@@ -213,8 +213,9 @@ impl LabRunInputs<'_> {
 
     /// Returns how much older the newest received probe packet is than with an ideal sender, in ms.
     ///
-    /// An ideal sender knows the links' future capacity. The result is the difference of the 95th percentiles.
-    /// Returns `None` unless a trace drives one of the links.
+    /// The age of the newest packet changes over time, and its 95th percentile is taken. The result is the difference
+    /// between this percentile and that of an ideal sender, which knows the links' future capacity. Returns `None`
+    /// unless a trace drives one of the links.
     fn beyond_omniscient(&self, flow: &str, arrivals: &ProbeArrivals) -> Option<f64> {
         let flow: &Flow = self.scenario.flows.iter().find(|f| f.name == flow)?;
         let is_trace = |link: &weft_scenario::Link| matches!(link.towards(flow.direction).capacity, Capacity::Trace(_));

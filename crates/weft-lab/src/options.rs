@@ -2,19 +2,21 @@
 
 use std::path::PathBuf;
 
-/// The options of a scenario or a sweep.
+/// The options with which the lab runs a scenario or a sweep.
 #[derive(Clone, Debug, Default)]
 pub struct RunOptions {
     /// Directory for time series (CSV) and pictures (SVG). `None` writes no files.
     pub out: Option<PathBuf>,
     /// Names of the variants to run. An empty list selects all variants of the scenario.
     pub variants: Vec<String>,
-    /// Number of runs of each variant. `None` selects the scenario's number.
+    /// Number of runs of each variant. `None` selects the number that the scenario names.
     pub repeat: Option<u32>,
-    /// Directory with Mahimahi traces. The lab generates each trace that is missing in this directory.
+    /// Directory with the Mahimahi traces that the scenario's links use.
+    ///
+    /// The lab generates each trace that is missing in this directory.
     pub traces: Option<PathBuf>,
     /// The `weft` program. Without it, variants that need it are skipped.
     pub weft_binary: Option<PathBuf>,
-    /// True to show progress on standard error.
+    /// True if the lab shows its progress on standard error.
     pub progress: bool,
 }

@@ -3,14 +3,14 @@
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::time::Duration;
 
-/// A progress bar over the seconds of all runs.
+/// A progress bar on standard error, over the seconds of all runs together.
 pub(crate) struct RunProgress {
     bar: ProgressBar,
     run_s: u64,
 }
 
 impl RunProgress {
-    /// Returns a bar for `runs` runs, each of the duration `length`. It is invisible unless `shown`.
+    /// Returns a bar for `runs` runs that each last `length`. It is invisible unless `shown` is true.
     pub fn new(shown: bool, runs: usize, length: Duration) -> RunProgress {
         let run_s = length.as_secs().max(1);
         let target = if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
@@ -21,13 +21,13 @@ impl RunProgress {
         RunProgress { bar, run_s }
     }
 
-    /// Moves the bar to the beginning of a run. Runs are numbered from 0.
+    /// Moves the bar to the beginning of the run `number`, counted from 0, and shows `what` beside it.
     pub fn begin(&self, number: usize, what: String) {
         self.bar.set_message(what);
         self.bar.set_position(self.run_s * number as u64);
     }
 
-    /// Moves the bar to the time `into` of a run.
+    /// Moves the bar to the time `into` after the beginning of the run `number`.
     pub fn tick(&self, number: usize, into: Duration) {
         self.bar.set_position(self.run_s * number as u64 + into.as_secs().min(self.run_s));
     }

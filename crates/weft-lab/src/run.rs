@@ -10,7 +10,9 @@ use std::time::Duration;
 use weft_scenario::measure::{arrange, predict, variants_to_run, wanted_variants};
 use weft_scenario::{RunResult, RunSeries, SCHEMA, Scenario, Skipped, Variant, VariantResult};
 
-/// Number of times that a run is repeated in which the emulator delivered packets too late.
+/// Maximum number of times that a run is repeated because the emulator delivered its packets too late.
+///
+/// The last run is then reported.
 const LATE_REPEATS: u32 = 2;
 
 /// Runs a scenario on this machine's kernel, with real namespaces and applications.
@@ -69,13 +71,13 @@ pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<RunResult, LabEr
     Ok(result)
 }
 
-/// The runs of a scenario that have finished.
+/// The scenario with its options, and the runs that have finished.
 struct LabCampaign<'a> {
     bench: &'a LabRunInputs<'a>,
     progress: RunProgress,
-    /// The finished runs of each lane, by the lane's name in the results.
+    /// The finished runs of each lane, by the name under which the result lists the lane.
     runs: BTreeMap<String, Vec<LabLaneRun>>,
-    /// Names of lanes in the order of their first run, with the variant of each.
+    /// Names of the lanes, each with its variant's name, in the order in which the lanes first ran.
     order: Vec<(String, String)>,
     skipped: Vec<Skipped>,
     done: usize,
@@ -125,7 +127,10 @@ impl LabCampaign<'_> {
         Ok(())
     }
 
-    /// Returns the position in the scenario of the best single link, by measured goodput or else by rate.
+    /// Returns the index of the best single link in the scenario's list of links.
+    ///
+    /// The best link is the one with the most goodput in its own runs, or without such runs the one with the highest
+    /// rate.
     fn best_link(&self) -> usize {
         let measured = self.runs.iter().filter(|(name, _)| name.starts_with("link:"));
         let best = measured.max_by(|(_, a), (_, b)| median_goodput(a).total_cmp(&median_goodput(b)));
@@ -150,7 +155,7 @@ fn median_goodput(lanes: &[LabLaneRun]) -> f64 {
     weft_scenario::median(lanes.iter().map(|lane| lane.run.goodput_bps)).unwrap_or(0.0)
 }
 
-/// One measured result: the variant's name, and its figures.
+/// The name of a variant in the result, and its measured figures.
 type NamedFigures = (String, VariantResult);
 
 fn measured_results(

@@ -9,22 +9,23 @@ use std::time::{Duration, Instant};
 use weft_scenario::LinkResult;
 use weft_scenario::measure::{CarriedBytes, LengthSummary, STEP};
 
-/// Maximum 99.9th percentile of the time by which the emulator delivers packets too late.
+/// Maximum lateness of the emulator in an accepted run. The lateness is the 99.9th percentile over all packets.
 ///
-/// A run with a greater lateness is repeated.
+/// A packet is late by the time between the moment at which it should have been delivered and its delivery. A run with
+/// more lateness is repeated.
 const LATENESS_BOUND: Duration = Duration::from_millis(3);
 const DIRECTIONS: [(&str, LinkSide); 2] = [("up", LinkSide::Forward), ("down", LinkSide::Backward)];
 
-/// The traffic on the links during a run.
+/// The emulator's measurements of the traffic on all links during a run.
 pub(crate) struct LinksReport {
     pub carried: CarriedBytes,
-    /// Statistics of the time after the warm-up.
+    /// The emulator's statistics of all links, for the time after the warm-up.
     pub snapshot: EmulatorSnapshot,
 }
 
 /// Samples the links until `over` is true.
 ///
-/// The statistics are those of `window`. Calls `tick` with the time since the run began.
+/// The statistics cover the time `window` since the run began. Calls `tick` with the time since the run began.
 pub(crate) fn sample(
     emulator: &EmulatorHandle,
     epoch: Instant,
@@ -70,7 +71,7 @@ fn delivered(link: &EmulatedLinkStats) -> [u64; 2] {
 }
 
 impl LinksReport {
-    /// Returns one result for each link and direction.
+    /// Returns the traffic of each link in each direction as results, the links in the order of `names`.
     pub fn results<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Vec<LinkResult> {
         let both = names
             .into_iter()

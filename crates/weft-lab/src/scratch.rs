@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 const PREFIX: &str = "weft-lab-";
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
-/// A private directory. Dropping it removes it.
+/// A private temporary directory. Dropping it deletes the directory with all files.
 #[derive(Debug)]
 pub(crate) struct Scratch {
     path: PathBuf,
@@ -34,14 +34,14 @@ impl Drop for Scratch {
     }
 }
 
-/// Removes directories that killed labs left behind, whose process no longer exists.
+/// Deletes the temporary directories of labs that were killed: those whose process no longer exists.
 pub(crate) fn remove_stale() {
     for directory in stale(&std::env::temp_dir(), PREFIX) {
         let _ = fs::remove_dir_all(directory);
     }
 }
 
-/// Returns the entries of `directory` named `prefix` plus the id of an ended process.
+/// Returns the entries of `directory` whose names are `prefix` and the id of a process that has ended.
 pub(crate) fn stale(directory: &Path, prefix: &str) -> Vec<PathBuf> {
     let is_stale = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();

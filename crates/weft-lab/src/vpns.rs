@@ -9,14 +9,14 @@ use weft_control::status::Vpn;
 use weft_scenario::measure::EntryEnd;
 use weft_scenario::{FlowDirection, Scenario};
 
-/// The reports of a lane's two daemons at the beginning and at the end of the measured time.
+/// The states of all VPNs that a lane's two daemons reported when the measured time began and when it ended.
 #[derive(Default)]
 pub(crate) struct DaemonReports {
     before: [Vec<Vpn>; 2],
     after: [Vec<Vpn>; 2],
 }
 
-/// Queries the daemons of all lanes at the beginning and at the end of `window`.
+/// Queries the daemons of all lanes at both ends of `window`, which is counted from `epoch`.
 pub(crate) fn watch(
     scenario: &Scenario,
     lanes: &[LabLane],
@@ -33,7 +33,9 @@ pub(crate) fn watch(
     Ok(before.into_iter().zip(after).map(|(before, after)| DaemonReports { before, after }).collect())
 }
 
-/// Returns the reports of both nodes' daemons, the first node's first. They are empty if there are no daemons.
+/// Returns the VPNs' states that the daemons report: those at the first node, then those at the second node.
+///
+/// Both lists are empty if the lane has no daemons.
 fn shown(lane: &LabLane) -> [Vec<Vpn>; 2] {
     let mut all = [Vec::new(), Vec::new()];
     for pair in &lane.weft {
@@ -45,9 +47,9 @@ fn shown(lane: &LabLane) -> [Vec<Vpn>; 2] {
 }
 
 impl DaemonReports {
-    /// Returns the state of a VPN's ingress queue at the end.
+    /// Returns the state of a VPN's ingress queue in one direction at the end of the measured time.
     ///
-    /// It includes the packets lost and dropped during the measured time.
+    /// Its losses and drops are those during the measured time.
     pub fn end(&self, vpn: &str, direction: FlowDirection) -> EntryEnd {
         let of = |shown: &[Vec<Vpn>; 2]| {
             let [home, hub] = shown;

@@ -10,7 +10,7 @@ use weft_scenario::{App, Link, Scenario, Traces};
 
 const LINK_MTU: u16 = 1500;
 
-/// The addresses of one link.
+/// The name of one link, and the addresses of both nodes on it.
 #[derive(Clone, Debug)]
 pub(crate) struct WorldLink {
     /// The link's name, and its interface's name in both nodes.
@@ -23,10 +23,10 @@ pub(crate) struct WorldLink {
 
 /// Two nodes joined by emulated links.
 pub(crate) struct LabPair {
-    /// The scenario from which it was built.
+    /// The scenario from which the nodes and links were built.
     pub scenario: Scenario,
     emulator: Emulator,
-    /// The settings with which each link started, up first.
+    /// The settings of both directions of each link at the start of the run, the up direction first.
     pub directions: Vec<[EmulatedDirection; 2]>,
     pub home: NetNamespace,
     pub hub: NetNamespace,

@@ -16,10 +16,10 @@ const UNKNOWN_LENGTH: u64 = u64::MAX;
 ///
 /// Standard: `LINKTYPE_RAW` of pcapng.
 const LINKTYPE_RAW: u16 = 101;
-/// Time stamp resolution of 10⁻⁹ s.
+/// Exponent of the time stamps' resolution in a capture: 10⁻⁹ s.
 const NANOSECONDS: u8 = 9;
 
-/// Codes of options. Each kind of block has its own.
+/// Codes of the options that this crate writes. The same code has another meaning in another kind of block.
 mod code {
     pub const END: u16 = 0;
     pub const SECTION_APPLICATION: u16 = 4;
@@ -31,43 +31,45 @@ mod code {
     pub const DROPPED: u16 = 5;
 }
 
-/// One interface of a capture.
+/// One interface of a capture, by its number in the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Interface(u32);
 
-/// A packet to write.
+/// One packet that is written into a capture.
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'a> {
     /// Time of the packet, in nanoseconds since 1970.
     pub unix_ns: u64,
-    /// True if this machine sends the packet, false if it receives it; `None`: neither.
+    /// True if this machine sends the packet, false if it receives it. `None` records no direction.
     pub is_outgoing: Option<bool>,
-    /// The stored bytes of the packet, from its IP header on.
+    /// The bytes of the packet that are stored, from its IP header on. They may be fewer than the whole packet.
     pub stored: &'a [u8],
-    /// Length of the whole packet, in bytes.
+    /// Length of the whole packet in bytes, which may exceed that of `stored`.
     pub len: usize,
 }
 
-/// Counters of an interface, for the end of a capture.
+/// Packet counts of one interface, which a capture states at its end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
-    /// Packets stored.
+    /// Packets of the interface that the capture contains.
     pub packets: u64,
     /// Packets of the interface that were dropped before they could be stored.
     pub dropped: u64,
 }
 
-/// Writes a capture. Its numbers are little-endian on every machine.
+/// Writes a capture into `W`. All numbers in it are little-endian on every machine.
 #[derive(Debug)]
 pub struct PcapngWriter<W> {
     out: W,
     interfaces: u32,
-    /// Bytes of the present block, so that each block is one write.
+    /// Bytes of the block that is being written, so that each block is one write to the destination.
     block: Vec<u8>,
 }
 
 impl<W: Write> PcapngWriter<W> {
-    /// Starts a capture without interfaces. An empty name of the program is left out.
+    /// Starts a capture without interfaces.
+    ///
+    /// `application` names the program that writes it; if empty, no name is written.
     ///
     /// # Errors
     /// Fails if `out` cannot be written.
@@ -141,18 +143,18 @@ impl<W: Write> PcapngWriter<W> {
         self.write(INTERFACE_STATISTICS, &body, &[], &[])
     }
 
-    /// Passes all written blocks on.
+    /// Flushes the destination, so that no written block stays in a buffer.
     ///
     /// # Errors
-    /// Fails if they cannot be written.
+    /// Fails if the destination cannot be written.
     pub fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }
 
-    /// Passes all written blocks on, and returns the destination.
+    /// Ends the capture: flushes the destination and returns it.
     ///
     /// # Errors
-    /// Fails if they cannot be written.
+    /// Fails if the destination cannot be written.
     pub fn finish(mut self) -> io::Result<W> {
         self.flush()?;
         Ok(self.out)
@@ -174,7 +176,9 @@ impl<W: Write> PcapngWriter<W> {
     }
 }
 
-/// Appends an option: code, length, value, padding to 32 bits. A value that is too long for the format is cut.
+/// Appends an option to a block's options: code, length, value, padding to 32 bits.
+///
+/// A value that is too long for the format is cut.
 fn option(body: &mut Vec<u8>, code: u16, value: &[u8]) {
     let length = u16::try_from(value.len()).unwrap_or(u16::MAX);
     let value = value.get(..length.into()).unwrap_or(value);

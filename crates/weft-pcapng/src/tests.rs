@@ -4,7 +4,9 @@ use super::*;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// Reads the blocks of a capture as kind and body, and returns the number of bytes behind the last whole one.
+/// Reads the blocks of a capture.
+///
+/// Returns the kind and the body of each complete block, and the number of bytes after the last one.
 fn blocks(mut bytes: &[u8]) -> (Vec<(u32, Vec<u8>)>, usize) {
     let mut blocks = Vec::new();
     while let (Some(kind), Some(length)) = (word(bytes, 0), word(bytes, 4)) {
@@ -21,7 +23,7 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
 }
 
-/// Returns the value of an option in the options of a block.
+/// Returns the value of the option with the code `wanted`. `options` are all options of one block.
 fn value(mut options: &[u8], wanted: u16) -> Option<Vec<u8>> {
     loop {
         let half = |at: usize| options.get(at..)?.first_chunk().map(|bytes| u16::from_le_bytes(*bytes));
@@ -69,7 +71,7 @@ proptest! {
             let options = &body[20 + stored.len().next_multiple_of(4)..];
             prop_assert_eq!(value(options, code::PACKET_FLAGS), Some(direction.to_le_bytes().to_vec()));
         }
-        // A capture that ends anywhere has all blocks before its end.
+        // A capture that is cut at any byte still contains all blocks that end before this byte.
         let (before, rest) = blocks(&bytes[..cut.index(bytes.len())]);
         prop_assert_eq!(&found[..before.len()], &before[..]);
         prop_assert!(rest < 4 * 1024);
@@ -104,6 +106,7 @@ fn a_capture_without_names_and_directions_has_no_options_for_them() {
     let bytes = writer.finish().unwrap();
     let (found, _) = blocks(&bytes);
     let lengths: Vec<usize> = found.iter().map(|(_, body)| body.len()).collect();
-    // The interface has its name, the resolution of its time and the end of its options.
+    // The three blocks are header, interface and packet. The interface's options: name, time resolution, end of
+    // options.
     assert_eq!(lengths, [16, 8 + 8 + 8 + 4, 20 + 4]);
 }

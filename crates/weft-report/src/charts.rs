@@ -21,34 +21,34 @@ const PANEL_TOP: i32 = 28;
 /// Fraction of a category's width that the category's bars take together.
 const BARS: f64 = 0.7;
 
-/// One panel of a picture.
+/// One panel of a picture, with its axes and curves.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Chart {
     /// The quantity on the vertical axis, with its unit.
     pub title: String,
     /// The quantity on the horizontal axis, with its unit.
     pub x_label: String,
-    /// Names of the positions 0, 1, …, whose values are bars.
+    /// Names of the positions 0, 1, … on the horizontal axis. The values there are drawn as bars.
     ///
     /// Empty if the horizontal axis is a scale.
     pub categories: Vec<String>,
-    /// The curves. The first six have separate colours.
+    /// The curves. The first six have different colours.
     pub curves: Vec<Curve>,
 }
 
 /// One curve of a panel.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Curve {
-    /// The curve's name in the legend.
+    /// The name of the curve in the legend beside the panel.
     pub name: String,
     /// The curve's points, from left to right.
     pub points: Vec<(f64, f64)>,
-    /// Half the width of each point's confidence interval. Empty if there are no intervals.
+    /// Half the width of each point's confidence interval, in the points' order. Empty if there are no intervals.
     pub half_widths: Vec<f64>,
 }
 
 impl Chart {
-    /// Returns a panel of time series with the same unit, divided by `scale`.
+    /// Returns a panel with one curve for each time series, with all values divided by `scale`.
     ///
     /// A scale of 1e6 turns bit/s into Mbit/s.
     pub fn of_series<'a>(title: &str, series: impl IntoIterator<Item = &'a Series>, scale: f64) -> Chart {
@@ -61,7 +61,7 @@ impl Chart {
         Chart { title: title.into(), x_label: "seconds".into(), curves, ..Chart::default() }
     }
 
-    /// True if all values are whole numbers, as counts are.
+    /// True if all values on the vertical axis are whole numbers, as counts are.
     fn counts(&self) -> bool {
         let whole = |(_, y): &(f64, f64)| y.fract() == 0.0 || !y.is_finite();
         self.curves.iter().all(|curve| curve.half_widths.is_empty() && curve.points.iter().all(whole))
@@ -76,12 +76,12 @@ impl Chart {
         match self.categories.len() {
             0 if self.has_whole_x() => whole_labels(&self.x_range()),
             0 => 10,
-            // The positions halfway between categories have no label.
+            // One label for each category, and one empty label for each position halfway between two categories.
             categories => 2 * categories,
         }
     }
 
-    /// Returns the label below the axis at `x`.
+    /// Returns the text below the horizontal axis at the position `x`. It is empty halfway between two categories.
     fn label(&self, x: f64) -> String {
         if !self.categories.is_empty() {
             let category = (x.fract() == 0.0 && x >= 0.0).then(|| self.categories.get(x as usize)).flatten();
@@ -93,9 +93,9 @@ impl Chart {
         }
     }
 
-    /// Returns the beginning and end of the bar of a point at `x`.
+    /// Returns the horizontal positions at which the bar of a point at `x` begins and ends.
     ///
-    /// Bars of several curves stand side by side.
+    /// `curve` is the index of the point's curve. The bars of several curves stand side by side.
     fn bar(&self, curve: usize, x: f64) -> (f64, f64) {
         let width = BARS / self.curves.len().max(1) as f64;
         let start = x - BARS / 2.0 + curve as f64 * width;
@@ -110,7 +110,7 @@ impl Chart {
         widened(xs().fold(f64::INFINITY, f64::min)..xs().fold(f64::NEG_INFINITY, f64::max))
     }
 
-    /// Returns the vertical range. It begins at zero, or at the least value if that is negative.
+    /// Returns the range of the vertical axis. It begins at zero, or at the least value if that is negative.
     fn y_range(&self) -> Range<f64> {
         let ends = || self.curves.iter().flat_map(Curve::intervals).filter(|(_, low, high)| (high - low).is_finite());
         let least = ends().map(|(_, low, _)| low).fold(0.0, f64::min);
@@ -120,14 +120,14 @@ impl Chart {
 }
 
 impl Curve {
-    /// Returns the x of each point and the ends of its interval.
+    /// Returns for each point its x, and the lower and the upper end of its confidence interval.
     fn intervals(&self) -> impl Iterator<Item = (f64, f64, f64)> {
         let widths = self.half_widths.iter().copied().chain(std::iter::repeat(0.0));
         self.points.iter().zip(widths).map(|((x, y), width)| (*x, y - width, y + width))
     }
 }
 
-/// Returns the number of labels: one for each whole number in the range, but ten at most.
+/// Returns the number of labels on an axis: one for each whole number in `range`, but at most ten.
 fn whole_labels(range: &Range<f64>) -> usize {
     ((range.end - range.start) as usize + 1).min(10)
 }
@@ -136,7 +136,7 @@ fn middle_of((start, end): (f64, f64)) -> f64 {
     f64::midpoint(start, end)
 }
 
-/// Returns a range that is not empty, as an axis needs one.
+/// Returns `range`, or a wider range if it is empty or infinite, because an axis needs some width.
 fn widened(range: Range<f64>) -> Range<f64> {
     if range.end > range.start {
         range

@@ -1,4 +1,4 @@
-//! Tables of the goodput that each variant kept during each disturbance.
+//! Tables of the goodput that each variant had during each disturbance: an event such as the cut of a link.
 
 use crate::table::ReportTable;
 use weft_scenario::{DisturbanceResult, RunResult, VariantResult};
@@ -6,7 +6,7 @@ use weft_scenario::{DisturbanceResult, RunResult, VariantResult};
 /// Largest ratio that the table prints as a number. A larger one appears only as "more than" this.
 const MOST: f64 = 999.0;
 
-/// Returns a table for each `[[flow]]`: a row for each disturbance, a column for each variant.
+/// Returns a table for each `[[flow]]`: a row for each disturbance by an event, a column for each variant.
 ///
 /// Next to each variant but the first, the table shows the ratio to the first variant's goodput.
 pub(crate) fn disturbances_table(result: &RunResult) -> String {

@@ -4,7 +4,7 @@ use crate::table::{ReportTable, number};
 use std::collections::BTreeMap;
 use weft_scenario::{DrawnMix, MixResult, SweepResult, median, percentile};
 
-/// Number of a mix's links that the table names.
+/// Number of links of a mix that the table describes. It only counts the others.
 const NAMED_LINKS: usize = 2;
 
 /// Returns two tables: one has a row for each random mix of links, the other for each class of links and kind of loss.
@@ -49,13 +49,13 @@ pub(crate) fn drawn_table(result: &SweepResult) -> String {
     )
 }
 
-/// Returns the reason why weft did not run, if it did not.
+/// Returns the reason why weft did not run on a mix, in parentheses. Empty if it ran.
 fn why_not(mix: &MixResult) -> String {
     let skipped = mix.run.skipped.iter().find(|skipped| skipped.name == "weft");
     skipped.map_or(String::new(), |skipped| format!(" ({})", skipped.reason))
 }
 
-/// Returns the first links of a mix, and the number of the remaining ones.
+/// Returns the descriptions of the first links of a mix, and the number of its other links.
 fn links(mix: &MixResult) -> String {
     let named = mix.links.iter().take(NAMED_LINKS).cloned().collect::<Vec<_>>().join(", ");
     match mix.links.len().saturating_sub(NAMED_LINKS) {
@@ -64,7 +64,7 @@ fn links(mix: &MixResult) -> String {
     }
 }
 
-/// Returns medians and extremes over the mixes with a link of a class or a kind of loss.
+/// Returns the table by class: medians and extremes over the mixes that have a link of the class or kind of loss.
 fn class_table(mixes: &[MixResult]) -> String {
     let mut by_class: BTreeMap<&str, Vec<&MixResult>> = BTreeMap::new();
     for mix in mixes {

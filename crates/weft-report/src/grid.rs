@@ -1,10 +1,10 @@
-//! Tables of a grid's results: a row for each point, a column for each variant.
+//! Tables of a grid's results: a row for each combination of values, a column for each variant.
 
 use crate::table::ReportTable;
 use std::collections::BTreeMap;
 use weft_scenario::{App, PacketSizeCount, RunResult, Scenario, VariantResult};
 
-/// Returns the goodput in Mbit/s at each point of the scenario's grid.
+/// Returns a table of the goodput in Mbit/s for each combination of values of the scenario's grid.
 ///
 /// If all flows are transfers, the table shows their mean time in ms.
 pub fn grid_table(scenario: &Scenario, cells: &[RunResult]) -> String {
@@ -22,9 +22,9 @@ pub fn grid_table(scenario: &Scenario, cells: &[RunResult]) -> String {
     table_of(&scenario.name, what, cells, figure)
 }
 
-/// Returns the goodput of TCP in Mbit/s at each point of a network's grid, and the lengths of packets on its links.
+/// Returns tables of TCP's goodput for each combination of a network's grid, and of the packet lengths on its links.
 ///
-/// The lengths are those at the first point.
+/// Goodput is in Mbit/s. The packet lengths are those of the first combination.
 pub fn network_grid_table(name: &str, cells: &[RunResult]) -> String {
     let mut text = table_of(name, "Mbit/s", cells, |_, variant| format!("{:.2}", variant.goodput_bps / 1e6));
     let Some(first) = cells.first().filter(|cell| has_sizes(cell)) else { return text };
@@ -40,7 +40,7 @@ pub fn network_grid_table(name: &str, cells: &[RunResult]) -> String {
     text
 }
 
-/// Number of packet lengths that the table shows for each link.
+/// Number of different packet lengths that the table shows for each link.
 const SIZES_SHOWN: usize = 3;
 
 fn has_sizes(cell: &RunResult) -> bool {

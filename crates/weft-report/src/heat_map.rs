@@ -1,4 +1,4 @@
-//! Draws surfaces as coloured cells: a value for each pair of two settings.
+//! Draws maps of coloured cells, which show one value for each pair of two settings.
 
 use crate::style::{Area, FAINT, INK, MARGIN, Painted, TITLE_HEIGHT, WIDTH, paint_title, picture_error, svg, text};
 use plotters::prelude::*;
@@ -6,7 +6,7 @@ use plotters::style::text_anchor::{HPos, VPos};
 use std::path::Path;
 use std::{fs, io};
 
-/// Number of maps side by side in a line.
+/// Number of maps that stand side by side in the picture.
 const PER_LINE: usize = 2;
 const SCALE_WIDTH: i32 = 90;
 const MAP_WIDTH: i32 = (WIDTH as i32 - SCALE_WIDTH) / PER_LINE as i32;
@@ -26,17 +26,17 @@ const SCALE: [RGBColor; 5] = [
     RGBColor(14, 88, 158),
     RGBColor(6, 34, 82),
 ];
-/// Position on the colour scale, from 0 to 1, from which cells are so dark that their text must be light.
+/// Position on the colour scale, from 0 (light) to 1 (dark), above which a cell's text is light.
 const DARK: f64 = 0.5;
 
-/// One surface: a value for each pair of two settings.
+/// One map: a coloured cell for each pair of two settings.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct HeatMap {
     /// The title of the map.
     pub title: String,
-    /// The meaning of the columns, with its unit.
+    /// The setting that the columns stand for, with its unit.
     pub x_label: String,
-    /// The meaning of the rows, with its unit.
+    /// The setting that the rows stand for, with its unit.
     pub y_label: String,
     /// The columns' names, from left to right.
     pub columns: Vec<String>,
@@ -112,7 +112,7 @@ fn paint_map(root: &Area, map: &HeatMap, most: f64, (left, top): (i32, i32)) -> 
     Ok(())
 }
 
-/// Draws the colour scale with its values, the highest at the top.
+/// Draws the colour scale from zero to `most` with its values, the highest at the top.
 fn paint_scale(root: &Area, unit: &str, most: f64, (x, y): (i32, i32), height: i32) -> Painted {
     const MARKS: i32 = 4;
     for step in 0..height {

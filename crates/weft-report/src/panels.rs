@@ -7,7 +7,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, VPos};
 use weft_scenario::{Action, Directions, EventTarget, Scenario, Series, TimedEvent};
 
-/// Time over which the values of a line are averaged, in seconds.
+/// Time over which a line's values are averaged far from events, in seconds.
 const STEP_S: f64 = 1.0;
 /// Maximum distance in time from an event at which a line shows each measured value instead of means, in seconds.
 const NEAR_S: f64 = 2.0;
@@ -21,14 +21,14 @@ const CHARACTER: f64 = 5.6;
 const MARK: RGBColor = RGBColor(190, 60, 50);
 const WARMUP: RGBColor = RGBColor(244, 246, 247);
 
-/// A moment at which an event begins or ends, and its description.
+/// A moment at which an event begins or ends, which all panels show, and its description.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Mark {
     pub(crate) at_s: f64,
     pub(crate) what: String,
 }
 
-/// Returns the moments at which events begin and end.
+/// Returns the moments at which the scenario's events begin and end, in order of time.
 pub(crate) fn marks(scenario: &Scenario) -> Vec<Mark> {
     let mut marks = Vec::new();
     for event in &scenario.events {
@@ -62,7 +62,7 @@ fn what(scenario: &Scenario, event: &TimedEvent) -> String {
     format!("{link}{how}{direction}")
 }
 
-/// A line or a set of dots.
+/// One line of a panel, or all dots of one colour.
 pub(crate) struct PanelTrace {
     pub(crate) name: String,
     pub(crate) colour: RGBColor,
@@ -70,19 +70,19 @@ pub(crate) struct PanelTrace {
     pub(crate) is_thin: bool,
 }
 
-/// The content of a panel.
+/// The title, the lines and the time range of one panel.
 pub(crate) struct Panel<'a> {
     pub(crate) title: &'a str,
     pub(crate) traces: Vec<PanelTrace>,
     /// True to draw each value as a dot, without a line.
     pub(crate) has_dots: bool,
-    /// Value at which a horizontal line shows the upper bound, if there is a bound.
+    /// Upper bound of the panel's values, which a horizontal line shows. `None` if the values have no bound.
     pub(crate) bound: Option<f64>,
     pub(crate) duration_s: f64,
     pub(crate) warmup_s: f64,
 }
 
-/// Returns the means of a series over [`STEP_S`], and near a mark each value of the series.
+/// Returns the means of a series over [`STEP_S`], but each single value within [`NEAR_S`] of a mark.
 pub(crate) fn finer_near(series: &Series, marks: &[Mark]) -> Vec<(f64, f64)> {
     let is_near = |time: f64| marks.iter().any(|mark| (time - mark.at_s).abs() <= NEAR_S);
     let far = series.averaged(STEP_S).into_iter().filter(|(time, _)| !is_near(*time));
@@ -151,7 +151,7 @@ fn name_marks(plot: &Area, duration_s: f64, marks: &[Mark]) -> Painted {
     Ok(())
 }
 
-/// Places the labels. A label that would cover the previous one is left out.
+/// Returns the position and the text of each mark's label. Omits a label that would cover the previous one.
 fn labels(marks: &[Mark], duration_s: f64, left: f64, right: f64) -> Vec<(f64, String)> {
     let (mut free, mut shown) = (left, Vec::new());
     for mark in marks {
@@ -177,7 +177,9 @@ fn name_traces(legend: &Area, panel: &Panel<'_>) -> Painted {
     Ok(())
 }
 
-/// Returns the traffic of a scenario's links as lines, in the direction that carries more.
+/// Returns the traffic of each link over time as a line, in Mbit/s.
+///
+/// All lines are of one direction: the one in which the links together carry more.
 pub(crate) fn link_traces(scenario: &Scenario, series: &[Series], marks: &[Mark]) -> Vec<PanelTrace> {
     let of = |direction: &str| -> Vec<PanelTrace> {
         let links = scenario.links.iter().zip(STRONG.iter().cycle());

@@ -4,14 +4,14 @@ use crate::table::ReportTable;
 use serde::Serialize;
 use weft_scenario::{LinkResult, RunResult, VariantResult};
 
-/// Maximum difference, as a fraction of the lab's value, of two values that are accepted as equal.
+/// Maximum difference at which two values count as equal, as a fraction of the lab's value.
 const SHARE: f64 = 0.1;
-/// Maximum difference between the lab's and the simulator's gaps that is always accepted, in ms.
+/// Difference in ms up to which two gaps between arrivals count as equal, whatever the fraction.
 const GAP_MS: f64 = 10.0;
-/// Maximum difference between the lab's and the simulator's queue lengths that is always accepted, in packets.
+/// Difference in packets up to which two queue lengths count as equal, whatever the fraction.
 const QUEUE_PACKETS: f64 = 5.0;
 
-/// One figure in the lab and in the simulator: medians over the runs.
+/// One figure of a result as the lab and the simulator measured it, each as the median over the runs.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct ParityRow {
     /// The scenario's name.
@@ -24,7 +24,7 @@ pub struct ParityRow {
     pub lab: f64,
     /// The simulator's value of the figure.
     pub sim: f64,
-    /// Maximum difference that is always accepted, in the unit of the figure.
+    /// Difference up to which the two values count as equal, whatever the fraction. It is in the unit of the figure.
     slack: f64,
 }
 
@@ -34,13 +34,13 @@ impl ParityRow {
         self.sim / self.lab - 1.0
     }
 
-    /// True if the two values are accepted as equal.
+    /// True if the two values differ by at most a tenth of the lab's value, or by at most the slack of the figure.
     pub fn is_inside(&self) -> bool {
         (self.sim - self.lab).abs() <= (SHARE * self.lab.abs()).max(self.slack)
     }
 }
 
-/// Returns every figure that two results of one scenario share.
+/// Returns one row for each figure that both results contain. The results are of the same scenario.
 pub fn parity(lab: &RunResult, sim: &RunResult) -> Vec<ParityRow> {
     let mut rows = Vec::new();
     for ours in &lab.variants {
@@ -79,7 +79,9 @@ fn figures(variant: &VariantResult) -> Vec<(String, Option<f64>, f64)> {
     figures
 }
 
-/// Returns the VPNs' goodputs, and the queues of links in the direction that carries more.
+/// Returns the goodput of each VPN, and the queue lengths of the links in the direction that carries more.
+///
+/// Each figure has its name and the difference up to which two values count as equal.
 fn vpn_figures(variant: &VariantResult) -> Vec<(String, Option<f64>, f64)> {
     let each = variant.vpns.iter();
     let mut figures: Vec<_> =
@@ -97,7 +99,7 @@ fn vpn_figures(variant: &VariantResult) -> Vec<(String, Option<f64>, f64)> {
     figures
 }
 
-/// Returns the comparison as a table.
+/// Formats the rows as a table for readers.
 pub fn parity_table(rows: &[ParityRow]) -> String {
     let mut table = ReportTable::new(["scenario", "variant", "figure", "lab", "sim", "difference", "inside"]);
     for row in rows {

@@ -25,7 +25,7 @@ type PictureLines<'a> = BTreeMap<&'a str, &'a [Series]>;
 
 /// Draws `result` into an SVG file.
 ///
-/// `series` contains one run's time series for each variant's name.
+/// `series` contains the time series of one run of each variant, by the variant's name.
 ///
 /// # Errors
 /// Returns an error that names the file if it cannot be written.
@@ -57,7 +57,7 @@ fn picture(
     })
 }
 
-/// Returns the colours: muted ones for single links, strong ones for several links.
+/// Returns the colour of each variant: muted for a variant with one link, strong for one with several links.
 fn colours(result: &RunResult) -> BTreeMap<String, RGBColor> {
     let (mut strong, mut muted) = (STRONG.iter().cycle(), MUTED.iter().cycle());
     let mut colours: BTreeMap<String, RGBColor> = BTreeMap::new();
@@ -131,7 +131,7 @@ fn label_of(variant: &VariantResult) -> String {
     }
 }
 
-/// Makes the panels below the bars. They show goodput, each ping, and each link's share where weft ran.
+/// Makes the panels below the bars. They show goodput, each ping, and the traffic of each link if weft ran.
 fn panels<'a>(
     scenario: &Scenario,
     result: &RunResult,

@@ -1,4 +1,4 @@
-//! Writes the files of a result.
+//! Writes the files that a run of a scenario leaves: its result, its picture and its time series.
 
 use crate::run_picture;
 use std::collections::BTreeMap;
@@ -8,8 +8,8 @@ use weft_scenario::{RunResult, RunSeries, Scenario, Series, write_csv};
 
 /// Writes a result into `directory`, and creates the directory if necessary.
 ///
-/// The files are the result as JSON, a picture, and the time series of each run as CSV. `runs` contains the
-/// series by the variant's name.
+/// The files are the result as JSON, a picture, and the time series of each run as CSV. `runs` contains the runs of
+/// each variant, by the variant's name.
 ///
 /// # Errors
 /// Returns an error if a file cannot be written.
@@ -33,12 +33,14 @@ pub fn save_run(
     run_picture(&picture_of(directory, scenario), scenario, result, &shown)
 }
 
-/// Returns the path of a result's picture.
+/// Returns the path of the picture that [`save_run`] writes for this scenario.
 pub fn picture_of(directory: &Path, scenario: &Scenario) -> PathBuf {
     directory.join(format!("{}.svg", scenario.name))
 }
 
-/// Returns the run with the median goodput, or with the next higher one.
+/// Returns the run with the median goodput, of which the picture shows the time series.
+///
+/// Of an even number of runs, it is the one just above the middle.
 fn middle(runs: &[RunSeries]) -> Option<&RunSeries> {
     let mut sorted: Vec<&RunSeries> = runs.iter().collect();
     sorted.sort_by(|a, b| a.goodput_bps.total_cmp(&b.goodput_bps));

@@ -13,7 +13,9 @@ pub(crate) const MARGIN: i32 = 24;
 pub(crate) const INK: RGBColor = RGBColor(38, 50, 56);
 pub(crate) const FAINT: RGBColor = RGBColor(120, 134, 140);
 pub(crate) const GRID: RGBColor = RGBColor(228, 232, 234);
-/// Colours of Okabe and Ito, which colour-blind readers can distinguish.
+/// Colours for lines and bars of several links, from the palette of Okabe and Ito.
+///
+/// Colour-blind readers distinguish them.
 pub(crate) const STRONG: [RGBColor; 6] = [
     RGBColor(0, 114, 178),
     RGBColor(230, 159, 0),
@@ -30,7 +32,7 @@ pub(crate) fn text(size: i32, colour: &RGBColor, h: HPos, v: VPos) -> TextStyle<
     ("sans-serif", size).into_font().color(colour).pos(Pos::new(h, v))
 }
 
-/// Draws the title of the picture and a line that explains it.
+/// Draws the title of a picture, and below it the line `subtitle` that explains it.
 pub(crate) fn paint_title(area: &Area, title: &str, subtitle: &str) -> Painted {
     area.draw_text(title, &text(22, &INK, HPos::Left, VPos::Top), (MARGIN, 14))?;
     area.draw_text(subtitle, &text(13, &FAINT, HPos::Left, VPos::Top), (MARGIN, 40))?;
@@ -48,7 +50,7 @@ pub(crate) fn svg(height: u32, paint: impl FnOnce(&Area) -> Painted) -> Result<S
     Ok(svg)
 }
 
-/// Returns an error that names the picture.
+/// Returns an error that names the file of the picture and the reason why it was not drawn.
 pub(crate) fn picture_error(file: &Path, why: &dyn std::error::Error) -> io::Error {
     io::Error::other(format!("{}: {why}", file.display()))
 }

@@ -15,7 +15,9 @@ impl ReportTable {
         ReportTable::with_head(head)
     }
 
-    /// Returns a table with a number of columns that is known only at run time.
+    /// Returns a table with these column headings and no rows.
+    ///
+    /// The number of columns need not be known at compile time.
     pub fn with_head<'a>(head: impl IntoIterator<Item = &'a str>) -> ReportTable {
         ReportTable { rows: vec![head.into_iter().map(String::from).collect()] }
     }
@@ -32,7 +34,7 @@ impl ReportTable {
         let columns = self.rows.first().map_or(0, Vec::len);
         let cell = |row: &Vec<String>, column: usize| row.get(column).cloned().unwrap_or_default();
         let width = |column: usize| self.rows.iter().map(|row| cell(row, column).chars().count()).max().unwrap_or(0);
-        // A column without any content is left out.
+        // A column whose cells are empty in all rows is left out.
         let is_used = |column: usize| column == 0 || self.rows.iter().skip(1).any(|row| !cell(row, column).is_empty());
         let used: Vec<usize> = (0..columns).filter(|column| is_used(*column)).collect();
         let mut text = String::new();
@@ -57,12 +59,12 @@ pub(crate) fn number(value: Option<f64>, digits: usize) -> String {
     value.map_or(String::new(), |v| format!("{v:.digits$}"))
 }
 
-/// Returns the greatest value of a figure over a variant's flows.
+/// Returns the greatest of the figures that `value` takes from a variant's flows. `None` if no flow has the figure.
 fn over_flows(variant: &VariantResult, value: fn(&FlowResult) -> Option<f64>) -> Option<f64> {
     variant.flows.iter().filter_map(value).max_by(f64::total_cmp)
 }
 
-/// Returns a scenario's result as a table.
+/// Formats the result of a scenario or a network as a table for readers.
 pub fn run_table(result: &RunResult) -> String {
     let best =
         result.variants.iter().filter(|v| v.name.starts_with("link:")).map(|v| v.goodput_bps).max_by(f64::total_cmp);
@@ -144,7 +146,7 @@ pub fn run_table(result: &RunResult) -> String {
     text
 }
 
-/// Returns a table of the links' queues, if there are VPNs between two nodes.
+/// Returns a table of the links' queues in a scenario with two nodes and VPNs. Otherwise the text is empty.
 ///
 /// For each link it shows the direction that carries more.
 fn queues_table(result: &RunResult) -> String {
@@ -180,7 +182,7 @@ fn queues_table(result: &RunResult) -> String {
     if table.rows.len() == 1 { String::new() } else { format!("\n{}", table.render()) }
 }
 
-/// Returns a table of the VPNs' loops.
+/// Returns a table of the VPNs in each direction: goodput, share, and the state of the loop that controls the rate.
 ///
 /// It leaves out a direction that carries less than a tenth of the other, which is mostly acknowledgments.
 fn vpns_table(result: &RunResult) -> String {
@@ -223,9 +225,9 @@ fn vpns_table(result: &RunResult) -> String {
     if is_empty { String::new() } else { format!("\n{}", table.render()) }
 }
 
-/// Returns a table of each flow's goodput, if several flows share the path.
+/// Returns a table of each flow's goodput, if a variant has at least two flows with a goodput.
 ///
-/// It is empty if there are VPNs, because VPNs have their own table.
+/// It is empty if there are VPNs or hosts, because these have their own tables.
 fn flows_table(result: &RunResult) -> String {
     let with_goodput = |variant: &VariantResult| variant.flows.iter().filter(|flow| flow.goodput_bps.is_some()).count();
     let has_groups = |variant: &VariantResult| !variant.vpns.is_empty() || !variant.hosts.is_empty();
@@ -246,7 +248,7 @@ fn flows_table(result: &RunResult) -> String {
     format!("\n{}", table.render())
 }
 
-/// Returns a table of the hosts that begin flows.
+/// Returns a table of the goodput of each host that begins flows. Empty if the scenario names no hosts.
 fn hosts_table(result: &RunResult) -> String {
     let mut table = ReportTable::new(["host", "flows", "Mbit/s"]);
     for variant in &result.variants {
@@ -274,7 +276,7 @@ fn events_table(result: &RunResult) -> String {
         "worst",
     ]);
     for variant in &result.variants {
-        // A change of a share is not a fault, and without a probe there is no gap to show.
+        // A change of a VPN's share is not a fault, so it is left out if no flow measures a gap.
         for event in variant.events.iter().filter(|event| event.action != "share" || event.gap_ms_median.is_some()) {
             table.row([
                 format!("{}: {} {}", variant.name, event.action, event.direction),
@@ -292,12 +294,12 @@ fn events_table(result: &RunResult) -> String {
     if table.rows.len() == 1 { String::new() } else { format!("\n{}", table.render()) }
 }
 
-/// Returns the links' rates, which are the first word of the links' descriptions.
+/// Returns the rates of a mix's links. The rate is the first word of a link's description.
 fn rates(mix: &MixResult) -> String {
     mix.links.iter().filter_map(|link| link.split(' ').next()).collect::<Vec<_>>().join(" + ")
 }
 
-/// Returns a sweep's result as a table.
+/// Formats the result of a sweep as a table for readers.
 pub fn sweep_table(result: &SweepResult) -> String {
     if result.mixes.iter().any(|mix| mix.drawn.is_some()) {
         return drawn_table(result);

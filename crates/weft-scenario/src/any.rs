@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use toml::Spanned;
 
-/// A scenario of either kind.
+/// A scenario of one of the two kinds.
 #[derive(Clone, PartialEq, Debug)]
 pub enum AnyScenario {
     /// Two nodes and the links between them, for the lab and the simulator.
@@ -35,7 +35,7 @@ pub(crate) enum Shape {
     Pair,
     /// A network.
     ///
-    /// `told_at` is the byte offset of the first key that only a network has.
+    /// `told_at` is the byte offset in the file of the first key that only the file of a network has.
     Network { told_at: usize },
 }
 

@@ -4,18 +4,18 @@ use crate::VariantRun;
 use crate::stats::median;
 use serde::{Deserialize, Serialize};
 
-/// The goodput of flows during one `[[event]]` with all its repetitions, or during all undisturbed time together.
+/// The goodput of all flows during one `[[event]]` with its repetitions, or during all undisturbed time together.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct DisturbanceResult {
     /// The disturbance, such as `cut sat-0, sat-1`.
     ///
     /// Empty for the undisturbed time.
     pub what: String,
-    /// Start of the disturbance, or of its first repetition, in seconds since the start of the run.
+    /// Time at which the disturbance first began, in seconds since the start of the run.
     pub at_s: f64,
-    /// Total length of the disturbance with its repetitions, in seconds.
+    /// Time for which the disturbance lasted, the sum over its repetitions, in seconds.
     pub lasted_s: f64,
-    /// Goodput of each group of flows during the disturbance.
+    /// Goodput during the disturbance of the flows of each `[[flow]]` entry.
     pub flows: Vec<GroupGoodput>,
 }
 
@@ -24,13 +24,13 @@ pub struct DisturbanceResult {
 pub struct GroupGoodput {
     /// Name of the flow entry in the scenario file.
     pub name: String,
-    /// Application payload that arrived, in bit/s.
+    /// Payload per time that the applications of these flows received during the disturbance, in bit/s.
     pub goodput_bps: f64,
 }
 
 /// Returns the median goodput over the runs for each disturbance.
 ///
-/// All runs have the same disturbances.
+/// The runs are of one variant, so they all have the same disturbances.
 pub(crate) fn medians(runs: &[VariantRun]) -> Vec<DisturbanceResult> {
     let Some(first) = runs.first() else { return Vec::new() };
     let goodput = |run: &VariantRun, disturbance: usize, flow: usize| {

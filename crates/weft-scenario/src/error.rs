@@ -9,13 +9,13 @@ use toml::Spanned;
 pub struct ScenarioError {
     /// The name of the file, as the caller gave it.
     pub file: String,
-    /// Line number, from 1.
+    /// Line of the mistake in the file, counted from 1.
     pub line: usize,
-    /// Column number in characters, from 1.
+    /// Column of the mistake in its line, in characters, counted from 1.
     pub column: usize,
     /// Cause of the error and the probable fix.
     pub message: String,
-    /// Further mistakes of the same file, in file order.
+    /// Further mistakes in the same file, in the order of their positions. Their own `more` is empty.
     pub more: Vec<ScenarioError>,
 }
 
@@ -28,10 +28,10 @@ impl fmt::Display for ScenarioError {
 
 impl std::error::Error for ScenarioError {}
 
-/// A checked value, or the reason why the file is rejected.
+/// A value of a scenario file after its check, or the reason why the file is rejected.
 pub(crate) type Checked<T> = Result<T, ScenarioError>;
 
-/// A text with its name, which turns byte offsets into errors with line and column.
+/// The text of a file and its name. It converts byte offsets in the text into errors with line and column.
 #[derive(Clone, Copy)]
 pub(crate) struct Source<'a> {
     pub file: &'a str,
@@ -51,7 +51,7 @@ impl Source<'_> {
         }
     }
 
-    /// Returns an error at the position of `what`.
+    /// Returns an error with this message at the position of `what` in the file.
     pub fn at<T>(&self, what: &Spanned<T>, message: impl Into<String>) -> ScenarioError {
         self.error(what.span().start, message)
     }
@@ -61,7 +61,7 @@ impl Source<'_> {
     }
 }
 
-/// Returns the known name that an unknown one probably stands for.
+/// Returns the known setting that an unknown one probably stands for. Returns `None` if none is similar.
 ///
 /// It parses serde's message "unknown field `x`, expected one of `y`, `z`".
 pub(crate) fn meant(message: &str) -> Option<&str> {
@@ -69,7 +69,7 @@ pub(crate) fn meant(message: &str) -> Option<&str> {
     nearest(quoted.next()?, quoted)
 }
 
-/// Rewrites serde's message in the terms of the file format.
+/// Returns serde's message, reworded in the terms of the file format.
 fn explain(message: &str) -> String {
     if let Some(name) = missing(message) {
         return format!("`{name}` is missing");
@@ -107,7 +107,9 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, candidate)| candidate)
 }
 
-/// Returns the Levenshtein distance, computed with a single row of the table.
+/// Returns the number of characters to insert, delete or replace to turn `a` into `b` (Levenshtein distance).
+///
+/// It keeps only one row of the table of distances.
 fn edit_distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

@@ -19,28 +19,28 @@ pub enum EventTarget {
     Node(usize),
     /// The link that carries this `probe` flow when the event happens.
     ///
-    /// The one-way delay of the probes identifies the link. Only a pair has such events.
+    /// The one-way delay of the probes shows which link that is. Only a pair has such events.
     Carrying(String),
-    /// weft itself, for [`Action::Weights`] and [`Action::Share`].
+    /// All daemons, for [`Action::Weights`] and [`Action::Share`].
     Weft,
 }
 
 /// The change that an event makes.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Action {
-    /// The link drops every packet but keeps its carrier.
+    /// The link drops every packet. Its interface stays up, so the nodes do not notice.
     Cut,
-    /// The link carries packets again.
+    /// The link carries packets again after a cut.
     Restore,
-    /// Sets the rate of the link.
+    /// Sets the rate of the link in the event's directions.
     Rate(Rate),
     /// Sets the loss probability of the link, from 0 to 1.
     Loss(f64),
-    /// Sets the one-way delay of the link.
+    /// Sets the one-way delay of the link in the event's directions.
     Delay(Duration),
-    /// Sets the weights of links, by link name, in the weft that runs at the first end of each link.
+    /// Sets the weights of links, by link name, in the daemon at the first end of each link.
     Weights(BTreeMap<String, u32>),
-    /// Changes the share of a VPN.
+    /// Changes the weight or the promised rate of a VPN.
     Share(ShareChange),
 }
 
@@ -61,7 +61,8 @@ impl Action {
 
 /// One event that happens once.
 ///
-/// Repetitions and patterns in the file are separate events here.
+/// An `[[event]]` of the file gives several of these if it repeats, or if its name pattern matches several links or
+/// nodes.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TimedEvent {
     /// Index of the `[[event]]` in the file, from 0.
@@ -70,13 +71,13 @@ pub struct TimedEvent {
     pub group: usize,
     /// Time of the event since the start of the run.
     pub at: Duration,
-    /// Duration after which the change is undone, or `None` if it stays.
+    /// Time after which the change is undone; `None`: the change stays.
     pub lasting: Option<Duration>,
-    /// The part of the scenario that changes.
+    /// The link, node or daemon that the event changes.
     pub target: EventTarget,
-    /// The direction or directions that change.
+    /// The directions of the link or links that the event changes.
     pub directions: Directions,
-    /// The change that the event makes.
+    /// The change that the event makes to its target.
     pub action: Action,
 }
 
@@ -85,7 +86,7 @@ pub struct TimedEvent {
 /// A larger number is probably a typing mistake.
 const EVENTS_MAX: usize = 10_000;
 
-/// The parts of a scenario that its events may refer to.
+/// The parts of a scenario to which the events in its file may refer.
 pub(crate) struct EventSurroundings<'a> {
     pub nodes: &'a [String],
     pub links: &'a [Link],
@@ -147,7 +148,9 @@ impl EventFile {
         Ok((0..repeat).map(|n| first + every * n).collect())
     }
 
-    /// Returns the single action of the event and its direction.
+    /// Returns the change that the event makes, and the directions of links in which it makes it.
+    ///
+    /// It fails unless the event has exactly one action.
     fn action(&self, source: &Source<'_>, around: &EventSurroundings<'_>) -> Checked<(Action, Directions)> {
         let directions = self.direction.unwrap_or(Directions::Both);
         let mut actions = Vec::new();
@@ -190,7 +193,7 @@ impl EventFile {
         Ok(Some(ShareChange { vpn: vpn::position(source, name, vpns)?, weight, service }))
     }
 
-    /// Returns the links or nodes that the event changes. A pattern may match several.
+    /// Returns the links or nodes that the event changes. Its name pattern may match several.
     ///
     /// `links` has the names of all links.
     fn targets(
@@ -220,7 +223,7 @@ impl EventFile {
         }
     }
 
-    /// Checks that weft runs and that each weight names an existing link.
+    /// Checks that weft runs in the scenario and that each weight names an existing link.
     fn check_weights(
         &self,
         source: &Source<'_>,

@@ -50,7 +50,7 @@ pub(crate) fn first_seed() -> u64 {
     1
 }
 
-/// Settings of `[policy]` that apply to both daemons in all variants.
+/// The keys of the file's `[policy]` table: settings that apply to both daemons in all variants.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PolicyFile {
@@ -79,7 +79,7 @@ impl VpnFile {
     }
 }
 
-/// The `vpn` table of a variant.
+/// The `vpn` table of a variant: settings of the queues and loops of all VPNs.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct EntryFile {
@@ -121,9 +121,7 @@ pub(crate) struct TcpFile {
     pub receive_buffer: Option<Quantity<Bytes>>,
 }
 
-/// The parameters that take several values.
-///
-/// Each combination of values is one scenario.
+/// The `[grid]` table: parameters that take several values. Each combination of values is one scenario.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GridFile {

@@ -1,4 +1,4 @@
-//! Defines the flows of a scenario, one for each application.
+//! Defines the flows of a scenario with two nodes. Each flow is one application with its settings.
 
 use crate::error::{Checked, Source};
 use crate::file::FlowFile;
@@ -10,7 +10,7 @@ use weft_units::Rate;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum App {
-    /// One bulk TCP connection.
+    /// One TCP connection that sends as much as it can until the flow stops (iperf3).
     Iperf3,
     /// Successive HTTP transfers of `size` bytes (curl).
     Http,
@@ -27,7 +27,7 @@ pub enum App {
 }
 
 impl App {
-    /// Returns the application's keyword in files, which is also the default name of its flow.
+    /// Returns the application's keyword in files. It is also the name of a flow without its own name.
     pub fn word(self) -> &'static str {
         match self {
             App::Iperf3 => "iperf3",
@@ -58,7 +58,7 @@ pub enum FlowDirection {
     Down,
 }
 
-/// One application of a scenario and its settings.
+/// One application of a scenario with two nodes, and its settings.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Flow {
     /// Name of the flow in the results.
@@ -75,9 +75,9 @@ pub struct Flow {
     pub direction: FlowDirection,
     /// Name of the TCP congestion control in the kernel.
     pub congestion: String,
-    /// Explicit rate of the connection, set with `SO_MAX_PACING_RATE`, or `None` for no explicit rate.
+    /// Rate at which the kernel paces the connection (`SO_MAX_PACING_RATE`); `None`: no such limit.
     pub pacing: Option<Rate>,
-    /// Size of the receiving socket's buffer in bytes, or `None` for the kernel's default.
+    /// Size of the receiving socket's buffer in bytes; `None`: the kernel's default.
     pub receive_buffer_bytes: Option<u64>,
     /// Start time of the flow, since the start of the run.
     pub start: Duration,
@@ -89,7 +89,7 @@ pub struct Flow {
     pub packet_bytes: u32,
     /// Size of one transfer of `http` and `transfer`, in bytes.
     pub size_bytes: u64,
-    /// Mean length of a connection of `short-flows`, in full segments.
+    /// Mean length of a `short-flows` connection, in full segments.
     pub mean_packets: u32,
 }
 
@@ -101,7 +101,7 @@ pub(crate) const CBR_PACKET_BYTES: u32 = 1_200;
 const MEAN_PACKETS: u32 = 14;
 /// Maximum number of hosts behind the first node.
 ///
-/// Derived: the lab numbers them in one byte of their addresses, after those of the nodes.
+/// Derived: the lab numbers the hosts in the last byte of their addresses, from 10.
 const HOSTS_MAX: usize = 200;
 
 impl Flow {

@@ -1,4 +1,4 @@
-//! Expands a grid: one scenario with several delays, losses or sizes, one run for each combination.
+//! Expands a grid: one scenario for each combination of several delays, losses and transfer sizes.
 
 use crate::file::GridFile;
 use crate::{App, Scenario};
@@ -28,9 +28,9 @@ impl Grid {
 }
 
 impl Scenario {
-    /// Returns the scenario at each point of its grid, or the scenario itself if it has no grid.
+    /// Returns one scenario for each combination of the grid's values, or the scenario itself if it has no grid.
     ///
-    /// The name of each cell states its values.
+    /// The name of each returned scenario states its values.
     pub fn cells(&self) -> Vec<Scenario> {
         let Some(grid) = &self.grid else { return vec![self.clone()] };
         let mut cells = vec![Scenario { grid: None, ..self.clone() }];
@@ -51,9 +51,9 @@ impl Scenario {
     }
 }
 
-/// Replaces each cell by one copy for each value, to which `change` applies the value.
+/// Replaces each of `cells` by one copy for each value, and applies `change` with the value to the copy.
 ///
-/// Without values the cells stay as they are.
+/// If there are no values, the cells stay as they are.
 pub(crate) fn each<C: Clone, T>(cells: &mut Vec<C>, values: &[T], change: impl Fn(&mut C, &T)) {
     if !values.is_empty() {
         let at = |cell: &C, value| {

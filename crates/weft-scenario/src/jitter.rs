@@ -4,18 +4,18 @@ use weft_units::{Duration, Instant, Rng};
 
 /// A delay that wanders between zero and a limit without reordering packets.
 ///
-/// The delay follows straight lines between values drawn from a uniform distribution, one value every `limit`. It never
-/// falls faster than time passes, so packets keep their order. The delay depends on time only, so dense and sparse
-/// traffic see the same jitter.
+/// Every `limit`, a new value is drawn from a uniform distribution. The delay moves to it linearly. It never falls
+/// faster than time passes, so packets keep their order. The delay depends on time only, so dense and sparse traffic
+/// see the same jitter.
 #[derive(Clone, Debug)]
 pub struct Wander {
     rng: Rng,
     limit: Duration,
-    /// Time at which the current line starts.
+    /// Time at which the present linear change began. It lasts for `limit`.
     start: Instant,
-    /// Delay at the start of the current line, as a fraction of `limit`.
+    /// Delay at the start of the present linear change, as a fraction of `limit`.
     from: f64,
-    /// Delay at the end of the current line, as a fraction of `limit`.
+    /// Delay at the end of the present linear change, as a fraction of `limit`.
     to: f64,
 }
 
@@ -28,21 +28,22 @@ impl Wander {
 
     /// Changes the limit.
     ///
-    /// If the limit differs from the old one, a new line begins at `now`.
+    /// If it differs from the old limit, a new linear change of the delay begins at `now`.
     pub fn set_limit(&mut self, limit: Duration, now: Instant) {
         if limit != self.limit {
             *self = Wander::new(self.rng.clone(), limit, now);
         }
     }
 
-    /// Returns the delay at `time`, which must not be earlier than in the previous call.
+    /// Returns the delay of a packet at `time`, which must not be earlier than in the previous call.
     pub fn at(&mut self, time: Instant) -> Duration {
         if self.limit.is_zero() {
             return Duration::ZERO;
         }
         let mut share = (time - self.start).div_duration_f64(self.limit);
         if share >= 1.0 {
-            // After a pause of more than one line nothing sampled the lines between, so a new start value is drawn.
+            // Without calls for more than one linear change, the values between are not known. A new start value is
+            // drawn.
             self.from = if share < 2.0 { self.to } else { self.rng.unit() };
             self.to = self.rng.unit();
             self.start += self.limit.mul_f64(share.floor());
@@ -51,7 +52,7 @@ impl Wander {
         self.limit.mul_f64(self.from + (self.to - self.from) * share)
     }
 
-    /// Returns a random delay that is independent of the delay before it.
+    /// Draws a delay for one packet, between zero and the limit and independent of other packets.
     pub fn independent(&mut self) -> Duration {
         self.limit.mul_f64(self.rng.unit())
     }

@@ -6,26 +6,27 @@ use std::sync::Arc;
 use std::time::Duration;
 use weft_units::Rate;
 
-/// Size of a full IP packet on a link, in bytes.
+/// Size of a full IP packet on a link, in bytes: the MTU.
 pub const PACKET_BYTES: u64 = 1500;
 /// TCP payload of a full packet, in bytes.
 ///
-/// Derived: 1500 less 20 for IPv4, 20 for TCP and 12 for time stamps. It is the numerator of the goodput bound.
+/// Derived: 1500 less 20 for IPv4, 20 for TCP and 12 for time stamps. The upper
+/// bound of goodput counts this payload for each full packet that the links can carry.
 pub const PAYLOAD_BYTES: u64 = 1448;
 
-/// The capacity of one direction of a link.
+/// The capacity of one direction of a link, as a scenario file gives it.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Capacity {
     /// A constant rate of IP bytes.
     Rate(Rate),
-    /// Name of a trace of packet delivery opportunities in Mahimahi's format.
+    /// Name of a trace in Mahimahi's format: the times at which the direction can carry a full packet.
     Trace(String),
 }
 
-/// The length of a drop-tail queue.
+/// The maximum length of a queue.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum QueueSize {
-    /// A multiple of the link's rate × base round-trip time.
+    /// A multiple of the bandwidth-delay product: the direction's rate × the link's base round-trip time.
     Bdp(f64),
     /// A number of full packets.
     Packets(u64),
@@ -46,7 +47,9 @@ impl QueueSize {
         }
     }
 
-    /// Returns the queue size in bytes, at least two full packets.
+    /// Returns this length in bytes, at least that of two full packets.
+    ///
+    /// `rate` and `base_rtt` are those of the link behind the queue.
     pub fn bytes(self, rate: Rate, base_rtt: Duration) -> u64 {
         let bytes = match self {
             QueueSize::Bdp(factor) => rate.scaled(factor).bytes_in(base_rtt),
@@ -57,24 +60,24 @@ impl QueueSize {
     }
 }
 
-/// One direction of a link.
+/// The properties of one direction of a link.
 #[derive(Clone, PartialEq, Debug)]
 pub struct DirectionSpec {
-    /// Capacity of the direction.
+    /// Rate of the direction, or the trace that sets its capacity.
     pub capacity: Capacity,
     /// One-way propagation delay.
     pub delay: Duration,
-    /// Maximum additional delay of a packet.
+    /// Maximum of the wandering delay, which is added to `delay`.
     ///
-    /// The delays are uniformly distributed, and no packet overtakes another.
+    /// The delay wanders between zero and this maximum, and no packet overtakes another.
     pub jitter: Duration,
     /// Probability that a packet is lost, independent of other packets.
     pub loss: f64,
-    /// Size of the queue at the link's entry.
+    /// Maximum length of the queue at the entry of the direction.
     pub queue: QueueSize,
-    /// Discipline of the queue, unless the impairment `aqm` replaces it.
+    /// Queue discipline. The impairment `aqm`, if set, replaces it.
     pub discipline: Discipline,
-    /// Further impairments of this direction.
+    /// Further impairments of the direction, besides delay, jitter and loss.
     pub impairments: Impairments,
 }
 
@@ -118,15 +121,15 @@ pub struct Link {
     pub name: String,
     /// Indices of the two nodes that the link joins in the scenario's list of nodes; 0 and 1 in a pair.
     pub ends: [usize; 2],
-    /// Direction from the first node to the second.
+    /// The properties of the direction from the first node to the second.
     pub up: DirectionSpec,
-    /// Direction from the second node to the first.
+    /// The properties of the direction from the second node to the first.
     pub down: DirectionSpec,
-    /// Routing cost in each direction, or `None` for the cost by the routing's metric (hops or delay).
+    /// Routing cost in each direction; `None`: the cost by the routing's metric (hops or delay).
     pub cost: Option<u32>,
     /// Interval at which a NAT gives the first node another port on this link.
     pub rebind: Option<Duration>,
-    /// Class of the link, by which results are grouped.
+    /// Class of the link, such as `lte`, by which the results of a sweep are grouped.
     pub class: Option<String>,
 }
 
@@ -150,7 +153,7 @@ impl Link {
         self.up.delay + self.down.delay
     }
 
-    /// Returns the direction of the link in which a flow sends its data.
+    /// Returns the direction of the link in which a flow with this direction sends its data.
     pub fn towards(&self, direction: FlowDirection) -> &DirectionSpec {
         match direction {
             FlowDirection::Up => &self.up,
@@ -158,12 +161,12 @@ impl Link {
         }
     }
 
-    /// Returns both directions, up first.
+    /// Returns the properties of both directions, the up direction first.
     pub fn directions(&self) -> [&DirectionSpec; 2] {
         [&self.up, &self.down]
     }
 
-    /// Returns both directions, up first.
+    /// Returns the properties of both directions for a change, the up direction first.
     pub fn directions_mut(&mut self) -> [&mut DirectionSpec; 2] {
         [&mut self.up, &mut self.down]
     }
@@ -195,7 +198,7 @@ impl Link {
     }
 }
 
-/// One direction of a link, or both.
+/// The directions of a link that an event changes: one or both.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Directions {
@@ -208,17 +211,17 @@ pub enum Directions {
 }
 
 impl Directions {
-    /// True if the up direction is included.
+    /// True if the up direction, from the first node to the second, is included.
     pub fn has_up(self) -> bool {
         self != Directions::Down
     }
 
-    /// True if the down direction is included.
+    /// True if the down direction, from the second node to the first, is included.
     pub fn has_down(self) -> bool {
         self != Directions::Up
     }
 
-    /// Returns the keyword for the direction in files.
+    /// Returns the keyword for these directions in scenario files.
     pub fn word(self) -> &'static str {
         match self {
             Directions::Both => "both",

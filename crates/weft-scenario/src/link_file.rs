@@ -16,9 +16,9 @@ use weft_units::Rate;
 ///
 /// Standard: Linux's `IFNAMSIZ`, 16, less the final zero byte.
 const INTERFACE_NAME_MAX: usize = 15;
-/// Minimum time between two changes of a NAT's mapping.
+/// Minimum time between two changes of the port that a NAT gives the first node.
 ///
-/// Derived: no session is established in less time.
+/// Derived: no session is established in less time, so more frequent changes would prevent every session.
 const REBIND_MIN: Duration = Duration::from_millis(100);
 
 with_impairments! {
@@ -43,7 +43,7 @@ with_impairments! {
 }
 
 with_impairments! {
-    /// The settings of one direction.
+    /// The settings of one direction of a link, as the file gives them.
     #[derive(Deserialize, Clone, Default)]
     #[serde(deny_unknown_fields)]
     pub(crate) struct DirectionFile {
@@ -62,10 +62,10 @@ pub(crate) struct RebindFile {
     pub every: Quantity<Duration>,
 }
 
-/// The kind of scenario whose links are read.
+/// The kind of scenario whose links are read, which has its own rules for them.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LinkRules {
-    /// Each link joins the two nodes, and its name names a network interface.
+    /// Two nodes: each link joins them, and its name is that of a network interface.
     Pair,
     /// Each link names its ends. Its name may be missing.
     Network,
@@ -124,12 +124,14 @@ fn wrong_interface(source: &Source<'_>, name: &Spanned<String>) -> crate::Scenar
 
 impl LinkFile {
     /// Returns the byte offset in the file at which mistakes of the whole link are reported.
+    ///
+    /// `table` is the offset of the link's table.
     fn place(&self, table: usize) -> usize {
         let name = self.name.as_ref().map(|name| name.span().start);
         name.or_else(|| self.between.as_ref().map(|between| between.span().start)).unwrap_or(table)
     }
 
-    /// Returns the pairs of nodes that the link joins.
+    /// Returns the pairs of nodes that the link joins, by their indices.
     ///
     /// Without `between` a link leads from the first of two nodes to the second.
     fn ends(&self, source: &Source<'_>, table: usize, nodes: &[String], rules: LinkRules) -> Checked<Vec<[usize; 2]>> {
@@ -153,7 +155,7 @@ impl LinkFile {
         }
     }
 
-    /// Checks the keys that differ between a pair and a network.
+    /// Checks the rules that only links between two nodes have: a link needs a name and has no cost.
     fn check_pair(&self, source: &Source<'_>, table: usize) -> Checked<()> {
         match (&self.name, &self.cost) {
             (None, _) => Err(source.error(table, "`name` is missing")),
@@ -162,7 +164,7 @@ impl LinkFile {
         }
     }
 
-    /// Returns the link without its name and ends. `name` names it in messages.
+    /// Returns the link without its name and its ends, which the caller sets. `name` is used only in error messages.
     fn link(&self, source: &Source<'_>, name: &Spanned<String>) -> Checked<Link> {
         let common = self.common();
         Ok(Link {
@@ -195,7 +197,7 @@ impl LinkFile {
 }
 
 impl DirectionFile {
-    /// Returns this direction's own settings on top of the settings of both directions.
+    /// Returns the settings of this direction: its own, and those of both directions where it has none.
     ///
     /// A direction's own rate replaces a common trace, and its own trace replaces a common rate.
     fn over(&self, common: &WholeDirection) -> WholeDirection {
@@ -214,7 +216,7 @@ impl DirectionFile {
     }
 }
 
-/// The settings of one direction, merged with the settings of both directions.
+/// The settings of one direction with the settings that the file gives for both directions.
 struct WholeDirection {
     rate: Option<Quantity<Rate>>,
     trace: Option<String>,
@@ -225,7 +227,7 @@ struct WholeDirection {
 }
 
 impl WholeDirection {
-    /// Returns the specification of the direction, which is `up` or `down`.
+    /// Checks the settings and returns the direction. `direction` is `up` or `down`, for error messages.
     fn spec(&self, source: &Source<'_>, name: &Spanned<String>, direction: &str) -> Checked<DirectionSpec> {
         let link = name.get_ref();
         let capacity = match (self.rate, &self.trace) {

@@ -1,6 +1,6 @@
 //! Loads the capacity traces that a scenario names.
 //!
-//! The lab and the simulator play the same traces.
+//! The lab and the simulator use the same traces.
 
 use crate::trace::Trace;
 use crate::{Capacity, DirectionSpec, NetworkScenario, Scenario, ScenarioError};
@@ -9,12 +9,12 @@ use std::path::Path;
 use std::time::Duration;
 use weft_units::{Rate, parse_rate};
 
-/// Mean rate of a generated trace whose name states no rate.
+/// Mean rate of a generated trace if its name contains no rate.
 const SYNTHETIC_RATE: Rate = Rate::from_mbps(12);
 /// Length of a generated trace.
 const SYNTHETIC_LENGTH: Duration = Duration::from_secs(120);
 
-/// Traces by their name in the scenario.
+/// Capacity traces, by the names that the scenario gives them.
 pub type Traces = BTreeMap<String, Trace>;
 
 impl Scenario {
@@ -63,13 +63,15 @@ fn load<'a>(
 
 /// Returns the mean rate of a generated trace.
 ///
-/// The rate follows the `@` in the name, as in `lte@5 Mbit/s`. The default is 12 Mbit/s.
+/// It is the rate after the `@` in the trace's name, such as `lte@5 Mbit/s`, or else 12 Mbit/s.
 pub(crate) fn synthetic_rate(name: &str) -> Rate {
     let said = name.rsplit_once('@').and_then(|(_, rate)| parse_rate(rate).ok());
     said.filter(|rate| *rate > Rate::ZERO).unwrap_or(SYNTHETIC_RATE)
 }
 
-/// Returns the FNV-1a hash of a name, so that every name has its own trace.
+/// Returns the FNV-1a hash of a name, which is part of a random seed.
+///
+/// Different names thus get different random numbers.
 pub(crate) fn hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |h, byte| (h ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }

@@ -1,10 +1,10 @@
-//! Matches and checks names and name patterns.
+//! Finds names by patterns such as `sat-*`, and checks names.
 
 use crate::ScenarioError;
 use crate::error::{Checked, Source, which_exist};
 use toml::Spanned;
 
-/// Maximum number of nodes, links or flows.
+/// Maximum number of items of one kind in a file: nodes, links, flows and others.
 ///
 /// A larger number is probably a typing mistake.
 const MOST: usize = 100_000;
@@ -22,7 +22,7 @@ pub(crate) fn matches(pattern: &str, name: &str) -> bool {
     name.ends_with(last)
 }
 
-/// Returns the indices of the `names` that a pattern matches, in order.
+/// Returns the indices of the `names` that a pattern matches, in order. It fails if there are none.
 ///
 /// `what` is the kind of thing that they name, for error messages.
 pub(crate) fn matching(
@@ -54,7 +54,7 @@ pub(crate) fn node(source: &Source<'_>, name: &Spanned<String>, nodes: &[String]
     }
 }
 
-/// Returns the pairs of nodes that two patterns form.
+/// Returns pairs of a node that the first pattern matches and a node that the second matches.
 ///
 /// If one pattern matches a single node, that node is paired with each node of the other pattern. Otherwise the first
 /// node is paired with the first, the second with the second, and so on.
@@ -86,7 +86,7 @@ pub(crate) fn pairs(
     }
 }
 
-/// Checks that a name has only allowed characters.
+/// Checks that a name contains only the characters that names may have. `what` names the kind of thing in the error.
 pub(crate) fn sound_name(source: &Source<'_>, name: &Spanned<String>, what: &str) -> Checked<()> {
     let sound = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_' || c == '.';
     if !name.get_ref().is_empty() && name.get_ref().len() <= 64 && name.get_ref().chars().all(sound) {
@@ -95,12 +95,12 @@ pub(crate) fn sound_name(source: &Source<'_>, name: &Spanned<String>, what: &str
     Err(source.at(name, format!("the name of a {what} must be 1 to 64 letters, digits, -, _ or .")))
 }
 
-/// Returns `name` if `count` is 1, or else `name-0`, `name-1` and so on.
+/// Returns the name of item `number` of `count` items: `name` if `count` is 1, or else `name-0`, `name-1` and so on.
 pub(crate) fn numbered(name: &str, number: usize, count: usize) -> String {
     if count == 1 { name.to_owned() } else { format!("{name}-{number}") }
 }
 
-/// The names that items of one kind have taken, each of them once.
+/// The names of the items of one kind read so far, such as nodes. No two of them may have the same name.
 pub(crate) struct Unique<'a> {
     what: &'a str,
     names: std::collections::BTreeSet<String>,
@@ -113,7 +113,7 @@ impl<'a> Unique<'a> {
 
     /// Adds a name, or fails if it already exists or there are too many.
     ///
-    /// `offset` is its position in the file.
+    /// `offset` is the byte offset in the file at which an error is reported.
     pub fn take(&mut self, source: &Source<'_>, offset: usize, name: &str) -> Result<(), ScenarioError> {
         let Unique { what, names } = self;
         if names.len() >= MOST {

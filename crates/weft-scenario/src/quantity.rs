@@ -5,7 +5,7 @@ use serde::de::{Deserialize, Deserializer, Error};
 use std::time::Duration;
 use weft_units::{Rate, parse_duration, parse_fraction, parse_rate};
 
-/// A value that a scenario file writes as a string with a unit.
+/// A value that a scenario file writes as a string with a unit, such as `"12 ms"`.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Quantity<T>(pub T);
 

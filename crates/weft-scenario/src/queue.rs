@@ -1,4 +1,4 @@
-//! Defines the queues of links and VPNs, and their form in a file.
+//! Defines the queues of links and of VPNs, and how a file describes them.
 
 use crate::channel::{Aqm, QueueSpec};
 use crate::error::{Checked, Source};
@@ -15,10 +15,10 @@ use weft_units::Rate;
 /// FRED's settings for more flows than the queue has packet buffers (Lin and Morris 1997, §5).
 const FOR_MANY_FLOWS: FredConfig = FredConfig { min_queued_units: 2, two_packet_buffers: true };
 
-/// The discipline of a queue: when it drops or marks packets.
+/// The rule by which a queue drops or marks packets, with its parameters.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Discipline {
-    /// Drops arriving packets that exceed the limit.
+    /// Drop-tail: drops an arriving packet for which there is no space.
     DropTail,
     /// Random early detection (Floyd and Jacobson 1993).
     Red(RandomEarly),
@@ -26,20 +26,20 @@ pub enum Discipline {
     Fred(RandomEarly),
     /// CoDel (RFC 8289).
     CoDel {
-        /// Acceptable standing delay.
+        /// Queueing delay (target) that packets may have for longer than `interval` without drops or marks.
         target: Duration,
-        /// Time for which the delay may exceed the target.
+        /// Time for which the delay must exceed `target` before packets are dropped or marked.
         interval: Duration,
         /// True if packets of ECN-capable flows are marked instead of dropped.
         ecn: bool,
     },
     /// FQ-CoDel (RFC 8290).
     FqCoDel {
-        /// Acceptable standing delay.
+        /// Queueing delay (target) that a flow's packets may have for longer than `interval` without drops or marks.
         target: Duration,
-        /// Time for which the delay may exceed the target.
+        /// Time for which the delay must exceed `target` before packets are dropped or marked.
         interval: Duration,
-        /// Bytes that a flow may send in one round.
+        /// Number of bytes that each flow may send in one round of the scheduler.
         quantum_bytes: u32,
         /// True if packets of ECN-capable flows are marked instead of dropped.
         ecn: bool,
@@ -49,15 +49,15 @@ pub enum Discipline {
 /// The parameters of RED and FRED.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct RandomEarly {
-    /// Average queue length at which dropping begins.
+    /// Average queue length above which packets are dropped at random.
     pub min: QueueSize,
-    /// Average queue length at which every packet is dropped.
+    /// Average queue length at which the drop probability reaches `max_p`.
     pub max: QueueSize,
-    /// Drop probability just below `max`.
+    /// Drop probability that is reached when the average queue length is `max`.
     pub max_p: f64,
-    /// Weight of the newest length in the moving average.
+    /// Weight of the newest queue length in the moving average of the length, from 0 to 1.
     pub weight: f64,
-    /// True if the drop probability rises to one between `max` and twice `max`.
+    /// True if the drop probability rises from `max_p` to one between `max` and twice `max`.
     ///
     /// Otherwise it jumps to one at `max`.
     pub gentle: bool,
@@ -77,7 +77,7 @@ enum QueueName {
     FqCoDel,
 }
 
-/// The queue in a file: `"100 packets"`, or a table with a `kind`.
+/// The queue of a link or VPN in a file: a length such as `"100 packets"`, or a table with a `kind`.
 #[derive(Clone)]
 pub(crate) enum QueueFile {
     Length(QueueSize),
@@ -125,7 +125,7 @@ impl<'de> Deserialize<'de> for QueueFile {
 }
 
 impl Discipline {
-    /// Returns the queue of `weft-core` with this discipline, and its configuration.
+    /// Returns the kind and settings of a queue of `weft-core` with this discipline and the length `size`.
     ///
     /// The last value is true if the queue marks packets of ECN-capable flows. `rate` and `base_rtt` are those of the
     /// link behind the queue.
@@ -151,7 +151,7 @@ impl Discipline {
 
     /// Returns the queue of a link as the channel model takes it.
     ///
-    /// `aqm`, if set, replaces the discipline.
+    /// `size` is its maximum length. `aqm`, if set, replaces the discipline.
     pub fn queue_of_link(self, size: QueueSize, aqm: Option<Aqm>, rate: Rate, base_rtt: Duration) -> QueueSpec {
         if let Some(aqm) = aqm {
             let (kind, config) = aqm.queue(size.bytes(rate, base_rtt), rate);
@@ -167,7 +167,7 @@ impl Discipline {
 }
 
 impl RandomEarly {
-    /// Returns RED's settings.
+    /// Returns the settings of RED or FRED as `weft-core` takes them, for a queue before a link of `rate`.
     ///
     /// Thresholds are in packets if the scenario gives packets, and in bytes otherwise.
     fn configured(&self, rate: Rate, base_rtt: Duration) -> RedConfig {
@@ -188,9 +188,9 @@ impl RandomEarly {
     }
 }
 
-/// Returns the length and the discipline of a queue.
+/// Returns the maximum length and the discipline of a queue that a file describes.
 ///
-/// The default is drop-tail with 1.5 BDP.
+/// The default is a drop-tail queue of 1.5 bandwidth-delay products.
 pub(crate) fn read(source: &Source<'_>, queue: Option<&Spanned<QueueFile>>) -> Checked<(QueueSize, Discipline)> {
     let Some(queue) = queue else { return Ok((QueueSize::DEFAULT, Discipline::DropTail)) };
     match queue.get_ref() {
@@ -204,7 +204,7 @@ pub(crate) fn read(source: &Source<'_>, queue: Option<&Spanned<QueueFile>>) -> C
 }
 
 impl QueueFile {
-    /// Returns true if the queue names its discipline.
+    /// Returns true if the file gives the queue as a table, which names its discipline.
     pub(crate) fn has_kind(&self) -> bool {
         matches!(self, QueueFile::Table(_))
     }
@@ -230,7 +230,7 @@ impl QueueTable {
         })
     }
 
-    /// Returns the parameters of RED or FRED.
+    /// Checks and returns the parameters of RED or FRED. `limit` is the maximum length of the queue.
     ///
     /// `min` defaults to a quarter of the queue, and `max` to `ratio` × `min`.
     fn random_early(&self, limit: QueueSize, ratio: f64) -> Result<RandomEarly, String> {

@@ -1,7 +1,8 @@
 //! Deserializes a scenario file and collects all its mistakes in one error.
 //!
-//! The TOML reader stops at the first mistake. This module then overwrites the wrong entry with blanks, byte for byte,
-//! so that later positions stay correct. It reads the text again until no mistake is left or the limit is reached.
+//! The TOML reader stops at the first mistake. This module then overwrites the wrong entry with the same number of
+//! blanks, so that the positions of later mistakes stay correct. It reads the text again until no mistake is left or
+//! [`MOST`] are found.
 
 use crate::error::{Checked, ScenarioError, Source, meant};
 use serde::de::DeserializeOwned;
@@ -38,12 +39,12 @@ pub(crate) fn read<T: DeserializeOwned>(source: &Source<'_>) -> Checked<T> {
     Err(ScenarioError { more: mistakes.collect(), ..first })
 }
 
-/// The entries that were overwritten with blanks.
+/// The entries of the file that were wrong and were overwritten with blanks.
 #[derive(Default)]
 struct OverwrittenEntries {
-    /// Names of the blanked settings, and the known names that the unknown ones probably stand for.
+    /// Names of the overwritten settings, and the known settings whose misspellings they probably are.
     names: Vec<String>,
-    /// Byte offsets of blanked settings that do not exist in the format.
+    /// Byte offsets of the overwritten settings that do not exist in the format.
     unknown: Vec<usize>,
 }
 
@@ -54,10 +55,10 @@ impl OverwrittenEntries {
         self.unknown.extend(message.starts_with("unknown field").then_some(start));
     }
 
-    /// Returns true if blanking caused this "missing field" error.
+    /// Returns true if this "missing field" error only follows from an overwritten entry.
     ///
-    /// Either the setting itself was blanked, or its table had an unknown setting that was probably a misspelling of
-    /// it.
+    /// Either the missing setting itself was overwritten, or its table had an unknown setting that was probably a
+    /// misspelling of it.
     fn explains(&self, message: &str, table: Option<&(String, Range<usize>)>) -> bool {
         let Some(name) = missing(message) else { return false };
         let is_in_table = |start: &usize| table.is_some_and(|(_, place)| place.contains(start));
@@ -96,14 +97,14 @@ fn in_table(text: &str, table: &DeTable, offset: usize) -> Option<(String, Range
     })
 }
 
-/// Returns true if `offset` lies on a line that begins with a table header at `place`.
+/// Returns true if `offset` lies on the line of the table header that `place` begins with.
 fn is_header(text: &str, place: &Range<usize>, offset: usize) -> bool {
     let line = text.get(..place.start).and_then(|before| before.rfind('\n')).map_or(0, |end| end + 1);
     let begins = text.get(line..).is_some_and(|rest| rest.trim_start().starts_with('['));
     begins && (line..place.end).contains(&offset)
 }
 
-/// Returns the byte range from the table header at `offset` to the next table header.
+/// Returns the byte range of the table whose header is at `offset`: up to the next table header.
 fn section(text: &str, offset: usize) -> Range<usize> {
     let start = text.get(..offset).and_then(|before| before.rfind('\n')).map_or(0, |end| end + 1);
     let rest = text.get(offset..).unwrap_or_default();
@@ -111,7 +112,7 @@ fn section(text: &str, offset: usize) -> Range<usize> {
     start..end
 }
 
-/// Overwrites the byte range with blanks and keeps its line breaks.
+/// Overwrites the bytes in `place` with blanks and keeps line breaks.
 fn blank(text: &mut String, place: Range<usize>) {
     let Some(old) = text.get(place.clone()) else { return };
     let blanks: String = old.bytes().map(|byte| if byte == b'\n' { '\n' } else { ' ' }).collect();
@@ -134,7 +135,7 @@ mod tests {
 
     /// Every misspelt setting, wrong type and wrong form is reported at its line.
     ///
-    /// No other mistake is reported.
+    /// Mistakes that only follow from another mistake are not reported.
     #[test]
     fn all_mistakes_are_reported_and_nothing_that_follows_from_them() {
         assert_eq!(places(GOOD), []);

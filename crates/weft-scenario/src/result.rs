@@ -9,16 +9,16 @@ use serde::{Deserialize, Serialize};
 /// Version of the result format.
 pub const SCHEMA: u32 = 1;
 
-/// The result of running a scenario.
+/// The result of running all variants of a scenario or a network.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct RunResult {
     /// Version of the format: [`SCHEMA`].
     pub schema: u32,
-    /// Name of the scenario.
+    /// Name of the scenario or network.
     pub scenario: String,
-    /// Where the scenario ran: `lab` or `sim`.
+    /// The world in which the scenario ran: `lab` or `sim`.
     pub world: String,
-    /// Seed of the scenario.
+    /// Seed of the scenario, from which random numbers derive.
     pub seed: u64,
     /// Length of a run in seconds.
     pub duration_s: f64,
@@ -26,13 +26,13 @@ pub struct RunResult {
     pub warmup_s: f64,
     /// Number of runs of each variant.
     pub repeats: u32,
-    /// Upper bound of goodput in bit/s.
+    /// Upper bound of goodput in bit/s, in the direction of the first bulk flow; 0 for a network.
     ///
     /// It is the sum over links of rate × 1448/1500, or of opportunities × 1448 bytes for traces.
     pub bound_bps: f64,
-    /// Results of the variants.
+    /// The result of each variant that ran.
     pub variants: Vec<VariantResult>,
-    /// Variants that could not run, with the reason.
+    /// The variants that could not run, each with the reason.
     pub skipped: Vec<Skipped>,
 }
 
@@ -50,57 +50,57 @@ pub struct Skipped {
 pub struct VariantResult {
     /// Name of the variant.
     pub name: String,
-    /// Name of the link, if the variant used a single one.
+    /// Name of the link, if the variant used only one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link: Option<String>,
-    /// Name of the model that replaces the real program, where only a model exists.
+    /// Name of the model that replaces the real program, in a simulator that has no such program.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub note: Option<String>,
     /// Median goodput in bit/s of all flows with the direction of the first bulk flow.
     pub goodput_bps: f64,
-    /// Goodput divided by its upper bound, [`RunResult::bound_bps`].
+    /// Goodput divided by the upper bound of goodput, [`RunResult::bound_bps`].
     pub efficiency: f64,
-    /// Median time in milliseconds until OpenVPN's client was connected, if the variant uses OpenVPN.
+    /// Median time until OpenVPN's client was connected, in milliseconds. `None` without OpenVPN.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub setup_ms: Option<f64>,
-    /// Goodput that theory predicts for static weights.
+    /// Goodput that theory predicts for a weft variant whose links have static weights.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prediction: Option<Prediction>,
-    /// Medians for each flow.
+    /// The result of each flow: medians over the runs.
     pub flows: Vec<FlowResult>,
-    /// Medians for each link and direction.
+    /// The result of each link in each direction: medians over the runs.
     pub links: Vec<LinkResult>,
-    /// Median of the fairness index between VPNs.
+    /// Median over the runs of the fairness index between VPNs, [`VariantRun::vpn_fairness`].
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub vpn_fairness: Option<f64>,
-    /// Medians for each loop.
+    /// The result of each VPN from each ingress edge to each egress edge: medians over the runs.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub vpns: Vec<VpnResult>,
-    /// Median of the fairness index between hosts.
+    /// Median over the runs of the fairness index between hosts, [`VariantRun::host_fairness`].
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub host_fairness: Option<f64>,
-    /// Medians for each host.
+    /// The result of each host behind the first node: medians over the runs.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub hosts: Vec<HostResult>,
-    /// Medians for each port.
+    /// The queueing delay at the port of each node to the other node: medians over the runs.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub ports: Vec<PortResult>,
     /// Summaries of the events over repetitions and runs.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub events: Vec<EventSummary>,
-    /// Median goodput of flows during disturbances, in a network with events.
+    /// Median goodput of flows during each disturbance (the effect of an event), in a network with events.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub disturbances: Vec<DisturbanceResult>,
-    /// The individual runs.
+    /// The results of the single runs, of which the other fields are the medians.
     pub runs: Vec<VariantRun>,
 }
 
-/// The goodput that strict weighted round robin predicts: the minimum over links of Cᵢ·Σw/wᵢ.
+/// The goodput that static link weights allow: the minimum over links of Cᵢ·Σw/wᵢ.
 ///
 /// Cᵢ is the goodput of weft over link i alone in the same run, and wᵢ is the link's weight.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Prediction {
-    /// Predicted goodput in bit/s.
+    /// Goodput that theory predicts, in bit/s.
     pub goodput_bps: f64,
     /// Measured goodput divided by predicted goodput, minus 1.
     pub deviation: f64,
@@ -111,22 +111,22 @@ pub struct Prediction {
 pub struct VariantRun {
     /// Goodput in bit/s of all flows with the direction of the first bulk flow.
     pub goodput_bps: f64,
-    /// Goodput divided by its upper bound, [`RunResult::bound_bps`].
+    /// Goodput divided by the upper bound of goodput, [`RunResult::bound_bps`].
     pub efficiency: f64,
-    /// Time in milliseconds until OpenVPN's client was connected, if the variant uses OpenVPN.
+    /// Time until OpenVPN's client was connected, in milliseconds. `None` without OpenVPN.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub setup_ms: Option<f64>,
-    /// Result of each flow.
+    /// The result of each flow in this run.
     pub flows: Vec<FlowResult>,
-    /// Result of each link and direction.
+    /// The result of each link in each direction in this run.
     pub links: Vec<LinkResult>,
-    /// Jain's fairness index between VPNs in the direction of [`RunResult::bound_bps`], in a scenario with two nodes.
+    /// Jain's fairness index between VPNs in the direction of the first bulk flow, in a scenario with two nodes.
     ///
     /// It compares each VPN's goodput with its fair share: the promised rate plus a part of the remaining goodput, in
     /// proportion to the VPN's weight.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub vpn_fairness: Option<f64>,
-    /// Result of each loop: a VPN from one edge to another.
+    /// The result of each VPN from each ingress edge to each egress edge.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub vpns: Vec<VpnResult>,
     /// Jain's fairness index between the goodputs of hosts behind the first node.
@@ -135,13 +135,13 @@ pub struct VariantRun {
     /// Result of each host behind the first node that begins flows.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub hosts: Vec<HostResult>,
-    /// Result of the port of each node with flow state, in the simulator.
+    /// Queueing delay at each node's port to the other node, if the node has flow state (`weft qos`); simulator only.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub ports: Vec<PortResult>,
-    /// Result of each event.
+    /// The effect of each event in this run.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub events: Vec<EventResult>,
-    /// Goodput of flows during disturbances, in a network with events.
+    /// Goodput of flows during each disturbance (the effect of an event), in a network with events.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub disturbances: Vec<DisturbanceResult>,
     /// 99.9th percentile of the emulator's lateness in this run, in milliseconds.
@@ -157,27 +157,27 @@ pub struct FlowResult {
     pub name: String,
     /// Application payload received after the warm-up, in bit/s.
     pub goodput_bps: Option<f64>,
-    /// Median round-trip time in milliseconds.
+    /// Median round-trip time after the warm-up in milliseconds. `None` unless the flow measures it.
     pub rtt_ms_p50: Option<f64>,
-    /// 95th percentile of the round-trip time in milliseconds.
+    /// 95th percentile of the round-trip time after the warm-up, in milliseconds.
     pub rtt_ms_p95: Option<f64>,
-    /// Longest time without an arrival, in milliseconds.
+    /// Longest time without an arrival after the warm-up, in milliseconds.
     pub longest_gap_ms: Option<f64>,
-    /// Median one-way delay in milliseconds.
+    /// Median one-way delay after the warm-up in milliseconds. `None` unless the flow measures it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub one_way_ms_p50: Option<f64>,
-    /// 95th percentile of the one-way delay in milliseconds.
+    /// 95th percentile of the one-way delay after the warm-up, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub one_way_ms_p95: Option<f64>,
-    /// 99th percentile of the one-way delay in milliseconds.
+    /// 99th percentile of the one-way delay after the warm-up, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub one_way_ms_p99: Option<f64>,
     /// 99.9th percentile of the one-way delay above the least one, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub delay_variation_ms_p999: Option<f64>,
-    /// 95th percentile of the newest arrival's age above an omniscient sender's, in milliseconds.
+    /// 95th percentile of the newest arrival's age, less that of an omniscient sender's, in milliseconds.
     ///
-    /// The method is that of Sprout (Winstein et al., NSDI 2013).
+    /// An omniscient sender uses all links perfectly. The method is that of Sprout (Winstein et al., NSDI 2013).
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub beyond_omniscient_ms_p95: Option<f64>,
     /// Number of packets (ping, probe and, in the simulator, cbr) or transfers (http) that never arrived.
@@ -193,16 +193,16 @@ pub struct FlowResult {
 pub struct LinkResult {
     /// Name of the link.
     pub name: String,
-    /// Direction: `up` or `down`.
+    /// Direction of the link: `up` or `down`.
     pub direction: String,
-    /// IP bytes that were sent on the link.
+    /// IP bytes that the link transmitted after the warm-up.
     pub sent_bytes: f64,
     /// Packets that the link lost, in transit or at its queue.
     pub lost: f64,
     /// Packets among the lost ones that the link's queue dropped.
     #[serde(default)]
     pub dropped: f64,
-    /// 95th percentile of the time in the link's queue, in milliseconds.
+    /// 95th percentile of the time that packets waited in the link's queue, in milliseconds.
     pub queue_ms_p95: f64,
     /// Mean number of packets in the queue when a packet left it, in a scenario with two nodes.
     ///
@@ -217,21 +217,23 @@ pub struct LinkResult {
     pub queue_packets_max: Option<f64>,
     /// Sent bytes divided by the bytes that the link could have carried.
     pub utilisation: f64,
-    /// Lengths of the large packets that were sent on the link, the most frequent first, in a network.
+    /// The packet lengths of at least 600 bytes that the link sent most often, the most frequent first.
+    ///
+    /// Only in a network.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub packet_sizes: Vec<PacketSizeCount>,
 }
 
-/// A length of packets on a link.
+/// The number of packets of one length that a link sent.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct PacketSizeCount {
-    /// Length with the IP header, in bytes.
+    /// Length of the packets with their IP headers, in bytes.
     pub bytes: u32,
     /// Number of packets of this length.
     pub packets: u64,
 }
 
-/// The result of one loop: the traffic of a VPN from one edge to another.
+/// The result of a VPN's traffic from one edge to another.
 ///
 /// Between two nodes it also exists for VPNs without a loop.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
@@ -244,26 +246,26 @@ pub struct VpnResult {
     pub to: String,
     /// Weight of the VPN at the end of the run.
     pub weight: f64,
-    /// Promised rate at the end of the run, in bit/s.
+    /// Rate that the VPN is promised at the end of the run, in bit/s. `None` without a promise.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub promised_bps: Option<f64>,
     /// IP bytes that left the egress edge after the warm-up, in bit/s.
     ///
     /// Between two nodes it is the payload that the receivers of the VPN's flows got.
     pub goodput_bps: f64,
-    /// Goodput divided by that of all loops in the same direction.
+    /// Goodput divided by that of all VPNs in the same direction.
     ///
-    /// The direction is from earlier to later edges of the file, or the reverse.
+    /// In a network, loops from an edge to a later edge of the file have one direction, and all others the other.
     pub share: f64,
-    /// Rate that the loop allowed at the end of the run, in bit/s.
+    /// Rate that the VPN's loop allowed at the end of the run, in bit/s. `None` without a loop.
     pub rate_bps: Option<f64>,
-    /// Window at the end of the run in bytes.
+    /// Bytes that the VPN's loop allowed in flight at the end of the run. `None` without a loop.
     ///
     /// For a loop with a rate it is the rate times the round-trip time.
     pub window_bytes: Option<f64>,
-    /// Smoothed round-trip time of the loop at the end of the run, in milliseconds.
+    /// Smoothed round-trip time of the VPN's loop at the end of the run, in milliseconds.
     pub rtt_ms: Option<f64>,
-    /// Bytes in queues along the route at the end of the run, if the loop's algorithm measures them.
+    /// Bytes of the VPN in queues along the route at the end of the run. `None` unless the loop measures them.
     pub accumulation_bytes: Option<f64>,
     /// Packets that were lost along the route after the warm-up.
     pub lost: f64,
@@ -280,19 +282,19 @@ pub struct VpnResult {
 pub struct HostResult {
     /// Name of the host.
     pub name: String,
-    /// Number of the host's flows.
+    /// Number of flows that the host begins.
     pub flows: usize,
     /// Goodput of the host's flows together, averaged over the measured time, in bit/s.
     pub goodput_bps: f64,
 }
 
-/// The queue of the port from one node to the other, as flow state measures it.
+/// The queueing delay at the port of one node to the other node, as the node's flow state (`weft qos`) measures it.
 ///
 /// The port reports intervals of 20 ms. The delay of an interval is the one that 95 % of its packets did not exceed,
 /// rounded up by at most 25 %.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct PortResult {
-    /// Name of the node.
+    /// Name of the node that has the port.
     pub node: String,
     /// Median over the 20 ms intervals of the delay that 95 % of an interval's packets did not exceed.
     ///
@@ -304,51 +306,51 @@ pub struct PortResult {
     pub queue_ms_p95: f64,
 }
 
-/// The effect of one event.
+/// The effect of one event, which happened once in one run.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct EventResult {
-    /// Index of the `[[event]]` in the file, from 0.
+    /// Index of the event's `[[event]]` entry in the file, from 0.
     pub group: usize,
     /// Time of the event, in seconds since the start of the run.
     pub at_s: f64,
     /// Action of the event, such as `cut` or `loss`.
     pub action: String,
-    /// Name of the link that the event changed.
+    /// Name of the link that the event changed. `None` if it changed no single link.
     pub link: Option<String>,
-    /// Direction: `up`, `down` or `both`.
+    /// Direction of the change: `up`, `down` or `both`.
     pub direction: String,
     /// Longest time without an arrival of a probe between this event and the next, in milliseconds.
     pub gap_ms: Option<f64>,
-    /// Time from the link's restoration until it carried its former share of the bytes again, in seconds.
+    /// Time from the link's restoration until it carried its former share of all links' bytes again, in seconds.
     pub share_back_s: Option<f64>,
-    /// Time from the event until weft rated the path worse (good, degraded, suspect, down), in seconds.
+    /// Time from the event until weft rated the link's path worse (good, degraded, suspect, down), in seconds.
     pub demoted_s: Option<f64>,
 }
 
-/// Summary of the repetitions of one `[[event]]` over all runs.
+/// The effects of one `[[event]]`, over its repetitions and all runs.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct EventSummary {
-    /// Index of the `[[event]]` in the file, from 0.
+    /// Index of the `[[event]]` entry in the file, from 0.
     pub group: usize,
     /// Action of the event, such as `cut` or `loss`.
     pub action: String,
-    /// Direction: `up`, `down` or `both`.
+    /// Direction of the change: `up`, `down` or `both`.
     pub direction: String,
-    /// Number of times that the event happened.
+    /// Number of times that the event happened in all runs together.
     pub count: usize,
-    /// Median over the events of the longest gap between arrivals of probes, in milliseconds.
+    /// Median over all these times of the longest gap between arrivals of probes, in milliseconds.
     pub gap_ms_median: Option<f64>,
-    /// Longest gap between arrivals of probes after any of the events, in milliseconds.
+    /// Longest gap between arrivals of probes over all these times, in milliseconds.
     pub gap_ms_worst: Option<f64>,
-    /// Median time from a link's restoration until it carried its former share of the bytes again, in seconds.
+    /// Median time from a link's restoration until it carried its former share of all links' bytes, in seconds.
     pub share_back_s_median: Option<f64>,
-    /// Longest time from a link's restoration until it carried its former share of the bytes again, in seconds.
+    /// Longest time from a link's restoration until it carried its former share of all links' bytes, in seconds.
     pub share_back_s_worst: Option<f64>,
-    /// Number of restored links that did not carry their former share again before the next event.
+    /// Number of restorations after which the link did not carry its former share again before the next event.
     pub share_never_back: usize,
-    /// Median time from the event until weft rated the path worse than before, in seconds.
+    /// Median time from the event until weft rated the link's path worse than before, in seconds.
     pub demoted_s_median: Option<f64>,
-    /// Longest time from the event until weft rated the path worse than before, in seconds.
+    /// Longest time from the event until weft rated the link's path worse than before, in seconds.
     pub demoted_s_worst: Option<f64>,
 }
 
@@ -425,7 +427,7 @@ fn median_links(runs: &[VariantRun]) -> Vec<LinkResult> {
     first.links.iter().map(one).collect()
 }
 
-/// Returns the counts of all runs together, the most frequent length first.
+/// Returns the sums of all runs' packet counts by length, the most frequent length first.
 fn sum_sizes<'a>(counts: impl Iterator<Item = &'a PacketSizeCount>) -> Vec<PacketSizeCount> {
     let mut sums: Vec<PacketSizeCount> = Vec::new();
     for count in counts {

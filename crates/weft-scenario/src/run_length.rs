@@ -1,4 +1,4 @@
-//! Checks the duration, the warm-up time and the number of repeats of a scenario.
+//! Checks that the duration, the warm-up time and the number of repeats of a scenario fit each other.
 
 use crate::error::{Checked, Source};
 use crate::quantity::Quantity;

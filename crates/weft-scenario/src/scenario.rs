@@ -26,7 +26,7 @@ const FLOWS_MAX: usize = 1_000;
 /// Derived: the headers and a time stamp need the minimum. The maximum is the least MTU of IPv6.
 const CBR_PACKET_RANGE: RangeInclusive<u32> = 64..=1_280;
 
-/// One experiment: links, flows, events and the variants to compare.
+/// One experiment with two nodes: links, flows, events and the variants to compare.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Scenario {
     /// Name of the scenario in the results.
@@ -41,15 +41,15 @@ pub struct Scenario {
     pub duration: Duration,
     /// Time at the start of a run that the results leave out.
     pub warmup: Duration,
-    /// Number of runs of each variant.
+    /// Number of runs of each variant, with different seeds.
     pub repeats: u32,
-    /// Seed of all randomness in the links.
+    /// Seed from which the random numbers of the links derive.
     pub seed: u64,
     /// The links between the two nodes.
     pub links: Vec<Link>,
     /// VPNs between the nodes, in addition to the default VPN.
     pub vpns: Vec<PairVpn>,
-    /// Maximum total rate of leased VPNs, or `None` if no VPN may be leased.
+    /// Maximum total of the rates that are promised to leased VPNs; `None`: no VPN may be leased.
     pub leasable: Option<Rate>,
     /// Names of the hosts behind the first node that begin flows.
     pub hosts: Vec<String>,
@@ -57,7 +57,7 @@ pub struct Scenario {
     pub flows: Vec<Flow>,
     /// Timed events in order of time, with every repetition as its own event.
     pub events: Vec<TimedEvent>,
-    /// The variants that the run compares.
+    /// The variants that a run compares.
     pub variants: Vec<Variant>,
     /// Parameters that take several values; see [`Scenario::cells`].
     pub grid: Option<Grid>,
@@ -77,7 +77,7 @@ impl Scenario {
         Scenario::parse_pair(&source)
     }
 
-    /// Reads a text that the caller has recognized as a scenario with two nodes.
+    /// Reads a file that is known to describe a scenario with two nodes.
     pub(crate) fn parse_pair(source: &Source<'_>) -> Checked<Scenario> {
         let read: ScenarioFile = crate::read::read(source)?;
         Checker { source: *source }.scenario(read)
@@ -85,8 +85,7 @@ impl Scenario {
 
     /// Returns the upper bound of goodput without a tunnel, in bit/s.
     ///
-    /// It is the sum of rate × 1448/1500 over all links with a constant rate. The lab or the
-    /// simulator adds the traces that it plays.
+    /// It is the sum of rate × 1448/1500 over all links with a constant rate. It leaves out links with a trace.
     pub fn constant_rate_bound_bps(&self, direction: FlowDirection) -> f64 {
         let share = PAYLOAD_BYTES as f64 / PACKET_BYTES as f64;
         let rate_bps = |link: &Link| match &link.towards(direction).capacity {
@@ -173,7 +172,7 @@ impl Checker<'_> {
         link_file::read(&self.source, read, nodes, LinkRules::Pair)
     }
 
-    /// Returns the flows, and the names of the hosts that begin some of them.
+    /// Returns the flows that the file describes, and the names of the hosts that begin some of them.
     fn flows(&self, read: Vec<FlowFile>, duration: Duration, vpns: &[PairVpn]) -> Checked<(Vec<Flow>, Vec<String>)> {
         let (mut flows, mut hosts): (Vec<Flow>, Vec<String>) = (Vec::new(), Vec::new());
         for flow in read {
@@ -245,7 +244,9 @@ impl Checker<'_> {
         }
     }
 
-    /// Returns the packet size and the packet interval of a `cbr` flow, or `None` for other applications.
+    /// Returns the packet size in IP bytes and the packet interval of a `cbr` flow.
+    ///
+    /// Returns `None` for other applications.
     fn cbr(&self, flow: &FlowFile) -> Checked<Option<(u32, Duration)>> {
         let (is_cbr, word) = (*flow.app.get_ref() == App::Cbr, flow.app.get_ref().word());
         let bytes = match &flow.packet_size {

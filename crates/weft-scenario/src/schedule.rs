@@ -1,7 +1,7 @@
-//! Carries out events: their moments in order, and the state of the links that they change.
+//! Determines when events begin and end, and the settings of the links that they change.
 //!
-//! The lab and the simulator use this module, so that an event has the same effect in each. Their players ask for the
-//! [`moments`], wait for each, and give their links the settings that [`LinkStates`] returns.
+//! The lab and the simulator use this module, so that an event has the same effect in each. They wait for each of the
+//! [`moments`], and give their links the settings that [`LinkStates`] returns.
 
 use crate::{Action, EventTarget, Link, TimedEvent};
 use std::collections::BTreeMap;
@@ -13,15 +13,15 @@ use weft_units::Rate;
 /// The order is that of time. At the same time an earlier event of the scenario precedes a later one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct EventMoment {
-    /// Time since the start of the run.
+    /// Time at which the event begins or ends, since the start of the run.
     pub at: Duration,
-    /// Index of the event in the scenario.
+    /// Index of the event in the scenario's list of events.
     pub event: usize,
     /// True if the event ends, false if it begins.
     pub is_end: bool,
 }
 
-/// Returns the moments of all events, in order.
+/// Returns the moments at which the events begin and end, in order.
 pub fn moments(events: &[TimedEvent]) -> Vec<EventMoment> {
     let mut moments: Vec<EventMoment> = Vec::new();
     for (event, TimedEvent { at, lasting, .. }) in events.iter().enumerate() {
@@ -32,22 +32,22 @@ pub fn moments(events: &[TimedEvent]) -> Vec<EventMoment> {
     moments
 }
 
-/// A direction of a link in the lab or in the simulator, with the settings that events change.
+/// The settings of one direction of a link in the lab or in the simulator, as far as events change them.
 pub trait ChangeableLink: Clone {
-    /// Cuts the direction, or lets it carry packets again.
+    /// Cuts the direction if `is_cut` is true. Otherwise lets it carry packets again.
     fn set_cut(&mut self, is_cut: bool);
     /// Sets a constant rate, in place of the present rate or trace.
     fn set_rate(&mut self, rate: Rate);
     /// Sets the probability of independent loss, from 0 to 1.
     fn set_loss(&mut self, loss: f64);
-    /// Sets the one-way delay.
+    /// Sets the one-way delay of the direction.
     fn set_delay(&mut self, delay: Duration);
 }
 
 impl Action {
-    /// Makes the change in one direction of a link.
+    /// Applies this change to one direction of a link.
     ///
-    /// Weights and shares change no link.
+    /// Changes of weights and of VPN shares change no link.
     fn apply(&self, link: &mut impl ChangeableLink) {
         match self {
             Action::Cut => link.set_cut(true),
@@ -81,27 +81,29 @@ impl TimedEvent {
     }
 }
 
-/// A direction of a link, as [`TimedEvent::directions_of`] returns it, and its new settings.
+/// A direction of a link (the link's index, and 0 for up or 1 for down), and its new settings.
 pub type ChangedDirection<S> = ((usize, usize), S);
 
-/// The settings of all links under the events that are in force.
+/// The settings of all links, which depend on the events that have begun and not ended.
 ///
 /// A direction has the settings that the scenario describes, changed by all events in force in the order of their
 /// beginning. When an event ends, the changes of the other events stay.
 #[derive(Clone, Debug)]
 pub struct LinkStates<S> {
     described: Vec<[S; 2]>,
-    /// The events in force for each direction (event index and action), in the order of their beginning.
+    /// The events that have begun and not ended (index and action), for each direction, in the order of beginning.
     in_force: BTreeMap<(usize, usize), Vec<(usize, Action)>>,
 }
 
 impl<S: ChangeableLink> LinkStates<S> {
-    /// Creates the state without events. `described` has both directions of each link, up first.
+    /// Creates the state without any event.
+    ///
+    /// `described` has the settings of each link in the scenario, up direction first.
     pub fn new(described: Vec<[S; 2]>) -> LinkStates<S> {
         LinkStates { described, in_force: BTreeMap::new() }
     }
 
-    /// Begins an event of the scenario, and returns the new settings of each direction that it changes.
+    /// Begins the event with the index `event`. Returns the new settings of each direction in `directions`.
     pub fn begin(&mut self, event: usize, action: &Action, directions: &[(usize, usize)]) -> Vec<ChangedDirection<S>> {
         for direction in directions {
             self.in_force.entry(*direction).or_default().push((event, action.clone()));
@@ -109,7 +111,7 @@ impl<S: ChangeableLink> LinkStates<S> {
         self.settings(directions.iter().copied())
     }
 
-    /// Ends an event, and returns the new settings of each direction that it had changed.
+    /// Ends the event with the index `event`. Returns the new settings of each direction that it had changed.
     pub fn end(&mut self, event: usize) -> Vec<ChangedDirection<S>> {
         let mut changed = Vec::new();
         for (direction, events) in &mut self.in_force {
@@ -132,7 +134,7 @@ impl<S: ChangeableLink> LinkStates<S> {
     }
 }
 
-/// Returns the weights that an event sets at a node, each with the index of its link.
+/// Returns the weights of links that an event sets in the daemon of a node, each with the index of its link.
 ///
 /// They are those of the links whose first end is the node.
 pub fn weights_at(node: usize, links: &[Link], weights: &BTreeMap<String, u32>) -> Vec<(usize, u32)> {
@@ -146,7 +148,7 @@ mod tests {
     use crate::Directions;
     use weft_units::Rng;
 
-    /// The settings that events change.
+    /// The settings of a simulated direction in these tests.
     #[derive(Clone, Copy, PartialEq, Debug)]
     struct Settings {
         cut: bool,
@@ -191,7 +193,9 @@ mod tests {
         }
     }
 
-    /// Returns the settings of a direction after `event` begins or ends, by the rule that [`LinkStates`] states.
+    /// Returns the settings that a direction must have after the moment `now`, by the rule of [`LinkStates`].
+    ///
+    /// `way` is 0 for the up direction and 1 for the down direction.
     fn by_rule(events: &[TimedEvent], now: EventMoment, way: usize) -> Settings {
         let mut settings = DESCRIBED;
         for (number, event) in events.iter().enumerate() {

@@ -4,10 +4,10 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-/// One measured quantity over time.
+/// The values of one measured quantity over time.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Series {
-    /// Name of the flow, or `LINK.up` or `LINK.down` followed by the measured quantity.
+    /// Name of the series: that of a flow, or `LINK.up` or `LINK.down` followed by the measured quantity.
     pub name: String,
     /// Unit of the values, such as `bit/s` or `ms`.
     pub unit: &'static str,
@@ -15,7 +15,7 @@ pub struct Series {
     pub points: Vec<(f64, f64)>,
 }
 
-/// The time series of one run of one variant.
+/// All time series of one run of one variant.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RunSeries {
     /// Total goodput of the run in bit/s.
@@ -27,13 +27,14 @@ pub struct RunSeries {
 }
 
 impl Series {
-    /// Returns the mean of the values in each step of `step_s` seconds, placed at the end of the step.
+    /// Returns the mean of the values in each step of `step_s` seconds, with the time at the end of the step.
     pub fn averaged(&self, step_s: f64) -> Vec<(f64, f64)> {
         let mut averaged: Vec<(f64, f64)> = Vec::new();
         let mut step: Option<(u64, f64, u32)> = None;
         let close = |(number, sum, count): (u64, f64, u32)| ((number + 1) as f64 * step_s, sum / f64::from(count));
         for (time, value) in &self.points {
-            // A value belongs to the step that ends at or after it.
+            // A value belongs to the step in which its time lies. A time at the end of a step still belongs to this
+            // step.
             let number = ((time / step_s - 1e-3).ceil() as u64).saturating_sub(1);
             step = match step {
                 Some((n, sum, count)) if n == number => Some((n, sum + value, count + 1)),
@@ -48,7 +49,7 @@ impl Series {
     }
 }
 
-/// Writes all series to a CSV file in long form, with the columns `time_s,series,unit,value`.
+/// Writes all series to a CSV file with one line for each value: `time_s,series,unit,value`.
 ///
 /// # Errors
 /// Fails if the file cannot be written.

@@ -14,9 +14,11 @@ pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     }
 }
 
-/// Returns the value at the fraction `share` of the sorted values, or `None` if there are no values.
+/// Returns the value at or below which the fraction `share` of the values lies.
 ///
-/// It uses the nearest-rank method. `share` lies between 0 and 1.
+/// Returns `None` if there are no values.
+///
+/// It is the nearest value of the sorted list (nearest-rank method). `share` lies between 0 and 1.
 pub fn percentile(values: impl IntoIterator<Item = f64>, share: f64) -> Option<f64> {
     let mut sorted: Vec<f64> = values.into_iter().collect();
     sorted.sort_by(f64::total_cmp);
@@ -24,7 +26,9 @@ pub fn percentile(values: impl IntoIterator<Item = f64>, share: f64) -> Option<f
     sorted.get(rank.saturating_sub(1)).or(sorted.last()).copied()
 }
 
-/// Returns Jain's fairness index, or `None` if there are fewer than two values or all are zero.
+/// Returns Jain's fairness index of the values: 1 if all are equal, and less the more they differ.
+///
+/// Returns `None` if there are fewer than two values or all are zero.
 ///
 /// Source: Jain, Chiu and Hawe, DEC-TR-301, 1984.
 pub fn jain(values: impl IntoIterator<Item = f64>) -> Option<f64> {

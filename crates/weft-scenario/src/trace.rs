@@ -17,7 +17,7 @@ use weft_units::{Duration, Instant, Rate, Rng};
 /// Derived: Mahimahi's 1504 bytes less 4 bytes of TUN header.
 pub const OPPORTUNITY_BYTES: u64 = 1500;
 
-/// The times at which a link could deliver a packet.
+/// The times at which a link can carry a full packet, as Mahimahi records them.
 ///
 /// A clone shares the times and is cheap.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -69,7 +69,7 @@ impl Trace {
         Ok(Trace { times_ms: times_ms.into() })
     }
 
-    /// Returns the times of the opportunities in milliseconds, as the file has them.
+    /// Returns the times of the opportunities in one period, in milliseconds, as in the file.
     pub fn times_ms(&self) -> &[u32] {
         &self.times_ms
     }
@@ -100,11 +100,12 @@ impl Trace {
     ///
     /// It is also the number of the first opportunity at or after `time`.
     pub fn count_before(&self, time: Duration) -> u64 {
-        // The times are whole milliseconds, so "before `time`" equals "before `time` rounded up".
+        // The opportunities have times in whole milliseconds. The number before `time` is thus the number before the
+        // next whole millisecond.
         let ms = time.as_nanos().div_ceil(1_000_000).min(u128::from(u64::MAX)) as u64;
         let before = |ms: u64| self.times_ms.partition_point(|&t| u64::from(t) < ms) as u64;
-        // At the end of a repetition of the trace, its last opportunities and the next repetition's opportunities at
-        // zero have the same time.
+        // At the end of a period, its last opportunities and the next period's opportunities at zero have the same
+        // time.
         let (rounds, within) = (ms / self.period_ms(), ms % self.period_ms());
         match rounds.checked_sub(1) {
             Some(finished) if within == 0 => finished * self.per_period() + before(self.period_ms()),
@@ -112,17 +113,17 @@ impl Trace {
         }
     }
 
-    /// Returns the number of opportunities in `from..to`, which count from the start of the trace.
+    /// Returns the number of opportunities in `from..to`. Both times count from the start of the trace.
     pub fn opportunities(&self, from: Duration, to: Duration) -> u64 {
         self.count_before(to).saturating_sub(self.count_before(from))
     }
 
-    /// Returns the mean rate over one period, in IP bytes.
+    /// Returns the mean rate over one period, counted in IP bytes.
     pub fn mean_rate(&self) -> Rate {
         Rate::from_bytes_over(self.per_period() * OPPORTUNITY_BYTES, self.period())
     }
 
-    /// Returns the 95th percentile of an omniscient sender's end-to-end delay over one period.
+    /// Returns the 95th percentile over one period of the delay that a sender with full knowledge of the trace has.
     ///
     /// This delay is the floor that a protocol's self-inflicted delay is compared with (Winstein et al., Sprout, NSDI
     /// 2013, §5.1). The delay at a moment is the age of the most recently sent packet that has arrived.
@@ -169,7 +170,7 @@ impl Trace {
     }
 }
 
-/// Distributes `wanted` opportunities over milliseconds in proportion to `weights`.
+/// Distributes `wanted` opportunities over the milliseconds, in proportion to their `weights`. Returns their times.
 ///
 /// The last opportunity is at the end, so that the trace has the requested length.
 fn spread(weights: &[f64], wanted: u64) -> Vec<u32> {
@@ -186,13 +187,14 @@ fn spread(weights: &[f64], wanted: u64) -> Vec<u32> {
     times_ms
 }
 
-/// Returns the `share` quantile over time of a sawtooth function.
+/// Returns the value below which a sawtooth function lies for the fraction `share` of the time.
 ///
-/// The function falls to zero at the start of each gap and then rises with slope one.
+/// The function falls to zero at the start of each gap and then rises with slope one. `gaps` are the lengths of the
+/// gaps.
 fn time_percentile_of_sawtooth(gaps: &mut [f64], share: f64) -> f64 {
     gaps.sort_unstable_by(|a, b| b.total_cmp(a));
     let beyond = gaps.iter().sum::<f64>() * (1.0 - share);
-    // The time above level d is Σ max(0, gap − d). The loop finds the d for which it equals `beyond`.
+    // The time above level d is Σ max(0, gap − d). The loop finds the level d for which this time is `beyond`.
     let mut sum = 0.0;
     for (index, &gap) in gaps.iter().enumerate() {
         sum += gap;
@@ -204,7 +206,7 @@ fn time_percentile_of_sawtooth(gaps: &mut [f64], share: f64) -> f64 {
     0.0
 }
 
-/// A trace that plays from a given start time.
+/// A trace that repeats from a given start time, and the number of its opportunities that were used.
 #[derive(Clone, Debug)]
 pub struct RunningTrace {
     trace: Trace,
@@ -213,29 +215,29 @@ pub struct RunningTrace {
 }
 
 impl RunningTrace {
-    /// Plays the trace from its first opportunity, with its time zero at `start`.
+    /// Starts the trace. Its time zero is `start`, and its first opportunity is the next one.
     pub fn new(trace: Trace, start: Instant) -> RunningTrace {
         RunningTrace { trace, start, next: 0 }
     }
 
-    /// Returns the trace that is played.
+    /// Returns the trace that this value repeats.
     pub fn trace(&self) -> &Trace {
         &self.trace
     }
 
-    /// Returns the time of the opportunity `later` places after the next unused one.
+    /// Returns the time of the opportunity that follows the next unused one by `later` opportunities.
     ///
     /// With 0 it is the time of the next unused one.
     pub fn time_after(&self, later: u64) -> Instant {
         self.start + self.trace.time_of(self.next + later)
     }
 
-    /// Marks the next unused opportunity as used.
+    /// Marks the next unused opportunity as used, so that the one after it is next.
     pub fn use_next(&mut self) {
         self.next += 1;
     }
 
-    /// Skips the unused opportunities before `now`.
+    /// Skips the unused opportunities before `now`, because no packet waited for them.
     pub fn skip_to(&mut self, now: Instant) {
         self.next = self.next.max(self.trace.count_before(now - self.start));
     }
@@ -308,7 +310,7 @@ mod tests {
         assert!(Trace::parse(&trace.times_ms().iter().map(|t| format!("{t}\n")).collect::<String>(), "t").is_ok());
     }
 
-    /// Returns the number of opportunities in each 100 ms.
+    /// Returns the number of opportunities in each 100 ms of the trace.
     fn per_100_ms(trace: &Trace) -> Vec<f64> {
         (0..trace.period().as_millis() as u64 / 100)
             .map(|n| trace.opportunities(ms(n * 100), ms(n * 100 + 100)) as f64)

@@ -10,7 +10,7 @@ use weft_units::Rate;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum VariantKind {
-    /// Each link by itself, without a tunnel.
+    /// One run of the flows over each link alone, without a tunnel.
     ///
     /// There is one result for each link, with the name `link:NAME`.
     EachLink,
@@ -26,16 +26,16 @@ pub enum VariantKind {
     WireguardGo,
     /// weft over all links.
     Weft,
-    /// weft over each link by itself.
+    /// One run of the flows with weft over each link alone.
     ///
     /// There is one result for each link, with the name `weft:NAME`.
     WeftEachLink,
-    /// weft over all links, with a separate pair of nodes for each VPN.
+    /// weft over all links, with a separate pair of daemons for each VPN.
     WeftEachVpn,
 }
 
 impl VariantKind {
-    /// Every kind with its keyword in files.
+    /// Every kind of variant with its keyword in scenario files.
     pub const ALL: [(&'static str, VariantKind); 9] = [
         ("each-link", VariantKind::EachLink),
         ("best-link", VariantKind::BestLink),
@@ -48,7 +48,7 @@ impl VariantKind {
         ("weft-each-vpn", VariantKind::WeftEachVpn),
     ];
 
-    /// Returns the kind's keyword in files.
+    /// Returns the kind's keyword in scenario files.
     pub fn word(self) -> &'static str {
         VariantKind::ALL.iter().find(|(_, kind)| *kind == self).map_or("", |(word, _)| word)
     }
@@ -76,11 +76,11 @@ pub struct Variant {
     pub name: String,
     /// The program or protocol that carries the flows.
     pub kind: VariantKind,
-    /// Names of the links that the variant uses, or empty for all links.
+    /// Names of the links that the variant uses. Empty: all links.
     pub links: Vec<String>,
-    /// Settings that override how every VPN's packets enter the tunnel.
+    /// Settings of the queues and loops of all VPNs, which override the VPNs' own settings.
     pub vpn: VpnEntry,
-    /// Settings that override those of every TCP flow.
+    /// Settings that override those of TCP flows.
     pub tcp: VariantTcp,
     /// Transport of an OpenVPN tunnel.
     ///
@@ -100,11 +100,11 @@ pub struct Variant {
 /// `None` keeps the flow's own setting.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct VariantTcp {
-    /// Name of the only flow that changes, or `None` for all flows.
+    /// Name of the only flow whose settings change; `None`: all TCP flows.
     pub flow: Option<String>,
     /// Name of the congestion control in the kernel.
     pub congestion: Option<String>,
-    /// Explicit pacing rate of the connection.
+    /// Rate at which the kernel paces the connection.
     pub pacing: Option<Rate>,
     /// Size of the receiving socket's buffer, in bytes.
     pub receive_buffer_bytes: Option<u64>,
@@ -149,7 +149,7 @@ impl Variant {
         }
     }
 
-    /// Returns the static weight of each link, by name, if the variant schedules by weighted round robin.
+    /// Returns the static weight of each link, by name. Returns `None` unless the variant uses weighted round robin.
     pub fn weights(&self) -> Option<Vec<(String, u32)>> {
         let policy = self.weft.get("policy")?.as_table()?;
         if policy.get("schedule")?.as_str()? != "weighted-round-robin" {
@@ -159,7 +159,7 @@ impl Variant {
         weights.iter().map(|(link, weight)| Some((link.clone(), u32::try_from(weight.as_integer()?).ok()?))).collect()
     }
 
-    /// Returns `base`, a generated weft configuration, with the variant's own settings on top.
+    /// Returns `base`, a generated weft configuration, with the variant's own settings in place of those in `base`.
     pub fn laid_over(&self, base: toml::Table) -> toml::Table {
         overlaid(base, &self.weft)
     }

@@ -10,27 +10,27 @@ use weft_units::Rate;
 
 /// Maximum number of VPNs.
 ///
-/// A larger number is probably a typing mistake, and the address plan has no more addresses.
+/// A larger number is probably a typing mistake. The lab distinguishes VPNs by one byte of their addresses.
 const VPNS_MAX: usize = 100;
-/// Greatest weight that the daemon accepts.
+/// Greatest weight of a VPN that the daemon accepts.
 const WEIGHT_MAX: i64 = 1_000_000;
 /// Least and greatest queue limit in packets that the daemon accepts.
 const QUEUE_PACKETS: [u64; 2] = [2, 1_000_000];
 /// Least and greatest queue limit in bytes that the daemon accepts.
 const QUEUE_BYTES: [u64; 2] = [3_000, 1 << 40];
 
-/// A VPN between the two nodes.
+/// A VPN between the two nodes of a scenario.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PairVpn {
     /// Name of the VPN in the results.
     pub name: String,
-    /// Share of the VPN at the start of the run.
+    /// Weight and promised rate of the VPN at the start of the run.
     pub share: VpnShare,
     /// Settings of the queue and loop through which the VPN's packets enter the tunnel.
     pub entry: VpnEntry,
 }
 
-/// The share of the links that a VPN may use.
+/// The share of the links' capacity that a VPN may use: its weight and its promised rate.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct VpnShare {
     /// Weight of the VPN relative to other VPNs, at least 1.
@@ -39,12 +39,12 @@ pub struct VpnShare {
     pub service: VpnService,
 }
 
-/// A change of a VPN's share.
+/// A change of a VPN's weight or promised rate during a run.
 ///
 /// `None` keeps the present value.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ShareChange {
-    /// Index of the VPN in the scenario.
+    /// Index of the VPN in the scenario's list of VPNs.
     pub vpn: usize,
     /// New weight of the VPN, or `None` to keep it.
     pub weight: Option<u32>,
@@ -53,12 +53,12 @@ pub struct ShareChange {
 }
 
 impl ShareChange {
-    /// Returns `share` with this change applied.
+    /// Returns the share that a VPN with `share` has after this change.
     pub fn of(&self, share: VpnShare) -> VpnShare {
         VpnShare { weight: self.weight.unwrap_or(share.weight), service: self.service.unwrap_or(share.service) }
     }
 
-    /// Returns the change that restores `share`.
+    /// Returns the change that gives the VPN `share` again in all values that this change sets.
     pub fn back_to(&self, share: VpnShare) -> ShareChange {
         ShareChange {
             vpn: self.vpn,
@@ -77,9 +77,9 @@ pub struct VpnEntry {
     pub law: Option<ControlLaw>,
     /// Discipline of the VPN's queue.
     pub queue: Option<VpnQueue>,
-    /// Maximum number of packets in the queue.
+    /// Maximum number of packets in the VPN's queue.
     pub queue_packets: Option<u64>,
-    /// Maximum number of bytes in the queue.
+    /// Maximum number of bytes in the VPN's queue.
     pub queue_bytes: Option<u64>,
 }
 
@@ -87,7 +87,7 @@ pub struct VpnEntry {
 #[derive(Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum VpnQueue {
-    /// First in, first out.
+    /// First in, first out: drops an arriving packet for which there is no space.
     Fifo,
     /// Random early detection.
     Red,
@@ -102,7 +102,7 @@ pub enum VpnQueue {
 }
 
 impl VpnEntry {
-    /// Returns `base` with the settings of `self` on top.
+    /// Returns these settings, and those of `base` where they are `None`.
     #[must_use]
     pub fn over(&self, base: VpnEntry) -> VpnEntry {
         VpnEntry {
@@ -115,9 +115,10 @@ impl VpnEntry {
 }
 
 impl PairVpn {
-    /// Returns the daemon's `[[vpn]]` table with this id.
+    /// Returns the daemon's `[[vpn]]` table for this VPN, with the number `id`.
     ///
-    /// It omits the settings that differ between nodes: device, addresses and members.
+    /// `over` has the settings of the variant, which override those of the VPN. The table omits the settings that
+    /// differ between nodes: device, addresses and members.
     fn table(&self, id: i64, over: &VpnEntry) -> Table {
         let entry = over.over(self.entry);
         let mut table = Table::new();
@@ -152,26 +153,26 @@ impl PairVpn {
 }
 
 impl Scenario {
-    /// Returns the daemon's `[[vpn]]` tables for a variant.
+    /// Returns the `[[vpn]]` table of each VPN in the daemons' configuration, in a variant.
     ///
     /// They omit the settings that differ between nodes: device, addresses and members.
     pub fn vpn_tables(&self, variant: &Variant) -> Vec<Table> {
         (1..).zip(&self.vpns).map(|(id, vpn)| vpn.table(id, &variant.vpn)).collect()
     }
 
-    /// Returns the daemon's `[policy]` table, which is empty if the scenario sets nothing.
+    /// Returns the `[policy]` table of the daemons' configuration. It is empty if no VPN may be leased.
     pub fn policy_table(&self) -> Table {
         self.leasable.iter().map(|rate| ("leasable".to_owned(), format!("{} bit/s", rate.bps()).into())).collect()
     }
 
-    /// Returns the share of every VPN at the end of a run.
+    /// Returns the weight and the promised rate of every VPN at the end of a run.
     pub fn last_shares(&self) -> Vec<VpnShare> {
         let first = self.vpns.iter().map(|vpn| vpn.share).collect();
         share_steps(&self.vpns, &self.events, self.duration).pop().map_or(first, |(_, shares)| shares)
     }
 }
 
-/// Returns the shares of all VPNs after each change of a share.
+/// Returns the weights and promised rates of all VPNs after each change of one of them.
 ///
 /// A change is the start of an event or its end. Each entry has the event's index.
 fn share_steps(vpns: &[PairVpn], events: &[TimedEvent], duration: Duration) -> Vec<(usize, Vec<VpnShare>)> {
@@ -194,7 +195,9 @@ fn share_steps(vpns: &[PairVpn], events: &[TimedEvent], duration: Duration) -> V
     steps.into_iter().map(apply).collect()
 }
 
-/// Returns the rate that may be leased in total, after a check against the capacity of the links.
+/// Returns the maximum total rate of leased VPNs that the file sets.
+///
+/// It checks that the links can carry this rate in each direction.
 pub(crate) fn leasable(
     source: &Source<'_>,
     file: Option<&Spanned<crate::quantity::Quantity<Rate>>>,
@@ -273,7 +276,7 @@ pub(crate) fn read_entry(source: &Source<'_>, file: &EntryFile) -> Checked<VpnEn
     })
 }
 
-/// Returns the index of the VPN with this name.
+/// Returns the index of the VPN with this name in `vpns`.
 pub(crate) fn position(source: &Source<'_>, name: &Spanned<String>, vpns: &[&str]) -> Checked<usize> {
     vpns.iter().position(|vpn| vpn == name.get_ref()).ok_or_else(|| {
         let word = name.get_ref();
@@ -285,13 +288,13 @@ pub(crate) fn position(source: &Source<'_>, name: &Spanned<String>, vpns: &[&str
     })
 }
 
-/// Returns the VPN of a flow, or `None` if the flow names no VPN.
+/// Returns the index of a flow's VPN. Returns `None` if the flow names no VPN.
 pub(crate) fn of_flow(source: &Source<'_>, file: &FlowFile, vpns: &[PairVpn]) -> Checked<Option<usize>> {
     let names: Vec<&str> = vpns.iter().map(|vpn| vpn.name.as_str()).collect();
     file.vpn.as_ref().map(|name| position(source, name, &names)).transpose()
 }
 
-/// Checks that the rates that events lease never exceed the leasable total.
+/// Checks that the total of the leased rates never exceeds the leasable rate, whatever events change.
 ///
 /// `places` has the byte offset of `leased` for each `[[event]]`.
 pub(crate) fn check_leases(
@@ -311,7 +314,7 @@ pub(crate) fn check_leases(
     Ok(())
 }
 
-/// Returns the error message if the leased rates exceed the leasable total.
+/// Returns an error message if the leased rates together exceed the leasable rate. Returns `None` if they do not.
 fn too_much_leased(shares: &[VpnShare], leasable: Option<Rate>) -> Option<String> {
     let lines = shares.iter().map(|share| match share.service {
         VpnService::Leased(rate) => rate.bps(),

@@ -17,16 +17,18 @@ use std::net::IpAddr;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-/// Maximum time for the head of a request, and between two requests.
+/// Maximum time until the head of a request has arrived.
+///
+/// It counts from the beginning of the connection or from the end of the previous answer.
 pub const HEAD_PATIENCE: Duration = Duration::from_secs(5);
-/// Maximum time for which a client may take no byte of an answer.
+/// Time after which a connection is closed if its client accepts no byte of an answer.
 const WRITE_PATIENCE: Duration = Duration::from_secs(30);
-/// Pause after a failure to accept a connection, such as a lack of descriptors.
+/// Pause after `accept` has failed, for example for lack of file descriptors. Then it is called again.
 const AFTER_FAILURE: Duration = Duration::from_millis(100);
-/// Maximum size of the head of a request, in bytes. It also bounds what waits for a slow client.
+/// Maximum size of the head of a request, in bytes. It also limits the bytes that wait for a slow client.
 const MAX_BUFFER: usize = 64 << 10;
 
-/// Accepts connections for ever and serves each with `converse`.
+/// Accepts connections for ever, and calls `converse` to serve each.
 ///
 /// `accept` returns a connection and its client's address, or `None` for this machine. The number of connections that
 /// are served at once is limited, for each client and in all. Further connections wait. A connection of a client that
@@ -44,7 +46,7 @@ pub async fn accept_connections<S, C>(
                 let Some(waiting) = seats.admit(address) else { continue };
                 let conversation = converse(stream);
                 tokio::spawn(async move {
-                    // A connection keeps its seat, which is its right to be served, until it ends.
+                    // The connection keeps its seat until it ends. A seat is the right to be served.
                     let _seat = waiting.seat().await;
                     conversation.await;
                 });
@@ -54,7 +56,7 @@ pub async fn accept_connections<S, C>(
     }
 }
 
-/// Answers the requests of a connection until it ends.
+/// Answers the requests that arrive on a connection, by `router`, until the connection ends.
 pub async fn serve_connection<S>(stream: S, router: Router)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -62,6 +64,6 @@ where
     let stream = TokioIo::new(Patient::new(stream, WRITE_PATIENCE));
     let mut connection = http1::Builder::new();
     connection.timer(TokioTimer::new()).header_read_timeout(HEAD_PATIENCE).max_buf_size(MAX_BUFFER);
-    // A client that goes away is no error of the server.
+    // A client that closes the connection early is no error of the server.
     let _ = connection.serve_connection(stream, TowerToHyperService::new(router)).await;
 }

@@ -1,4 +1,4 @@
-//! A stream whose reader may not stop reading for long.
+//! A stream that ends if the other side stops reading for too long.
 
 use std::io;
 use std::pin::Pin;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
-/// A stream that fails if its peer takes no byte for a given time.
+/// A stream whose writes fail if the other side takes no byte for a given time.
 pub struct Patient<S> {
     stream: S,
     patience: Duration,
@@ -16,12 +16,12 @@ pub struct Patient<S> {
 }
 
 impl<S> Patient<S> {
-    /// Wraps a stream, which then fails if its peer takes no byte for the time `patience`.
+    /// Wraps a stream. A write then fails if the other side takes no byte for the time `patience`.
     pub fn new(stream: S, patience: Duration) -> Patient<S> {
         Patient { stream, patience, deadline: Box::pin(sleep(patience)), waits: false }
     }
 
-    /// Returns the result of a write, or an error if writes have been pending for too long.
+    /// Passes on the result of a write, or fails with `TimedOut` if writes have been pending for the time `patience`.
     fn bounded<T>(&mut self, written: Poll<io::Result<T>>, context: &mut Context<'_>) -> Poll<io::Result<T>> {
         if written.is_ready() {
             self.waits = false;

@@ -24,7 +24,7 @@ const MAX_OPEN_OF_ONE: usize = MAX_OPEN / 4;
 struct Client(Option<IpAddr>);
 
 impl Client {
-    /// Returns the client at an address, or on this machine.
+    /// Returns the client to which an address belongs. `None` is a client on this machine.
     fn at(address: Option<IpAddr>) -> Client {
         let address = address.map(|address| address.to_canonical()).filter(|address| !address.is_loopback());
         Client(address.map(|address| match address {
@@ -33,16 +33,16 @@ impl Client {
         }))
     }
 
-    /// Returns the maximum number of this client's connections that are served at once, and that are open.
+    /// Returns two limits for this client: its connections that are served at once, and its open connections.
     fn limits(self) -> (usize, usize) {
         if self.0.is_some() { (SEATS_OF_ONE, MAX_OPEN_OF_ONE) } else { (SEATS, MAX_OPEN) }
     }
 }
 
-/// Shares the seats between clients.
+/// Shares the right to be served, one seat for each connection, between all clients.
 pub struct Seats {
     all: Arc<Semaphore>,
-    /// Seats of each client with an open connection. Each open connection holds one reference to its client's seats.
+    /// The seats of each client that has an open connection. Each open connection holds one reference to them.
     of_clients: HashMap<Client, Arc<Semaphore>>,
 }
 
@@ -65,21 +65,22 @@ impl Seats {
     }
 }
 
-/// Returns the number of open connections of a client.
+/// Returns the number of open connections of the client to which these seats belong.
 fn open(seats: &Arc<Semaphore>) -> usize {
     Arc::strong_count(seats) - 1
 }
 
-/// A connection that waits for its seat.
+/// A connection that has been admitted and that waits for its seat.
 pub struct Waiting {
     own: Arc<Semaphore>,
     all: Arc<Semaphore>,
 }
 
 impl Waiting {
-    /// Waits for a seat, and returns its permits: the client's and the common one.
+    /// Waits for a seat. Returns the permits that stand for it: the client's own, and that of all clients.
     ///
-    /// The seat is free again when the permits are dropped. Connections of a client get seats in their order.
+    /// Dropping the permits makes the seat free again. Connections of one client get seats in the order of their
+    /// arrival.
     pub async fn seat(self) -> Option<[OwnedSemaphorePermit; 2]> {
         let own = self.own.acquire_owned().await.ok()?;
         Some([own, self.all.acquire_owned().await.ok()?])
@@ -94,7 +95,7 @@ mod tests {
     use tokio::time::timeout;
     use weft_units::Rng;
 
-    /// Returns a random address of a client with this number.
+    /// Returns a random address that belongs to the client with this number. `None` is this machine.
     fn address(rng: &mut Rng, client: u64) -> Option<IpAddr> {
         let number = 1 + client as u32 % (1 << 24);
         match client % 3 {

@@ -1,24 +1,24 @@
-//! Limits the handshakes that one source may request under load.
+//! Limits the handshakes that one source may request while this node is under load.
 //!
 //! There is a token bucket for each source prefix and for each relay, in tables of fixed size. An attacker can
 //! therefore not make the tables grow.
 
 use weft_units::{Duration, Instant, PeerId};
 
-/// Number of handshakes that a source may request at once: the size of its bucket.
+/// Number of handshakes that a source may request at once under load: the size of its token bucket.
 const BURST: u32 = 10;
-/// Time in which a bucket gains one token. The handshakes of one source then take about 1 % of a processor core.
+/// Time in which a bucket gains one token. One source can thus use about 1 % of a processor core.
 const REFILL: Duration = Duration::from_millis(50);
-/// Number of buckets in each table.
+/// Number of token buckets in each of the two tables.
 ///
 /// Prefixes that hash to the same bucket share it. The hash is keyed, so that an attacker cannot choose another
 /// source's bucket.
 const BUCKETS: usize = 1_024;
 
-/// Length of a source that is a route over relays, in bytes.
+/// Length in bytes of the text that identifies a source which is a route over relays.
 const ROUTE_LEN: usize = 7;
 
-/// Returns the source bytes of a handshake that arrived over the relay `via`.
+/// Returns the bytes that identify the source of a handshake that arrived over the relay `via`.
 ///
 /// `route` distinguishes the routes over that relay.
 pub fn route_source(via: PeerId, route: u32) -> [u8; ROUTE_LEN] {
@@ -26,7 +26,7 @@ pub fn route_source(via: PeerId, route: u32) -> [u8; ROUTE_LEN] {
     [a, b, c, d, e, f, 0]
 }
 
-/// Returns the relay of a source, or `None` if the source is an address.
+/// Returns the relay that the bytes of a source name. Returns `None` if they name an address.
 pub(crate) fn via(source: &[u8]) -> Option<PeerId> {
     match source {
         [a, b, _, _, _, _, _] => Some(PeerId(u16::from_be_bytes([*a, *b]))),
@@ -34,7 +34,7 @@ pub(crate) fn via(source: &[u8]) -> Option<PeerId> {
     }
 }
 
-/// Returns the prefix of a source. One attacker may be able to use all addresses of a prefix.
+/// Returns the prefix of a source's address. All addresses with this prefix may belong to one attacker.
 ///
 /// The prefix is an IPv4 address, or the first 48 bits of an IPv6 address (RFC 6177). A source is two bytes of port and
 /// the address. Any other source is returned unchanged.
@@ -46,11 +46,11 @@ pub(crate) fn prefix(source: &[u8]) -> &[u8] {
     }
 }
 
-/// Token buckets of all sources and relays.
+/// The token buckets of all source prefixes and relays.
 pub(crate) struct Admission {
     /// Time at which each bucket will be full, by the keyed hash of a source's prefix.
     full_at: Box<[Instant]>,
-    /// Time at which each relay's bucket will be full, by the relay's peer number. Only relays use these buckets.
+    /// Time at which each relay's bucket will be full, by the relay's peer number.
     via_full_at: Box<[Instant]>,
 }
 
@@ -70,7 +70,7 @@ impl Admission {
         Admission { full_at: vec![now; BUCKETS].into(), via_full_at: vec![now; BUCKETS].into() }
     }
 
-    /// Takes a token from the bucket of a source. Returns false if the bucket is empty.
+    /// Takes a token from the bucket of a source's prefix. Returns false if the bucket is empty.
     ///
     /// `hash` is the keyed hash of the source's prefix.
     pub(crate) fn admits(&mut self, now: Instant, hash: &[u8; 16]) -> bool {

@@ -19,22 +19,22 @@ use zeroize::{Zeroize, ZeroizeOnDrop};
 
 /// Length of an Ed25519 seed or public key, in bytes.
 const KEY_LEN: usize = 32;
-/// Label before the signed bytes of a certificate.
+/// Label that precedes the bytes of a certificate when they are signed.
 const OF_CERTIFICATE: &[u8] = b"weft certificate";
-/// Label before the signed bytes of a revocation.
+/// Label that precedes the bytes of a revocation when they are signed.
 const OF_REVOCATION: &[u8] = b"weft revocation";
 
-/// The public half of a network's root key. Its text form is base64.
+/// The public half of a network's root key, with which nodes check certificates. Its text form is base64.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct RootPublicKey([u8; KEY_LEN]);
 
-/// A network's root key. It is wiped from memory when dropped and never printed.
+/// A network's private root key, which signs certificates. It is wiped from memory when dropped and never printed.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub struct RootKey {
     seed: [u8; KEY_LEN],
 }
 
-/// The statements that a certificate makes about a node.
+/// The statements of a certificate about its node: key, name, validity period, rights, prefixes and groups.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Claims {
     /// Static public key of the certified node.
@@ -55,9 +55,9 @@ pub struct Claims {
     pub groups: Vec<String>,
 }
 
-/// A certificate as received.
+/// A certificate in its encoded form, with its decoded claims. Its text form is base64.
 ///
-/// Its claims must not be trusted before [`RootPublicKey::check`] accepts the certificate. Its text form is base64.
+/// It must not be trusted before [`RootPublicKey::check`] accepts it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Certificate {
     claims: Claims,
@@ -74,12 +74,12 @@ impl RootKey {
         RootKey { seed }
     }
 
-    /// Returns the secret as base64, for storage.
+    /// Returns the private key as base64, for storage.
     pub fn secret_to_base64(&self) -> String {
         Base64::encode_string(&self.seed)
     }
 
-    /// Returns the public key by which nodes check certificates.
+    /// Returns the public half of this root key.
     pub fn public_key(&self) -> RootPublicKey {
         let mut public = [0; KEY_LEN];
         if let Some(pair) = self.pair() {
@@ -111,7 +111,7 @@ impl RootKey {
         Ok(Certificate { claims: claims.clone(), encoded: out.get(..len).unwrap_or_default().to_vec() })
     }
 
-    /// Signs the revocation of all certificates of a node.
+    /// Signs a statement, dated `at_unix_s`, that all certificates of the node with `public_key` are invalid.
     pub fn revoke(&self, public_key: &PublicKey, at_unix_s: u64) -> Revocation {
         let sign = |covered: &[u8]| self.signature(OF_REVOCATION, covered);
         Revocation(wire::RevocationView::new(public_key.0, at_unix_s, sign))
@@ -126,7 +126,7 @@ impl RootKey {
         bytes
     }
 
-    /// Returns the key pair. Any 32 bytes are a valid seed.
+    /// Returns the Ed25519 key pair that this seed gives. Any 32 bytes are a valid seed.
     fn pair(&self) -> Option<Ed25519KeyPair> {
         Ed25519KeyPair::from_seed_unchecked(&self.seed).ok()
     }
@@ -156,7 +156,7 @@ impl RootPublicKey {
         }
     }
 
-    /// True if this key has signed the revocation.
+    /// True if this root key has signed the revocation.
     pub fn has_revoked(&self, Revocation(revocation): &Revocation) -> bool {
         self.has_signed(OF_REVOCATION, &revocation.covered(), &revocation.signature)
     }
@@ -167,7 +167,7 @@ impl RootPublicKey {
 }
 
 impl Certificate {
-    /// Parses a certificate without checking its signature.
+    /// Decodes a certificate. It checks neither its signature nor its validity period.
     ///
     /// # Errors
     /// [`WireError`] for every input that is not the canonical encoding of a certificate.
@@ -186,29 +186,29 @@ impl Certificate {
         Ok(Certificate { claims, encoded: bytes.to_vec() })
     }
 
-    /// Returns the claims of the certificate.
+    /// Returns the statements that the certificate makes about its node.
     pub fn claims(&self) -> &Claims {
         &self.claims
     }
 
-    /// Returns the encoded certificate.
+    /// Returns the certificate as the bytes that nodes exchange.
     pub fn encoded(&self) -> &[u8] {
         &self.encoded
     }
 }
 
 impl Revocation {
-    /// Returns the key of the node that is revoked.
+    /// Returns the public key of the node whose certificates are invalid.
     pub fn public_key(&self) -> PublicKey {
         PublicKey(self.0.public_key)
     }
 
-    /// Time of the revocation, in seconds since 1970.
+    /// Returns the time of the revocation, in seconds since 1970.
     pub fn revoked_at_unix_s(&self) -> u64 {
         self.0.revoked_at_unix_s
     }
 
-    /// Returns the revocation as the wire codec represents it.
+    /// Returns the revocation in the form of `weft_wire`, from which it is encoded.
     pub fn to_wire(&self) -> wire::RevocationView {
         self.0
     }

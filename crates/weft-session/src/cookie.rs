@@ -17,12 +17,12 @@ use weft_wire::hop::TAG_LEN;
 /// Lifetime of a cookie and of the secret from which it is computed. Standard: WireGuard paper §5.4.7.
 pub(crate) const COOKIE_LIFETIME: Duration = Duration::from_secs(120);
 
-/// Proof that a sender can receive at its source address.
+/// A cookie: the value by which a sender proves that it can receive at its source address.
 pub(crate) type Cookie = [u8; MAC_LEN];
 
 type KeyedHash = Blake2sMac<U16>;
 
-/// Returns keyed BLAKE2s-128. All keys in this module have 16 or 32 bytes, which BLAKE2s accepts.
+/// Returns a keyed BLAKE2s-128 hash for this key. All keys in this module have a length that BLAKE2s accepts.
 fn keyed_hash(key: &[u8]) -> Option<KeyedHash> {
     <KeyedHash as KeyInit>::new_from_slice(key).ok()
 }
@@ -31,7 +31,7 @@ fn mac(key: &[u8], bytes: &[u8]) -> [u8; MAC_LEN] {
     keyed_hash(key).map_or([0; MAC_LEN], |hash| Mac::chain_update(hash, bytes).finalize_fixed().into())
 }
 
-/// Compares the MAC with `expected` in constant time.
+/// Returns true if the MAC of `bytes` under `key` is `expected`. The comparison takes constant time.
 fn mac_is(key: &[u8], bytes: &[u8], expected: &[u8; MAC_LEN]) -> bool {
     keyed_hash(key).is_some_and(|hash| Mac::chain_update(hash, bytes).verify_slice(expected).is_ok())
 }
@@ -45,22 +45,22 @@ fn labelled(label: &[u8; 8], key: &PublicKey) -> [u8; 32] {
 pub(crate) struct MacKeys {
     /// Key of MAC1.
     mac1: [u8; 32],
-    /// Key that seals cookies.
+    /// Key that encrypts the cookies that this receiver sends.
     cookie: [u8; 32],
 }
 
 impl MacKeys {
-    /// Derives the keys of messages to the owner of `key`.
+    /// Derives the two keys for messages to the node with the public key `key`.
     pub(crate) fn of(key: &PublicKey) -> MacKeys {
         MacKeys { mac1: labelled(b"weftmac1", key), cookie: labelled(b"weftcook", key) }
     }
 
-    /// Returns MAC1 over the bytes before it.
+    /// Returns MAC1 of a message. `covered` holds the bytes of the message before MAC1.
     pub(crate) fn mac1(&self, covered: &[u8]) -> [u8; MAC_LEN] {
         mac(&self.mac1, covered)
     }
 
-    /// True if MAC1 is valid.
+    /// True if the message has the right MAC1, so that its sender has the public key of the receiver.
     pub(crate) fn mac1_is_right(&self, macs: &Macs<'_>) -> bool {
         mac_is(&self.mac1, macs.mac1_covers, macs.mac1)
     }
@@ -69,7 +69,7 @@ impl MacKeys {
         UnboundKey::new(&CHACHA20_POLY1305, &self.cookie).map(LessSafeKey::new)
     }
 
-    /// Decrypts the cookie in the reply to the message with this MAC1.
+    /// Decrypts the cookie in `reply`, which answers the message with this MAC1.
     pub(crate) fn open_cookie(&self, reply: &CookieReply<'_>, mac1: &[u8; MAC_LEN]) -> Result<Cookie, Unspecified> {
         let (sealed, tag) = reply.sealed_cookie.split_last_chunk::<TAG_LEN>().ok_or(Unspecified)?;
         let mut cookie = [0; MAC_LEN];
@@ -78,7 +78,7 @@ impl MacKeys {
         Ok(cookie)
     }
 
-    /// Encrypts a cookie for the sender of the message with this MAC1.
+    /// Encrypts a cookie for the sender of the message with this MAC1. Returns the encrypted cookie with its tag.
     pub(crate) fn seal_cookie(
         &self,
         mut cookie: Cookie,
@@ -93,7 +93,7 @@ impl MacKeys {
     }
 }
 
-/// Returns MAC2 over the bytes before it.
+/// Returns MAC2 of a message, computed with the cookie as key. `covered` holds the bytes of the message before MAC2.
 pub(crate) fn mac2(cookie: &Cookie, covered: &[u8]) -> [u8; MAC_LEN] {
     mac(cookie, covered)
 }
@@ -101,7 +101,7 @@ pub(crate) fn mac2(cookie: &Cookie, covered: &[u8]) -> [u8; MAC_LEN] {
 /// Makes a responder's cookies from a secret that it renews every [`COOKIE_LIFETIME`].
 pub(crate) struct CookieMaker {
     secret: [u8; 32],
-    /// Time at which the secret was drawn.
+    /// Time at which the present secret was drawn.
     renewed: Instant,
 }
 
@@ -118,7 +118,7 @@ impl CookieMaker {
         mac(&self.secret, source)
     }
 
-    /// True if MAC2 proves that the sender has received this cookie.
+    /// True if the message's MAC2 was computed with this cookie, so that its sender has received the cookie.
     pub(crate) fn mac2_is_right(cookie: &Cookie, macs: &Macs<'_>) -> bool {
         mac_is(cookie, macs.mac2_covers, macs.mac2)
     }

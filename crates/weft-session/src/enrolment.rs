@@ -13,19 +13,19 @@ use snow::{Builder, HandshakeState, TransportState};
 
 /// Name of the Noise protocol (Noise §8).
 const PROTOCOL: &str = "Noise_IKpsk1_25519_ChaChaPoly_BLAKE2s";
-/// Position of the secret in the pattern: after the first message (`psk1`).
+/// Position of the secret in Noise's handshake pattern: after the first message (`psk1`).
 const PSK_POSITION: u8 = 1;
 const PROLOGUE: &[u8] = b"weft enrolment 1";
 /// Content of the receipt, by which the applicant confirms that it has stored the reply.
 const RECEIPT: &[u8] = b"stored";
-/// Number of bytes that the longest Noise message adds to its payload: two keys and two tags.
+/// Maximum number of bytes that a Noise message of the exchange adds to its payload: two keys and two tags.
 const OVERHEAD: usize = 128;
-/// Maximum length of a reply, in bytes.
+/// Maximum length of the reply to the applicant (certificate and configuration), in bytes.
 pub const MAX_REPLY: usize = 4_096;
 /// Maximum length of a message of the exchange, in bytes.
 pub const MAX_MESSAGE: usize = MAX_REPLY + OVERHEAD;
 
-/// A message that does not belong to the invitation.
+/// Reason why a message of the exchange is rejected: it does not belong to the invitation, or is forged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EnrolmentError;
 
@@ -54,7 +54,7 @@ fn builder<'a>(
     Ok(builder.local_private_key(identity.secret())?.psk(PSK_POSITION, secret.secret())?)
 }
 
-/// Returns the next Noise message, with this payload.
+/// Writes the next Noise message of the handshake `state` with this payload, and returns it.
 fn written(state: &mut HandshakeState, payload: &[u8]) -> Result<Vec<u8>, EnrolmentError> {
     let mut message = vec![0; payload.len() + OVERHEAD];
     let len = state.write_message(payload, &mut message)?;
@@ -62,7 +62,7 @@ fn written(state: &mut HandshakeState, payload: &[u8]) -> Result<Vec<u8>, Enrolm
     Ok(message)
 }
 
-/// Reads the next Noise message and returns its payload.
+/// Reads the next Noise message of the handshake `state`, and returns its payload.
 fn read(state: &mut HandshakeState, message: &[u8]) -> Result<Vec<u8>, EnrolmentError> {
     let mut payload = vec![0; message.len()];
     let len = state.read_message(message, &mut payload)?;
@@ -70,11 +70,13 @@ fn read(state: &mut HandshakeState, message: &[u8]) -> Result<Vec<u8>, Enrolment
     Ok(payload)
 }
 
-/// The new node's side of the exchange.
+/// The state of the exchange at the new node (the applicant).
 pub struct Applicant(HandshakeState);
 
 impl Applicant {
-    /// Returns the applicant and its first message.
+    /// Starts the exchange at the applicant. Returns its state and the first message.
+    ///
+    /// `host` is the inviting node's public key, and `secret` the secret of the invitation.
     ///
     /// # Errors
     /// Fails if `host` is not a valid public key.
@@ -89,7 +91,9 @@ impl Applicant {
         Ok((Applicant(state), message))
     }
 
-    /// Reads the second message. Returns the reply, and the receipt to send once the reply is stored.
+    /// Reads the second message.
+    ///
+    /// Returns the reply in it, and the receipt that the applicant sends once it has stored the reply.
     ///
     /// # Errors
     /// Fails if the message is not the answer of the inviting node.
@@ -103,14 +107,16 @@ impl Applicant {
     }
 }
 
-/// The inviting node's side of the exchange, after a first message that proves the secret.
+/// The state of the exchange at the inviting node, after a first message that proves the secret.
 pub struct Inviter {
     state: HandshakeState,
     applicant: PublicKey,
 }
 
 impl Inviter {
-    /// Reads an applicant's first message.
+    /// Reads an applicant's first message and returns the state of the exchange.
+    ///
+    /// `secret` is the secret of the invitation.
     ///
     /// # Errors
     /// Fails if the sender does not have the secret, or the message was changed. The caller sends no answer then.
@@ -126,12 +132,12 @@ impl Inviter {
         Ok(Inviter { applicant: PublicKey(*applicant), state })
     }
 
-    /// Returns the applicant's public key. The applicant has proved that it owns the private half.
+    /// Returns the applicant's public key. It has proved that it owns the private key.
     pub fn applicant(&self) -> PublicKey {
         self.applicant
     }
 
-    /// Returns the second message, which contains the reply, and the state that checks the receipt.
+    /// Returns the second message, which carries the reply, and the state that checks the applicant's receipt.
     ///
     /// # Errors
     /// Fails if the reply is longer than [`MAX_REPLY`].
@@ -144,11 +150,11 @@ impl Inviter {
     }
 }
 
-/// State that checks an applicant's receipt.
+/// The state of the exchange at the inviting node that checks the applicant's receipt.
 pub struct Receipt(TransportState);
 
 impl Receipt {
-    /// Returns true if the message is the applicant's receipt.
+    /// Returns true if the message is the receipt, so that the applicant has stored the reply.
     pub fn is_given_by(mut self, message: &[u8]) -> bool {
         let mut payload = vec![0; message.len()];
         self.0.read_message(message, &mut payload).is_ok_and(|len| payload.get(..len) == Some(RECEIPT))
@@ -208,7 +214,8 @@ mod tests {
             let (_, mut hello) = first_message();
             let at = at % hello.len();
             hello[at] ^= flip;
-            // The highest bit of an X25519 key is ignored (RFC 7748 §5), but the transcript covers it.
+            // X25519 ignores the highest bit of a key (RFC 7748 §5). A change of it is still detected, because Noise
+            // authenticates all bytes of the message.
             prop_assert!(Inviter::read(&identity(2), &secret(3), &hello, [5; 32]).is_err());
             prop_assert!(Inviter::read(&identity(2), &secret(3), &invented, [5; 32]).is_err());
             let (applicant, _) = first_message();

@@ -1,7 +1,8 @@
 //! The Noise handshake `IKpsk2`, as in WireGuard, through the `snow` library.
 //!
 //! The pattern is defined in Noise revision 34, §7.5 and §9.4. The prologue is a name and the unencrypted header of the
-//! initiation. An attacker can therefore not change the initiator's index in transit.
+//! initiation. Noise authenticates the prologue, so an attacker cannot change the initiator's receiver index in
+//! transit.
 
 use crate::identity::{Identity, PresharedKey, PublicKey};
 use crate::keys::SessionSecret;
@@ -14,7 +15,7 @@ use weft_wire::hop::PacketType;
 
 /// Name of the Noise protocol, as defined in Noise §8.
 const PROTOCOL: &str = "Noise_IKpsk2_25519_ChaChaPoly_BLAKE2s";
-/// Position of the pre-shared key in the handshake pattern: after the second message (`psk2`).
+/// Position of the pre-shared key in Noise's handshake pattern: after the second message (`psk2`).
 const PSK_POSITION: u8 = 2;
 
 fn prologue(initiator_index: u32) -> [u8; 12] {
@@ -39,10 +40,11 @@ fn secret_of(state: &mut HandshakeState) -> SessionSecret {
 pub(crate) struct Initiator(Box<HandshakeState>);
 
 impl Initiator {
-    /// Writes the first message into `noise`, which must have exactly its length.
+    /// Starts a handshake: writes the Noise part of its first message into `noise`.
     ///
-    /// The length is [`INITIATION_NOISE_LEN`](weft_wire::handshake::INITIATION_NOISE_LEN) plus that of the certificate,
-    /// in bytes.
+    /// The length of `noise` must be [`INITIATION_NOISE_LEN`](weft_wire::handshake::INITIATION_NOISE_LEN) plus that of
+    /// the certificate, in bytes. `peer` has the public key and the pre-shared key of the responder. `index` is this
+    /// node's receiver index.
     pub(crate) fn start(
         identity: &Identity,
         peer: (&PublicKey, &PresharedKey),
@@ -63,9 +65,10 @@ impl Initiator {
         Ok(Initiator(state))
     }
 
-    /// Reads the second message and returns its payload, the certificate behind it, and the session secret.
+    /// Reads the Noise part of the second message.
     ///
-    /// A message that does not authenticate changes nothing, because the true response may still arrive.
+    /// Returns its payload, the certificate behind the payload, and the session secret. A message that does not
+    /// authenticate changes nothing, because the true response may still arrive.
     pub(crate) fn finish(
         &mut self,
         noise: &[u8],
@@ -78,19 +81,21 @@ impl Initiator {
     }
 }
 
-/// A handshake that a peer initiated: decrypted, but not answered yet.
+/// A handshake that a peer initiated: its first message is decrypted, and the second one not yet written.
 pub(crate) struct Responder {
     state: Box<HandshakeState>,
     /// The initiator's static public key.
     pub(crate) peer: PublicKey,
-    /// The payload of the initiation.
+    /// The payload of the first message, as [`crate::payload`] decodes it.
     pub(crate) payload: [u8; INITIATION_PAYLOAD_LEN],
-    /// The certificate behind the payload, with padding. Empty without a certificate.
+    /// The certificate behind the payload, with the zero bytes that pad it. Empty if the initiator sent none.
     pub(crate) certificate: Vec<u8>,
 }
 
 impl Responder {
-    /// Reads the first message of a handshake and returns the handshake, which is not answered yet.
+    /// Reads the Noise part of a first message and returns the handshake.
+    ///
+    /// `index` is the initiator's receiver index, from the header of the message.
     pub(crate) fn read(identity: &Identity, index: u32, noise: &[u8], rng: &mut SecretRng) -> Result<Responder, Error> {
         let mut state = Box::new(
             builder(rng)?.prologue(&prologue(index))?.local_private_key(identity.secret())?.build_responder()?,
@@ -103,10 +108,10 @@ impl Responder {
         Ok(Responder { peer: PublicKey(*peer), payload: *payload, certificate: certificate.to_vec(), state })
     }
 
-    /// Writes the second message into `noise`, which must have exactly its length.
+    /// Writes the Noise part of the second message into `noise`. Returns the session secret.
     ///
-    /// The length is [`RESPONSE_NOISE_LEN`](weft_wire::handshake::RESPONSE_NOISE_LEN) plus that of the certificate, in
-    /// bytes.
+    /// The length of `noise` must be [`RESPONSE_NOISE_LEN`](weft_wire::handshake::RESPONSE_NOISE_LEN) plus that of the
+    /// certificate, in bytes.
     pub(crate) fn answer(
         mut self,
         psk: &PresharedKey,

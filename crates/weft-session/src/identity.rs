@@ -1,6 +1,6 @@
 //! A node's identity: its static X25519 key pair (RFC 7748) and its node id.
 //!
-//! The node id derives from the public key.
+//! The node id is computed from the public key.
 
 use crate::error::ParseKeyError;
 use aws_lc_rs::agreement::{PrivateKey, X25519};
@@ -28,20 +28,22 @@ pub struct Identity {
     public: PublicKey,
 }
 
-/// A secret that two peers share in addition to their static keys. Its text form is base64.
+/// A secret that two peers share in addition to their own key pairs. Its text form is base64.
 ///
 /// The session keys depend on it as well (Noise §9, `psk2`).
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub struct PresharedKey([u8; KEY_LEN]);
 
 impl PublicKey {
-    /// Returns the id of the node that owns this key, as [`place_of`] computes it.
+    /// Returns the id of the node with this key, as [`place_of`] computes it.
     pub fn node_id(&self) -> NodeId {
         place_of(&self.0)
     }
 }
 
-/// Returns the first 160 bits of the SHA-256 hash of `bytes`, as an id of the overlay.
+/// Returns the first 160 bits of the SHA-256 hash of `bytes`: the id in the overlay that belongs to them.
+///
+/// The id of a node belongs to its public key.
 pub fn place_of(bytes: &[u8]) -> NodeId {
     let hash = digest::digest(&digest::SHA256, bytes);
     let mut id = [0; NodeId::LEN];
@@ -61,7 +63,7 @@ impl Identity {
         self.public
     }
 
-    /// Returns the id of this node.
+    /// Returns the id of this node, which is computed from its public key.
     pub fn node_id(&self) -> NodeId {
         self.public.node_id()
     }
@@ -82,7 +84,7 @@ impl PresharedKey {
         PresharedKey(secret)
     }
 
-    /// Returns the all-zero key that stands for "no pre-shared key" (WireGuard paper §5.4).
+    /// Returns the all-zero key, which peers without a pre-shared key use in its place (WireGuard paper §5.4).
     pub(crate) fn none() -> PresharedKey {
         PresharedKey([0; KEY_LEN])
     }
@@ -102,7 +104,7 @@ pub(crate) fn x25519_public(secret: &[u8; KEY_LEN]) -> [u8; KEY_LEN] {
     public
 }
 
-/// Returns the bytes of a key from their base64.
+/// Decodes a key from its text form, 44 characters of base64.
 pub(crate) fn decode(text: &str) -> Result<[u8; KEY_LEN], ParseKeyError> {
     let mut key = [0; KEY_LEN];
     match Base64::decode(text, &mut key) {

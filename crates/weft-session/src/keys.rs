@@ -14,7 +14,7 @@ use weft_wire::hop::{HOP_HEADER_LEN, TAG_LEN};
 
 use zeroize::Zeroize;
 
-/// Path id under which relayed datagrams get packet numbers, regardless of their path to the next node.
+/// Path id under which all relayed datagrams to a peer get their packet numbers, whatever path they take.
 pub(crate) const RELAYED: PathId = PathId(u8::MAX);
 
 /// The AEAD that seals packets.
@@ -22,9 +22,9 @@ pub(crate) const RELAYED: PathId = PathId(u8::MAX);
 /// Each node announces its preference. Two nodes use AES-256-GCM if both prefer it, ChaCha20-Poly1305 otherwise.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Cipher {
-    /// RFC 8439: fast on every processor.
+    /// ChaCha20-Poly1305 (RFC 8439), which is fast on every processor.
     ChaCha20Poly1305,
-    /// NIST SP 800-38D: several times faster on processors with AES instructions.
+    /// AES-256-GCM (NIST SP 800-38D), which is several times faster on processors with AES instructions.
     Aes256Gcm,
 }
 
@@ -37,7 +37,7 @@ impl Cipher {
     }
 }
 
-/// Direction of the packets that a key protects.
+/// Direction of the packets that a key protects, relative to the handshake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum KeyDirection {
     InitiatorToResponder,
@@ -73,14 +73,14 @@ impl SessionSecret {
         SessionSecret(secret)
     }
 
-    /// Derives the key of hop packets in one direction.
+    /// Derives the key of all packets in one direction except those of VPNs other than the default one.
     ///
     /// Info: "weft hop" ‖ direction (0 from the initiator, 1 toward it).
     pub(crate) fn hop_key(&self, direction: KeyDirection, cipher: Cipher) -> Result<LessSafeKey, Unspecified> {
         self.key(&[b"weft hop", &[direction as u8]], cipher)
     }
 
-    /// Derives the key of a VPN's packets in one direction.
+    /// Derives the key of the packets in one direction of a VPN other than the default one.
     ///
     /// Info: "weft vpn" ‖ direction as in [`SessionSecret::hop_key`] ‖ VPN id (32 bits).
     fn vpn_key(&self, direction: KeyDirection, vpn: VpnId, cipher: Cipher) -> Result<LessSafeKey, Unspecified> {
@@ -95,9 +95,9 @@ impl SessionSecret {
     }
 }
 
-/// Returns the nonce: path id (32 bits) ‖ packet number.
+/// Returns the nonce of a packet: path id (32 bits) ‖ packet number (64 bits).
 ///
-/// It never repeats under a key, because a path never uses a number twice.
+/// A nonce never repeats under a key, because no number is used twice on a path.
 fn nonce(path: PathId, number: u64) -> Nonce {
     let mut nonce = [0; 12];
     nonce[3] = path.0;
@@ -105,23 +105,23 @@ fn nonce(path: PathId, number: u64) -> Nonce {
     Nonce::assume_unique_for_key(nonce)
 }
 
-/// The sealing and opening keys of one handshake and of its VPNs.
+/// The keys that one handshake made: for the default VPN and for other VPNs, in both directions.
 pub(crate) struct SessionKey {
-    /// Receiver index by which the peer addresses this node.
+    /// Receiver index that the peer writes into datagrams for this node.
     pub(crate) local_index: u32,
-    /// Receiver index by which this node addresses the peer.
+    /// Receiver index that this node writes into datagrams for the peer.
     pub(crate) remote_index: u32,
     /// Time at which the handshake completed.
     pub(crate) created: Instant,
     /// True if this node initiated the handshake. The initiator also starts the next handshake.
     pub(crate) initiator: bool,
-    /// True if the peer is known to have the key: it responded, or a packet under the key arrived.
+    /// True if the peer is known to have the key: it responded to the handshake or sent a packet under the key.
     pub(crate) confirmed: bool,
-    /// True if a packet was opened with the key.
+    /// True if at least one packet from the peer was opened with the key.
     pub(crate) opened: bool,
-    /// Association of the peer: identifies the run of its program that made the handshake.
+    /// Association of the peer: the number that identifies the run of its program that made the handshake.
     pub(crate) association: u64,
-    /// Base of the peer's packet numbers (see [`crate::numbers`]).
+    /// Base that the peer announced for its packet numbers (see [`crate::numbers`]).
     pub(crate) peer_base: u16,
     /// Number of packets sealed with the key, including those of all VPNs.
     pub(crate) sealed: u64,
@@ -129,13 +129,13 @@ pub(crate) struct SessionKey {
     pub(crate) vpns: VpnKeys,
     secret: SessionSecret,
     cipher: Cipher,
-    /// Key of the packets that this node sends.
+    /// Key that seals the packets that this node sends, except those of VPNs other than the default one.
     sealing: LessSafeKey,
-    /// Key of the packets that this node receives.
+    /// Key that opens the packets that this node receives, except those of VPNs other than the default one.
     opening: LessSafeKey,
 }
 
-/// The values that the two sides agreed on in a handshake, as one side stores them.
+/// The values that two nodes agreed on in a handshake, from which one of them makes its [`SessionKey`].
 pub(crate) struct Agreement {
     pub(crate) secret: SessionSecret,
     pub(crate) cipher: Cipher,
@@ -170,12 +170,14 @@ impl SessionKey {
         })
     }
 
-    /// True if the number of packets sealed with the key requires that the next handshake starts.
+    /// True if the number of packets sealed with the key requires a new handshake.
     pub(crate) fn rekey_for_packets(&self) -> bool {
         self.sealed >= REKEY_AFTER_PACKETS
     }
 
-    /// Returns the receiver index of a VPN's packets toward the peer.
+    /// Returns the receiver index that this node writes into packets of `vpn`.
+    ///
+    /// Returns `None` if the peer announced none.
     #[inline]
     pub(crate) fn receiver(&self, vpn: VpnId) -> Option<u32> {
         if vpn == VpnId::DEFAULT { Some(self.remote_index) } else { self.vpns.get(vpn)?.remote_index }
@@ -210,7 +212,9 @@ impl SessionKey {
         }
     }
 
-    /// Seals a datagram in place. Its header is the associated data, and its last 16 bytes become the tag.
+    /// Seals a datagram in place: encrypts it and writes the tag into its last 16 bytes.
+    ///
+    /// The header is not encrypted, but it is authenticated as associated data.
     pub(crate) fn seal(
         &mut self,
         vpn: VpnId,
@@ -253,7 +257,7 @@ impl SessionKey {
         Ok(())
     }
 
-    /// Opens the route labels of a relayed datagram in place.
+    /// Decrypts and checks a relayed datagram in place. `way_len` is the length of its route labels in bytes.
     pub(crate) fn open_relayed(&mut self, number: u64, datagram: &mut [u8], way_len: usize) -> Result<(), Unspecified> {
         let at = datagram.len().checked_sub(way_len + TAG_LEN).ok_or(Unspecified)?;
         let (within, sealed) = datagram.split_at_mut(at);
@@ -261,35 +265,39 @@ impl SessionKey {
     }
 }
 
-/// Number of keys that a peer may have at a time.
+/// Number of session keys that this node may store for one peer at a time.
 const SLOTS: usize = 4;
-/// Time by which a key may end earlier at the peer than at this node, because the peer created it earlier.
+/// Time by which a session key may end earlier at the peer than at this node.
+///
+/// The peer may have created the key earlier, because it answered the handshake.
 const ENDS_EARLIER: Duration = Duration::from_secs(10);
 
-/// The active keys of one peer, oldest first. All keys open packets. The newest confirmed key seals.
+/// The active keys of one peer, oldest first.
+///
+/// All of them open packets. Only the newest one that the peer is known to have seals packets.
 #[derive(Default)]
 pub(crate) struct KeyRing {
-    /// The keys by slot.
+    /// The session keys by slot.
     ///
     /// Each key is in a box: when a key ends, its box is freed, and the allocator wipes freed memory.
     keys: [Option<Box<SessionKey>>; SLOTS],
-    /// Slot of the key that seals.
+    /// Slot of the key that seals packets. `None` if no key does.
     sending: Option<usize>,
-    /// Serial number of each slot's key. The keys are numbered from 1 in the order of their insertion.
+    /// Serial number of each slot's key. Keys are numbered from 1, in the order in which they were inserted.
     order: [u64; SLOTS],
-    /// Number of keys inserted so far.
+    /// Number of keys inserted so far, which is the serial number of the latest.
     count: u64,
-    /// Serial number of the newest key that the peer may no longer have.
+    /// Serial number of the newest key that the peer may have dropped. It may have dropped the older ones too.
     doubtful: u64,
 }
 
 impl KeyRing {
-    /// Returns the key that seals, if there is one.
+    /// Returns the session key that seals packets. Returns `None` if there is none.
     pub(crate) fn sending(&self) -> Option<&SessionKey> {
         self.get(self.sending?)
     }
 
-    /// Returns the slot of the key that seals a VPN's packets.
+    /// Returns the slot of the key that seals a VPN's packets. Returns `None` if no key can.
     ///
     /// It is the newest key for which the peer has sent its receiver index for the VPN, unless that key is about to end
     /// or the peer may no longer have it. The default VPN needs no such index.
@@ -306,7 +314,7 @@ impl KeyRing {
         (0..SLOTS).filter(is_good).max_by_key(|slot| self.order[*slot])
     }
 
-    /// Records that the peer has dropped this node's keys, because another node used the same static key.
+    /// Records that the peer may have dropped all present keys, because another node used this node's static key.
     ///
     /// The keys still open late packets. They no longer seal packets of a VPN. Such packets wait until the peer has
     /// sent its receiver index for the VPN under the next key.
@@ -314,22 +322,22 @@ impl KeyRing {
         self.doubtful = self.count;
     }
 
-    /// Returns the key in a slot.
+    /// Returns the key in a slot. Returns `None` if the slot is empty.
     pub(crate) fn get(&self, slot: usize) -> Option<&SessionKey> {
         self.keys.get(slot)?.as_deref()
     }
 
-    /// Returns the key in a slot, mutable.
+    /// Returns the key in a slot, for a change.
     pub(crate) fn get_mut(&mut self, slot: usize) -> Option<&mut SessionKey> {
         self.keys.get_mut(slot)?.as_deref_mut()
     }
 
-    /// Returns all keys.
+    /// Returns all session keys, in the order of their slots.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &SessionKey> {
         self.keys.iter().flatten().map(Box::as_ref)
     }
 
-    /// Inserts a key. Returns its slot, and the key that it replaced.
+    /// Inserts a key. Returns its slot, and the key that was in this slot before.
     pub(crate) fn insert(&mut self, key: SessionKey) -> (usize, Option<Box<SessionKey>>) {
         let slot = self.slot_for_new();
         let confirmed = key.confirmed;
@@ -370,7 +378,7 @@ impl KeyRing {
         }
     }
 
-    /// Returns the time at which the next key ends.
+    /// Returns the time at which the oldest key ends.
     pub(crate) fn next_expiry(&self) -> Option<Instant> {
         self.iter().map(|key| key.created + KEY_LIFETIME).min()
     }

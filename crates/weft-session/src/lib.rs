@@ -5,8 +5,8 @@
 //! several paths: each path has its own packet numbers and replay window, and packet numbers continue when the key
 //! changes.
 //!
-//! The crate does no IO. Time, a seed, and a stamp that rises across restarts are arguments. Datagrams are slices.
-//! [`Sessions`] is the table of all peers. All other types are parts of it.
+//! The crate does no IO. The caller passes the time, a seed, and a stamp that rises across restarts. Datagrams are
+//! slices. [`Sessions`] is the table of all peers. All other types are parts of it.
 #![forbid(unsafe_code)]
 
 mod admission;

@@ -1,4 +1,4 @@
-//! Packet numbers per path: assigns them, and reconstructs them from their low 32 bits.
+//! Packet numbers, for each path: a sender assigns them, and a receiver reconstructs them from their low 32 bits.
 //!
 //! A sender's numbers rise as long as its process runs, independent of key changes. After a restart of either node, the
 //! receiver needs a starting point for the full numbers. Each handshake message therefore carries a *base*. If the
@@ -8,28 +8,30 @@ use crate::replay::ReplayWindow;
 use weft_units::PathId;
 use weft_wire::hop::{MAX_PACKET_NUMBER, reconstruct_packet_number};
 
-/// Number of possible path ids.
+/// Number of possible path ids, of which each has its own packet numbers.
 const PATHS: usize = 256;
-/// Range above base · 2^32 in which a receiver reconstructs numbers.
+/// Distance above base · 2^32 up to which a receiver that has only the base reconstructs numbers.
 ///
 /// Derived: half of 2^31, the distance up to which the low 32 bits determine a number.
 const BASE_REACH: u64 = 1 << 30;
 
-/// Returns the first packet number of a base: base · 2^32.
+/// Returns the first packet number that belongs to a base: base · 2^32.
 fn first_of(base: u16) -> u64 {
     u64::from(base) << 32
 }
 
-/// Returns the full number of a packet from a sender that announced `base` and has sent no earlier packet.
+/// Returns the full number of a packet with these low 32 bits, from a sender that announced `base`.
+///
+/// No packet of the sender must have arrived before.
 pub(crate) fn number_near_base(base: u16, low: u32) -> u64 {
     reconstruct_packet_number(low, first_of(base).saturating_sub(1))
 }
 
 /// The next packet number of every path toward one peer.
 pub(crate) struct SendNumbers {
-    /// Next packet number of each path id.
+    /// Next packet number of each path, by the path id.
     next: Box<[u64; PATHS]>,
-    /// Base in this node's last handshake message to the peer, or zero.
+    /// Base that this node announced in its last handshake message to the peer, or zero.
     ///
     /// If the peer's process is new, the next number of each path rises to at least base · 2^32.
     base: u16,
@@ -51,13 +53,13 @@ impl SendNumbers {
         Some(number)
     }
 
-    /// Advances a path as if `count` numbers had been used.
+    /// Advances a path's next number by `count`, as if these numbers had been used.
     #[cfg(test)]
     pub(crate) fn skip(&mut self, path: PathId, count: u64) {
         self.next[usize::from(path.0)] += count;
     }
 
-    /// Returns the base to announce in the next handshake message.
+    /// Returns the base that this node must announce in its next handshake message to the peer.
     pub(crate) fn base(&mut self) -> u16 {
         let highest = self.next.iter().copied().max().unwrap_or(0);
         if highest > first_of(self.base) + BASE_REACH {
@@ -66,7 +68,7 @@ impl SendNumbers {
         self.base
     }
 
-    /// Raises the numbers of every path to the announced base, because the peer is new.
+    /// Raises the next number of every path to at least the announced base, because the peer's process is new.
     pub(crate) fn raise_to_base(&mut self) {
         let first = first_of(self.base);
         self.next.iter_mut().for_each(|next| *next = (*next).max(first));
@@ -76,7 +78,7 @@ impl SendNumbers {
 /// The replay windows of one peer, one for each path that it has used.
 pub(crate) struct ReceiveWindows {
     windows: Box<[Option<Box<ReplayWindow>>; PATHS]>,
-    /// Base that the sender announced in the first handshake of its process with this node.
+    /// Base that the sender announced in the handshake by which this node met its present process.
     base: u16,
 }
 
@@ -90,7 +92,9 @@ impl ReceiveWindows {
         self.windows[usize::from(path.0)].as_deref()
     }
 
-    /// Returns the full number of a packet, or `None` if it was received before or is too old. Changes nothing.
+    /// Returns the full number of a packet with these low 32 bits.
+    ///
+    /// Returns `None` if it was received before or is too old.
     pub(crate) fn find_new(&self, path: PathId, low: u32) -> Option<u64> {
         let window = self.window(path);
         let next = window.map_or(first_of(self.base), ReplayWindow::next);
@@ -98,7 +102,7 @@ impl ReceiveWindows {
         window.is_none_or(|window| window.is_new(number)).then_some(number)
     }
 
-    /// Records the number of an authenticated packet.
+    /// Records that the packet with this number on a path was received. The caller must have authenticated it.
     pub(crate) fn mark(&mut self, path: PathId, number: u64) {
         let base = self.base;
         self.windows[usize::from(path.0)]

@@ -17,8 +17,8 @@ pub(crate) const HIGHEST_VERSION: u8 = 1;
 ///
 /// Layout: 18 bytes of the wire payload | preferred cipher u8 | 0 | base u16 | certificate length u16 | 8 zero bytes.
 ///
-/// The certificate follows. Zero bytes then pad all initiations with a certificate to one length. The length therefore
-/// does not reveal the sender. A response with a certificate is then never longer than its initiation.
+/// The certificate follows. Zero bytes then pad every initiation with a certificate to the same length. The length
+/// therefore does not reveal the sender. A response with a certificate is then never longer than its initiation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct InitiationFields {
     pub(crate) wire: InitiationPayload,
@@ -43,15 +43,15 @@ pub(crate) struct ResponseFields {
     pub(crate) base: u16,
     /// Receiver index that the initiator must use to address the responder.
     pub(crate) index: u32,
-    /// True if another node uses the initiator's key.
+    /// True if another running node uses the initiator's static key.
     pub(crate) is_shared: bool,
 }
 
-/// Cipher byte of ChaCha20-Poly1305.
+/// Value of the cipher byte that stands for ChaCha20-Poly1305.
 const CHACHA20_POLY1305: u8 = 1;
-/// Cipher byte of AES-256-GCM.
+/// Value of the cipher byte that stands for AES-256-GCM.
 const AES_256_GCM: u8 = 2;
-/// Bit of the cipher byte: another node uses the initiator's key.
+/// Bit of the cipher byte of a response which states that another node uses the initiator's static key.
 const KEY_IS_SHARED: u8 = 0x80;
 
 fn cipher_byte(cipher: Cipher) -> u8 {
@@ -88,13 +88,13 @@ impl InitiationFields {
         Ok(InitiationFields { wire: InitiationPayload::parse(bytes)?, preferred_cipher, base, certificate_len })
     }
 
-    /// Returns the highest version that both nodes support.
+    /// Returns the highest version that both nodes support. Returns `None` if there is none.
     pub(crate) fn common_version(&self) -> Option<u8> {
         let version = self.wire.version_max.min(HIGHEST_VERSION);
         (version >= self.wire.version_min.max(LOWEST_VERSION)).then_some(version)
     }
 
-    /// Returns the cipher that both nodes use if this node prefers `own`.
+    /// Returns the cipher that both nodes must use, if this node prefers `own`.
     pub(crate) fn common_cipher(&self, own: Cipher) -> Cipher {
         match (self.preferred_cipher, own) {
             (Cipher::Aes256Gcm, Cipher::Aes256Gcm) => Cipher::Aes256Gcm,
@@ -135,10 +135,10 @@ impl ResponseFields {
     }
 }
 
-/// Version in a response that refuses the initiation. Such a response establishes no session.
+/// Value of the version byte in a response that refuses the initiation. Such a response establishes no session.
 const REFUSES: u8 = 0;
 
-/// Returns the payload that refuses a stamp, in the layout of a response.
+/// Returns the payload of a response that refuses the initiation because of its stamp.
 ///
 /// Layout: highest accepted stamp u64 | 0 | reason u8 | 6 zero bytes.
 pub(crate) fn refusal(refused: &RefusedStamp) -> [u8; RESPONSE_PAYLOAD_LEN] {
@@ -147,7 +147,7 @@ pub(crate) fn refusal(refused: &RefusedStamp) -> [u8; RESPONSE_PAYLOAD_LEN] {
     bytes
 }
 
-/// Returns the highest accepted stamp and the reason if the response is a refusal.
+/// Returns the highest accepted stamp and the reason, if the payload refuses the initiation. Otherwise `None`.
 pub(crate) fn parse_refusal(bytes: &[u8; RESPONSE_PAYLOAD_LEN]) -> Option<(u64, StampFault)> {
     let wire = ResponsePayload::parse(bytes).ok().filter(|wire| wire.version == REFUSES)?;
     Some((wire.association, StampFault::of(bytes[9])))

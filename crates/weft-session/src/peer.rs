@@ -1,4 +1,4 @@
-//! State of one peer: keys, packet numbers, replay windows, and the handshake in progress.
+//! State of the sessions with one peer: keys, packet numbers, replay windows, and the handshake in progress.
 
 use crate::cookie::{COOKIE_LIFETIME, Cookie, MacKeys};
 use crate::handshake::Initiator;
@@ -12,30 +12,30 @@ use weft_units::Instant;
 use weft_units::planted::{self, Fault};
 use weft_wire::handshake::MAC_LEN;
 
-/// An initiation that was sent and not answered yet.
+/// An initiation that this node sent to the peer, and that the peer has not answered yet.
 pub(crate) struct PendingInitiation {
     pub(crate) index: u32,
     /// Time at which the initiation was created.
     pub(crate) created: Instant,
-    /// State of the handshake, which processes the response.
+    /// State of the Noise handshake, which reads the response.
     pub(crate) initiator: Initiator,
-    /// The initiation's datagram, with MAC2 zero.
+    /// The initiation as a datagram. Its MAC2 field is zero and is filled when it is sent.
     pub(crate) datagram: Vec<u8>,
 }
 
-/// An initiation that this node answered, stored to recognise its copies.
+/// The peer's initiation that this node answered last, stored to recognise copies of it.
 pub(crate) struct Answered {
-    /// Time of the answer.
+    /// Time at which this node answered the initiation.
     pub(crate) at: Instant,
-    /// This node's receiver index of the resulting key.
+    /// This node's receiver index of the session key that the handshake made.
     pub(crate) index: u32,
     /// MAC1 of the initiation. It identifies copies of the initiation, because it covers nearly all of its bytes.
     pub(crate) mac1: [u8; MAC_LEN],
-    /// The response, which is sent again to copies of the initiation.
+    /// The response, which this node sends again when a copy of the initiation arrives.
     pub(crate) response: Vec<u8>,
 }
 
-/// State of one peer.
+/// State of the sessions with one peer.
 pub(crate) struct PeerSession {
     pub(crate) public: PublicKey,
     pub(crate) psk: PresharedKey,
@@ -43,22 +43,22 @@ pub(crate) struct PeerSession {
     pub(crate) mac_keys: MacKeys,
     /// Detects whether two nodes use the peer's key, and stores whether two nodes use this node's key.
     pub(crate) shared: SharedKeys,
-    /// Identifies this node's state for the peer.
+    /// Number by which this node identifies its present state for the peer (its association).
     ///
     /// A new number informs the peer that this node has lost all earlier state.
     pub(crate) association: u64,
-    /// Association of the peer, as of the last key that carried a packet.
+    /// Association of the peer's present run: that of the latest session key under which a packet arrived.
     pub(crate) peer_association: Option<u64>,
     pub(crate) keys: KeyRing,
-    /// Packet numbers of datagrams to the peer.
+    /// Packet numbers of the datagrams that this node sends to the peer.
     pub(crate) send: SendNumbers,
-    /// Replay windows of datagrams from the peer.
+    /// Replay windows for the datagrams that this node receives from the peer.
     pub(crate) receive: ReceiveWindows,
-    /// The initiation that waits for its response.
+    /// This node's initiation to the peer that waits for a response.
     pub(crate) pending: Option<PendingInitiation>,
-    /// The attempt to get a new key, while one is in progress.
+    /// The attempt to get a new session key; `None`: no attempt is in progress.
     pub(crate) attempt: Option<Attempt>,
-    /// The initiation of the peer that was answered last.
+    /// The initiation of the peer that this node answered last.
     pub(crate) answered: Option<Answered>,
     /// Stamps of the initiations that this node accepted from the peer.
     pub(crate) accepted_stamps: AcceptedStamps,
@@ -66,11 +66,11 @@ pub(crate) struct PeerSession {
     pub(crate) sent_stamps: SentStamps,
     /// True if this node neither answers the peer's handshakes nor initiates any with it.
     pub(crate) is_barred: bool,
-    /// The certificate that the peer presented last, not parsed.
+    /// The certificate that the peer presented in its last handshake, as bytes that were not checked.
     pub(crate) certificate: Vec<u8>,
     /// The last cookie from the peer, and the time of its arrival.
     cookie: Option<(Instant, Cookie)>,
-    /// Time since which there has been a key to seal with, without interruption.
+    /// Time since which this node can seal packets for the peer without interruption.
     pub(crate) established: Option<Instant>,
 }
 
@@ -98,14 +98,14 @@ impl PeerSession {
         }
     }
 
-    /// Returns the pending initiation if it is young enough to be sent again unchanged.
+    /// Returns the initiation that waits for a response, if it is young enough to be sent again unchanged.
     pub(crate) fn repeatable(&self, now: Instant) -> Option<&PendingInitiation> {
         self.pending.as_ref().filter(|pending| now.since(pending.created) < REPEAT_FOR)
     }
 
     /// Returns the stored response to a copy of the initiation with this MAC1.
     ///
-    /// The response is available only while the resulting key is active.
+    /// Returns `None` if the initiation is older than [`REPEAT_FOR`], or if the session key that it made has ended.
     pub(crate) fn answer_to_copy(&self, now: Instant, mac1: &[u8; MAC_LEN]) -> Option<&[u8]> {
         let answered = self.answered.as_ref()?;
         let is_young = now.since(answered.at) < REPEAT_FOR || planted::is(Fault::CopyAnsweredLate);
@@ -114,12 +114,14 @@ impl PeerSession {
         (is_copy && is_alive()).then_some(&answered.response)
     }
 
-    /// Returns the cookie for MAC2, if it is still valid.
+    /// Returns the cookie with which this node computes MAC2 for the peer.
+    ///
+    /// Returns `None` if it has none or it has expired.
     pub(crate) fn cookie(&self, now: Instant) -> Option<Cookie> {
         self.cookie.filter(|(since, _)| now.since(*since) < COOKIE_LIFETIME).map(|(_, cookie)| cookie)
     }
 
-    /// Stores a cookie for later initiations. Returns true if the caller should initiate at once.
+    /// Stores a cookie of the peer for later initiations. Returns true if the caller should initiate again at once.
     ///
     /// It returns false if a cookie arrived within [`RETRY_INTERVAL`]. Without this limit, a responder that never
     /// accepts its own cookie would cause endless initiations.
@@ -128,9 +130,9 @@ impl PeerSession {
         before.is_none_or(|(since, _)| now.since(since) >= RETRY_INTERVAL)
     }
 
-    /// Records that a key with this association and base is in use. Returns true if the peer's process is new.
+    /// Records that a session key with this association and base of the peer is in use.
     ///
-    /// If it is new, the keys of its old process are removed, and the packet numbers of both directions start again.
+    /// Returns true if the peer's process is new, because its association has changed.
     pub(crate) fn meet(
         &mut self,
         now: Instant,
@@ -162,13 +164,13 @@ impl PeerSession {
         Some(peer_goes_first.map_or(due, |wait| due.max(wait)))
     }
 
-    /// Returns the time of the next action for this peer.
+    /// Returns the time at which this node must act next for the peer: retry or start a handshake, or end a key.
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
         let retry = self.attempt.map(|attempt| attempt.due);
         [retry, self.rekey_due(), self.keys.next_expiry()].into_iter().flatten().min()
     }
 
-    /// Removes the keys that have reached their lifetime.
+    /// Removes the session keys that have reached their lifetime, and passes each to `dropped`.
     pub(crate) fn expire_keys(&mut self, now: Instant, dropped: impl FnMut(&SessionKey)) {
         let all = planted::is(Fault::KeyOutlivesItsTime);
         self.keys.retain(|key| all || now.since(key.created) < KEY_LIFETIME, dropped);

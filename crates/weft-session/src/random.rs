@@ -19,7 +19,7 @@ impl SecretRng {
         SecretRng(Box::new(Zeroizing::new(seed)))
     }
 
-    /// Adds entropy to the state. Predicting later output then requires both the earlier state and `entropy`.
+    /// Mixes `entropy` into the state. To predict later output, one then needs both the earlier state and `entropy`.
     pub(crate) fn reseed(&mut self, mut entropy: [u8; 32]) {
         self.0.iter_mut().zip(&entropy).for_each(|(key, fresh)| *key ^= fresh);
         entropy.zeroize();

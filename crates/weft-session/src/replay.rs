@@ -4,19 +4,19 @@
 
 use weft_units::planted::{self, Fault};
 
-/// Distance behind the highest packet number at which a packet is still accepted, in packets.
+/// Number of packet numbers, counted down from the highest received one, that are still accepted.
 pub(crate) const WINDOW: u64 = 8192;
 
-/// Number of packet numbers per word of the bitmap.
+/// Number of packet numbers that one word of the bitmap stands for.
 const WORD_BITS: u64 = u64::BITS as u64;
 /// Number of words in the bitmap. Derived: one more than the window, because the newest word is only partly used.
 const WORDS: u64 = WINDOW / WORD_BITS + 1;
 
-/// Bitmap of the last [`WINDOW`] packet numbers that were received.
+/// A bitmap of which of the last [`WINDOW`] packet numbers were received.
 pub(crate) struct ReplayWindow {
-    /// The highest received number plus one.
+    /// The highest packet number received so far plus one, or the number with which the window began.
     next: u64,
-    /// Bitmap of received packet numbers, as a ring of words.
+    /// Bitmap of the received packet numbers. The words are a ring, in which new numbers overwrite the oldest.
     words: [u64; WORDS as usize],
 }
 
@@ -26,7 +26,7 @@ impl ReplayWindow {
         ReplayWindow { next, words: [0; WORDS as usize] }
     }
 
-    /// Returns the highest received number plus one.
+    /// Returns the highest packet number received so far plus one, or the number with which the window began.
     pub(crate) fn next(&self) -> u64 {
         self.next
     }
@@ -39,7 +39,9 @@ impl ReplayWindow {
         number.saturating_add(WINDOW) < self.next
     }
 
-    /// True if `number` was not received before and is not too old. Changes nothing, so it needs no authentication.
+    /// True if `number` was not received before and is not too old.
+    ///
+    /// It changes nothing, so the packet need not be authenticated yet.
     pub(crate) fn is_new(&self, number: u64) -> bool {
         let (word, bit) = ReplayWindow::slot(number);
         let newest = self.next.saturating_sub(u64::from(planted::is(Fault::ReplayWindowEdge)));
@@ -73,7 +75,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
-    /// A simple implementation of the window, with which the bitmap must agree.
+    /// A simple replay window, which the tests compare with the bitmap.
     #[derive(Default)]
     struct Naive {
         seen: BTreeSet<u64>,

@@ -1,4 +1,4 @@
-//! Cryptographic primitives for the Noise library.
+//! Cryptographic primitives for the Noise library (`snow`).
 //!
 //! They are X25519 and ChaCha20-Poly1305 of AWS-LC, BLAKE2s, and random numbers of [`SecretRng`]. None of them requests
 //! entropy from the operating system.
@@ -17,7 +17,7 @@ use zeroize::{Zeroize, Zeroizing};
 /// Length of an authentication tag, in bytes.
 const TAG_LEN: usize = 16;
 
-/// Supplies the primitives of `25519_ChaChaPoly_BLAKE2s`, and no others.
+/// Gives the Noise library the primitives of `25519_ChaChaPoly_BLAKE2s`, and no others.
 pub(crate) struct Resolver {
     /// Seed of the random numbers that the Noise library draws.
     seed: Zeroizing<[u8; 32]>,
@@ -54,7 +54,7 @@ impl Random for SecretRng {
     }
 }
 
-/// X25519, named "25519" in Noise §12.1. A peer key that yields an all-zero secret is rejected.
+/// X25519, named "25519" in Noise §12.1. It rejects a public key of the peer that yields an all-zero secret.
 #[derive(Default)]
 struct X25519Dh {
     secret: Zeroizing<[u8; 32]>,
@@ -190,7 +190,9 @@ mod tests {
     use snow::resolvers::{DefaultResolver, FallbackResolver};
     use snow::{Builder, HandshakeState};
 
-    /// Supplies only the random number generator of this crate. The library supplies the other primitives.
+    /// A resolver for tests that supplies only the random number generator of this crate.
+    ///
+    /// The Noise library supplies the other primitives.
     struct OnlyRandom(u8);
 
     impl CryptoResolver for OnlyRandom {

@@ -1,4 +1,4 @@
-//! The table of all peers and their sessions.
+//! The table of all peers of a node, with the sessions to them.
 
 mod exchange;
 mod packets;
@@ -28,12 +28,12 @@ pub use packets::{OpenedPacket, Relayed};
 pub use timeouts::TimeoutAction;
 pub use vpns::VpnStanding;
 
-/// Configuration of a peer.
+/// A peer as the caller adds it to the table: its public key and the shared secret.
 #[derive(Clone, Debug)]
 pub struct SessionPeerConfig {
     /// Static public key of the peer.
     pub public_key: PublicKey,
-    /// Secret that is shared with the peer in addition to the static keys.
+    /// Secret that is shared with the peer in addition to the key pairs; `None`: no such secret.
     pub preshared_key: Option<PresharedKey>,
 }
 
@@ -45,7 +45,8 @@ impl From<PublicKey> for SessionPeerConfig {
 
 /// The secure sessions of a node with all its peers.
 ///
-/// The owner must call [`Sessions::handle_timeout`] at [`Sessions::next_timeout`]. Keys end only in this function.
+/// The owner must call [`Sessions::handle_timeout`] at [`Sessions::next_timeout`]. Session keys end only in this
+/// function.
 pub struct Sessions {
     identity: Identity,
     mac_keys: MacKeys,
@@ -59,21 +60,23 @@ pub struct Sessions {
     admission: Admission,
     peers: Vec<Option<PeerSession>>,
     by_key: BTreeMap<PublicKey, PeerId>,
-    /// The peer of each stored initiation, by MAC1. Stored is the initiation of each peer that was answered last.
+    /// The peer that sent each stored initiation, by MAC1.
+    ///
+    /// For each peer, the initiation that this node answered last is stored.
     answered: BTreeMap<[u8; MAC_LEN], PeerId>,
     indices: IndexTable,
     stamp_clock: StampClock,
     refusal: Option<StampRefusal>,
-    /// Public key of the sender of the last initiation, if it was authentic and the sender is not a peer.
+    /// Public key of the last initiator, if its initiation was authentic and it is not a peer.
     stranger: Option<PublicKey>,
     /// The latest time that a caller passed to this table.
     now: Instant,
-    /// Time of the next action for each peer.
+    /// Time at which this node must act next for each peer.
     timeouts: Tournament<Instant>,
 }
 
 impl Sessions {
-    /// Creates a table with these peers, numbered from 0 in their order.
+    /// Creates a table with these peers, which get the numbers from 0 in this order.
     ///
     /// `cipher` is the cipher that this node prefers. `seed` must be secret and never used twice, because all random
     /// numbers derive from it.
@@ -135,14 +138,14 @@ impl Sessions {
         Ok(id)
     }
 
-    /// Sets the pre-shared key for later handshakes with a peer, or `None` for no key.
+    /// Sets the pre-shared key that later handshakes with a peer use; `None`: none.
     pub fn set_preshared_key(&mut self, id: PeerId, preshared_key: Option<PresharedKey>) {
         if let Some(peer) = self.peer_mut(id) {
             peer.psk = preshared_key.unwrap_or_else(PresharedKey::none);
         }
     }
 
-    /// Removes a peer, its keys and its accepted stamp. Returns true if the peer existed.
+    /// Removes a peer with its session keys and its accepted stamps. Returns true if the peer existed.
     ///
     /// Other peers keep their numbers.
     pub fn remove_peer(&mut self, id: PeerId) -> bool {
@@ -159,7 +162,9 @@ impl Sessions {
         true
     }
 
-    /// Ends all keys with a peer and ignores its later handshakes. Its peer number stays in use until its removal.
+    /// Ends all session keys with a peer, and ignores the peer's later handshakes.
+    ///
+    /// The peer keeps its number until [`Sessions::remove_peer`] removes it.
     pub fn bar_peer(&mut self, id: PeerId) {
         let Some(key) = self.peer(id).map(|peer| peer.public) else { return };
         self.remove_peer(id);
@@ -171,7 +176,7 @@ impl Sessions {
         }
     }
 
-    /// Adds fresh entropy to the random numbers: 32 secret bytes that are used once.
+    /// Adds fresh entropy to the state from which random numbers derive: 32 secret bytes that are used only once.
     ///
     /// Without it, all random numbers derive from the seed.
     pub fn reseed(&mut self, entropy: [u8; 32]) {
@@ -179,17 +184,17 @@ impl Sessions {
         self.wants_entropy = false;
     }
 
-    /// True if a handshake used randomness since [`Sessions::reseed`].
+    /// True if a handshake used randomness since [`Sessions::reseed`], so that the caller should call it again.
     ///
     /// With fresh entropy for each handshake, an attacker that read this table's memory once cannot predict later keys.
     pub fn wants_entropy(&self) -> bool {
         self.wants_entropy
     }
 
-    /// Ends all keys with a peer and the pending handshake at once.
+    /// Ends all session keys with a peer and the handshake in progress at once.
     ///
     /// Nothing can be sealed until the next handshake succeeds. This handshake carries a new association, so the peer
-    /// resets its state too. Stamps up to the highest accepted stamp stay refused.
+    /// also drops its old keys. Stamps up to the highest accepted stamp stay refused.
     pub fn forget_keys(&mut self, id: PeerId) {
         if planted::is(Fault::KeysKeptAfterSleep) {
             return;
@@ -232,7 +237,7 @@ impl Sessions {
         self.identity.sign(label, message)
     }
 
-    /// Returns the number of the peer with this key.
+    /// Returns the number of the peer with this public key. Returns `None` if no peer has it.
     pub fn peer_by_key(&self, key: &PublicKey) -> Option<PeerId> {
         self.by_key.get(key).copied()
     }
@@ -244,7 +249,7 @@ impl Sessions {
 
     /// Returns the time since which packets to this peer could be sealed without interruption.
     ///
-    /// A restart of the peer begins a new period.
+    /// Returns `None` if none can be sealed now. A restart of the peer begins a new period.
     pub fn established_since(&self, peer: PeerId) -> Option<Instant> {
         self.peer(peer)?.established
     }
@@ -256,7 +261,9 @@ impl Sessions {
         self.peers.iter().flatten().filter_map(|peer| Some((peer.public, peer.accepted_stamps.highest?)))
     }
 
-    /// Refuses initiations of this peer up to and including `stamp`. Never lowers the accepted stamp.
+    /// Makes this node refuse the peer's initiations with stamps up to and including `stamp`.
+    ///
+    /// It never lowers the highest accepted stamp.
     pub fn restore_accepted_stamp(&mut self, peer: PeerId, stamp: u64) {
         if let Some(peer) = self.peer_mut(peer) {
             let highest = &mut peer.accepted_stamps.highest;
@@ -264,9 +271,9 @@ impl Sessions {
         }
     }
 
-    /// Resets the stamps accepted from this peer, and the stamp that it reported for this node.
+    /// Forgets the stamps that this node accepted from this peer, and those that it sent to this peer.
     ///
-    /// An initiation that an attacker has recorded may then be answered once more.
+    /// This node may then answer a recorded initiation that an attacker replays.
     pub fn reset_stamps(&mut self, peer: PeerId) {
         if let Some(peer) = self.peer_mut(peer) {
             (peer.accepted_stamps, peer.sent_stamps) = Default::default();
@@ -275,12 +282,14 @@ impl Sessions {
 
     /// Returns whether two nodes recently used this peer's key, and whether two nodes used this node's key.
     ///
-    /// The second value is the peer's report.
+    /// This node detects the first itself. The peer reports the second.
     pub fn shared_keys(&self, now: Instant, peer: PeerId) -> (bool, bool) {
         self.peer(peer).map_or((false, false), |peer| (peer.shared.is_peers(now), peer.shared.is_own(now)))
     }
 
-    /// Sets the wall clock, in nanoseconds since 1970. Stamps too far ahead of it are refused.
+    /// Sets the wall clock: at `now` it shows `unix_ns`, in nanoseconds since 1970.
+    ///
+    /// Stamps that are too far ahead of this clock are refused.
     pub fn set_unix_time(&mut self, now: Instant, unix_ns: u64) {
         self.stamp_clock.set(now, unix_ns);
     }
@@ -297,7 +306,9 @@ impl Sessions {
         self.stranger.take()
     }
 
-    /// Returns the peer that a response claims to come from. The response contains the index of a pending initiation.
+    /// Returns the peer from which a response claims to come: the one with the pending initiation that it answers.
+    ///
+    /// Returns `None` for other datagrams.
     pub fn answers(&self, datagram: &[u8]) -> Option<PeerId> {
         let response = HandshakeResponse::parse(datagram).ok()?;
         match self.indices.get(response.receiver) {

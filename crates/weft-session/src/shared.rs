@@ -1,20 +1,20 @@
-//! Detects that two running nodes use the same key.
+//! Detects that two running nodes use the same static key.
 
 use weft_units::{Duration, Instant};
 
-/// Number of a peer's earlier associations that are stored.
+/// Number of a peer's earlier associations that this node stores.
 ///
-/// A second node is detected if it returns after at most this many other associations.
+/// A second node with the same key is detected if it returns after at most this number of other associations.
 const FORMER: usize = 4;
-/// Time for which the detection of a second node with the same key stays valid.
+/// Time for which this node reports a second node with the same key after its detection.
 const LATELY: Duration = Duration::from_secs(600);
 
 /// Detects a second node with the same key by its association, a random number that each run of the program keeps.
 ///
-/// If an association returns after another one, two runs are active.
+/// If an earlier association returns after another one, two runs with the same key are active.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct SharedKeys {
-    /// Earlier associations of the peer, the latest first.
+    /// Earlier associations of the peer, the latest first. The present one may be among them.
     former: [Option<u64>; FORMER],
     /// Time at which two nodes with the peer's key were last detected.
     peers: Option<Instant>,
@@ -23,7 +23,7 @@ pub(crate) struct SharedKeys {
 }
 
 impl SharedKeys {
-    /// Records that the peer's association changed from `before` to `now_met`.
+    /// Records that the peer's association has changed from `before` to `now_met`, because a new run was met.
     pub(crate) fn on_change(&mut self, now: Instant, before: Option<u64>, now_met: u64) {
         if self.former.contains(&Some(now_met)) {
             self.peers = Some(now);
@@ -48,17 +48,17 @@ impl SharedKeys {
         self.former.contains(&Some(association)) && !self.is_peers(now)
     }
 
-    /// Stores the peer's report whether two nodes use this node's key.
+    /// Stores the peer's report on whether two nodes use this node's key.
     pub(crate) fn on_shared_report(&mut self, now: Instant, is_shared: bool) {
         self.own = is_shared.then_some(now);
     }
 
-    /// True if two nodes recently used the peer's key.
+    /// True if two nodes with the peer's key were detected recently.
     pub(crate) fn is_peers(&self, now: Instant) -> bool {
         self.peers.is_some_and(|at| now.since(at) < LATELY)
     }
 
-    /// True if two nodes recently used this node's key.
+    /// True if the peer recently reported that two nodes use this node's key.
     pub(crate) fn is_own(&self, now: Instant) -> bool {
         self.own.is_some_and(|at| now.since(at) < LATELY)
     }

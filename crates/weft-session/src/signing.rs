@@ -12,14 +12,14 @@ use curve25519_dalek::{EdwardsPoint, MontgomeryPoint};
 use weft_wire::certificate::SIGNATURE_LEN;
 use zeroize::Zeroize;
 
-/// First bytes of the hash that yields the nonce. Standard: `hash1` of XEdDSA, §2.5.
+/// First bytes of the input of the hash that yields a signature's nonce. Standard: `hash1` of XEdDSA, §2.5.
 const OF_NONCE: [u8; 32] = {
     let mut bytes = [0xff; 32];
     bytes[0] = 0xfe;
     bytes
 };
 
-/// Returns the SHA-512 hash of `parts` as a scalar.
+/// Returns the SHA-512 hash of all `parts` together, as a scalar of the curve.
 fn hash(parts: &[&[u8]]) -> Scalar {
     let mut context = Context::new(&SHA512);
     parts.iter().for_each(|part| context.update(part));
@@ -54,7 +54,7 @@ impl Identity {
 }
 
 impl PublicKey {
-    /// True if the owner of this key has signed `message` under `label`.
+    /// True if the owner of this public key has signed `message` under `label`.
     pub fn has_signed(&self, label: &[u8], message: &[u8], signature: &[u8; SIGNATURE_LEN]) -> bool {
         let Some(public) = MontgomeryPoint(self.0).to_edwards(0) else { return false };
         let key = UnparsedPublicKey::new(&ED25519, public.compress().0);
@@ -66,7 +66,7 @@ impl PublicKey {
 mod tests {
     use super::*;
 
-    /// Returns an identity, whose key depends on `seed` only.
+    /// Returns an identity whose key depends only on `seed`.
     fn identity(seed: u8) -> Identity {
         Identity::from_secret(core::array::from_fn(|at| seed.wrapping_mul(31).wrapping_add(at as u8)))
     }

@@ -12,20 +12,20 @@ use weft_units::{Duration, Instant, PeerId};
 
 /// Maximum distance of a stamp above the greater of this node's clock and the peer's last accepted stamp.
 ///
-/// Tuned: clocks set in the wrong time zone are up to 26 hours apart. A clock with a larger error usually does not run
-/// at all. A larger bound would do no harm, because the initiator continues from the stamp in a refusal.
+/// Tuned: clocks set in the wrong time zone are up to 26 hours apart, and a clock with a larger error usually does not
+/// run at all. A refused node is not locked out, because it continues from the stamp in the refusal.
 pub const FARTHEST_AHEAD: Duration = Duration::from_secs(36 * 3_600);
-/// Minimum time between two answers to refused initiations of one peer.
+/// Minimum time between two answers by which this node refuses initiations of one peer.
 const ANSWER_EVERY: Duration = Duration::from_millis(500);
 
-/// Reason why a stamp was refused.
+/// Reason why a node refused the stamp of an initiation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum StampFault {
-    /// The stamp does not exceed the highest accepted stamp.
+    /// The stamp does not exceed the highest stamp that was accepted from the peer.
     ///
     /// The initiator's state was lost or restored, its clock was set back, or the initiation is a replay.
     NotRising,
-    /// The stamp is further ahead than [`FARTHEST_AHEAD`]: one of the two clocks is wrong.
+    /// The stamp is further ahead of the clock than [`FARTHEST_AHEAD`]: one of the two nodes' clocks is wrong.
     TooFarAhead,
 }
 
@@ -37,7 +37,9 @@ impl StampFault {
         }
     }
 
-    /// Decodes a reason. Unknown reasons of later versions are read as [`StampFault::NotRising`].
+    /// Decodes the byte by which a refusal states its reason.
+    ///
+    /// It reads unknown reasons of later versions as [`StampFault::NotRising`].
     pub(crate) fn of(byte: u8) -> StampFault {
         if byte == StampFault::TooFarAhead.byte() { StampFault::TooFarAhead } else { StampFault::NotRising }
     }
@@ -52,27 +54,27 @@ impl fmt::Display for StampFault {
     }
 }
 
-/// A refused stamp and the reason.
+/// The stamp of an initiation that was refused, and the reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RefusedStamp {
     /// The refused stamp. It is a time in nanoseconds since 1970 if the initiator takes stamps from its clock.
     pub stamp: u64,
-    /// The highest stamp accepted before, or 0 if none.
+    /// The highest stamp that the responder had accepted from the initiator, or 0 if none.
     pub accepted: u64,
-    /// Reason for the refusal.
+    /// Reason for which the stamp was refused.
     pub fault: StampFault,
 }
 
-/// An authentic initiation that was refused, and the answer to its sender.
+/// An authentic initiation that this node refused because of its stamp, and the answer to it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StampRefusal {
-    /// The peer that sent the initiation. A replay carries the key of the recorded peer.
+    /// The peer whose key the initiation has. If it is a replay, an attacker sent it.
     pub peer: PeerId,
-    /// The refused stamp and the reason.
+    /// The stamp of the initiation, and the reason for the refusal.
     pub refused: RefusedStamp,
     /// True if the initiation comes from the peer's current run, or from a run that has ended.
     ///
-    /// While there is a session, such an initiation is a replay.
+    /// If there is a session with the peer, such an initiation is a replay.
     pub is_of_known_run: bool,
     /// Answer to send to the source of the initiation, unless the initiation is a replay.
     ///
@@ -80,7 +82,9 @@ pub struct StampRefusal {
     pub answer: Vec<u8>,
 }
 
-/// The wall clock that stamps are compared with.
+/// The wall clock with which stamps are compared: a time of the table, and the time since 1970 then.
+///
+/// `None`: no clock.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct StampClock(Option<(Instant, u64)>);
 
@@ -103,19 +107,19 @@ impl StampClock {
     }
 }
 
-/// The stamps sent to one peer.
+/// The stamps that this node has sent to one peer.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct SentStamps {
-    /// The stamp that was sent last, or the accepted stamp that a refusal stated.
+    /// The stamp that was sent last, or the highest accepted one that the peer's last refusal stated.
     last: Option<u64>,
     /// True after a refusal. Each further stamp is then the last one plus one, regardless of this node's clock.
     counts: bool,
-    /// Time of the last refusal.
+    /// Time at which the peer last refused a stamp.
     refused_at: Option<Instant>,
 }
 
 impl SentStamps {
-    /// Returns the next stamp. `clock` is the time of this node's clock.
+    /// Returns the stamp for the next initiation. `clock` is the stamp that this node's wall clock gives.
     pub(crate) fn next(&mut self, clock: u64) -> Result<u64, InitiateError> {
         let last = self.last;
         let next = if self.counts { last.and_then(|last| last.checked_add(1)) } else { Some(clock) };
@@ -124,12 +128,12 @@ impl SentStamps {
         self.last.ok_or(InitiateError::StampNotRising)
     }
 
-    /// Returns the last stamp sent.
+    /// Returns the stamp that was sent last, or 0 if none was.
     pub(crate) fn last(&self) -> u64 {
         self.last.unwrap_or(0)
     }
 
-    /// Records that the peer accepted no stamp above `highest`.
+    /// Records a refusal, in which the peer stated `highest` as the highest stamp that it has accepted.
     ///
     /// Returns true if this node should initiate again at once.
     ///
@@ -143,17 +147,17 @@ impl SentStamps {
     }
 }
 
-/// The stamps accepted from one peer.
+/// The stamps that this node has accepted from one peer.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct AcceptedStamps {
     /// The highest stamp accepted from the peer.
     pub(crate) highest: Option<u64>,
-    /// Time of the last answer to a refused initiation.
+    /// Time at which this node last answered a refused initiation.
     answered: Option<Instant>,
 }
 
 impl AcceptedStamps {
-    /// True if a refusal may be answered now. The time of the answer is then recorded.
+    /// True if this node may answer a refused initiation now. It then records the time of the answer.
     pub(crate) fn may_answer(&mut self, now: Instant) -> bool {
         let may = self.answered.is_none_or(|before| now.since(before) >= ANSWER_EVERY);
         if may {

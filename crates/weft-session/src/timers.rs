@@ -6,34 +6,34 @@ use crate::random::SecretRng;
 use weft_units::planted::{self, Fault};
 use weft_units::{Duration, Instant};
 
-/// Age of a key at which its initiator starts the next handshake.
+/// Age of a session key at which the node that initiated its handshake starts the next one.
 pub const REKEY_AFTER: Duration = Duration::from_secs(120);
-/// Age at which a key stops sealing and opening.
+/// Age at which a session key ends: it seals and opens no packet any more.
 pub const KEY_LIFETIME: Duration = Duration::from_secs(180);
-/// Time between the initiations of one attempt. A random time of up to one third of it is added.
+/// Time between two initiations of one attempt. A random time of up to one third of it is added.
 pub const RETRY_INTERVAL: Duration = Duration::from_secs(1);
-/// Time from the start of an attempt for which initiations are sent at [`RETRY_INTERVAL`].
+/// Time from the start of an attempt after which initiations are sent only at [`SLOW_RETRY_INTERVAL`].
 pub const GIVE_UP_AFTER: Duration = Duration::from_secs(90);
 /// Time between initiations after [`GIVE_UP_AFTER`]. A random time of up to one third of it is added.
 pub const SLOW_RETRY_INTERVAL: Duration = Duration::from_secs(15);
 
-/// Number of packets sealed with a key after which its initiator starts the next handshake.
+/// Number of packets sealed with a session key after which the node that initiated its handshake starts the next one.
 pub(crate) const REKEY_AFTER_PACKETS: u64 = 1 << 60;
-/// Time from the creation of an initiation for which it is sent again unchanged and gets the same response.
+/// Time from the creation of an initiation within which it may be sent again, and gets the same response.
 pub(crate) const REPEAT_FOR: Duration = Duration::from_secs(5);
-/// Time for which the yielding side of two simultaneous initiations waits for the other side's handshake.
+/// Time for which the node that yields in two simultaneous initiations waits for the other's handshake.
 pub(crate) const YIELD_FOR: Duration = Duration::from_secs(2);
 
-/// One attempt to get a new key, from the first initiation to success.
+/// One attempt to get a new session key, from its first initiation until a handshake succeeds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Attempt {
     /// Time at which the attempt started.
     since: Instant,
     /// Time at which the next initiation is due.
     pub(crate) due: Instant,
-    /// Time at which the last initiation was sent.
+    /// Time at which the last initiation of the attempt was sent. `None` if none was.
     sent: Option<Instant>,
-    /// Time until which this node waits for the peer's own initiation.
+    /// Time before which this node sends no initiation, because it waits for the peer's own handshake.
     yields_until: Instant,
 }
 
@@ -43,7 +43,7 @@ impl Attempt {
         Attempt { since: now, due: now, sent: None, yields_until: Instant::ZERO }
     }
 
-    /// Schedules the next initiation after one was sent or requested at `now`.
+    /// Sets the time of the next initiation, after one was sent or requested at `now`.
     pub(crate) fn schedule_next(&mut self, now: Instant, rng: &mut SecretRng) {
         let fast = now.since(self.since) < GIVE_UP_AFTER;
         let interval = if fast { RETRY_INTERVAL } else { SLOW_RETRY_INTERVAL };
@@ -57,7 +57,7 @@ impl Attempt {
 
     /// Makes the next initiation due at the latest `interval` after the last one.
     ///
-    /// The initiation is not due before the wait for the peer's own initiation ends.
+    /// It is not due before the wait for the peer's own handshake ends.
     pub(crate) fn hurry(&mut self, now: Instant, interval: Duration) {
         let at = self.sent.map_or(now, |sent| sent + interval);
         self.due = self.due.min(at.max(self.yields_until));

@@ -1,4 +1,4 @@
-//! Test support: records secrets under a mask, and searches the process's memory for them.
+//! Test support: records secrets in masked form, and searches the process's memory for them.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test looks at its own memory")]
 
 use aws_lc_rs::aead::Algorithm;
@@ -9,11 +9,11 @@ use std::os::unix::fs::FileExt as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use weft_io::memory::WipingAllocator;
 
-/// The same allocator as in the daemon.
+/// The tests use the same memory allocator as the daemon, which wipes freed memory.
 #[global_allocator]
 static ALLOCATOR: WipingAllocator = WipingAllocator;
 
-/// Mask over recorded secrets, so that a search does not find the record itself.
+/// Byte that is XORed with each byte of a recorded secret, so that a search does not find the record itself.
 const MASK: u8 = 0xa5;
 
 type Masked = [u8; 32];
@@ -22,7 +22,7 @@ thread_local! {
     static NOTES: RefCell<Option<Vec<Masked>>> = const { RefCell::new(None) };
 }
 
-/// Lets only one test at a time search the memory.
+/// Waits until no other test searches the memory, and keeps others from it until the result is dropped.
 ///
 /// The buffer of a search may hold a copy of another test's secrets.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
@@ -30,7 +30,7 @@ pub(crate) fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Records a secret of 32 bytes, if this thread records secrets.
+/// Records a secret of 32 bytes, if recording has been started in this thread.
 pub(crate) fn note(secret: &[u8]) {
     NOTES.with_borrow_mut(|notes| {
         if let (Some(notes), Ok(secret)) = (notes, Masked::try_from(secret)) {
@@ -39,7 +39,7 @@ pub(crate) fn note(secret: &[u8]) {
     });
 }
 
-/// Records the key that is derived from `secret`.
+/// Records the key that is derived from `secret` with this `info`, if recording has been started in this thread.
 pub(crate) fn note_key(secret: &Prk, info: &[&[u8]], algorithm: &'static Algorithm) {
     let mut key = [0; 32];
     secret.expand(info, algorithm).and_then(|okm| okm.fill(&mut key)).unwrap();
@@ -60,10 +60,11 @@ pub(crate) fn found(secrets: &[Masked]) -> usize {
         let mut at = from;
         while at < to {
             let wanted = chunk.len().min((to - at) as usize);
-            // A memory region may have been unmapped since the list of regions was read.
+            // The region may have been unmapped since the list of regions was read. It is then left out.
             let Ok(len) = memory.read_at(&mut chunk[..wanted], at) else { break };
             search(&chunk[..len], secrets, &mut is_found);
-            // Regions end at page boundaries, so a last piece is never shorter than a secret.
+            // Successive pieces overlap by 31 bytes, so that no secret is missed. A region ends at a page boundary, so
+            // its last piece is longer than a secret.
             at += if len < wanted || at + len as u64 == to { (to - at).max(1) } else { len as u64 - 31 };
         }
     }

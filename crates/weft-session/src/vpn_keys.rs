@@ -4,21 +4,21 @@ use aws_lc_rs::aead::LessSafeKey;
 use hashbrown::HashTable;
 use weft_units::VpnId;
 
-/// State that two peers share for one VPN under one session key.
+/// Keys and receiver indices of one VPN under one session key.
 pub(crate) struct VpnKey {
     vpn: VpnId,
-    /// This node's receiver index, if it was announced to the peer.
+    /// The receiver index that this node announced to the peer. `None` if it announced none.
     pub(crate) local_index: Option<u32>,
-    /// The peer's receiver index, if it announced one.
+    /// The receiver index that the peer announced to this node. `None` if it announced none.
     pub(crate) remote_index: Option<u32>,
     pub(crate) sealing: Option<LessSafeKey>,
     pub(crate) opening: Option<LessSafeKey>,
 }
 
-/// The VPNs in use under one session key.
+/// The keys and receiver indices of all VPNs in use under one session key.
 #[derive(Default)]
 pub(crate) struct VpnKeys {
-    // Boxed, because an entry exceeds half a kilobyte and a hash table keeps free slots.
+    // Each entry is in a box, because it is longer than half a kilobyte and a hash table has free slots.
     table: HashTable<Box<VpnKey>>,
 }
 
@@ -36,13 +36,13 @@ impl VpnKeys {
         self.table.find_mut(hash(vpn), |key| key.vpn == vpn).map(Box::as_mut)
     }
 
-    /// Returns the VPN's entry, and creates it if necessary.
+    /// Returns the entry of a VPN, and creates it without keys and indices if there is none.
     pub(crate) fn get_or_insert(&mut self, vpn: VpnId) -> &mut VpnKey {
         let new = || Box::new(VpnKey { vpn, local_index: None, remote_index: None, sealing: None, opening: None });
         self.table.entry(hash(vpn), |key| key.vpn == vpn, |key| hash(key.vpn)).or_insert_with(new).into_mut()
     }
 
-    /// Returns the receiver indices that were announced to the peer.
+    /// Returns the receiver indices of all VPNs that this node announced to the peer.
     pub(crate) fn local_indices(&self) -> impl Iterator<Item = u32> {
         self.table.iter().filter_map(|key| key.local_index)
     }

@@ -1,18 +1,18 @@
-//! Keeps the pending events of each node and determines which node runs next.
+//! Keeps the pending events of each node, and determines which node's events are processed next.
 
 use crate::link::LinkDirectionState;
 use crate::schedule::SourceSchedule;
 use crate::{LinkId, NodeId};
 use weft_units::{Duration, Instant};
 
-/// An event at a node.
+/// An event that is pending at a node.
 #[derive(Clone, Copy)]
 pub(crate) enum AgendaEntry {
-    /// The node's timer expires.
+    /// The node's timer expires: its deadline is reached.
     Timer,
     /// A packet arrives at the node over this link.
     Arrival(LinkId),
-    /// A packet leaves the managed queue of this link, on which the node sends.
+    /// A packet leaves the managed queue of this link, which begins at the node.
     Departure(LinkId),
 }
 
@@ -21,33 +21,35 @@ const TIMER: u32 = 0;
 /// The pending events of one node.
 struct Agenda {
     schedule: SourceSchedule,
-    /// Events, by their number in the schedule. The first is the node's timer.
+    /// Events of the node, indexed by their source number in `schedule`. The first is the node's timer.
     events: Vec<AgendaEntry>,
-    /// Least delay of the links to the node.
+    /// Least delay of the links that lead to the node.
     ///
     /// No event at another node can affect this node sooner.
     lookahead: Duration,
 }
 
-/// The positions of a link's events in the agendas of its two end nodes.
+/// The places of a link's events in the agendas of the two nodes at its ends.
+///
+/// A place is an index in `Agenda::events`.
 #[derive(Clone, Copy)]
 struct LinkSlots {
     arrival: u32,
-    /// Position of the departure event, or `None` if the link has no managed queue.
+    /// Place of the departure event in the sending node's agenda. `None` if the link has no managed queue.
     departure: Option<u32>,
 }
 
 /// The pending events of all nodes.
 #[derive(Default)]
 pub(crate) struct Agendas {
-    /// Agendas, indexed by node number.
+    /// The agenda of each node, by the node's number.
     agendas: Vec<Agenda>,
-    /// Earliest event of each node.
+    /// Time of the earliest event of each node.
     ///
-    /// The entry of the running node is not up to date.
+    /// The time of the node whose events are being processed is not up to date.
     nodes: SourceSchedule,
     running: Option<NodeId>,
-    /// Positions of the links' events, by link.
+    /// Places of the events of each link in the nodes' agendas, by the link's number.
     link_slots: Vec<LinkSlots>,
 }
 
@@ -76,7 +78,7 @@ impl Agendas {
         agenda.schedule.add()
     }
 
-    /// Sets the least delay of the links to a node.
+    /// Sets the least delay of the links that lead to a node.
     pub(crate) fn set_lookahead(&mut self, node: NodeId, lookahead: Duration) {
         self.agendas[node.index()].lookahead = lookahead;
     }
@@ -87,7 +89,7 @@ impl Agendas {
         self.set(node, TIMER, at);
     }
 
-    /// Updates the times of a link's next arrival and departure.
+    /// Updates the times of a link's next arrival and departure in the agendas of its end nodes.
     #[inline]
     pub(crate) fn set_link(&mut self, id: LinkId, link: &LinkDirectionState) {
         let LinkSlots { arrival, departure } = self.link_slots[id.index()];
@@ -106,20 +108,20 @@ impl Agendas {
         }
     }
 
-    /// Marks the node as running.
+    /// Records that the events of this node are being processed now.
     pub(crate) fn resume(&mut self, node: NodeId) {
         self.running = Some(node);
     }
 
-    /// Marks the node as no longer running and updates its earliest event.
+    /// Records that the events of no node are being processed, and updates the earliest event of `node`.
     pub(crate) fn pause(&mut self, node: NodeId) {
         self.running = None;
         self.nodes.set(node.0, self.agendas[node.index()].schedule.first().0);
     }
 
-    /// Returns the node with the earliest event, and the time of that event.
+    /// Returns the time of the earliest event of all nodes, and the node that has it.
     ///
-    /// The third value is the time until which no other node can affect that node.
+    /// The third value is the last time at which no other node can yet affect this node.
     pub(crate) fn first(&self) -> (Instant, NodeId, Instant) {
         let (at, node) = self.nodes.first();
         let lookahead = self.agendas.get(node as usize).map_or(Duration::ZERO, |agenda| agenda.lookahead);
@@ -127,7 +129,7 @@ impl Agendas {
         (at, NodeId(node), Instant::from_nanos(reached.saturating_sub(1)).max(at))
     }
 
-    /// Returns the earliest event of a node and its time.
+    /// Returns the time of the earliest event of a node, and the event.
     #[inline]
     pub(crate) fn first_of(&self, node: NodeId) -> (Instant, AgendaEntry) {
         let agenda = &self.agendas[node.index()];

@@ -4,7 +4,7 @@ use crate::Packet;
 use crate::topology::HopEntry;
 use weft_units::Rng;
 
-/// The packet fields whose hash selects the next hop. Packets with equal fields take the same next hop.
+/// The fields of a packet whose hash selects its next hop. Packets with equal fields take the same next hop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HopHashKey {
     /// The flow: addresses, ports and protocol.
@@ -16,32 +16,32 @@ pub enum HopHashKey {
 /// The method by which a router spreads packets over several next hops.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HopSelection {
-    /// Each next hop in turn, for each packet.
+    /// The next hops take turns, packet by packet.
     RoundRobin,
-    /// A random next hop, for each packet.
+    /// Each packet takes a random next hop, with the weights as probabilities.
     Random,
-    /// Each next hop in turn by weight, for each packet, smoothly interleaved.
+    /// The next hops take turns, packet by packet, each as often as its weight. They are interleaved evenly.
     Weighted,
-    /// Each next hop in turn. A next hop gets as many consecutive packets as its weight.
+    /// The next hops take turns. Each gets as many consecutive packets as its weight.
     WeightedBlock,
-    /// The same next hop for all packets with the same key.
+    /// A hash of the key selects the next hop, so that all packets with the same key take the same one.
     ///
     /// The hash falls into ranges whose widths are the weights (RFC 2992).
     FlowHash(HopHashKey),
 }
 
-/// Spreads the packets to one destination over its next hops.
+/// The state by which a router spreads the packets for one destination over several next hops.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Spreader {
     turn: u32,
-    /// Number of packets that the current next hop still gets in [`HopSelection::WeightedBlock`].
+    /// Number of packets that the present next hop still gets in its turn, with [`HopSelection::WeightedBlock`].
     left: u32,
-    /// Credit of each next hop, for smooth weighted round robin.
+    /// Credit of each next hop with [`HopSelection::Weighted`]. The next hop with the highest credit gets the packet.
     credit: Vec<i64>,
 }
 
 impl Spreader {
-    /// Returns the index of the next hop that `packet` takes.
+    /// Returns the index in `ways` of the next hop that `packet` takes, selected by the method `how`.
     ///
     /// `ways` is the list of next hops. It must not be empty.
     pub(crate) fn pick(&mut self, how: HopSelection, ways: &[HopEntry], packet: &Packet, rng: &mut Rng) -> usize {
@@ -80,7 +80,9 @@ impl Spreader {
     }
 }
 
-/// Returns the index of the next hop whose range contains `point`. The weights set the widths of the ranges.
+/// Returns the index in `ways` of the next hop to which `point`, any 64-bit number, belongs.
+///
+/// The range of all 64-bit numbers is divided among the next hops in proportion to their weights.
 fn by_share(ways: &[HopEntry], point: u64) -> usize {
     let total: u64 = ways.iter().map(|way| u64::from(way.weight)).sum();
     let mut left = ((u128::from(point) * u128::from(total)) >> 64) as u64;
@@ -93,7 +95,7 @@ fn by_share(ways: &[HopEntry], point: u64) -> usize {
     ways.len() - 1
 }
 
-/// Returns the hash of a packet's key.
+/// Returns the hash of the packet fields that `key` names.
 ///
 /// The hash of a key is the same in every router and every run.
 fn hash(key: HopHashKey, packet: &Packet) -> u64 {

@@ -2,7 +2,7 @@
 //!
 //! The network has links, queues, routers, TCP models and traffic sources. The same seed gives the same bytes.
 //! [`Simulator`] owns the clock, the nodes and the links. It delivers packets and timer expiries to [`SimNode`]s, and
-//! nodes send packets on links. This crate must not depend on the kind of a node, such as an engine.
+//! nodes send packets on links. This crate must not depend on any kind of node, such as weft's engine.
 #![forbid(unsafe_code)]
 
 mod agenda;

@@ -7,27 +7,27 @@ use weft_units::Instant;
 
 /// A node of the network: a host, a router, or anything else that receives and sends packets.
 pub trait SimNode {
-    /// Processes a packet that has arrived. Its destination may be this node or another one.
+    /// Forwards a packet that has arrived, if this is simple. Its destination may be this node or another one.
     ///
-    /// If forwarding the packet changes no deadline of this node, the node forwards it. Otherwise it returns the
-    /// packet, and the simulator passes the packet to [`SimNode::receive`].
+    /// The node forwards the packet only if this changes no deadline of the node. Otherwise it returns the packet, and
+    /// the simulator passes it to [`SimNode::receive`].
     fn pass_on(&mut self, packet: Box<Packet>, _: &mut Ports<'_>) -> Option<Box<Packet>> {
         Some(packet)
     }
 
-    /// Processes a packet that has arrived over `from`.
+    /// Processes a packet that has arrived over the link `from`.
     fn receive(&mut self, now: Instant, from: LinkId, packet: Box<Packet>, ports: &mut Ports<'_>);
 
-    /// Processes the expiry of the node's deadline.
+    /// Processes the events of the node that are due, because its deadline has been reached.
     fn wake(&mut self, now: Instant, ports: &mut Ports<'_>);
 
-    /// Returns the time at which the node must be woken.
+    /// Returns the time at which [`SimNode::wake`] must be called next. Returns `None` if nothing is due.
     ///
     /// The simulator calls this function after every call of another function of the node.
     fn deadline(&self) -> Option<Instant>;
 }
 
-/// Access to the links on which a node can send.
+/// The links on which a node can send, for the time in which the simulator runs the node.
 pub struct Ports<'a> {
     pub(crate) now: Instant,
     pub(crate) links: &'a mut [LinkDirectionState],
@@ -35,7 +35,7 @@ pub struct Ports<'a> {
 }
 
 impl Ports<'_> {
-    /// Sends a packet on a link, which may drop it.
+    /// Sends a packet on the link with this number. The link may drop it.
     ///
     /// # Panics
     /// Panics if the link does not exist.

@@ -12,7 +12,7 @@ macro_rules! number {
         pub struct $name(pub u32);
 
         impl $name {
-            /// Returns this number as an index.
+            /// Returns this number as the index of an entry in a list.
             pub fn index(self) -> usize {
                 self.0 as usize
             }
@@ -34,13 +34,13 @@ number! {
 }
 
 impl FlowNo {
-    /// Flow number of packets that belong to no flow, for example probes and lone markers.
+    /// Flow number of packets that belong to no flow, for example the probes of sensors and markers of edges.
     pub(crate) const NONE: FlowNo = FlowNo(u32::MAX);
 
     /// Returns the flow's key in queues that separate flows.
     ///
-    /// A flow with a number below 65,535 has its own key. Larger numbers share the keys by a hash, as the flows of
-    /// RFC 8290 share buckets, so that no two flows share a key because of the distance between their numbers.
+    /// A flow with a number below 65,535 has its own key. Larger numbers share the keys by a hash, as flows share the
+    /// buckets of FQ-CoDel (RFC 8290). Without a hash, flows whose numbers differ by 65,536 would always share one.
     pub(crate) fn queue_key(self) -> FlowId {
         match u16::try_from(self.0) {
             Ok(number) => FlowId(number),
@@ -57,9 +57,9 @@ pub enum PacketEcn {
     /// Not ECN-capable.
     #[default]
     NotEct,
-    /// ECN-capable transport.
+    /// ECN-capable transport: a queue may mark the packet instead of dropping it.
     Ect,
-    /// Congestion experienced.
+    /// Congestion experienced: a queue has marked the packet.
     Ce,
 }
 
@@ -74,7 +74,7 @@ pub struct Packet {
     pub destination: NodeId,
     /// Size of the packet in IP bytes.
     pub bytes: u32,
-    /// Label of the explicit path that the packet follows, or 0 for none.
+    /// Label of the explicit path that the packet follows; 0: none.
     pub label: u16,
     /// ECN field of the packet.
     pub ecn: PacketEcn,
@@ -89,7 +89,7 @@ pub enum Body {
     Tcp(TcpSegment),
     /// A TCP segment with a rate request or with the answer to a rate request.
     Signalled(Box<Signalled>),
-    /// A message between the two sensors of a legacy path, whose routers grant no explicit rates.
+    /// A message between the two sensors of a legacy path, a path whose routers grant no explicit rates.
     Probe(SensorMessage),
     /// A datagram of a source without congestion control.
     Udp {
@@ -98,14 +98,14 @@ pub enum Body {
         /// Time at which the source sent the datagram.
         sent_at: Instant,
     },
-    /// A real IP packet.
+    /// The bytes of a real IP packet, for example of a real daemon in the simulation.
     Raw(Box<[u8]>),
-    /// A message or packet between two edges.
+    /// A message or a host's packet between two edges.
     Edge(Box<EdgeBody>),
 }
 
 impl Body {
-    /// Returns the TCP segment, if the packet has one that is not encapsulated.
+    /// Returns the TCP segment of the packet. Returns `None` if it has none, or one in a tunnel between edges.
     #[inline]
     pub fn segment(&self) -> Option<&TcpSegment> {
         match self {
@@ -138,7 +138,7 @@ mod tests {
             let other = flow + 65_536 * (1 + rng.below(100) as u32);
             shared += u32::from(FlowNo(flow).queue_key() == FlowNo(other).queue_key());
         }
-        // By chance one pair in 65,536 shares a key.
+        // By chance, one pair in 65,536 shares a key. Of 10,000 pairs, at most three may.
         assert!(shared <= 3, "{shared} of 10,000 pairs share a key");
     }
 }

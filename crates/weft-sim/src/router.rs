@@ -1,4 +1,4 @@
-//! Routes packets: looks up the destination or label of a packet and sends it to the next hop.
+//! Models a router: it finds the next hop of a packet by destination or label, and sends the packet to it.
 
 use crate::forward::{HopSelection, Spreader};
 use crate::signalling::{Meddler, RouterControllers};
@@ -27,19 +27,19 @@ impl RouterEntry {
 /// A router.
 #[derive(Debug)]
 pub struct Router {
-    /// Next hops, indexed by the number of the destination node.
+    /// The next hops to each destination, by the number of the destination node.
     routes: Vec<RouterEntry>,
     by_label: Vec<Option<LinkId>>,
     forwarding: HopSelection,
     rng: Rng,
     /// Controllers that grant explicit rates, one for each link. `None` if the router grants no rates.
     controllers: Option<Box<RouterControllers>>,
-    /// Attacker that manipulates signals at this router.
+    /// Attacker that manipulates the rate signals of passing packets. `None`: there is no attacker.
     meddler: Option<Box<Meddler>>,
 }
 
 impl Router {
-    /// Creates a router with these routes.
+    /// Creates a router with these routes, which selects one of several next hops by the method `forwarding`.
     pub fn new(table: RouteTable, forwarding: HopSelection, rng: Rng) -> Router {
         let routes = table.by_destination.into_iter().map(RouterEntry::new).collect();
         Router { routes, by_label: table.by_label, forwarding, rng, controllers: None, meddler: None }
@@ -50,26 +50,26 @@ impl Router {
         self.controllers = Some(Box::new(controllers));
     }
 
-    /// Places an attacker in the router that manipulates signals.
+    /// Places an attacker in the router, which manipulates the rate signals of passing packets.
     pub fn set_meddler(&mut self, meddler: Meddler) {
         self.meddler = Some(Box::new(meddler));
     }
 
-    /// Returns the time at which the router must be woken.
+    /// Returns the time at which [`Router::wake`] must be called next. Returns `None` if nothing is due.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.controllers.as_ref().and_then(|controllers| controllers.deadline())
     }
 
-    /// Processes the expiry of the router's deadline.
+    /// Sends the probes that are due, because the router's deadline has been reached.
     pub(crate) fn wake(&mut self, ports: &mut Ports<'_>) {
         if let Some(controllers) = &mut self.controllers {
             controllers.wake(ports);
         }
     }
 
-    /// Processes a packet that is addressed to this node.
+    /// Processes a packet that is addressed to this node, if it is a message of a sensor. Returns any other packet.
     ///
-    /// Packets of sensors are processed here. All other packets are returned.
+    /// If the message needs an answer, the router sends it.
     pub(crate) fn receive(&mut self, packet: Box<Packet>, ports: &mut Ports<'_>) -> Option<Box<Packet>> {
         let Body::Probe(probe) = packet.body else { return Some(packet) };
         let controllers = self.controllers.as_mut()?;
@@ -79,12 +79,12 @@ impl Router {
         None
     }
 
-    /// Returns the controllers that grant explicit rates, if the router has them.
+    /// Returns the controllers that grant explicit rates. Returns `None` if the router grants no rates.
     pub fn controllers(&self) -> Option<&RouterControllers> {
         self.controllers.as_deref()
     }
 
-    /// Forwards a packet to its next hop, or drops it if it has none.
+    /// Sends a packet to its next hop. Drops it if there is no route.
     #[inline]
     pub(crate) fn forward(&mut self, mut packet: Box<Packet>, ports: &mut Ports<'_>) {
         if packet.label != 0 {

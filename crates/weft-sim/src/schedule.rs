@@ -1,4 +1,4 @@
-//! Determines the next event source with a tournament tree over the times of all sources.
+//! Determines which of many event sources has the next event, with a tournament tree over their times.
 
 use weft_units::{Duration, Instant};
 
@@ -7,9 +7,9 @@ use weft_units::{Duration, Instant};
 /// Derived from the 44 bits of a time. Later events never happen.
 pub const LONGEST: Duration = Duration::from_nanos(u64::MAX >> SOURCE_BITS);
 
-/// A time and the number of a source in one number, so that of equal times the lower source number is first.
+/// The time of a source's next event and the number of the source, combined in one number.
 ///
-/// 44 bits of nanoseconds are 4.8 hours, and 20 bits are a million sources.
+/// Of two sources with the same time, the one with the lower number is thus first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Entrant(u64);
 
@@ -18,9 +18,9 @@ const SOURCE_BITS: u32 = 20;
 impl Entrant {
     const NOBODY: Entrant = Entrant(u64::MAX);
 
-    /// Combines a time and a source.
+    /// Combines the time of a source's next event and the source's number.
     ///
-    /// A time beyond the range means never.
+    /// A time of [`LONGEST`] or later counts as never.
     fn new(at: Instant, source: u32) -> Entrant {
         let nanos = at.as_nanos().min(u64::MAX >> SOURCE_BITS);
         Entrant(nanos << SOURCE_BITS | u64::from(source))
@@ -38,18 +38,18 @@ impl Entrant {
     }
 }
 
-/// Number of players in a match of the tournament tree: sources, or winners of other matches.
+/// Number of entrants in one match of the tournament tree. They are sources, or winners of other matches.
 const SIDES: usize = 4;
 
-/// The next event time of each source.
+/// The time of the next event of each source.
 ///
 /// Reading the earliest time takes constant time. A change takes time proportional to the logarithm of the number of
 /// sources. Sources with equal times follow in the order of their numbers.
 pub(crate) struct SourceSchedule {
     /// The matches of the tournament tree in rounds. The final is first.
     ///
-    /// The winner of match `m` is a player of a match in the round before it in this array. The players of the last
-    /// round are the sources.
+    /// The matches of one round decide about the entrants of the round before it in this array. The entrants of the
+    /// last round in the array are the sources.
     matches: Vec<[Entrant; SIDES]>,
     /// Index in `matches` of the first match of the last round.
     last_round: usize,
@@ -84,7 +84,7 @@ impl SourceSchedule {
         source
     }
 
-    /// Adds one round to the tree.
+    /// Adds one round to the tree, so that four times as many sources fit.
     fn grow(&mut self) {
         let players = self.matches.split_off(self.last_round);
         self.last_round += players.len();
@@ -94,7 +94,7 @@ impl SourceSchedule {
         }
     }
 
-    /// Sets the next time of `source`, or [`Instant::FAR_FUTURE`] for never.
+    /// Sets the time of the next event of `source`. [`Instant::FAR_FUTURE`] means that it has none.
     #[inline]
     pub(crate) fn set(&mut self, source: u32, at: Instant) {
         let entrant = Entrant::new(at, source);
@@ -104,7 +104,9 @@ impl SourceSchedule {
         }
     }
 
-    /// Replays the matches of the tournament tree from the source's first match to the final.
+    /// Plays all matches of the tree again on which `source` has influence, from its own one to the final.
+    ///
+    /// `entrant` is the source with its new time.
     #[inline]
     fn replay(&mut self, source: u32, entrant: Entrant) {
         let matches = &mut self.matches[..];
@@ -123,7 +125,7 @@ impl SourceSchedule {
         self.first = winner;
     }
 
-    /// Returns the earliest time, and the source that has it.
+    /// Returns the earliest time of all sources, and the source that has it.
     ///
     /// The time is [`Instant::FAR_FUTURE`] if no source has a pending event.
     pub(crate) fn first(&self) -> (Instant, u32) {

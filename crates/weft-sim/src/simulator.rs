@@ -1,4 +1,4 @@
-//! Runs the network and its clock.
+//! Runs the simulated network: its clock, its nodes and its links.
 
 use crate::agenda::{AgendaEntry, Agendas};
 use crate::link::{LinkDirectionState, LinkSpec};
@@ -6,7 +6,7 @@ use crate::node::{Ports, SimNode};
 use crate::{LinkId, NodeId, Packet};
 use weft_units::{Duration, Instant, Rng};
 
-/// A function that is called for every packet that arrives over the links given to [`Simulator::tap`].
+/// A function that is called for every packet that arrives over the links that [`Simulator::tap`] got.
 pub type Tap = Box<dyn FnMut(Instant, LinkId, &Packet) + Send>;
 
 /// A network of nodes of type `N` in virtual time, which begins at zero.
@@ -28,9 +28,9 @@ pub struct Simulator<N> {
 }
 
 impl<N: SimNode> Simulator<N> {
-    /// Creates an empty network.
+    /// Creates an empty network, whose random numbers derive from `seed`.
     ///
-    /// Each link draws from its own stream of `seed`, so that an additional link does not disturb others.
+    /// Each link has its own stream of random numbers, so that an additional link does not change the others.
     pub fn new(seed: u64) -> Simulator<N> {
         Simulator {
             now: Instant::ZERO,
@@ -51,7 +51,7 @@ impl<N: SimNode> Simulator<N> {
         id
     }
 
-    /// Adds one direction of a link and returns its number. Numbers start at 0.
+    /// Adds one direction of a link, from one node to another, and returns its number. Numbers start at 0.
     pub fn add_link(&mut self, from: NodeId, to: NodeId, spec: LinkSpec) -> LinkId {
         let id = LinkId(self.links.len() as u32);
         let rng = self.rng.split(u64::from(id.0) + 1);
@@ -67,22 +67,22 @@ impl<N: SimNode> Simulator<N> {
         self.now
     }
 
-    /// Returns the nodes, by number.
+    /// Returns all nodes, in the order of their numbers.
     pub fn nodes(&self) -> &[N] {
         &self.nodes
     }
 
-    /// Returns the nodes, by number, for changes that affect no deadline.
+    /// Returns all nodes in the order of their numbers, for changes that change no deadline of a node.
     pub fn nodes_mut(&mut self) -> &mut [N] {
         &mut self.nodes
     }
 
-    /// Returns the links, by number.
+    /// Returns all links, in the order of their numbers.
     pub fn links(&self) -> &[LinkDirectionState] {
         &self.links
     }
 
-    /// Returns a link, for access to its statistics.
+    /// Returns a link for access to its statistics.
     ///
     /// # Panics
     /// Panics if the link does not exist.
@@ -90,7 +90,7 @@ impl<N: SimNode> Simulator<N> {
         &mut self.links[link.index()]
     }
 
-    /// Changes the properties of a link.
+    /// Changes the properties of a link now, as `change` does to its description.
     ///
     /// # Panics
     /// Panics if the link does not exist.
@@ -105,7 +105,7 @@ impl<N: SimNode> Simulator<N> {
         self.agendas.set_lookahead(to, delays.min().unwrap_or(Duration::MAX));
     }
 
-    /// Starts the run on an impaired link: its outages, swings, handovers and policers begin again.
+    /// Starts the run on an impaired link: its outages, swings, handovers, policer and trace begin again now.
     ///
     /// # Panics
     /// Panics if the link does not exist.
@@ -115,7 +115,7 @@ impl<N: SimNode> Simulator<N> {
         self.agendas.set_link(link, way);
     }
 
-    /// Passes every packet that arrives over `links` to `tap`, in order of time.
+    /// Makes the simulator call `tap` with every packet that arrives over `links`, in order of time.
     ///
     /// A new tap replaces the old one.
     pub fn tap(&mut self, links: &[LinkId], tap: Tap) {
@@ -124,7 +124,7 @@ impl<N: SimNode> Simulator<N> {
         self.tap = Some(tap);
     }
 
-    /// Calls `work` on a node, which may send packets.
+    /// Calls `work` with a node, which may then send packets, and returns its result.
     ///
     /// # Panics
     /// Panics if the node does not exist.
@@ -161,7 +161,7 @@ impl<N: SimNode> Simulator<N> {
         }
     }
 
-    /// Processes the events of one node up to `until`.
+    /// Processes the events of one node up to `until`. No other node can affect this node before this time.
     fn run_node(&mut self, node: NodeId, until: Instant) {
         let mut now = self.now;
         self.agendas.resume(node);

@@ -6,10 +6,10 @@ use crate::router::Router;
 use crate::{LinkId, NodeId, Packet, Ports, SimNode};
 use weft_units::Instant;
 
-/// A host behind its own router.
+/// A host and its router in one node. It may also be an edge of VPNs.
 ///
-/// Packets for the host stay here, and the router forwards all others. If the station is an edge, packets between hosts
-/// of a VPN pass through it.
+/// The station passes packets for its host to the host, and its router forwards all others. If it is an edge, packets
+/// between hosts of a VPN first pass through the edge.
 pub struct Station {
     id: NodeId,
     router: Router,
@@ -29,22 +29,22 @@ impl PacketSink for Uplink<'_, '_> {
 }
 
 impl Station {
-    /// Creates a station with this node number.
+    /// Creates the station with the node number `id`, which is no edge.
     pub fn new(id: NodeId, router: Router, host: SimHost) -> Station {
         Station { id, router, host, edge: None }
     }
 
-    /// Makes the station an edge.
+    /// Makes the station an edge of VPNs.
     pub fn set_edge(&mut self, edge: TunnelEdge) {
         self.edge = Some(Box::new(edge));
     }
 
-    /// Returns the edge, if the station is one.
+    /// Returns the edge. Returns `None` if the station is none.
     pub fn edge(&self) -> Option<&TunnelEdge> {
         self.edge.as_deref()
     }
 
-    /// Returns the edge for changes, if the station is one.
+    /// Returns the edge for changes. Returns `None` if the station is none.
     pub fn edge_mut(&mut self) -> Option<&mut TunnelEdge> {
         self.edge.as_deref_mut()
     }

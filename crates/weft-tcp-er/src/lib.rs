@@ -1,6 +1,7 @@
-//! Explicit-rate TCP on an unmodified kernel (papers 001 and 002).
+//! TCP at explicit rates on an unmodified kernel (papers 001 and 002).
 //!
-//! [`congestion`] serves sockets that select it. [`proxy`] serves all other connections by proxies at the two edges.
+//! [`congestion`] is a congestion control for sockets that select it. [`proxy`] gives all other connections explicit
+//! rates between proxies at the two edges.
 
 pub mod congestion;
 pub mod nft;

@@ -1,4 +1,4 @@
-//! Runs nft(8) as a child process that owns a table.
+//! Runs nft(8) as a child process that owns an nftables table.
 //!
 //! The kernel removes the table as soon as the child ends. The child ends when its standard input closes, however this
 //! process ends.
@@ -7,22 +7,22 @@ use std::io::{self, BufRead as _, BufReader, PipeReader, Read as _, Write as _};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
-/// Directories of programs that only root uses, in addition to PATH.
+/// Directories of programs that only root uses. They are searched after those in PATH.
 const PLACES: [&str; 3] = ["/usr/sbin", "/sbin", "/usr/local/sbin"];
 
-/// Returns the path of a program that only root uses, if this machine has it.
+/// Returns the path of the program `name`, which only root uses, or `None` if this machine does not have it.
 pub fn find_program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let places = std::env::split_paths(&path).chain(PLACES.map(PathBuf::from));
     places.map(|place| place.join(name)).find(|file| file.is_file())
 }
 
-/// Returns the path of nft, if this machine has it.
+/// Returns the path of the program nft, or `None` if this machine does not have it.
 pub fn program() -> Option<PathBuf> {
     find_program("nft")
 }
 
-/// Tests whether the kernel accepts these rules, without any change.
+/// Tests whether the kernel accepts these nftables rules. It changes nothing.
 ///
 /// # Errors
 /// Fails with nft's message, or if nft is missing.
@@ -30,7 +30,7 @@ pub fn check(rules: &str) -> io::Result<()> {
     run(&["-c", "-f", "-"], rules)
 }
 
-/// Applies these rules as one transaction. Their tables stay when this process ends.
+/// Applies these nftables rules as one transaction. Their tables remain when this process ends.
 ///
 /// # Errors
 /// Fails with nft's message, or if nft is missing. Then nothing has changed.
@@ -73,11 +73,11 @@ const END_COMMAND: &str = "describe meta mark";
 /// Beginning of the only line that [`END_COMMAND`] prints.
 const END_OF_OUTPUT: &str = "meta expression";
 
-/// The child process and its table.
+/// The process of nft(8) that this process started, and the nftables table that it owns.
 pub struct NftSession {
     child: Child,
     stdin: ChildStdin,
-    /// Output and errors of the child, in order.
+    /// Standard output and standard error of the child, in the order in which it writes them.
     output: BufReader<PipeReader>,
 }
 
@@ -89,7 +89,7 @@ impl Drop for NftSession {
 }
 
 impl NftSession {
-    /// Creates the table that `rules` describe in one line.
+    /// Starts nft and creates the table that the one line `rules` describes.
     ///
     /// # Errors
     /// Fails if nft is missing or rejects the rules.

@@ -21,13 +21,13 @@ id! {
     LinkId(u32)
 }
 id! {
-    /// A path: one link here and one address there, within one session.
+    /// A path: one link of this node and one address of the peer, within one session.
     ///
     /// The nonce of each encrypted datagram contains it, widened to 32 bits.
     PathId(u8)
 }
 id! {
-    /// An adjacent node: its position in the configuration's list of peers.
+    /// An adjacent node. The number is its position in the configuration's list of peers.
     PeerId(u16)
 }
 id! {

@@ -4,9 +4,9 @@ use core::ops::RangeInclusive;
 
 /// A node's identifier: its position on the overlay's ring of 2^160 identifiers.
 ///
-/// It is the first 160 bits of the SHA-256 of the node's static public key. It also serves as a routing key. The root
-/// of a routing key is the node with the nearest identifier. Identifiers are ordered as numbers. A digit has four bits,
-/// and the first digit is the most significant.
+/// It is the first 160 bits of the SHA-256 of the node's static public key. A key by which the overlay routes is also
+/// of this type. The root of a routing key is the node with the nearest identifier. Identifiers are ordered as numbers.
+/// A digit has four bits, and the first digit is the most significant.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct NodeId([u8; NodeId::LEN]);
 
@@ -65,7 +65,7 @@ impl NodeId {
         bits as usize / 4
     }
 
-    /// Returns a cell of this node's prefix table as a range of identifiers.
+    /// Returns the range of the identifiers that belong into a cell of this node's overlay routing table.
     ///
     /// The identifiers begin with the first `row` digits of this one and then `column`. A row beyond the last one is
     /// treated as the last one.
@@ -87,14 +87,14 @@ impl NodeId {
         RingDistance { high: to_high.wrapping_sub(from_high).wrapping_sub(borrow.into()), low }
     }
 
-    /// Returns the shorter distance between the two, in either direction.
+    /// Returns the distance between the two identifiers in the direction in which it is shorter.
     pub fn distance_to(&self, other: &NodeId) -> RingDistance {
         self.clockwise_to(other).min(other.clockwise_to(self))
     }
 
-    /// Returns the identifier that lies `share` of the ring further, in the direction of growing numbers.
+    /// Returns the identifier that lies `share` further on the ring, in the direction of growing numbers.
     ///
-    /// `share` is in units of 2^-64.
+    /// `share` is a fraction of the ring, in units of 2^-64.
     pub fn turned_by(&self, share: u64) -> NodeId {
         let mut bytes = self.0;
         let mut leading = [0; 8];

@@ -9,7 +9,7 @@ use core::time::Duration;
 pub enum ParseUnitError {
     /// The text does not start with a number.
     NoNumber,
-    /// The unit is missing or is not one of the listed units.
+    /// The unit is missing or unknown. The text lists the units that are accepted.
     Unit(&'static str),
     /// The number is negative or too large.
     OutOfRange,
@@ -80,7 +80,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, ParseUnitError> {
     Ok(Duration::from_nanos((number * nanos + 0.5) as u64))
 }
 
-/// Parses a share such as `0.5 %` or `0.005`, and returns it as a fraction of one.
+/// Parses a fraction such as `0.5 %` or `0.005`, and returns it as a number from 0 to 1.
 ///
 /// # Errors
 ///
@@ -123,7 +123,7 @@ mod tests {
         }
     }
 
-    /// Tries every unit of up to three letters.
+    /// Tries every unit of up to three letters: exactly those that the errors list are accepted.
     #[test]
     fn error_lists_exactly_the_accepted_units() {
         let (times, rates) = (listed(parse_duration), listed(parse_rate));

@@ -1,4 +1,6 @@
-/// Rank of a path: it carries data only while no path of a lower tier answers.
+/// Rank of a path among the paths to a peer.
+///
+/// A path carries data only while no path of a better rank answers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum PathTier {
     /// The path is used whenever it answers.
@@ -12,7 +14,7 @@ pub enum PathTier {
     Detour,
 }
 
-/// Traffic for which a node and its peer may use a path.
+/// The traffic for which a node or its peer lets a path be used.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct PathUse {
     /// Rank of the path: which other paths must have failed before it carries data.
@@ -22,7 +24,9 @@ pub struct PathUse {
 }
 
 impl PathUse {
-    /// Returns the use that both ends allow: the lower rank, and only sparse flows if either end demands it.
+    /// Returns the use that both ends allow.
+    ///
+    /// It has the worse rank of the two, and allows only sparse flows if either end demands that.
     pub fn both(self, other: PathUse) -> PathUse {
         let is_sparse_only = self.is_sparse_only || other.is_sparse_only;
         PathUse { tier: self.tier.max(other.tier), is_sparse_only }

@@ -1,6 +1,6 @@
-/// A seeded, splittable random stream: xoshiro256++ (Blackman and Vigna), seeded by SplitMix64.
+/// A random stream from a seed: xoshiro256++ (Blackman and Vigna), seeded by SplitMix64.
 ///
-/// Do not use it for keys. The same seed gives the same numbers on every machine.
+/// The same seed gives the same numbers on every machine. Independent streams can be split off. Do not use it for keys.
 #[derive(Clone, Debug)]
 pub struct Rng {
     state: [u64; 4],
@@ -21,7 +21,7 @@ impl Rng {
         Rng { state: core::array::from_fn(|_| split_mix(&mut x)) }
     }
 
-    /// Returns an independent stream for the component `label`.
+    /// Returns an independent stream for a component of the program that the number `label` identifies.
     ///
     /// Drawing from one stream never affects another.
     pub fn split(&self, label: u64) -> Rng {

@@ -1,4 +1,6 @@
-/// A 24-bit flow sequence number that wraps. Comparison uses serial-number arithmetic (RFC 1982).
+/// A 24-bit sequence number of a unit in its flow, which wraps.
+///
+/// Comparison uses serial-number arithmetic (RFC 1982).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct FlowSeq(u32);
 

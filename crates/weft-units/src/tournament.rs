@@ -4,7 +4,7 @@ use crate::Instant;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Values that combine associatively: the earliest time, a sum, the largest backlog.
+/// Values that combine associatively, such as the earliest of two times, a sum, or the larger of two backlogs.
 pub trait Join: Copy + PartialEq {
     /// Neutral value, which is the combination of no values.
     const NOTHING: Self;
@@ -28,7 +28,7 @@ impl Join for Instant {
 /// The combination of all values is available at once. A change costs the logarithm of the number of players.
 #[derive(Clone, Debug)]
 pub struct Tournament<T> {
-    /// Node `n` has the children `2n` and `2n + 1`.
+    /// The values of the tree's nodes. Node `n` has the children `2n` and `2n + 1`.
     ///
     /// The root is node 1. The second half of the nodes holds the players.
     nodes: Vec<T>,
@@ -50,7 +50,7 @@ impl<T: Join> Tournament<T> {
         self.nodes.get(1).copied().unwrap_or(T::NOTHING)
     }
 
-    /// Returns the value of a player, initially [`Join::NOTHING`].
+    /// Returns the value of a player, which is [`Join::NOTHING`] until it is set.
     pub fn get(&self, player: usize) -> T {
         self.nodes.get(self.players() + player).copied().unwrap_or(T::NOTHING)
     }
@@ -101,7 +101,8 @@ impl<T: Join> Tournament<T> {
             return None;
         }
         let mut node = self.players() + start;
-        // Climb to the first subtree at or after `start` that contains a player whose value meets the condition.
+        // Climb to the first subtree that begins at or after `start` and contains a player whose value meets the
+        // condition.
         while !meets(self.child(node)) {
             while node & 1 == 1 {
                 node /= 2;

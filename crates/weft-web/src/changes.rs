@@ -1,4 +1,4 @@
-//! Changes of the node that the page requests.
+//! The changes of the node that a user of the page requests.
 //!
 //! The program `weft` makes them, as it does for a user: it checks the changed configuration, puts it on trial, and
 //! saves it when it is confirmed. A change from the page is always on trial first.
@@ -16,12 +16,14 @@ use weft_control::{Request, Response};
 
 /// Time after which an unconfirmed change is undone, in the form that `weft set --confirm` accepts.
 const TRIAL: &str = "60s";
-/// Maximum time that one run of `weft` may take. `weft` waits up to 32 s for a node that opens devices.
+/// Maximum time that one run of the program `weft` may take.
+///
+/// `weft` waits up to 32 s for a node that opens devices.
 const PATIENCE: Duration = Duration::from_secs(40);
 /// Maximum length of a text from `weft` that the page shows, in bytes.
 const MAX_TEXT: usize = 8 << 10;
 
-/// A change of one setting.
+/// A request of the page to change one setting.
 #[derive(Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct NewSetting {
@@ -52,21 +54,21 @@ impl NodeChanges {
         self.is_allowed
     }
 
-    /// Returns the invitations that the page has requested.
+    /// Returns the invitations of new nodes that the page has requested.
     pub fn invitations(&self) -> &Invitations {
         &self.invitations
     }
 
-    /// Returns the path of the program `weft` and the directory of the node's configuration, for an invitation.
+    /// Returns the path of the program `weft` and the directory of the node's configuration, for `weft invite`.
     pub fn program(&self) -> (&Path, &Path) {
         let directory = self.config.parent().filter(|parent| !parent.as_os_str().is_empty());
         (&self.weft, directory.unwrap_or(Path::new(".")))
     }
 
-    /// Puts a change of a setting on trial. Returns the output of `weft`.
+    /// Puts a change of a setting on trial, by the program `weft`. Returns the text that `weft` prints.
     ///
     /// # Errors
-    /// Returns why the change was refused, as `weft` says it.
+    /// Returns the reason why the change was refused, as `weft` prints it.
     pub async fn set(&self, setting: &NewSetting) -> Result<String, String> {
         let mut command = self.command(if setting.value.is_some() { "set" } else { "unset" });
         command.arg("--control").arg(&self.control).args(["--confirm", TRIAL, "--", &setting.key]);
@@ -74,20 +76,20 @@ impl NodeChanges {
         run(command).await
     }
 
-    /// Keeps the change that is on trial, and saves it. Returns the output of `weft`.
+    /// Keeps the change that is on trial, and saves it. Returns the text that `weft` prints.
     ///
     /// # Errors
-    /// Returns why there is nothing to keep, or why it was not saved.
+    /// Returns the reason why there is nothing to keep, or why it was not saved.
     pub async fn confirm(&self) -> Result<String, String> {
         let mut command = self.command("confirm");
         command.arg("--control").arg(&self.control);
         run(command).await
     }
 
-    /// Undoes the change that is on trial.
+    /// Undoes the change that is on trial. Returns a text for the page.
     ///
     /// # Errors
-    /// Returns why there is nothing to undo.
+    /// Returns the reason why there is nothing to undo.
     pub async fn undo(&self) -> Result<String, String> {
         let control = self.control.clone();
         let answer = spawn_blocking(move || ask(&control, &Request::Undo)).await.map_err(|why| why.to_string())?;

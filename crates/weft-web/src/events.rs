@@ -1,4 +1,4 @@
-//! The last changes of paths, as the node reports them.
+//! The last changes of the node's paths, as the node reports them.
 
 use crate::snapshot::{ask, unix_ms};
 use serde::Serialize;
@@ -7,13 +7,17 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use weft_control::{PathChange, Request, Response};
 
-/// Maximum number of events in a snapshot. Tuned: the reader looks at the last few; 100 events are 20 kB.
+/// Maximum number of events that are kept.
+///
+/// *Tuned*: the user looks at the last few; 100 events are 20 kB.
 const KEPT: usize = 100;
 
-/// A change of a path.
+/// A change of a path's state, and the time at which this program received it.
 #[derive(Clone, Serialize, Debug)]
 pub struct PathEvent {
-    /// Time at which this program learnt of the change, in milliseconds since 1970; absent: before it began to watch.
+    /// Time at which this program received the change, in milliseconds since 1970.
+    ///
+    /// Absent: the change happened before this program began to watch the node.
     pub at_ms: Option<u64>,
     /// The change of the path, as the node reported it.
     #[serde(flatten)]
@@ -27,12 +31,16 @@ pub struct EventLog(Mutex<Kept>);
 #[derive(Default, Debug)]
 struct Kept {
     events: VecDeque<PathEvent>,
-    /// Number that the node gave its last change; absent: the node was not asked, or has restarted.
+    /// Number that the node gave to its last change.
+    ///
+    /// Absent: the node was not asked yet, or the last request failed, so that it may have restarted.
     last: Option<u64>,
 }
 
 impl EventLog {
-    /// Waits some seconds for changes of the node at `control` and keeps them. Returns false if the node is unreachable.
+    /// Waits some seconds for changes of paths of the node at `control`, and keeps them.
+    ///
+    /// Returns false if the node is unreachable.
     pub fn follow(&self, control: &Path) -> bool {
         let last = self.kept().last;
         let answer = ask(control, &Request::Watch { after: last.unwrap_or(0) });
@@ -42,7 +50,8 @@ impl EventLog {
                 self.kept().last.get_or_insert(0);
             }
             _ => {
-                // A node that has restarted numbers its changes from the beginning.
+                // The node may restart, and it then numbers its changes from the beginning. All of them are therefore
+                // requested again.
                 self.kept().last = None;
                 return false;
             }

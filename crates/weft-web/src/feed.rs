@@ -1,8 +1,8 @@
-//! One poll of the node a second, shared by all browsers.
+//! Polls the node once a second for all browsers together.
 //!
 //! A poll becomes one server-sent event, whose bytes all browsers share. When a browser can receive an event, it gets
-//! the newest one. So a slow browser skips events and delays no other browser. Without a browser the node is not
-//! asked.
+//! the newest one. A slow browser thus skips events and delays no other browser. Without a browser the node is not
+//! polled.
 
 use crate::changes::NodeChanges;
 use crate::events::EventLog;
@@ -18,16 +18,20 @@ use tokio::task::spawn_blocking;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 use weft_control::status::LinkMap;
 
-/// Interval of polls. Standard: the node computes rates once a second.
+/// Interval at which the node is polled.
+///
+/// *Standard*: the node computes rates once a second.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// Interval of reads of the link map. Tuned: claims of nodes change every few seconds.
+/// Interval at which the link map is read.
+///
+/// *Tuned*: claims of nodes change every few seconds.
 const MAP_INTERVAL: Duration = Duration::from_secs(5);
-/// Pause after a failure to watch for events.
+/// Pause before the next attempt to wait for path changes, if the node was unreachable.
 const AFTER_FAILURE: Duration = Duration::from_secs(2);
 /// Maximum size of a server-sent event, in bytes. The largest status (8 MiB) fits with link map and flows.
 const MAX_EVENT: usize = 32 << 20;
 
-/// The newest event, and the time of its poll.
+/// The newest server-sent event, and the time at which the node was polled for it.
 #[derive(Clone, Default)]
 struct LatestEvent {
     bytes: Bytes,
@@ -56,7 +60,9 @@ impl Feed {
         Arc::new(Feed { control, changes, frames, wanted: Notify::new(), events: Arc::default() })
     }
 
-    /// Returns the events for one browser, from the newest one on.
+    /// Returns a stream of the events for one browser.
+    ///
+    /// It begins with the newest event if that is less than a second old.
     pub fn subscribe(&self) -> impl Stream<Item = Result<Bytes, Infallible>> + Send + use<> {
         let mut receiver = self.frames.subscribe();
         if receiver.borrow().polled.is_some_and(|polled| polled.elapsed() < INTERVAL) {
@@ -71,7 +77,7 @@ impl Feed {
         })
     }
 
-    /// Polls the node while there are browsers.
+    /// Polls the node as long as at least one browser receives the events.
     pub async fn run(self: Arc<Feed>) {
         tokio::spawn(Arc::clone(&self).watch());
         let mut ticks = interval(INTERVAL);
@@ -88,7 +94,7 @@ impl Feed {
         }
     }
 
-    /// Follows the events while there are browsers.
+    /// Records the path changes that the node reports, as long as at least one browser receives the events.
     async fn watch(self: Arc<Feed>) {
         loop {
             self.until_wanted().await;
@@ -100,14 +106,16 @@ impl Feed {
         }
     }
 
-    /// Waits until a browser subscribes to the events.
+    /// Waits until at least one browser receives the events.
     async fn until_wanted(&self) {
         while self.frames.receiver_count() == 0 {
             self.wanted.notified().await;
         }
     }
 
-    /// Reads the node, and the link map if `map` is older than [`MAP_INTERVAL`]. Returns the event and the link map.
+    /// Reads the node's status, and the link map if `map` is older than [`MAP_INTERVAL`].
+    ///
+    /// Returns the server-sent event and the link map.
     fn poll(&self, map: Option<ReadMap>) -> (Bytes, Option<ReadMap>) {
         let mut snapshot = read(&self.control);
         let has_overlay = snapshot.status.as_ref().is_some_and(|status| status.overlay.is_some());

@@ -1,4 +1,4 @@
-//! Checks of each request before anything answers it: method, host, origin, token.
+//! Checks each request before it is answered: its method, host, origin and token.
 //!
 //! A page of another server must neither read nor change a node. It can make the browser send requests to this
 //! server, so the host name and the origin are checked as well as the token. No cookie exists: cookies would go to
@@ -7,9 +7,11 @@
 use crate::token::Token;
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 
-/// Beginning of the paths whose answers contain data of the node.
+/// Beginning of the URL paths whose answers contain data of the node.
 pub const API: &str = "/api/";
-/// Host names that a browser may use. Another name that resolves to 127.0.0.1 may belong to a foreign page.
+/// Host names in requests that are answered.
+///
+/// A page of another server can make its own host name resolve to 127.0.0.1.
 const HOSTS: [&str; 3] = ["127.0.0.1", "localhost", "[::1]"];
 
 /// Decides whether a request may be answered.
@@ -43,14 +45,14 @@ pub fn check(method: &Method, uri: &Uri, headers: &HeaderMap, token: &Token) -> 
     Ok(())
 }
 
-/// Returns the value of a header that the request has exactly once.
+/// Returns the value of a header, or `None` unless the request has that header exactly once.
 fn only(headers: &HeaderMap, name: header::HeaderName) -> Option<&str> {
     let mut all = headers.get_all(name).iter();
     let value = all.next()?.to_str().ok()?;
     all.next().is_none().then_some(value)
 }
 
-/// True for a name of this machine, with or without a port.
+/// True if `host` is a loopback name or address of this machine, with or without a port.
 fn is_of_this_machine(host: &str) -> bool {
     HOSTS.iter().any(|name| {
         let rest = host.get(..name.len()).filter(|start| start.eq_ignore_ascii_case(name)).map(|_| &host[name.len()..]);
@@ -66,7 +68,7 @@ mod tests {
     use axum::http::HeaderValue;
     use proptest::prelude::*;
 
-    /// The parts of a request that are checked. Each is right, or a random wrong value.
+    /// The parts of a request that are checked. The tests make one of them wrong, by a random value.
     #[derive(Clone, Debug)]
     struct RequestParts {
         method: Method,
@@ -159,8 +161,8 @@ mod tests {
             prop_assert_eq!(answered(&stranger, &own), Err(StatusCode::UNAUTHORIZED));
             let method = Method::from_bytes(method.as_bytes()).unwrap();
             prop_assert_eq!(answered(&RequestParts { method, ..right.clone() }, &own), Err(StatusCode::METHOD_NOT_ALLOWED));
-            // The page's files contain no data of the node, so they need no token. A change needs an origin on every
-            // path.
+            // The page's files contain no data of the node, so a request for them needs no token. A request for a
+            // change needs the header Origin on every path.
             let page = RequestParts { token, path: "/page.js", origin: None, ..right.clone() };
             let expected = if post { Err(StatusCode::FORBIDDEN) } else { Ok(()) };
             prop_assert_eq!(answered(&page, &own), expected);

@@ -1,4 +1,4 @@
-//! Invitations that the page requests, one at a time.
+//! The invitations of new nodes that the page requests, one at a time.
 //!
 //! `weft invite` makes the code, waits for the node and signs its certificate. This program passes the code to the page
 //! once and stores it nowhere.
@@ -18,7 +18,7 @@ use tokio::time::timeout;
 
 /// Maximum time until `weft invite` prints its code.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Maximum length of the code and of messages, in bytes.
+/// Maximum length of the code, and of the text of `weft invite`, in bytes.
 const MAX_OUTPUT: u64 = 8 << 10;
 
 /// A request of the page for an invitation.
@@ -27,7 +27,7 @@ const MAX_OUTPUT: u64 = 8 << 10;
 pub struct NewInvitation {
     /// Name of the new node.
     pub name: String,
-    /// IP networks behind the new node.
+    /// IP prefixes of the hosts behind the new node.
     #[serde(default)]
     pub prefixes: Vec<String>,
     /// Time for which the code is valid, in minutes.
@@ -45,18 +45,18 @@ pub struct ShownCode {
     pub outline: String,
 }
 
-/// State of an invitation.
+/// State of an invitation, which the page shows.
 #[derive(Clone, Serialize, Debug)]
 pub struct InvitationState {
     /// Name of the new node.
     pub name: String,
-    /// True while the code can be used.
+    /// True while the new node can use the code.
     pub waits: bool,
-    /// How the invitation ended, as text for a reader; empty while the code can be used.
+    /// How the invitation ended, as text for the user; empty while the code can be used.
     pub text: String,
 }
 
-/// The present invitation, and how the last one ended.
+/// The invitation whose code can still be used, or how the last invitation ended.
 #[derive(Clone, Default)]
 pub struct Invitations(Arc<Mutex<Inner>>);
 
@@ -72,10 +72,10 @@ impl Invitations {
         self.inner().state.clone()
     }
 
-    /// Makes an invitation by the program `weft`, with the configuration in `directory`. Returns its code.
+    /// Makes an invitation by the program `weft invite`, with the configuration in `directory`. Returns its code.
     ///
     /// # Errors
-    /// Returns why there is no invitation, as `weft` states it.
+    /// Returns the reason why there is no invitation, as `weft` prints it.
     pub async fn invite(&self, (weft, directory): (&Path, &Path), new: NewInvitation) -> Result<ShownCode, String> {
         self.reserve(&new.name)?;
         let made = start(weft, directory, &new).await;
@@ -94,12 +94,12 @@ impl Invitations {
         }
     }
 
-    /// Withdraws the present invitation. Returns false if there is none.
+    /// Withdraws the invitation whose code can still be used. Returns false if there is none.
     pub fn withdraw(&self) -> bool {
         self.inner().withdraw.take().is_some_and(|withdraw| withdraw.send(()).is_ok())
     }
 
-    /// Reserves the invitation, of which there is one at a time. Fails if another one can still be used.
+    /// Reserves the place of the only invitation. Fails if the code of another one can still be used.
     fn reserve(&self, name: &str) -> Result<(), String> {
         let mut inner = self.inner();
         if let Some(state) = inner.state.as_ref().filter(|state| state.waits) {
@@ -109,7 +109,7 @@ impl Invitations {
         Ok(())
     }
 
-    /// Waits until `weft invite` ends or is withdrawn.
+    /// Waits until `weft invite` ends or the user withdraws the invitation, and records how it ended.
     async fn wait(self, mut child: Child, withdrawn: oneshot::Receiver<()>, name: String) {
         let mut said = Vec::new();
         let errors = child.stderr.take();
@@ -131,7 +131,7 @@ impl Invitations {
             // The first line states what to type on the new node. The last line states how the invitation ended.
             Some(_) => text(&said).lines().last().unwrap_or("ended").to_owned(),
         };
-        // A withdrawn invitation ends with its process, which is killed when it is dropped.
+        // If the invitation was withdrawn, `weft invite` still runs. Dropping its process kills it.
         drop(child);
         let mut inner = self.inner();
         inner.withdraw = None;
@@ -173,7 +173,7 @@ async fn first_line(output: ChildStdout) -> String {
     line.trim().to_owned()
 }
 
-/// Returns a code with its QR code.
+/// Returns the code as text and as a QR code.
 fn shown(code: String) -> Result<ShownCode, String> {
     let picture = QrCode::new(code.as_bytes()).map_err(|why| format!("no QR code: {why}"))?;
     let modules = picture.width();

@@ -1,8 +1,9 @@
 //! The program `weft-web`: a page that shows a running node live.
 //!
-//! It is a client of the control socket and knows nothing of the engine. `feed` asks the node once a second and sends
-//! the answer to all browsers as server-sent events. `guard` refuses requests without the token or of another page.
-//! `changes` runs the program `weft` for changes. The files of the page are in `page/`; they are part of the program.
+//! It is a client of the node's control socket and contains no part of the engine. `feed` polls the node once a second
+//! and sends the answer to all browsers as server-sent events. `guard` refuses requests that lack the token or come
+//! from another page. `changes` runs the program `weft` for changes. The files of the page are in `page/` and are
+//! compiled into the program.
 #![forbid(unsafe_code)]
 
 mod changes;
@@ -67,7 +68,7 @@ async fn serve(cli: Cli) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the program `weft`: beside this program, or in PATH.
+/// Returns the path of the program `weft`: beside this program, or found in PATH.
 fn weft() -> PathBuf {
     let beside = std::env::current_exe().ok().map(|own| own.with_file_name("weft"));
     beside.filter(|file| file.is_file()).unwrap_or_else(|| "weft".into())

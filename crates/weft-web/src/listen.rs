@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
-/// A place to listen at, on this machine.
+/// A place on this machine at which the web server listens.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Listen {
     /// A loopback address.
     Address(SocketAddr),
-    /// A Unix socket.
+    /// The path of a Unix socket.
     Socket(PathBuf),
 }
 
@@ -35,12 +35,12 @@ impl FromStr for Listen {
     }
 }
 
-/// A listening server socket.
+/// The listening socket of the web server.
 #[derive(Debug)]
 pub enum PageListener {
     /// At a loopback address.
     Tcp(TcpListener),
-    /// At a path, which is removed at the end. Other users are refused.
+    /// At the path of a Unix socket, which is removed at the end. Other users are refused.
     Unix(UnixListener, PathBuf),
 }
 
@@ -53,7 +53,7 @@ pub enum PageStream {
 }
 
 impl PageListener {
-    /// Listens at a place. A socket at which no process listens any more is replaced.
+    /// Opens the listening socket. A Unix socket at which no process listens any more is replaced.
     ///
     /// # Errors
     /// Returns the system's error, for instance if the port is in use.
@@ -69,7 +69,7 @@ impl PageListener {
         }
     }
 
-    /// Returns the address that a browser opens, or the path.
+    /// Returns the address that the user opens in a browser. A Unix socket's path stands before it.
     ///
     /// # Errors
     /// Returns the system's error.
@@ -80,7 +80,7 @@ impl PageListener {
         })
     }
 
-    /// Waits for the next connection of this user or of root.
+    /// Waits for the next connection. At a Unix socket, only connections of this user and of root are accepted.
     ///
     /// # Errors
     /// Returns the system's error.
@@ -88,7 +88,7 @@ impl PageListener {
         match self {
             PageListener::Tcp(listener) => {
                 let (stream, _) = listener.accept().await?;
-                // Events are small and must not wait for each other.
+                // Events are small. Without this option TCP would hold one back until the last one is acknowledged.
                 stream.set_nodelay(true)?;
                 Ok(PageStream::Tcp(stream))
             }
@@ -114,7 +114,7 @@ impl Drop for PageListener {
     }
 }
 
-/// Removes a socket file at which no process listens.
+/// Removes a socket file at which no process listens. Fails if a process still listens at it.
 fn remove_abandoned(path: &Path) -> io::Result<()> {
     let is_socket = fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
     if is_socket {

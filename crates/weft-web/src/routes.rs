@@ -19,10 +19,12 @@ use tokio::time::timeout;
 
 /// Maximum length of a request's body, in bytes.
 pub const MAX_BODY: usize = 16 << 10;
-/// Maximum time for a request's body.
+/// Maximum time in which the body of a request must arrive.
 pub const BODY_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Headers of each answer. The page loads nothing from another server, and no other page shows this one.
+/// Headers of each answer.
+///
+/// With them, the page loads nothing from another server, and no other page can show this one.
 const HEADERS: [(HeaderName, &str); 7] = [
     (
         header::CONTENT_SECURITY_POLICY,
@@ -37,7 +39,7 @@ const HEADERS: [(HeaderName, &str); 7] = [
     (HeaderName::from_static("permissions-policy"), "camera=(), geolocation=(), microphone=()"),
 ];
 
-/// The files of the page: path, type, content.
+/// The files of the page: URL path, media type and content.
 const FILES: [(&str, &str, &str); 8] = [
     ("/", "text/html; charset=utf-8", include_str!("../page/index.html")),
     ("/page.css", "text/css; charset=utf-8", include_str!("../page/page.css")),
@@ -51,7 +53,7 @@ const FILES: [(&str, &str, &str); 8] = [
 
 /// Data that all requests share.
 pub struct WebSite {
-    /// The secret that each request for data must show. Each run of the server has another one.
+    /// The secret that each request for data must contain. It differs in each run of the server.
     pub token: Token,
     /// The source of the events that browsers receive.
     pub feed: Arc<Feed>,
@@ -59,7 +61,7 @@ pub struct WebSite {
     pub changes: Arc<NodeChanges>,
 }
 
-/// Returns the answers to all requests.
+/// Returns the router, which answers each request by its path.
 pub fn router(site: Arc<WebSite>) -> Router {
     let files = FILES.into_iter().fold(Router::new(), |router, (path, kind, content)| {
         router.route(path, get(move || async move { ([(header::CONTENT_TYPE, kind)], content) }))
@@ -75,7 +77,7 @@ pub fn router(site: Arc<WebSite>) -> Router {
         .with_state(site)
 }
 
-/// Refuses what [`guard::check`] refuses, and adds the headers to each answer.
+/// Answers a request with a refusal if [`guard::check`] refuses it, and adds [`HEADERS`] to each answer.
 async fn guarded(State(site): State<Arc<WebSite>>, request: Request, next: Next) -> Response {
     let mut response = match guard::check(request.method(), request.uri(), request.headers(), &site.token) {
         Ok(()) => next.run(request).await,
@@ -136,7 +138,9 @@ async fn withdraw(State(site): State<Arc<WebSite>>, request: Request) -> Respons
 #[serde(deny_unknown_fields)]
 struct Nothing {}
 
-/// Reads the body of a request for a change. Returns the refusal if changes are not allowed.
+/// Reads the body of a request for a change.
+///
+/// Returns the answer with the refusal if the page may not change the node, or if the body is invalid.
 async fn change<T: DeserializeOwned>(site: &WebSite, request: Request) -> Result<T, Response> {
     if !site.changes.are_allowed() {
         let why = "this page only shows: start it with --allow-changes";

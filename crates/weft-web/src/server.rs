@@ -4,7 +4,7 @@ use crate::listen::{PageListener, PageStream};
 use axum::Router;
 use weft_serve::{accept_connections, serve_connection};
 
-/// Serves connections for ever.
+/// Serves connections for as long as the program runs.
 pub async fn serve(listener: &PageListener, router: Router) {
     let accept = async || listener.accept().await.map(|stream| (stream, None));
     accept_connections(accept, |stream| converse(stream, router.clone())).await;

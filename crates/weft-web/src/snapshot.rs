@@ -9,27 +9,29 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use weft_control::status::{LinkMap, Qos, Status};
 use weft_control::{Request, Response, socket};
 
-/// Number of flows that the page shows. Tuned: two screens, of which the reader looks at the first.
+/// Maximum number of flows that the page shows.
+///
+/// *Tuned*: two screens, of which the user looks at the first.
 const FLOWS: u32 = 50;
 
-/// A view of the node, which browsers receive as JSON.
+/// The state of the node at one time, which browsers receive as JSON.
 #[derive(Serialize, Default, Debug)]
 pub struct NodeView {
     /// Time of the snapshot, in milliseconds since 1970.
     pub at_ms: u64,
-    /// True if the page may change settings.
+    /// True if the page may change settings and invite nodes.
     pub allows_changes: bool,
-    /// Reason why there is no status.
+    /// Reason why the status could not be read; absent if it was.
     pub error: Option<String>,
-    /// Status of the node.
+    /// Status of the node; absent if it could not be read.
     pub status: Option<Box<Status>>,
-    /// Flows, users and ports; absent: the node keeps no flow state.
+    /// Flows, users and ports of the node; absent: the node keeps no flow state.
     pub qos: Option<Box<Qos>>,
-    /// Links between the nodes; absent: there is no overlay.
+    /// Links between the overlay's nodes; absent: the node has no overlay.
     pub map: Option<LinkMap>,
-    /// Recent events, the newest last.
+    /// Recent changes of paths, the newest last.
     pub events: Vec<PathEvent>,
-    /// The last invitation, without its code.
+    /// State of the last invitation that the page requested; absent if there was none.
     pub invitation: Option<InvitationState>,
 }
 
@@ -53,7 +55,7 @@ pub fn read(control: &Path) -> NodeView {
     snapshot
 }
 
-/// Reads the link map of the node at `control`. `None` if the node has no overlay.
+/// Reads the link map of the node at `control`. Returns `None` if the node has no overlay or does not answer.
 pub fn read_map(control: &Path) -> Option<LinkMap> {
     match ask(control, &Request::LinkMap { from: None }) {
         Ok(Response::LinkMap(map)) => Some(*map),
@@ -61,10 +63,10 @@ pub fn read_map(control: &Path) -> Option<LinkMap> {
     }
 }
 
-/// Sends a request to the node.
+/// Sends a request to the node at the control socket `control`, and returns the answer.
 ///
 /// # Errors
-/// Returns the reason why there is no answer, as text for a reader.
+/// Returns the reason why there is no answer, as text for the user.
 pub fn ask(control: &Path, request: &Request) -> Result<Response, String> {
     let path = control.display();
     socket::ask(control, request).map_err(|why| match why.kind() {

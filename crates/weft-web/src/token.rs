@@ -1,4 +1,4 @@
-//! The secret that each request must show.
+//! The secret that each request for data must contain.
 
 use base64ct::{Base64UrlUnpadded, Encoding as _};
 use std::fmt;
@@ -7,12 +7,12 @@ use std::hint::black_box;
 /// Length of the token before its encoding, in bytes. Standard: the length of a key of AES-256.
 const BYTES: usize = 32;
 
-/// The secret of one run of the server.
+/// The secret of one run of the web server, as text.
 #[derive(Clone)]
 pub struct Token(String);
 
 impl Token {
-    /// Draws a token from the kernel.
+    /// Returns a random token from the kernel's random numbers.
     ///
     /// # Errors
     /// Fails if the kernel has no random numbers.

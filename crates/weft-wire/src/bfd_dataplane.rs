@@ -1,4 +1,4 @@
-//! Messages between FRR's `bfdd` and a data plane that detects failures for it (distributed BFD).
+//! Messages between FRR's `bfdd` and a data plane, which detects failures for `bfdd` (distributed BFD).
 //!
 //! The format is that of FRR's `bfdd/bfddp_packet.h`, version 1: a header of eight bytes and a payload, in network byte
 //! order and with the padding of the C structures. `bfdd` sends sessions, and requests for echoes and counters. The
@@ -33,7 +33,7 @@ const STATE_CHANGE: u16 = 4;
 const REQUEST_COUNTERS: u16 = 5;
 const COUNTERS: u16 = 6;
 
-/// Flag of a session over several hops.
+/// Flag of a session whose ends may be several hops apart.
 const MULTIHOP: u32 = 1;
 /// Flag of a session between IPv6 addresses.
 const IPV6: u32 = 1 << 4;
@@ -46,7 +46,9 @@ const STATE_DOWN: u8 = 1;
 const STATE_UP: u8 = 3;
 /// Diagnosis of a session whose detection time expired (RFC 5880 §4.1).
 const DIAGNOSIS_EXPIRED: u8 = 1;
-/// Detection multiplier that is reported as the far end's. Standard: the default of RFC 5880's implementations.
+/// Detection multiplier that the data plane reports as that of the far end.
+///
+/// *Standard*: the default of RFC 5880's implementations.
 const MULTIPLIER: u8 = 3;
 
 /// A BFD session for which `bfdd` requests failure detection.
@@ -62,7 +64,7 @@ pub struct DataplaneSession {
     pub is_multihop: bool,
     /// True if an administrator has shut the session down.
     pub is_shut_down: bool,
-    /// Kernel's index of the session's interface. 0 means that `bfdd` names no interface.
+    /// The kernel's index of the interface to which the session is bound. 0: `bfdd` names no interface.
     pub interface: u32,
 }
 
@@ -75,19 +77,19 @@ pub enum DataplaneRequest {
     Delete(DataplaneSession),
     /// Answer an echo request. The answer contains the times of the request.
     Echo {
-        /// Number of the request.
+        /// Number of the request, which the answer repeats.
         request: u16,
         /// The times of the request, which the answer repeats.
         times: [u64; 2],
     },
     /// Answer with a session's counters.
     Counters {
-        /// Number of the request.
+        /// Number of the request, which the answer repeats.
         request: u16,
         /// Id of the session.
         id: u32,
     },
-    /// An answer to an echo. It needs no reaction.
+    /// The answer to an echo request. The data plane ignores it.
     EchoReply,
 }
 
@@ -182,7 +184,9 @@ pub enum DataplaneReply {
         /// Times of the request.
         times: [u64; 2],
     },
-    /// The answer to a request for counters. The data plane sends no BFD packets, so all are zero.
+    /// The answer to a request for counters.
+    ///
+    /// All counters are zero, because the data plane sends no BFD packets.
     Counters {
         /// Number of the request.
         request: u16,
@@ -209,8 +213,8 @@ impl DataplaneReply {
         }
         match self {
             DataplaneReply::State { id, state, interval_us } => {
-                // The local discriminator is also sent as the far end's, because the data plane negotiates none. The
-                // last interval is that of echoes, which the data plane does not send.
+                // The data plane negotiates no discriminators, so the local one also stands for that of the far end.
+                // The last interval is that of echoes, which the data plane does not send.
                 for field in [*id, *id, 0, *interval_us, *interval_us, 0] {
                     writer.u32(field)?;
                 }
@@ -239,7 +243,9 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Returns the message of type `kind` about a session, as `bfdd` sends it. The ignored bytes are `rest`.
+    /// Returns the message of type `kind` about a session, as `bfdd` sends it.
+    ///
+    /// All bytes that the decoder ignores are `rest`.
     fn of_bfdd(kind: u16, session: &DataplaneSession, rest: u8) -> [u8; SESSION_LEN] {
         let mut bytes = [rest; SESSION_LEN];
         bytes[..HEADER_LEN].copy_from_slice(&[1, 0, 0, kind as u8, 0, 7, 0, SESSION_LEN as u8]);
@@ -280,7 +286,8 @@ mod tests {
             prop_assert!(DataplaneRequest::decode(&bytes[..cut]).is_err());
             let mut changed = bytes;
             changed[bit / 8] ^= 1 << (bit % 8);
-            // The second byte is reserved and bytes 4 and 5 number the request. Type 3 deletes.
+            // Only these changes yield a valid message: of byte 1, which is reserved, of bytes 4 and 5, the number of
+            // the request, and of the type to 3, which deletes the session.
             let is_free = [1, 4, 5].contains(&(bit / 8)) || changed[2..4] == [0, 3];
             prop_assert_eq!(DataplaneRequest::decode(&changed).is_ok(), is_free);
         }

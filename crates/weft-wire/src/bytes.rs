@@ -1,4 +1,4 @@
-//! Reader and writer over byte slices, and checked access at an offset. Integers are big-endian.
+//! A reader and a writer for byte slices, and access at an offset with a check of the length. Integers are big-endian.
 
 use crate::{WireError, varint};
 
@@ -129,27 +129,27 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Reads `N` bytes at offset `at`.
+/// Returns the `N` bytes at offset `at`. Fails if the slice is too short.
 pub(crate) fn array_at<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N], WireError> {
     bytes.get(at..).and_then(|rest| rest.first_chunk()).copied().ok_or(WireError::Truncated)
 }
 
-/// Reads one byte at offset `at`.
+/// Returns the byte at offset `at`. Fails if the slice is too short.
 pub(crate) fn u8_at(bytes: &[u8], at: usize) -> Result<u8, WireError> {
     bytes.get(at).copied().ok_or(WireError::Truncated)
 }
 
-/// Reads a 16-bit integer at offset `at`.
+/// Returns the 16-bit integer at offset `at`. Fails if the slice is too short.
 pub(crate) fn u16_at(bytes: &[u8], at: usize) -> Result<u16, WireError> {
     array_at(bytes, at).map(u16::from_be_bytes)
 }
 
-/// Reads a 32-bit integer at offset `at`.
+/// Returns the 32-bit integer at offset `at`. Fails if the slice is too short.
 pub(crate) fn u32_at(bytes: &[u8], at: usize) -> Result<u32, WireError> {
     array_at(bytes, at).map(u32::from_be_bytes)
 }
 
-/// Overwrites the bytes at offset `at` with `field`.
+/// Overwrites the bytes from offset `at` on with `field`. Fails if the slice is too short.
 pub(crate) fn put_at(bytes: &mut [u8], at: usize, field: &[u8]) -> Result<(), WireError> {
     bytes.get_mut(at..at + field.len()).ok_or(WireError::NoRoom)?.copy_from_slice(field);
     Ok(())

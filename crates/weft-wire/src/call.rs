@@ -15,7 +15,7 @@ use crate::WireError;
 use crate::bytes::{ByteReader, Writer};
 use weft_units::NodeId;
 
-/// Maximum length of a body, in bytes.
+/// Maximum length of the body of a call or answer, in bytes.
 pub const MAX_BODY: usize = 1_024;
 /// Length of the longest call or answer, in bytes.
 pub const MAX_MESSAGE: usize = 1 + HEADER_LEN + 4 + 2 + MAX_BODY;
@@ -38,9 +38,9 @@ pub struct Header {
     pub key: NodeId,
     /// The node that created the message.
     pub source: NodeId,
-    /// Number of the source's program start. It rises with each start.
+    /// Number of the run of the source's program. It rises with each start of that program.
     pub run: u32,
-    /// Sequence number that the source assigns.
+    /// Number of the message in that run, which the source assigns.
     pub seq: u32,
     /// Number of nodes that may still forward the message.
     pub hops_left: u8,
@@ -51,9 +51,9 @@ pub struct Header {
 /// A call or an answer in transit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CallMessage<'a> {
-    /// Addressing and forwarding state.
+    /// The header, by which nodes forward the message.
     pub header: Header,
-    /// Number that the caller assigned to the call.
+    /// Number that the caller assigned to the call. The answer repeats it.
     pub number: u32,
     /// Call or answer.
     pub kind: CallKind,
@@ -66,7 +66,7 @@ pub struct CallMessage<'a> {
 pub enum CallKind {
     /// A request to the root of the key: the overlay node whose id is nearest to the key.
     Call {
-        /// Application at the root that receives the body.
+        /// Number of the application at the root that receives the body.
         application: u16,
     },
     /// A reply to the caller.

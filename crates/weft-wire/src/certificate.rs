@@ -27,7 +27,7 @@ const WITH_GROUPS: u8 = 2;
 const CERTIFICATE: u8 = 1;
 /// Kind byte of a revocation.
 const REVOCATION: u8 = 2;
-/// Flag bit of [`CertificateClaims::may_relay`].
+/// Flag bit of a certificate for [`CertificateClaims::may_relay`].
 const MAY_RELAY: u8 = 1;
 /// Family byte of an IPv4 prefix.
 const IPV4: u8 = 4;
@@ -46,9 +46,10 @@ pub const MAX_PREFIXES: usize = 16;
 pub const MAX_GROUPS: usize = 8;
 /// Maximum length of a group's name, in bytes.
 pub const MAX_GROUP_LEN: usize = 31;
-/// Length of the longest certificate, in bytes. Derived from the limits of the name and the prefixes.
+/// Length of the longest certificate, in bytes. *Derived* from the limits of the name and the prefixes.
 ///
-/// Groups take the space that the name and the prefixes leave, so that every certificate fits into an initiation.
+/// Groups must fit into the space that the name and the prefixes leave. Every certificate thus fits into a handshake
+/// initiation.
 pub const MAX_CERTIFICATE_LEN: usize =
     3 + KEY_LEN + 16 + (1 + MAX_NAME_LEN) + (1 + MAX_PREFIXES * (2 + 16)) + SIGNATURE_LEN;
 /// Length of a revocation, in bytes.
@@ -81,7 +82,7 @@ impl EncodedPrefixes {
         }
     }
 
-    /// Returns the prefixes.
+    /// Returns the prefixes in their encoded order.
     pub fn as_slice(&self) -> &[WirePrefix] {
         self.entries.get(..self.count).unwrap_or_default()
     }
@@ -182,7 +183,7 @@ impl<'a> EncodedGroups<'a> {
     }
 }
 
-/// True if `group` is a valid name of a group.
+/// True if `group` is a valid name of a group: 1 to [`MAX_GROUP_LEN`] bytes without white space.
 fn is_group(group: &str) -> bool {
     (1..=MAX_GROUP_LEN).contains(&group.len()) && !group.contains(char::is_whitespace)
 }
@@ -202,12 +203,14 @@ pub struct CertificateClaims<'a> {
     pub may_relay: bool,
     /// Prefixes of the hosts behind the node.
     pub prefixes: EncodedPrefixes,
-    /// Groups of the node, to which access rules refer.
+    /// Names of the groups to which the node belongs. Access rules refer to them.
     pub groups: EncodedGroups<'a>,
 }
 
 impl CertificateClaims<'_> {
-    /// Writes the certificate and returns its length. `sign` returns the signature over the bytes before it.
+    /// Writes the signed certificate to `out` and returns its length.
+    ///
+    /// `sign` returns the signature over the bytes that it gets.
     ///
     /// # Errors
     /// [`WireError::Malformed`] for an invalid name or an empty validity period, [`WireError::NoRoom`].
@@ -236,7 +239,7 @@ impl CertificateClaims<'_> {
     }
 }
 
-/// True if `name` is a valid node name.
+/// True if `name` is a valid name of a node: 1 to [`MAX_NAME_LEN`] bytes without white space.
 fn is_name(name: &str) -> bool {
     (1..=MAX_NAME_LEN).contains(&name.len()) && !name.contains(char::is_whitespace)
 }
@@ -248,7 +251,7 @@ fn finish(mut w: Writer<'_>, sign: impl FnOnce(&[u8]) -> [u8; SIGNATURE_LEN]) ->
     Ok(w.len())
 }
 
-/// A signature and the bytes that it covers.
+/// The signature of a certificate and the bytes that it covers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Signed<'a> {
     /// The Ed25519 signature over [`Signed::covers`].
@@ -323,7 +326,7 @@ pub struct RevocationView {
 }
 
 impl RevocationView {
-    /// Creates a revocation. `sign` returns the signature over the bytes before it.
+    /// Returns a signed revocation. `sign` returns the signature over the bytes that it gets.
     pub fn new(
         public_key: [u8; KEY_LEN],
         revoked_at_unix_s: u64,

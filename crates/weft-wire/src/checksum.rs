@@ -65,7 +65,7 @@ pub fn pseudo_header(src: IpAddr, dst: IpAddr, protocol: u8, transport_len: usiz
     address(address(lengths, src), dst)
 }
 
-/// Replaces a transport checksum of zero by all ones, as UDP requires.
+/// Returns `checksum`, or all ones if it is zero, as UDP requires.
 ///
 /// A UDP checksum of zero means "no checksum" (RFC 768). All ones is the same number in ones'-complement arithmetic.
 pub const fn never_zero(checksum: u16) -> u16 {
@@ -91,7 +91,7 @@ pub fn update(checksum: u16, old: u16, new: u16) -> u16 {
     Sum::default().word(!checksum).word(!old).word(new).checksum()
 }
 
-/// Writes the word `new` at offset `at` and updates the checksum at offset `checksum_at`.
+/// Writes the 16-bit word `new` at offset `at`, and updates the checksum at offset `checksum_at`.
 ///
 /// The checksum covers 16-bit words from offset `start` on. `at` need not be aligned to these words.
 pub(crate) fn replace_word(

@@ -1,4 +1,4 @@
-//! DSCP and ECN across a tunnel, as functions of TOS bytes: RFC 6040 for ECN, RFC 2983 for DSCP.
+//! DSCP and ECN of packets that cross a tunnel, as functions of TOS bytes: RFC 6040 for ECN, RFC 2983 for DSCP.
 
 use crate::ip::Ecn;
 
@@ -11,7 +11,7 @@ pub enum DscpModel {
     Pipe,
 }
 
-/// Result of decapsulating a packet.
+/// The TOS byte of a packet that leaves the tunnel, or the decision to drop the packet.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Decapsulated {
     /// Forward the packet with this TOS byte.

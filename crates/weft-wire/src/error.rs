@@ -9,7 +9,7 @@ pub enum WireError {
     TooLong,
     /// This program does not support the protocol version.
     Version,
-    /// The type of a datagram, frame or offload is unknown, or is not valid at this place.
+    /// The type of a datagram, frame or other field is unknown, or is not valid in this place.
     UnknownType,
     /// Fields are out of range or contradict each other.
     Malformed,

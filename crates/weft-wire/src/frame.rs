@@ -13,7 +13,7 @@ use crate::train::{self, Chirp, Chirped};
 use core::ops::RangeInclusive;
 use weft_units::{FlowId, FlowSeq, PathId, PathTier, PathUse, VpnId};
 
-/// Maximum number of packet-number ranges in a report, not counting the first range.
+/// Maximum number of packet-number ranges in a [`Frame::Report`], not counting the first range.
 pub const MAX_REPORT_RANGES: usize = 256;
 
 // Type bytes of the frames, one for each variant of `Frame`.
@@ -61,9 +61,9 @@ pub fn loop_marker_len(marker: &Marker) -> usize {
 pub enum Frame<'a> {
     /// One byte of padding, ignored by the receiver.
     Padding,
-    /// The packet numbers that arrived on a path, and counters.
+    /// The packet numbers that arrived on a path, and counters of its datagrams.
     Report(ReceptionReport<'a>),
-    /// Requests a pong with the same token.
+    /// Asks the receiver for a pong with the same token.
     Ping {
         /// Value chosen by the sender.
         token: u32,
@@ -91,11 +91,11 @@ pub enum Frame<'a> {
     },
     /// Settings that the sender requests from the receiver. Unknown bits are ignored.
     Policy {
-        /// True if the receiver should use all paths together toward the sender.
+        /// True if the receiver should use all its paths to the sender together.
         bundle_toward_me: bool,
         /// True if the sender uses the path of this frame for data. False if it only probes the path.
         path_active: bool,
-        /// Traffic for which the receiver may use this path.
+        /// Traffic for which the sender lets the receiver use this path.
         path_use: PathUse,
     },
     /// The sender ends the session.
@@ -103,15 +103,15 @@ pub enum Frame<'a> {
         /// Code of the reason for the end. The session layer defines the codes.
         reason: u8,
     },
-    /// Sets the receiver index of the sender for a VPN. The index is valid as long as the key that sealed the frame.
+    /// States the receiver index by which the sender of the frame finds a VPN in datagrams that it receives.
     ///
-    /// Unknown flags are ignored.
+    /// The index is valid as long as the key that sealed the frame. Unknown flags are ignored.
     Vpn {
         /// The VPN, other than [`VpnId::DEFAULT`].
         vpn: VpnId,
-        /// Receiver index for the VPN's packets toward the sender. Zero: the sender accepts no packets of the VPN.
+        /// Receiver index that the VPN's packets to the sender must carry. Zero: the sender accepts none of them.
         index: u32,
-        /// True if the sender has packets for the receiver and asks for the receiver's index.
+        /// True if the sender has packets of the VPN for the receiver and asks for the receiver's index.
         wants_index: bool,
     },
     /// A marker of a VPN's loop toward the receiver, sent alone because no packet of the VPN carries it.
@@ -130,7 +130,7 @@ pub enum Frame<'a> {
     },
     /// A revocation of a node's certificates. A node that can verify it applies it and forwards it.
     Revocation(RevocationView),
-    /// A node to which the sender, a relay, forwards datagrams. Unknown flags are ignored.
+    /// A statement of the sender, a relay, about a node to which it forwards datagrams. Unknown flags are ignored.
     Neighbour(Neighbour),
     /// A message of the overlay ([`crate::overlay::OverlayMessage`]), not parsed here.
     Overlay(&'a [u8]),
@@ -149,7 +149,7 @@ pub enum Frame<'a> {
     Link(&'a str),
 }
 
-/// A relay's statement about one of its own peers.
+/// A relay's statement about one of its own peers, by which other nodes choose routes over the relay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Neighbour {
     /// The peer of the relay.
@@ -158,20 +158,20 @@ pub struct Neighbour {
     pub is_reachable: bool,
     /// Round-trip time between the relay and the peer, in microseconds.
     pub rtt_us: u32,
-    /// Loss rate between the relay and the peer, in 1/256.
+    /// Loss rate of datagrams between the relay and the peer, in 1/256.
     pub loss: u8,
 }
 
-/// Counters of a report.
+/// The counters in a report about one path.
 ///
-/// The counters of packets and bytes are totals since the session began, so a lost report loses no information.
+/// The numbers of packets and bytes are totals since the session began, so a lost report loses no information.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ReportCounters {
     /// The path id, as the sender of the reported packets numbers it.
     pub path: PathId,
-    /// Arrival time of the largest packet number: microseconds of the receiver's clock, wrapping.
+    /// Arrival time of the largest reported packet number, in microseconds of the receiver's clock, which wraps.
     pub received_at_us: u32,
-    /// Time between the arrival of the largest packet number and this report, in microseconds.
+    /// Time between the arrival of the largest reported packet number and this report, in microseconds.
     pub held_us: u64,
     /// Number of datagrams received on the path.
     pub packets_received: u64,
@@ -188,9 +188,9 @@ pub struct ReceptionReport<'a> {
     pub arrivals: ReportCounters,
     /// First and last number of the range with the largest packet numbers.
     first: (u64, u64),
-    /// Number of further ranges in `encoded`.
+    /// Number of ranges in `encoded`.
     count: usize,
-    /// The encoded further ranges: gap and length of each.
+    /// The ranges after the first one: the gap before each, and its length.
     encoded: &'a [u8],
 }
 
@@ -200,7 +200,7 @@ impl<'a> ReceptionReport<'a> {
         self.first.1
     }
 
-    /// Returns the ranges of packet numbers that arrived, in descending order and never adjacent.
+    /// Returns the ranges of packet numbers that arrived, the largest numbers first. They are never adjacent.
     pub fn ranges(&self) -> Ranges<'a> {
         Ranges { next: Some(self.first), left: self.count, encoded: self.encoded }
     }
@@ -231,7 +231,7 @@ impl<'a> ReceptionReport<'a> {
     }
 }
 
-/// Reads one gap and length and returns the next range below `smallest` (RFC 9000 §19.3.1).
+/// Reads the gap and the length of a range, and returns the range, which lies below `smallest` (RFC 9000 §19.3.1).
 fn next_range(r: &mut ByteReader<'_>, smallest: u64) -> Result<(u64, u64), WireError> {
     let gap = r.varint()?;
     let end = smallest.checked_sub(gap).and_then(|n| n.checked_sub(2)).ok_or(WireError::Malformed)?;
@@ -239,7 +239,7 @@ fn next_range(r: &mut ByteReader<'_>, smallest: u64) -> Result<(u64, u64), WireE
     Ok((start, end))
 }
 
-/// Iterator over a report's ranges, in descending order.
+/// Iterator over the ranges of packet numbers in a report, the largest numbers first.
 #[derive(Clone, Debug)]
 pub struct Ranges<'a> {
     /// The range that the iterator returns next.
@@ -270,7 +270,7 @@ impl Iterator for Ranges<'_> {
 #[derive(Clone, Debug)]
 pub struct Frames<'a> {
     rest: ByteReader<'a>,
-    /// Maximum number of frames that may follow.
+    /// Maximum number of frames that may still follow.
     left: usize,
 }
 
@@ -299,10 +299,10 @@ impl<'a> Iterator for Frames<'a> {
     }
 }
 
-/// Returns the bits of a POLICY frame that encode a path's use.
+/// Returns the bits of a POLICY frame that encode the use of a path.
 ///
-/// Bit 2 is set unless the tier is the primary one, and bits 3 and 4 distinguish the other tiers. A program that
-/// supports only bit 2 uses a path with bit 2 last. Bit 5 is set if the path carries no bulk.
+/// Bit 2 is set unless the rank of the path is the primary one. Bits 3 and 4 distinguish the other ranks. A program
+/// that supports only bit 2 uses a path with bit 2 last. Bit 5 is set if the path carries only sparse flows.
 fn use_bits(path_use: PathUse) -> u8 {
     let tier = match path_use.tier {
         PathTier::Primary => 0,
@@ -374,7 +374,7 @@ fn vpn_id(number: u32) -> Result<VpnId, WireError> {
 
 /// Returns the number of units in a SKIP frame. Fails if it is outside 1..=2^23.
 ///
-/// Serial-number arithmetic can distinguish at most half of the sequence space.
+/// Serial-number arithmetic can order numbers only within half of the sequence space of 2^24 numbers.
 fn skip_count(count: u64) -> Result<u32, WireError> {
     if (1..=1 << 23).contains(&count) { Ok(count as u32) } else { Err(WireError::Malformed) }
 }
@@ -383,7 +383,7 @@ fn skip_count(count: u64) -> Result<u32, WireError> {
 #[derive(Debug)]
 pub struct FrameWriter<'a> {
     out: Writer<'a>,
-    /// Maximum number of frames that may follow.
+    /// Maximum number of frames that may still be written.
     left: usize,
 }
 
@@ -482,7 +482,7 @@ impl<'a> FrameWriter<'a> {
         })
     }
 
-    /// Writes a report of `ranges` and returns the number of ranges written.
+    /// Writes a report of the packet numbers in `ranges`, and returns the number of ranges written.
     ///
     /// `ranges` must be in descending order and not adjacent. At most `max_ranges` are written, fewer if they do not
     /// fit. The smallest packet numbers are omitted first.
@@ -504,7 +504,7 @@ impl<'a> FrameWriter<'a> {
         })
     }
 
-    /// Writes the delays of the datagrams of a received train.
+    /// Writes a [`Frame::Chirped`] with the delays of the datagrams of a received train, in microseconds.
     ///
     /// # Errors
     /// [`WireError::NoRoom`]; [`WireError::Malformed`] for a train without packets, or with more than
@@ -541,9 +541,10 @@ fn write_arrivals(w: &mut Writer<'_>, a: &ReportCounters, first: &RangeInclusive
     w.varint(largest.checked_sub(smallest).ok_or(WireError::Malformed)?)
 }
 
-/// Writes the number of further ranges, and these ranges. Returns the number of all ranges with the first one.
+/// Writes the number of ranges after the first one, and these ranges. Returns the number of all ranges.
 ///
-/// If the number may exceed 63, it is written as a two-byte varint, because it is filled in after the ranges.
+/// If that number may exceed 63, it is written as a varint of two bytes. Its place must be reserved, because it is
+/// known only after the ranges are written.
 fn write_more_ranges(
     w: &mut Writer<'_>,
     mut smallest: u64,

@@ -78,7 +78,7 @@ impl<'a> Macs<'a> {
     }
 }
 
-/// Checks that `len` is between `least` and `least` plus the length of the longest certificate, in bytes.
+/// Checks that the length `len` is `least`, or exceeds it by at most the length of the longest certificate, in bytes.
 fn check_len(len: usize, least: usize) -> Result<(), WireError> {
     match len.checked_sub(least) {
         None => Err(WireError::Truncated),
@@ -90,7 +90,7 @@ fn check_len(len: usize, least: usize) -> Result<(), WireError> {
 /// A parsed handshake initiation datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Initiation<'a> {
-    /// Receiver index that the responder must use to address the initiator.
+    /// Index by which the initiator finds this handshake in datagrams that the responder sends to it.
     pub sender: u32,
     /// First message of Noise IK: [`INITIATION_NOISE_LEN`] bytes plus the length of the certificate.
     pub noise: &'a [u8],
@@ -116,9 +116,9 @@ impl<'a> Initiation<'a> {
 /// A parsed handshake response datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HandshakeResponse<'a> {
-    /// Receiver index that the initiator must use to address the responder.
+    /// Index by which the responder finds this session in datagrams that the initiator sends to it.
     pub sender: u32,
-    /// Receiver index of the initiator, repeated from its initiation.
+    /// Index of the initiator, copied from the field `sender` of its initiation.
     pub receiver: u32,
     /// Second message of Noise IK: [`RESPONSE_NOISE_LEN`] bytes plus the length of the certificate.
     pub noise: &'a [u8],
@@ -144,7 +144,7 @@ impl<'a> HandshakeResponse<'a> {
 /// A parsed cookie reply datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CookieReply<'a> {
-    /// Receiver index of the node that sent the initiation or response to which this datagram is the answer.
+    /// Index of the node that sent the initiation or response to which this datagram is the answer.
     pub receiver: u32,
     /// The nonce that seals the cookie.
     pub nonce: &'a [u8; COOKIE_NONCE_LEN],
@@ -175,7 +175,7 @@ impl<'a> CookieReply<'a> {
     }
 }
 
-/// Builds an initiation or a response in place.
+/// Writes an initiation or a response into a buffer of its length.
 ///
 /// The caller writes the Noise message and then calls [`MessageWriter::finish`].
 #[derive(Debug)]
@@ -219,7 +219,9 @@ impl<'a> MessageWriter<'a> {
         self.datagram.get_mut(self.header_len..end).unwrap_or_default()
     }
 
-    /// Writes both MACs, each computed over the bytes before it. `mac2` stays zero without a cookie.
+    /// Writes both MACs, each computed over the bytes before it.
+    ///
+    /// Without a cookie, `mac2` is `None` and the second MAC is zero.
     pub fn finish(
         self,
         mac1: impl FnOnce(&[u8]) -> [u8; MAC_LEN],
@@ -235,7 +237,7 @@ impl<'a> MessageWriter<'a> {
     }
 }
 
-/// The sealed payload of an initiation. Zero bytes pad it to its length.
+/// The payload that the first Noise message of an initiation encrypts. Zero bytes pad it to its length.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct InitiationPayload {
     /// Stamp: greater than in every earlier initiation of the sender, which makes replays visible.
@@ -263,7 +265,7 @@ impl InitiationPayload {
         if parsed.version_min > parsed.version_max { Err(WireError::Malformed) } else { Ok(parsed) }
     }
 
-    /// Returns the payload before it is sealed.
+    /// Returns the bytes of the payload before its encryption.
     pub fn emit(&self) -> [u8; INITIATION_PAYLOAD_LEN] {
         let mut out = [0; INITIATION_PAYLOAD_LEN];
         out[..8].copy_from_slice(&self.stamp.to_be_bytes());
@@ -273,7 +275,7 @@ impl InitiationPayload {
     }
 }
 
-/// The sealed payload of a response. Zero bytes pad it to its length.
+/// The payload that the Noise message of a response encrypts. Zero bytes pad it to its length.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ResponsePayload {
     /// Identifies the current run of the responder's program, as [`InitiationPayload::association`] does.
@@ -294,7 +296,7 @@ impl ResponsePayload {
         Ok(ResponsePayload { association: r.u64()?, version: r.u8()? })
     }
 
-    /// Returns the payload before it is sealed.
+    /// Returns the bytes of the payload before its encryption.
     pub fn emit(&self) -> [u8; RESPONSE_PAYLOAD_LEN] {
         let mut out = [0; RESPONSE_PAYLOAD_LEN];
         out[..8].copy_from_slice(&self.association.to_be_bytes());

@@ -16,7 +16,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// Length of the longest difference, in bytes. Derived: the mask and all bytes of the longest header.
 pub const MAX_DIFFERENCE_LEN: usize = MAX_HEADER_LEN / 8 + MAX_HEADER_LEN;
 
-/// Transport protocol whose header fields can be derived.
+/// Transport protocol of a packet, as far as header compression distinguishes it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum CompressedTransport {
     Tcp,
@@ -24,7 +24,7 @@ enum CompressedTransport {
     Other,
 }
 
-/// Positions of the fields in a header.
+/// Positions of the fields in the headers of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Layout {
     is_v6: bool,
@@ -38,7 +38,9 @@ struct Layout {
 }
 
 impl Layout {
-    /// Parses the start of a packet. Returns `None` for a non-IP packet or headers longer than [`MAX_HEADER_LEN`].
+    /// Returns the layout of a packet's headers.
+    ///
+    /// Returns `None` for a non-IP packet, for incomplete headers, and for headers longer than [`MAX_HEADER_LEN`].
     fn of(packet: &[u8]) -> Option<Layout> {
         let first = u8_at(packet, 0).ok()?;
         let (is_v6, transport_at, protocol, is_fragment) = match first >> 4 {
@@ -78,7 +80,7 @@ impl Layout {
 
     /// Returns a bit mask of the header bytes that the receiver derives from the rest of the packet.
     ///
-    /// With `is_partial` these include the transport checksum, because it is the sum of the pseudo-header.
+    /// If `is_partial` is true, the transport checksum is one of them: it is then only the sum of the pseudo-header.
     fn derived(&self, is_partial: bool) -> u128 {
         let two_at = |at: usize| 3u128 << at;
         let ip = if self.is_v6 { two_at(4) } else { two_at(2) | two_at(10) };
@@ -87,7 +89,7 @@ impl Layout {
         ip | udp | checksum
     }
 
-    /// Writes the derived lengths and checksums into `header`.
+    /// Computes the lengths and checksums that were not sent, and writes them into `header`.
     fn derive(&self, header: &mut [u8], payload_len: usize, is_partial: bool) -> Result<(), WireError> {
         let field = |len: usize| u16::try_from(len).map(u16::to_be_bytes).map_err(|_| WireError::TooLong);
         let after_ip = self.len - self.transport_at + payload_len;
@@ -123,12 +125,12 @@ impl Layout {
 
 /// Returns the length of a packet's IP header plus its TCP or UDP header, in bytes.
 ///
-/// Returns `None` for a non-IP packet or headers longer than [`MAX_HEADER_LEN`].
+/// Returns `None` for a non-IP packet, for incomplete headers, and for headers longer than [`MAX_HEADER_LEN`].
 pub fn header_len(packet: &[u8]) -> Option<usize> {
     Layout::of(packet).map(|layout| layout.len)
 }
 
-/// A header that both ends keep as the base of differences.
+/// A header that both ends keep, and from which later headers are sent as differences.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reference {
     layout: Layout,
@@ -149,11 +151,11 @@ impl Reference {
         &self.bytes[..self.layout.len]
     }
 
-    /// Writes the difference between `header` and the reference to `out` and returns its length.
+    /// Writes the difference of `header` from the reference to `out` and returns its length.
     ///
-    /// With `is_partial` the transport checksum is the pseudo-header's sum and is not sent. Returns `None` if
-    /// [`Reference::restore`] would not yield `header`. Also returns `None` if the difference exceeds half the header:
-    /// the flow then needs a new reference.
+    /// If `is_partial` is true, the transport checksum is the pseudo-header's sum and is not sent. Returns `None` if
+    /// [`Reference::restore`] would not yield `header`, or if the difference is longer than half the header. The flow
+    /// then needs a new reference.
     pub fn difference(&self, header: &[u8], payload_len: usize, is_partial: bool, out: &mut [u8]) -> Option<usize> {
         if header.len() != self.layout.len {
             return None;

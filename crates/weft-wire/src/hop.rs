@@ -15,12 +15,12 @@ pub const HOP_HEADER_LEN: usize = 10;
 pub const TAG_LEN: usize = 16;
 /// Length of a data datagram without its payload and without IP and UDP headers, in bytes.
 pub const DATA_OVERHEAD: usize = HOP_HEADER_LEN + INNER_LEN + TAG_LEN;
-/// Length of a data part without its payload and without IP and UDP headers, in bytes.
+/// Length of a datagram with a part of a unit, without its payload and without IP and UDP headers, in bytes.
 pub const PART_OVERHEAD: usize = HOP_HEADER_LEN + PART_HEADER_LEN + TAG_LEN;
 /// The largest packet number. Every number up to it fits a varint (RFC 9000 §12.3).
 pub const MAX_PACKET_NUMBER: u64 = crate::varint::MAX;
 
-/// Type of a datagram. Receivers drop datagrams with any other number.
+/// Type of a datagram. Receivers drop datagrams whose type is none of these.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum PacketType {
@@ -34,7 +34,7 @@ pub enum PacketType {
     Data = 4,
     /// Sealed. Carries control frames.
     Control = 5,
-    /// Authenticated for a relay. Carries another datagram and its route.
+    /// Authenticated for a relay, but not encrypted. Carries another datagram and its route.
     Relayed = 6,
     /// Sealed. Carries a marker of a VPN's loop and a unit.
     LoopData = 7,
@@ -73,7 +73,7 @@ impl PacketType {
         self.is_sealed() || matches!(self, PacketType::Relayed)
     }
 
-    /// True if datagrams of this type end at the node that receives them and are sealed as a whole.
+    /// True if datagrams of this type are for the node that receives them, which decrypts them.
     pub const fn is_sealed(self) -> bool {
         matches!(self, PacketType::Data | PacketType::Control | PacketType::LoopData | PacketType::DataPart)
     }
@@ -93,7 +93,7 @@ pub struct HopHeader {
     ///
     /// In a relayed datagram it is the code of the route ([`Way::code`](crate::relay::Way::code)).
     pub path: PathId,
-    /// The index by which the receiver finds the session or VPN.
+    /// The index by which the receiver of the datagram finds the session or VPN.
     pub receiver: u32,
     /// The low 32 bits of the packet number.
     pub packet_number_low: u32,

@@ -1,4 +1,4 @@
-//! Codec of the inner header: the encrypted bytes before a payload.
+//! Codec of the inner header: the encrypted bytes before the payload of a data datagram.
 //!
 //! The inner header identifies the flow, the unit and, in a data part, the part.
 
@@ -8,10 +8,10 @@ use weft_units::{FlowId, FlowSeq};
 
 /// Length of the inner header, in bytes.
 pub const INNER_LEN: usize = 6;
-/// The largest index of a tail slice. A head slice and its tail slices are at most 32 units.
+/// The largest index of a tail slice. A super-packet with its head slice is thus at most 32 units.
 pub const MAX_SLICE_INDEX: u8 = 31;
 
-/// Kind of payload in a data datagram.
+/// Kind of the unit in a data datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum UnitKind {
@@ -19,13 +19,13 @@ pub enum UnitKind {
     Packet = 0,
     /// A complete IP packet with a partial TCP or UDP checksum. The kernel at the egress edge completes the checksum.
     PartialPacket = 1,
-    /// The header of a super-packet and its first `gso_size` payload bytes.
+    /// The header of a super-packet and its first `gso_size` payload bytes: a head.
     HeadSlice = 2,
-    /// The next `gso_size` payload bytes of a super-packet, without a header.
+    /// The next `gso_size` payload bytes of a super-packet, without a header: a slice.
     TailSlice = 3,
 }
 
-/// Encoding of the packet's own header. A tail slice has no such header.
+/// Encoding of the IP and transport headers at the start of a unit. A tail slice has no such headers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[repr(u8)]
 pub enum HeaderForm {
@@ -38,7 +38,7 @@ pub enum HeaderForm {
     Difference = 2,
 }
 
-/// Length of the sequence number of the unit that carried the reference, in bytes.
+/// Length of the sequence number in [`HeaderForm::Difference`], in bytes.
 pub const REFERENCE_LEN: usize = 3;
 
 /// Parses the sequence number of the unit that carried the reference, and returns the bytes after it.
@@ -60,16 +60,16 @@ pub fn emit_reference(unit: FlowSeq, out: &mut [u8]) -> Result<&mut [u8], WireEr
     Ok(rest)
 }
 
-/// The header of a unit, encrypted with it.
+/// The inner header of a unit, which is encrypted together with the unit.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct InnerHeader {
-    /// Kind of payload.
+    /// Kind of the unit.
     pub kind: UnitKind,
     /// True if no later unit belongs to the same super-packet. True for whole packets, false for head slices.
     pub last: bool,
-    /// Position of a tail slice after its head slice, 1..=31. It is 0 for other kinds.
+    /// Number of units by which a tail slice follows its head slice, 1..=31. It is 0 for other kinds.
     pub index: u8,
-    /// Encoding of the packet's own header.
+    /// Encoding of the unit's IP and transport headers.
     pub form: HeaderForm,
     /// Number that the ingress edge assigned to the flow.
     pub flow: FlowId,
@@ -78,23 +78,25 @@ pub struct InnerHeader {
 }
 
 impl InnerHeader {
-    /// Creates the header of a whole packet.
+    /// Returns the inner header of a whole packet.
     pub const fn packet(checksum_partial: bool, flow: FlowId, seq: FlowSeq) -> InnerHeader {
         let kind = if checksum_partial { UnitKind::PartialPacket } else { UnitKind::Packet };
         InnerHeader { kind, last: true, index: 0, form: HeaderForm::Whole, flow, seq }
     }
 
-    /// Creates the header of a head slice.
+    /// Returns the inner header of a head slice.
     pub const fn head(flow: FlowId, seq: FlowSeq) -> InnerHeader {
         InnerHeader { kind: UnitKind::HeadSlice, last: false, index: 0, form: HeaderForm::Whole, flow, seq }
     }
 
-    /// Creates the header of a tail slice that follows its head by `index` units (1..=31).
+    /// Returns the inner header of a tail slice that follows its head by `index` units (1..=31).
     pub const fn tail(index: u8, last: bool, flow: FlowId, seq: FlowSeq) -> InnerHeader {
         InnerHeader { kind: UnitKind::TailSlice, last, index, form: HeaderForm::Whole, flow, seq }
     }
 
-    /// Returns the sequence number of a tail slice's head slice. For other units it is the unit's own number.
+    /// Returns the sequence number of the head slice to which a tail slice belongs.
+    ///
+    /// For other units it is their own number.
     pub const fn head_seq(&self) -> FlowSeq {
         self.seq.plus(-(self.index as i32))
     }
@@ -156,14 +158,14 @@ impl InnerHeader {
     }
 }
 
-/// Length of the part header: the unit's inner header, and one byte that identifies the part.
+/// Length of the header of a data part: the unit's inner header, and one byte that states the part's position.
 pub const PART_HEADER_LEN: usize = INNER_LEN + 1;
 /// Size of a granule, in bytes. Parts begin and end at a granule boundary, except the end of a unit's last part.
 pub const GRANULE: usize = 128;
 /// Maximum number of granules in a unit that is sent in parts.
 pub const MAX_GRANULES: u8 = 16;
 
-/// Returns the number of granules in a unit of `len` bytes.
+/// Returns the number of granules of 128 bytes in a unit of `len` bytes.
 ///
 /// `None` means that the unit is empty or too long for parts.
 pub fn granules(len: usize) -> Option<u8> {

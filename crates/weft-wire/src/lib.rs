@@ -1,4 +1,4 @@
-//! Codecs of weft's datagrams and frames, and views of IP, TCP and UDP.
+//! Codecs of weft's datagrams and frames, and views of the headers of IP, TCP and UDP packets.
 //!
 //! [`super_packet`] cuts and joins super-packets. The crate keeps no state and allocates nothing. All input may come
 //! from an attacker: a decoder returns a [`WireError`] and never panics.

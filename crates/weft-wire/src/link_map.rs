@@ -24,9 +24,9 @@ const CLAIM: u8 = 13;
 const CERTIFICATE: u8 = 14;
 const DIGEST: u8 = 15;
 
-/// Flag bit of [`LinkClaim::is_relay`].
+/// Flag bit of a claim for [`LinkClaim::is_relay`].
 const IS_RELAY: u8 = 1;
-/// Flag bit of [`Digest::wants_answer`].
+/// Flag bit of a digest for [`Digest::wants_answer`].
 const WANTS_ANSWER: u8 = 1;
 /// Bit of a link's state: the link is down.
 const DOWN: u8 = 0x80;
@@ -48,10 +48,10 @@ pub const MAX_MESSAGE: usize = 11 + MAX_ENTRIES * ENTRY_LEN;
 const _: () = assert!(CLAIM_HEAD_LEN + MAX_LINKS * LINK_LEN + SIGNATURE_LEN <= MAX_MESSAGE);
 const _: () = assert!(MAX_CERTIFICATE_LEN < MAX_MESSAGE);
 
-/// One link of a node to a neighbour, as the node measures it.
+/// One link of the author to a neighbour, as the author measures it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ClaimedLink {
-    /// Label of the neighbour.
+    /// Label of the neighbour: the first 32 bits of its id.
     pub to: Label,
     /// True if the link does not answer. The measured values below then have no meaning.
     pub is_down: bool,
@@ -71,7 +71,7 @@ pub struct ClaimedLink {
     pub age_s: u8,
 }
 
-/// Links of a claim or entries of a digest in encoded form.
+/// The links of a claim in their encoded form.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ClaimedLinks<'a>(&'a [u8]);
 
@@ -95,26 +95,26 @@ pub struct LinkClaim<'a> {
     pub is_relay: bool,
     /// The links of the author that this claim describes.
     pub links: ClaimedLinks<'a>,
-    /// The bytes that the signature covers.
+    /// The bytes of the claim that the signature covers: all before the signature.
     pub covered: &'a [u8],
-    /// The author's signature.
+    /// The author's signature over `covered`.
     pub signature: &'a [u8; SIGNATURE_LEN],
 }
 
-/// The sequence numbers of the newest claims that a node has.
+/// The sequence numbers of the newest claims that the sender has, for authors in a range of labels.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Digest<'a> {
-    /// True if the receiver should answer with its own digest if it lacks a claim of the digest.
+    /// True if the receiver should answer with its own digest if it lacks a claim that this digest lists.
     pub wants_answer: bool,
-    /// Least label that the digest covers.
+    /// Least author label that the digest covers. A label is the first 32 bits of a node id.
     pub first: Label,
-    /// Greatest label that the digest covers.
+    /// Greatest author label that the digest covers.
     pub last: Label,
     entries: &'a [u8],
 }
 
 impl Digest<'_> {
-    /// Returns label and sequence number of the newest claim of each author.
+    /// Returns, for each author, its label and the sequence number of its newest claim that the sender has.
     pub fn iter(&self) -> impl Iterator<Item = (Label, u64)> {
         self.entries.chunks_exact(ENTRY_LEN).filter_map(|bytes| {
             let mut r = ByteReader::new(bytes);
@@ -126,9 +126,9 @@ impl Digest<'_> {
 /// One message of the link map.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LinkMapMessage<'a> {
-    /// Links of one node.
+    /// A claim of one node about its links.
     Claim(LinkClaim<'a>),
-    /// An encoded certificate of [`crate::certificate`], not parsed here.
+    /// The encoded certificate of a node that claims links ([`crate::certificate`]), not parsed here.
     Certificate(&'a [u8]),
     /// The sequence numbers of the newest claims that the sender has.
     Digest(Digest<'a>),
@@ -160,7 +160,9 @@ impl<'a> LinkMapMessage<'a> {
     }
 }
 
-/// Writes a claim at the start of `out` and returns its length. `sign` signs the bytes that it is given.
+/// Writes a claim at the start of `out` and returns its length.
+///
+/// `sign` returns the signature over the bytes that it gets.
 ///
 /// # Errors
 /// [`WireError::NoRoom`], or [`WireError::TooLong`] for more than [`MAX_LINKS`] links.
@@ -181,7 +183,7 @@ pub fn emit_claim(
     Ok(w.len())
 }
 
-/// Writes the certificate of an author at the start of `out` and returns the message's length.
+/// Writes a message with the certificate of an author at the start of `out`, and returns the message's length.
 ///
 /// # Errors
 /// [`WireError::NoRoom`], or [`WireError::Malformed`] for an empty or too long certificate.
@@ -195,7 +197,9 @@ pub fn emit_certificate(out: &mut [u8], certificate: &[u8]) -> Result<usize, Wir
     Ok(w.len())
 }
 
-/// Writes a digest at the start of `out` and returns its length. It covers the labels from `first` to `last`.
+/// Writes a digest of the claims `entries` at the start of `out` and returns its length.
+///
+/// It covers the authors with labels from `first` to `last`.
 ///
 /// # Errors
 /// [`WireError::NoRoom`], or [`WireError::TooLong`] for more than [`MAX_ENTRIES`] entries.

@@ -1,4 +1,6 @@
-//! Codec of markers and reports, by which the edges of a loop exchange the numbers of packets sent and received.
+//! Codec of the markers and reports of a loop.
+//!
+//! By them, the two edges of the loop exchange the numbers of packets sent and received.
 //!
 //! A marker precedes a unit in a [`PacketType::LoopData`](crate::hop::PacketType::LoopData) datagram, sealed with the
 //! key of its VPN. Markers and reports of several VPNs also travel in control frames ([`crate::frame::Frame`]).
@@ -11,7 +13,7 @@ pub const MARKER_LEN: usize = 22;
 /// Number of bytes that [`Marker::counting`] adds to a marker.
 const COUNTING_LEN: usize = 4;
 
-/// Flag bit of [`Marker::is_pressing`].
+/// Flag bit of a marker for [`Marker::is_pressing`].
 const IS_PRESSING: u8 = 1;
 /// Flag bit of a marker with [`Marker::counting`].
 const IS_COUNTED: u8 = 2;
@@ -29,9 +31,9 @@ pub struct Marker {
     pub sequence: u32,
     /// Sending time on the ingress edge's clock, in microseconds.
     pub sent_at_us: u32,
-    /// Total number of packets sent on the loop, including the one that carries the marker.
+    /// Number of packets sent on the loop so far, including the one that carries the marker.
     pub packets: u32,
-    /// Total bytes of the packets sent on the loop.
+    /// Number of bytes of these packets.
     pub bytes: u32,
     /// Part of the marker's delay that is not queueing delay between the edges, in microseconds.
     ///
@@ -52,19 +54,21 @@ pub struct Counting {
     pub restarts: bool,
 }
 
-/// Count of the loop's bytes that had arrived at the end of the last complete interval. All fields wrap at 2^32.
+/// Number of the loop's bytes that had arrived when the last complete interval ended.
+///
+/// All fields wrap at 2^32.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct IntervalCount {
     /// Number of the marker that started the intervals.
     pub restarted_by: u32,
     /// Number of complete intervals since the marker that started them.
     pub intervals: u32,
-    /// Total bytes received on the loop when the last complete interval ended.
+    /// Number of bytes received on the loop until the last complete interval ended.
     pub bytes: u32,
 }
 
 impl Marker {
-    /// Returns the number of bytes that the marker adds to a unit.
+    /// Returns the number of bytes by which the marker makes a datagram longer.
     pub fn encoded_len(&self) -> usize {
         MARKER_LEN + if self.counting.is_some() { COUNTING_LEN } else { 0 }
     }
@@ -81,13 +85,13 @@ pub struct LoopReport {
     pub received_at_us: u32,
     /// Time from the marker's arrival until the report left, in microseconds.
     pub held_us: u32,
-    /// Total packets received on the loop when the marker arrived, including the packet that carried the marker.
+    /// Number of packets received on the loop when the marker arrived, including the one that carried it.
     pub packets: u32,
-    /// Total bytes of the packets received on the loop.
+    /// Number of bytes of these packets.
     pub bytes: u32,
-    /// Number of packets received on the loop with a CE mark (RFC 3168).
+    /// Number of these packets that carried a CE mark (RFC 3168).
     pub ce_packets: u32,
-    /// Count over fixed intervals, if the marker asks for it and the intervals have started.
+    /// Count over fixed intervals. `None` if the marker does not ask for it, or before the intervals have started.
     pub count: Option<IntervalCount>,
 }
 
@@ -96,7 +100,7 @@ pub struct LoopReport {
 /// When a loop restarts, its run number rises and its counters restart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct OfRun<T> {
-    /// Run number, modulo 256.
+    /// Number of the loop's present run, modulo 256.
     pub run: u8,
     /// The marker or report.
     pub what: T,
@@ -128,7 +132,7 @@ pub(crate) fn read_marker(r: &mut ByteReader<'_>) -> Result<OfRun<Marker>, WireE
     if flags & HAS_COUNT != 0 { Err(WireError::Malformed) } else { Ok(marker) }
 }
 
-/// Reads a marker and returns its flags. In a report, the flags may include [`HAS_COUNT`].
+/// Reads a marker and its flags. In a report, the flags may include [`HAS_COUNT`].
 fn read_flagged(r: &mut ByteReader<'_>) -> Result<(OfRun<Marker>, u8), WireError> {
     let flags = r.u8()?;
     let is_counted = flags & IS_COUNTED != 0;
@@ -189,7 +193,8 @@ pub(crate) fn read_report(r: &mut ByteReader<'_>) -> Result<OfRun<LoopReport>, W
 }
 
 pub(crate) fn write_report(w: &mut Writer<'_>, run: u8, report: &LoopReport) -> Result<(), WireError> {
-    // A report with an interval count is malformed if its marker has no intervals.
+    // The receiver of a report rejects an interval count if the echoed marker has no intervals, so the count is left
+    // out.
     let count = report.count.filter(|_| report.marker.counting.is_some());
     write_flagged(w, run, &report.marker, if count.is_some() { HAS_COUNT } else { 0 })?;
     for field in [report.received_at_us, report.held_us, report.packets, report.bytes, report.ce_packets] {

@@ -36,19 +36,19 @@ const ROW: u8 = 2;
 pub enum OverlayMessage<'a> {
     /// Requests an echo with the same number.
     Probe {
-        /// Sequence number, counted per neighbour.
+        /// Number of the probe, counted separately for each neighbour.
         seq: u32,
     },
     /// A probe of a node that may not have the sender's public key and addresses yet.
     Introduction {
-        /// Sequence number, counted as in a probe.
+        /// Number of the probe, counted for each neighbour together with other probes.
         seq: u32,
         /// The sender's public key and addresses, at most [`MAX_DETAILS`] bytes.
         details: &'a [u8],
     },
     /// Answers a [`OverlayMessage::Probe`] or an [`OverlayMessage::Introduction`].
     Echo {
-        /// Sequence number of the probe.
+        /// Number of the probe that is answered.
         seq: u32,
         /// State of the node that sends the echo.
         state: NodeState,
@@ -59,14 +59,14 @@ pub enum OverlayMessage<'a> {
     Found {
         /// The query that is answered.
         query: Query,
-        /// Number of changes of the answering node's tables when it answered, modulo 256.
+        /// Number of changes that the answering node's table had seen when it answered, modulo 256.
         ///
         /// It is [`NodeState::leaf_news`] or [`NodeState::table_news`], depending on the kind of query.
         news: u8,
         /// Nodes from the sender's own tables.
         contacts: Contacts<'a>,
     },
-    /// The sender leaves the overlay.
+    /// The sender is about to leave the overlay.
     Leave,
 }
 
@@ -84,7 +84,7 @@ pub struct NodeState {
 /// Selects the nodes that a query asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Query {
-    /// The nodes nearest to an id on the ring, on both sides.
+    /// The nodes whose ids are nearest to an id on the ring, on both sides.
     Near(NodeId),
     /// The nodes in certain columns of one row of a node's routing table.
     Row {
@@ -106,7 +106,7 @@ pub struct WireContact<'a> {
     pub details: &'a [u8],
 }
 
-/// Iterator over contacts that the parser has checked.
+/// Iterator over the contacts in a message, which the parser has checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Contacts<'a> {
     /// Number of contacts left in `encoded`.
@@ -220,7 +220,7 @@ pub fn emit_found<'a>(
     Ok(w.len())
 }
 
-/// Writes the number of contacts, and at most [`MAX_CONTACTS`] contacts or as many as fit.
+/// Writes the number of contacts, and the contacts: at most [`MAX_CONTACTS`], and no more than fit.
 pub(crate) fn write_contacts<'a>(
     w: &mut Writer<'_>,
     contacts: impl Iterator<Item = WireContact<'a>>,

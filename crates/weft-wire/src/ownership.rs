@@ -1,20 +1,21 @@
 //! Codec of prefix ownership: claims of owners, and queries for owners (paper 001 §II).
 //!
 //! An *owner* is the node with the hosts of a prefix. It sends its claim to the *holders*: the nodes that store claims
-//! for a key.
+//! for a key. A *region* is a prefix of one of four lengths. It has a key, under which the claims for the prefixes that
+//! belong to it are stored.
 //!
 //! ```text
 //! claim     9 | seq u64 | details | certificate    owner to holder, answered by a verdict
 //! withdraw 10 | seq u64                            owner to holder, answered by a verdict
 //! verdict  11 | seq u64 | result                   holder to owner
-//! renew    12 | key 20                             holder to owner: other nodes hold this key now
+//! renew    12 | key 20                             holder to owner: other nodes are the holders of this key now
 //!
-//! question  1 | key 20                             which nodes should hold the key?
+//! question  1 | key 20                             which nodes should be the holders of the key?
 //!           2 | key 20 | address                   who owns the address, in the region with this key?
-//! reply     1 | count | contacts                   these nodes hold the key; a contact is id 20 | details
+//! reply     1 | count | contacts                   holders of the key; a contact is id 20 | details
 //!           2 | seq u64 | details | certificate    the owner's claim
-//!           3                                      the sender holds the key and has no claim for the address
-//! details   length | public key and addresses, as in the overlay's message INTRODUCTION
+//!           3                                      the sender is a holder of the key without a claim for the address
+//! details   length | bytes, as in an introduction
 //! address   4 or 6 | bytes
 //! ```
 //!
@@ -48,26 +49,26 @@ const NOBODY: u8 = 3;
 pub enum ClaimMessage<'a> {
     /// The sender owns the prefixes in its certificate.
     Claim(Claim<'a>),
-    /// The sender no longer owns any prefix.
+    /// The sender no longer owns any prefix, so its claim must be removed.
     Withdraw {
-        /// Sequence number, which rises as in a claim.
+        /// Sequence number, which is higher than that of the last claim.
         seq: u64,
     },
-    /// The holder's decision about a claim or a withdrawal.
+    /// A holder's decision about a claim or a withdrawal of the receiver.
     Verdict {
-        /// Sequence number of the claim or withdrawal.
+        /// Sequence number of the claim or withdrawal about which the holder decided.
         seq: u64,
         /// Decision of the holder.
         verdict: ClaimVerdict,
     },
-    /// Informs the owner that the set of holders of a key has changed.
+    /// Informs the owner that other nodes now store the claims that belong to a key.
     Renew {
-        /// The key with changed holders.
+        /// The key whose claims other nodes now store.
         key: NodeId,
     },
 }
 
-/// An owner's address details, and the certificate that proves its ownership.
+/// An owner's address details, and the certificate that proves which prefixes it owns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Claim<'a> {
     /// Sequence number, which rises from claim to claim.
@@ -76,7 +77,7 @@ pub struct Claim<'a> {
     pub seq: u64,
     /// The owner's public key and addresses, at most [`MAX_DETAILS`] bytes.
     pub details: &'a [u8],
-    /// An encoded certificate of [`crate::certificate`], not parsed here.
+    /// The owner's encoded certificate ([`crate::certificate`]), not parsed here.
     pub certificate: &'a [u8],
 }
 
@@ -85,15 +86,15 @@ pub struct Claim<'a> {
 pub enum ClaimVerdict {
     /// The holder has stored the claim, or has removed it after a withdrawal.
     Taken,
-    /// The holder stores a newer claim.
+    /// The holder already stores a newer claim of this owner.
     Outdated,
     /// The certificate is invalid, or belongs to another node.
     Uncertified,
     /// Each prefix of the claim already has another owner, whose certificate is older.
     Owned,
-    /// The holder's table is full.
+    /// The holder's table of claims is full.
     Full,
-    /// The holder stores no claims for the regions of the claim's prefixes.
+    /// The holder is not responsible for the keys to which the claim's prefixes belong.
     Elsewhere,
 }
 
@@ -165,11 +166,11 @@ pub const MAX_QUESTION: usize = 1 + NodeId::LEN + 1 + 16;
 /// A question to the root of a key, sent as the body of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OwnershipQuestion {
-    /// Asks which nodes should hold the claims that belong to this key.
+    /// Asks which nodes should store the claims that belong to this key.
     Holders(NodeId),
     /// Asks for the owner of an address.
     Owner {
-        /// Key of the region that contains the address.
+        /// Key of the region in which the address lies, for example of its /24, under which claims are stored.
         key: NodeId,
         /// The address for which the owner is wanted.
         address: IpAddr,
@@ -212,16 +213,16 @@ impl OwnershipQuestion {
     }
 }
 
-/// A reply to a [`OwnershipQuestion`], sent as the body of an answer.
+/// A reply to an [`OwnershipQuestion`], sent as the body of an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reply<'a> {
-    /// The nodes that hold the key, nearest first.
+    /// The nodes that store the claims that belong to the key, nearest first.
     ///
-    /// A node that does not hold the key also sends this reply to a query for an owner.
+    /// A node that does not store these claims also sends this reply to a query for an owner.
     Holders(Contacts<'a>),
     /// The claim of the address's owner.
     Owner(Claim<'a>),
-    /// The sender holds the key and has no claim for the address.
+    /// The sender is a holder of the key, but stores no claim for the address.
     Nobody,
 }
 

@@ -10,7 +10,7 @@ use crate::hop::{HOP_HEADER_LEN, TAG_LEN};
 
 /// Maximum number of relays on a route.
 pub const MAX_RELAYS: usize = 6;
-/// Length of a node's label, in bytes.
+/// Length of a node's label on a route, in bytes.
 pub const LABEL_LEN: usize = 4;
 
 /// Short name of a node on a route: the first 32 bits of its id. A relay compares it with the ids of its peers only.
@@ -40,7 +40,9 @@ pub struct Way {
 }
 
 impl Way {
-    /// Creates a route at its beginning. `after_first` lists the nodes after the first relay, the destination last.
+    /// Returns a route at its beginning.
+    ///
+    /// `after_first` lists the nodes after the first relay, the destination last.
     ///
     /// # Errors
     /// [`WireError::Malformed`] for an empty list, [`WireError::TooLong`] for more than [`MAX_RELAYS`] labels.
@@ -58,7 +60,7 @@ impl Way {
         self.labels.get(..usize::from(self.len)).unwrap_or_default()
     }
 
-    /// Returns the node to which the datagram must be forwarded, or `None` at the end of the route.
+    /// Returns the label of the node to which the datagram must be forwarded, or `None` at the end of the route.
     pub fn next(&self) -> Option<Label> {
         self.labels().get(usize::from(self.at)).copied()
     }
@@ -68,7 +70,9 @@ impl Way {
         self.at > 0
     }
 
-    /// Returns the route advanced by one relay. `before` is the node from which the relay received the datagram.
+    /// Returns the route after it has passed one relay.
+    ///
+    /// `before` is the node from which that relay received the datagram.
     #[must_use]
     pub fn passed(mut self, before: Label) -> Way {
         if self.at < self.len

@@ -11,7 +11,7 @@ use weft_units::PathId;
 /// Maximum number of packets in a train.
 pub const MAX_TRAIN: u8 = 64;
 
-/// One packet of a train. Padding follows its frame in the datagram.
+/// The frame in one datagram of a train. Padding follows it in the datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Chirp {
     /// Number of the train, wrapping.
@@ -20,7 +20,7 @@ pub struct Chirp {
     pub index: u8,
     /// Number of packets in the train, 1..=[`MAX_TRAIN`]; greater than `index`.
     pub of: u8,
-    /// Sending time: microseconds of the sender's clock, wrapping.
+    /// Time at which the datagram was sent, in microseconds of the sender's clock, which wraps.
     pub sent_us: u32,
 }
 
@@ -46,18 +46,18 @@ impl Chirp {
 pub struct Chirped<'a> {
     /// The path id, as the sender of the train numbers it.
     pub path: PathId,
-    /// Number of the train.
+    /// Number of the train, as in its chirps.
     pub train: u16,
-    /// Least delay of the train, in microseconds.
+    /// Least delay of a packet of the train, in microseconds modulo 2³².
     least_us: u32,
     /// Number of packets in the train.
     of: u8,
-    /// Encoded delays above the least one.
+    /// For each packet, 0 if it was lost, otherwise one plus its delay above `least_us`, as a varint.
     encoded: &'a [u8],
 }
 
 impl<'a> Chirped<'a> {
-    /// Returns the delay of each packet of the train in microseconds, or `None` for a lost packet.
+    /// Returns the delay of each packet of the train in microseconds modulo 2³², or `None` for a lost packet.
     pub fn delays_us(&self) -> impl Iterator<Item = Option<u32>> + use<'a> {
         let (mut r, least) = (ByteReader::new(self.encoded), self.least_us);
         (0..self.of)
@@ -89,7 +89,9 @@ fn read_above(r: &mut ByteReader<'_>) -> Result<Option<u32>, WireError> {
     above.transpose().map_err(|_| WireError::Malformed)
 }
 
-/// Writes the delays of a received train, in microseconds.
+/// Writes the content of a report about a received train.
+///
+/// `delays_us` has the delay of each packet in microseconds, and `None` for a lost packet.
 pub(crate) fn write_delays(
     w: &mut Writer<'_>,
     path: PathId,
@@ -112,7 +114,7 @@ fn write_head(w: &mut Writer<'_>, path: PathId, train: u16, least_us: u32, of: u
 
 /// Returns the least delay, or zero if no packet arrived.
 ///
-/// Delays are compared by their signed difference from the first delay, because the clocks may wrap around.
+/// Delays are compared by their signed difference from the first delay, because they are known only modulo 2³².
 fn least_us(delays_us: &[Option<u32>]) -> u32 {
     let mut known = delays_us.iter().flatten();
     let Some(first) = known.next() else { return 0 };

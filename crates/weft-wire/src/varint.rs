@@ -1,11 +1,13 @@
-//! Variable-length integers of one, two, four or eight bytes (RFC 9000 §16).
+//! Codec of varints: integers in one, two, four or eight bytes (RFC 9000 §16).
 
 use crate::WireError;
 
 /// The largest value a varint holds, 2^62 − 1.
 pub const MAX: u64 = (1 << 62) - 1;
 
-/// Length of the shortest encoding of `value`, in bytes. Values above [`MAX`] have no encoding and yield eight.
+/// Returns the length of the shortest encoding of `value`, in bytes.
+///
+/// Values above [`MAX`] have no encoding; for them it returns eight.
 pub const fn len(value: u64) -> usize {
     match value {
         0..0x40 => 1,

@@ -14,7 +14,7 @@ pub const NEEDS_CSUM: u8 = 1;
 /// Flag in the GSO type: the TCP packet carries CWR.
 pub const GSO_ECN: u8 = 0x80;
 
-/// Segmentation that the packet still needs.
+/// The segmentation (GSO) by which a super-packet must still be cut.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[repr(u8)]
 pub enum GsoType {
@@ -34,15 +34,15 @@ pub enum GsoType {
 pub struct VnetHeader {
     /// [`NEEDS_CSUM`] and other flags, which are ignored.
     pub flags: u8,
-    /// Segmentation that the packet still needs.
+    /// The segmentation by which the packet must still be cut.
     pub gso_type: GsoType,
     /// True if [`GSO_ECN`] is set.
     pub gso_ecn: bool,
     /// Length of all headers, in bytes. It is only a hint.
     pub hdr_len: u16,
-    /// Payload of each segment, in bytes.
+    /// Payload of each segment into which the packet must be cut, in bytes.
     pub gso_size: u16,
-    /// Offset at which the checksummed bytes begin.
+    /// Offset in the packet at which the bytes begin that the checksum covers.
     pub csum_start: u16,
     /// Offset of the checksum field from `csum_start`, in bytes.
     pub csum_offset: u16,

@@ -36,12 +36,12 @@ const EVERY: Duration = Duration::from_millis(1);
 const PROBE_BYTES: usize = 100;
 /// Time from the start until probes begin. The session and the routes are then established.
 const READY: Duration = Duration::from_secs(3);
-/// Time for which probes pass before the cut.
+/// Time from the first probe to the cut, to which a random time of up to a second is added.
 const BEFORE: Duration = Duration::from_secs(1);
-/// Time for which probes are watched after the cut.
+/// Time for which the arrival of probes is recorded after the cut.
 const AFTER: Duration = Duration::from_secs(1);
 
-/// The part of the network that fails silently in both directions.
+/// The part of the network that the cut affects. It fails silently in both directions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SilentCut {
     /// The link from the sender to the relay that carries the probes.
@@ -52,14 +52,14 @@ pub enum SilentCut {
     Relay,
 }
 
-/// Measurements of one cut.
+/// Measurements of the failover after one cut.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct CutMeasurement {
-    /// Time from the cut until the sender suspects the path.
+    /// Time from the cut until the sender considers the path suspect or down.
     pub detection: Duration,
-    /// Time from the suspicion until the first probe arrives over the other relay.
+    /// Time from this detection until the first probe arrives over the other relay.
     pub reroute: Duration,
-    /// Longest interval between two probes that arrived.
+    /// Longest interval between two successive arrivals of probes around the cut.
     pub gap: Duration,
     /// True if probes took the route that the sender listed as the next one before the cut.
     pub was_stored: bool,
@@ -67,9 +67,9 @@ pub struct CutMeasurement {
     pub made_anew: usize,
 }
 
-/// Cuts the route in use once and measures the failover.
+/// Cuts the network once at the route in use, and measures the failover.
 ///
-/// Everything random depends on `seed`. Returns `None` if the probes found no other route.
+/// Everything random depends on `seed`. Returns `None` if no probe arrived over another route.
 pub fn fail_over(cut: SilentCut, seed: u64) -> Option<CutMeasurement> {
     let mut diamond = Diamond::new(seed);
     diamond.run_until(Instant::ZERO + READY);
@@ -86,7 +86,7 @@ pub fn fail_over(cut: SilentCut, seed: u64) -> Option<CutMeasurement> {
             && matches!(event.2, Event::Path { peer, state, .. } if peer == LAST && state > PathState::Degraded)
     };
     let (_, suspected, _) = diamond.events.iter().find(is_suspected)?;
-    // Datagrams that had passed the cut before it happened still arrive over the old relay. They are skipped.
+    // Datagrams that had passed the cut place before the cut still arrive over the old relay. They are skipped.
     let first = diamond.arrived.iter().find(|(at, relay_then)| at > suspected && *relay_then != relay)?;
     let arrivals = || diamond.arrived.iter().map(|(at, _)| *at).filter(|at| *at > cut_at.before(EVERY * 20));
     let made = |event: &&(usize, Instant, Event)| event.1 <= first.0 && matches!(event.2, Event::Established { .. });
@@ -138,7 +138,7 @@ struct Diamond {
     serial: u64,
     rng: Rng,
     events: Vec<(usize, Instant, Event)>,
-    /// Arrival time of each probe, and the relay over whose link its datagram arrived.
+    /// For each probe that arrived: the time, and the relay from which its datagram came.
     arrived: Vec<(Instant, usize)>,
     next_probe: Instant,
 }
@@ -172,10 +172,10 @@ fn relay_of(link: usize) -> usize {
     1 + link % 2
 }
 
-/// Returns the configuration of a node.
+/// Returns the configuration of a node's engine.
 ///
-/// A node's neighbours are its peers. Each end is also a peer of the other end. Only the sender has routes
-/// configured, one over each relay.
+/// Each end has both relays and the other end as peers, and each relay has both ends. Only the sender has configured
+/// routes, one over each relay.
 fn config(node: usize) -> EngineConfig {
     let joins = |link: &[usize; 2], other: usize| link.contains(&node) && link.contains(&other);
     let peer = |other: usize| {
@@ -245,7 +245,7 @@ impl Diamond {
         }
     }
 
-    /// Returns the relay that probes take now, and the relay that they would take next.
+    /// Returns the relay over which probes travel now, and the relay that the sender would take next.
     fn ways(&self) -> Option<(usize, usize)> {
         let of = FlowPattern {
             destination: inner(TO).into(),
@@ -302,7 +302,7 @@ impl Diamond {
         }
     }
 
-    /// Lets every engine handle its timers, send its datagrams and report its events.
+    /// Lets every engine handle its timers, and takes its datagrams and events.
     fn turn(&mut self) {
         let mut out = vec![0; 1 << 16];
         for node in 0..self.engines.len() {
@@ -321,8 +321,8 @@ impl Diamond {
         let Some(ends) = LINKS.get(link) else { return };
         let way = usize::from(ends[0] != from);
         let to = ends[1 - way];
-        // An engine tries each address of a peer on each link. A link loses a datagram to an address that it does not
-        // reach.
+        // An engine tries each address of a peer on each of its links. A link loses datagrams to addresses other than
+        // that of its far end.
         if transmit.destination != outer(link, to) {
             return;
         }
@@ -369,7 +369,7 @@ impl Diamond {
     }
 }
 
-/// Returns a UDP packet to the far end, behind the virtio-net header of a TUN device.
+/// Returns the packet of a probe: UDP to the far end, behind the virtio_net_hdr of a TUN device.
 fn probe() -> Vec<u8> {
     let mut packet = vec![0; VNET_HEADER_LEN + PROBE_BYTES];
     let (source, destination) = (inner(FROM).octets(), inner(TO).octets());
@@ -399,8 +399,8 @@ mod tests {
 
     /// Checks that the five slowest of 900 cuts interrupt probes for at most 50 ms.
     ///
-    /// These cuts are the slowest because traffic had just changed to the other relay, because a late report had
-    /// cleared the suspicion, or because the answer had the largest jitter.
+    /// In these cases traffic had just changed to the other relay, a late report had ended the path's state suspect, or
+    /// jitter delayed a message as long as possible.
     #[test]
     fn the_worst_moments_for_a_cut_cost_fifty_milliseconds_at_most() {
         let near = [98, 144, 273].map(|seed| (SilentCut::NearLink, seed));

@@ -25,7 +25,7 @@ use weft_units::Duration;
 /// Simulated time that a run needs before its scenario begins and after it ends.
 const LEAD_AND_DRAIN: Duration = Duration::from_secs(60);
 
-/// Returns an error if a scenario of this duration would outlast simulated time.
+/// Returns an error if a scenario of this duration would last beyond the end of simulated time.
 fn check_duration(duration: Duration) -> Result<(), String> {
     let longest = weft_sim::LONGEST - LEAD_AND_DRAIN;
     if duration <= longest {

@@ -1,4 +1,4 @@
-//! Optional records of a run: packet captures of links, and a trace of one flow's TCP sender.
+//! Optional records of a run: packet captures of links, and a record of one flow's TCP sender over time.
 //!
 //! [`Observers`] lists the records to make. `pair` and `network` share the functions that start and write these
 //! records.
@@ -16,9 +16,9 @@ use weft_units::Duration;
 pub struct Observers {
     /// Interval between two samples of a network's time series.
     pub interval: Duration,
-    /// Names of the links to capture from, in both directions.
+    /// Names of the links whose packets are captured, in both directions.
     pub captured: Vec<String>,
-    /// Name of the flow whose TCP sender is traced.
+    /// Name of the flow whose TCP sender is recorded. `None`: no flow's.
     pub traced: Option<String>,
 }
 
@@ -29,9 +29,9 @@ impl Default for Observers {
     }
 }
 
-/// Returns the index of `wanted` in `names`, or an error if `names` does not contain it.
+/// Returns the position of `wanted` in `names`, or an error if it is not among them.
 ///
-/// `what` and `purpose` are words for the error message.
+/// `what` says what the names stand for, and `purpose` what one is needed for; both are words in the error message.
 pub(crate) fn position<'a>(
     mut names: impl Iterator<Item = &'a str>,
     wanted: &str,
@@ -41,7 +41,7 @@ pub(crate) fn position<'a>(
     names.position(|name| name == wanted).ok_or_else(|| format!("there is no {what} `{wanted}` to {purpose}"))
 }
 
-/// Creates the file `STEM.ENDING` in a directory.
+/// Creates the file `STEM.ENDING` in a directory, and replaces an earlier one.
 pub(crate) fn file(directory: &Path, stem: &str, ending: &str) -> Result<BufWriter<File>, String> {
     let path = directory.join(format!("{stem}.{ending}"));
     File::create(&path).map(BufWriter::new).map_err(|error| format!("{}: {error}", path.display()))
@@ -66,7 +66,7 @@ pub(crate) fn start_capture<N: SimNode, W: Write + Send + 'static>(
     Capture::start(out, simulator, &watched).map_err(|error| error.to_string())
 }
 
-/// Makes a flow's TCP sender record its states.
+/// Makes a flow's TCP sender record its states from now on.
 ///
 /// Returns false if `host` has no TCP sender of that flow.
 pub(crate) fn keep_story(host: &mut SimHost, flow: FlowNo) -> bool {
@@ -79,7 +79,7 @@ pub(crate) fn keep_story(host: &mut SimHost, flow: FlowNo) -> bool {
     }
 }
 
-/// Writes the recorded states of a flow's TCP sender as CSV.
+/// Writes the recorded states and retransmissions of a flow's TCP sender as CSV.
 pub(crate) fn write_story<W: Write>(out: W, host: &SimHost, flow: FlowNo) -> io::Result<()> {
     let mut trace = TcpTrace::new(out)?;
     if let Some(FlowAgent::TcpSource(source)) = host.agent(flow) {

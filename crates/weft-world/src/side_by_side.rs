@@ -1,4 +1,4 @@
-//! Runs many jobs in parallel.
+//! Runs many jobs in parallel on several threads.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;

@@ -48,7 +48,7 @@ fn silence(why: &io::Error, node: Option<i32>, waited: Duration) -> String {
     }
 }
 
-/// Returns the failure for an answer of another kind than the request has. Such a node has another version.
+/// Returns the failure for an answer that does not fit the request. A node that gives it has another version.
 pub fn unexpected(answer: &Response) -> Failure {
     Failure::new(format!("the node gave an unexpected answer: restart it, if it is of another version: {answer:?}"))
 }
@@ -78,7 +78,7 @@ pub fn node_status(socket: &Path) -> Result<Status, Failure> {
 /// Returns the peer with this name.
 ///
 /// # Errors
-/// No peer has this name. The failure has the nearest name, or all names.
+/// Fails if no peer has this name. The message suggests the most similar name, or lists all names.
 pub fn peer_named<'a>(status: &'a Status, name: &str) -> Result<&'a Peer, Failure> {
     let known = status.peers.iter().map(|peer| peer.name.as_str());
     let found = status.peers.iter().find(|peer| peer.name == name);
@@ -87,8 +87,8 @@ pub fn peer_named<'a>(status: &'a Status, name: &str) -> Result<&'a Peer, Failur
 
 fn exchange(stream: UnixStream, request: &Request) -> io::Result<Response> {
     let mut response = socket::exchange(stream, request)?;
-    // Certificates and peers chose names in the response, and the response is printed to a terminal or a script. A
-    // refusal may contain line ends. The failure that prints it escapes the rest.
+    // Other nodes chose the names in the response, and a name could contain control characters of a terminal. A refusal
+    // is not escaped here: it may contain line ends, and `Failure` escapes all other control characters.
     if response.get("answer").and_then(serde_json::Value::as_str) != Some("refused") {
         escape::strings(&mut response);
     }

@@ -148,7 +148,7 @@ const LEAST_NAME: usize = 12;
 /// Minimum width of a column that may be shortened, in characters.
 const LEAST_HEADING: usize = 4;
 
-/// Returns the width of a line, in characters.
+/// Returns the width of a line of the table, in characters.
 fn total(fit: &Fit) -> usize {
     fit.iter().flatten().map(|width| width + 2).sum::<usize>().saturating_sub(2)
 }
@@ -166,7 +166,7 @@ fn shorten(text: &str, width: usize) -> String {
     format!("{start}…{end}").chars().take(width).collect()
 }
 
-/// Returns the emphasis of a cell that states a condition.
+/// Returns the emphasis of a cell, from its first words. `None` if its column states no condition.
 fn tint(heading: &str, cell: &str) -> Option<Tint> {
     if !["STATE", "VERDICT"].contains(&heading) {
         return None;

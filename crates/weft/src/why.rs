@@ -25,7 +25,7 @@ pub const PATIENCE: Duration = Duration::from_secs(10);
 /// A lower path MTU means a restriction on the path.
 pub const LEAST_MTU: u16 = 1280;
 
-/// Maximum number of strangers that are named as possibly the peer.
+/// Maximum number of strangers that the findings about one peer name as possibly this peer.
 const MOST_STRANGERS: usize = 2;
 
 /// Facts about this node.
@@ -72,7 +72,7 @@ pub fn findings(facts: &SessionFacts, strangers: &[Stranger], own: &Own) -> Vec<
     found
 }
 
-/// Returns problems of a session's paths.
+/// Returns the problems of a session's paths: those that pass only packets below [`LEAST_MTU`].
 pub fn of_paths(paths: &[PathSnapshot]) -> Vec<Finding> {
     let is_small = |path: &&PathSnapshot| path.active && path.mtu_is_settled && path.mtu < LEAST_MTU;
     let small =
@@ -87,7 +87,7 @@ fn finding(cause: Cause, found: String) -> Finding {
     Finding { cause: cause.name().to_owned(), found, likely: likely.to_owned(), advice: advice.to_owned() }
 }
 
-/// Returns a finding from reactions that only the peer itself can have sent.
+/// Returns a finding from reactions that only the peer itself can have sent. `None` if there were none.
 fn authentic(facts: &SessionFacts) -> Option<Finding> {
     if let Some(source) = facts.unreadable {
         let found = format!("this node's keys cannot decrypt answers from {source}");
@@ -132,7 +132,7 @@ fn stranger_text(stranger: &Stranger, own: &Own) -> (Cause, String) {
     }
 }
 
-/// Returns a finding from the reactions to unanswered handshakes.
+/// Returns a finding from the reactions to unanswered handshakes, or from the lack of a link, route or endpoint.
 fn unanswered(facts: &SessionFacts, own: &Own) -> Option<Finding> {
     if facts.links == 0 {
         return Some(without_link(facts, own));

@@ -1,7 +1,7 @@
 //! Parsing of `[access]` (WireGuard clients) and `[access.openvpn]` (OpenVPN clients).
 //!
-//! This module also computes the settings that an edge gives its clients: prefixes to send to it, and name servers.
-//! Clients are hosts without weft.
+//! Clients are hosts without weft. This module also computes the settings that an edge gives its clients: their name
+//! servers, and the prefixes whose packets they send to the edge.
 
 use super::parse::interface_name;
 use super::read::{At, Section};
@@ -20,7 +20,7 @@ pub struct Access {
     pub pool: At<AddressPool>,
     /// `HOST:PORT` at which clients reach this node; absent: each `weft access add` names it.
     pub endpoint: Option<At<String>>,
-    /// Prefixes that clients send to this node; empty: all IPv4 prefixes in its configuration.
+    /// Prefixes whose packets clients send to this node; empty: all IPv4 prefixes in this node's configuration.
     pub routes: Vec<At<Prefix>>,
     /// Name servers for clients; empty: clients keep theirs.
     pub dns: Vec<At<Ipv4Addr>>,
@@ -57,7 +57,7 @@ impl Access {
     }
 }
 
-/// Keys that `[access]` and `[access.openvpn]` have in common.
+/// Values of the keys that the tables `[access]` and `[access.openvpn]` both have.
 struct Common {
     listen: Option<At<u16>>,
     pool: Option<At<AddressPool>>,
@@ -99,7 +99,7 @@ impl AddressPool {
         Ipv4Addr::from_bits(self.network.to_bits() + 1)
     }
 
-    /// Returns the netmask of the pool, which older programs expect instead of a length.
+    /// Returns the netmask of the pool, for programs that expect a netmask instead of a prefix length.
     pub fn mask(&self) -> Ipv4Addr {
         Ipv4Addr::from_bits(!(u32::MAX >> self.length))
     }
@@ -163,7 +163,7 @@ pub fn endpoint(text: &str) -> Result<String, &'static str> {
     if is_bare && is_clean && has_port { Ok(text.to_owned()) } else { Err(expected) }
 }
 
-/// Parses the address of a name server that clients can reach through the edge.
+/// Parses the IPv4 address of a name server. Refuses an address that no client can reach, such as loopback.
 fn name_server(text: &str) -> Result<Ipv4Addr, &'static str> {
     let address: IpAddr = text.parse().map_err(|_| "not an IP address")?;
     match address {
@@ -178,7 +178,7 @@ fn is_host(address: Ipv4Addr) -> bool {
     !is_other && !address.is_unspecified()
 }
 
-/// Settings that a client gets from its edge in addition to keys and addresses.
+/// Settings that a client gets from its edge, besides keys and the client's address.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClientOffer {
     /// Prefixes that clients send to the edge.
@@ -205,9 +205,9 @@ impl ClientOffer {
     }
 }
 
-/// Returns the prefixes that a client sends to the edge.
+/// Returns the prefixes whose packets a client sends to the edge.
 ///
-/// They are those of `routes`, or else all IPv4 prefixes in this node's configuration.
+/// They are those of `routes` in `[access]`. If it is empty, they are all IPv4 prefixes in this node's configuration.
 fn client_routes(config: &Config, access: &Access) -> Vec<Prefix> {
     if !access.routes.is_empty() {
         return access.routes.iter().map(|at| at.value).collect();

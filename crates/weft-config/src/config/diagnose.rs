@@ -95,9 +95,9 @@ impl Report {
         self.add(Severity::Warning, span, message.into(), help);
     }
 
-    /// Marks the end of parsing.
+    /// Records that parsing has ended.
     ///
-    /// If an error was found before, [`Report::is_partial`] is true from now on.
+    /// If it found an error, [`Report::is_partial`] returns true from now on.
     pub fn end_of_reading(&self) {
         self.is_partial.set(self.count(Severity::Error) > 0);
     }
@@ -178,7 +178,9 @@ pub fn did_you_mean<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) ->
     nearest(word, known).map(|candidate| format!("did you mean `{candidate}`?"))
 }
 
-/// Returns the message about an unknown name. It proposes a similar one, or lists all that are known.
+/// Returns the message that there is no `kind` called `name`.
+///
+/// It proposes a similar name from `known`, or lists all of them.
 pub fn unknown_name<'a>(kind: &str, name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     let known: Vec<&str> = known.into_iter().collect();
     let list = || if known.is_empty() { "there is none".to_owned() } else { format!("known: {}", known.join(", ")) };

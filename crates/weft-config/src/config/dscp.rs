@@ -51,7 +51,7 @@ pub fn parse(text: &str) -> Result<u8, String> {
     named.or_else(number).ok_or_else(|| format!("`{text}` is no code point: a name such as af21, or 0 to 63"))
 }
 
-/// Parses a code point; "copy" is an error.
+/// Parses a code point. Reports "copy", which stands for the DSCP of the inner packet, as an error.
 pub(super) fn read_code_point(value: &Spanned<DeValue<'_>>, report: &Report) -> Option<u8> {
     match read(value, report)? {
         Dscp::Fixed(code_point) => Some(code_point),
@@ -63,7 +63,7 @@ pub(super) fn read_code_point(value: &Spanned<DeValue<'_>>, report: &Report) -> 
     }
 }
 
-/// Parses a name, a number up to 63, or "copy".
+/// Parses a name or a number up to 63, or "copy" for the DSCP of the inner packet.
 pub(super) fn read(value: &Spanned<DeValue<'_>>, report: &Report) -> Option<Dscp> {
     if let Some(text) = value.get_ref().as_str() {
         let word = text.to_lowercase();

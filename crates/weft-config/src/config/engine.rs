@@ -7,9 +7,9 @@ use weft_engine::{
 };
 use weft_units::VpnId;
 
-/// Default of `[signal] reservable`: the share of the paths' measured capacity that may be guaranteed to flows.
+/// Default of `[signal] reservable`: fraction of the paths' measured capacity that may be guaranteed to flows.
 ///
-/// *Tuned*: voice calls keep their delay variance of 10 ms down to ports of 4 Mbit/s.
+/// *Tuned*: with it, the delay of voice calls varies by less than 10 ms even at a port of 4 Mbit/s.
 const DEFAULT_RESERVABLE: f64 = 0.75;
 
 impl Config {
@@ -71,13 +71,15 @@ impl Config {
         })
     }
 
-    /// Returns the settings of transit, if it is on. `local` are the prefixes of this machine's other networks.
+    /// Returns the settings of transit (forwarding between peers), if it is on.
+    ///
+    /// `local` are the prefixes of this machine's networks outside the tunnel.
     pub fn engine_transit(&self, local: Vec<Prefix>) -> Option<TransitConfig> {
         let addresses = self.tun.addresses.iter().map(|prefix| prefix.address).collect();
         self.flows.router.transit.then_some(TransitConfig { local, addresses })
     }
 
-    /// Returns the settings of the links, each for UDP and for TCP.
+    /// Returns the settings of the links: for each link one value for UDP and one for TCP.
     pub fn engine_links(&self) -> Vec<LinkConfig> {
         let link = |link: &super::Link| {
             let allowed = link.tier.unwrap_or_default().into();
@@ -94,7 +96,7 @@ impl Config {
     }
 }
 
-/// Returns the name of the link that stands for TCP connections over a link.
+/// Returns the name under which the engine lists the TCP connections of a link.
 pub fn tcp_link_name(link: &str) -> String {
     format!("{link}/tcp")
 }

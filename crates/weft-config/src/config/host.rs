@@ -1,6 +1,6 @@
-//! Configuration of a host that signals without a node (`weft signal`).
+//! Configuration of `weft signal`, with which a host signals that runs no node.
 //!
-//! The file holds `[signal]` with its interface and its rules, and `[tcp-er]`.
+//! The file has the table `[signal]` with the interface and the rules, and the table `[tcp-er]`.
 
 use super::check::signal::{Carried, check_signal};
 use super::diagnose::{Report, Severity};
@@ -45,7 +45,9 @@ pub fn load(file: &Path) -> Result<(Host, Report), String> {
     }
 }
 
-/// Parses the report's text. A relative path of the key is relative to `directory`.
+/// Parses the text of `report`. A relative path of the key file is relative to `directory`.
+///
+/// Returns `None` if the text is no TOML or a required key is missing.
 pub fn parse(report: &Report, directory: &Path) -> Option<Host> {
     let root = match DeTable::parse(report.text()) {
         Ok(root) => root,
@@ -83,7 +85,7 @@ fn read(mut section: Section<'_, '_>, tcp_er: TcpEr, directory: &Path, report: &
     Some(Host { interface, rate, rate_down: rate_down.map_or(rate, |at| at.value), signal, tcp_er })
 }
 
-/// Parses an interface name that can be quoted in nftables' rules.
+/// Parses the name of an interface. Refuses a name that cannot stand between quotes in a rule of nftables.
 fn nftables_name(text: &str) -> Result<String, &'static str> {
     if text.contains(['"', '\\', '*']) { Err("nftables accepts no such name") } else { interface_name(text) }
 }

@@ -1,7 +1,7 @@
 //! Endpoints by name: the part of the configuration that needs a lookup.
 //!
-//! Parsing keeps names apart from addresses. The daemon looks the names up and adds their addresses with
-//! [`Config::add_addresses`], so that all other code sees addresses only. Nothing here asks a resolver.
+//! Parsing separates names and addresses. The daemon resolves the names and adds their addresses with
+//! [`Config::add_addresses`], so that all other code gets only addresses. This module asks no resolver.
 
 use super::read::At;
 use super::{Config, parse};
@@ -60,7 +60,9 @@ pub fn endpoint(text: &str) -> Result<Endpoint, &'static str> {
     Ok(Endpoint::Name(HostName { name, port }))
 }
 
-/// Returns true for a name of a host (RFC 1123 §2.1). A last label of digits alone would be an address.
+/// Returns true if `name` is a valid host name (RFC 1123 §2.1).
+///
+/// The last label must not consist of digits, because the name would look like an IPv4 address.
 pub(super) fn is_name(name: &str) -> bool {
     let is_label = |label: &str| {
         (1..=MAX_LABEL).contains(&label.len())
@@ -94,14 +96,14 @@ pub(super) fn split(endpoints: Vec<At<Endpoint>>) -> (Vec<SocketAddr>, Vec<HostN
 }
 
 impl Config {
-    /// Returns all names that need a lookup.
+    /// Returns the host names of all peers and contacts, whose addresses must be looked up.
     pub fn host_names(&self) -> BTreeSet<HostName> {
         let of_peers = self.peers.iter().flat_map(|peer| &peer.names);
         let contacts = self.network.iter().flat_map(|network| &network.named_contacts).map(|at| &at.value.1);
         of_peers.chain(contacts).cloned().collect()
     }
 
-    /// Adds the addresses of names to the endpoints of their peers and contacts.
+    /// Adds the addresses in `known` to the peers and contacts that have these names.
     pub fn add_addresses(&mut self, known: &ResolvedAddresses) {
         for peer in &mut self.peers {
             for address in peer.names.iter().filter_map(|name| known.get(name)).flatten() {

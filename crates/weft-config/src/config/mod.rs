@@ -1,8 +1,8 @@
 //! The configuration: one strict TOML file.
 //!
 //! `parse` turns the TOML into a [`Config`] through the typed readers of [`read`]. The `check` modules then find
-//! contradictions between settings. Every mistake goes to a report with its line, column and likely fix. An unknown key
-//! is a mistake. A node starts only without errors.
+//! contradictions between settings. Every mistake is reported with its line, column and likely fix. An unknown key is a
+//! mistake. A node starts only if no error is found.
 
 pub mod access;
 pub mod allow;
@@ -86,11 +86,11 @@ pub struct Node {
     pub key: At<PathBuf>,
     /// UDP port; absent: the kernel chooses one.
     pub listen: Option<u16>,
-    /// Directory of the state that outlives the process.
+    /// Directory of the files in which the node keeps its state across restarts.
     pub state: PathBuf,
     /// Path of the control socket.
     pub control: PathBuf,
-    /// Cipher that this node proposes.
+    /// Cipher that this node proposes in handshakes.
     pub cipher: Cipher,
     /// True if this node relays datagrams between its peers.
     pub relay: bool,
@@ -132,7 +132,7 @@ impl LinkChoice {
         self.only.iter().any(|only| only.value == name)
     }
 
-    /// Returns the entries of `use` that match none of these interfaces.
+    /// Returns the patterns of `use` that match none of `interfaces`.
     pub fn unmatched(&self, interfaces: &[&str]) -> impl Iterator<Item = &At<String>> {
         self.only.iter().filter(|only| !interfaces.iter().any(|name| matches(&only.value, name)))
     }
@@ -159,11 +159,13 @@ pub struct Link {
     pub max_rate_up_at: Vec<CapHours>,
     /// True if the node may send on this link.
     pub up: bool,
-    /// Tier of the link: it carries data only while no link of a lower tier answers. `None`: the link is never used.
+    /// Tier of the link; `None`: the link is never used.
+    ///
+    /// The link carries data only while no path over a link of a lower tier answers.
     pub tier: Option<PathTier>,
     /// Data that the link may carry in each period, if that is limited.
     pub quota: Option<Quota>,
-    /// When the link carries datagrams in TCP connections.
+    /// Condition under which the link carries datagrams in TCP connections.
     pub tcp: LinkTcp,
 }
 
@@ -213,11 +215,11 @@ pub struct Config {
     pub exit: Option<Exit>,
     /// `[out]`: this machine's own traffic leaves through a peer.
     pub out: GoingOut,
-    /// `[routing]`: a routing daemon beside this node; absent: no prefix is learnt.
+    /// `[routing]`: a routing daemon on this machine, such as FRR; absent: no prefix is learnt from one.
     pub routing: Option<Routing>,
     /// `[tcp]`: the TCP port at which peers connect where UDP does not pass; absent: there is none.
     pub tcp: Option<TcpDoor>,
-    /// `[tcp-er]`: explicit rates for this machine's own sockets; absent: `weft_er` is not loaded.
+    /// `[tcp-er]`: rates of this machine's own TCP sockets; absent: the congestion control `weft_er` is not loaded.
     pub tcp_er: Option<TcpEr>,
     /// `[signal]`: in-band QoS signalling; absent: none.
     pub signal: Option<Signal>,
@@ -267,7 +269,9 @@ pub fn load(file: &Path) -> Result<Loaded, String> {
     load_as(file, file)
 }
 
-/// Reads and checks the configuration in `file`, which is to replace `shown`. Findings name `shown`.
+/// Reads and checks the configuration in `file`, which is to replace the file `shown`.
+///
+/// Messages name `shown` as the file.
 ///
 /// # Errors
 /// Returns the mistakes as text for a reader.
@@ -281,7 +285,7 @@ pub fn load_as(file: &Path, shown: &Path) -> Result<Loaded, String> {
 /// The configuration if a node would start with it, and the findings.
 pub type CheckedConfig = (Option<(Config, Identity, Option<Certificate>)>, Report);
 
-/// Reads and checks the configuration in `file`, and returns the report in any case.
+/// Reads and checks the configuration in `file`, and returns the report even if there are errors.
 ///
 /// # Errors
 /// Returns the reason why the file cannot be read.
@@ -322,10 +326,10 @@ fn read(file: &Path, shown: &Path) -> Result<CheckedConfig, String> {
     }
 }
 
-/// Checks the text of a configuration as far as that is possible away from its node, and returns the findings.
+/// Checks the text of a configuration without the files of its node, and returns the findings.
 ///
-/// Files that it names are not read. The tests of rules need the node's certificate, so only the node itself runs the
-/// tests of a configuration with `[network]`.
+/// The tests of a configuration with `[network]` are not run: they need the node's certificate, which only the node
+/// has.
 pub fn check_text(name: &str, text: &str) -> Report {
     let report = Report::new(name, text);
     let config = parse::parse(&report, Path::new("/"));

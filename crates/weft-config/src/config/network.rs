@@ -31,13 +31,13 @@ pub struct Network {
     pub overlay: Option<At<bool>>,
     /// Addresses at which other nodes can reach this node.
     pub endpoints: Vec<At<SocketAddr>>,
-    /// Number of routes over relays to each node that are found and kept ready.
+    /// Number of routes over relays that this node keeps ready to each other node.
     pub routes: usize,
-    /// First contacts in the overlay: a key and an address of each.
+    /// Nodes that this node contacts first to join the overlay: a key and an address of each.
     pub contacts: Vec<At<(PublicKey, SocketAddr)>>,
-    /// Contacts by name, whose addresses the daemon adds to `contacts`.
+    /// Nodes to contact first, by host name. The daemon adds their addresses to `contacts`.
     pub named_contacts: Vec<At<(PublicKey, HostName)>>,
-    /// Prefixes of the network: weft takes packets to them and looks up their owner in the overlay.
+    /// Prefixes of the network. weft receives packets to them and finds their owners in the overlay.
     pub prefixes: Vec<At<Prefix>>,
 }
 

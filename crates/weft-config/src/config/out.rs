@@ -33,7 +33,7 @@ impl Default for GoingOut {
 impl GoingOut {
     /// Returns true if names of endpoints must be looked up without the machine's resolver.
     ///
-    /// The resolver then sends its requests through the tunnel, which needs the endpoints first.
+    /// The resolver's requests then pass through the tunnel, which cannot exist before the endpoints are known.
     pub fn hides_resolver(&self) -> bool {
         self.kill_switch.is_some() || !self.dns.is_empty()
     }
@@ -86,7 +86,7 @@ pub fn check(config: &Config, report: &Report) {
         let help = Some("for example dns = [\"10.9.0.2\"]".to_owned());
         report.error(at.span.clone(), "`search` needs `dns`: it names domains of those servers".to_owned(), help);
     }
-    // Certificates may bring prefixes that the file does not name.
+    // In a network with certificates, a peer may have prefixes that the file does not name.
     let is_lost = |at: &&At<IpAddr>| config.network.is_none() && !is_behind_peer(config, at.value);
     for at in out.dns.iter().filter(is_lost) {
         let message = format!("`{}` is behind no peer: queries to it would not enter the tunnel", at.value);
@@ -145,7 +145,7 @@ fn kill_switch(config: &Config, at: &At<()>, report: &Report) {
     }
 }
 
-/// Returns true for a name of an interface that nft takes between quotes as it is.
+/// Returns true if a rule of nftables can contain this interface name in quotes without escapes.
 pub fn is_plain(name: &str) -> bool {
     !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'))
 }

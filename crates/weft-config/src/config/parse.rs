@@ -16,7 +16,7 @@ use weft_engine::{Policy, Weights};
 use weft_session::{Cipher, PublicKey};
 use weft_units::{PathTier, parse_rate};
 
-/// Parses the report's text. File names in it are relative to `directory`.
+/// Parses the text of `report` into a [`Config`]. File names in it are relative to `directory`.
 ///
 /// Returns `None` if a required table is missing.
 pub fn parse(report: &Report, directory: &Path) -> Option<Config> {
@@ -30,9 +30,9 @@ pub fn parse(report: &Report, directory: &Path) -> Option<Config> {
     parse_table(report, root.get_ref(), directory)
 }
 
-/// Reads a [`Config`] from a table of the report's text. File names in it are relative to `directory`.
+/// Parses the table `root` into a [`Config`]. File names in it are relative to `directory`.
 ///
-/// Returns `None` if a required table is missing.
+/// Mistakes are added to `report`. Returns `None` if a required table is missing.
 pub fn parse_table(report: &Report, root: &DeTable<'_>, directory: &Path) -> Option<Config> {
     let mut root = Section::new("the file", root, 0..0, report);
     let (node_table, tun_table) = (root.section("node", "[node]"), root.section("tun", "[tun]"));

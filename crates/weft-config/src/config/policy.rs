@@ -1,6 +1,6 @@
 //! Parsing of `[policy]` and `[peer.policy]`: how the node sends to a peer.
 //!
-//! The names of all strategies are here.
+//! This module has the names that each setting of a policy can have in the file.
 
 use super::diagnose::Report;
 use super::dscp;
@@ -28,7 +28,7 @@ pub const MAX_WEIGHT: i64 = 1_000_000;
 
 /// Parses a policy table. A missing key has its value from `base`.
 ///
-/// Adds the names of weighted links to `links`.
+/// Adds the names of the links for which the table sets a weight to `links`.
 pub fn read(mut section: Section<'_, '_>, base: &Policy, links: &mut Vec<At<String>>, report: &Report) -> Policy {
     let policy = Policy {
         schedule: section.choice("schedule").unwrap_or(base.schedule),

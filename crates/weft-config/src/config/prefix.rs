@@ -23,7 +23,7 @@ pub fn text(prefix: Prefix) -> String {
 
 /// Returns the same prefix with all host bits zero.
 ///
-/// If the length exceeds that of the address, the whole address is kept.
+/// If the prefix length is greater than 32 or 128 bits, the address stays as it is.
 pub fn trimmed(prefix: Prefix) -> Prefix {
     let length = prefix.length.min(host_bits(prefix.address));
     let shift = u32::from(host_bits(prefix.address) - length);
@@ -34,7 +34,7 @@ pub fn trimmed(prefix: Prefix) -> Prefix {
     Prefix { address, length }
 }
 
-/// Returns the length of a prefix that contains one address: 32 or 128 bits.
+/// Returns the length of a prefix that contains only `address`: 32 for IPv4, 128 for IPv6.
 pub fn host_bits(address: IpAddr) -> u8 {
     if address.is_ipv4() { 32 } else { 128 }
 }

@@ -36,9 +36,9 @@ pub struct Proxy {
 pub struct Proxies {
     /// Maximum number of simultaneous connections.
     pub capacity: usize,
-    /// Congestion controls for connections between proxies, the best first.
+    /// Congestion controls to try for connections between proxies, the best first.
     pub congestion: Vec<String>,
-    /// `[[proxies.rule]]`, in order: the connections that the proxy may make.
+    /// `[[proxies.rule]]`, in order: the connections to servers that the proxy may make.
     pub rules: Vec<At<AccessRule>>,
     /// The `[[proxy]]` tables.
     pub each: Vec<At<Proxy>>,
@@ -58,7 +58,7 @@ pub struct AccessRule {
 }
 
 impl AccessRule {
-    /// Returns the rule in the proxy's types.
+    /// Returns the rule as the type that the proxy uses.
     pub fn permit(&self) -> Permit {
         let prefixes = |all: &[At<Prefix>]| all.iter().map(|at| proxy_prefix(at.value)).collect();
         Permit { verdict: self.verdict, from: prefixes(&self.from), to: prefixes(&self.to), ports: self.ports.clone() }
@@ -83,7 +83,7 @@ impl Config {
 
     /// Returns the connections that the proxy may make.
     ///
-    /// It may never connect to an endpoint that the configuration names, whatever the rules allow.
+    /// The proxy never connects to the endpoints of nodes in the configuration, even if a rule allows it.
     pub fn proxy_access(&self) -> AccessCheck {
         let peers = self.peers.iter().flat_map(|peer| peer.endpoints.iter().copied());
         let network = self.network.iter().flat_map(|network| {
@@ -107,7 +107,7 @@ impl Config {
     }
 }
 
-/// Returns the prefix in the proxy's type.
+/// Returns the prefix as the type that the proxy uses, with all host bits zero.
 pub fn proxy_prefix(of: Prefix) -> ProxyPrefix {
     let Prefix { address, length } = prefix::trimmed(of);
     ProxyPrefix { address, length }
@@ -155,7 +155,9 @@ fn access_rule(mut section: Section<'_, '_>) -> Option<At<AccessRule>> {
     Some(At { value: AccessRule { verdict, from, to, ports }, span })
 }
 
-/// Parses a prefix that is not IPv4-mapped: the proxy matches connections to mapped addresses as IPv4.
+/// Parses a prefix, but refuses one of IPv4-mapped IPv6 addresses.
+///
+/// The proxy compares a connection to such an address with the rules for IPv4.
 fn unmapped(text: &str) -> Result<Prefix, String> {
     let prefix = prefix::parse(text)?;
     match prefix.address {

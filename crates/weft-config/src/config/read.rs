@@ -1,4 +1,4 @@
-//! Typed readers over a spanned TOML tree.
+//! Readers of typed values from a TOML table whose values have their places in the source.
 //!
 //! A reader returns the value at a key, or reports a mistake and returns `None`. Parsing continues after a mistake, so
 //! that one run reports all of them.
@@ -27,7 +27,7 @@ impl<T> At<T> {
     }
 }
 
-/// A setting with a fixed set of named values.
+/// A type of setting whose values have fixed names.
 pub trait Choice: Copy + 'static {
     /// The values with their names in the configuration.
     const NAMES: &'static [(&'static str, Self)];
@@ -45,7 +45,7 @@ pub(super) use names;
 
 /// One table of the file, read key by key.
 ///
-/// [`Section::finish`] reports the keys that no reader asked for.
+/// [`Section::finish`] reports the keys that none of these methods has read.
 pub struct Section<'a, 'i> {
     name: &'static str,
     table: &'a DeTable<'i>,
@@ -81,7 +81,7 @@ impl<'a, 'i> Section<'a, 'i> {
         self.report.error(span, message, Some(help.to_owned()));
     }
 
-    /// Returns the value of `key`, of any type.
+    /// Returns the value of `key`, of any type, or `None` if the key is absent.
     pub fn value(&mut self, key: &'static str) -> Option<&'a Spanned<DeValue<'i>>> {
         self.known.push(key);
         self.table.iter().find(|(k, _)| k.get_ref() == key).map(|(_, value)| value)
@@ -103,7 +103,7 @@ impl<'a, 'i> Section<'a, 'i> {
         self.text_or_help(key, || None)
     }
 
-    /// Returns the string at `key`. A message about a value of another type ends with `help`.
+    /// Returns the string at `key`. If the value has another type, reports this with the text `help`.
     fn text_or_help(&mut self, key: &'static str, help: impl Fn() -> Option<String>) -> Option<At<&'a str>> {
         let value = self.value(key)?;
         let Some(text) = value.get_ref().as_str() else {
@@ -113,7 +113,7 @@ impl<'a, 'i> Section<'a, 'i> {
         Some(At { value: text, span: value.span() })
     }
 
-    /// Parses the string at `key` with `parse`. An error message shows `example`.
+    /// Parses the string at `key` with `parse`. If that fails, reports an error that shows `example`.
     pub fn parsed<T, E: Display>(
         &mut self,
         key: &'static str,
@@ -233,7 +233,7 @@ impl<'a, 'i> Section<'a, 'i> {
         Some(Section::new(name, table, value.span(), self.report))
     }
 
-    /// Returns readers of the array of tables at `key`.
+    /// Returns one reader for each table in the array of tables at `key`. Messages call each table `name`.
     pub fn sections(&mut self, key: &'static str, name: &'static str) -> Vec<Section<'a, 'i>> {
         let Some(value) = self.value(key) else { return Vec::new() };
         let Some(items) = value.get_ref().as_array() else {
@@ -252,7 +252,9 @@ impl<'a, 'i> Section<'a, 'i> {
             .collect()
     }
 
-    /// Returns the integers of a table whose keys are arbitrary names.
+    /// Returns each name and integer of the table at `key`, whose keys are arbitrary names.
+    ///
+    /// Each integer must be in `range`.
     pub fn numbers(&mut self, key: &'static str, range: Range<i64>) -> Option<Vec<(At<String>, i64)>> {
         let value = self.value(key)?;
         let table = value.get_ref().as_table()?;
@@ -264,7 +266,9 @@ impl<'a, 'i> Section<'a, 'i> {
         Some(table.iter().filter_map(read).collect())
     }
 
-    /// Returns the lists of a table whose keys are arbitrary names. `parse` parses each string.
+    /// Returns each name and list of strings of the table at `key`, whose keys are arbitrary names.
+    ///
+    /// `parse` parses each string. Messages show `example`.
     pub fn lists<T, E: Display>(
         &mut self,
         key: &'static str,
@@ -286,20 +290,21 @@ impl<'a, 'i> Section<'a, 'i> {
 
     /// Records that `key` is missing.
     ///
-    /// [`Section::finish`] reports it, unless an unknown key may be a misspelling of it.
+    /// [`Section::finish`] reports this, unless the table has an unknown key that may be a misspelling of `key`.
     pub fn missing(&self, key: &str, help: &str) {
         self.missing.borrow_mut().push((key.to_owned(), help.to_owned()));
     }
 
-    /// Returns true if an unknown key may be a misspelling of a missing one.
+    /// Returns true if an unknown key in the table may be a misspelling of the missing key.
     ///
-    /// For a missing key any unknown key may be; for a missing table only one with a similar name.
+    /// If `missing` is a table's name, only an unknown key with a similar name may be. Otherwise every unknown key may
+    /// be.
     fn may_be_misspelt(&self, missing: &str) -> bool {
         let table = missing.strip_prefix('[').and_then(|key| key.strip_suffix(']'));
         self.unknown().any(|at| table.is_none_or(|table| nearest(at.get_ref(), [table]).is_some()))
     }
 
-    /// Returns the keys that no reader asked for.
+    /// Returns the keys in the table that none of the methods has read.
     fn unknown(&self) -> impl Iterator<Item = &Spanned<std::borrow::Cow<'i, str>>> {
         self.table.keys().filter(|key| !self.known.contains(&key.get_ref().as_ref()))
     }

@@ -1,4 +1,4 @@
-//! Parsing of `[routing]`: a routing daemon beside this node, such as FRR.
+//! Parsing of `[routing]`: a routing daemon on this machine, such as FRR.
 
 use super::read::{At, Section};
 use std::collections::BTreeSet;
@@ -6,26 +6,26 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use weft_units::{Duration, parse_duration};
 
-/// Names of routing protocols with their numbers in the kernel's table (`/etc/iproute2/rt_protos`).
+/// Names of routing protocols with the numbers that the kernel uses for them (`/etc/iproute2/rt_protos`).
 const PROTOCOLS: [(&str, u8); 7] =
     [("ospf", 188), ("bgp", 186), ("isis", 187), ("rip", 189), ("eigrp", 192), ("babel", 42), ("bird", 12)];
-/// Numbers that no routing daemon has: the kernel's own, and weft's.
+/// Protocol numbers that no routing daemon has: those of the kernel's own routes, and those of weft's routes.
 const NOT_OF_DAEMONS: [u8; 5] = [0, 1, 2, 119, 120];
 /// Numbers of the protocols whose routes are accepted by default: OSPF and BGP.
 const ACCEPTED: [u8; 2] = [188, 186];
-/// Default maximum number of learnt prefixes.
+/// Default maximum number of prefixes learnt from the routing daemon.
 ///
-/// *Derived*: twice the 100,000 routes of the test, which take 133 bytes each.
+/// *Derived*: twice the 100,000 BGP routes of the measurement in docs/operate/routing.md. A route takes 133 bytes.
 const MOST: usize = 200_000;
 /// Default time for which learnt prefixes stay after the routing daemon has ended.
 ///
-/// *Tuned* by hand: with an OSPF hello interval of 1 s, FRR 8.4 has its routes again 2 to 9 s after its start. With
-/// the default hello interval of 10 s, two such intervals more.
+/// *Tuned* by hand: with an OSPF hello interval of 1 s, FRR 8.4 has its routes again 2 to 9 s after its start. With the
+/// default hello interval of 10 s this takes up to two hello intervals longer.
 const HOLD: Duration = Duration::from_secs(30);
 /// Maximum time for which learnt prefixes may stay after the routing daemon has ended.
 const MAX_HOLD: Duration = Duration::from_secs(600);
 
-/// Address at which `bfdd` listens for a data plane.
+/// Address at which the daemon `bfdd` of FRR waits for the program that runs its BFD sessions.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum BfdAddress {
     /// Address and port on the loopback interface.
@@ -34,7 +34,7 @@ pub enum BfdAddress {
     Unix(PathBuf),
 }
 
-/// `[routing]`: settings for a routing daemon beside this node.
+/// `[routing]`: settings for a routing daemon on this machine.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Routing {
     /// Numbers of the protocols whose routes become prefixes of peers.
@@ -45,9 +45,9 @@ pub struct Routing {
     pub most: usize,
     /// Time for which learnt prefixes stay after the routing daemon has ended.
     pub hold: Duration,
-    /// True if packets for link-local multicast groups go to all peers of their VPN.
+    /// True if packets to link-local multicast groups are sent to all peers of the VPN.
     pub multicast: bool,
-    /// Address of `bfdd`; absent: weft runs no BFD sessions for a routing daemon.
+    /// Address at which `bfdd` waits for weft, which runs its BFD sessions; absent: weft runs none.
     pub bfd: Option<At<BfdAddress>>,
 }
 

@@ -13,7 +13,7 @@ use weft_units::{Rate, parse_rate};
 
 names!(RateController { Pi = "pi", Erica = "erica" });
 
-/// `protocol` of a rule.
+/// Value of the key `protocol` of a `[[signal.rule]]` table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Protocol {
     Tcp,
@@ -35,19 +35,19 @@ impl Protocol {
 /// `[signal]`: settings of in-band QoS signalling.
 #[derive(Clone, Debug)]
 pub struct Signal {
-    /// File of the signalling domain's key; absent: tags are not checked.
+    /// File of the signalling domain's key; absent: the authentication tags of signals are not checked.
     pub key: Option<At<PathBuf>>,
     /// The key, once its file has been read.
     pub secret: Option<SignalKey>,
     /// Algorithm that computes the rate granted to each flow.
     pub controller: RateController,
-    /// Part of the paths' capacity that may be guaranteed to flows, 0 to 1.
+    /// Fraction of the paths' capacity that may be guaranteed to flows, 0 to 1.
     pub reservable: At<f64>,
     /// True if this node answers signals in place of the hosts behind it.
     pub answers: bool,
     /// True if this node grants Quick-Start requests (RFC 4782).
     pub quick_start: bool,
-    /// True if routers that take no part in signalling are known to have free capacity.
+    /// True if routers on the route that do not process signals are known to have enough capacity.
     pub plain_routers: bool,
     /// Flows for which this node requests rates.
     pub rules: Vec<SignalledFlows>,
@@ -68,13 +68,13 @@ pub struct SignalledFlows {
     pub ports: RangeInclusive<u16>,
     /// DSCP code point of the flows.
     pub dscp: Option<u8>,
-    /// Maximum rate to request beyond the guaranteed rate.
+    /// Maximum rate to request in addition to the guaranteed rate.
     pub available: Option<At<Rate>>,
-    /// Rate to be guaranteed.
+    /// Rate that the node requests as guaranteed.
     pub guaranteed: Option<At<Rate>>,
     /// True if the node requests the reverse direction as well.
     pub reverse: bool,
-    /// Pre-emption priority, 0 to 15: at too little capacity, flows with a higher value keep their rate.
+    /// Pre-emption priority, 0 to 15: if capacity falls short, flows with a higher priority keep their rate.
     pub priority: u8,
 }
 

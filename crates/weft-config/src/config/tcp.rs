@@ -1,4 +1,4 @@
-//! Parsing of the keys for links on which UDP does not pass: `[tcp]`, and keys of `[[link]]` and `[[peer]]`.
+//! Parsing of settings for links on which UDP does not pass: `[tcp]`, and some keys of `[[link]]` and `[[peer]]`.
 
 use super::host_name::is_name;
 use super::read::{At, Section, names};
@@ -38,7 +38,7 @@ pub struct LinkTcp {
 pub struct PeerTcp {
     /// TCP port of the peer.
     pub port: u16,
-    /// Host name that connections announce (SNI); absent: that of the endpoint, or none.
+    /// Host name that TLS sends to the peer (SNI); absent: the host name in `endpoints`, or no name.
     pub name: Option<String>,
 }
 
@@ -53,7 +53,7 @@ pub struct TcpDoor {
     pub certificate: Option<(PathBuf, PathBuf)>,
 }
 
-/// Parses `[tcp]`. File names are relative to `directory`.
+/// Parses `[tcp]`. File names in it are relative to `directory`.
 pub fn read(mut section: Section<'_, '_>, directory: &Path) -> Option<TcpDoor> {
     let path = |text: &str| Ok::<_, Infallible>(directory.join(text));
     let port = section.integer("listen", PORTS).map(|port| port.value as u16);

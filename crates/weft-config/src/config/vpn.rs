@@ -1,4 +1,4 @@
-//! Parsing of `[[vpn]]`: a private network of its own among some of the peers.
+//! Parsing of `[[vpn]]`: a VPN, which is a private network with some of the peers as members.
 
 use super::parse::{interface_name, peer_name, table};
 use super::policy::MAX_WEIGHT;
@@ -10,18 +10,18 @@ use weft_engine::{Entry, Prefix};
 use weft_units::Rate;
 use weft_units::parse_rate;
 
-/// Algorithm by which a VPN's loops control its rate.
+/// Algorithm with which a VPN's loops control the rate of its traffic.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LoopLaw {
     /// No loop: the VPN's packets leave as fast as the paths take them.
     None,
     /// AIMD window of paper 003.
     AimdWindow,
-    /// Rate that the accumulation controls (the loop's bytes in queues along the route), as in paper 004.
+    /// Rate control by accumulation (the loop's bytes in queues along the route), as in paper 004.
     Accumulation,
-    /// AIMD window with the parameters that paper 003 chose.
+    /// The AIMD window of paper 003 (I2VFC), with the parameters of that paper.
     I2vfc,
-    /// Explicit rate: the capacity that was measured on the paths toward the member.
+    /// Explicit rate: the loop sends at the rate that this node grants it, and that follows the paths' capacity.
     ExplicitRate,
 }
 
@@ -50,11 +50,11 @@ pub struct Vpn {
     pub id: At<u32>,
     /// Name of the VPN, for readers of output.
     pub name: At<String>,
-    /// Weight of the VPN relative to other VPNs.
+    /// Weight of the VPN in the sharing of capacity between VPNs.
     pub weight: u32,
     /// Promised service; absent: best effort.
     pub promise: Option<At<Service>>,
-    /// Queue and loops of the VPN at this node.
+    /// Queue and loop of the VPN at this node toward each member.
     pub entry: Entry,
     /// Name of the VPN's device.
     pub device: At<String>,
@@ -66,7 +66,9 @@ pub struct Vpn {
     pub members: Vec<Member>,
     /// True if weft installs routes for the members' prefixes.
     pub routes: bool,
-    /// Routing table for the members' prefixes, which only this VPN's packets use; absent: the table of [`Tun`].
+    /// Routing table for the members' prefixes, which only packets of this VPN's device use.
+    ///
+    /// Absent: the table of `[tun]` ([`Tun`]).
     pub table: Option<u32>,
 }
 
@@ -100,7 +102,9 @@ impl Vpn {
         })
     }
 
-    /// Returns the settings of the VPN's device.
+    /// Returns the settings of the VPN's device. The VPN's table does not set the MTU, so it is that of `like`.
+    ///
+    /// If the VPN sets no routing table, that of `like` is used as well.
     pub fn tun(&self, like: &Tun) -> Tun {
         Tun {
             name: self.device.value.clone(),
@@ -183,7 +187,7 @@ fn entry(section: &mut Section<'_, '_>) -> Entry {
     Entry { control: vpn_loop::read(section), ..ingress_entry(queue, LoopLaw::None, packets, bytes) }
 }
 
-/// Returns the queue and loop of a VPN; `None` chooses the daemon's default.
+/// Returns the queue and the loop of a VPN. Where an argument is `None`, the default applies.
 pub fn ingress_entry(queue: Option<QueueKind>, law: LoopLaw, packets: Option<usize>, bytes: Option<u64>) -> Entry {
     let default = Entry::default();
     let queue = queue.unwrap_or(default.queue);

@@ -12,12 +12,12 @@ use weft_core::fair::aimd::Knob;
 use weft_core::fair::controller::SteeringMethod;
 use weft_units::{Duration, parse_duration};
 
-/// The windows to which a loss event applies.
+/// The loops to whose windows a loss event applies.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum LossEvents {
-    /// A loss event applies only to the window whose packet was lost.
+    /// A loss event applies only to the window of the loop whose packet was lost.
     Own,
-    /// A loss event applies to all windows between the two edges.
+    /// A loss event applies to the windows of all loops between the same two edges.
     Shared,
 }
 
@@ -34,10 +34,10 @@ names!(SteeringMethod { Off = "off", Rule = "rule", ClosedLoop = "closed-loop" }
 
 /// Bounds of the times T and τ, the parameters `interval` and `tau` of paper 004's algorithm.
 const TIMES: Range<Duration> = Duration::from_millis(1)..Duration::from_secs(60);
-/// Name of the table in messages.
+/// Name of the table that messages show.
 const TABLE: &str = "[vpn.loop]";
 
-/// Returns the default parameters of an algorithm, or `None` for no loop.
+/// Returns the algorithm `law` with its default parameters, or `None` for no loop.
 pub fn plain(law: LoopLaw) -> Option<LoopConfig> {
     match law {
         LoopLaw::None => None,
@@ -63,7 +63,7 @@ pub fn read(section: &mut Section<'_, '_>) -> Option<LoopConfig> {
         Some(LoopLaw::AimdWindow) => Some(LoopConfig::AimdWindow(window(&mut table, AimdConfig::default()))),
         Some(LoopLaw::I2vfc) => Some(LoopConfig::AimdWindow(window(&mut table, AimdConfig::paper()))),
         Some(law) => plain(law),
-        // Only the algorithm is reported, not that its keys are unknown.
+        // If `law` is missing or wrong, only this is reported. Reading all keys here prevents reports of unknown keys.
         None => {
             accumulation(&mut table);
             window(&mut table, AimdConfig::default());
@@ -106,7 +106,7 @@ fn accumulation(table: &mut Section<'_, '_>) -> AccumulationConfig {
     config
 }
 
-/// Parses the parameters of paper 003's algorithm, which otherwise are those of `default`.
+/// Parses the parameters of paper 003's algorithm. A parameter that is missing has its value from `default`.
 fn window(table: &mut Section<'_, '_>, default: AimdConfig) -> AimdConfig {
     let fairness = default.fairness;
     AimdConfig {
@@ -125,7 +125,7 @@ fn window(table: &mut Section<'_, '_>, default: AimdConfig) -> AimdConfig {
     }
 }
 
-/// Returns a number above the range's start and at most its end.
+/// Returns the number at `key`, above the start of `within` and at most its end; if it is absent or wrong, `default`.
 fn number(table: &mut Section<'_, '_>, key: &'static str, within: Range<f64>, default: f32) -> f32 {
     table.number(key, within, default).map_or(default, |number| number as f32)
 }

@@ -1,8 +1,8 @@
-//! Generators of hostile names, for the tests of code that prints names.
+//! Generators of names that a malicious user could choose, for the tests of code that prints names.
 
 use proptest::prelude::*;
 
-/// Generates names from arbitrary bytes that are valid text, with many active characters.
+/// Generates names with arbitrary characters, many of which act on a terminal.
 pub fn name() -> impl Strategy<Value = String> {
     const ACTIVE: &str =
         "\u{1b}[2J\u{7}\u{8}\r\n\t\0\u{7f}\u{85}\u{9b}\u{202e}\u{2066}\u{200b}\u{2028}\u{feff}\u{e0041}\"\\{}=,# éß漢";

@@ -1,10 +1,10 @@
-//! Files in directories that another user may write, such as the state directory when root works in it.
+//! Files in directories to which another user may write, such as the state directory when root uses it.
 //!
 //! [`Directory`] opens a directory once, component by component, and keeps its descriptor. Every later name is resolved
 //! from that descriptor. The walk follows a symbolic link only in a directory that root and this process's user alone
-//! can change. A name in a `Directory` is never followed. Reading refuses links, hard links, FIFOs, sockets and
-//! directories; writing replaces or refuses them. This module must never open, change or give away a file by its path,
-//! and must never wait for a FIFO or a listener.
+//! can change. If a name in a `Directory` is a symbolic link, it is not followed. Reading refuses links, hard links,
+//! FIFOs, sockets and directories; writing replaces or refuses them. This module must never open a file, or change its
+//! content or owner, by its path. It must never wait for a FIFO or a listener.
 
 mod socket;
 mod walk;
@@ -29,7 +29,7 @@ pub use walk::Owner;
 
 /// Open flags: follow no link, do not wait for a FIFO, and acquire no controlling terminal.
 const CAREFULLY: OFlag = OFlag::O_NOFOLLOW.union(OFlag::O_NONBLOCK).union(OFlag::O_NOCTTY).union(OFlag::O_CLOEXEC);
-/// Maximum time to wait for a lock. Tuned by hand: many times longer than a holder keeps it.
+/// Maximum time to wait for a lock. *Tuned* by hand: much longer than a process holds the lock.
 const LOCK_PATIENCE: Duration = Duration::from_secs(10);
 /// Interval between attempts to take a lock.
 const LOCK_INTERVAL: Duration = Duration::from_millis(20);
@@ -51,7 +51,7 @@ impl Directory {
         Directory::at(walk::to(path, None)?, path.to_owned())
     }
 
-    /// Opens the directory at `path` and creates its missing components with `mode`, for `owner`.
+    /// Opens the directory at `path`. Creates missing components with the mode `mode` and the owner `owner`.
     ///
     /// # Errors
     /// Fails as [`Directory::open`] does, and if a component cannot be created.
@@ -94,10 +94,9 @@ impl Directory {
         &self.path
     }
 
-    /// Returns a path to exactly this directory.
+    /// Returns a path that always leads to this directory, even if the directory is renamed.
     ///
-    /// The path is valid while this value lives, in this process and in its children until they execute another
-    /// program.
+    /// The path is valid while this value exists: in this process, and in a child until it executes another program.
     pub fn held_path(&self) -> PathBuf {
         held(self.descriptor.as_raw_fd())
     }
@@ -169,7 +168,7 @@ impl Directory {
         self.sync()
     }
 
-    /// Gives the file `name` the further name `to`. A symbolic link is linked itself.
+    /// Gives the file `name` a second name `to` (hard link). If `name` is a symbolic link, the link itself gets it.
     ///
     /// # Errors
     /// Fails if `name` does not exist, or if `to` exists.
@@ -225,7 +224,7 @@ impl Directory {
         file.sync_all()
     }
 
-    /// Locks the file `name`, and creates it if it is missing. Dropping the result unlocks it.
+    /// Locks the file `name`, and creates it if it is missing. When the returned file is dropped, the lock ends.
     ///
     /// # Errors
     /// Fails as [`Directory::read`] does, and if another process keeps it locked.
@@ -239,9 +238,10 @@ impl Directory {
         locked(file, LOCK_PATIENCE)
     }
 
-    /// Locks the directory itself against other callers of this function. Dropping the result unlocks it.
+    /// Locks the directory itself against other callers of this function.
     ///
-    /// Any user who can read the directory can keep it locked, so the result is `None` after `patience`.
+    /// When the returned file is dropped, the lock ends. Any user who can read the directory can keep it locked. The
+    /// function therefore waits at most `patience`, and then returns `None`.
     pub fn lock_whole(&self, patience: Duration) -> Option<File> {
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
         locked(File::from(openat(&self.descriptor, ".", flags, Mode::empty()).ok()?), patience).ok()
@@ -278,9 +278,10 @@ impl Directory {
         Ok(file.into())
     }
 
-    /// Returns the reason why `name` cannot be used.
+    /// Returns the error for a failed use of `name`.
     ///
-    /// The kind of the existing file is more informative than the kernel's error.
+    /// If the existing file is of a kind that cannot be used, the message states this kind. Otherwise the error is
+    /// `why`.
     fn refusal(&self, name: &OsStr, why: Errno) -> io::Error {
         let is_about_kind = matches!(why, Errno::ELOOP | Errno::ENXIO | Errno::EISDIR | Errno::ENOTDIR);
         match fstatat(&self.descriptor, name, AtFlags::AT_SYMLINK_NOFOLLOW) {
@@ -294,7 +295,7 @@ impl Directory {
         walk::give(made, &self.descriptor)
     }
 
-    /// Writes the directory's names to disk. A file system without such an operation does not cause an error.
+    /// Writes the directory's entries to disk (fsync). A file system that cannot do this causes no error.
     fn sync(&self) -> io::Result<()> {
         match fsync(&self.descriptor) {
             Err(Errno::EINVAL) => Ok(()),
@@ -335,7 +336,7 @@ fn split(path: &Path) -> io::Result<(&Path, &OsStr)> {
     Ok((path.parent().unwrap_or(Path::new("")), name))
 }
 
-/// Locks a file or directory, for which it waits at most `patience`, and returns it.
+/// Locks a file or directory and returns it. Waits at most `patience` for another process to unlock it.
 fn locked(file: File, patience: Duration) -> io::Result<File> {
     let until = Instant::now() + patience;
     loop {
@@ -353,13 +354,13 @@ fn locked(file: File, patience: Duration) -> io::Result<File> {
     }
 }
 
-/// Returns an unpredictable temporary name for a file that is then renamed to `name`.
+/// Returns a temporary name that others cannot predict, for a new file that will be renamed to `name`.
 fn beside(name: &str) -> io::Result<String> {
     let random: String = entropy::seed()?.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
     Ok(format!(".{name}.{random}"))
 }
 
-/// Returns a path to the file that this process has open as `descriptor`.
+/// Returns a path that leads to the file that this process has open as `descriptor`.
 fn held(descriptor: RawFd) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{descriptor}"))
 }

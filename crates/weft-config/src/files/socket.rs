@@ -50,7 +50,7 @@ pub fn connect(path: &Path) -> io::Result<UnixStream> {
 }
 
 impl Directory {
-    /// Listens at `name`, as [`bind`] does.
+    /// Listens at `name` in this directory, as [`bind`] does.
     ///
     /// # Errors
     /// Fails as [`bind`] does.
@@ -61,7 +61,8 @@ impl Directory {
             Err(why) if why.kind() == io::ErrorKind::InvalidInput => return Err(why),
             _ => return Err(Errno::EADDRINUSE.into()),
         }
-        // The umask sets the mode at creation: a later change would have to resolve the name again.
+        // The umask gives the socket its mode when it is created. A later change would have to use the name again,
+        // which another user may have replaced.
         let before = umask(Mode::from_bits_truncate(!mode & 0o777));
         let bound = UnixListener::bind(self.held_path().join(name));
         umask(before);

@@ -14,7 +14,7 @@ use std::path::{Component, Path, PathBuf};
 
 /// Maximum number of symbolic links in one path. Standard: Linux allows as many (path_resolution(7)).
 const MAX_LINKS: usize = 40;
-/// Open flags to resolve names in a directory, which need no right to list the directory.
+/// Open flags for a directory in which names are resolved. They need no permission to list it.
 const ON_THE_WAY: OFlag = OFlag::O_PATH.union(OFlag::O_DIRECTORY).union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
 
 /// Owner of a directory that is created.
@@ -26,14 +26,14 @@ pub enum Owner {
     Parent,
 }
 
-/// Opens the directory at `path`, and creates missing components with a mode and for an owner.
+/// Opens the directory at `path`. With `make_missing`, creates missing components with this mode and owner.
 pub(super) fn to(path: &Path, make_missing: Option<(Mode, Owner)>) -> io::Result<OwnedFd> {
     from(start()?, path, make_missing)
 }
 
-/// Opens the directory that contains the last component of `path`.
+/// Opens the directory that contains the last component of `path`. Returns the directory and that component's name.
 ///
-/// The name returned is not a symbolic link that may be followed.
+/// If the last component is a symbolic link, the link is followed first. The returned name is thus not such a link.
 pub(super) fn place(path: &Path) -> io::Result<(OwnedFd, OsString)> {
     let (mut at, mut path) = (start()?, path.to_owned());
     for _ in 0..=MAX_LINKS {
@@ -41,7 +41,7 @@ pub(super) fn place(path: &Path) -> io::Result<(OwnedFd, OsString)> {
         at = from(at, directory, None)?;
         match followed(&at, name) {
             Ok(target) => path = target,
-            // The caller handles a name that is not a symbolic link or does not exist.
+            // The name is not a symbolic link, or it does not exist. The caller opens or creates it.
             Err(Errno::EINVAL | Errno::ENOENT) => return Ok((at, name.to_owned())),
             Err(Errno::EPERM) => return Err(untrusted(name)),
             Err(why) => return Err(why.into()),
@@ -82,7 +82,7 @@ pub(super) fn enter(at: impl AsFd, name: &OsStr) -> nix::Result<OwnedFd> {
     openat(at, name, ON_THE_WAY, Mode::empty())
 }
 
-/// Returns the target of the symbolic link `name` in `at`. Its errors are explained for the user.
+/// Returns the target of the symbolic link `name` in `at`. An error has a message for the user.
 fn target(at: &OwnedFd, name: &OsStr) -> io::Result<PathBuf> {
     followed(at, name).map_err(|why| match why {
         Errno::EINVAL => {

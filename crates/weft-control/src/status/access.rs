@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub struct FlowAccess {
     /// Version of the JSON format, [`SCHEMA`](super::SCHEMA).
     pub schema: u32,
-    /// Direction of the flow at this node: `leaving`, `entering` or `passing`.
+    /// Direction of the flow at this node: `leaving` it, `entering` it or `passing` through it.
     pub way: FlowWay,
     /// Name of the node behind which the source lies; absent: this node, or unknown.
     pub from: Option<String>,
@@ -20,9 +20,9 @@ pub struct FlowAccess {
     pub rule: Option<String>,
     /// Number of `[[allow]]` rules at this node.
     pub rules: usize,
-    /// Packets of all flows that this node dropped because no rule allows them.
+    /// Packets of any flow that this node dropped because no rule allows them, since the start.
     pub denied_packets: u64,
-    /// True if the last packet that this node dropped belongs to the flow.
+    /// True if the packet that this node dropped last for lack of a rule belongs to this flow.
     pub denied_last: bool,
 }
 
@@ -31,7 +31,7 @@ pub struct FlowAccess {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum FlowWay {
-    /// The flow begins behind this node and leaves for a peer. Rules at the receiving node decide.
+    /// The flow begins behind this node and leaves for a peer, whose rules decide whether it may enter there.
     Leaving,
     /// The flow arrives from a peer, for hosts behind this node.
     Entering,
@@ -54,7 +54,7 @@ pub enum FlowDecision {
     Denied,
     /// No peer has a prefix with the source address, so every packet of the flow is dropped.
     UnknownSource,
-    /// The question lacks the source, the protocol or the port, on which the rules depend.
+    /// The request does not contain the source, the protocol or the port, on which the rules depend.
     Incomplete,
 }
 

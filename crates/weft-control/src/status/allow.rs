@@ -8,13 +8,15 @@ use serde::{Deserialize, Serialize};
 pub struct AllowStatus {
     /// Number of rules.
     pub rules: usize,
-    /// Number of flows that were let in or began here, and may continue.
+    /// Number of flows that a rule let in, or that began behind this node. Their packets may pass without a rule.
     pub flows: usize,
-    /// Packets dropped because no rule allows them and they answer no known flow.
+    /// Packets dropped because no rule allows them and they do not belong to a flow that may pass.
     pub denied_packets: u64,
     /// Later fragments dropped because the first fragment of their packet was not let in.
     pub denied_fragments: u64,
-    /// Fragments dropped because they hide the ports: too short first ones, and later ones that overlap the header.
+    /// Fragments dropped because they hide the ports.
+    ///
+    /// They are first fragments that are too short, and later ones that overlap the transport header.
     pub hidden_ports: u64,
     /// The last packet that was dropped, as text; absent: there was none.
     #[serde(skip_serializing_if = "Option::is_none", default)]

@@ -8,17 +8,19 @@ use serde::{Deserialize, Serialize};
 pub struct LinkMap {
     /// Version of the JSON format, [`SCHEMA`](super::SCHEMA).
     pub schema: u32,
-    /// Members of the overlay whose certificates are known.
+    /// Members of the overlay whose certificates this node stores.
     pub members: Vec<MapMember>,
-    /// Links that both ends claim to be up, by the names of their ends.
+    /// Links that both ends claim to be up, in the order of the names of their ends.
     pub links: Vec<MapLink>,
-    /// Number of links left out of the answer. A request for one member leaves out fewer.
+    /// Number of links that the answer leaves out because there are too many.
+    ///
+    /// A request for one member leaves out fewer.
     pub left_out: usize,
     /// Routes over relays from this node, the best first for each destination.
     pub routes: Vec<MapRoute>,
     /// Forged claims and certificates that were refused since the start.
     pub forged_claims: u64,
-    /// Bytes that this node has sent since the start to exchange the link map, with headers.
+    /// Bytes that this node has sent since the start to exchange the link map, including headers.
     pub sent_bytes: u64,
 }
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A name or pattern in the configuration without a link in use.
+/// A name or pattern in the configuration for which no link is in use.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct UnusedLink {
@@ -10,7 +10,7 @@ pub struct UnusedLink {
     pub name: String,
     /// Reason why no link is in use.
     pub why: String,
-    /// True if the configuration names exactly this interface, which should therefore be in use.
+    /// True if the configuration contains exactly this name. The link should therefore be in use.
     ///
     /// It is false for a pattern, which need not match any interface.
     pub is_expected: bool,

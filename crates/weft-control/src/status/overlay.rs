@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// This node's part in the network's overlay.
+/// State of this node in the network's overlay.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Overlay {
@@ -10,17 +10,17 @@ pub struct Overlay {
     pub id: String,
     /// True if this node has joined the ring, so that other nodes route through it.
     pub ready: bool,
-    /// Other known nodes.
+    /// Other nodes of the overlay that this node has learnt.
     pub members: Vec<OverlayMember>,
-    /// Number of nodes that have not yet answered this node's handshakes.
+    /// Number of nodes to which this node has sent a handshake and that have not yet answered.
     pub calling: usize,
-    /// Number of times since the start that a member stopped answering.
+    /// Number of members that have stopped answering since the start. A member counts each time.
     pub losses: u64,
     /// Contacts that the configuration names.
     pub contacts: Vec<OverlayContact>,
-    /// Number of owners whose prefixes and addresses this node stores for other nodes.
+    /// Number of nodes whose prefixes and addresses this node stores, so that other nodes can ask for them.
     pub kept_owners: usize,
-    /// Number of prefixes of these owners.
+    /// Number of prefixes that belong to the nodes counted in `kept_owners`.
     pub kept_prefixes: usize,
 }
 
@@ -32,13 +32,13 @@ pub struct OverlayMember {
     pub id: String,
     /// Name of the node; absent: there is no session with it.
     pub name: Option<String>,
-    /// Standing: member, candidate or lost.
+    /// Standing: `member`, `candidate` (not yet a member) or `lost` (it stopped answering).
     pub standing: String,
     /// True if the node is one of this node's nearest neighbours on the ring.
     pub leaf: bool,
     /// State of the link: good, degraded, suspect or down.
     pub link: String,
-    /// Round-trip time, in microseconds; absent: it has not yet answered.
+    /// Round-trip time to the node, in microseconds; absent: the node has not yet answered.
     pub rtt_us: Option<u64>,
     /// Fraction of probes without an answer, 0 to 1: the loss of both directions together.
     pub loss: f64,
@@ -52,7 +52,7 @@ pub struct OverlayMember {
 pub struct OverlayContact {
     /// Public key of the contact.
     pub public_key: String,
-    /// Addresses to which this node sends handshakes for the contact.
+    /// Addresses to which this node sends handshakes in order to reach the contact.
     pub endpoints: Vec<String>,
     /// Name of the contact; absent: there is no session with it.
     pub name: Option<String>,
@@ -61,14 +61,14 @@ pub struct OverlayContact {
 }
 
 impl Overlay {
-    /// Returns true if this node has reached none of its contacts and no other member.
+    /// Returns true if contacts are configured, but no other node is a member.
     pub fn is_alone(&self) -> bool {
         !self.contacts.is_empty() && !self.members.iter().any(|member| member.standing == "member")
     }
 }
 
 impl OverlayContact {
-    /// Returns the reason why the contact was not reached, if it was not.
+    /// Returns the reason why the contact was not reached, or `None` if it was.
     pub fn trouble(&self) -> Option<String> {
         let why = self.why_not.as_ref().filter(|_| self.name.is_none())?;
         Some(format!("contact {} not reached: {why}", self.endpoints.join(" ")))

@@ -10,7 +10,9 @@ pub struct Prefixes {
     pub schema: u32,
     /// Prefixes by VPN, and within a VPN by address.
     pub prefixes: Vec<Prefix>,
-    /// Number of prefixes left out of the answer. A request for one peer or VPN leaves out fewer.
+    /// Number of prefixes that the answer leaves out because there are too many.
+    ///
+    /// A request for one peer or VPN leaves out fewer.
     pub left_out: usize,
     /// Number of prefixes learnt from routing protocols.
     #[serde(default)]
@@ -36,7 +38,7 @@ pub struct Prefix {
     pub prefix: String,
     /// Name of the peer that has the prefix; absent: this node.
     pub peer: Option<String>,
-    /// Source from which this node learnt the prefix.
+    /// Source of the prefix: the configuration, a certificate, or a routing protocol.
     pub learnt: String,
     /// End of the certificate that contains the prefix.
     #[serde(skip_serializing_if = "Option::is_none", default)]

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// State of the flow-state router.
+/// State of the part of the node that classifies flows and shares ports between users.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Qos {
@@ -12,17 +12,17 @@ pub struct Qos {
     pub flow_count: u64,
     /// Flows that began since the node started.
     pub began: u64,
-    /// Flows that were evicted to make room.
+    /// Flows that were removed from the table to make room for new ones.
     pub evicted: u64,
-    /// New flows that got no state, because of a quota or a full table.
+    /// New flows without an entry in the table, because the table or the user's part of it was full.
     pub refused: u64,
-    /// Records of flows that were not exported, because nobody took them in time.
+    /// Records of flows that were lost because no exporter fetched them in time.
     pub lost_records: u64,
     /// Flows with the highest rates, the highest first.
     pub flows: Vec<QosFlow>,
     /// Users that have flows, those with the highest rates first.
     pub users: Vec<QosUser>,
-    /// Port to each peer.
+    /// The ports, one to each peer.
     pub ports: Vec<QosPort>,
     /// Classes, in the order of their numbers.
     pub classes: Vec<QosClass>,
@@ -40,7 +40,7 @@ pub struct QosFlow {
     pub vpn: u32,
     /// Peer behind which an end of the flow lies.
     pub peer: Option<String>,
-    /// User that holds the flow.
+    /// User to which the flow belongs.
     pub user: String,
     /// Class of the flow.
     pub class: String,
@@ -48,9 +48,9 @@ pub struct QosFlow {
     pub rule: Option<String>,
     /// Precedence, 0 to 15: a flow with a higher one keeps its guarantee longer when capacity is short.
     pub precedence: u8,
-    /// Guaranteed rate that the flow asked for, in bit/s.
+    /// Guaranteed rate that the flow requests, in bit/s.
     pub asked_bps: u64,
-    /// Guaranteed rate that the flow has, in bit/s.
+    /// Guaranteed rate that admission has given the flow, in bit/s.
     pub granted_bps: u64,
     /// Rate of the initiator's packets, in bit/s.
     pub sent_bps: u64,
@@ -60,9 +60,9 @@ pub struct QosFlow {
     pub sent_bytes: u64,
     /// Bytes in the other direction.
     pub returned_bytes: u64,
-    /// Packets that were marked because of congestion.
+    /// Packets of the flow that this node marked because of congestion (ECN).
     pub marked: u32,
-    /// Packets that were dropped here.
+    /// Packets of the flow that this node dropped.
     pub dropped: u32,
     /// Decision of admission: `nothing-asked`, `granted`, `waits`, `preempted`, `capacity-lost` or `refused`.
     pub verdict: String,
@@ -78,7 +78,7 @@ pub struct QosFlow {
 pub struct QosUser {
     /// Address, prefix or name of the user.
     pub name: String,
-    /// Weight of the user's share.
+    /// Weight of the user in the fair sharing of ports.
     pub weight: u16,
     /// Number of the user's flows.
     pub flows: u32,
@@ -94,11 +94,11 @@ pub struct QosUser {
 pub struct QosPort {
     /// Name of the peer.
     pub peer: String,
-    /// Rate that the paths carry now, in bit/s.
+    /// Rate that the paths to the peer can carry now, in bit/s.
     pub capacity_bps: u64,
-    /// Rate that may be guaranteed, in bit/s.
+    /// Rate that may be guaranteed to flows in total, in bit/s.
     pub reservable_bps: u64,
-    /// Rate that is guaranteed, in bit/s.
+    /// Rate that is guaranteed to flows in total, in bit/s.
     pub guaranteed_bps: u64,
     /// Packets that were marked or dropped because their flow exceeded its ceiling.
     pub policed: u64,
@@ -122,7 +122,9 @@ pub struct QosLoad {
     pub flows: u32,
     /// Queueing delay that 95 % of the packets did not exceed, in milliseconds.
     pub delay_ms: f64,
-    /// Rate that the port could still carry up to its target, in bit/s. The target is a part of its capacity.
+    /// Rate that the port could still carry up to its target, in bit/s.
+    ///
+    /// The target is a fraction of the port's capacity.
     pub headroom_bps: u64,
 }
 
@@ -132,15 +134,17 @@ pub struct QosLoad {
 pub struct QosClass {
     /// Name of the class.
     pub name: String,
-    /// Service: `available`, `guaranteed`, `maximum` or `variable`.
+    /// Service: `available` (a fair share), `guaranteed` (a reserved rate), `maximum` (a ceiling) or `variable`.
+    ///
+    /// A flow of service `variable` gets a reserved rate and a fair share.
     pub service: String,
     /// Guaranteed rate in bit/s; 0: none.
     pub guaranteed_bps: u64,
     /// Ceiling in bit/s; absent: none.
     pub maximum_bps: Option<u64>,
-    /// Burst tolerance in bytes.
+    /// Burst tolerance: number of bytes that a flow may send at once above its rate.
     pub burst_bytes: u32,
-    /// Largest variation of the delay in milliseconds; absent: any.
+    /// Largest variation of the delay that is acceptable, in milliseconds; absent: it is not limited.
     pub delay_variance_ms: Option<f64>,
     /// Precedence, 0 to 15: a flow with a higher one keeps its guarantee longer when capacity is short.
     pub precedence: u8,
@@ -168,12 +172,12 @@ pub struct QosRule {
 pub struct FlowExport {
     /// Address and port of the collector.
     pub collector: String,
-    /// True if the collector accepts messages, as far as this node can detect.
+    /// True if the collector accepts messages, as far as this node can detect it without an answer.
     pub is_reachable: bool,
-    /// Records in messages that the collector did not refuse.
+    /// Records in messages that were sent, and that the collector did not refuse.
     pub sent_records: u64,
-    /// Records that wait, or that the collector may still refuse.
+    /// Records that wait to be sent, or whose message the collector may still refuse.
     pub waiting_records: u64,
-    /// Records dropped because the queue was full. The collector gets their number.
+    /// Records dropped because the export queue was full. The exporter reports their number to the collector.
     pub not_sent_records: u64,
 }

@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 pub struct Signal {
     /// Flows for which this node requested a rate.
     pub asked: u64,
-    /// Grants reported to flows, including renewals with another rate.
+    /// Grants that this node reported to flows. A renewal counts if the rate changed.
     pub granted: u64,
-    /// Requests rejected, and grants withdrawn.
+    /// Requests that were rejected, and grants that were withdrawn.
     pub refused: u64,
-    /// Flows for which no answer arrived.
+    /// Flows for which this node stopped requesting, because no answer arrived.
     pub given_up: u64,
-    /// Signals with a wrong tag.
+    /// Signals with a wrong authentication tag.
     pub forged_tags: u64,
     /// Quick-Start requests granted.
     pub quick_start_granted: u64,
@@ -24,7 +24,7 @@ pub struct Signal {
     pub quick_start_answered: u64,
     /// Number of flows that this node signals for hosts behind it.
     pub flow_count: usize,
-    /// These flows, at most 64 of them.
+    /// The flows counted in `flow_count`, at most 64 of them.
     pub flows: Vec<SignalFlow>,
     /// Grants by peer.
     pub peers: Vec<SignalPeer>,
@@ -38,7 +38,7 @@ pub struct SignalFlow {
     pub flow: String,
     /// Name of the peer toward the destination.
     pub peer: String,
-    /// Rule by which this node requests a rate; absent: the other end requested it.
+    /// `[[signal.rule]]` by which this node requests a rate; absent: the other end of the flow requested it.
     pub rule: Option<String>,
     /// Granted rate, in bits per second; absent: none.
     pub rate_bps: Option<u64>,
@@ -54,8 +54,8 @@ pub struct SignalPeer {
     pub name: String,
     /// Capacity from which rates are granted, in bits per second; 0 before it is known.
     pub capacity_bps: u64,
-    /// Sum of the rates granted to flows that are signalled here, in bits per second.
+    /// Sum of the rates granted to the flows for which this node signals, in bits per second.
     pub granted_bps: u64,
-    /// Sum of the guaranteed rates, in bits per second.
+    /// Sum of the guaranteed rates of these flows, in bits per second.
     pub guaranteed_bps: u64,
 }

@@ -13,7 +13,7 @@ pub struct Sockets {
     pub links: Vec<LinkSockets>,
     /// TCP port at which the node accepts connections that carry datagrams; absent: it accepts none.
     pub tcp_port: Option<u16>,
-    /// Mark of the segments of TCP connections that the node opens.
+    /// Firewall mark of the packets of TCP connections that the node opens.
     pub tcp_mark: u32,
     /// TUN devices, that of the default VPN first.
     pub devices: Vec<TunDevice>,
@@ -35,7 +35,7 @@ pub struct LinkSockets {
     pub addresses: Vec<IpAddr>,
     /// Local UDP port.
     pub udp_port: u16,
-    /// Addresses to which the node opens TCP connections by this link, of peers or of an HTTP proxy.
+    /// Addresses of peers, or of an HTTP proxy, to which the node opens TCP connections by this link.
     pub tcp: Vec<SocketAddr>,
 }
 

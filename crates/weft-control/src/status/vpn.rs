@@ -32,9 +32,9 @@ pub struct Vpn {
     pub received_bytes: u64,
     /// Packets dropped before they were sent.
     pub dropped_packets: u64,
-    /// Units rejected: source outside the sender's prefixes, or sender not a member.
+    /// Units rejected because their source is outside the sender's prefixes, or the sender is no member.
     pub strays: u64,
-    /// Packets for which no member has a prefix.
+    /// Packets dropped because no member has a prefix with their destination.
     pub unroutable_packets: u64,
 }
 
@@ -44,7 +44,9 @@ pub struct Vpn {
 pub struct VpnMember {
     /// Name of the peer.
     pub peer: String,
-    /// True if packets can be sent to the member now; a VPN opens on first use.
+    /// True if packets can be sent to the member now.
+    ///
+    /// The member must first confirm that it has the VPN, which the first packet causes.
     pub open: bool,
     /// Packets in the VPN's queue toward the member.
     pub queue_packets: usize,
@@ -66,9 +68,9 @@ pub struct VpnMember {
 }
 
 impl VpnMember {
-    /// Returns the VPN's part of the bytes that all VPNs sent to the peer, 0 to 1.
+    /// Returns the VPN's fraction of the bytes that all VPNs with a queue of their own sent to the peer, 0 to 1.
     ///
-    /// `sums` contains the bytes of all VPNs, by the name of the peer.
+    /// `sums` contains the bytes that these VPNs together sent to each peer, by the peer's name.
     pub fn share_of(&self, sums: &BTreeMap<&str, u64>) -> Option<f64> {
         let sum = sums.get(self.peer.as_str()).filter(|sum| **sum > 0)?;
         Some(self.sent_bytes as f64 / *sum as f64)
@@ -81,7 +83,7 @@ impl VpnMember {
 pub struct VpnLoop {
     /// Rate at which the loop may send, in bits per second.
     pub rate_bps: u64,
-    /// Window, or the bytes that the rate sends in a round trip.
+    /// Window of the loop. Without a window: the bytes that it may send in a round trip.
     pub window_bytes: u64,
     /// Recent delivery rate, in bits per second.
     pub delivered_bps: u64,
@@ -89,10 +91,10 @@ pub struct VpnLoop {
     pub rtt_us: u64,
     /// Loss events per packet; absent: none yet, or an algorithm that does not use loss.
     pub loss_event_rate: Option<f64>,
-    /// Packets lost after recovery, modulo 2^32.
+    /// Packets that are lost for good, because recovery did not restore them; modulo 2^32.
     pub lost_packets: u32,
     /// Bytes in flight: sent, and neither received nor lost.
     pub in_flight_bytes: u32,
-    /// Bytes in queues along the route, for an algorithm that measures them.
+    /// Bytes of the loop that stand in queues along the route; 0 if the algorithm does not measure them.
     pub accumulation_bytes: u64,
 }

@@ -9,11 +9,11 @@ use std::fmt;
 pub struct Finding {
     /// Name of the cause; docs/use/connecting.md lists them.
     pub cause: String,
-    /// Description of what was tried, and of the reaction.
+    /// Description of what this node tried, and of the reaction of the network or the peer.
     pub found: String,
     /// The likely cause.
     pub likely: String,
-    /// Advice to the user how to remove the cause.
+    /// Advice to the user on how to remove the cause.
     pub advice: String,
 }
 
@@ -24,7 +24,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// A pair of a link and an address by which handshakes were sent.
+/// A pair of a local link and a remote address to which handshakes were sent.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct TriedPair {
@@ -32,9 +32,9 @@ pub struct TriedPair {
     pub link: String,
     /// Remote address.
     pub remote: String,
-    /// Handshakes sent by this pair since there has been no session.
+    /// Handshakes sent on this pair since the last session ended, or since the start.
     pub sent: u32,
-    /// Reaction to the handshakes, by the name of its cause; absent: there was none.
+    /// Name of the cause that the reaction to the handshakes indicates; absent: there was no reaction.
     pub came_back: Option<String>,
     /// Address of the host that sent the reaction.
     pub reporter: Option<String>,
@@ -44,14 +44,14 @@ pub struct TriedPair {
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct StrangerSeen {
-    /// Source of the last handshake.
+    /// Address from which the last handshake arrived.
     pub source: String,
     /// Public key whose private key the sender proved to have; absent: it proved none.
     pub public_key: Option<String>,
-    /// Number of handshakes so far.
+    /// Number of handshakes that arrived from this node.
     pub times: u32,
     /// Time since the last handshake, in seconds.
     pub last_s_ago: u64,
-    /// Interpretation of the handshakes.
+    /// Likely cause of the handshakes, and advice.
     pub finding: Finding,
 }

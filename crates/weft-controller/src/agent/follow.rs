@@ -20,16 +20,18 @@ use weft_config::files::Directory;
 const KEPT: &str = "configuration.toml";
 /// Name of the file with a configuration on trial.
 const TRIAL: &str = "trial.toml";
-/// Name of the file with the progress: the digest of the last configuration in effect, and the last contact.
+/// Name of the file with the state of following: digest of the last configuration in effect, and last contact.
 const PROGRESS: &str = "progress.json";
-/// Maximum length of each of the configuration and progress files, in bytes.
+/// Maximum length of each file that this module reads, in bytes.
 const MAX_FILE: u64 = 1 << 20;
 /// Pause between two attempts to reach the controller during a trial.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Time between two writes of an unchanged progress, in seconds. Rare writes save flash memory.
+/// Minimum time between two writes of the progress file if only the last contact changed, in seconds.
+///
+/// Flash memory wears out with each write.
 const WRITE_INTERVAL_S: u64 = 600;
 
-/// Lets the node follow its desired configuration, until the program is ended.
+/// Keeps the desired configuration from the controller in effect at the node, until the program is ended.
 ///
 /// # Errors
 /// Fails if the machine has not joined, or if the directory cannot be used.
@@ -44,7 +46,9 @@ pub fn follow(arguments: &FollowArguments) -> Result<(), String> {
     }
 }
 
-/// Reads the file in the agent's directory that records its [`Progress`]. Without the file, the default applies.
+/// Reads how far the node has followed its controller, from the progress file in `directory`.
+///
+/// Returns the default if there is no such file.
 ///
 /// # Errors
 /// Returns why the file cannot be read.
@@ -67,7 +71,9 @@ struct Follower {
     runtime: Runtime,
     progress: Progress,
     written: Progress,
-    /// Time for which the controller may be out of reach during a trial. The rest of the trial is for `weft confirm`.
+    /// Time for which the controller may be out of reach during a trial.
+    ///
+    /// It is shorter than the trial, so that time is left for `weft confirm`.
     out_of_reach: Duration,
 }
 
@@ -94,7 +100,7 @@ impl Follower {
         })
     }
 
-    /// Asks the controller once and makes the next step.
+    /// Asks the controller once for the desired configuration, and tries it if it is new.
     ///
     /// The outer result is an error if a file cannot be written. The inner result is an error with the reason if the
     /// desired configuration is not in effect.
@@ -117,9 +123,10 @@ impl Follower {
         self.progress.refused.as_ref().map_or(Ok(()), |refused| Err(refused.why.clone()))
     }
 
-    /// Puts a configuration on trial, and keeps it if the controller is in reach with it.
+    /// Puts a configuration on trial at the node, and keeps it if the controller answers during the trial.
     ///
-    /// The inner result is an error with the reason if the configuration is not in effect.
+    /// The outer result is an error if a file cannot be written. The inner result is an error with the reason if the
+    /// configuration is not in effect.
     fn try_out(&mut self, toml: &str, digest: String) -> Result<Result<(), String>, String> {
         self.write(TRIAL, toml.as_bytes())?;
         let start = self.node.try_out(&self.directory.path().join(TRIAL));
@@ -149,7 +156,7 @@ impl Follower {
         Ok(result)
     }
 
-    /// Waits until the controller answers with any configuration. Returns false if it does not in time.
+    /// Waits until the controller answers. Returns false if it does not within [`Follower::out_of_reach`].
     fn is_in_reach(&self) -> bool {
         let begin = Instant::now();
         while begin.elapsed() < self.out_of_reach {
@@ -179,7 +186,9 @@ impl Follower {
         }
     }
 
-    /// Writes the progress if it has changed, or if the stored time of the last answer is too old.
+    /// Writes the progress file if the progress has changed.
+    ///
+    /// If only the time of the last answer has changed, it writes after [`WRITE_INTERVAL_S`].
     fn write_progress(&mut self) -> Result<(), String> {
         let heard = |progress: &Progress| progress.heard_at.unwrap_or(0);
         let is_same = (&self.written.digest, &self.written.refused) == (&self.progress.digest, &self.progress.refused);

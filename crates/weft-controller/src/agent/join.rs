@@ -13,7 +13,7 @@ use weft_config::keys;
 /// Maximum length of a code on standard input, in bytes.
 const MAX_CODE: u64 = 256;
 
-/// Joins this machine as the node of an invitation.
+/// Joins this machine to the network, as the node for which the invitation was made.
 ///
 /// # Errors
 /// Returns why the controller does not accept the machine.
@@ -26,7 +26,7 @@ pub fn join(arguments: &JoinArguments) -> Result<(), String> {
             let place = arguments.dir.display();
             return Err(format!("this machine is node {node} already: to join again, remove {place} first"));
         }
-        // The answer to an earlier request may have been lost. The controller accepts the same secret again.
+        // The controller may have accepted an earlier request whose answer was lost. It accepts the same secret again.
         Some(begun) if begun.is_at(&arguments.controller) => begun,
         _ => Membership::new(&arguments.controller, arguments.ca.as_deref())?,
     };
@@ -43,7 +43,7 @@ pub fn join(arguments: &JoinArguments) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the code of the command line, or the first line of standard input.
+/// Returns the code from the command line, or else the first line of standard input.
 fn code(given: Option<&str>) -> Result<String, String> {
     if let Some(code) = given {
         return Ok(code.to_owned());
@@ -75,7 +75,7 @@ fn ask(membership: &Membership, controller: &Endpoint, request: &JoinRequest) ->
         .map_err(|why| format!("the answer of {controller} is not that of a controller: {why}: check the URL"))
 }
 
-/// Returns the reason of a refusal, safe to print.
+/// Returns the reason of a controller's refusal as text that is safe to print.
 pub fn refusal(status: u16, body: &[u8]) -> String {
     let detail =
         serde_json::from_slice::<Value>(body).ok().and_then(|body| Some(body.get("detail")?.as_str()?.to_owned()));

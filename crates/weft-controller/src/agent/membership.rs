@@ -1,4 +1,4 @@
-//! The machine's membership at its controller, in a file that only the owner can read.
+//! The membership of this machine at its controller, in a file that only the file's owner can read.
 
 use crate::http::{Client, Endpoint};
 use crate::secret::Secret;
@@ -13,7 +13,7 @@ const FILE: &str = "membership.json";
 /// Maximum length of the membership's file, in bytes.
 const MAX_FILE: u64 = 16 << 10;
 
-/// The machine's membership in a controller's network of nodes.
+/// The membership of this machine: the controller, the node as which the machine joined, and its secret.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Membership {
@@ -23,12 +23,12 @@ pub struct Membership {
     pub node: Option<String>,
     /// Secret with which the machine reads its node's configuration.
     secret: String,
-    /// File with the certificate authority that signed the controller's certificate.
+    /// File with the certificate authority that must have signed the controller's certificate; `None`: the system's.
     authority: Option<PathBuf>,
 }
 
 impl Membership {
-    /// Begins a membership, which is not accepted yet.
+    /// Returns a new membership, with a new secret, that the controller has not accepted yet.
     ///
     /// # Errors
     /// Fails if the connection to the controller is not private, or if the kernel has no random numbers.
@@ -68,7 +68,7 @@ impl Membership {
         directory.write(FILE, &text).map_err(|why| directory.failed(FILE, &why))
     }
 
-    /// True if the membership is at this controller.
+    /// True if this is a membership at `controller`.
     pub fn is_at(&self, controller: &Endpoint) -> bool {
         self.controller == controller.to_string()
     }
@@ -89,7 +89,7 @@ impl Membership {
         Secret::parse(&self.secret).map_err(|why| format!("{FILE}: `secret`: {why}: remove the file and join again"))
     }
 
-    /// Returns a client that trusts the controller.
+    /// Returns an HTTP client that accepts the controller's certificate.
     ///
     /// # Errors
     /// Returns why the authority's file cannot be used.

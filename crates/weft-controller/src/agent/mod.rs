@@ -1,7 +1,8 @@
 //! The node's side: `weft controller join`, `follow` and `status`.
 //!
-//! `follow` runs beside the daemon. It reads the node's desired configuration, lets the node run it on trial, and
-//! keeps it if the node then still reaches the controller. While the controller is unreachable, nothing changes.
+//! `follow` runs beside the daemon. It reads the node's desired configuration from the controller and has the node run
+//! it on trial. It keeps the configuration if the controller is reachable during the trial. While the controller is
+//! unreachable, the node's configuration does not change.
 
 mod follow;
 mod join;

@@ -1,9 +1,11 @@
-//! The state of a node that follows its controller, and the decision on its next step. It reads no clock and no file.
+//! The state of a node that follows its controller, and the decision on its next step.
+//!
+//! This module reads no clock and no file.
 
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Time until a refused configuration is tried again: its fault may be on this machine, such as a missing file.
+/// Time until a refused configuration is tried again. Its cause, such as a missing file, may then be gone.
 const RETRY: Duration = Duration::from_secs(600);
 /// Time between two messages that the controller is unreachable.
 const REMINDER: Duration = Duration::from_secs(24 * 3600);
@@ -26,26 +28,26 @@ pub struct Progress {
     pub digest: Option<String>,
     /// When the controller answered last, in seconds since 1970; absent: never.
     pub heard_at: Option<u64>,
-    /// A newer configuration that did not come into effect.
+    /// The desired configuration that did not come into effect, if there is one.
     pub refused: Option<RefusedConfiguration>,
     /// Time of the last message that the controller is unreachable, in seconds since 1970.
     #[serde(skip)]
     said_at: Option<u64>,
 }
 
-/// The controller's answer to the question for the desired configuration.
+/// Result of asking the controller for the desired configuration.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Heard {
     /// The configuration that is in effect is still the desired one.
     Unchanged,
-    /// The desired configuration.
+    /// The controller desires this configuration, which is not in effect.
     Desired {
         /// Text of the configuration.
         toml: String,
         /// SHA-256 of the configuration's text.
         digest: String,
     },
-    /// No answer, or a refusal.
+    /// The controller did not answer, or it refused the request, for this reason.
     Away(String),
 }
 
@@ -54,7 +56,7 @@ pub enum Heard {
 pub enum Next {
     /// Do nothing.
     Wait,
-    /// Print a message.
+    /// Print this message.
     Say(String),
     /// Let the node run this configuration on trial.
     Try {
@@ -66,7 +68,9 @@ pub enum Next {
 }
 
 impl Progress {
-    /// Decides what to do after an answer or its absence. Without an answer, nothing is ever tried or removed.
+    /// Decides on the next step after the controller was asked.
+    ///
+    /// If the controller did not answer, nothing is tried and nothing is changed.
     pub fn after(&mut self, now: u64, heard: Heard) -> Next {
         if let Heard::Away(why) = &heard {
             let is_due = self.said_at.is_none_or(|said| now.saturating_sub(said) >= REMINDER.as_secs());
@@ -90,7 +94,7 @@ impl Progress {
         }
     }
 
-    /// Returns how long ago the controller answered last, as text that ends a sentence.
+    /// Returns the time since the controller last answered, as the end of a sentence: ` for 5 minutes`.
     pub fn since(&self, now: u64) -> String {
         match self.heard_at.map(|heard| now.saturating_sub(heard)) {
             None => ", and has never answered".to_owned(),
@@ -124,7 +128,7 @@ mod tests {
     }
 
     proptest! {
-        /// Over drawn outages of up to 60 days, only an answer with another configuration leads to a trial.
+        /// Tests random sequences of outages and answers: only an answer with another configuration leads to a trial.
         #[test]
         fn without_the_controller_the_node_keeps_what_it_has(
             steps in vec((1u64..4 * 86_400, prop_oneof![3 => Just(None), 2 => (0u8..3).prop_map(Some)]), 1..40),
@@ -133,7 +137,7 @@ mod tests {
             let mut in_effect = None;
             for (duration, answer) in steps {
                 let (begin, mut said) = (now, 0);
-                // A node asks every 30 s. One round of this test stands for an hour of such requests.
+                // In use, a node asks every 30 s. Here it asks once an hour, so that the test is short.
                 while now < begin + duration {
                     now += 3_600;
                     let before = progress.clone();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use weft_config::beside;
 use weft_config::outcome::Outcome;
 
-/// Maximum length of a message of `weft` that is kept, in bytes.
+/// Maximum length of an error message of `weft` that is stored, in bytes.
 const MAX_TEXT: usize = 2 << 10;
 
 /// Result of the start of a trial.
@@ -16,7 +16,7 @@ pub enum TrialStart {
     Runs,
     /// No node is running.
     NoNode,
-    /// The node, or the check before the trial, refuses the configuration for this reason.
+    /// The check before the trial, or the node, refuses the configuration for this reason.
     Refused(String),
 }
 
@@ -29,7 +29,9 @@ pub struct LocalNode {
 }
 
 impl LocalNode {
-    /// Returns the node with this configuration and control socket. It undoes a trial not confirmed within `trial`.
+    /// Returns the node with this configuration file and control socket.
+    ///
+    /// The node undoes a configuration on trial that is not confirmed within `trial`.
     pub fn new(config: &Path, control: &Path, trial: Duration) -> LocalNode {
         let weft = beside::program("weft").unwrap_or_else(|| "weft".into());
         LocalNode { weft, config: config.to_owned(), control: control.to_owned(), trial }
@@ -58,7 +60,9 @@ impl LocalNode {
         if output.status.success() { Ok(()) } else { Err(said(&output)) }
     }
 
-    /// Ends the trial. If that fails, the node ends it by itself.
+    /// Ends the trial, so that the previous configuration returns.
+    ///
+    /// If this fails, the node does the same when the time of the trial is over.
     pub fn undo(&self) {
         let mut command = Command::new(&self.weft);
         command.args(["--color", "never", "undo", "--control"]).arg(&self.control).stdin(Stdio::null());

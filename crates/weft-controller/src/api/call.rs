@@ -7,26 +7,26 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// A request whose sender may make it.
+/// A request that has passed the checks, so that its sender is entitled to it.
 #[derive(Debug)]
 pub struct Call {
-    /// The part of the path that is a parameter; empty if it has none.
+    /// Value of the parameter in the path, such as a node's name; empty if the path has none.
     pub name: String,
-    /// State of the record that the request expects, from `If-Match` or `If-None-Match: *`.
+    /// State that the record must have for the request to succeed, from `If-Match` or `If-None-Match: *`.
     pub precondition: Option<Precondition>,
-    /// The tag in `If-None-Match`: the client already has the state with this tag.
+    /// Entity tag in `If-None-Match`: the tag of the state that the client already has.
     pub known: Option<String>,
     /// Body of the request.
     pub body: Vec<u8>,
 }
 
 impl Call {
-    /// Reads the body.
+    /// Parses the body as JSON into a value of type `T`.
     ///
     /// # Errors
     /// Fails if the body is no JSON object of this type.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, Refusal> {
-        // serde also accepts a list in place of an object, so that is refused first.
+        // serde would also accept a list with the fields in order. Only an object is a valid body.
         if self.body.trim_ascii_start().first() != Some(&b'{') {
             return Err(Refusal::bad("the body must be a JSON object"));
         }
@@ -35,7 +35,7 @@ impl Call {
         })
     }
 
-    /// Returns the expected state of a record.
+    /// Returns the state that the record must have for the request to succeed.
     ///
     /// # Errors
     /// Fails if the request has neither `If-Match` nor `If-None-Match: *`.
@@ -73,7 +73,7 @@ impl Reply {
     }
 }
 
-/// Returns the state that the headers expect of the record, and the tag of the state that the client has.
+/// Returns the state that the record must have, and the tag of the state that the client has.
 ///
 /// # Errors
 /// Fails if a header is not in the form that the controller gives.
@@ -93,7 +93,7 @@ pub fn conditions(headers: &HeaderMap) -> Result<(Option<Precondition>, Option<S
     }
 }
 
-/// Returns the text of a tag between quotation marks.
+/// Returns the tag in `text` without its quotation marks. Error messages call the header `name`.
 fn tag<'a>(name: &str, text: &'a str) -> Result<&'a str, Refusal> {
     let inner = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
     let inner = inner.filter(|inner| !inner.is_empty() && inner.bytes().all(|c| c.is_ascii_alphanumeric()));
@@ -103,7 +103,7 @@ fn tag<'a>(name: &str, text: &'a str) -> Result<&'a str, Refusal> {
 /// Returns the value of a header that a request may have at most once.
 ///
 /// # Errors
-/// Fails if the request has the header twice, or if its value is no text.
+/// Fails if the request has the header more than once, or if its value is not ASCII text.
 pub fn only(headers: &HeaderMap, name: HeaderName) -> Result<Option<&str>, Refusal> {
     let mut all = headers.get_all(&name).iter();
     let first = all.next().map(|value| value.to_str()).transpose();

@@ -1,8 +1,8 @@
 //! The interface: HTTP and JSON.
 //!
-//! Each request passes the same checks before its operation runs: its headers, who sends it, the time and the length
-//! of its body. Operations block on the store, so they run on separate threads. An operation completes even if the
-//! client disconnects.
+//! Each request passes the same checks before its operation runs: its headers, its sender's rights, the time in which
+//! its body arrives, and the body's length. Operations wait for the store, so they run on separate threads. An
+//! operation completes even if the client disconnects.
 
 mod call;
 mod openapi;
@@ -28,12 +28,16 @@ use std::time::Duration;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-/// Maximum length of a body, in bytes. Derived: a text of 256 KiB, each byte escaped as two.
+/// Maximum length of a body, in bytes.
+///
+/// *Derived*: a text of 256 KiB with each byte escaped as two bytes, and the rest of the JSON object.
 pub const MAX_BODY: usize = 520 << 10;
 /// Maximum time to receive a request's body.
 pub const BODY_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Headers of each answer. They forbid browsers to show it within another page, to store it or to guess its type.
+/// Headers of each answer.
+///
+/// With them, a browser does not show the answer within another page, does not store it, and does not guess its type.
 const HEADERS: [(HeaderName, &str); 4] = [
     (
         header::CONTENT_SECURITY_POLICY,
@@ -52,7 +56,7 @@ pub struct Site {
     pub administrator: SecretHash,
 }
 
-/// Returns the router that answers all requests, with the pages of logins if there is an identity provider.
+/// Returns the HTTP router for all requests. With an identity provider it also has the login pages.
 pub fn router(site: &Arc<Site>, provider: Option<Provider>) -> Router {
     let document = openapi::document(&operations()).to_string();
     let described = move || async move { ([(header::CONTENT_TYPE, "application/json")], document) };
@@ -79,7 +83,7 @@ pub fn router(site: &Arc<Site>, provider: Option<Provider>) -> Router {
         .layer(from_fn(framed))
 }
 
-/// Refuses requests that a web page makes, and adds the headers to each answer.
+/// Refuses requests from scripts of web pages (with `Origin`), and adds [`HEADERS`] to each answer.
 async fn framed(request: Request, next: Next) -> Response {
     let mut response = match request.headers().contains_key(header::ORIGIN) {
         true => {
@@ -116,7 +120,9 @@ async fn answered(
     blocking(move || (operation.run)(&site.network, &call)).await
 }
 
-/// Checks that the sender may make a request.
+/// Returns an error unless the sender may make the request: `bearer` must be a valid token for it.
+///
+/// A node's own secret is valid if `audience` includes nodes and `name` is the node.
 fn permitted(site: &Site, audience: Audience, name: &str, bearer: Option<&str>) -> Result<(), Refusal> {
     let Some(bearer) = bearer else {
         let why = "send the header Authorization: Bearer TOKEN, with the token in the controller's file admin.token";
@@ -145,7 +151,7 @@ async fn read_body(body: axum::body::Body) -> Result<Vec<u8>, Refusal> {
     }
 }
 
-/// Runs work that blocks on the store on a separate thread, and returns its result.
+/// Runs work that waits for the store on a separate thread, and returns its result.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Refusal> + Send + 'static) -> Result<T, Refusal> {
     let failed =
         |_| Err(Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "the request failed: see the controller's log"));

@@ -1,4 +1,6 @@
-//! The operations of the interface. The HTTP routes and the OpenAPI document are made from this table, so they agree.
+//! The operations of the HTTP interface.
+//!
+//! The HTTP routes and the OpenAPI document are both made from this table, so they describe the same operations.
 
 use super::call::{Call, Reply};
 use crate::network::{
@@ -8,7 +10,7 @@ use crate::refusal::Refusal;
 use axum::http::{Method, StatusCode};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
-/// The senders that may make a request.
+/// The group of senders that may make a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Audience {
     /// Everybody.
@@ -19,10 +21,10 @@ pub enum Audience {
     Node,
 }
 
-/// Which headers of conditions an operation takes.
+/// Which of the HTTP headers `If-Match` and `If-None-Match` an operation accepts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Conditions {
-    /// The operation takes no header of conditions.
+    /// The operation accepts neither header.
     None,
     /// `If-Match`, or `If-None-Match: *` for a new record; one of them is required.
     Write,
@@ -45,7 +47,7 @@ pub struct Operation {
     pub summary: &'static str,
     /// Senders that may make the request.
     pub audience: Audience,
-    /// Headers of conditions that the operation accepts.
+    /// Headers `If-Match` and `If-None-Match` that the operation accepts.
     pub conditions: Conditions,
     /// Schema of the request's body; `None`: the request has no body.
     pub takes: Option<SchemaOf>,

@@ -30,7 +30,7 @@ const MAX_ANSWER: usize = 64 << 20;
 pub enum ClientError {
     /// No connection: the server has received nothing.
     NotConnected(String),
-    /// The server may have received the request, and gave no answer.
+    /// The connection failed after it was open. The server may have received the request.
     Broken(String),
 }
 
@@ -46,7 +46,9 @@ impl fmt::Display for ClientError {
 pub struct Request<'a> {
     /// HTTP method of the request.
     pub method: Method,
-    /// Path with its query, appended to the path of the server's address. It begins with a slash, or is empty.
+    /// Path with its query. It is appended to the path in the server's address.
+    ///
+    /// It begins with a slash, or is empty.
     pub path: &'a str,
     /// Headers of the request besides `Host`.
     pub headers: Vec<(header::HeaderName, String)>,
@@ -77,7 +79,7 @@ impl Client {
         Client { tls }
     }
 
-    /// Sends a body of JSON, and returns status and body of the answer.
+    /// Sends a JSON body by POST, and returns the status and the body of the answer.
     ///
     /// # Errors
     /// Fails without an answer in time.
@@ -87,7 +89,7 @@ impl Client {
         Ok((answer.status, answer.body))
     }
 
-    /// Sends a request.
+    /// Sends a request and returns the answer.
     ///
     /// # Errors
     /// Fails without an answer in time.
@@ -97,7 +99,8 @@ impl Client {
         let connected = timeout(CONNECT_PATIENCE, TcpStream::connect((to.host.as_str(), to.port))).await;
         let stream = connected.map_err(|_| not_connected(late(CONNECT_PATIENCE)))?;
         let stream = stream.map_err(|why| not_connected(why.to_string()))?;
-        // A request has two small segments, which must not wait for each other.
+        // A request leaves in two small segments. With Nagle's algorithm the second would wait for the acknowledgment
+        // of the first.
         let _ = stream.set_nodelay(true);
         if !to.is_secure {
             return self.exchange(stream, to, request).await;
@@ -133,7 +136,8 @@ impl Client {
             tokio::select! {
                 biased;
                 answer = &mut answered => answer,
-                // The connection may end before the last bytes of the answer have been taken from it.
+                // The connection may end before the last bytes of the answer have been read, so the answer is awaited
+                // further.
                 ended = connection => match ended {
                     Ok(()) => answered.await,
                     Err(why) => Err(why.to_string()),
@@ -147,7 +151,7 @@ impl Client {
     }
 }
 
-/// Returns the path on the wire. An empty path of the request is that of the server's address alone.
+/// Returns the path for the request line: the path in the server's address, followed by that of the request.
 fn target(to: &Endpoint, path: &str) -> String {
     match format!("{}{path}", to.path) {
         empty if empty.is_empty() => "/".to_owned(),

@@ -4,12 +4,12 @@ use hyper::Uri;
 use std::fmt;
 use std::str::FromStr;
 
-/// The server of an address such as `https://hub.example:8443`, and the path that precedes each request's path.
+/// Address of a server, such as `https://hub.example:8443`, with a path that precedes the path of each request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Endpoint {
     /// True for HTTPS.
     pub is_secure: bool,
-    /// Name or IP address, without brackets.
+    /// Host name, or IP address without brackets.
     pub host: String,
     /// TCP port.
     pub port: u16,
@@ -50,7 +50,7 @@ impl FromStr for Endpoint {
         };
         let authority = uri.authority().filter(|authority| !authority.as_str().contains('@')).ok_or_else(form)?;
         let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
-        // `Authority` treats a port that is too large as a missing port.
+        // For a port that is too large, `Authority` returns no port. This detects that the text has one.
         let has_port = authority.as_str().len() > authority.host().len();
         let port = authority.port_u16().or((!has_port).then(|| default_port(is_secure))).ok_or_else(form)?;
         if uri.query().is_some() || host.is_empty() {

@@ -1,4 +1,4 @@
-//! HTTP to other servers: etcd, an identity provider, and the controller itself as a node sees it.
+//! HTTP client for other servers: etcd, an identity provider, and (from a node) the controller itself.
 
 mod client;
 mod endpoint;

@@ -38,7 +38,7 @@ impl Network {
     /// Replaces the policy and returns its new revision.
     ///
     /// # Errors
-    /// Fails if a test of the policy fails, or if a node could not run its configuration with it.
+    /// Fails if a test of the policy fails, or if a node's configuration together with the policy is invalid.
     pub fn put_policy(&self, precondition: Precondition, new: &Text) -> Result<u64, Refusal> {
         let record = checked_length(new)?;
         let rules = check::rules(&record.toml).map_err(Refusal::contradiction)?;
@@ -70,7 +70,7 @@ impl Network {
     /// Replaces the desired configuration of a node and returns its new revision.
     ///
     /// # Errors
-    /// Fails if the node could not run it.
+    /// Fails if there is no such node, or if the configuration together with the policy is invalid.
     pub fn put_configuration(&self, node: &str, precondition: Precondition, new: &Text) -> Result<u64, Refusal> {
         let record = checked_length(new)?;
         let (revision, ()) = self.change(|| {
@@ -98,7 +98,7 @@ impl Network {
         self.read(&format!("{CONFIGURATIONS}{node}"))?.ok_or_else(none)
     }
 
-    /// Returns the rules of the policy, empty without one.
+    /// Returns the rules of the policy as text, or an empty text if there is no policy.
     fn rules(&self) -> Result<String, Refusal> {
         let policy: Option<Stored<TextRecord>> = self.read(POLICY)?;
         policy.map_or(Ok(String::new()), |of| check::rules(&of.record.toml).map_err(Refusal::contradiction))

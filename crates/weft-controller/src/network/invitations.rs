@@ -12,12 +12,12 @@ use weft_session::PublicKey;
 
 /// Maximum time for which a code is valid, in minutes: 30 days.
 const MAX_MINUTES: u32 = 30 * 24 * 60;
-/// Maximum number of invitations. New ones replace those that are used or expired.
+/// Maximum number of stored invitations. A new one first replaces those that are used or expired.
 const MAX_INVITATIONS: usize = 1_024;
 /// Number of hexadecimal digits of an identifier.
 const ID_LEN: usize = 16;
 
-/// An invitation to make.
+/// The properties of an invitation that is to be made.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct NewInvitation {
@@ -27,7 +27,7 @@ pub struct NewInvitation {
     pub minutes: u32,
 }
 
-/// An invitation with its code, which is shown once.
+/// A new invitation with its code. The controller shows the code only this once.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 pub struct Code {
     /// Identifier of the invitation, by which it can be withdrawn.
@@ -43,11 +43,11 @@ pub struct Code {
 pub struct InvitationView {
     /// Identifier of the invitation.
     pub id: String,
-    /// Name of the node that may join.
+    /// Name of the node as which a machine may join.
     pub node: String,
     /// Time at which the code expires, in seconds since 1970.
     pub expires_at: u64,
-    /// Public key of the machine that has used the invitation.
+    /// Public key of the machine that has used the invitation; absent: it is unused.
     pub used_by: Option<String>,
     /// Maker of the invitation: `administrator`, or a user of the identity provider.
     pub made_by: String,
@@ -147,10 +147,10 @@ impl Network {
 
     /// Lets the machine with a code join as the node of the invitation.
     ///
-    /// A machine whose answer was lost may ask again with the same key and secret.
+    /// A machine that did not receive the answer may send the request again with the same key and secret.
     ///
     /// # Errors
-    /// Fails if the code is wrong, over or used by another machine.
+    /// Fails if the code is wrong, has expired, or was used by another machine.
     pub fn join(&self, request: &JoinRequest) -> Result<Joined, Refusal> {
         let invalid = || {
             let why = "the code is wrong, was used or has expired: ask for a new invitation";

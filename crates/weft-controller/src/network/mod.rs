@@ -1,8 +1,8 @@
 //! The state of a network, and its changes.
 //!
-//! A change reads the records that it depends on, checks them, and commits if no record has changed meanwhile. To
-//! detect that, every commit changes one record, the generation. So two controllers on one etcd never contradict each
-//! other.
+//! A change reads the records that it depends on, checks them, and commits if no other commit was made meanwhile. To
+//! detect other commits, every commit changes one record, the generation. Two controllers that use the same etcd thus
+//! never commit contradictory records.
 
 mod configurations;
 mod invitations;
@@ -24,7 +24,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Maximum number of attempts of a change. An attempt fails if another controller commits meanwhile.
 const ATTEMPTS: u32 = 8;
 
-/// Which state of a record a request expects.
+/// State that a record must have for a request to succeed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Precondition {
     /// `If-Match`: the record has this revision.
@@ -33,7 +33,7 @@ pub enum Precondition {
     Absent,
 }
 
-/// A decoded record, with its revision.
+/// A record as a Rust value, with its revision in the store.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Stored<T> {
     /// The record.
@@ -42,10 +42,10 @@ pub struct Stored<T> {
     pub revision: u64,
 }
 
-/// The network of a controller.
+/// The network that a controller manages: its nodes, policy and configurations in the store.
 pub struct Network {
     store: Box<dyn RecordStore>,
-    /// Held during a change, so that changes of one controller run one after the other.
+    /// Lock that a change holds, so that the changes of one controller run one after the other.
     turn: Mutex<()>,
 }
 
@@ -55,7 +55,9 @@ impl Network {
         Network { store, turn: Mutex::default() }
     }
 
-    /// Runs `plan` and commits its changes. Tries again if a record has changed meanwhile. Returns the new revision.
+    /// Commits the changes that `plan` returns. Calls `plan` again if another commit was made meanwhile.
+    ///
+    /// Returns the new revision and the other result of `plan`.
     fn change<T>(&self, plan: impl Fn() -> Result<(Vec<Change>, T), Refusal>) -> Result<(u64, T), Refusal> {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let mut last = Refusal::from(StoreError::Conflict);
@@ -88,7 +90,9 @@ impl Network {
     }
 }
 
-/// Checks that a record is in the expected state, and returns its revision for the commit.
+/// Checks that a record is in the expected state. Returns the revision that the commit must expect.
+///
+/// `what` names the record in messages, and `found` is the record.
 fn expect<T>(what: &str, found: Option<&Stored<T>>, precondition: Precondition) -> Result<u64, Refusal> {
     let failed = |detail: String| Refusal::new(StatusCode::PRECONDITION_FAILED, detail);
     match (found, precondition) {
@@ -109,7 +113,7 @@ fn parsed<T: DeserializeOwned>(key: &str, value: &[u8]) -> Result<T, Refusal> {
     })
 }
 
-/// Returns the part of a commit that stores a record.
+/// Returns the change that stores `record`, whose revision must be `expected`.
 fn put<T: Serialize>(prefix: &str, name: &str, expected: u64, record: &T) -> Result<Change, Refusal> {
     let value = serde_json::to_vec(record);
     let value = value.map_err(|why| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, why.to_string()))?;

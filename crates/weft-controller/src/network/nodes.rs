@@ -13,7 +13,9 @@ use weft_config::config::{peer_name, prefix};
 use weft_engine::Prefix;
 use weft_session::PublicKey;
 
-/// Maximum number of nodes. Tuned: a change compares the node with all others, so its time grows with their number.
+/// Maximum number of nodes.
+///
+/// *Tuned*: a change of a node compares it with all others, so the duration of a change grows with the number of nodes.
 pub const MAX_NODES: usize = 4_096;
 /// Maximum number of addresses and of groups of a node.
 const MAX_ITEMS: usize = 64;
@@ -22,14 +24,16 @@ const MAX_ITEMS: usize = 64;
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct NewNode {
-    /// Public key, base64; absent: the node keeps its key, or brings one when it joins.
+    /// Public key, base64; absent: the node keeps its key, or gets the key of the machine that joins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub public_key: Option<String>,
-    /// Prefixes behind the node, such as `10.9.0.2/32`. No other node may have the same.
+    /// Prefixes behind the node, such as `10.9.0.2/32`. Two nodes cannot have the same prefix.
     #[serde(default)]
     pub addresses: Vec<String>,
-    /// Networks, such as `10.9.0.0/24`, in each of which the node gets an address. An address that it has there stays. Else
-    /// it gets the first one that no node has.
+    /// Networks, such as `10.9.0.0/24`, in each of which the node gets an address.
+    ///
+    /// If the node already has an address in the network, it keeps that one. Otherwise it gets the first address that
+    /// no node has.
     #[serde(default)]
     pub networks: Vec<String>,
     /// Groups of the node, which the policy names.
@@ -40,7 +44,7 @@ pub struct NewNode {
     pub owner: Option<String>,
 }
 
-/// A node as the controller knows it.
+/// A node as the controller stores it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 pub struct NodeView {
     /// Name of the node.
@@ -93,7 +97,7 @@ impl Network {
     /// Adds or changes a node, and returns its new state.
     ///
     /// # Errors
-    /// Fails if the node contradicts itself, another node or the policy.
+    /// Fails if the description is invalid, or contradicts another node or the policy.
     pub fn put_node(&self, name: &str, precondition: Precondition, new: &NewNode) -> Result<NodeView, Refusal> {
         let name = checked_name(name)?;
         let new = checked(new)?;
@@ -108,7 +112,7 @@ impl Network {
                 addresses: with_own_addresses(&new, &old.addresses, &name, &nodes)?,
                 groups: new.groups.clone(),
                 owner: new.owner.clone(),
-                // The secret belongs to the machine with the old key, so another key ends its validity.
+                // The secret belongs to the machine with the old key. If the key changes, the secret is deleted.
                 secret: old.secret.filter(|_| is_same_key),
             };
             self.check_node(&name, &record, &nodes)?;
@@ -120,7 +124,7 @@ impl Network {
     /// Removes a node with its configuration and invitations.
     ///
     /// # Errors
-    /// Fails if the node is not in the expected state, or if a test of the policy needs it.
+    /// Fails if the node is not in the expected state, or if a test of the policy fails without it.
     pub fn remove_node(&self, name: &str, precondition: Precondition) -> Result<(), Refusal> {
         let change = self.change(|| {
             let nodes: Vec<(String, Stored<NodeRecord>)> = self.read_all(NODES)?;
@@ -143,7 +147,7 @@ impl Network {
         change.map(|_| ())
     }
 
-    /// Returns the names of the nodes of a user.
+    /// Returns the names of the nodes whose owner is the user with this e-mail address.
     ///
     /// # Errors
     /// Fails if the store cannot be read.
@@ -157,7 +161,7 @@ impl Network {
         self.read(&format!("{NODES}{name}"))?.ok_or_else(|| no_node(name))
     }
 
-    /// True if `given` is the secret of this node.
+    /// True if `given` is the secret of the node `name`.
     ///
     /// # Errors
     /// Fails if the store cannot be read.
@@ -166,7 +170,7 @@ impl Network {
         Ok(node.and_then(|node| node.record.secret).is_some_and(|secret| secret.is_of(given)))
     }
 
-    /// Checks a new state of a node against all other nodes and the policy.
+    /// Checks the record of a new or changed node against all other nodes and the policy.
     pub(super) fn check_node(
         &self,
         name: &str,
@@ -196,9 +200,9 @@ impl Network {
     }
 }
 
-/// Returns the addresses of a description, and one in each of its networks.
+/// Returns the addresses in the description `new` of a node, and one address in each network that it lists.
 ///
-/// `old` are the addresses that the node has.
+/// `old` are the addresses that the node has had, of which it keeps those in a listed network.
 fn with_own_addresses(
     new: &NewNode,
     old: &[String],
@@ -217,7 +221,8 @@ fn with_own_addresses(
             continue;
         }
         let kept = parsed(old).into_iter().find(is_inside).map(|of| of.address);
-        // A prefix that covers the whole network, such as a default route, takes none of its addresses.
+        // A prefix of another node that contains the whole network, such as a default route, does not make its
+        // addresses taken.
         let within: Vec<Prefix> = taken.iter().copied().filter(|of| of.length >= network.length).collect();
         let free = || prefix::free_host(network, |address| within.iter().any(|of| of.contains(address)));
         let Some(address) = kept.or_else(free) else {
@@ -236,7 +241,7 @@ fn no_node(name: &str) -> Refusal {
     Refusal::missing(format!("there is no node `{}`: GET /v1/nodes lists them", name.escape_debug()))
 }
 
-/// Returns a name if it is valid for a node, in a URL path and as a host name.
+/// Returns the name if it is valid as a node's name, as a part of a URL path, and as a host name.
 fn checked_name(name: &str) -> Result<String, Refusal> {
     let is_plain = name.bytes().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'_' | b'.'));
     let is_plain = is_plain && name.bytes().next().is_some_and(|c| c.is_ascii_alphanumeric());
@@ -248,7 +253,7 @@ fn checked_name(name: &str) -> Result<String, Refusal> {
     }
 }
 
-/// Returns a description with its prefixes and key in their usual form.
+/// Checks the description of a node. Returns it with prefixes without host bits and the key in its usual text form.
 fn checked(new: &NewNode) -> Result<NewNode, Refusal> {
     if new.addresses.len() + new.networks.len() > MAX_ITEMS || new.groups.len() > MAX_ITEMS {
         return Err(Refusal::bad(format!("a node has at most {MAX_ITEMS} addresses and {MAX_ITEMS} groups")));

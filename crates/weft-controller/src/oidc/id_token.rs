@@ -5,7 +5,9 @@ use ring::signature::{ECDSA_P256_SHA256_FIXED, RSA_PKCS1_2048_8192_SHA256, RsaPu
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-/// Time by which the clocks of provider and controller may differ, in seconds. Tuned: NTP keeps them within one.
+/// Maximum difference between the clocks of provider and controller, in seconds.
+///
+/// *Tuned*: NTP keeps the difference below one second.
 const CLOCK_TOLERANCE_S: u64 = 60;
 
 /// Keys of a provider (RFC 7517).
@@ -14,7 +16,7 @@ pub struct KeySet {
     keys: Vec<ProviderKey>,
 }
 
-/// A key in the form of RFC 7518. Keys of unsupported kinds have none of the optional members.
+/// A key in the form of RFC 7518. The optional fields are absent in keys of kinds that are not supported.
 #[derive(Deserialize)]
 struct ProviderKey {
     kty: String,
@@ -54,9 +56,9 @@ enum TokenAudience {
 
 /// The values that a token must contain.
 pub struct Expected<'a> {
-    /// Name of the identity provider, an address.
+    /// Name of the identity provider, which is a URL.
     pub issuer: &'a str,
-    /// The controller's name at the provider.
+    /// Name under which the provider lists the controller (client id).
     pub client: &'a str,
     /// Random value that the controller sent to the provider when the login began.
     pub nonce: &'a str,
@@ -108,7 +110,9 @@ pub fn verified_address(token: &str, keys: &KeySet, expected: &Expected<'_>) -> 
 }
 
 impl ProviderKey {
-    /// True if this key made the signature, by an algorithm that fits the kind of the key.
+    /// True if `signature` over `message` is valid with this key.
+    ///
+    /// False if `algorithm` does not belong to the kind of the key.
     fn verifies(&self, algorithm: &str, message: &[u8], signature: &[u8]) -> bool {
         let part = |text: &Option<String>| text.as_deref().and_then(|text| bytes(text).ok());
         match (algorithm, self.kty.as_str()) {
@@ -121,7 +125,7 @@ impl ProviderKey {
                     UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point).verify(message, signature).is_ok()
                 })
             }
-            // All other algorithms are refused, such as `none` and those with shared secrets.
+            // Every other algorithm is refused, such as `none` and algorithms with a shared secret.
             _ => false,
         }
     }

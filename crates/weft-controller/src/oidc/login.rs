@@ -1,5 +1,7 @@
-//! The two pages of a login: one sends the browser to the provider. The browser returns to the other one, which
-//! shows the code.
+//! The two pages of a login.
+//!
+//! The first page sends the browser to the identity provider. The provider sends the browser back to the second page,
+//! which shows the code of an invitation.
 
 use super::id_token::{Expected, verified_address};
 use super::pending::{LOGIN_TIME, PendingLogin, PendingLogins};
@@ -18,7 +20,7 @@ use ring::digest::{SHA256, digest};
 use std::sync::Arc;
 use tokio::task::spawn_blocking;
 
-/// Time for which a code of a login is valid, in minutes.
+/// Time for which the code that a login shows is valid, in minutes.
 const CODE_MINUTES: u32 = 15;
 /// Name of the cookie that identifies the browser in which a login began.
 const COOKIE: &str = "weft-login";
@@ -30,7 +32,7 @@ struct LoginPages {
     logins: PendingLogins,
 }
 
-/// Returns the pages of logins at a provider.
+/// Returns the routes of the two login pages, for logins at `provider`.
 pub fn routes(site: &Arc<Site>, provider: Provider) -> Router {
     let pages = Arc::new(LoginPages { site: Arc::clone(site), provider, logins: PendingLogins::default() });
     let (begin, end) = (Arc::clone(&pages), pages);
@@ -109,7 +111,9 @@ impl LoginPages {
     }
 }
 
-/// Makes an invitation for a node of a user, and returns the node's name and the code.
+/// Makes an invitation for a node that the user owns, and returns the node's name and the code.
+///
+/// `address` is the user's e-mail address. `named` is the node that the user asked for, if any.
 fn invite(site: &Site, address: &str, named: Option<String>) -> Result<(String, String), Refusal> {
     let refused = |why: String| Refusal::new(StatusCode::FORBIDDEN, why);
     let own = site.network.nodes_of(address)?;
@@ -125,7 +129,7 @@ fn invite(site: &Site, address: &str, named: Option<String>) -> Result<(String, 
     Ok((node, code.code))
 }
 
-/// Returns a parameter of the query.
+/// Returns the value of the parameter `name` in the query of a URL.
 fn parameter(uri: &Uri, name: &str) -> Option<String> {
     let pairs = uri.query()?.split('&').filter_map(|pair| pair.split_once('='));
     let (_, value) = pairs.into_iter().find(|(key, _)| *key == name)?;

@@ -12,11 +12,11 @@ const MAX_LOGINS: usize = 256;
 
 /// An unfinished login.
 pub struct PendingLogin {
-    /// Name of the node, if the user has named one.
+    /// Name of the node for which the user wants a code, if the user has given one.
     pub node: Option<String>,
     /// Value that the ID token must repeat.
     pub nonce: Secret,
-    /// Value whose hash the provider knows (RFC 7636).
+    /// Random value (code verifier) whose hash was sent to the provider (RFC 7636).
     pub verifier: Secret,
     /// Hash of the browser's cookie.
     pub cookie: SecretHash,
@@ -33,7 +33,7 @@ impl PendingLogin {
     }
 }
 
-/// The unfinished logins. The key is the parameter `state`, which the provider returns with the browser.
+/// The unfinished logins, by the parameter `state`, which the provider returns when it sends the browser back.
 #[derive(Default)]
 pub struct PendingLogins(Mutex<HashMap<String, PendingLogin>>);
 
@@ -49,7 +49,9 @@ impl PendingLogins {
         all.insert(state.text().to_owned(), login);
     }
 
-    /// Removes and returns a login that this browser has begun, so that it can be used once only.
+    /// Removes and returns the login with this `state`, if the browser has the cookie of that login.
+    ///
+    /// A login can thus be completed only once.
     pub fn take(&self, state: &str, cookie: &str) -> Option<PendingLogin> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_own =

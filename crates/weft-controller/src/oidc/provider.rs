@@ -15,16 +15,16 @@ use weft_config::files;
 
 /// Time for which the provider's description is used before it is requested again.
 ///
-/// Strangers can begin logins, so not every login may cause a request to the provider.
+/// Anyone can begin logins, so a login must not cause a request to the provider each time.
 const DESCRIPTION_AGE: Duration = Duration::from_secs(3_600);
-/// Maximum length of the file of the secret, in bytes.
+/// Maximum length of the file with the secret that the provider gave to the controller, in bytes.
 const MAX_SECRET_FILE: u64 = 4_096;
 
 /// An identity provider.
 pub struct Provider {
     /// Name of the provider, which its tokens contain.
     pub issuer: String,
-    /// The controller's name at the provider.
+    /// Name under which the provider lists the controller (client id).
     pub client_id: String,
     /// Address at which browsers reach this controller.
     pub own: Endpoint,
@@ -86,7 +86,7 @@ impl Provider {
     /// Returns the provider's description of itself.
     ///
     /// # Errors
-    /// Fails if the provider does not answer, or if the description is of another provider name.
+    /// Fails if the provider does not answer, or if its description contains another issuer than the configured one.
     pub async fn description(&self) -> Result<Description, String> {
         let lock = || self.described.lock().unwrap_or_else(PoisonError::into_inner);
         let known = lock().clone().filter(|(since, _)| since.elapsed() < DESCRIPTION_AGE);
@@ -116,7 +116,7 @@ impl Provider {
         ]);
         let mut headers = vec![(header::CONTENT_TYPE, "application/x-www-form-urlencoded".to_owned())];
         match &self.secret {
-            // RFC 6749, section 2.3.1: both parts are encoded before they are joined.
+            // RFC 6749 §2.3.1: name and secret are each encoded before they are joined.
             Some(secret) => {
                 let pair = format!("{}:{}", percent(&self.client_id), percent(secret));
                 headers.push((header::AUTHORIZATION, format!("Basic {}", Base64::encode_string(pair.as_bytes()))));
@@ -146,7 +146,7 @@ impl Provider {
     }
 }
 
-/// Parses an address. Refuses one whose traffic others could read.
+/// Parses the address of a server. Refuses an address whose traffic others could read: HTTP to another machine.
 fn endpoint(address: &str) -> Result<Endpoint, String> {
     match address.parse::<Endpoint>()? {
         private if private.is_private() => Ok(private),
@@ -154,7 +154,7 @@ fn endpoint(address: &str) -> Result<Endpoint, String> {
     }
 }
 
-/// Returns names and values as a query.
+/// Returns names and values, encoded, as the query of a URL.
 pub fn encoded(pairs: &[(&str, &str)]) -> String {
     pairs.iter().map(|(name, value)| format!("{name}={}", percent(value))).collect::<Vec<_>>().join("&")
 }

@@ -1,4 +1,4 @@
-//! The store in etcd, by its gateway of HTTP and JSON.
+//! The store in etcd, which it reaches through etcd's gateway for JSON over HTTP.
 //!
 //! A commit is one transaction of etcd, and the revision of a record is its `mod_revision`. Reads are linearizable, so
 //! several controllers may share a cluster. A request goes to the first endpoint that accepts a connection.
@@ -11,10 +11,10 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
-/// Maximum number of records that a request asks for. Tuned: a page of short records stays below a megabyte.
+/// Maximum number of records in one answer of etcd (a page). *Tuned*: a page of short records is below 1 MB.
 const PAGE: usize = 512;
 
-/// A store in an etcd cluster, below a prefix of its keys.
+/// A store in an etcd cluster. All its keys begin with one prefix.
 pub struct EtcdStore {
     endpoints: Vec<Endpoint>,
     client: Client,
@@ -34,7 +34,7 @@ impl EtcdStore {
         Ok(EtcdStore { endpoints, client, prefix, runtime })
     }
 
-    /// Sends a request to the first endpoint that accepts it.
+    /// Sends a request to the first endpoint that accepts a connection, and returns the answer.
     fn request<T: DeserializeOwned>(&self, path: &str, body: &Value) -> Result<T, StoreError> {
         let mut last = "no etcd is configured: give --etcd".to_owned();
         for endpoint in &self.endpoints {
@@ -60,7 +60,7 @@ impl EtcdStore {
         Base64::encode_string(format!("{}{key}", self.prefix).as_bytes())
     }
 
-    /// Returns the records of the key range that `body` states, in the form of etcd's gateway.
+    /// Returns the records in a range of keys. `body` is the range request in the form of etcd's gateway.
     fn range(&self, body: &Value) -> Result<RangeAnswer, StoreError> {
         self.request("/v3/kv/range", body)
     }
@@ -86,7 +86,7 @@ impl RecordStore for EtcdStore {
         loop {
             let mut body = json!({ "key": start, "range_end": end, "limit": PAGE.to_string() });
             if let Some(revision) = revision {
-                // All pages are read at the revision of the first one, so they show the same moment.
+                // All pages are read at the revision of the first page. Later commits thus do not change the result.
                 body["revision"] = json!(revision.to_string());
             }
             let answer = self.range(&body)?;
@@ -122,7 +122,7 @@ impl RecordStore for EtcdStore {
     }
 }
 
-/// Returns the first key behind all keys that begin with `prefix`.
+/// Returns the least key that is greater than every key that begins with `prefix`.
 fn end_of(prefix: &[u8]) -> Vec<u8> {
     let mut end = prefix.to_vec();
     while let Some(last) = end.pop() {
@@ -131,7 +131,7 @@ fn end_of(prefix: &[u8]) -> Vec<u8> {
             return end;
         }
     }
-    // For etcd, a zero byte ends the range behind all keys.
+    // No such key exists. In etcd, a range that ends with one zero byte includes all later keys.
     vec![0]
 }
 

@@ -1,7 +1,8 @@
 //! Records with revisions, in `redb` on this machine or in `etcd`.
 //!
-//! A record is a key, a value and the revision of the commit that wrote it. A commit states which revisions it
-//! expects, so that two writers never undo each other's work. A commit that returns its revision is durable.
+//! A record is a key, a value and the revision of the commit that wrote it. A commit states the revisions that it
+//! expects of the records, and fails if one has another. Two writers thus never overwrite each other's changes. Once a
+//! commit has returned its revision, its changes are on disk.
 
 mod etcd;
 mod redb;
@@ -11,7 +12,9 @@ pub use redb::RedbStore;
 
 use std::fmt;
 
-/// Maximum length of a value, in bytes. Standard: etcd accepts 1.5 MiB in a request, in base64 with all changes.
+/// Maximum length of a value, in bytes.
+///
+/// *Standard*: etcd accepts requests of 1.5 MiB. A value in base64, with the other changes of its commit, is shorter.
 pub const MAX_VALUE: usize = 512 << 10;
 
 /// Revision of a record that does not exist.
@@ -33,7 +36,7 @@ pub enum Write {
     Put(Vec<u8>),
     /// Removes the record, if it exists.
     Delete,
-    /// Leaves the record unchanged. Only its expected revision is checked.
+    /// Leaves the record unchanged. The commit only fails if its revision is not the expected one.
     Keep,
 }
 
@@ -42,16 +45,16 @@ pub enum Write {
 pub struct Change {
     /// Key of the record.
     pub key: String,
-    /// Revision that the record must have, or [`ABSENT`].
+    /// Revision that the record must have before the commit; [`ABSENT`] if it must not exist.
     pub expected: u64,
     /// Effect on the record.
     pub write: Write,
 }
 
-/// Reason why a store did not do its work.
+/// Reason why an operation of a store failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum StoreError {
-    /// A record has another revision than expected. Nothing changed.
+    /// A record has another revision than the commit expects. Nothing was changed.
     Conflict,
     /// The store failed. A commit may have been made or not.
     Failed(String),

@@ -9,7 +9,7 @@ use std::path::Path;
 
 /// Table of the database with the key, revision and value of each record.
 const RECORDS: TableDefinition<'_, &str, (u64, &[u8])> = TableDefinition::new("records");
-/// Table of the database with the revision of the last commit, at key 0.
+/// Table of the database with one entry, at key 0: the revision of the last commit.
 const LAST: TableDefinition<'_, u8, u64> = TableDefinition::new("last revision");
 
 /// A store in a file that only its owner can access.
@@ -45,7 +45,7 @@ impl RedbStore {
 
     fn try_commit(&self, changes: &[Change]) -> Result<Option<u64>, redb::Error> {
         let mut transaction = self.database.begin_write()?;
-        // With quick repair, a start after a crash takes no longer than any other. Each commit is written in two
+        // With quick repair, the start after a crash is as fast as any other. In return each commit is written in two
         // phases.
         transaction.set_quick_repair(true);
         let revision = {

@@ -12,7 +12,7 @@ use crate::fair::controller::SteeringMethod;
 use crate::service::Share;
 use weft_units::{Instant, Rate};
 
-/// Maximum window in bytes. It exceeds every need, and is far below the range of the 32-bit byte counters.
+/// Maximum window in bytes. It is larger than any useful window, and far below the range of the 32-bit byte counters.
 const MOST_WINDOW: f64 = (1u64 << 28) as f64;
 
 /// Parameters of [`AimdWindow`].
@@ -22,13 +22,16 @@ const MOST_WINDOW: f64 = (1u64 << 28) as f64;
 pub struct AimdConfig {
     /// a: packets by which the window grows in a round trip.
     pub increase_packets: f32,
-    /// b: fraction by which the window shrinks at a loss event; 0 < b ≤ 0.9. Rules derive at most 0.5.
+    /// b: fraction by which the window shrinks at a loss event; 0 < b ≤ 0.9.
+    ///
+    /// A rule that computes b from weights gives at most 0.5.
     pub decrease: f32,
     /// Size of one packet in bytes.
     ///
-    /// The window is kept in bytes, so that VPNs with small packets get their share.
+    /// `a` and the initial window are multiples of this size. The window itself is in bytes, so that a VPN with small
+    /// packets gets its share.
     pub packet_bytes: u16,
-    /// Δ: number of packets between markers.
+    /// Δ: number of packets from one marker to the next.
     pub marker_every: u8,
     /// Initial window in packets.
     pub initial_packets: u8,
@@ -45,7 +48,7 @@ pub struct AimdConfig {
 /// Method by which the windows of an edge pair become fair. All windows of the pair use the same method.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct WindowFairness {
-    /// The window parameter, `a` or `b`, that carries a VPN's weight.
+    /// The window parameter, `a` or `b`, through which a VPN's weight takes effect.
     pub weight_by: Knob,
     /// The method that corrects the parameters `a` and `b` of running windows.
     pub steering: SteeringMethod,
@@ -54,18 +57,18 @@ pub struct WindowFairness {
 }
 
 impl WindowFairness {
-    /// Paper 003's choice: b carries the weight, and a rule computes b from measured loss and RTTs.
+    /// Paper 003's choice: weights take effect through b, which a rule computes from measured loss and RTTs.
     ///
-    /// Each window has its own loss events.
+    /// Each window reacts only to its own loss events.
     pub const PAPER: WindowFairness =
         WindowFairness { weight_by: Knob::Decrease, steering: SteeringMethod::Rule, shared_events: false };
-    /// The choice for windows that share their bottlenecks: a carries the weight, and loss events are shared.
+    /// The choice for windows with common bottlenecks: weights take effect through a, and loss events are shared.
     pub const EDGE_PAIR: WindowFairness =
         WindowFairness { weight_by: Knob::Increase, steering: SteeringMethod::ClosedLoop, shared_events: true };
 }
 
 impl AimdConfig {
-    /// Returns paper 003's own law: table V, without slow start.
+    /// Returns the parameters of paper 003 itself: those of its table V, without slow start.
     pub fn paper() -> AimdConfig {
         AimdConfig { slow_start: false, fairness: WindowFairness::PAPER, ..AimdConfig::default() }
     }
@@ -112,11 +115,13 @@ pub struct AimdWindow {
     window: f64,
     /// Slow start ends at this window, in bytes.
     threshold: f64,
-    /// Maximum bytes in flight in this round and in the previous one.
+    /// Maximum number of bytes in flight in the current round and in the previous one.
     peaks: [u32; 2],
-    /// Number of the marker whose report ends the round.
+    /// Number of the marker whose report ends the current round.
     round: u32,
-    /// Number of packets sent before the last loss event. Losses belong to that event until all of them are settled.
+    /// Number of packets sent before the last loss event.
+    ///
+    /// Losses belong to that event until this number of packets is settled (received or lost).
     recover: u32,
     events: u32,
     backlogged: bool,
@@ -145,7 +150,7 @@ impl AimdWindow {
         this
     }
 
-    /// Returns whether a packet of `bytes` may leave. At least half of the packet must fit into the window.
+    /// Returns whether a packet of `bytes` may leave. At least half of it must fit into the free part of the window.
     ///
     /// If the whole packet had to fit, half a packet of every window would stay unused on average. That is a large part
     /// of a small window.
@@ -197,7 +202,7 @@ impl AimdWindow {
         }
     }
 
-    /// Records packets that the lower layers declared lost for good.
+    /// Records packets that the lower layers report as lost after recovery.
     pub fn on_loss(&mut self, packets: u32) {
         self.ledger.on_lost(packets);
         self.on_congestion();
@@ -208,7 +213,7 @@ impl AimdWindow {
         self.ledger.deadline(self.config.losses.patience(self.backlogged))
     }
 
-    /// At the deadline, returns a marker to send by itself.
+    /// Once the deadline has passed, returns a marker to send by itself. Before it, returns `None`.
     ///
     /// If an earlier marker was not answered, the loop treats that as a loss event, unless lower layers report
     /// losses.
@@ -221,7 +226,7 @@ impl AimdWindow {
         Some(marker)
     }
 
-    /// Changes weight and service. A leased line gets its rate at once.
+    /// Changes the loop's weight and service. A leased line gets its promised rate at once.
     pub fn set_share(&mut self, share: Share) {
         self.share = share;
         self.bound();
@@ -273,7 +278,9 @@ impl AimdWindow {
         }
     }
 
-    /// True if everything sent before the last event is settled. A later loss is then a new event.
+    /// True if everything sent before the last loss event is settled (received or lost).
+    ///
+    /// A later loss is then a new event.
     fn has_recovered(&self) -> bool {
         !is_after(self.recover, self.ledger.settled_packets())
     }
@@ -282,7 +289,8 @@ impl AimdWindow {
         self.events = self.events.wrapping_add(1);
         self.losses.on_event(self.ledger.settled_packets());
         self.recover = self.ledger.sent_packets();
-        // A window that doubled until it overflowed the bottleneck is twice the size that fits.
+        // A window that doubled in each round until the bottleneck overflowed is about twice the window that fits, so
+        // it is halved.
         let doubling = self.window < self.threshold;
         let beta = if doubling { 0.5 } else { 1.0 - self.decrease() };
         self.window = self.share.service().back_off(self.window, self.window, beta, self.promised());
@@ -321,7 +329,7 @@ impl AimdWindow {
         self.bound();
     }
 
-    /// Returns the window in bytes with which the loop sends at its promised rate.
+    /// Returns the window in bytes with which the loop sends at the VPN's promised rate.
     fn promised(&self) -> f64 {
         self.share.service().rate().bps() as f64 * self.ledger.rtt.smoothed().as_secs_f64() / 8.0
     }
@@ -351,7 +359,7 @@ mod tests {
         this.window / f64::from(PACKET)
     }
 
-    /// Plays a round trip of 10 ms and returns the number of packets sent.
+    /// Simulates a round trip of 10 ms that begins at `at`, and returns the number of packets sent.
     ///
     /// It sends all that the window allows, loses the first `lose` packets, and answers every marker.
     fn round(this: &mut AimdWindow, egress: &mut LoopEgress, at: u64, lose: u32) -> u32 {
@@ -376,12 +384,12 @@ mod tests {
         for i in 0..10 {
             round(&mut this, &mut egress, i * 10, 0);
         }
-        // The window grows ten times by half a packet, apart from rounding: a window of 8.4 packets lets 8 leave.
+        // In ten rounds the window grows by nearly half a packet each, to about 8.4 packets, of which 8 may leave.
         let before = packets(&this);
         assert!((8.0..9.01).contains(&before), "{before}");
         assert_eq!(round(&mut this, &mut egress, 100, 3), before.round() as u32);
         let after = packets(&this);
-        // Reports after the event let the window grow again a little.
+        // Reports that arrive after the loss event let the window grow again a little.
         assert!((0.75..0.8).contains(&(after / before)), "three losses, one event: {before} → {after}");
         assert!(this.status().loss_event_rate.is_some_and(|p| p < 0.025));
         assert_eq!(this.status().in_flight_bytes, 0);
@@ -402,7 +410,8 @@ mod tests {
 
     /// The last packet of a full window carries a marker.
     ///
-    /// If this packet is lost, the report on the next marker shows losses from before the loss event.
+    /// If this packet is lost, the loss event happens earlier than the report that shows the packet's loss. It must not
+    /// cause a second event.
     #[test]
     fn a_loss_that_is_reported_late_belongs_to_the_event_before() {
         let (mut this, mut egress) = (AimdWindow::new(config(), Share::default()), LoopEgress::default());

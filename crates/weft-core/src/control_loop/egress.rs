@@ -4,9 +4,9 @@ use alloc::boxed::Box;
 use core::num::NonZeroU32;
 use weft_units::Instant;
 
-/// The egress's half of a loop. It counts packets and answers markers.
+/// The part of a loop at the egress edge. It counts packets and answers markers.
 ///
-/// It is the same under every control law, decides nothing and has no timer.
+/// It is the same under every control law. It makes no decisions and has no timer.
 #[derive(Clone, Debug, Default)]
 pub struct LoopEgress {
     packets: u32,
@@ -14,7 +14,7 @@ pub struct LoopEgress {
     ce_packets: u32,
     /// Number of the newest marker. Number zero, which occurs only after 2^32 markers, is stored as one.
     newest: Option<NonZeroU32>,
-    /// Byte counts over fixed intervals, from the first marker on that requests these counts.
+    /// Byte counts over fixed intervals; `None` until a marker requests them.
     intervals: Option<Box<EgressIntervals>>,
 }
 
@@ -26,7 +26,7 @@ impl LoopEgress {
         LoopEgress { packets, bytes, ..LoopEgress::default() }
     }
 
-    /// Closes the counting intervals that have ended. Call this before a packet that arrives at `now` is counted.
+    /// Ends the counting intervals whose time is over. Call this before a packet that arrives at `now` is counted.
     pub fn on_time(&mut self, now: Instant) {
         if let Some(intervals) = &mut self.intervals {
             intervals.on_time(now, self.bytes);
@@ -42,7 +42,7 @@ impl LoopEgress {
         self.ce_packets = self.ce_packets.wrapping_add(u32::from(ce));
     }
 
-    /// Answers a marker. Returns `None` if a newer marker arrived before.
+    /// Returns the report that answers a marker, or `None` if a newer marker arrived before.
     ///
     /// Call this after the packet that carried the marker was counted. The caller adds the time until the report
     /// leaves to [`LoopReport::held_us`].

@@ -1,14 +1,17 @@
 //! Counts of bytes over fixed intervals at both ends of a loop (paper 004 §6.1).
 //!
-//! Both ends cut time into intervals of the length T. The ingress edge starts its intervals when a marker leaves, the
+//! Each end divides time into intervals of length T. The ingress edge starts its intervals when a marker leaves, the
 //! egress edge when that marker arrives. The bytes that left by the end of interval k, minus the bytes that arrived by
-//! the end of interval k, stand in queues: a(k) = a(k − 1) + (λ(k) − μ(k)) T. No end needs a timer. The first packet
-//! after the end of an interval closes it.
+//! the end of interval k, stand in queues: a(k) = a(k − 1) + (λ(k) − μ(k)) T. Here λ(k) is the rate sent and μ(k) the
+//! rate arrived in interval k. No end needs a timer: the first packet after an interval shows that the interval has
+//! ended.
 
 use super::marker::{Counting, IntervalCount, LoopReport, Marker};
 use weft_units::{Duration, Instant};
 
-/// Number of past intervals whose sent bytes the ingress edge keeps. Tuned: a longer queueing delay is not usual.
+/// Number of past intervals for which the ingress edge stores the bytes sent.
+///
+/// *Tuned*: queueing delays of more than this number of intervals are rare.
 const KEPT: usize = 16;
 
 /// Maximum drift between two clocks, in millionths. Derived: each crystal is wrong by up to 100 millionths.
@@ -24,14 +27,16 @@ pub(super) struct EgressIntervals {
 }
 
 impl EgressIntervals {
-    /// Starts the intervals at the arrival of the marker `sequence`.
+    /// Starts the intervals at the arrival of the marker `sequence`. `bytes` have arrived before.
+    ///
+    /// `counting` is the marker's request, which states the length of an interval.
     pub fn begin(now: Instant, counting: Counting, sequence: u32, bytes: u32) -> EgressIntervals {
         let interval = Duration::from_micros(u64::from(counting.interval_us.max(1)));
         let count = IntervalCount { restarted_by: sequence, intervals: 0, bytes };
         EgressIntervals { started_at: now, ends_at: now + interval, interval, count }
     }
 
-    /// Closes the intervals that have ended. `bytes` had arrived before `now`.
+    /// Records the intervals that have ended by `now`. `bytes` is the number of bytes that arrived before `now`.
     pub fn on_time(&mut self, now: Instant, bytes: u32) {
         if now < self.ends_at {
             return;
@@ -41,7 +46,7 @@ impl EgressIntervals {
         self.ends_at = self.started_at + self.interval * self.count.intervals + self.interval;
     }
 
-    /// Returns the count at the end of the last complete interval.
+    /// Returns the number of the last complete interval, and the bytes that had arrived at its end.
     pub fn count(&self) -> IntervalCount {
         self.count
     }
@@ -52,19 +57,19 @@ fn complete(time: Duration, interval: Duration) -> u32 {
     (time.as_nanos() / interval.as_nanos().max(1)).min(u128::from(u32::MAX - 1)) as u32
 }
 
-/// Measurements of a report about the intervals since the previous report.
+/// Measurements that a report yields about the intervals since the previous report.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct CountedSample {
-    /// Bytes in queues. Below zero, the intervals were started while a queue stood.
+    /// Bytes in queues. A negative number shows that a queue stood when the intervals were started.
     pub accumulation: i32,
     /// Rate at which bytes arrived, in bit/s.
     pub arriving_bps: f64,
     /// Time over which the bytes arrived: a whole number of intervals.
     pub elapsed: Duration,
-    /// Part of the accumulation that is not a queue, as a time in microseconds.
+    /// Delay of the marker that no queue caused, in microseconds. Its bytes are no part of the accumulation.
     ///
-    /// It is the marker's explained delay minus that of the marker that started the intervals, plus the drift of the
-    /// two clocks since the intervals started.
+    /// It is the marker's explained delay ([`Marker::explained_us`]) minus that of the marker that started the
+    /// intervals, plus the drift of the two clocks since then.
     pub explained_us: i64,
 }
 
@@ -75,26 +80,28 @@ pub(super) struct SentIntervals {
     ends_at: Instant,
     /// T; zero before the first marker.
     interval: Duration,
-    /// Number of the marker that started the intervals.
+    /// Number of the marker that started the present intervals.
     restarted_by: u32,
-    /// Number of intervals that have ended since their start.
+    /// Number of intervals that have ended since that marker.
     intervals: u32,
     /// Bytes that had left at the end of interval k, at index k modulo [`KEPT`].
     sent: [u32; KEPT],
     /// The last count of the egress edge; `None` until it has started its intervals, too.
     last: Option<IntervalCount>,
     wants_restart: bool,
-    /// Delay, in microseconds, that the marker that started the intervals explains ([`Marker::explained_us`]).
+    /// Explained delay of the marker that started the intervals, in microseconds ([`Marker::explained_us`]).
     explained_us: u32,
 }
 
 impl SentIntervals {
-    /// Asks for new intervals. Until they have started at both ends, reports give no sample.
+    /// Makes the next marker start new intervals.
+    ///
+    /// Until they have started at both ends, reports yield no measurements.
     pub fn restart(&mut self) {
         self.wants_restart = true;
     }
 
-    /// Closes the intervals that have ended. `bytes` had left before `now`.
+    /// Records the intervals that have ended by `now`. `bytes` is the number of bytes that left before `now`.
     pub fn on_time(&mut self, now: Instant, bytes: u32) {
         if self.interval.is_zero() || now < self.ends_at {
             return;
@@ -106,11 +113,13 @@ impl SentIntervals {
         self.ends_at = self.started_at + self.interval * complete + self.interval;
     }
 
-    /// Returns the request that a marker carries to the egress edge. The report is expected after `round_trip`.
+    /// Returns the request about intervals that `marker` carries to the egress edge.
+    ///
+    /// `interval` is the desired length T. The report on the marker is expected after `round_trip`.
     pub fn on_marker(&mut self, now: Instant, marker: &Marker, interval: Duration, round_trip: Duration) -> Counting {
         let interval = Duration::from_micros((interval.as_micros() as u64).clamp(1, u64::from(u32::MAX)));
         let unlike = interval.abs_diff(self.interval) * 4 > self.interval;
-        // The marker or its report may be lost.
+        // Without a count after this time, the marker or its report is lost, and the intervals are started again.
         let unanswered = self.last.is_none() && now - self.started_at > round_trip * 2 + self.interval * 4;
         let restarts = self.wants_restart || unlike || unanswered;
         if restarts {
@@ -129,7 +138,7 @@ impl SentIntervals {
 
     /// Returns a report's measurements of the intervals that ended since the previous report.
     pub fn measure(&mut self, report: &LoopReport) -> Option<CountedSample> {
-        // A count of intervals that have not ended at the ingress edge is invalid.
+        // The egress edge cannot have ended more intervals than this edge, except by an error. Such a count is ignored.
         let is_ours =
             |count: &IntervalCount| count.restarted_by == self.restarted_by && count.intervals <= self.intervals;
         let count = report.count.filter(|count| is_ours(count) && !self.wants_restart)?;
@@ -143,7 +152,8 @@ impl SentIntervals {
         let elapsed = self.interval * periods;
         let arrived = count.bytes.wrapping_sub(previous.bytes);
         let drift_us = (self.interval.as_micros() as i64) * i64::from(count.intervals) * DRIFT_PPM / 1_000_000;
-        // Bytes that arrived after the interval, minus bytes that left after it. Earlier losses cancel out.
+        // The accumulation is the bytes that arrived after the interval, minus the bytes that left after it. Bytes that
+        // were lost before the interval's end are in neither number.
         let late = report.bytes.wrapping_sub(count.bytes);
         let left = report.marker.bytes.wrapping_sub(sent);
         Some(CountedSample {
@@ -172,7 +182,7 @@ mod tests {
         bytes: u32,
     }
 
-    /// Draws a flow over a path of 7 ms with a queue that keeps order, and with loss.
+    /// Draws a random flow over a path of 7 ms. Its queue keeps the packets' order, and some packets are lost.
     fn crossings(rng: &mut Rng) -> Vec<RandomPacket> {
         let (mut left_us, mut last_us) = (0, 0);
         let burst_us = 1 + rng.below(8_000);
@@ -187,7 +197,7 @@ mod tests {
             .collect()
     }
 
-    /// Passes the flow through both ends.
+    /// Simulates both ends for the packets of `flow`.
     ///
     /// Every 25th packet carries a marker. The first marker restarts the intervals.
     ///
@@ -230,7 +240,7 @@ mod tests {
         let mut compared = 0;
         for _ in 0..300 {
             let mut flow = crossings(&mut rng);
-            // The marker that starts the intervals must arrive, and before everything else.
+            // The marker that starts the intervals must arrive, and before all other packets.
             flow[0].arrived_us = Some(7_000);
             let (started_us, arrived_us) = (flow[0].left_us, 7_000);
             for (number, intervals, sample) in samples(&flow) {
@@ -238,7 +248,7 @@ mod tests {
                 let left: u32 = flow.iter().filter(|p| p.left_us < started_us + end_us).map(|p| p.bytes).sum();
                 let arrived = flow.iter().filter(|p| p.arrived_us.is_some_and(|at| at < arrived_us + end_us));
                 let arrived: u32 = arrived.map(|p| p.bytes).sum();
-                // The marker shows the losses before it.
+                // The report on a marker also shows the packets that were lost before the marker.
                 let lost = flow[..=number].iter().filter(|p| p.arrived_us.is_none()).map(|p| p.bytes).sum::<u32>();
                 let expected = left as i32 - arrived as i32 - lost as i32;
                 assert_eq!(sample.accumulation, expected, "packet {number}, interval {intervals}");

@@ -5,16 +5,16 @@ use weft_units::{Duration, Instant};
 
 /// Upper limit of the time-out, which doubles with each unanswered marker.
 ///
-/// One marker a second does not load a path (RFC 6298 §2.4). If half of the markers are lost, doubling without a
-/// limit would make the mean wait infinite.
+/// One marker a second is a small load (RFC 6298 §2.4). If half of the markers are lost and the time-out doubles
+/// without a limit, the mean time until an answer is infinite.
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(1);
-/// Gain of the moving average of the delivered rate. It averages over about four rounds.
+/// Weight of a new value in the moving average of the delivery rate, which thus covers about four round trips.
 const RATE_GAIN: f64 = 0.25;
 
-/// The ingress's accounts of one loop: packets sent, packets settled, and reports.
+/// Counters of one loop at its ingress edge: packets sent, packets settled (received or lost), and reports.
 ///
-/// All counts are cumulative. A report that arrives thus replaces all lost ones, and a marker settles everything sent
-/// before it. *sent = received + lost + in flight* always holds.
+/// All counts are cumulative. A report thus contains the information of all earlier ones that were lost. A report on a
+/// marker settles everything that was sent before the marker. *sent = received + lost + in flight* always holds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Ledger {
     pub rtt: RoundTrip,
@@ -26,10 +26,10 @@ pub(super) struct Ledger {
     marked_at: Instant,
     sequence: u32,
     reported: u32,
-    /// Number of markers after `reported` that give no RTT sample.
+    /// Number of markers after the last answered one whose reports give no RTT sample.
     ///
-    /// These markers were in flight when a sample was so large that it had to be limited. A pause of the machine
-    /// lengthens the samples of all markers in flight, and only the first of these samples is used.
+    /// They were in flight when an RTT sample was so large that it had to be limited. A pause of the machine makes the
+    /// samples of all markers in flight larger, and only the first of these samples is used.
     unsampled: u32,
     lost_packets: u32,
     ce_packets: u32,
@@ -52,7 +52,7 @@ struct LedgerRound {
 pub(super) struct ReportDelta {
     /// Number of the marker that the report answers.
     pub sequence: u32,
-    /// Bytes that the report settles: received or lost.
+    /// Bytes that the report newly settles: they are known to be received or lost.
     pub settled_bytes: u32,
     /// Number of packets newly found lost.
     pub lost_packets: u32,
@@ -62,7 +62,8 @@ pub(super) struct ReportDelta {
     pub round_trip: Duration,
     /// Arrival minus departure of the marker in microseconds, modulo 2^32.
     ///
-    /// The part that the marker explains ([`Marker::explained_us`]) is subtracted. The two clocks may have an offset.
+    /// The explained delay of the marker ([`Marker::explained_us`]) is subtracted. The two times are of different
+    /// clocks, so only differences between such delays have a meaning.
     pub one_way_delay_us: u32,
 }
 
@@ -111,7 +112,7 @@ impl Ledger {
         self.delivered_bps
     }
 
-    /// Time for which nothing was sent while nothing is in flight, or zero if something is.
+    /// Time since the last packet was sent, or zero if data is in flight.
     pub fn idle(&self, now: Instant) -> Duration {
         if self.in_flight() > 0 || self.sent_packets == 0 { Duration::ZERO } else { now - self.sent_at }
     }
@@ -126,6 +127,8 @@ impl Ledger {
     }
 
     /// Returns the next marker, which states the packets and bytes sent so far.
+    ///
+    /// With `is_pressing` the marker must not wait for other frames.
     pub fn mark(&mut self, now: Instant, is_pressing: bool) -> Marker {
         self.sequence = self.sequence.wrapping_add(1);
         self.marked_packets = self.sent_packets;
@@ -181,14 +184,15 @@ impl Ledger {
 
     /// Returns the number of newly lost packets.
     ///
-    /// If fewer packets are missing than were found lost before, packets arrived late or an edge restarted.
+    /// `missing` is the number of packets that were sent before a marker and have not arrived. If it is lower than the
+    /// number found lost before, packets arrived late, or an edge restarted.
     fn find_lost(&mut self, missing: u32) -> u32 {
         let lost = if is_after(missing, self.lost_packets) { missing.wrapping_sub(self.lost_packets) } else { 0 };
         self.lost_packets = missing;
         lost
     }
 
-    /// Records packets that the lower layers declared lost.
+    /// Records packets that the lower layers report as lost.
     pub fn on_lost(&mut self, packets: u32) {
         self.lost_packets = self.lost_packets.wrapping_add(packets);
     }
@@ -206,10 +210,10 @@ impl Ledger {
         self.round = LedgerRound { received_bytes: report.bytes, received_at_us: report.received_at_us, started: true };
     }
 
-    /// Returns the time at which to send a marker by itself; `None` if no data is in flight.
+    /// Returns the time at which a marker must be sent by itself; `None` if no data is in flight.
     ///
-    /// The marker is due if no report arrives for a time-out. With `patience`, the time-out starts at the last marker
-    /// if the marker is later than the report, and `patience` is added.
+    /// It is one time-out after the last report. If `patience` is not zero, it is one time-out plus `patience` after
+    /// the last report or the last marker, whichever is later.
     pub fn deadline(&self, patience: Duration) -> Option<Instant> {
         let first = self.rtt.timeout();
         let timeout = (first * (1 << self.backoff)).min(LONGEST_TIMEOUT.max(first));
@@ -217,7 +221,9 @@ impl Ledger {
         (self.in_flight() > 0).then(|| since + timeout + patience)
     }
 
-    /// At the deadline, returns a marker to send, and true if an earlier one was not answered.
+    /// Once the deadline has passed, returns a marker to send, and true if an earlier marker was not answered.
+    ///
+    /// With `is_pressing` the marker must not wait for other frames.
     pub fn on_deadline(&mut self, now: Instant, patience: Duration, is_pressing: bool) -> Option<(Marker, bool)> {
         if self.deadline(patience).is_none_or(|deadline| now < deadline) {
             return None;
@@ -296,9 +302,9 @@ mod tests {
         assert_eq!((ledger.lost_packets(), ledger.in_flight()), (2, 0));
     }
 
-    /// A clock that jumps makes the samples of all markers in flight long, whether there are 1 or 100.
+    /// The RTT samples of all markers in flight are too long when a clock jumps, whether there are 1 or 100 markers.
     ///
-    /// All these samples together change the time-out only as one long sample does. Later samples are used again.
+    /// Together they change the time-out only as one long sample does. Later samples are used again.
     #[test]
     fn a_pause_counts_once_however_many_markers_were_in_flight() {
         let mut rng = weft_units::Rng::new(7);

@@ -8,23 +8,24 @@ const WEIGHTS: [f64; 8] = [1.0, 1.0, 1.0, 1.0, 0.8, 0.6, 0.4, 0.2];
 /// square-root law holds only for the rate of events.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LossIntervals {
-    /// Numbers of packets between successive loss events, the latest first. Zero marks an unused entry.
+    /// Numbers of packets between successive loss events, the latest first. Zero marks an entry that is not used yet.
     closed: [u32; 8],
-    /// Number of packets sent from the start until the last loss event, modulo 2^32.
+    /// Number of packets settled (received or lost) from the start until the last loss event, modulo 2^32.
     event_at: u32,
 }
 
 impl LossIntervals {
-    /// Records a loss event. `packets` is the number of packets sent since the start, modulo 2^32.
+    /// Records a loss event. `packets` is the number of packets settled since the start, modulo 2^32.
     pub fn on_event(&mut self, packets: u32) {
         self.closed.rotate_right(1);
         self.closed[0] = packets.wrapping_sub(self.event_at).max(1);
         self.event_at = packets;
     }
 
-    /// Returns the loss events per packet after `packets` were sent; `None` before the first event.
+    /// Returns the loss events per packet; `None` before the first event.
     ///
-    /// The open interval is included once it is long enough to lengthen the average.
+    /// `packets` is the number of packets settled since the start. The interval since the last event is included once
+    /// it is so long that it makes the average longer.
     pub fn rate(&self, packets: u32) -> Option<f64> {
         let average = |intervals: &mut dyn Iterator<Item = u32>| {
             let (mut sum, mut weights) = (0.0, 0.0);
@@ -57,10 +58,11 @@ mod tests {
         for end in [300, 400, 500, 600, 700, 800, 900] {
             intervals.on_event(end);
         }
-        // Intervals 100, 100, 100, 100, 100·.8, 100·.6, 200·.4, 100·.2, divided by the sum of weights 6: 640 / 6.
+        // Average of the intervals, the latest first: 100·(1 + 1 + 1 + 1 + .8 + .6) + 200·.4 + 100·.2 = 640, divided by
+        // the sum of the weights, 6.
         let rate = intervals.rate(900).unwrap_or_default();
         assert!((rate - 6.0 / 640.0).abs() < 1e-12, "{rate}");
-        // Open interval 700, then 100·(1 + 1 + 1 + .8 + .6 + .4) + 200·.2, divided by 6: 1220 / 6.
+        // With the open interval of 700 packets: 700 + 100·(1 + 1 + 1 + .8 + .6 + .4) + 200·.2 = 1220, divided by 6.
         let rate = intervals.rate(1_600).unwrap_or_default();
         assert!((rate - 6.0 / 1_220.0).abs() < 1e-12, "{rate}");
     }

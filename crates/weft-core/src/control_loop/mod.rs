@@ -68,14 +68,16 @@ pub enum Credit {
     Now,
     /// The packet may leave at this time.
     At(Instant),
-    /// The packet may leave after a report or the deadline.
+    /// The packet may leave after the next report, or after [`ControlLoop::on_deadline`].
     OnReport,
 }
 
 /// Source from which a loop learns of losses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Losses {
-    /// The packet counts in reports, and unanswered markers. All packets must take one path, in order.
+    /// The packet counts in reports, and markers that are not answered.
+    ///
+    /// Only for loops whose packets all take one path and stay in order.
     #[default]
     Counted,
     /// The lower layers report losses ([`ControlLoop::on_loss`], [`ControlLoop::on_congestion`]).
@@ -83,20 +85,21 @@ pub enum Losses {
 }
 
 impl Losses {
-    /// True if the loop sends markers as soon as it can.
+    /// True if the loop sends its markers without delay.
     ///
-    /// A loop without a backlog (`holds_back` is false) may delay its markers if the lower layers report losses.
+    /// A loop may delay its markers only if it has no backlog (`holds_back` is false) and the lower layers report
+    /// losses.
     fn hurries(self, holds_back: bool) -> bool {
         self == Losses::Counted || holds_back
     }
 
-    /// Returns the time by which a report may arrive later than expected. `holds_back` is true with a backlog.
+    /// Returns the time by which a report may be later than the time-out. `holds_back` is true if there is a backlog.
     fn patience(self, holds_back: bool) -> Duration {
         if self.hurries(holds_back) { Duration::ZERO } else { LEISURE * 4 }
     }
 }
 
-/// Maximum time for which a marker that is not pressing waits for other frames.
+/// Maximum time for which a marker waits for other frames, if the marker is not pressing.
 ///
 /// The report on this marker may wait for the same time.
 pub const LEISURE: Duration = Duration::from_millis(10);
@@ -106,7 +109,7 @@ pub const LEISURE: Duration = Duration::from_millis(10);
 pub struct LoopStatus {
     /// Rate that the loop may send: λ, or the window divided by the RTT.
     pub rate: Rate,
-    /// Window of the loop, or the bytes that its rate sends in a round trip.
+    /// Window of the loop. Without a window: the bytes that its rate sends in a round trip.
     pub window_bytes: u64,
     /// Rate at which the loop's traffic recently arrived at the egress.
     pub delivered: Rate,
@@ -141,7 +144,7 @@ pub enum LoopConfig {
     ExplicitRate(Arc<ExplicitRateConfig>),
 }
 
-/// The ingress's half of a loop.
+/// The part of a loop at the ingress edge, which decides when packets may leave.
 #[derive(Clone, Debug)]
 pub enum ControlLoop {
     /// A loop under the window law of paper 003.
@@ -191,7 +194,7 @@ impl ControlLoop {
         }
     }
 
-    /// Records congestion: a first transmission was lost, or arrived with a CE mark.
+    /// Records congestion: the first transmission of a packet was lost, or its outer header arrived with a CE mark.
     ///
     /// Call it for every such event that the lower layers detect.
     pub fn on_congestion(&mut self, now: Instant) {
@@ -202,7 +205,7 @@ impl ControlLoop {
         }
     }
 
-    /// Records packets that the lower layers declared lost for good ([`Losses::Told`]).
+    /// Records packets that the lower layers report as lost after recovery ([`Losses::Told`]).
     pub fn on_loss(&mut self, now: Instant, packets: u32) {
         match self {
             ControlLoop::AimdWindow(law) => law.on_loss(packets),
@@ -218,7 +221,7 @@ impl ControlLoop {
         if let ControlLoop::ExplicitRate(law) = self { Some(law.ask()) } else { None }
     }
 
-    /// Applies the grant of the nodes on the route. Other laws than explicit rate ignore it.
+    /// Applies the grant of the nodes on the route. A loop under another law than explicit rate ignores it.
     pub fn on_grant(&mut self, now: Instant, grant: LoopGrant) {
         if let ControlLoop::ExplicitRate(law) = self {
             law.on_grant(now, grant);

@@ -1,24 +1,24 @@
 use weft_units::{Duration, Instant};
 
-/// Length of a bucket of RTT samples. The minimum RTT is taken over the last one to two buckets.
+/// Length of each of the two periods over whose RTT samples the minimum is taken.
 const BUCKET: Duration = Duration::from_secs(10);
 /// Upper limit of an RTT sample, in microseconds.
 const LONGEST_US: u128 = 60_000_000;
-/// Largest RTT sample that is used in full: a multiple of the smoothed RTT, or a time in microseconds if longer.
+/// Largest RTT sample that is used as it is: a multiple of the smoothed RTT, or a time in µs if that is longer.
 ///
-/// A machine that slept, or a clock that jumped, makes one sample of any length. *Derived*: a sample then at most doubles
-/// the smoothed RTT. The time is the initial time-out of RFC 6298. A path that did become slower is followed in few
-/// samples.
+/// After a pause of the machine or a jump of a clock, a sample can have any value. *Derived*: with this multiple a
+/// sample at most doubles the smoothed RTT. The time is the initial time-out of RFC 6298. If a path becomes slower, the
+/// smoothed RTT follows within a few samples.
 const LARGEST_RISE: (u32, u32) = (8, 1_000_000);
 
 /// Smoothed RTT and its variation (RFC 6298 §2), and the minimum of the last 10 to 20 seconds.
 ///
-/// All values fit into a few bytes, because each loop has one.
+/// It is stored in few bytes, because each loop has one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RoundTrip {
     smoothed_us: u32,
     variation_us: u32,
-    /// Minimum RTT per bucket in microseconds. Zero means none.
+    /// Minimum RTT in the present period and in the previous one, in microseconds. Zero means none.
     minima_us: [u32; 2],
     bucket_start: Instant,
 }
@@ -73,7 +73,7 @@ impl RoundTrip {
 mod tests {
     use super::*;
 
-    /// After one sample of any length, first or later, the time-out is at most some seconds.
+    /// After one sample of any length, the time-out is at most a few seconds, whether it is the first sample or not.
     ///
     /// If the path becomes slower, the smoothed RTT follows within six samples.
     #[test]

@@ -2,11 +2,11 @@ use weft_units::{Duration, Instant, Rate};
 
 /// A token bucket with a variable rate. At most `depth` bytes, or one packet, leave at once.
 ///
-/// While packets wait, the bucket is deeper by the bytes that the current rate sends in `late`. If the caller
-/// releases packets up to `late` too late, the rate is thus still reached.
+/// While packets wait, the bucket is deeper by the bytes that the current rate sends in the time `late`. The rate is
+/// thus reached even if the caller releases packets later than permitted, by at most that time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TokenBucket {
-    /// Level of the bucket in bytes. A packet longer than the depth leaves a negative level.
+    /// Level of the bucket in bytes. It is negative after a packet that is longer than the depth.
     tokens: f32,
     depth: f32,
     late_s: f32,
@@ -35,7 +35,7 @@ impl TokenBucket {
     /// Returns the time at which `bytes` may leave at `rate_bps`: `now`, or later.
     pub fn ready_at(&self, now: Instant, bytes: u32, rate_bps: f64) -> Instant {
         let missing = f64::from(bytes).min(self.depth.into()) - self.level(now, rate_bps);
-        // A hundredth of a byte is a rounding error.
+        // Less than a hundredth of a byte is a rounding error, so the packet may leave.
         if missing <= 1e-2 {
             return now;
         }
@@ -66,9 +66,10 @@ mod tests {
         assert_eq!(bucket.ready_at(at(9), 1_000, rate), at(12), "a debt is paid first");
     }
 
-    /// Returns the fraction of 40 Mbit/s that leaves within a second.
+    /// Returns the bytes that leave within a second, as a fraction of what 40 Mbit/s would send.
     ///
-    /// Each packet of 1000 bytes is released `late_us` too late. The bucket makes up for at most `late`.
+    /// Each packet of 1000 bytes is released `late_us` after the permitted time. The bucket makes up for at most
+    /// `late`.
     fn sent_when_woken_late(late: Duration, late_us: u64) -> f64 {
         let (mut bucket, rate, mut now, mut sent) = (TokenBucket::new(1_000, late), 40e6, Instant::ZERO, 0);
         while now < Instant::from_millis(1_000) {

@@ -10,7 +10,7 @@ use weft_units::{Duration, Instant, Rate};
 
 /// Time without a request after which a flow is treated as ended.
 pub const FORGOTTEN_AFTER: Duration = Duration::from_secs(2);
-/// Inverse of the weight of a new time between two requests in the moving average.
+/// Divisor in the moving average of the time between two requests: a new time has the weight 1/8.
 const SMOOTHING: u32 = 8;
 
 /// Table of the flows that ask for rates. `K` identifies a flow.
@@ -29,7 +29,9 @@ struct RequesterState {
 }
 
 impl<K: Copy + Eq + Hash> Askers<K> {
-    /// Returns an empty table for at most `most` flows. Requests of further flows are not recorded.
+    /// Returns an empty table for at most `most` flows. `seed` keys the hash of the flows.
+    ///
+    /// Requests of further flows are not recorded.
     pub fn new(most: usize, seed: u64) -> Askers<K> {
         Askers { flows: HashMap::with_hasher(SeededState::new(seed)), most, between: Duration::ZERO }
     }
@@ -53,17 +55,17 @@ impl<K: Copy + Eq + Hash> Askers<K> {
         self.flows.retain(|_, flow| now - flow.asked_at < FORGOTTEN_AFTER);
     }
 
-    /// True if the flow asked recently.
+    /// True if the flow has sent a request and was not deleted by [`Askers::expire`].
     pub fn contains(&self, flow: &K) -> bool {
         self.flows.contains_key(flow)
     }
 
-    /// Number of flows that asked recently.
+    /// Number of flows that have sent a request and were not deleted by [`Askers::expire`].
     pub fn count(&self) -> u32 {
         u32::try_from(self.flows.len()).unwrap_or(u32::MAX)
     }
 
-    /// Returns the estimated delay until a grant takes effect; zero before any flow asked twice.
+    /// Returns the estimated delay until a grant takes effect; zero until some flow has sent two requests.
     ///
     /// A grant waits for the flow's next request, half a round trip on average, and then needs one round trip.
     pub fn feedback_delay(&self) -> Duration {

@@ -1,4 +1,4 @@
-//! ERICA+: an explicit rate for each flow, derived from its use.
+//! ERICA+: an explicit rate for each flow, derived from the rate that it uses.
 //!
 //! The method is by Kalyanaraman, Jain and others, for ABR in ATM. A link measures its load per interval.
 //! [`Erica::grant`] then computes each flow's rate from the flow's current rate. The caller stores the flows.
@@ -9,11 +9,11 @@ use weft_units::{Duration, Rate};
 /// Parameters of ERICA+.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct EricaConfig {
-    /// δ: the link is overloaded only if the arriving rate exceeds 1 + δ times the target rate.
+    /// δ: the link is overloaded only if the arriving rate exceeds (1 + δ) times the target rate.
     pub delta: f64,
-    /// a: determines how fast an empty queue fills.
+    /// a: determines how fast a queue below the target delay fills. The greater, the faster.
     pub a: f64,
-    /// b: determines how fast a long queue drains.
+    /// b: determines how fast a queue above the target delay drains. The greater, the faster.
     pub b: f64,
     /// T0: target queueing delay.
     pub delay: Duration,
@@ -31,18 +31,19 @@ impl EricaConfig {
     /// Returns parameters for grants that travel in the packets of the flows.
     ///
     /// Such grants arrive late, and a target queue of 1 ms would make the rates oscillate. Without a queue the target
-    /// is the whole capacity. The caller must therefore pass `utilization` times the capacity.
+    /// rate is the whole capacity of the link state. The caller must therefore state `utilization` times the real
+    /// capacity there.
     pub fn in_band(utilization: f64) -> EricaConfig {
         EricaConfig { a: 1.0 / utilization, delay: Duration::from_millis(10), ..EricaConfig::default() }
     }
 }
 
-/// A flow that sends at least this fraction of its fair share is treated as sending all of it.
+/// Fraction of its fair share from which on a flow counts as sending its whole share.
 ///
 /// Signals round rates down, so a flow may send slightly less than its share.
 const NEAR: f64 = 0.95;
 
-/// State of ERICA+ for one link. Of a flow it needs only the current rate.
+/// State of ERICA+ for one link. It stores nothing about single flows.
 #[derive(Clone, Debug)]
 pub struct Erica {
     config: EricaConfig,
@@ -54,12 +55,12 @@ pub struct Erica {
 }
 
 impl Erica {
-    /// Returns a link without measurements. It grants nothing before the first interval ends.
+    /// Returns the state of a link without measurements. It grants a rate of zero until the first interval ends.
     pub fn new(config: EricaConfig) -> Erica {
         Erica { config, target_bps: 0.0, fair_bps: 0.0, overload: 1.0, most_bps: [0.0; 2] }
     }
 
-    /// Returns an unused link of this capacity.
+    /// Returns the state of a link of this capacity on which no flow has sent.
     pub fn idle(config: EricaConfig, capacity: Rate) -> Erica {
         let mut law = Erica::new(config);
         let round_trip = Duration::ZERO;
@@ -86,15 +87,16 @@ impl Erica {
         }
         self.most_bps[1] = self.most_bps[1].max(rate);
         if rate > self.fair_bps && current < self.fair_bps * NEAR {
-            // ERICA avoids a sudden increase of a flow's rate.
+            // A flow that sends less than its fair share first gets only its fair share, so that its rate does not rise
+            // suddenly.
             rate = self.fair_bps;
         }
         Rate::from_bps(rate.min(self.target_bps) as u64)
     }
 
-    /// Returns f, the target rate as a fraction of the capacity.
+    /// Returns the target rate as a fraction of the capacity (f in the ERICA+ papers).
     ///
-    /// It is a hyperbolic function of the queueing delay, one at T0.
+    /// It is a hyperbolic function of the queueing delay, and is one if the delay is T0.
     fn queue_factor(&self, delay_s: f64) -> f64 {
         let EricaConfig { a, b, delay, least, .. } = self.config;
         let t0 = delay.as_secs_f64();
@@ -110,7 +112,9 @@ mod tests {
     use alloc::vec;
     use alloc::vec::Vec;
 
-    /// Returns the rates of flows over links after `rounds`. Each link runs [`Erica`].
+    /// Returns the rates of flows after `rounds` intervals. Each link runs [`Erica`].
+    ///
+    /// `routes` lists the links of each flow, and `limits` is the maximum rate of each flow.
     fn settle(capacities: &[f64], routes: &[&[usize]], limits: &[f64], rounds: u32) -> Vec<f64> {
         let mut links = vec![Erica::new(EricaConfig::default()); capacities.len()];
         let mut rates: Vec<f64> = limits.iter().map(|limit| limit.min(1e5)).collect();

@@ -1,28 +1,27 @@
 //! Sender and receiver of explicit-rate signals (paper 001, Figure 2).
 //!
-//! The exchange is REQUEST, RESPONSE, CONFIRM, then UPDATEs. Neither end does more than one step per round trip.
-//! Every message may be lost, duplicated, delayed or forged.
+//! The exchange is REQUEST, RESPONSE, CONFIRM, then UPDATEs. Each end sends at most one of these messages per round
+//! trip. Every message may be lost, duplicated, delayed or forged.
 //!
-//! - The sender repeats a request until an answer arrives, after three attempts at ever longer intervals. Until then
-//!   the flow is plain TCP.
+//! - The sender repeats a request, at ever longer intervals, until an answer arrives. Until then the flow is plain TCP.
 //! - The first packet after the answer carries the confirmation.
 //! - An answer is valid only with the request's nonce and with rates no higher than requested. Unless every router of
-//!   the path is known to take part, it also needs the TTL difference that proves that every router did.
+//!   the path is known to process the signals, it also needs the TTL difference that proves that every router did.
 
 use weft_units::{Duration, Instant, Rate};
 use weft_wire::er_sig::{Direction, Message, Rate16, Rates, Signal, ttl_difference};
 
-/// Number of requests without an answer after which the flow is treated as plain TCP.
+/// Number of requests without an answer after which [`RateInitiator::has_given_up`] returns true.
 const ATTEMPTS: u8 = 3;
-/// Maximum number of doublings of the request interval.
+/// Maximum number of times that the time between two requests doubles.
 ///
 /// The longest interval is about a thousand round trips.
 const MOST_DOUBLINGS: u8 = 10;
 
-/// A sender's request for rates.
+/// The rates that a sender requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Wish {
-    /// The signal as it leaves, apart from message, nonce, QTTL (the signal's own TTL) and tag.
+    /// Template of the signals. Message, nonce, QTTL (the signal's own TTL) and tag are set for each signal.
     ///
     /// Its forward and reverse rates are the requested rates.
     pub signal: Signal,
@@ -43,11 +42,11 @@ enum RequestState {
 pub struct RateInitiator {
     wish: Wish,
     nonce: u32,
-    /// TTL of the requesting packet minus the QTTL of its signal.
+    /// TTL of the packet that carried the last request, minus the QTTL of the request.
     ttl_difference: u8,
     state: RequestState,
     granted: Rates,
-    /// Requested reverse rates, as reduced by the nodes on the path.
+    /// Requested rates of the reverse direction, as the nodes on the path have reduced them.
     ///
     /// The confirmation reports these rates to the nodes and to the receiver.
     reverse: Rates,
@@ -61,7 +60,7 @@ impl RateInitiator {
         RateInitiator { wish, nonce, ttl_difference: 0, state, granted, reverse }
     }
 
-    /// Returns the signal for a packet that leaves with this TTL, if one is due.
+    /// Returns the signal to put into a packet that leaves with the TTL `ttl`, if a signal is due.
     ///
     /// `qttl` is the signal's own TTL and must be random. `round_trip` is the measured RTT, or an estimate.
     pub fn on_packet(&mut self, now: Instant, ttl: u8, qttl: u8, round_trip: Duration) -> Option<Signal> {
@@ -70,8 +69,8 @@ impl RateInitiator {
                 if now < *until {
                     return None;
                 }
-                // Silence may be chance, and the flow may be long. If the sender never asked again, the flow would be
-                // plain TCP for its whole life.
+                // The missing answer may have been lost by chance, and the flow may last long. The request is therefore
+                // repeated, so that the flow does not remain plain TCP.
                 *attempts = attempts.saturating_add(1);
                 *until = now + round_trip * (1 << (*attempts).min(MOST_DOUBLINGS));
                 self.ttl_difference = ttl_difference(ttl, qttl);
@@ -83,7 +82,7 @@ impl RateInitiator {
                 Some(Signal { echoed: self.granted, reverse: self.reverse, ..confirm })
             }
             RequestState::Granted { asked_at, is_waiting, .. } if now - *asked_at >= round_trip => {
-                // Do not wait for an unanswered update: the next one asks for the same.
+                // An update that was not answered need not be awaited: the next update requests the same rates.
                 (*asked_at, *is_waiting) = (now, true);
                 self.ttl_difference = ttl_difference(ttl, qttl);
                 Some(self.update(qttl))
@@ -92,10 +91,10 @@ impl RateInitiator {
         }
     }
 
-    /// Processes a signal of the receiver. Returns the granted rates if they change.
+    /// Processes a signal from the receiver. Returns the granted rates if they change.
     ///
-    /// The caller has verified the tag. `arrived_difference` is the TTL difference of the request at the receiver, as
-    /// the answer repeats it.
+    /// The caller has verified the tag. `arrived_difference` is the difference of TTL and QTTL with which the request
+    /// arrived at the receiver. The answer contains it.
     pub fn on_signal(&mut self, now: Instant, signal: &Signal, arrived_difference: u8) -> Option<Rates> {
         if signal.nonce != self.nonce {
             return None;
@@ -115,8 +114,8 @@ impl RateInitiator {
         }
         let asked = self.wish.signal.forward;
         let exceeds = signal.echoed.available > asked.available || signal.echoed.guaranteed > asked.guaranteed;
-        // The answer may belong to an earlier packet. If a router does not take part, every answer fails here, and
-        // the flow stays plain TCP.
+        // The answer may be to an earlier packet. If a router does not process the signals, all answers are ignored
+        // here, and the flow stays plain TCP.
         if exceeds || (!self.wish.path_takes_part && arrived_difference != self.ttl_difference) {
             return None;
         }
@@ -132,7 +131,7 @@ impl RateInitiator {
 
     /// Returns the total rate that the flow may send: its guaranteed rate plus its available rate.
     ///
-    /// Returns `None` without a grant, or without a limit.
+    /// Returns `None` if there is no grant, or if the grant does not limit the rate.
     pub fn rate(&self) -> Option<Rate> {
         if !matches!(self.state, RequestState::Granted { .. }) {
             return None;
@@ -145,9 +144,9 @@ impl RateInitiator {
         self.nonce
     }
 
-    /// True if the flow is plain TCP: refused, ended, or without an answer to three requests.
+    /// True if the flow is plain TCP: it was refused, has ended, or got no answer to more than three requests.
     ///
-    /// In the last case the sender still repeats the request at long intervals.
+    /// In the last case the sender still repeats the request, at long intervals.
     pub fn has_given_up(&self) -> bool {
         match self.state {
             RequestState::Asking { attempts, .. } => attempts > ATTEMPTS,
@@ -165,7 +164,8 @@ impl RateInitiator {
 
     /// Returns an update that asks only for the guaranteed rate that the flow has.
     ///
-    /// Booking more each time, only to release it, would keep that rate from other flows.
+    /// If each update requested more, each node would reserve more until the answer arrives. Other flows could not use
+    /// that rate meanwhile.
     fn update(&self, qttl: u8) -> Signal {
         let update = self.build_signal(Message::Update, qttl);
         let forward = Rates { guaranteed: self.granted.guaranteed.min(update.forward.guaranteed), ..update.forward };
@@ -183,9 +183,10 @@ pub fn explicit_rate(granted: Rates) -> Option<Rate> {
     Some(Rate::from_bps(available.rate()?.bps().saturating_add(guaranteed.rate()?.bps())))
 }
 
-/// Returns the receiver's answer to a request or an update.
+/// Returns the receiver's answer to a request or an update, or `None` for another message.
 ///
-/// `takes` are the rates that the receiver accepts. The request already contains the wish for the reverse direction.
+/// `takes` are the highest rates that the receiver accepts. The requested rates of the reverse direction stay as they
+/// arrived.
 pub fn respond(request: &Signal, takes: Rates, qttl: u8) -> Option<Signal> {
     let mut arrived = *request;
     if !matches!(request.message, Message::Request | Message::Update) {
@@ -202,5 +203,5 @@ pub fn respond(request: &Signal, takes: Rates, qttl: u8) -> Option<Signal> {
     })
 }
 
-/// Rates of a receiver without a limit of its own.
+/// Rates of [`respond`] for a receiver that accepts every rate.
 pub const TAKES_ALL: Rates = Rates { available: Rate16::UNLIMITED, guaranteed: Rate16::UNLIMITED };

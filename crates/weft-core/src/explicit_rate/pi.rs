@@ -1,13 +1,14 @@
 //! One explicit rate for all flows of a link: a PI controller of the link's queue.
 //!
-//! If the number of flows is estimated as the capacity divided by the granted rate, it equals RCP (Dukkipati).
+//! It is the controller of RCP (Dukkipati), with the number of flows estimated as the capacity divided by the granted
+//! rate.
 
 use weft_units::{Duration, Instant, Rate};
 
 /// Gains and targets of the controller.
 ///
-/// With the default gains, the fluid loop over N flows with feedback delay τ has its crossover at 1/(2τ) and a phase
-/// margin of 47°.
+/// With the default gains, the fluid model of the control loop with feedback delay τ has a crossover frequency of
+/// 1/(2τ) and a phase margin of 47°, for any number of flows.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct PiConfig {
     /// α: gain on the unused rate, which is the target rate minus the arriving rate.
@@ -30,19 +31,19 @@ impl Default for PiConfig {
     }
 }
 
-/// Deviation of the queue from its target above which both gains double, as a fraction of capacity times RTT.
+/// Deviation of the queue from its target above which both gains double, as a fraction of the capacity times the RTT.
 const FAR_QUEUE: f64 = 0.5;
 /// Deviation of the arriving rate from the capacity above which both gains double, as a fraction of the capacity.
 const FAR_RATE: f64 = 0.2;
-/// Time for which the gains stay doubled, in mean RTTs of the link's flows.
+/// Time for which the gains stay doubled after a large deviation, in mean RTTs of the link's flows.
 const FAR_FOR: u32 = 2;
 
-/// State of a link since the last update.
+/// Measurements of a link since its previous update.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct LinkState {
     /// C: capacity of the link.
     pub capacity: Rate,
-    /// y: rate that arrived for the link.
+    /// y: rate at which bytes arrived that leave by the link.
     pub arriving: Rate,
     /// q: queue in bytes.
     pub queued_bytes: u64,
@@ -60,7 +61,7 @@ pub struct PiRate {
 }
 
 impl PiRate {
-    /// Returns a link that grants `initial` to each flow.
+    /// Returns the controller of a link that first grants the rate `initial` to each flow.
     pub fn new(config: PiConfig, initial: Rate, now: Instant) -> PiRate {
         PiRate { config, rate_bps: initial.bps() as f64, updated_at: now, far_until: now }
     }
@@ -70,10 +71,10 @@ impl PiRate {
         Rate::from_bps(self.rate_bps as u64)
     }
 
-    /// Records a new flow that joins N = y/R flows, which send `arriving` in total. Returns the new rate.
+    /// Records that a new flow starts on the link. Returns the new rate of each flow.
     ///
-    /// Each flow may at once send N/(N + 1) of its previous rate. Otherwise the link would be overloaded for one
-    /// round trip.
+    /// The N = y/R present flows send `arriving` (y) in total at the granted rate R. Each may now send N/(N + 1) of R.
+    /// Otherwise the link would be overloaded for one round trip.
     pub fn on_new_flow(&mut self, arriving: Rate) -> Rate {
         let arriving = arriving.bps() as f64;
         if arriving > 0.0 {
@@ -82,9 +83,9 @@ impl PiRate {
         self.rate()
     }
 
-    /// Clamps the rate, because no flow could use more or wants less.
+    /// Limits the rate to `least` and `most`, because no flow needs less or can use more.
     ///
-    /// The controller continues from the clamped rate.
+    /// The controller continues from the limited rate.
     pub fn bound(&mut self, least: Rate, most: Rate) {
         self.rate_bps = self.rate_bps.max(least.bps() as f64).min(most.bps() as f64);
     }
@@ -145,7 +146,7 @@ mod tests {
             }
         }
 
-        /// Runs the model. Returns the mean utilisation and the longest queue in units of Cτ.
+        /// Runs the model for `seconds`. Returns the mean utilisation, and the longest queue as a multiple of Cτ.
         fn run(&mut self, seconds: f64) -> (f64, f64) {
             let (mut served, mut longest) = (0.0, 0.0f64);
             let capacity = self.capacity.bps() as f64;

@@ -4,28 +4,28 @@ use alloc::collections::VecDeque;
 use weft_units::{Duration, Instant, Rate};
 use weft_wire::quick_start::{QuickRate, QuickStart, QuickStartResponse, nonces_agree};
 
-/// S: length of a utilisation sample, and of a slot in which approvals are counted.
+/// S: time over which the utilisation is measured once, and a slot of time in which approved rates are added up.
 const SLOT: Duration = Duration::from_millis(150);
-/// N: number of recent samples whose maximum is the utilisation. Standard: 3 to 20 (RFC 4782).
+/// N: number of recent measurements whose maximum counts as the utilisation. Standard: 3 to 20 (RFC 4782).
 const SAMPLES: usize = 10;
 /// qs_thresh: fraction of the capacity up to which the router approves rates.
 const THRESHOLD: f64 = 0.9;
-/// Longest time after its arrival in which a grant may be used. One RTT applies if it is shorter.
+/// Longest time after the arrival of a grant in which it may be used. One RTT applies if that is shorter.
 const MOST_WAIT: Duration = Duration::from_secs(3);
 
-/// State of one link. It grants the free capacity of an underused link.
+/// State of one link, which grants its free capacity while it is underused.
 #[derive(Clone, Debug)]
 pub struct QuickStartLink {
     slot_began: Instant,
     sent_bytes: u64,
-    /// Recent rates in bit/s, the newest last.
+    /// Measured rates of the link, in bit/s, the newest last.
     samples_bps: VecDeque<u64>,
-    /// Rate approved in this slot and in the previous one, in bit/s.
+    /// Sum of the rates approved in the present slot of [`SLOT`] and in the previous one, in bit/s.
     approved_bps: [u64; 2],
 }
 
 impl QuickStartLink {
-    /// Returns a link that has sent `sent_bytes` in total. It approves nothing before the first slot ends.
+    /// Returns the state of a link that has sent `sent_bytes` in total. It approves nothing for the first [`SLOT`].
     pub fn new(now: Instant, sent_bytes: u64) -> QuickStartLink {
         QuickStartLink {
             slot_began: now,
@@ -35,9 +35,9 @@ impl QuickStartLink {
         }
     }
 
-    /// Takes a sample if one is due. `sent_bytes` is the total that the link has sent.
+    /// Measures the link's rate if at least one [`SLOT`] has passed. `sent_bytes` is the total that the link sent.
     ///
-    /// A late call makes one long sample.
+    /// If the call is late, the measurement covers a longer time.
     pub fn sample(&mut self, now: Instant, sent_bytes: u64) {
         let elapsed = now - self.slot_began;
         if elapsed < SLOT {
@@ -55,7 +55,7 @@ impl QuickStartLink {
         (self.slot_began, self.sent_bytes) = (now, sent_bytes);
     }
 
-    /// Returns the rate that a request is granted on a link of this capacity.
+    /// Returns the rate that the link approves for a request for `asked`, and counts it as approved.
     pub fn approve(&mut self, capacity: Rate, asked: QuickRate) -> QuickRate {
         let Some(used) = self.samples_bps.iter().max() else { return QuickRate::ZERO };
         let taken = self.approved_bps.iter().fold(*used, |sum, bps| sum.saturating_add(*bps));
@@ -73,7 +73,7 @@ pub struct PendingQuickStart {
     pub at: Instant,
     /// Rate that the sender requested.
     pub rate: QuickRate,
-    /// TTL of the packet minus the TTL of the option.
+    /// TTL of the packet that carried the request, minus the TTL in its Quick-Start option.
     pub ttl_difference: u8,
     /// Nonce of the request's option.
     pub nonce: u32,
@@ -86,7 +86,7 @@ impl PendingQuickStart {
         PendingQuickStart { at: now, rate, ttl_difference: ttl.wrapping_sub(option.ttl), nonce }
     }
 
-    /// Returns the granted rate, if every router approved it and none raised it (RFC 4782 §4.4).
+    /// Returns the granted rate, or `None` unless every router approved it and none raised it (RFC 4782 §4.4).
     ///
     /// `round_trip` is the RTT of the exchange.
     pub fn accept(&self, now: Instant, response: &QuickStartResponse, round_trip: Duration) -> Option<Rate> {
@@ -121,7 +121,8 @@ mod tests {
     fn a_link_approves_what_is_left_and_counts_it_for_two_slots() {
         let mut link = QuickStartLink::new(Instant::ZERO, 0);
         assert_eq!(link.approve(Rate::from_mbps(100), QuickRate::MOST), QuickRate::ZERO, "nothing is known yet");
-        // 20 Mbit/s are in use and 70 Mbit/s are free. The encoding can express 40.96 and then 20.48 Mbit/s of that.
+        // 20 Mbit/s are in use, and 70 Mbit/s are free. Quick-Start can express only some rates, so the link approves
+        // 40.96, and then 20.48 Mbit/s of them.
         link.sample(Instant::from_millis(150), 375_000);
         let granted: [u64; 4] =
             core::array::from_fn(|_| link.approve(Rate::from_mbps(100), QuickRate::MOST).rate().bps() / MBPS);
@@ -145,7 +146,7 @@ mod tests {
     }
 
     proptest! {
-        /// RFC 4782 §4.4: every router granted an accepted rate, and it does not exceed the requested rate.
+        /// RFC 4782 §4.4: only a rate that every router approved, and that is not above the request, is accepted.
         #[test]
         fn only_what_every_router_approved_is_accepted(
             asked in 1..16u8,
@@ -163,8 +164,8 @@ mod tests {
                         option.ttl = option.ttl.wrapping_sub(1);
                         option.lower(QuickRate::new(to), random);
                     }
-                    // The raising router cannot know the bits that an earlier lowering randomised, but it may guess
-                    // them.
+                    // A router that lowers the rate makes bits of the nonce random. A later router that raises the rate
+                    // cannot have learnt the original bits, but it may guess them.
                     "raises" => {
                         option.ttl = option.ttl.wrapping_sub(1);
                         is_sound &= option.rate.get() >= to;

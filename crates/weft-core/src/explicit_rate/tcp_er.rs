@@ -11,19 +11,21 @@
 
 /// Number of round trips for which a grant is valid.
 const GRANT_ROUNDS: u64 = 4;
-/// Minimum validity of a grant in microseconds, because grants are not renewed more often.
+/// Minimum validity of a grant in microseconds.
+///
+/// With a short RTT, four round trips would be less than the time between two renewals of the grant.
 const LEAST_GRANT_US: u64 = 200_000;
-/// Loss above which a grant is no longer trusted, in percent of a round trip's packets.
+/// Fraction of a round trip's packets whose loss ends the trust in a grant, in percent.
 const MOST_LOST_PERCENT: u64 = 30;
 /// Initial number of round trips without an excessive loss until a grant is trusted again.
 const FIRST_DOUBT_ROUNDS: u32 = 4;
 /// Maximum number of round trips without an excessive loss until a grant is trusted again.
 const MOST_DOUBT_ROUNDS: u32 = 256;
-/// Minimum number of packets in a round trip for a meaningful loss percentage.
+/// Number of packets in a round trip from which on the loss percentage counts.
 const LEAST_ROUND_PACKETS: u64 = 8;
 /// Lower limit of the RTT in calculations, in microseconds.
 const LEAST_RTT_US: u64 = 100;
-/// Time by which acknowledgements may be delayed in addition to a quarter of an RTT, in microseconds.
+/// Delay of acknowledgements for which the window has space, besides a quarter of an RTT, in microseconds.
 ///
 /// The causes are reordering and retransmissions below TCP.
 const ALLOWANCE_US: u64 = 10_000;
@@ -49,22 +51,22 @@ pub struct TcpErSender {
     /// Granted rate in bytes per second, IP headers included.
     granted: u64,
     granted_at_us: u64,
-    /// True if too much was lost, so that no grant is trusted for a while.
+    /// True if too many packets were lost, so that no grant is used for some round trips.
     is_distrusted: bool,
-    /// Number of round trips without heavy loss that are needed until a grant is trusted.
+    /// Number of round trips without heavy loss that must pass until a grant is used again.
     doubt_rounds: u32,
-    /// Number of round trips without heavy loss so far.
+    /// Number of round trips without heavy loss since the last one with heavy loss.
     good_rounds: u32,
     srtt_us: u64,
     /// Window of AIMD in packets.
     window: u32,
-    /// Below this size, the window grows by one packet per acknowledged packet (slow start).
+    /// Window size in packets below which the window grows by one packet per acknowledged packet (slow start).
     ///
     /// Only a sender that never had a grant uses slow start.
     threshold: u32,
     /// Number of packets acknowledged since AIMD's window last grew by one packet.
     grown: u32,
-    /// True if the window has already shrunk for the losses that are still being reported.
+    /// True if the window has already been halved for losses that may still be reported.
     has_given_way: bool,
     round: DeliveryRound,
     /// Number of packets that arrived in the previous round trip.
@@ -102,7 +104,7 @@ impl TcpErSender {
         }
     }
 
-    /// Changes the size of the sender's segments.
+    /// Changes the size of the sender's segments, in bytes.
     pub fn set_segment_bytes(&mut self, bytes: u32) {
         self.segment_bytes = bytes.max(1);
     }
@@ -153,7 +155,7 @@ impl TcpErSender {
         match self.mode {
             Mode::Granted => self.granted,
             Mode::Aimd => {
-                // A fifth more than the window needs, as Linux paces congestion avoidance.
+                // The pacing rate is a fifth higher than the window needs, as in Linux during congestion avoidance.
                 let bytes = u64::from(self.window) * u64::from(self.segment_bytes);
                 let pace = bytes.saturating_mul(1_200_000).checked_div(self.srtt_us).unwrap_or(0);
                 if self.granted > 0 && (pace == 0 || pace > self.granted) { self.granted } else { pace }
@@ -187,9 +189,9 @@ impl TcpErSender {
         all >= LEAST_ROUND_PACKETS && lost.saturating_mul(100) > all.saturating_mul(MOST_LOST_PERCENT)
     }
 
-    /// Distrusts the grant.
+    /// Stops using the grant for some round trips, because too many packets were lost.
     ///
-    /// If the grant has only recently become trusted again, the distrust lasts longer.
+    /// If the grant had been used again only recently, the number of round trips doubles.
     fn distrust(&mut self) {
         if !self.is_distrusted && self.good_rounds < self.doubt_rounds {
             self.doubt_rounds = (self.doubt_rounds.saturating_mul(2)).min(MOST_DOUBT_ROUNDS);
@@ -215,7 +217,7 @@ impl TcpErSender {
         self.round = DeliveryRound { began_us: now_us, ..DeliveryRound::default() };
     }
 
-    /// Enters AIMD.
+    /// Changes from the granted rate to AIMD.
     ///
     /// The window starts at the number of packets that arrived in one round trip, because the route can carry them.
     fn leave_grant(&mut self) {
@@ -253,9 +255,9 @@ mod tests {
     const GRANT: u64 = 12_500_000;
     const RTT_US: u64 = 100_000;
 
-    /// Plays round trips of `packets` each, acknowledged in tenths, of which `lost` are lost.
+    /// Simulates round trips of `packets` packets each, of which `lost` are lost. Each has ten acknowledgements.
     ///
-    /// Renews the grant if `renews` is set.
+    /// It renews the grant if `renews` is true, and returns the time at the end.
     fn rounds(this: &mut TcpErSender, from_us: u64, rounds: u64, packets: u32, lost: u32, renews: bool) -> u64 {
         let mut now = from_us;
         for _ in 0..rounds * 10 {

@@ -1,24 +1,25 @@
 //! Converts weights to AIMD parameters.
 //!
 //! The rule is that of paper 003, part 1, as re-derived from Yang and Lam's GAIMD. A window grows by `a` packets per
-//! round trip, and falls to (1 − b) of itself at each of p loss events per packet. It carries x = √(a κ / 2p) / RTT
-//! packets per second, with **κ = (2 − b)/b**. x² is thus proportional to κ. [`target_kappa`] is the rule that
-//! derives b from weights, RTTs and loss. [`correct`] closes the loop on measured rates. It also works where the
-//! square-root law fails: time-outs, synchronised losses, and VPNs that are not always backlogged.
+//! round trip, and shrinks to (1 − b) times its size at each loss event, of which there are p per packet. It carries x
+//! = √(a κ / 2p) / RTT packets per second, with **κ = (2 − b)/b**. x² is thus proportional to κ, which stands for b in
+//! all formulas. [`target_kappa`] is the rule that derives b from weights, RTTs and loss. [`correct`] adjusts κ to the
+//! measured rates. It also works where the square-root law fails: time-outs, synchronised losses, and VPNs that are not
+//! always backlogged.
 
 /// Minimum of the decrease `b`. A window must back off.
 pub const LEAST_DECREASE: f64 = 1e-4;
-/// Maximum of a decrease `b` that a rule derives (paper 003: b < 0.5). κ is thus at least 3.
+/// Maximum of a decrease `b` that a rule computes (paper 003: b < 0.5). κ is thus at least 3.
 pub const MOST_DECREASE: f64 = 0.5;
-/// Maximum of a decrease `b` that a configuration fixes: paper 003, Figures 5 and 6, goes to 0.75.
+/// Maximum of a decrease `b` that a configuration sets. Paper 003 uses up to 0.75 in its Figures 5 and 6.
 pub const MOST_FIXED_DECREASE: f64 = 0.9;
-/// Minimum of the increase `a` under [`Knob::Increase`], as a fraction of the nominal loop's `a`, the largest.
+/// Minimum of the increase `a` under [`Knob::Increase`], as a fraction of the largest `a`, the nominal loop's.
 pub const LEAST_INCREASE: f64 = 1e-3;
-/// Gain g of the damped rule ([`damped`]), applied every 100 round trips.
+/// Gain g of the damped rule ([`damped`]), which is applied every 100 round trips.
 pub const FORMULA_GAIN: f64 = 0.3;
-/// Gain g of the closed loop ([`correct`]), applied every 20 round trips.
+/// Gain g of the closed loop ([`correct`]), which is applied every 20 round trips.
 pub const CLOSED_LOOP_GAIN: f64 = 0.1;
-/// Number of round trips between two uses of the damped rule (the scale of DCPC, APSITT 2005).
+/// Number of round trips between two uses of the damped rule. DCPC (APSITT 2005) uses it about as rarely.
 pub const FORMULA_ROUND_TRIPS: u32 = 100;
 /// Number of round trips between two corrections of the closed loop.
 pub const CLOSED_LOOP_ROUND_TRIPS: u32 = 20;
@@ -54,12 +55,12 @@ pub struct LoopConditions {
     pub loss_event_rate: f64,
 }
 
-/// Returns the κ with which a loop carries weight / nominal weight times the rate of the nominal loop.
+/// Returns the κ with which the rates of a loop and of the nominal loop are in the ratio of their weights.
 ///
-/// The formula is κ₁ (r/r₁)² (RTT/RTT₁)² (p/p₁)(a₁/a), where the index 1 denotes the nominal loop. The result may be
-/// below 3; see [`nominal_kappa`]. One of the loops of an ingress is the nominal loop. If the loops of a bottleneck
-/// start at several edges, the nominal loop is a virtual one whose parameters are configured at all edges, as in DCPC
-/// (APSITT 2005).
+/// The formula is κ₁ (r/r₁)² (RTT/RTT₁)² (p/p₁)(a₁/a). r is the weight, and the index 1 denotes the nominal loop. The
+/// result may be below 3; see [`nominal_kappa`]. One of the loops of an ingress is the nominal loop. If the loops of a
+/// bottleneck start at several edges, the nominal loop is a virtual one whose parameters are configured at all edges,
+/// as in DCPC (APSITT 2005).
 pub fn target_kappa(nominal_kappa: f64, nominal: &LoopConditions, this: &LoopConditions) -> f64 {
     let square = |x: f64| x * x;
     nominal_kappa
@@ -69,7 +70,7 @@ pub fn target_kappa(nominal_kappa: f64, nominal: &LoopConditions, this: &LoopCon
         * (nominal.increase / this.increase)
 }
 
-/// Returns κ for the case that all loops of a bottleneck react to every loss event.
+/// Returns the κ of a loop if all loops of a bottleneck react to every loss event.
 ///
 /// Then x = a t / (b RTT²) with the same time t between events for all, and κ = κ₁ (r/r₁)(RTT/RTT₁)²(a₁/a). Loops of
 /// one edge pair can do this: the ingress informs all of them when one has an event. The shares then do not depend on
@@ -79,7 +80,7 @@ pub fn shared_event_kappa(nominal_kappa: f64, nominal: &LoopConditions, this: &L
     nominal_kappa * (this.weight / nominal.weight) * rtt * rtt * (nominal.increase / this.increase)
 }
 
-/// Returns the nominal loop's κ: the wished value, or the least that gives every loop b ≤ 0.5.
+/// Returns κ of the nominal loop: `wished`, or the lowest higher value with which no loop has a b above 0.5.
 pub fn nominal_kappa(wished: f64, nominal: &LoopConditions, all: &[LoopConditions]) -> f64 {
     let least = kappa_of(MOST_DECREASE);
     let tightest = all.iter().map(|this| target_kappa(1.0, nominal, this)).fold(1.0, f64::min);
@@ -93,10 +94,11 @@ pub fn damped(kappa: f64, target: f64, gain: f64) -> f64 {
     bounded(kappa * libm::pow(target / kappa, gain))
 }
 
-/// Returns the factor for κ in one step of the closed loop: log κ ← log κ + 2 g log(r s / x).
+/// Returns the factor by which one step of the closed loop multiplies κ: (r s / x)^(2 g).
 ///
-/// s = Σx / Σr over the backlogged loops is the share per weight. The factor is one for a loop that sent nothing. It
-/// is at most two and at least a half, so that a loop that became active recently is not treated as starved.
+/// r is the weight, x the measured rate, and g the gain. s = Σx / Σr over the loops with a backlog is the share per
+/// weight. The factor is one for a loop that sent nothing. It is at most two and at least a half, so that a loop that
+/// became active recently is not treated as starved.
 pub fn correction(weight: f64, share_per_weight: f64, rate: f64, gain: f64) -> f64 {
     if !(rate > 0.0 && share_per_weight > 0.0) {
         return 1.0;
@@ -111,25 +113,28 @@ pub struct CompetingLoop {
     pub weight: f64,
     /// Arriving rate of the loop, in any unit common to all loops.
     pub rate: f64,
-    /// True if the loop had a backlog. Only then is its rate a measure of its share.
+    /// True if the loop had a backlog. Without one, its rate shows its traffic and not its share.
     pub backlogged: bool,
-    /// κ, corrected in place. Under [`Knob::Increase`] it is relative to the nominal loop's κ.
+    /// κ of the loop, which [`correct`] changes.
+    ///
+    /// Under [`Knob::Increase`] its ratio to the nominal loop's κ determines `a`.
     pub kappa: f64,
 }
 
-/// Window parameter that carries the weights of the loops.
+/// Window parameter through which the weights of the loops take effect.
 ///
 /// A window cannot exceed a/b for long, because it loses a packet each round trip there. With small b, the windows of
 /// all loops of a bottleneck must be small, or packets are lost needlessly. a has no such limit.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Knob {
-    /// Paper 003's choice: b carries the weights, and a is common to all.
+    /// Paper 003's choice: weights take effect through b, and all loops have the same a.
     ///
     /// The nominal loop has the smallest κ and the largest b.
     Decrease,
-    /// a carries the weights: it is κ/κ₁ times the nominal loop's a, which is the largest. b is common to all.
+    /// Weights take effect through a, and all loops have the same b.
     ///
-    /// The shares stay the same when capacity drops, because all loops back off by the same fraction.
+    /// The nominal loop has the largest a. Another loop's a is κ/κ₁ times it, with κ₁ the κ of the nominal loop. The
+    /// shares stay the same when capacity drops, because all loops back off by the same fraction.
     Increase,
 }
 
@@ -145,8 +150,8 @@ impl Knob {
 
 /// Corrects all loops that share a bottleneck by one step of the closed loop.
 ///
-/// If all κ drift up or down together, fairness stays and only the oscillation changes. The least κ of the backlogged
-/// loops is therefore scaled back to `nominal_kappa`; under [`Knob::Increase`] it is the largest.
+/// A common factor of all κ changes no shares, but how much the rates oscillate. All κ are therefore scaled so that the
+/// least κ of the loops with a backlog is `nominal_kappa`; under [`Knob::Increase`] the largest κ is.
 pub fn correct(members: &mut [CompetingLoop], knob: Knob, nominal_kappa: f64, gain: f64) {
     let backlogged = || members.iter().filter(|m| m.backlogged && m.rate > 0.0);
     let share = backlogged().map(|m| m.rate).sum::<f64>() / backlogged().map(|m| m.weight).sum::<f64>();
@@ -233,7 +238,7 @@ mod tests {
         // Half of the distance on the logarithm: 10 · 100^0.5 = 100.
         close(damped(10.0, 1_000.0, 0.5), 100.0, 1e-9);
         close(damped(10.0, 1e-9, 1.0), 3.0, 1e-9);
-        // x is half of its share, so the factor is 2^0.2.
+        // The rate x is half of the loop's share r s, so the factor is 2^0.2.
         close(correction(2.0, 1.0, 1.0, 0.1), libm::pow(2.0, 0.2), 1e-9);
         close(correction(2.0, 1.0, 0.0, 0.1), 1.0, 0.0);
         close(correction(1.0, 1.0, 1e-12, 0.1), 2.0, 1e-9);

@@ -19,15 +19,17 @@ use crate::control_loop::aimd_window::AimdWindow;
 use alloc::vec::Vec;
 use weft_units::{Duration, Instant};
 
-/// Minimum time between two corrections, whatever the RTTs.
+/// Minimum time between two corrections, even if the RTTs are short.
 const LEAST_INTERVAL: Duration = Duration::from_millis(100);
-/// Maximum number of calls of [`WindowController::turn`], after the first loss, that wait for all loops' losses.
+/// Maximum number of calls of [`WindowController::turn`] that wait until all loops have had a loss.
+///
+/// The calls count from the first loss of any loop.
 const MOST_WAITING_TURNS: u32 = 10;
 
 /// Method that corrects the parameters `a` and `b` of running windows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum SteeringMethod {
-    /// No correction: the parameters stay as the weight requires.
+    /// No correction: the parameters remain those that follow from the weight alone.
     Off,
     /// The paper's rule from measured loss and RTTs, damped, every 100 round trips.
     Rule,
@@ -41,7 +43,7 @@ pub enum SteeringMethod {
 pub struct ControllerConfig {
     /// Method that corrects the parameters `a` and `b` of the windows.
     pub steering: SteeringMethod,
-    /// Window parameter, `a` or `b`, that carries the weights.
+    /// Window parameter, `a` or `b`, through which the weights take effect.
     pub knob: Knob,
     /// Increase `a` of the nominal loop, relative to which all other loops are set, in packets per round trip.
     ///
@@ -57,14 +59,14 @@ pub struct ControllerConfig {
     pub shared_events: bool,
 }
 
-/// Corrects the windows that share a bottleneck at regular times.
+/// Corrects the parameters of the windows that share a bottleneck, at regular times.
 #[derive(Clone, Debug)]
 pub struct WindowController {
     config: ControllerConfig,
     due: Instant,
     /// Number of calls of [`WindowController::turn`] since the first loop had a loss.
     waited: u32,
-    /// Number of times the rule was applied.
+    /// Number of times that the rule ([`target_kappa`]) was applied.
     ruled: u32,
     members: Vec<CompetingLoop>,
 }
@@ -89,12 +91,12 @@ impl WindowController {
         knob.parameters(increase, decrease, kappa)
     }
 
-    /// Returns the time at which [`WindowController::turn`] is due; `None` without steering.
+    /// Returns the time at which [`WindowController::turn`] is due; `None` with [`SteeringMethod::Off`].
     pub fn deadline(&self) -> Option<Instant> {
         (self.config.steering != SteeringMethod::Off).then_some(self.due)
     }
 
-    /// Corrects the parameters of all windows that share a bottleneck. Each window is paired with its weight.
+    /// Corrects the parameters of all windows that share a bottleneck. `loops` lists each window with its weight.
     ///
     /// Under [`Knob::Decrease`] the first loop is the nominal one, as in paper 003.
     pub fn turn(&mut self, now: Instant, loops: &mut [(f64, &mut AimdWindow)]) {
@@ -117,13 +119,13 @@ impl WindowController {
         }
     }
 
-    /// True while the rule applies: for 100 round trips after all loops have met a loss.
+    /// True while the rule is used instead of the closed loop: for 100 round trips after all loops have met a loss.
     fn is_opening(&self) -> bool {
         let rule_turns = FORMULA_ROUND_TRIPS / CLOSED_LOOP_ROUND_TRIPS;
         !self.config.shared_events && self.ruled < rule_turns
     }
 
-    /// Returns the time until the next turn: 20 mean RTTs of the backlogged loops.
+    /// Returns the time until the next turn: 20 mean RTTs of the backlogged loops, or 100 ms before the first rule.
     fn interval(&self, loops: &[(f64, &mut AimdWindow)]) -> Duration {
         if self.is_opening() && self.ruled == 0 {
             return LEAST_INTERVAL;
@@ -137,7 +139,7 @@ impl WindowController {
     ///
     /// The first loop is the nominal one. [`correct`] has scaled the κ so that the loop with the least κ has the
     /// configured `b`. All other loops then have a smaller `b`: the larger κ, the closer `b` is to zero. A loop with a
-    /// long RTT needs a large κ.
+    /// long RTT needs a large κ, so a first loop with a long RTT would have a small `b`.
     fn anchor(&mut self) {
         let nominal = kappa_of(self.config.decrease);
         let Some(first) = self.members.first().filter(|first| first.backlogged) else { return };
@@ -147,9 +149,9 @@ impl WindowController {
         }
     }
 
-    /// Applies the rule relative to the first loop.
+    /// Sets each loop's κ by the rule ([`target_kappa`]), with the first loop as the reference.
     ///
-    /// It does nothing until all loops have had a loss, or until the wait for these losses is over.
+    /// It does nothing until all loops have had a loss, or until [`MOST_WAITING_TURNS`] calls have waited for this.
     fn apply_rule(&mut self, loops: &mut [(f64, &mut AimdWindow)]) {
         let lossless = loops.iter().filter(|(_, law)| law.status().loss_event_rate.is_none()).count();
         self.waited += u32::from(lossless < loops.len());
@@ -170,7 +172,7 @@ impl WindowController {
             let target = target_kappa(nominal, &first, this);
             member.kappa = match self.config.knob {
                 Knob::Decrease => damped(member.kappa, target, gain),
-                // Unlike b, a has no bounds.
+                // [`damped`] also keeps κ within the bounds of b. Here κ determines a, which has no such bounds.
                 Knob::Increase => member.kappa * libm::pow(target / member.kappa, gain),
             };
         }
@@ -183,7 +185,7 @@ impl WindowController {
     }
 }
 
-/// Divides the total rate of the loops by weight. Each window then sends its share in its RTT.
+/// Divides the total rate of the loops by weight. Each window becomes its loop's rate times its RTT.
 fn divide(loops: &mut [(f64, &mut AimdWindow)]) {
     let (bps, weights) = loops.iter().fold((0.0, 0.0), |(bps, weights), (weight, law)| {
         (bps + law.status().delivered.bps() as f64, weights + weight)
@@ -193,7 +195,7 @@ fn divide(loops: &mut [(f64, &mut AimdWindow)]) {
     }
 }
 
-/// Returns the values of a window that the closed-loop correction uses.
+/// Returns the values of one window that [`correct`] uses.
 fn member(config: &ControllerConfig, weight: f64, law: &AimdWindow) -> CompetingLoop {
     let (status, (a, b)) = (law.status(), law.parameters());
     let kappa = match config.knob {
@@ -234,9 +236,9 @@ mod tests {
         assert_eq!(still.deadline(), None);
     }
 
-    /// Sends a packet over each window every millisecond until it is full. All reports return after `rtts`.
+    /// Simulates two windows. Each sends a packet every millisecond while its window is not full.
     ///
-    /// Only packet 500 of the first loop is lost.
+    /// Reports return after `rtts`. Only packet 500 of the first loop is lost.
     fn drive(
         controller: &mut WindowController,
         laws: &mut [AimdWindow; 2],

@@ -11,7 +11,7 @@ pub mod solve;
 
 use alloc::vec::Vec;
 
-/// A fairness criterion: the rule that defines the fair shares of loops.
+/// A fairness criterion, which determines the fair shares of loops.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Criterion {
     /// All loops get the same rate.
@@ -19,9 +19,9 @@ pub enum Criterion {
     /// Loops get rates in proportion to their configured weights.
     #[default]
     Weighted,
-    /// No loop can get more without a loss for a loop that has less in proportion to its weight.
+    /// No loop can get more unless a loop gets less whose rate in proportion to its weight is already no higher.
     MaxMin,
-    /// The sum of weight × log rate is maximal. A loop over many bottlenecks gets less.
+    /// The sum of weight × log(rate) over all loops is maximal. A loop that crosses many bottlenecks gets less.
     Proportional,
 }
 
@@ -64,7 +64,7 @@ mod tests {
     fn the_index() {
         assert!((index(&[1.0, 2.0, 3.0], &[1.0, 2.0, 3.0]) - 1.0).abs() < 1e-12);
         assert!((index(&[4.0, 0.0, 0.0, 0.0], &[1.0; 4]) - 0.25).abs() < 1e-12);
-        // x/r = 1 and 2, so the index is 9 / (2 · 5).
+        // The loops have x/r = 1 and 2, so the index is (1 + 2)² / (2 · (1 + 4)) = 9 / 10.
         assert!((index(&[1.0, 4.0], &[1.0, 2.0]) - 0.9).abs() < 1e-12);
     }
 

@@ -1,4 +1,4 @@
-//! Exact allocations, computed from capacities and routes.
+//! Exact fair rates of loops, computed from capacities and routes.
 //!
 //! The solvers suit tens of links and thousands of loops, at long intervals. Do not call them per packet.
 
@@ -14,8 +14,9 @@ const TOLERANCE: f64 = 1e-9;
 
 /// Returns weighted max-min rates, computed by water-filling.
 ///
-/// All loops grow in proportion to their weights until a link is full. The rates of the loops on that link are then
-/// fixed, and the other loops grow further. A loop without links gets infinity. Links that do not exist are ignored.
+/// `routes` lists the links of each loop, as indices into `capacities`. The rates of all loops grow in proportion to
+/// their weights until a link is full. The rates of the loops on that link are then fixed, and the other rates grow
+/// further. A loop without links gets an infinite rate. Links that do not exist are ignored.
 pub fn max_min(capacities: &[f64], routes: &[&[usize]], weights: &[f64]) -> Vec<f64> {
     let loops = routes.len().min(weights.len());
     let mut rates = vec![f64::INFINITY; loops];
@@ -44,9 +45,9 @@ pub fn max_min(capacities: &[f64], routes: &[&[usize]], weights: &[f64]) -> Vec<
 
 /// Returns weighted proportionally fair rates.
 ///
-/// Each link has a price at which it is just full. The price is zero if the link is not full. A loop's rate is its
-/// weight divided by the sum of the prices on its route (Kelly). Bisection finds the prices link by link until no
-/// price changes.
+/// `routes` lists the links of each loop, as indices into `capacities`. Each link has a price at which its loops just
+/// fill it. The price is zero if they do not fill it. A loop's rate is its weight divided by the sum of the prices on
+/// its route (Kelly). Bisection finds the prices link by link until no price changes.
 pub fn proportional(capacities: &[f64], routes: &[&[usize]], weights: &[f64]) -> Vec<f64> {
     let loops = routes.len().min(weights.len());
     let mut prices = vec![0.0; capacities.len()];
@@ -100,7 +101,8 @@ mod tests {
 
     #[test]
     fn paper_003_table_iii() {
-        // VPN 1 crosses all three links, and VPNs 2, 3 and 4 one each. B3, the third link's capacity, varies.
+        // VPN 1 crosses all three links. VPNs 2, 3 and 4 each cross one link. The capacity of the third link, B3 in the
+        // paper, varies.
         let routes: [&[usize]; 4] = [&[0, 1, 2], &[0], &[1], &[2]];
         for (b3, last) in [(10.0, 5.0), (20.0, 15.0), (30.0, 25.0)] {
             close(&max_min(&[20.0, 10.0, b3], &routes, &[1.0; 4]), &[5.0, 15.0, 5.0, last]);

@@ -17,14 +17,14 @@ const ACK_FLAG: u8 = 0x10;
 /// Maximum number of SACK blocks in a segment. Standard: RFC 2018.
 const MAX_SACK_BLOCKS: usize = 4;
 
-/// The fields of a TCP segment on which the decision to hold or forward it depends.
+/// The fields of a TCP segment that determine whether it is forwarded or held.
 #[derive(Clone, Copy, Debug)]
 pub struct AckView<'a> {
     /// Acknowledgment number.
     pub ack: u32,
     /// Window field as in the header.
     pub window: u16,
-    /// Flags byte: CWR, ECE, URG, ACK, PSH, RST, SYN, FIN from the high bit down.
+    /// Flags byte. From the high bit down: CWR, ECE, URG, ACK, PSH, RST, SYN, FIN.
     pub flags: u8,
     /// Length of the data in bytes.
     pub payload_len: u32,
@@ -43,7 +43,7 @@ impl AckView<'_> {
     }
 }
 
-/// Decision whether a TCP segment is forwarded or held.
+/// Decision about a TCP segment, and about the held segment before it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AckVerdict {
     /// Forward the segment.
@@ -100,12 +100,14 @@ impl AckConditioner {
         }
     }
 
-    /// Records that the held segment was forwarded at the end of its wait.
+    /// Records that the held segment was forwarded because no segment arrived during its wait.
     pub fn on_released(&mut self) {
         self.held = None;
     }
 
-    /// True if the segment repeats the last acknowledgment and window, and has no data, other flags or D-SACK.
+    /// True if the segment only repeats the last acknowledgment and window.
+    ///
+    /// It then has neither data, nor other flags than ACK, nor a D-SACK.
     fn is_duplicate(&self, s: &AckView<'_>) -> bool {
         self.is_begun
             && s.payload_len == 0
@@ -117,7 +119,7 @@ impl AckConditioner {
     }
 }
 
-/// True if the sequence number `a` is not after `b`.
+/// True if the sequence number `a` is `b` or precedes it, modulo 2^32.
 fn at_or_before(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) <= 0
 }

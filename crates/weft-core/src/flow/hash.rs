@@ -1,12 +1,13 @@
-//! The seeded hash of flow keys: folded multiplication, one 64×64→128-bit product per eight bytes.
+//! The seeded hash of flow keys.
 //!
-//! The same seed gives the same hash on every machine. An attacker without the seed cannot produce collisions at
-//! will.
+//! For each eight bytes it multiplies two 64-bit numbers, and combines the halves of the 128-bit product (folded
+//! multiplication). The same seed gives the same hash on every machine. An attacker without the seed cannot produce
+//! collisions at will.
 
 use core::hash::{BuildHasher, Hash, Hasher};
 use weft_units::Rng;
 
-/// Multiplier of the final fold: 2^64 divided by the golden ratio.
+/// Multiplier of the last step of the hash: 2^64 divided by the golden ratio.
 const FOLD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 fn folded_product(a: u64, b: u64) -> u64 {

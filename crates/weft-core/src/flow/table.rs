@@ -9,13 +9,13 @@ use core::hash::Hash;
 use hashbrown::HashTable;
 use weft_units::{Duration, FlowId, FlowSeq, Instant};
 
-/// Time without packets after which a flow loses its number to the next new flow.
+/// Time without packets after which a flow's number may be given to a new flow.
 pub const IDLE: Duration = Duration::from_secs(60);
 
 /// Maximum number of flows in a table. Derived: flow numbers have 16 bits.
 pub const MAX_FLOWS: usize = 1 << 16;
 
-/// Index that stands for no entry.
+/// Value of an index into the table that stands for no entry.
 const NIL: u32 = u32::MAX;
 
 /// State of one flow.
@@ -25,9 +25,9 @@ pub struct FlowEntry<K> {
     pub key: K,
     /// Time of the flow's last packet.
     pub last_used: Instant,
-    /// Number of packets since the flow received its number.
+    /// Number of packets of the flow since the flow received its present number.
     pub packets: u64,
-    /// Number of IP bytes since the flow received its number.
+    /// Number of IP bytes of the flow since the flow received its present number.
     pub bytes: u64,
     /// Seeded hash of the key, for flow-hash scheduling.
     pub hash: u32,
@@ -38,9 +38,9 @@ pub struct FlowEntry<K> {
 
 /// Assigns numbers to flows.
 ///
-/// A number passes to another flow after [`IDLE`] without packets. If all numbers are in use, it passes from the least
-/// recently used flow. The sequence continues when a number changes its owner, so the receiver needs no notice of the
-/// change.
+/// After [`IDLE`] without packets, a flow's number may be given to another flow. If all numbers are in use, a new flow
+/// gets the number of the least recently used flow. The sequence numbers of units continue when a flow number passes to
+/// another flow, so the receiver need not be informed.
 #[derive(Debug)]
 pub struct FlowTable<K> {
     state: SeededState,
@@ -54,7 +54,7 @@ pub struct FlowTable<K> {
 impl<K: Hash + Eq + Copy> FlowTable<K> {
     /// Returns an empty table for `max_flows` flows, between 1 and [`MAX_FLOWS`].
     ///
-    /// `seed` keys the hash of the flow keys.
+    /// `seed` is the seed of the hash of flow keys.
     pub fn new(seed: u64, max_flows: usize) -> FlowTable<K> {
         FlowTable {
             state: SeededState::new(seed),
@@ -83,7 +83,7 @@ impl<K: Hash + Eq + Copy> FlowTable<K> {
 
     /// Returns the seeded hash of `key`.
     ///
-    /// It stays the same for the life of the table, whichever number the flow has.
+    /// The same key always has the same hash in this table, even if the flow's number changes.
     pub fn hash(&self, key: &K) -> u32 {
         high_half(self.state.hash64(key))
     }
@@ -129,7 +129,7 @@ impl<K: Hash + Eq + Copy> FlowTable<K> {
         self.entries.len()
     }
 
-    /// True if the table has never seen a flow.
+    /// True if no flow has a number.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

@@ -13,8 +13,8 @@ use weft_units::{Duration, Instant};
 impl<T> Ingress<T> {
     /// Removes a VPN and passes its packets to `taken`.
     ///
-    /// A packet that the AQM drops during the removal is passed without its `Arrival`. A later [`Ingress::add`] may
-    /// reuse the VPN's number.
+    /// A packet that the AQM drops during the removal is passed with `None` as its `Arrival`. A later [`Ingress::add`]
+    /// may reuse the VPN's number.
     pub fn remove(&mut self, now: Instant, vpn: VpnNo, taken: &mut impl FnMut(Option<Arrival>, T)) {
         let Some(slot) = self.vpns.get(vpn.0 as usize).map(|entry| entry.slot) else { return };
         self.empty_queue(now, slot, taken);
@@ -59,7 +59,7 @@ impl<T> Ingress<T> {
         differs
     }
 
-    /// Restarts all loops, because the egress edge restarts them too.
+    /// Restarts the loops of all VPNs, because the egress edge has restarted its part of them.
     pub fn restart_loops(&mut self) {
         for this in &mut self.awake {
             let Some(entry) = self.vpns.get(this.vpn.0 as usize) else { continue };
@@ -77,7 +77,7 @@ impl<T> Ingress<T> {
         }
     }
 
-    /// Sets CoDel's target and interval in all queues, in place of the profiles' values (RFC 8289 §4.3).
+    /// Sets CoDel's target and interval in all queues (RFC 8289 §4.3). They replace those of the profiles.
     pub fn set_delays(&mut self, target: Duration, interval: Duration) {
         let delays = Delays { target, interval };
         self.delays = Some(delays);
@@ -88,7 +88,7 @@ impl<T> Ingress<T> {
         }
     }
 
-    /// Removes every packet from a queue, regardless of its loop.
+    /// Removes every packet from a queue, even if its VPN's loop does not permit packets to leave.
     fn empty_queue(&mut self, now: Instant, slot: u32, taken: &mut impl FnMut(Option<Arrival>, T)) {
         let Some(this) = self.awake.get_mut(slot as usize) else { return };
         while let Some(unit) = this.queue.dequeue(now, &mut |item| taken(None, item)) {
@@ -96,7 +96,7 @@ impl<T> Ingress<T> {
         }
     }
 
-    /// Frees the queue and the other resources of an awake VPN, in whatever state it is.
+    /// Frees the queue and the other resources of a VPN that has a queue, even if it waits for its turn.
     fn put_to_sleep(&mut self, slot: u32) {
         if slot == vpn::NONE {
             return;
@@ -129,9 +129,9 @@ mod tests {
         })
     }
 
-    /// Returns two VPNs with a window of two packets.
+    /// Returns an ingress with two VPNs, each with a window of two packets.
     ///
-    /// Each had ten packets, and two of them have left.
+    /// Each VPN had ten packets, and two of them have left.
     fn two() -> (Ingress<u32>, [VpnNo; 2]) {
         let mut ingress = Ingress::new(IngressConfig::default(), Rng::new(1));
         let vpns = [(); 2].map(|()| ingress.add(Share::default(), profile(100, Some(2))));

@@ -1,4 +1,4 @@
-//! Loops of the ingress that obey the grants of the nodes on their route.
+//! The loops of the ingress that send at the rates which the nodes on their route grant.
 
 use super::vpn::TurnState;
 use super::{Ingress, VpnNo};
@@ -7,7 +7,7 @@ use crate::service::Share;
 use weft_units::Instant;
 
 impl<T> Ingress<T> {
-    /// Returns the request of a VPN's loop to the nodes on its route, if the loop obeys grants.
+    /// Returns the request of a VPN's loop to the nodes on its route, or `None` if the loop needs no grants.
     pub fn ask(&self, vpn: VpnNo) -> Option<Ask> {
         let slot = self.vpns.get(vpn.0 as usize)?.slot;
         self.awake.get(slot as usize)?.control.as_ref()?.ask()
@@ -18,12 +18,12 @@ impl<T> Ingress<T> {
         self.with_loop(now, vpn, |control| control.on_grant(now, grant));
     }
 
-    /// Returns the requests of all awake VPNs whose loops obey grants.
+    /// Returns the requests of all loops that need grants, of the VPNs that have a queue.
     pub fn asks(&self) -> impl Iterator<Item = Ask> {
         self.awake.iter().filter_map(|this| this.control.as_ref()?.ask())
     }
 
-    /// Returns the shares of the VPNs that have packets, with or without a loop.
+    /// Returns the shares of the VPNs that have packets in their queue, whether they have a loop or not.
     pub fn waiting(&self) -> impl Iterator<Item = Share> {
         let waiting = self.awake.iter().filter(|this| this.place != TurnState::Empty);
         waiting.filter_map(|this| Some(self.vpns.get(this.vpn.0 as usize)?.share))

@@ -38,20 +38,20 @@ use timers::SlotTimers;
 use vpn::{Awake, Delays, IngressVpn, TurnState};
 use weft_units::{Instant, Rng};
 
-/// Number of a VPN within an ingress, from 0, in the order in which they were added.
+/// Number of a VPN within an ingress. New VPNs get the number of a removed one, or the next number from 0.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct VpnNo(pub u32);
 
 /// Parameters of an ingress that apply to all its VPNs.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct IngressConfig {
-    /// Bytes that a VPN of weight one may send in a round.
+    /// Bytes that a VPN of weight one may send in one round of the deficit round robin.
     pub quantum_bytes: u32,
     /// If set, all loops react to a loss event of one of them.
     ///
     /// Use it with the window law, if all loops take the same route.
     pub shared_events: bool,
-    /// If set, the ingress keeps promised rates.
+    /// If set, the ingress itself ensures that VPNs get their promised rates.
     ///
     /// Use it if the paths behind the ingress may be the bottleneck.
     pub promises: bool,
@@ -89,18 +89,18 @@ pub struct Ingress<T> {
     config: IngressConfig,
     vpns: Vec<IngressVpn>,
     awake: Vec<Awake<T>>,
-    /// Free indices of `awake`.
+    /// Indices of `awake` whose entry is not used.
     free: Vec<u32>,
-    /// Indices in `awake` of the VPNs with packets and, as far as known, credit.
+    /// Indices in `awake` of the VPNs that have packets and may have credit, in the order of their turns.
     ring: VecDeque<u32>,
     /// Indices in `awake` of the VPNs whose loop must send a marker by itself.
     asking: VecDeque<u32>,
     timers: SlotTimers,
     selected: Option<u32>,
-    /// Numbers of removed VPNs, which new VPNs may get.
+    /// Numbers of removed VPNs, which new VPNs will get.
     vacant: Vec<u32>,
     delays: Option<Delays>,
-    /// Number of congestion events so far, modulo 2^32.
+    /// Number of loss events so far that apply to all loops, modulo 2^32.
     events: u32,
     rng: Rng,
 }
@@ -124,7 +124,7 @@ impl<T> Ingress<T> {
         }
     }
 
-    /// Adds a VPN. Until its first packet it occupies only its entry in the table.
+    /// Adds a VPN and returns its number. Until its first packet it uses only the memory of its entry.
     pub fn add(&mut self, share: Share, profile: Arc<Profile>) -> VpnNo {
         let vpn = IngressVpn::new(share, profile);
         match self.vacant.pop() {
@@ -154,7 +154,7 @@ impl<T> Ingress<T> {
         }
     }
 
-    /// Replaces the last packet of the same flow and VPN, see [`crate::queue::FlowQueue::replace_last`].
+    /// Replaces the last packet of the same flow and VPN by `item`, see [`crate::queue::FlowQueue::replace_last`].
     ///
     /// # Errors
     ///
@@ -245,7 +245,7 @@ impl<T> Ingress<T> {
 
     /// Removes the packet that the last [`Ingress::head`] selected without sending it.
     ///
-    /// No loop counts it.
+    /// The VPN's loop does not count it.
     pub fn discard(&mut self, now: Instant) -> Option<Dequeued<T>> {
         let slot = self.selected.take()?;
         let this = self.awake.get_mut(slot as usize)?;
@@ -266,7 +266,7 @@ impl<T> Ingress<T> {
         this.is_some_and(|this| this.queue.on_hold(now))
     }
 
-    /// Drops a batch of the VPN with the most packets, to free memory for another queue.
+    /// Drops some packets of the VPN with the most packets, to free memory for another queue.
     pub fn shed(&mut self, now: Instant, dropped: &mut impl FnMut(T)) {
         self.selected = None;
         if let Some(this) = self.awake.iter_mut().max_by_key(|this| this.queue.len()) {
@@ -275,6 +275,8 @@ impl<T> Ingress<T> {
     }
 
     /// Drops the packets of all VPNs that have become too old.
+    ///
+    /// `expiry` returns the times from which a packet is too old.
     pub fn expire(&mut self, now: Instant, expiry: &impl Fn(&T) -> Expiry, dropped: &mut impl FnMut(T)) {
         self.selected = None;
         for this in &mut self.awake {
@@ -287,14 +289,14 @@ impl<T> Ingress<T> {
         self.with_loop(now, vpn, |control| control.on_report(now, report));
     }
 
-    /// Records that a first transmission of a VPN was lost or arrived with a CE mark.
+    /// Records that the first transmission of a VPN's packet was lost or arrived with a CE mark.
     ///
-    /// The lower layers detect this.
+    /// The lower layers report this.
     pub fn on_congestion(&mut self, now: Instant, vpn: VpnNo) {
         self.with_loop(now, vpn, |control| control.on_congestion(now));
     }
 
-    /// Records packets of a VPN that the lower layers declared lost for good.
+    /// Records packets of a VPN that the lower layers report as lost after recovery.
     pub fn on_loss(&mut self, now: Instant, vpn: VpnNo, packets: u32) {
         self.with_loop(now, vpn, |control| control.on_loss(now, packets));
     }
@@ -315,7 +317,8 @@ impl<T> Ingress<T> {
 
     /// Sets the increase `a` (packets per round trip) and the decrease `b` of a VPN's window.
     ///
-    /// The window may be in use, parked, or not started yet. The call has no effect under other laws.
+    /// This also works if the VPN has no queue now, or has not sent yet. The call has no effect if the VPN's loop has
+    /// no window.
     pub fn set_window(&mut self, vpn: VpnNo, increase: f64, decrease: f64) {
         let Some(entry) = self.vpns.get_mut(vpn.0 as usize) else { return };
         entry.set_window(increase, decrease);
@@ -373,7 +376,7 @@ impl<T> Ingress<T> {
         })
     }
 
-    /// Returns the loops of all awake VPNs.
+    /// Returns the loops of all VPNs that have a queue, each with the VPN's number and share.
     ///
     /// The controller that corrects them uses this ([`crate::fair::controller`]).
     pub fn loops_mut(&mut self) -> impl Iterator<Item = (VpnNo, Share, &mut ControlLoop)> {
@@ -399,13 +402,13 @@ impl<T> Ingress<T> {
         self.awake.iter().map(|this| this.queue.backlog_bytes()).sum()
     }
 
-    /// True if the VPN is awake and has a window.
+    /// True if the VPN has a queue now and a loop with the window law.
     pub fn has_window(&self, vpn: VpnNo) -> bool {
         let this = self.vpns.get(vpn.0 as usize).and_then(|entry| self.awake.get(entry.slot as usize));
         matches!(this.and_then(|this| this.control.as_deref()), Some(ControlLoop::AimdWindow(_)))
     }
 
-    /// True if, as far as known, some VPN has both packets and credit.
+    /// True if some VPN has packets and may have credit.
     pub fn is_ready(&self) -> bool {
         !self.ring.is_empty()
     }
@@ -435,7 +438,10 @@ impl<T> Ingress<T> {
         Some(entry.slot)
     }
 
-    /// Applies `work` to a VPN's loop, which may then have credit or may have detected a loss.
+    /// Applies `work` to a VPN's loop.
+    ///
+    /// Afterwards the loop may have credit, so the VPN gets a turn. If the loop had a loss event, it may apply to the
+    /// other loops.
     fn with_loop(&mut self, now: Instant, vpn: VpnNo, work: impl FnOnce(&mut ControlLoop)) {
         let Some(slot) = self.vpns.get(vpn.0 as usize).map(|entry| entry.slot) else { return };
         let Some(this) = self.awake.get_mut(slot as usize) else { return };
@@ -454,7 +460,7 @@ impl<T> Ingress<T> {
         self.timers.pull(slot, this.next_time());
     }
 
-    /// Processes all timers that have expired.
+    /// Processes the timers of VPNs that have expired by `now`.
     fn advance(&mut self, now: Instant) {
         while let Some((_, slot)) = self.timers.first().filter(|(at, _)| *at <= now) {
             let Some(this) = self.awake.get_mut(slot as usize) else { return };
@@ -474,10 +480,10 @@ impl<T> Ingress<T> {
         }
     }
 
-    /// Frees the queue of a VPN that has been idle for long.
+    /// Frees the queue of a VPN. Its loop stays in the VPN's entry.
     fn retire(&mut self, slot: u32) {
         self.timers.clear(slot);
-        // If an index of `awake` were freed twice, two VPNs would receive it.
+        // An index of `awake` must not be freed twice: two VPNs would then get the same queue.
         let Some(this) = self.awake.get_mut(slot as usize).filter(|this| !this.is_free()) else { return };
         if let Some(entry) = self.vpns.get_mut(this.vpn.0 as usize) {
             add(&mut entry.counters, this.queue.counters());

@@ -31,7 +31,7 @@ fn ms(ms: u64) -> Instant {
     Instant::from_millis(ms)
 }
 
-/// Removes the packets that may leave, at most `most`.
+/// Removes and returns the packets that may leave at `now`, at most `most` packets.
 fn drain(ingress: &mut Ingress<u32>, now: Instant, most: usize) -> Vec<IngressDeparture<u32>> {
     let mut gone = Vec::new();
     while gone.len() < most && ingress.head(now, &mut |_| ()).is_some() {
@@ -226,7 +226,7 @@ fn an_idle_vpn_is_small_and_a_busy_one_too() {
     assert!(size_of::<Awake<u64>>() + size_of::<ControlLoop>() < 2_048);
 }
 
-/// An operation on an ingress.
+/// A random operation on an ingress.
 #[derive(Clone, Debug)]
 enum Deed {
     Enqueue { vpn: usize, bytes: u32 },
@@ -252,10 +252,10 @@ fn deeds() -> impl Strategy<Value = Vec<Deed>> {
 }
 
 proptest! {
-    /// Compares the ingress with separate loops of the same configuration that receive the same events.
+    /// Compares an ingress with separate loops that have the same configuration and receive the same events.
     ///
-    /// No packet leaves without credit. No VPN with packets and credit waits. Each VPN's packets leave in order, and
-    /// none is forgotten.
+    /// No packet leaves without credit. No VPN waits that has packets and credit. Each VPN's packets leave in order,
+    /// and every packet leaves.
     #[test]
     fn packets_leave_exactly_when_their_vpn_has_credit(deeds in deeds()) {
         let accumulation = AccumulationConfig { initial: Rate::from_mbps(2), ..AccumulationConfig::default() };
@@ -296,8 +296,8 @@ proptest! {
                     for (vpn, law) in model.iter().enumerate().filter(|_| sent < most) {
                         if let Some((_, bytes)) = waiting[vpn].front() {
                             let credit = law.as_ref().map_or(Credit::Now, |law| law.credit(now, *bytes));
-                            // Times are rounded up to whole bytes. One byte lasts half a millisecond at the minimum
-                            // rate of the accumulation law.
+                            // The token bucket rounds up to whole bytes, so a time may be late by that of one byte. At
+                            // the minimum rate of the accumulation law this is half a millisecond.
                             let soon = ingress.deadline().is_some_and(|at| at <= now + Duration::from_micros(500));
                             prop_assert!(credit != Credit::Now || soon, "VPN {vpn} could send");
                         }
@@ -311,7 +311,8 @@ proptest! {
                         egresses[vpn].on_packet(bytes, false);
                         if let Some(report) = marker.and_then(|marker| egresses[vpn].on_marker(now, marker)) {
                             ingress.on_report(now, vpns[vpn], &report);
-                            // A parked loop has nothing in flight, and ignores late reports.
+                            // The loop of a VPN without a queue has nothing in flight, so it ignores reports that
+                            // arrive late.
                             let is_awake = ingress.vpns[vpn].slot != super::vpn::NONE;
                             if let Some(law) = model[vpn].as_mut().filter(|_| is_awake) {
                                 law.on_report(now, &report);
@@ -329,7 +330,7 @@ proptest! {
                     for law in model.iter().flatten() {
                         prop_assert!(law.deadline().is_none_or(|due| due > now), "now {now:?} {:?} ing {:?} first {:?} laws {:?}", law.deadline(), ingress.deadline(), ingress.timers.first(), model);
                     }
-                    // An idle ingress sets a deadline again and again only for a loop that must send a marker.
+                    // An idle ingress sets further deadlines only for a loop that must still send a marker.
                     let (mut at, mut looks) = (now, 0);
                     while waiting.iter().all(VecDeque::is_empty)
                         && let Some(due) = ingress.deadline().filter(|due| *due <= at + super::vpn::A_MOMENT)

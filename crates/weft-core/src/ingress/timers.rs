@@ -1,14 +1,14 @@
-//! One timer for each of many slots. The earliest timer is found in constant time.
+//! Timers, at most one for each of many slots (numbers from 0). The earliest timer is found in constant time.
 
 use alloc::vec::Vec;
 use weft_units::Instant;
 
-/// Heap position of a slot without a timer.
+/// Index in the heap that stands for a slot without a timer.
 const NOWHERE: u32 = u32::MAX;
 
 /// A binary heap of timers that also stores the heap position of each slot.
 ///
-/// A change costs the logarithm of the number of slots with a timer.
+/// The time of a change grows with the logarithm of the number of timers.
 #[derive(Debug, Default)]
 pub struct SlotTimers {
     heap: Vec<(Instant, u32)>,
@@ -30,7 +30,7 @@ impl SlotTimers {
         self.heap.first().copied()
     }
 
-    /// Sets the timer of a slot.
+    /// Sets the timer of a slot to `at`, in place of an earlier setting.
     pub fn set(&mut self, slot: u32, at: Instant) {
         if self.places.len() <= slot as usize {
             self.places.resize(slot as usize + 1, NOWHERE);

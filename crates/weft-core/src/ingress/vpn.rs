@@ -1,4 +1,4 @@
-//! State of a VPN in an ingress: a small permanent part, and a part that exists only while the VPN is awake.
+//! State of a VPN in an ingress: a small permanent part, and a part that exists only while the VPN has a queue.
 
 use super::{BoxedLoop, VpnNo};
 use crate::control_loop::aimd_window::AimdConfig;
@@ -12,19 +12,21 @@ use weft_units::{Duration, Instant, Rate, Rng};
 
 /// Time without packets after which a VPN's queue is freed.
 pub const RETIRE_AFTER: Duration = Duration::from_secs(10);
-/// Minimum delay before an expired timer fires again.
+/// Minimum time until a timer that has just expired expires again.
 pub(super) const A_MOMENT: Duration = Duration::from_micros(1);
-/// Number that stands for no index of `Ingress::awake`, and for no VPN.
+/// Value that stands for no index of `Ingress::awake`, and for no VPN.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// At its turn a VPN may send the bytes of its promised rate since its last turn, but of at most this time.
+/// Maximum time since a VPN's last turn that counts for its promised rate.
 ///
-/// If the promises exceed the capacity, this limit keeps the VPNs' rates in proportion to their promises.
+/// In a turn a VPN may send the bytes of its promised rate for that time. If the promises exceed the capacity, this
+/// limit keeps the VPNs' rates in proportion to their promises.
 const LONGEST_TURN: Duration = Duration::from_millis(100);
 
 /// Minimum and maximum weight for a VPN's turns.
 ///
-/// With these limits a VPN waits few rounds for its turn, and its turn ends after few packets.
+/// A VPN with the lower limit need not wait many rounds until it may send a packet. A VPN with the upper limit sends
+/// only a few packets in its turn.
 const WEIGHTS: (f64, f64) = (1.0 / 16.0, 64.0);
 
 /// Queue and control law of a VPN. Many VPNs can share one profile.
@@ -32,7 +34,7 @@ const WEIGHTS: (f64, f64) = (1.0 / 16.0, 64.0);
 pub struct Profile {
     /// Discipline of the VPN's queue.
     pub queue: QueueKind,
-    /// Sizes and times of the VPN's queue.
+    /// Limits and times of the VPN's queue.
     pub sizes: QueueConfig,
     /// Control law of the VPN's loop.
     ///
@@ -43,7 +45,7 @@ pub struct Profile {
 /// State of a VPN.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct VpnStatus {
-    /// Share of the VPN.
+    /// Weight and service of the VPN.
     pub share: Share,
     /// Number of packets in the VPN's queue.
     pub queued_packets: usize,
@@ -55,22 +57,22 @@ pub struct VpnStatus {
     pub sent_bytes: u64,
     /// Total counts of packets that the VPN's queues dropped and marked.
     pub counters: QueueCounters,
-    /// State of the VPN's loop, if it has one that ever sent.
+    /// State of the VPN's loop; `None` if the VPN has no loop, or has never sent.
     pub control: Option<LoopStatus>,
 }
 
-/// A VPN's permanent entry.
+/// The part of a VPN's state that exists as long as the VPN does.
 #[derive(Debug)]
 pub(super) struct IngressVpn {
     pub share: Share,
     profile: Arc<Profile>,
-    /// Index of the VPN in `Ingress::awake`, or [`NONE`] while the VPN is not awake.
+    /// Index of the VPN in `Ingress::awake`, or [`NONE`] while the VPN has no queue.
     pub slot: u32,
-    /// The VPN's loop while the VPN is not awake.
+    /// The VPN's loop while the VPN has no queue.
     pub parked: BoxedLoop,
     pub sent_packets: u64,
     pub sent_bytes: u64,
-    /// Counters of the VPN's queues that were freed.
+    /// Counts of packets that the VPN's earlier queues, which were freed, dropped and marked.
     pub counters: QueueCounters,
 }
 
@@ -91,7 +93,7 @@ impl IngressVpn {
         differs
     }
 
-    /// Sets the increase `a` and the decrease `b` of windows that start from now on.
+    /// Sets the increase `a` and the decrease `b` for windows that the VPN starts from now on.
     pub fn set_window(&mut self, increase: f64, decrease: f64) {
         let Some(LoopConfig::AimdWindow(law)) = self.profile.control else { return };
         let (increase_packets, decrease) = (increase as f32, decrease as f32);
@@ -100,7 +102,7 @@ impl IngressVpn {
     }
 }
 
-/// CoDel's target and interval, in place of those of the profiles.
+/// Target and interval of CoDel that replace those of the profiles.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Delays {
     pub target: Duration,
@@ -113,12 +115,12 @@ impl Delays {
     }
 }
 
-/// State of an awake VPN with respect to its next turn.
+/// State of a VPN with a queue, which determines when it gets its next turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum TurnState {
     /// The VPN has no packets.
     Empty,
-    /// The VPN is in the ring and gets its turn in order.
+    /// The VPN is in the ring of VPNs that get their turns in order.
     Ring,
     /// The VPN's loop permits no packet before this time.
     UntilTime(Instant),
@@ -126,7 +128,7 @@ pub(super) enum TurnState {
     UntilReport,
 }
 
-/// State of an awake VPN.
+/// State of a VPN that has a queue.
 #[derive(Debug)]
 pub(super) struct Awake<T> {
     pub vpn: VpnNo,
@@ -140,7 +142,7 @@ pub(super) struct Awake<T> {
     pub place: TurnState,
     /// True if the VPN is in the list of VPNs whose loop must send a marker by itself.
     pub asks: bool,
-    /// Number of the ingress's congestion events (`Ingress::events`) that the VPN's loop has applied.
+    /// Number of loss events shared by all loops (`Ingress::events`) that this VPN's loop has applied.
     pub applied_events: u32,
     /// Time when a packet last arrived or left.
     pub used_at: Instant,
@@ -165,20 +167,22 @@ impl<T> Awake<T> {
         }
     }
 
-    /// Returns the bytes of the promised rate since the last turn.
+    /// Returns the bytes of the promised rate since the VPN's last turn, of at most [`LONGEST_TURN`].
     pub fn promised_bytes(&mut self, now: Instant) -> i64 {
         let since = (now - self.turn_at).min(LONGEST_TURN);
         self.turn_at = now;
         self.promised.bytes_in(since) as i64
     }
 
-    /// Records that no packets are left. An unused turn is lost.
+    /// Records that the queue is empty. What is left of the turn is lost.
     pub fn rest(&mut self) {
         self.place = TurnState::Empty;
         self.deficit = self.deficit.min(0);
     }
 
-    /// Applies the congestion events of other loops of the edge pair since the last call.
+    /// Applies the loss events of other loops of the edge pair since the last call.
+    ///
+    /// `events` is the number of such events so far.
     pub fn on_congestion_events(&mut self, now: Instant, events: u32) {
         if self.applied_events != events {
             self.applied_events = events;
@@ -200,7 +204,8 @@ impl<T> Awake<T> {
         }
         let asks = self.control.as_ref().and_then(|control| control.deadline());
         let waits = if let TurnState::UntilTime(at) = self.place { Some(at) } else { None };
-        // A VPN with data in flight stays awake. The report that settles the data causes another call.
+        // A VPN with data in flight keeps its queue. The report that settles the data causes this function to be called
+        // again.
         let retires = (self.place == TurnState::Empty && asks.is_none()).then(|| self.used_at + RETIRE_AFTER);
         [asks, waits, retires].into_iter().flatten().min().unwrap_or(Instant::FAR_FUTURE)
     }
@@ -217,7 +222,7 @@ impl<T> Awake<T> {
     }
 }
 
-/// Returns the bytes that a VPN may send in a round.
+/// Returns the bytes that a VPN may send in one round, given its weight.
 pub(super) fn quantum(quantum_bytes: u32, share: Share) -> i64 {
     ((f64::from(quantum_bytes) * share.weight().clamp(WEIGHTS.0, WEIGHTS.1)) as i64).max(1)
 }

@@ -22,7 +22,7 @@ pub struct CodelParams {
     pub target: Duration,
     /// Time for which the delay must stay above the target before CoDel acts.
     pub interval: Duration,
-    /// CoDel never drops while the queue holds this number of bytes or fewer.
+    /// CoDel never drops or marks while the queue holds this number of bytes or fewer.
     pub mtu_bytes: u32,
 }
 
@@ -70,8 +70,8 @@ impl Codel {
 
     /// Enters the dropping state.
     ///
-    /// If the last dropping state ended less than 16 intervals ago, CoDel starts near the drop rate that controlled
-    /// the queue then (RFC 8289 §5.4).
+    /// If the last dropping state ended less than 16 intervals ago, CoDel begins with nearly the drop rate that it had
+    /// reached then (RFC 8289 §5.4).
     fn enter(&mut self, now: Instant, interval: Duration) {
         let since_last = self.count.saturating_sub(self.last_count);
         let recent = now.since(self.drop_next) < interval * 16;

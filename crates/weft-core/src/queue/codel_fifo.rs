@@ -7,7 +7,7 @@ use super::fifo::Fifo;
 use super::{Arrival, Dequeued, Expiry, HeadView, QueueConfig, QueueCounters};
 use weft_units::Instant;
 
-/// One FIFO for all flows, controlled by CoDel at its head.
+/// One FIFO for all flows, from whose head CoDel drops or marks units.
 #[derive(Debug)]
 pub struct CodelFifo<T> {
     fifo: Fifo<T>,
@@ -118,7 +118,7 @@ mod tests {
         Instant::from_millis(n)
     }
 
-    /// Returns the time in milliseconds of each drop or mark, in a queue that never empties.
+    /// Returns the time in milliseconds of each drop or mark until `until_ms`, in a queue that never becomes empty.
     ///
     /// The queue starts with 1000 units. Each millisecond one unit arrives and one leaves.
     fn acted_at(ecn_capable: bool, until_ms: u64) -> (Vec<u64>, QueueCounters) {
@@ -137,7 +137,8 @@ mod tests {
 
     #[test]
     fn acts_after_an_interval_above_the_target_then_at_the_square_root_spacing() {
-        // The delay reaches 5 ms at 5 ms. At 105 ms it has stayed above 5 ms for one interval.
+        // The queueing delay first reaches the target of 5 ms at the time 5 ms. At 105 ms it has stayed above the
+        // target for one interval.
         let expected = [105, 205, 276, 334, 384];
         let (dropped, counters) = acted_at(false, 400);
         assert_eq!((dropped.as_slice(), counters.dropped_aqm, counters.marked), (&expected[..], 5, 0));

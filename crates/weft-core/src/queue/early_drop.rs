@@ -6,18 +6,18 @@
 
 use weft_units::{Duration, Instant, Rng};
 
-/// Unit in which the average queue and its thresholds are measured.
+/// Unit in which RED measures the average queue and its thresholds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Measure {
-    /// Counts units, whatever their size.
+    /// Units in the queue, whatever their size.
     Units,
-    /// Counts bytes.
+    /// Bytes in the queue.
     ///
     /// RED then drops large units more often than small ones (Floyd and Jacobson, §4).
     Bytes,
 }
 
-/// RED's parameters. FRED shares them, but never uses the gentle slope.
+/// RED's parameters. FRED has the same, but never uses the gentle slope (see `gentle`).
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct RedConfig {
     /// Quantity in which the average queue and the thresholds are measured: units or bytes.
@@ -28,9 +28,9 @@ pub struct RedConfig {
     ///
     /// Greater than `min_threshold`.
     pub max_threshold: f64,
-    /// Probability of an early drop as the average reaches `max_threshold`, 0 to 1.
+    /// Probability of an early drop when the average queue reaches `max_threshold`, 0 to 1.
     pub max_p: f64,
-    /// Share of each new sample in the average queue, above 0 and below 1.
+    /// Weight of each new sample in the average queue, above 0 and below 1.
     pub weight: f64,
     /// If set, the drop probability rises gradually above the maximum threshold.
     ///
@@ -38,19 +38,20 @@ pub struct RedConfig {
     pub gentle: bool,
     /// Size of a typical unit, in bytes.
     ///
-    /// If RED measures in bytes, it drops a unit of this size with the plain probability. ns-2 does the same. Floyd and
-    /// Jacobson use the largest size. FRED also uses this size for its limits in units.
+    /// If RED measures in bytes, the drop probability grows with a unit's size, and holds unchanged for a unit of this
+    /// size. ns-2 does the same. Floyd and Jacobson use the largest size. FRED also uses this size for its limits in
+    /// units.
     pub mean_unit_bytes: u32,
     /// Time that the link takes to transmit a typical unit.
     ///
-    /// It sets how fast the average falls while the queue is empty.
+    /// It determines how fast the average queue falls while the queue is empty.
     pub mean_transmission: Duration,
 }
 
 impl Default for RedConfig {
     /// Returns Floyd's later recommendations for a link of 12 Mbit/s.
     ///
-    /// From 1997: thresholds of 5 and 15 units, `max_p` 0.1 and weight 0.002. From 2000: gentle.
+    /// Those of 1997 are thresholds of 5 and 15 units, `max_p` 0.1 and weight 0.002. That of 2000 is `gentle`.
     fn default() -> RedConfig {
         RedConfig {
             measure: Measure::Units,
@@ -66,7 +67,7 @@ impl Default for RedConfig {
 }
 
 impl RedConfig {
-    /// Returns `units` or `bytes`, as the configured measure selects.
+    /// Returns the length of the queue in the configured unit: `units` or `bytes`.
     pub(super) fn amount(&self, units: usize, bytes: u64) -> f64 {
         match self.measure {
             Measure::Units => units as f64,
@@ -74,7 +75,7 @@ impl RedConfig {
         }
     }
 
-    /// Returns the size of one typical unit in the configured measure.
+    /// Returns the size of one typical unit in the configured unit: 1, or its bytes.
     pub(super) fn usual_unit(&self) -> f64 {
         self.amount(1, self.mean_unit_bytes.into())
     }
@@ -85,11 +86,11 @@ impl RedConfig {
 pub(super) enum Zone {
     /// The average is below the minimum threshold.
     Calm,
-    /// The average is between the thresholds.
+    /// The average is between the thresholds, or up to twice the maximum with `gentle`.
     ///
-    /// The value is `p_b`: the drop probability before the correction for units since the last drop.
+    /// The value is the drop probability `p_b`, before it is corrected for the number of units since the last drop.
     Early(f64),
-    /// The average is above the maximum threshold, so that every arrival is dropped.
+    /// The average is so high that every arrival is dropped.
     Full,
 }
 
@@ -114,9 +115,10 @@ impl EarlyDrop {
         self.average
     }
 
-    /// Updates the average with the queue that a new unit finds, counts the unit, and returns the average's zone.
+    /// Updates the average queue when a unit arrives, counts the unit, and returns the zone of the average.
     ///
-    /// If the queue is empty, the average falls as if typical units had passed through it during the idle time.
+    /// `queued` is the length of the queue before the unit. If it is zero, the average falls as if typical units had
+    /// passed through the queue during the idle time.
     pub(super) fn arrival(&mut self, now: Instant, queued: f64, config: &RedConfig) -> Zone {
         if queued > 0.0 {
             self.sample(queued, config);
@@ -149,7 +151,9 @@ impl EarlyDrop {
         self.idle_since = now;
     }
 
-    /// True if the random draw selects the unit that [`EarlyDrop::arrival`] counted, for a drop or a mark.
+    /// True if a random draw selects the unit that [`EarlyDrop::arrival`] last counted, for a drop or a mark.
+    ///
+    /// `p_b` is the probability that [`Zone::Early`] contains.
     pub(super) fn hits(&mut self, p_b: f64, bytes: u32, config: &RedConfig) -> bool {
         let p_b = match config.measure {
             Measure::Units => p_b,
@@ -177,9 +181,10 @@ fn zone(average: f64, config: &RedConfig) -> Zone {
     }
 }
 
-/// Returns the final drop probability `p_a = p_b / (1 − count · p_b)`, `count` arrivals after the last drop.
+/// Returns the final drop probability `p_a = p_b / (1 − count · p_b)`.
 ///
-/// It spaces drops uniformly instead of geometrically (Floyd and Jacobson, §7).
+/// `count` is the number of arrivals since the last drop. Drops are thus spaced uniformly instead of geometrically
+/// (Floyd and Jacobson, §7).
 fn uniform(p_b: f64, count: i64) -> f64 {
     let left = 1.0 - count as f64 * p_b;
     if left > p_b { p_b / left } else { 1.0 }
@@ -205,7 +210,7 @@ mod tests {
         EarlyDrop { average, ..EarlyDrop::new(Rng::new(7)) }
     }
 
-    /// Returns the gaps between selected units while the queue stays as long as its average.
+    /// Returns the numbers of units between two selected units, for a queue whose average stays at `average`.
     fn gaps(average: f64, bytes: u32, config: &RedConfig, arrivals: u32) -> Vec<u32> {
         let mut law = settled(average);
         let (mut gaps, mut since) = (Vec::new(), 0);
@@ -233,8 +238,8 @@ mod tests {
 
     #[test]
     fn gaps_between_hits_are_uniform() {
-        // p_b = 0.05. The unit after a selected one has count 1. The gap is thus uniform over 1 … 1/p_b − 1, with
-        // mean 1/(2 p_b).
+        // With p_b = 0.05, the unit after a selected one has count 1. The gap is thus uniform over 1 … 1/p_b − 1, and
+        // its mean is 1/(2 p_b).
         let gaps = gaps(20.0, 1_000, &CONFIG, 200_000);
         let mut seen = [0u32; 21];
         gaps.iter().for_each(|&gap| seen[gap as usize] += 1);
@@ -250,8 +255,8 @@ mod tests {
     fn the_share_that_is_hit_follows_the_average() {
         for (average, p_b) in [(12.0, 0.01), (16.0, 0.03), (24.0, 0.07), (29.0, 0.095)] {
             let share = gaps(average, 1_000, &CONFIG, 200_000).len() as f64 / 200_000.0;
-            // Compares with the mean of the uniform gap. If 1/p_b is not whole, the mean differs by less than half a
-            // unit.
+            // Compares the mean gap with that of the uniform distribution. If 1/p_b is not a whole number, the two
+            // differ by less than half a unit.
             assert!((1.0 / share - 0.5 / p_b).abs() < 0.5 + 0.02 / p_b, "{share} for p_b {p_b}");
         }
     }
@@ -278,7 +283,7 @@ mod tests {
         law.arrival(Instant::from_millis(1_250), 0.0, &CONFIG);
         let expected = 20.0 * 0.998_f64.powi(250);
         assert!((law.average() - expected).abs() < 1e-9, "{} {expected}", law.average());
-        // A second unit at the same moment changes nothing, because the first one already consumed the idle time.
+        // A second unit at the same time does not change the average again: the idle time counts only once.
         law.arrival(Instant::from_millis(1_250), 0.0, &CONFIG);
         assert!((law.average() - expected).abs() < 1e-9);
         let no_time = RedConfig { mean_transmission: Duration::ZERO, ..CONFIG };

@@ -1,4 +1,4 @@
-//! Ages at which waiting units become useless and are dropped.
+//! Times from which a waiting unit is useless and is dropped.
 
 use weft_units::Instant;
 

@@ -5,7 +5,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use weft_units::{FlowId, Instant};
 
-/// A unit that waits in the FIFO.
+/// A unit that waits in a FIFO.
 #[derive(Debug)]
 pub(super) struct QueuedUnit<T> {
     item: T,
@@ -68,8 +68,8 @@ impl<T> Fifo<T> {
 
     /// Removes each unit whose [`Expiry`] has passed. Returns the number of units removed.
     ///
-    /// It passes each removed unit to `gone`. It looks at every position and rebuilds the queue. Call it during
-    /// outages, not for each packet.
+    /// It passes each removed unit to `gone`. It takes time in proportion to the whole queue, so call it only during
+    /// outages and not for each packet.
     pub(super) fn expire(
         &mut self,
         now: Instant,

@@ -1,8 +1,8 @@
 //! FQ-CoDel (RFC 8290): one queue per flow, and CoDel (RFC 8289) in each queue.
 //!
 //! Deficit round robin serves the queues, new flows first. The flow number is the index of the queue. Nothing is
-//! hashed, so two flows never share a queue. Units of all flows live in one slab. In steady state the queue allocates
-//! no memory.
+//! hashed, so two flows never share a queue. The units of all flows are stored in one slab (an array with reused
+//! entries). In steady state the queue thus allocates no memory.
 
 mod held;
 mod lists;
@@ -19,17 +19,18 @@ use weft_units::{FlowId, Instant};
 /// Index that stands for no unit and for no queue.
 const NIL: u32 = u32::MAX;
 
-/// When the total limit is reached, one unit is dropped for each of this number of backlogged flows.
+/// Number of flows with a backlog for which one unit is dropped when the total limit is reached.
 ///
-/// Derived: the search for the longest queue takes time proportional to the flows, so the cost per dropped unit stays
-/// constant. The batch is at most [`MAX_DROP_BATCH`] units.
+/// With 160 such flows, ten units are dropped at once. *Derived*: the search for the longest queue takes time in
+/// proportion to the number of flows, so the time per dropped unit stays constant. At most [`MAX_DROP_BATCH`] units are
+/// dropped.
 const FLOWS_PER_DROP: u32 = 16;
 /// Maximum number of units dropped at once when the total limit is reached.
 ///
 /// Standard: RFC 8290 §4.1.
 pub(super) const MAX_DROP_BATCH: u32 = 64;
 
-/// Least quantum in bytes. It bounds the number of rounds until a large unit may leave.
+/// Minimum quantum in bytes. It limits the number of rounds for which a large unit must wait.
 const MIN_QUANTUM: u32 = 256;
 
 #[derive(Debug)]
@@ -83,15 +84,15 @@ impl<T> FqCodel<T> {
         }
     }
 
-    /// Changes sizes and times while units wait. A smaller limit takes effect at the next arrival.
+    /// Changes limits and times while units wait. A smaller limit takes effect at the next arrival.
     pub fn configure(&mut self, config: QueueConfig) {
         self.config = config;
     }
 
     /// Appends `item` to its flow's queue, and drops the oldest units while a limit is exceeded.
     ///
-    /// Over the flow's limit the queue drops units of that flow. Over the total limit it drops units of the flow with
-    /// the most bytes. It passes dropped units to `dropped`.
+    /// If the flow's limit is exceeded, the queue drops units of this flow. If the total limit is exceeded, it drops
+    /// units of the flow with the most bytes. It passes dropped units to `dropped`.
     pub fn enqueue(&mut self, now: Instant, arrival: Arrival, item: T, dropped: &mut impl FnMut(T)) {
         let id = u32::from(arrival.flow.0);
         if self.queues.len() <= id as usize {
@@ -150,7 +151,7 @@ impl<T> FqCodel<T> {
         })
     }
 
-    /// Moves the flow of the selected unit behind all other flows.
+    /// Moves the flow of the selected unit behind all other flows in the order of service.
     ///
     /// The flow keeps its remaining deficit. Returns false if no unit is selected or no other flow has a backlog.
     pub fn pass_over(&mut self) -> bool {
@@ -167,7 +168,7 @@ impl<T> FqCodel<T> {
 
     /// Drops `units` units from the flow with the most bytes.
     ///
-    /// If that flow has fewer units, the remaining units are dropped from the next flows with as many bytes.
+    /// If that flow has fewer units, the rest are dropped from flows behind it in its list that have as many bytes.
     pub fn shed(&mut self, units: u32, dropped: &mut impl FnMut(T)) {
         let (mut id, mut left) = (self.fattest(), units);
         let most = self.queues.get(id as usize).map_or(0, |queue| queue.bytes);
@@ -208,7 +209,7 @@ impl<T> FqCodel<T> {
         self.counters
     }
 
-    /// Deficit round robin: returns the first queue with a positive deficit, new flows before old ones.
+    /// Returns the next queue in deficit round robin: the first with a positive deficit, new flows before old ones.
     fn next_with_deficit(&mut self) -> Option<(u32, List)> {
         loop {
             let (id, list) = match (self.new.first, self.old.first) {
@@ -257,13 +258,14 @@ impl<T> FqCodel<T> {
 
     /// Returns the queue with the most bytes.
     ///
-    /// It searches only the two lists. A queue outside them has no backlog.
+    /// It searches only the lists of new and of old flows, because a queue in neither list has no backlog.
     fn fattest(&self) -> u32 {
         let (mut fattest, mut most) = (self.new.first.min(self.old.first), (false, 0));
         for first in [self.new.first, self.old.first] {
             let mut id = first;
             while let Some(queue) = self.queues.get(id as usize) {
-                // Prefers a queue of zero-byte units over an empty one, so that there is always a unit to drop.
+                // A queue with units counts for more than an empty one, even if its units have zero bytes. There is
+                // thus always a unit to drop.
                 let holds = (queue.head != NIL, queue.bytes);
                 if holds > most {
                     (fattest, most) = (id, holds);
@@ -327,7 +329,7 @@ impl<T> FqCodel<T> {
         }
     }
 
-    /// Removes the head of a queue and frees its place in the slab.
+    /// Removes and returns the unit at the head of a queue, and frees its entry in the slab.
     fn remove_head(&mut self, id: u32) -> Option<ListedUnit<T>> {
         let queue = &mut self.queues[id as usize];
         let at = queue.head;
@@ -348,9 +350,9 @@ impl<T> FqCodel<T> {
 
     /// Puts a queue that received its first unit into the list of new flows.
     ///
-    /// It does so if the queue was in no list, or if its flow has not used up the quantum of its last renewal.
-    /// Without the second rule, a flow that sends little but more than once a round would sometimes wait behind all
-    /// old flows.
+    /// It does so if the queue was in no list, or if its flow has not used up the quantum that it got when it last
+    /// became new. Without the second rule, a flow that sends little, but more than once in a round, would sometimes
+    /// wait behind all old flows.
     fn activate(&mut self, now: Instant, id: u32) {
         let queue = &mut self.queues[id as usize];
         match queue.list {
@@ -371,7 +373,7 @@ impl<T> FqCodel<T> {
 
     /// Moves a new flow that ran empty to the old flows for one round (RFC 8290 §4.2).
     ///
-    /// Otherwise it would be new again at once.
+    /// Otherwise its next unit would make it new again, ahead of all old flows.
     fn leave_empty(&mut self, id: u32, list: List) {
         let has_others = self.old.first != NIL;
         self.enter(id, if list == List::New && has_others { List::Old } else { List::None });

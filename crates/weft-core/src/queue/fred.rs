@@ -1,8 +1,9 @@
 //! FRED, Fair Random Early Drop: RED with per-flow accounting.
 //!
-//! The source is Lin and Morris, "Dynamics of Random Early Detection", SIGCOMM 1997. FRED never drops units of a flow
-//! early that has few units in the queue (fragile). It limits a flow that exceeds its share again and again to that
-//! share (non-adaptive). It applies RED to all other flows (robust). Only flows with units in the queue have state.
+//! The source is Lin and Morris, "Dynamics of Random Early Detection", SIGCOMM 1997. It has three rules. It never drops
+//! units of a flow early while the flow has few units in the queue (a fragile flow). It limits a flow that exceeds its
+//! share again and again to that share (a non-adaptive flow). It applies RED to all other flows (robust flows). Only
+//! flows with units in the queue have state.
 
 use super::early_drop::{EarlyDrop, RedConfig, Zone};
 use super::fifo::Fifo;
@@ -11,9 +12,9 @@ use crate::flow::hash::SeededState;
 use hashbrown::HashMap;
 use weft_units::{FlowId, Instant, Rng};
 
-/// Maximum number of a flow's units in the queue while the average is above the maximum threshold.
+/// Maximum number of units of one flow in the queue while the average queue is above the maximum threshold.
 ///
-/// It applies if two-packet buffers are enabled. Standard: the two-packet mode of Lin and Morris.
+/// It applies only with [`FredConfig::two_packet_buffers`]. *Standard*: the two-packet mode of Lin and Morris.
 const TWO_PACKETS: f64 = 2.0;
 
 /// FRED's parameters beyond RED's.
@@ -41,7 +42,7 @@ impl Default for FredConfig {
 struct FredFlow {
     units: usize,
     bytes: u64,
-    /// Number of times the flow tried to exceed its limit.
+    /// Number of times that the flow tried to exceed its limit of units in the queue.
     strikes: u32,
 }
 
@@ -141,7 +142,7 @@ impl<T> Fred<T> {
         self.red.amount(self.fifo.len(), self.fifo.backlog_bytes())
     }
 
-    /// Returns the average queue per active flow, at least one unit.
+    /// Returns each flow's share: the average queue divided by the number of flows in it, at least one unit.
     fn share(&self) -> f64 {
         (self.law.average() / self.flows.len().max(1) as f64).max(self.red.usual_unit())
     }
@@ -158,8 +159,8 @@ impl<T> Fred<T> {
 
     /// Removes and returns the unit at the head of the queue.
     ///
-    /// A departure updates the average as an arrival does. Otherwise the average would not change while arrivals are
-    /// dropped.
+    /// A departure updates the average queue, as an arrival does. Otherwise the average would not fall while all
+    /// arrivals are dropped.
     pub fn pop(&mut self, now: Instant) -> Option<Dequeued<T>> {
         let unit = self.fifo.pop(now)?;
         forget_unit(&mut self.flows, unit.flow, unit.bytes);
@@ -203,7 +204,7 @@ impl<T> Fred<T> {
         self.fifo.backlog_bytes()
     }
 
-    /// Returns the average queue that drops depend on, in the configured measure.
+    /// Returns the average queue that determines the drops, in the configured unit (units or bytes).
     pub fn average(&self) -> f64 {
         self.law.average()
     }
@@ -219,7 +220,7 @@ impl<T> Fred<T> {
     }
 }
 
-/// Removes one departed unit from its flow's counters.
+/// Removes a unit that has left from its flow's counters. Deletes the flow's state with its last unit.
 fn forget_unit(flows: &mut HashMap<FlowId, FredFlow, SeededState>, id: FlowId, bytes: u32) {
     let Some(flow) = flows.get_mut(&id) else { return };
     flow.units -= 1;
@@ -255,9 +256,9 @@ mod tests {
         Arrival { flow: FlowId(flow), bytes: 1_000, ecn_capable: false }
     }
 
-    /// Returns the number of units that left, by flow.
+    /// Returns the number of units of each flow that left in `millis` milliseconds.
     ///
-    /// One unit leaves each millisecond. Each flow sends its rate in units per millisecond.
+    /// One unit leaves each millisecond. Flow i sends `rates[i]` units per millisecond.
     fn share_link(q: &mut Fred<u16>, rates: &[f64], millis: u64) -> Vec<u32> {
         let (mut due, mut left) = (alloc::vec![0.0; rates.len()], alloc::vec![0; rates.len()]);
         for ms in 0..millis {
@@ -288,7 +289,7 @@ mod tests {
     #[test]
     fn a_flood_gets_little_more_than_its_share() {
         let mut q = Fred::new(config(RED), Rng::new(1));
-        // Four flows together could use 80 % of the link. A fifth sends three times the link's rate.
+        // Four flows together use 80 % of the link. A fifth flow sends three times the rate of the link.
         let left = share_link(&mut q, &[0.2, 0.2, 0.2, 0.2, 3.0], 50_000);
         for polite in &left[..4] {
             assert!(*polite > 9_000, "{left:?}");
@@ -301,13 +302,14 @@ mod tests {
         let mut q = Fred::new(config(RED), Rng::new(1));
         (0..40).for_each(|_| q.enqueue(Instant::ZERO, unit(1), 1, &mut |_| ()));
         assert_eq!((q.len(), q.counters().dropped_aqm), (12, 28));
-        // After two strikes FRED keeps the flow at its share of the average, which is at least one unit.
+        // After two attempts to exceed its limit, FRED keeps the flow at the average queue per flow, which is at least
+        // one unit.
         while q.len() > 1 {
             q.pop(Instant::ZERO);
         }
         q.enqueue(Instant::ZERO, unit(1), 1, &mut |_| ());
         assert_eq!(q.len(), 1);
-        // FRED deletes a flow's state with its last unit.
+        // The flow's state, with its strikes, is deleted when its last unit leaves.
         q.pop(Instant::ZERO);
         assert_eq!(q.active_flows(), 0);
         (0..5).for_each(|_| q.enqueue(Instant::ZERO, unit(1), 1, &mut |_| ()));
@@ -316,7 +318,8 @@ mod tests {
 
     #[test]
     fn robust_flows_meet_reds_probability() {
-        // Two flows take turns at 18 units in total. Both hold their share of 9 units, and p_b = 0.02 · 6/13.
+        // Two flows send alternately, with 18 units in total in the queue. Each has its share of 9 units. p_b is 0.02 ·
+        // 6/13.
         let mut q = Fred::new(config(RED), Rng::new(5));
         let mut dropped = 0u32;
         for n in 0..200_000u32 {
@@ -327,13 +330,13 @@ mod tests {
         }
         let p_b = 0.02 * (q.average() - 12.0) / 13.0;
         let share = f64::from(dropped) / 190_000.0;
-        // The lower bound is half of RED's share 2 p_b, when only one flow at a time holds enough. The upper bound is
-        // all of it.
+        // RED would drop 2 p_b of the arrivals. FRED drops only arrivals of flows that have at least their share in the
+        // queue. These are between half of the arrivals and all of them.
         assert!((0.9..2.1).contains(&(share / p_b)), "{share} dropped, p_b {p_b}");
         assert!(q.counters().dropped_full == 0 && q.active_flows() == 2);
     }
 
-    /// Returns a queue of many flows with one unit each, whose average is above the upper threshold.
+    /// Returns a queue in which many flows have one unit each, and whose average is above the maximum threshold.
     fn crowded(two_packet_buffers: bool) -> Fred<u16> {
         let fred = FredConfig { two_packet_buffers, ..FredConfig::default() };
         let mut q = Fred::new(QueueConfig { fred, ..config(RED) }, Rng::new(1));

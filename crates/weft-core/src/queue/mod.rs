@@ -25,7 +25,7 @@ use fred::Fred;
 use red::Red;
 use weft_units::{Duration, FlowId, Instant, Rng};
 
-/// Properties of a unit that arrives at a queue.
+/// Properties of a unit that is added to a queue.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
     /// Flow of the unit.
@@ -36,7 +36,7 @@ pub struct Arrival {
     pub ecn_capable: bool,
 }
 
-/// Properties of the unit that leaves next.
+/// Properties of the unit that a queue has selected to leave next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HeadView {
     /// Flow of the unit.
@@ -58,18 +58,18 @@ pub struct Dequeued<T> {
     pub bytes: u32,
     /// True if its flow is sparse: FQ-CoDel serves it from the list of new flows (RFC 8290 §4.2).
     pub sparse: bool,
-    /// True if the AQM requires CE to be set on the unit.
+    /// True if the caller must set a CE mark on the unit, because the AQM marks it.
     pub mark_ce: bool,
     /// Time that the unit waited in the queue.
     pub sojourn: Duration,
 }
 
-/// Sizes and times of a flow queue. Each discipline uses the fields that concern it.
+/// Limits and times of a flow queue. Each discipline uses only some of the fields.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct QueueConfig {
     /// Bytes that a flow may send per round (RFC 8290 §5.2.4).
     ///
-    /// CoDel never acts on a queue that holds no more than this.
+    /// CoDel never drops or marks while a queue holds no more bytes than this.
     pub quantum_bytes: u32,
     /// Acceptable standing queueing delay (RFC 8289 §4.3).
     pub target: Duration,
@@ -165,8 +165,8 @@ macro_rules! each {
 impl<T> FlowQueue<T> {
     /// Returns an empty queue of the given kind.
     ///
-    /// All RED and FRED queues from this function draw the same random numbers. If there are several, give each an
-    /// [`Rng`] of its own with [`FlowQueue::with_rng`].
+    /// All RED and FRED queues that this function makes drop by the same random numbers. If there are several such
+    /// queues, make them with [`FlowQueue::with_rng`], so that each has random numbers of its own.
     pub fn new(kind: QueueKind, config: QueueConfig) -> FlowQueue<T> {
         FlowQueue::with_rng(kind, config, Rng::new(0))
     }
@@ -182,7 +182,7 @@ impl<T> FlowQueue<T> {
         }
     }
 
-    /// Changes the sizes and times of the queue while units wait in it.
+    /// Changes the limits and times of the queue, also while units wait in it.
     pub fn configure(&mut self, config: QueueConfig) {
         match self {
             FlowQueue::FqCodel(q) => q.configure(config),
@@ -240,7 +240,7 @@ impl<T> FlowQueue<T> {
         each!(self, q => q.pop(now))
     }
 
-    /// Drops a batch of units to free memory for another queue.
+    /// Drops some units to free memory for another queue.
     ///
     /// A discipline with one queue per flow drops from the flow with the most bytes. The others drop the oldest
     /// units.
@@ -254,21 +254,21 @@ impl<T> FlowQueue<T> {
         }
     }
 
-    /// Drops the units that have become too old, see [`Expiry`]. No discipline does so by itself.
+    /// Drops the units that have become too old ([`Expiry`]). A queue does this only when this function is called.
     pub fn expire(&mut self, now: Instant, expiry: &impl Fn(&T) -> Expiry, dropped: &mut impl FnMut(T)) {
         each!(self, q => q.expire(now, expiry, dropped));
     }
 
     /// Moves the flow of the selected unit behind all other flows, see [`FqCodel::pass_over`].
     ///
-    /// Only disciplines with one queue per flow can do this. The others return false.
+    /// Only [`FqCodel`] can do this. All other disciplines return false.
     pub fn pass_over(&mut self) -> bool {
         if let FlowQueue::FqCodel(q) = self { q.pass_over() } else { false }
     }
 
     /// Records that the selected unit cannot leave now, see [`FqCodel::on_hold`].
     ///
-    /// Only disciplines with one queue per flow can do this. The others return false.
+    /// Only [`FqCodel`] can do this. All other disciplines return false.
     pub fn on_hold(&mut self, now: Instant) -> bool {
         if let FlowQueue::FqCodel(q) = self { q.on_hold(now) } else { false }
     }

@@ -11,7 +11,7 @@ use weft_units::{Instant, Rng};
 ///
 /// Once the average is so high that every arrival is dropped, RED drops ECN-capable units too (RFC 7567 §4.2.1).
 ///
-/// The reason is that marks alone did not shorten the queue.
+/// The reason is that the marks have then failed to make the senders slower.
 #[derive(Debug)]
 pub struct Red<T> {
     fifo: Fifo<T>,
@@ -21,7 +21,7 @@ pub struct Red<T> {
 }
 
 impl<T> Red<T> {
-    /// Returns an empty queue. Its random drops depend only on `rng`.
+    /// Returns an empty queue. `rng` decides which arrivals are dropped or marked.
     pub fn new(config: QueueConfig, rng: Rng) -> Red<T> {
         Red {
             fifo: Fifo::new(config.limit_bytes, config.limit_units),
@@ -31,13 +31,13 @@ impl<T> Red<T> {
         }
     }
 
-    /// Changes limits and parameters. Units that already wait stay, even above a smaller limit.
+    /// Changes limits and parameters. Units that already wait stay, even if the queue is now above its limit.
     pub fn configure(&mut self, config: QueueConfig) {
         self.fifo.set_limits(config.limit_bytes, config.limit_units);
         self.config = config.red;
     }
 
-    /// Appends `item`, perhaps with a CE mark, or passes it to `dropped`.
+    /// Appends the unit `item` to the queue, perhaps with a CE mark, or drops it and passes it to `dropped`.
     pub fn enqueue(&mut self, now: Instant, arrival: Arrival, item: T, dropped: &mut impl FnMut(T)) {
         let queued = self.config.amount(self.fifo.len(), self.fifo.backlog_bytes());
         let (hit, full) = match self.law.arrival(now, queued, &self.config) {
@@ -66,12 +66,12 @@ impl<T> Red<T> {
         }
     }
 
-    /// Returns the size and flow of the unit that leaves next.
+    /// Returns the size and flow of the unit at the head of the queue, or `None` if the queue is empty.
     pub fn head(&self) -> Option<HeadView> {
         self.fifo.head()
     }
 
-    /// Returns the item at the head of the queue.
+    /// Returns the item of the unit at the head of the queue, or `None` if the queue is empty.
     pub fn head_item(&self) -> Option<&T> {
         self.fifo.head_item()
     }
@@ -108,7 +108,9 @@ impl<T> Red<T> {
         self.fifo.backlog_bytes()
     }
 
-    /// Returns the average queue that drops depend on, in the configured measure.
+    /// Returns the moving average of the queue's length, which determines the probability of a drop or mark.
+    ///
+    /// It is in units or in bytes, as [`Measure`](crate::queue::Measure) of the configuration selects.
     pub fn average(&self) -> f64 {
         self.law.average()
     }
@@ -162,8 +164,9 @@ mod tests {
 
     #[test]
     fn a_standing_queue_is_dropped_from_at_the_papers_rate() {
-        // Level 20 gives p_b = 0.05 and a mean gap of 1/(2 p_b) = 10. The first few thousand arrivals fill the
-        // average.
+        // At an average of 20 units the drop probability p_b of the RED paper (Floyd and Jacobson 1993) is 0.05. The
+        // mean number of arrivals from one drop to the next is then 1/(2 p_b) = 10. The first few thousand arrivals
+        // only raise the average to 20.
         let (dropped, _, q) = at_level(20, false, config(RED), 100_000);
         assert!((q.average() - 20.0).abs() < 0.2, "{}", q.average());
         assert!((9_300..10_300).contains(&dropped), "{dropped}");

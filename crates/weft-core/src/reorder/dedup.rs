@@ -19,12 +19,12 @@ impl Default for Dedup {
 }
 
 impl Dedup {
-    /// Returns a filter without flows.
+    /// Returns a duplicate filter that has not seen any flow yet.
     pub fn new() -> Dedup {
         Dedup { flows: Flows::new() }
     }
 
-    /// Delivers `item` to `out`, unless it is a duplicate.
+    /// Delivers the unit `item` to `out`, unless it is a duplicate. The result states which happened.
     pub fn insert<T>(
         &mut self,
         now: Instant,
@@ -52,12 +52,12 @@ impl Dedup {
         Inserted::Delivered
     }
 
-    /// Number of flows whose order is tracked.
+    /// Number of flows whose delivered sequence numbers are remembered.
     pub fn flows(&self) -> usize {
         self.flows.len()
     }
 
-    /// Deletes the state of all flows, because the peer restarted.
+    /// Deletes the state of all flows. To be called when the peer has restarted, because it then numbers units anew.
     pub fn reset(&mut self) {
         self.flows.clear();
     }

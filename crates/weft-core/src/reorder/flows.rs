@@ -2,15 +2,15 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use weft_units::{Duration, FlowId, Instant};
 
-/// Time without units after which a flow's state may be reused.
+/// Time for which no unit of a flow arrives until the memory of the flow's state may be used for another flow.
 const IDLE: Duration = Duration::from_secs(60);
 
-/// Number of states examined per new flow to find idle ones.
+/// Number of states examined for idleness whenever a new flow gets a state.
 ///
-/// It is above one, so that idle states are found faster than flows arrive.
+/// It is above one, so that idle states are found faster than new flows arrive.
 const SWEEP: usize = 4;
 
-/// Index that stands for no slot.
+/// Value in the index for a flow that has no slot.
 const NIL: u32 = u32::MAX;
 /// Number of flow numbers in one page of the index from flow numbers to slots.
 const NUMBERS: usize = 256;
@@ -42,7 +42,7 @@ pub struct Flows<S> {
 }
 
 impl<S> Flows<S> {
-    /// Memory per flow in bytes, including the flow's entry in the index.
+    /// Memory of one flow's state in bytes, including the flow's entry in the index.
     #[cfg(test)]
     pub const fn bytes_per_flow() -> usize {
         size_of::<Slot<S>>() + size_of::<u32>()
@@ -62,7 +62,8 @@ impl<S> Flows<S> {
 
     /// Creates the state of `flow`, which must have none.
     ///
-    /// Returns the slot of the new state. Deletes idle states for which `may_go` returns true.
+    /// Returns the slot of the new state. It first deletes those idle states, among the next [`SWEEP`] ones, for which
+    /// `may_go` returns true.
     pub fn insert(&mut self, now: Instant, flow: FlowId, state: S, may_go: impl Fn(&S) -> bool) -> u32 {
         self.sweep(now, may_go);
         let slot = Slot { state, last_used: now, flow, taken: true };

@@ -4,7 +4,7 @@ use weft_units::planted::{self, Fault};
 /// Number of past sequence numbers of a flow whose delivery is remembered.
 pub const SPAN: u32 = 1_024;
 
-/// Sequence numbers up to this distance below the first number received are still accepted as new.
+/// Number of sequence numbers just before the first received one that are still accepted as undelivered.
 const GRACE: u32 = 64;
 
 /// Records which of the last [`SPAN`] sequence numbers of a flow were delivered.
@@ -18,7 +18,7 @@ pub struct DeliveryHistory {
 }
 
 impl DeliveryHistory {
-    /// Returns the history of a flow whose first expected number is `first`.
+    /// Returns the history of a flow whose first received unit has the sequence number `first`.
     pub fn starting_at(first: FlowSeq) -> DeliveryHistory {
         let mut history = DeliveryHistory { bits: [u64::MAX; (SPAN / 64) as usize], next: first.plus(-(GRACE as i32)) };
         history.pass(GRACE, false);
@@ -51,9 +51,10 @@ impl DeliveryHistory {
         }
     }
 
-    /// Marks a sequence number before the next expected one as delivered.
+    /// Marks a sequence number before the next expected one as delivered, because its unit arrived late.
     ///
-    /// Returns false if it was delivered before, or is too old to decide.
+    /// Returns false if its unit was delivered before, or if the number is too old to know. The caller then drops the
+    /// unit.
     pub fn deliver_late(&mut self, seq: FlowSeq) -> bool {
         let age = self.next.distance_from(seq);
         let news = (1..=SPAN as i32).contains(&age) && !self.get(seq);
@@ -75,9 +76,9 @@ impl DeliveryHistory {
     }
 }
 
-/// Locates up to `count` bits from bit `at` on in an array of words.
+/// Locates bits in an array of 64-bit words: up to `count` bits from bit `at` on that lie in one word.
 ///
-/// Returns the index of the word with bit `at`, the mask of the bits in that word, and their number.
+/// Returns the index of that word, the mask of these bits in it, and their number.
 pub fn word_of(at: u32, count: u32) -> (usize, u64, u32) {
     let taken = count.min(64 - at % 64);
     ((at / 64) as usize, u64::MAX >> (64 - taken) << (at % 64), taken)

@@ -19,16 +19,18 @@ pub const fn route_reordering_metric(paths: u32) -> u32 {
     }
 }
 
-/// Result of inserting a unit. A unit too old for the delivery history is treated as a duplicate.
+/// Result of inserting a unit into a resequencer or duplicate filter.
+///
+/// A unit too old for the delivery history is treated as a duplicate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Inserted<T> {
     /// The unit was delivered in order, perhaps with units that waited for it.
     Delivered,
     /// The unit is held until an earlier unit arrives.
     Held,
-    /// The unit was delivered at once, but after units that follow it.
+    /// The unit was delivered at once, but after units with higher sequence numbers of its flow.
     Late,
-    /// The unit is a duplicate. The value returns it to the caller.
+    /// The unit is a duplicate. The variant returns the unit to the caller.
     Duplicate(T),
 }
 

@@ -1,8 +1,9 @@
-//! Resequencing: delivers the units of each flow in order.
+//! Resequencing: delivers the units of each flow in the order of their sequence numbers.
 //!
-//! It waits for a missing unit at most for the time that the sender announced in a HOLD frame. Flows do not wait for
-//! each other. The age of a hole starts when the first unit behind it arrives. After the hold time the flow continues
-//! to its next hole. A unit that arrives later is delivered at once. No unit is delivered twice.
+//! It waits for missing units (a *hole* in the sequence) at most for the time that the sender announced in a HOLD
+//! frame. Flows do not wait for each other. The age of a hole starts when the first unit behind it arrives. After the
+//! hold time the flow continues to its next hole. A missing unit that arrives after that is delivered at once. No unit
+//! is delivered twice.
 
 use super::Inserted;
 use super::flows::Flows;
@@ -15,24 +16,24 @@ use weft_units::{Duration, FlowId, FlowSeq, Instant};
 
 /// Number of sequence numbers in the smallest ring. A ring stores the waiting units of one flow.
 const LEAST_RING: u32 = PAGE;
-/// Number of ring sizes: 16, 32 … 2³¹ entries.
+/// Number of different capacities that a ring can have: 16, 32 … 2³¹ sequence numbers.
 const RING_SIZES: usize = 28;
-/// Index that stands for no position in the heap.
+/// Value of [`FlowOrder::waiting_at`] for a flow that is not in the heap of waiting flows.
 const NIL: u32 = u32::MAX;
 
-/// Maximum number of sequence numbers that may wait, including missing ones.
+/// Limits on the sequence numbers that wait for delivery, including those whose units are missing.
 ///
-/// At a limit the resequencer stops waiting for the oldest missing units early.
+/// At a limit the resequencer stops waiting for the oldest missing units before the hold time has passed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ResequencerLimits {
-    /// Limit for one flow: the sequence numbers from its first missing unit to its last unit.
+    /// Limit for one flow: numbers from its first missing unit to its last arrived unit.
     pub per_flow: u32,
-    /// Limit for all flows. The amount of each flow is rounded up to a power of two.
+    /// Limit for all flows together. The amount of each flow is rounded up to a power of two.
     pub total: u32,
 }
 
 impl Default for ResequencerLimits {
-    /// Returns 16,384 for one flow (190 ms of full packets at 1 Gbit/s) and 262,144 in total.
+    /// Returns 16,384 for one flow (190 ms of full packets at 1 Gbit/s) and 262,144 for all flows together.
     fn default() -> ResequencerLimits {
         ResequencerLimits { per_flow: 16_384, total: 262_144 }
     }
@@ -43,21 +44,21 @@ struct FlowOrder<T> {
     history: DeliveryHistory,
     /// Number of sequence numbers from the next expected one to the last that arrived or was given up.
     ///
-    /// Unless the span is zero, its first number is missing.
+    /// Unless the span is zero, the unit of its first number is missing.
     span: u32,
     /// Index of the flow's entry in [`Resequencer::waiting`], or [`NIL`] if it has none.
     waiting_at: u32,
-    /// Ring of the flow. It exists only while the flow has a hole.
+    /// Ring with the flow's waiting units. It exists only while the flow has a hole.
     ring: Option<Box<Ring<T>>>,
 }
 
 impl<T> FlowOrder<T> {
-    /// Returns how far `seq` is ahead of the next expected number.
+    /// Returns how far `seq` is ahead of the next expected number. It is negative if the flow has passed `seq`.
     fn ahead(&self, seq: FlowSeq) -> i32 {
         seq.distance_from(self.history.next())
     }
 
-    /// Number of sequence numbers that the ring can hold.
+    /// Number of sequence numbers that the flow's ring can hold, or zero without a ring.
     fn capacity(&self) -> u32 {
         self.ring.as_ref().map_or(0, |ring| ring.capacity())
     }
@@ -67,20 +68,20 @@ impl<T> FlowOrder<T> {
         self.ring.as_ref().map_or(0, |ring| ring.run(self.history.next(), self.span, false))
     }
 
-    /// Returns the time at which the flow's first hole was found, or none if it has no hole.
+    /// Returns the time at which the flow's first hole was found, or `None` if the flow has no hole.
     fn hole_since(&self) -> Option<Instant> {
         let ring = self.ring.as_ref()?;
         let is_hole = self.span > 0 && ring.run(self.history.next(), 1, false) == 1;
         if is_hole { ring.missing_since() } else { None }
     }
 
-    /// Advances past `count` numbers without a unit.
+    /// Moves the next expected number past `count` numbers whose units are not delivered.
     fn pass(&mut self, count: u32) {
         self.history.pass(count, false);
         self.note_passed(count);
     }
 
-    /// Advances past one number whose unit is delivered.
+    /// Moves the next expected number past one number, whose unit is delivered.
     fn pass_delivered(&mut self) {
         self.history.pass_one(true);
         self.note_passed(1);
@@ -94,28 +95,31 @@ impl<T> FlowOrder<T> {
     }
 }
 
-/// Puts the units of each flow in order. `T` stands for a unit: a buffer id, not its bytes.
+/// Puts the units of each flow in order. `T` stands for a unit; it is a buffer id rather than the unit's bytes.
 #[derive(Debug)]
 pub struct Resequencer<T> {
     limits: ResequencerLimits,
     hold: Duration,
     flows: Flows<FlowOrder<T>>,
-    /// Heap of the flows that wait for a missing unit: the time when it was found missing, and the flow's slot.
-    waiting: Vec<(Instant, u32)>,
-    /// Unused rings by size.
+    /// Heap of the flows that wait for a missing unit, by the time since which it is missing.
     ///
-    /// In steady state no ring is allocated, and a flow with a short hole takes no long ring.
-    // A box, so that a ring moves to a flow and back without a copy.
+    /// An entry is that time and the index of the flow's state in `flows`.
+    waiting: Vec<(Instant, u32)>,
+    /// Unused rings, listed by capacity.
+    ///
+    /// Rings are reused, so that none is allocated in steady state and a flow with a short hole does not occupy a long
+    /// ring.
+    // The rings are boxed, so that a ring moves from this list to a flow and back without a copy.
     #[expect(clippy::vec_box)]
     spare: Vec<Vec<Box<Ring<T>>>>,
     pages: Pages<T>,
-    /// Total capacity of all rings, including unused ones, in entries.
+    /// Total capacity of all rings, including unused ones, in sequence numbers.
     ring_entries: u32,
     held: usize,
 }
 
 impl<T> Resequencer<T> {
-    /// Returns a resequencer without flows. It waits for a hole at most `hold`.
+    /// Returns a resequencer without flows. It waits at most `hold` for a missing unit.
     pub fn new(hold: Duration, limits: ResequencerLimits) -> Resequencer<T> {
         Resequencer {
             limits,
@@ -129,12 +133,12 @@ impl<T> Resequencer<T> {
         }
     }
 
-    /// Changes the hold time, also for holes already found.
+    /// Changes the hold time, also for holes that exist already.
     pub fn set_hold(&mut self, hold: Duration) {
         self.hold = hold;
     }
 
-    /// Inserts a unit. Passes it, and the units that waited for it, to `out` in order.
+    /// Inserts the unit `item`. Passes the units that can now be delivered to `out` in order, perhaps with `item`.
     pub fn insert(
         &mut self,
         now: Instant,
@@ -172,7 +176,7 @@ impl<T> Resequencer<T> {
 
     /// Records that the sender gave up `count` units of `flow` from `seq` on.
     ///
-    /// No unit then waits for the units given up.
+    /// No later unit then waits for these units. Units that can now be delivered are passed to `out`.
     pub fn skip(
         &mut self,
         now: Instant,
@@ -190,7 +194,7 @@ impl<T> Resequencer<T> {
         self.release_due(now, place, out);
     }
 
-    /// Delivers the units whose hole has exceeded the hold time.
+    /// Gives up the holes that are as old as the hold time, and passes the units that waited behind them to `out`.
     pub fn expire(&mut self, now: Instant, out: &mut impl FnMut(FlowId, FlowSeq, T)) {
         while let Some(&(since, place)) = self.waiting.first()
             && since + self.hold <= now
@@ -199,7 +203,7 @@ impl<T> Resequencer<T> {
         }
     }
 
-    /// Gives up the oldest holes until `count` held units are delivered, or none is held.
+    /// Stops waiting for the oldest holes until `count` held units are delivered to `out`, or no unit is held.
     pub fn give_up(&mut self, count: usize, out: &mut impl FnMut(FlowId, FlowSeq, T)) {
         let enough = self.held.saturating_sub(count);
         while self.held > enough
@@ -209,12 +213,12 @@ impl<T> Resequencer<T> {
         }
     }
 
-    /// Returns the time at which the oldest hole exceeds the hold time, or none without a hole.
+    /// Returns the time at which the oldest hole reaches the hold time, or `None` if there is no hole.
     pub fn next_deadline(&self) -> Option<Instant> {
         self.waiting.first().map(|(since, _)| *since + self.hold)
     }
 
-    /// Deletes all state, because the peer restarted. Passes held units to `dropped`.
+    /// Deletes all state, and passes the held units to `dropped`. To be called when the peer has restarted.
     pub fn reset(&mut self, dropped: &mut impl FnMut(T)) {
         while let Some(&(_, place)) = self.waiting.last() {
             self.give_up_hole(place, &mut |_, _, item| dropped(item));
@@ -266,7 +270,7 @@ impl<T> Resequencer<T> {
         if passed { Inserted::Delivered } else { Inserted::Held }
     }
 
-    /// Skips `count` numbers from `seq` on. `count` is at most the per-flow limit.
+    /// Records that the sender gave up `count` units from `seq` on. `count` is at most the per-flow limit.
     fn skip_range(
         &mut self,
         now: Instant,
@@ -293,7 +297,9 @@ impl<T> Resequencer<T> {
         }
     }
 
-    /// Skips as many of `count` numbers from `seq` on as one step can. Returns the number skipped.
+    /// Records that the sender gave up some of the `count` units from `seq` on: as many as one step can cover.
+    ///
+    /// Returns how many these are.
     fn skip_some(
         &mut self,
         now: Instant,
@@ -323,9 +329,9 @@ impl<T> Resequencer<T> {
         fits
     }
 
-    /// Grows the ring until it reaches `seq`, which is not passed yet.
+    /// Gives the flow a larger ring if its ring does not reach the sequence number `seq`, which is not passed yet.
     ///
-    /// If a limit prevents the growth, the flow gives up holes early.
+    /// If a limit prevents this, the flow gives up holes before the hold time has passed.
     fn grow_to(&mut self, place: u32, seq: FlowSeq, out: &mut impl FnMut(FlowId, FlowSeq, T)) {
         loop {
             let state = self.flows.state(place);
@@ -360,9 +366,9 @@ impl<T> Resequencer<T> {
         self.spare.get_mut(size_class(capacity))?.pop()
     }
 
-    /// Returns a new ring within the total limit.
+    /// Returns a new ring, or `None` if the limit on the total capacity of all rings prevents it.
     ///
-    /// If the limit is reached, frees the longest unused rings first.
+    /// Unused rings are freed first, the longest before the shorter ones.
     fn new_ring(&mut self, capacity: u32) -> Option<Box<Ring<T>>> {
         while capacity > self.limits.total.saturating_sub(self.ring_entries) {
             let spare = self.spare.iter_mut().rev().find_map(Vec::pop)?;
@@ -384,7 +390,7 @@ impl<T> Resequencer<T> {
         }
     }
 
-    /// Gives up a flow's first hole, and delivers the units up to the next hole.
+    /// Stops waiting for the units of a flow's first hole, and delivers the units between it and the next hole.
     fn give_up_hole(&mut self, place: u32, out: &mut impl FnMut(FlowId, FlowSeq, T)) {
         let state = self.flows.state(place);
         state.pass(state.missing());
@@ -420,9 +426,9 @@ impl<T> Resequencer<T> {
         state.note_passed(count);
     }
 
-    /// Updates the flow's entry in the heap of waiting flows.
+    /// Updates a flow's entry in the heap of waiting flows after its first hole may have changed.
     ///
-    /// A flow without a hole returns its ring.
+    /// A flow without a hole has no entry, and its ring moves to the unused rings.
     fn settle(&mut self, place: u32) {
         let state = self.flows.state(place);
         let at = state.waiting_at as usize;
@@ -450,7 +456,7 @@ impl<T> Resequencer<T> {
         }
     }
 
-    /// Restores the heap order of the waiting flows after a change of the entry at `at`.
+    /// Restores the order of [`Resequencer::waiting`], a heap, after the entry at index `at` was changed or added.
     fn place_waiting(&mut self, mut at: usize) {
         let Some(&this) = self.waiting.get(at) else { return };
         while at > 0 && this < self.waiting[(at - 1) / 2] {
@@ -479,9 +485,9 @@ fn size_class(capacity: u32) -> usize {
     (capacity / LEAST_RING).ilog2() as usize
 }
 
-/// Records that the unknown numbers before `seq` are missing since `now`.
+/// Records that the numbers before `seq` that neither arrived nor were given up are missing since `now`.
 ///
-/// The caller then adds `count` numbers from `seq` on.
+/// It raises the flow's span to include `count` numbers from `seq` on. The caller then marks these numbers.
 fn open_holes<T>(state: &mut FlowOrder<T>, now: Instant, seq: FlowSeq, count: u32) {
     let ahead = state.ahead(seq) as u32;
     if ahead > state.span

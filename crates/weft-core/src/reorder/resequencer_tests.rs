@@ -10,7 +10,7 @@ fn ms(n: u64) -> Instant {
     Instant::from_millis(n)
 }
 
-/// A resequencer and the units that it delivered, as plain numbers.
+/// A resequencer of units that are plain numbers, and the flow and number of each unit that it delivered.
 struct ResequencerBench {
     inner: Resequencer<u32>,
     out: Vec<(u16, u32)>,
@@ -195,7 +195,7 @@ fn state_of_a_flow_is_small() {
     assert!(bytes <= 192, "{bytes} bytes per flow");
 }
 
-/// A model of the resequencer's rules, written without regard to running time.
+/// A simple model of the rules of [`Resequencer`], for comparison with it.
 #[derive(Default)]
 struct NaiveResequencer {
     first: Option<i64>,
@@ -226,7 +226,7 @@ impl NaiveResequencer {
         self.run(at, out);
     }
 
-    /// Records that a number arrived or was given up that the flow has not advanced past.
+    /// Records that the unit of number `seq`, which the flow has not passed, arrived or was given up at time `at`.
     fn note(&mut self, at: u64, seq: i64) {
         for missing in self.top.max(self.next)..seq {
             self.missing_since.insert(missing, at);
@@ -263,7 +263,7 @@ impl NaiveResequencer {
     }
 }
 
-/// Generates arrivals: up to two copies of each unit of each flow, each with its own delay.
+/// Generates arrivals (time, flow, sequence number): up to two copies of each unit, each with its own delay.
 ///
 /// Some units never arrive.
 fn arrivals() -> impl Strategy<Value = Vec<(u64, u16, u32)>> {
@@ -281,12 +281,12 @@ fn arrivals() -> impl Strategy<Value = Vec<(u64, u16, u32)>> {
     })
 }
 
-/// An event of a flow: time, flow, first number, and number of units given up.
+/// An event of a flow: its time, the flow, the first sequence number, and the number of units given up.
 ///
-/// The last number is zero for an arriving unit.
+/// The last number is zero if the event is the arrival of the unit with that sequence number.
 type Happening = (u64, u16, u32, u32);
 
-/// Generates arrivals, and long and short ranges of numbers that the sender gives up.
+/// Generates arrivals, and short and long ranges of sequence numbers that the sender gives up.
 fn happenings() -> impl Strategy<Value = Vec<Happening>> {
     let count = prop_oneof![4 => 1..4u32, 2 => 1..40u32, 1 => 1..3_000u32];
     let skips = prop::collection::vec((0..350u64, 0..3u16, 0..250u32, count), 0..30);
@@ -301,9 +301,9 @@ fn happenings() -> impl Strategy<Value = Vec<Happening>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
-    /// Skipping ranges has the same effect as in the naive model, which skips number by number.
+    /// Giving up a range of units has the same effect as in the naive model, which gives them up one by one.
     ///
-    /// The ranges lie before, among and after the arrivals.
+    /// The ranges lie before, among and after the arriving units.
     #[test]
     fn skips_ranges_as_the_naive_model_does(all in happenings(), start in prop_oneof![Just(0u32), Just(0x00ff_ffc0)]) {
         let mut bench = ResequencerBench::new();
@@ -335,7 +335,7 @@ proptest! {
         }
     }
 
-    /// Under tight limits, skipping a range equals skipping its numbers one by one.
+    /// Even with low limits, giving up a range of units has the same effect as giving them up one by one.
     #[test]
     fn limits_treat_a_range_as_its_numbers(all in happenings(), per_flow in prop_oneof![Just(16), Just(32), Just(64)]) {
         let limits = ResequencerLimits { per_flow, total: 1 << 20 };
@@ -357,9 +357,9 @@ proptest! {
         prop_assert_eq!(ranges.is_some(), numbers.is_some());
     }
 
-    /// Each flow delivers the same units as its own naive model.
+    /// Each flow delivers the same units as a naive model that serves only this flow.
     ///
-    /// So no flow waits for another, no unit is delivered twice, and units are out of order only after the deadline.
+    /// So no flow waits for another, no unit is delivered twice, and units leave out of order only after the hold time.
     #[test]
     fn does_what_the_naive_model_does(arrivals in arrivals(), start in prop_oneof![Just(0u32), Just(0x00ff_ffc0)]) {
         let mut bench = ResequencerBench::new();
@@ -387,7 +387,7 @@ proptest! {
         }
     }
 
-    /// Under tight limits, every unit is still delivered exactly once, and the limits hold.
+    /// Even with low limits, every unit is delivered exactly once, and the limits are not exceeded.
     #[test]
     fn limits_cost_order_and_nothing_else(arrivals in arrivals()) {
         let mut bench = ResequencerBench::with(ResequencerLimits { per_flow: 16, total: 32 });

@@ -1,8 +1,9 @@
-//! Storage for the sequence numbers of one flow that the flow has not advanced past.
+//! Storage for those sequence numbers of one flow that the flow has not advanced past.
 //!
-//! One bit per number states whether the number is known: its unit arrived, or the sender gave it up. Units lie in
-//! pages, which exist only where units wait. Each range of missing numbers stores once when it opened. An operation
-//! on a range thus costs one step per 64 numbers and one per unit in it, never one per number.
+//! One bit per number states whether the number is settled (called *known* here): its unit arrived, or the sender gave
+//! it up. Units lie in pages, which exist only where units wait. For each range of missing numbers, one record states
+//! when the range was found missing. An operation on a range thus costs one step per 64 numbers and one per unit in it,
+//! never one per number.
 
 use super::history::word_of;
 use alloc::boxed::Box;
@@ -16,8 +17,8 @@ pub const PAGE: u32 = 16;
 
 /// Maximum number of missing ranges for which a new ring has memory.
 ///
-/// Tuned: a path that loses each tenth packet has fewer missing ranges at once. For more ranges the ring allocates
-/// memory.
+/// *Tuned*: a flow on a path that loses every tenth packet has fewer missing ranges at once. For more ranges the ring
+/// allocates memory later.
 const RANGES: u32 = 256;
 
 /// Units at [`PAGE`] consecutive positions of a ring.
@@ -27,10 +28,10 @@ pub struct RingPage<T> {
     count: u32,
 }
 
-/// Pages that no ring uses.
+/// Empty pages that belong to no ring at present, for reuse.
 #[derive(Debug)]
 pub struct Pages<T> {
-    // A box, so that a page moves to a ring and back without a copy.
+    // The pages are boxed, so that a page moves from this list to a ring and back without a copy.
     spare: Vec<Box<RingPage<T>>>,
 }
 
@@ -44,13 +45,15 @@ impl<T> Pages<T> {
     }
 }
 
-/// Ring of `capacity` consecutive sequence numbers, a power of two. A number determines its position in the ring.
+/// Ring buffer for `capacity` consecutive sequence numbers. `capacity` is a power of two.
+///
+/// The position of a number in the ring is the number modulo `capacity`.
 #[derive(Debug)]
 pub struct Ring<T> {
     capacity: u32,
     /// One bit for each position. It is set if the number there is known: its unit arrived or was given up.
     known: Vec<u64>,
-    /// Pages by position. Empty before the first unit.
+    /// The pages with the units, in order of position. Empty until the first unit is inserted.
     pages: Vec<Option<Box<RingPage<T>>>>,
     units: u32,
     /// Ranges of numbers that were unknown when a later number arrived, oldest first.
@@ -63,7 +66,7 @@ impl<T> Ring<T> {
     /// Returns a ring for `capacity` numbers, a power of two and at least [`PAGE`].
     pub fn with_capacity(capacity: u32) -> Ring<T> {
         let known = vec![0; capacity.div_ceil(64) as usize];
-        // A range takes two numbers: one that is missing, and a later one that arrived.
+        // A range needs at least two numbers: one that is missing, and a later one that arrived.
         let ranges = RANGES.min(capacity / 2) as usize;
         Ring { capacity, known, pages: Vec::new(), units: 0, opened: VecDeque::with_capacity(ranges) }
     }
@@ -77,7 +80,7 @@ impl<T> Ring<T> {
         self.units
     }
 
-    /// Stores the unit of a sequence number. Returns the unit as the error if the number has one already.
+    /// Stores the unit of a sequence number. Returns the unit as the error if one with this number is stored already.
     pub fn insert(&mut self, pages: &mut Pages<T>, seq: FlowSeq, unit: T) -> Result<(), T> {
         let (page, at) = self.place(seq);
         if self.pages.is_empty() {
@@ -109,9 +112,9 @@ impl<T> Ring<T> {
         Some(unit)
     }
 
-    /// Number of sequence numbers from `seq` on, at most `most`, whose places have no page.
+    /// Returns how many sequence numbers from `seq` on, at most `most`, lie where the ring has no page.
     ///
-    /// None of them has a unit.
+    /// None of them has a unit, so the caller can step over them.
     pub fn without_page(&self, seq: FlowSeq, most: u32) -> u32 {
         let mut count = 0;
         while count < most {
@@ -124,7 +127,9 @@ impl<T> Ring<T> {
         count.min(most)
     }
 
-    /// Marks `count` numbers from `seq` on as known or unknown. `count` is at most the capacity.
+    /// Marks `count` numbers from `seq` on as known (their units arrived or were given up) or as unknown.
+    ///
+    /// `count` is at most the capacity.
     pub fn mark(&mut self, seq: FlowSeq, count: u32, is_known: bool) {
         let at = self.at(seq);
         let straight = count.min(self.capacity - at);
@@ -132,9 +137,9 @@ impl<T> Ring<T> {
         mark_bits(&mut self.known, 0, count - straight, is_known);
     }
 
-    /// Length of the run of known numbers from `seq` on, at most `most`.
+    /// Returns how many consecutive numbers from `seq` on, at most `most`, are known or unknown as `is_known` states.
     ///
-    /// If `is_known` is false, it is the run of unknown numbers.
+    /// A known number is one whose unit arrived or was given up.
     pub fn run(&self, seq: FlowSeq, most: u32, is_known: bool) -> u32 {
         let (at, most) = (self.at(seq), most.min(self.capacity));
         let straight = most.min(self.capacity - at);
@@ -144,7 +149,7 @@ impl<T> Ring<T> {
         }
     }
 
-    /// Records that the unknown numbers before `end` are missing since `now`.
+    /// Records that the numbers before `end` whose units neither arrived nor were given up are missing since `now`.
     ///
     /// Numbers before the end of an earlier record keep the time of that record.
     pub fn open(&mut self, end: FlowSeq, now: Instant) {
@@ -154,17 +159,19 @@ impl<T> Ring<T> {
         }
     }
 
-    /// Returns the time at which the oldest recorded range of missing numbers was found missing.
+    /// Returns the time at which the oldest recorded range was found missing, or `None` without a recorded range.
     pub fn missing_since(&self) -> Option<Instant> {
         self.opened.front().map(|(_, since)| *since)
     }
 
-    /// Deletes the records of missing ranges that lie before `next`.
+    /// Deletes the records of those missing ranges that end at or before `next`, the next expected number.
     pub fn pass(&mut self, next: FlowSeq) {
         while self.opened.pop_front_if(|(end, _)| end.distance_from(next) <= 0).is_some() {}
     }
 
-    /// Copies `count` sequence numbers, beginning at `from`, out of a smaller ring: those that arrived, and their units.
+    /// Moves the content of a smaller ring into this empty one: `count` sequence numbers from `from` on.
+    ///
+    /// It takes which numbers are known, their units, and the records of missing ranges.
     pub fn take_over(&mut self, pages: &mut Pages<T>, old: &mut Ring<T>, from: FlowSeq, count: u32) {
         let mut done = 0;
         while done < count {
@@ -177,7 +184,7 @@ impl<T> Ring<T> {
             while at < done {
                 let seq = from.plus(at as i32);
                 if let Some(unit) = old.take(pages, seq) {
-                    // This position is free, because the ring was empty.
+                    // This position is free, because this ring was empty when the move began.
                     let _ = self.insert(pages, seq, unit);
                 }
                 at += 1 + old.without_page(seq.plus(1), done - at - 1);
@@ -218,7 +225,7 @@ fn mark_bits(words: &mut [u64], at: u32, count: u32, value: bool) {
     }
 }
 
-/// Returns how many of `count` bits from bit `at` on are `value` before the first that is not.
+/// Returns how many bits from bit `at` on, at most `count`, have the value `value` in succession.
 fn run_of_bits(words: &[u64], at: u32, count: u32, value: bool) -> u32 {
     let flip = if value { u64::MAX } else { 0 };
     let words = words.get((at / 64) as usize..(at + count).div_ceil(64) as usize).unwrap_or_default();

@@ -6,10 +6,10 @@
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
-/// Index that stands for no node.
+/// Index that stands for no trie node.
 const NIL: u32 = u32::MAX;
 
-/// An address prefix: bits from the left, and the number of valid bits. All other bits are zero.
+/// An address prefix: its bits, left-aligned, and their number. All other bits are zero.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Bits {
     bits: u128,
@@ -42,7 +42,7 @@ impl Bits {
         alike.min(self.len).min(other.len)
     }
 
-    /// Returns the bit after the first `len`, as the index of a child.
+    /// Returns the bit after the first `len` bits (0 or 1), which is the index of a child in the trie.
     fn branch(self, len: u8) -> usize {
         (self.bits.checked_shl(len.into()).unwrap_or(0) >> 127) as usize
     }
@@ -84,9 +84,9 @@ enum TrieLink {
 pub struct PrefixMap<T> {
     nodes: Vec<TrieNode<T>>,
     roots: [u32; 2],
-    /// First unused node. The first child of each unused node is the next unused node.
+    /// Index of the first unused node. The first child of each unused node is the next unused node.
     free: u32,
-    /// Number of prefixes.
+    /// Number of prefixes that have a value.
     count: usize,
 }
 
@@ -187,7 +187,7 @@ impl<T: Copy> PrefixMap<T> {
         before
     }
 
-    /// Returns the node of a prefix, which may be new and without a value.
+    /// Returns the index of the node of a prefix. Creates the node without a value if it does not exist.
     fn make(&mut self, address: IpAddr, length: u8) -> u32 {
         let prefix = Bits::of(address, length);
         let mut link = TrieLink::Root(family(address));
@@ -221,7 +221,7 @@ impl<T: Copy> PrefixMap<T> {
         }
     }
 
-    /// Removes a prefix and returns its value. Its memory serves later prefixes.
+    /// Removes a prefix and returns its value, or `None` if it has none. Its memory is reused for later prefixes.
     pub fn remove(&mut self, address: IpAddr, length: u8) -> Option<T> {
         let prefix = Bits::of(address, length);
         let (mut above, mut link) = (None, TrieLink::Root(family(address)));
@@ -246,7 +246,9 @@ impl<T: Copy> PrefixMap<T> {
         Some(value)
     }
 
-    /// Removes a node that has no value and at most one child. The child takes the node's place.
+    /// Removes the node `at`, to which `link` leads, if it has no value and at most one child.
+    ///
+    /// The child takes its place.
     fn splice(&mut self, link: TrieLink, at: u32) {
         let Some(node) = self.node(at).filter(|node| node.value.is_none()) else { return };
         let child = match node.children {
@@ -315,9 +317,9 @@ impl<T: Copy> PrefixMap<T> {
         None
     }
 
-    /// Returns a value at or below a node.
+    /// Returns the value of a prefix at or below the node `at`.
     ///
-    /// A node without a value has two children, so either of them leads to one.
+    /// A node without a value has two children, so either child leads to a value.
     fn any_below(&self, mut at: u32) -> Option<T> {
         loop {
             let node = self.node(at)?;
@@ -334,7 +336,7 @@ impl<T: Copy> PrefixMap<T> {
         (self.roots, self.free, self.count) = ([NIL; 2], NIL, 0);
     }
 
-    /// Frees the memory that the map does not use.
+    /// Frees the memory that is reserved beyond the existing nodes.
     pub fn shrink_to_fit(&mut self) {
         self.nodes.shrink_to_fit();
     }
@@ -375,7 +377,7 @@ mod tests {
             addresses in prop::collection::vec(address(), 1..40),
         ) {
             let mut map = PrefixMap::default();
-            // The values are indices. An entry is empty if its insertion was refused.
+            // The values in the map are indices in `all`. An entry of `all` is `None` if the map refused the prefix.
             let mut all: Vec<Option<(IpAddr, u8)>> = Vec::new();
             for (at, &(address, length)) in prefixes.iter().enumerate() {
                 let known = |other: &&Option<(IpAddr, u8)>| other.is_some_and(|o| o.1 == length && contains(o, address));
@@ -402,7 +404,7 @@ mod tests {
         }
     }
 
-    /// Returns the prefixes of a model of a map, in the map's order.
+    /// Returns length and value of each prefix in `model`, a simple model of a map, in the order of the map.
     fn in_order(model: &BTreeMap<(bool, u128, u8), u32>) -> Vec<(u8, u32)> {
         model.iter().map(|((_, _, length), value)| (*length, *value)).collect()
     }

@@ -21,16 +21,16 @@ const REVIEW_EVERY: Duration = Duration::from_millis(1);
 /// It is hysteresis against flapping.
 const JOIN_MARGIN: f64 = 1.25;
 
-/// Bulk is held only if it would arrive this much later than the commit horizon allows, in nanoseconds.
+/// Time by which bulk may arrive later than the commit horizon allows without being held, in nanoseconds.
 ///
-/// It covers the timer granularity.
+/// It covers the timer granularity. The commit horizon is [`EarliestDeliveryConfig::commit_horizon`].
 const LEAST_SLACK_NS: i64 = 2_000_000;
 
-/// Packet size in bytes for comparing paths.
+/// Packet size in bytes with which the arrival times on different paths are compared.
 ///
 /// On a slow path, the transmission time of a packet is part of its delay.
 const FULL_PACKET_BYTES: u32 = 1_500;
-/// Upper limit of a packet's transmission time, in nanoseconds.
+/// Upper limit of the computed transmission time of a packet, in nanoseconds.
 const LONGEST_PACKET_NS: i64 = 1_000_000_000;
 
 /// Parameters of the earliest-delivery scheduler.
@@ -90,7 +90,7 @@ impl EarliestDelivery {
         self.in_bulk_set.get(position).copied().unwrap_or(false)
     }
 
-    /// Picks the path on which `unit` arrives first.
+    /// Picks the path on which `unit` arrives first, or holds a bulk unit that would arrive too late on every path.
     pub fn pick(&mut self, now: Instant, paths: &[PathView], unit: UnitView) -> PathChoice {
         let eligible = Eligible::among(paths);
         if unit.urgent {
@@ -103,7 +103,7 @@ impl EarliestDelivery {
             self.review(now, paths, eligible);
         }
         let in_bulk_set = &self.in_bulk_set;
-        // Skip a full path instead of waiting for it: a full path is slower now than its estimate.
+        // A full path is skipped, because it is slower now than the estimate of its arrival time states.
         let Some(first) = first_arrival(now, paths, unit, |at, path| in_bulk_set[at] && path.room) else {
             return if in_bulk_set.contains(&true) { PathChoice::Hold } else { PathChoice::NoPath };
         };
@@ -124,7 +124,7 @@ impl EarliestDelivery {
             || paths.iter().zip(&self.reviewed).any(|(path, was)| eligible.includes(path) != *was)
     }
 
-    /// Admits eligible paths to the bulk set, in order of delay.
+    /// Determines the bulk set again: admits eligible paths in order of delay if they add enough rate.
     fn review(&mut self, now: Instant, paths: &[PathView], eligible: Eligible) {
         self.review_at = now + REVIEW_EVERY;
         self.in_bulk_set.resize(paths.len(), false);
@@ -301,7 +301,9 @@ mod tests {
         );
     }
 
-    /// Returns the in-order goodput of a greedy source over `seconds`, and the worst reordering delay.
+    /// Simulates a source that sends as fast as possible, for `seconds`.
+    ///
+    /// Returns the goodput of the units delivered in order, and the longest time that a unit waited for an earlier one.
     fn run(paths: &mut [PathView], seconds: u64) -> (f64, Duration) {
         const TICK: Duration = Duration::from_micros(100);
         let mut s = scheduler();

@@ -6,7 +6,7 @@
 
 use super::{Eligible, PathChoice, PathView, PathWeights, UnitView, draw};
 
-/// Keeps each flow on one path, so that nothing is reordered.
+/// The flow-hash scheduler: keeps each flow on one path, so that nothing is reordered.
 #[derive(Clone, Debug, Default)]
 pub struct FlowHash {
     weights: PathWeights,
@@ -18,7 +18,9 @@ impl FlowHash {
         self.weights.set(weights);
     }
 
-    /// Picks the path whose range contains the flow's hash.
+    /// Picks the path whose range contains the flow's hash, or another one if this path may not be used.
+    ///
+    /// If the path is full, a bulk unit is held.
     pub fn pick(&mut self, paths: &[PathView], unit: UnitView) -> PathChoice {
         let eligible = Eligible::among(paths);
         let home = self.range(paths, unit.flow_hash, |_| true).filter(|&at| eligible.includes(&paths[at]));
@@ -36,7 +38,7 @@ impl FlowHash {
     }
 }
 
-/// Mixes the hash again (MurmurHash3's finaliser).
+/// Mixes the bits of a hash (MurmurHash3's finaliser) to choose another path for a flow whose path failed.
 ///
 /// The flows of one range then spread over all remaining paths.
 fn rehash(hash: u32) -> u32 {

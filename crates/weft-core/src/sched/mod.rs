@@ -34,9 +34,9 @@ pub struct PathView {
     pub room: bool,
     /// Time at which the pacer would send a unit that overtakes all bulk.
     pub ready_at: Instant,
-    /// Time that the path needs to send the bulk already committed to it.
+    /// Time that the path needs to send the bulk that already waits in its queue.
     pub backlog: Duration,
-    /// Rate that the path can carry now.
+    /// Rate at which the path is paced now.
     pub rate: Rate,
     /// One-way delay in microseconds, relative to an origin common to all paths.
     pub delay_us: i64,
@@ -76,7 +76,7 @@ pub enum PathChoice {
     NoPath,
 }
 
-/// The scheduling strategies.
+/// The scheduling strategies, for the choice of a scheduler.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SchedulerKind {
     /// Picks the path on which the unit arrives first.
@@ -212,7 +212,7 @@ impl PathWeights {
     }
 }
 
-/// Returns the position at which the running sum of `shares` exceeds `ticket`.
+/// Returns the first position at which the running sum of `shares` exceeds `ticket`, or `None` if none does.
 fn draw(shares: impl Iterator<Item = u64>, mut ticket: u64) -> Option<usize> {
     for (position, share) in shares.enumerate() {
         if ticket < share {
@@ -243,9 +243,9 @@ pub(crate) mod testing {
         }
     }
 
-    /// A full bulk packet.
+    /// A bulk unit of full packet length.
     pub const BULK: UnitView = UnitView { bytes: 1_500, flow_hash: 0, urgent: false };
-    /// A full packet that overtakes bulk.
+    /// A unit of full packet length that overtakes bulk.
     pub const URGENT: UnitView = UnitView { urgent: true, ..BULK };
 }
 

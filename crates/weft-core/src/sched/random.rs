@@ -21,7 +21,7 @@ impl Random {
         self.weights.set(weights);
     }
 
-    /// Picks a path at random.
+    /// Picks a path at random by weight. A bulk unit is held if all usable paths are full.
     pub fn pick(&mut self, paths: &[PathView], unit: UnitView) -> PathChoice {
         let eligible = Eligible::among(paths);
         let (shares, sum) = self.weights.shares(paths, |p| eligible.includes(p) && (p.room || unit.urgent));

@@ -11,7 +11,7 @@ pub struct RoundRobin {
 }
 
 impl RoundRobin {
-    /// Picks the next usable path in cyclic order. Bulk skips paths that are full.
+    /// Picks the next usable path in cyclic order. Bulk skips paths that are full, and is held if all are.
     pub fn pick(&mut self, paths: &[PathView], unit: UnitView) -> PathChoice {
         let eligible = Eligible::among(paths);
         let mut blocked = PathChoice::NoPath;

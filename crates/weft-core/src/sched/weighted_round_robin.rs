@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 /// Order of paths within a round. Paper 002 does not state it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum RoundOrder {
-    /// Spreads each path's turns as evenly as possible.
+    /// Distributes each path's turns as evenly as possible over the round.
     ///
     /// Every counter grows by its weight. The scheduler serves the path with the largest counter and subtracts the
     /// sum of weights from it.
@@ -82,10 +82,10 @@ impl WeightedRoundRobin {
         self.counters[served] -= sum as i64;
     }
 
-    /// Returns the path whose turn it is in block order.
+    /// Returns the position of the path whose turn it is in block order, or `None` if no path is eligible.
     ///
-    /// Counters run down from the weights. When the counters of all eligible paths are at zero, the next round
-    /// starts.
+    /// Each counter starts at its path's weight and falls with each unit. When the counters of all eligible paths are
+    /// at zero, the next round starts.
     fn block_turn(&mut self, paths: &[PathView], eligible: Eligible) -> Option<usize> {
         let (shares, sum) = self.weights.shares(paths, |p| eligible.includes(p));
         if sum == 0 {
@@ -148,7 +148,7 @@ mod tests {
         assert_eq!(turns(&mut s, &paths), [0, 1, 1, 0]);
     }
 
-    /// Returns the throughput of paper 002, Table I.
+    /// Returns the throughput in Mbit/s for a row of paper 002, Table I.
     ///
     /// Strict round robin with blocking serves three links of 100 Mbit/s (94 Mbit/s of goodput). Each path queues up
     /// to `queue` units. The clock ticks once per unit time of one link.

@@ -1,15 +1,18 @@
 use weft_units::{Duration, Instant};
 
-/// Shortest span over which the changes of delay and queue are compared.
+/// Minimum length of a span, in which the changes of the delay and of the queue are compared.
 ///
 /// The jitter that the schedulers of LTE, 5G and Wi-Fi links produce has a shorter period.
 const LEAST_SPAN: Duration = Duration::from_millis(50);
-/// Number of spans over which means are taken. Standard: SRTT has a gain of 1/8 (RFC 6298).
+/// Number of spans over which means are taken. *Standard*: SRTT has a gain of 1/8 (RFC 6298).
 const SPANS: f64 = 8.0;
 
-/// Limit of a span's deviation, as a multiple of the mean deviation. [`LEAST_SURPRISE_S`] is added to the limit.
+/// Largest deviation of one span that enters the mean in full, as a multiple of the mean deviation.
+///
+/// A span's deviation is the part of its delay change that neither the queue nor the steady error explains.
+/// [`LEAST_SURPRISE_S`] is added to the limit.
 const SURPRISE: f64 = 4.0;
-/// Limit of a span's deviation while the mean deviation is zero, in seconds.
+/// Largest deviation of one span that enters the mean in full while the mean deviation is zero, in seconds.
 const LEAST_SURPRISE_S: f64 = 0.001;
 
 /// The part of a path's one-way delay that its own queue does not explain.
@@ -21,7 +24,7 @@ const LEAST_SURPRISE_S: f64 = 0.001;
 pub struct DelayNoise {
     started: Option<Instant>,
     delay_s: f64,
-    /// Predicted queueing delay at the start of the span and now, in seconds.
+    /// Queueing delay predicted from the sent bytes, in seconds: at the start of the span, and now.
     queue_s: [f64; 2],
     spans: f64,
     rest_s: f64,
@@ -29,7 +32,7 @@ pub struct DelayNoise {
 }
 
 impl DelayNoise {
-    /// Adds the delay of one packet.
+    /// Adds the delay of one packet. At the end of a span, the span's deviation enters the mean.
     ///
     /// `delay_s` is its delay above the baseline. `standing_s` is the part of it that is a standing queue. `growth_s`
     /// is the growth of the queue since the previous packet. A span lasts at least `round_trip`.
@@ -48,7 +51,9 @@ impl DelayNoise {
         self.queue_s = [standing_s.min(delay_s); 2];
     }
 
-    /// Ends the current span. Delays before and after a change of the clock cannot be compared.
+    /// Ends the current span, because one of the two clocks changed.
+    ///
+    /// Delays before and after that cannot be compared.
     pub fn on_new_clock(&mut self) {
         self.started = None;
     }
@@ -62,7 +67,7 @@ impl DelayNoise {
         self.deviation_s += (deviation_s.min(most_s) - self.deviation_s) / self.spans;
     }
 
-    /// Mean absolute error of the predicted change of the delay over a round trip.
+    /// Returns the noise: the mean absolute error of the predicted change of the delay over a span.
     pub fn mean(&self) -> Duration {
         Duration::from_secs_f64(self.deviation_s)
     }
@@ -75,9 +80,9 @@ mod tests {
 
     const EVERY: Duration = Duration::from_millis(60);
 
-    /// Returns the noise after `spans` spans.
+    /// Returns the measured noise in seconds after `spans` spans.
     ///
-    /// The queue is `queue_s(n)`, and `extra_s(n)` is added to the delay.
+    /// The queueing delay is `queue_s(n)`, and `extra_s(n)` is a further delay that no queue explains.
     fn noise_s(spans: u64, mut queue_s: impl FnMut(u64) -> f64, mut extra_s: impl FnMut(u64) -> f64) -> f64 {
         let (mut noise, mut now, mut before_s) = (DelayNoise::default(), Instant::ZERO, 0.0);
         for n in 0..spans {
@@ -106,7 +111,7 @@ mod tests {
             let mut other = rng.clone();
             let most_s = jitter_us as f64 * 1e-6;
             let of_both = noise_s(400, |_| rng.below(queue_us) as f64 * 1e-6, |_| other.below(jitter_us) as f64 * 1e-6);
-            // Two values drawn uniformly from a range differ by a third of the range on average.
+            // The jitter is uniform. Two values drawn uniformly from a range differ by a third of the range on average.
             assert!((0.1..0.7).contains(&(of_both / most_s)), "{queue_us}, {jitter_us} us: {of_both}");
         }
     }
@@ -117,7 +122,7 @@ mod tests {
         for _ in 0..50 {
             let (at, after, step_s) = (20 + rng.below(300), 1 + rng.below(4), (50 + rng.below(150)) as f64 * 1e-3);
             let left = noise_s(at + after, |_| 0.0, |n| if n >= at { step_s } else { 0.0 });
-            // Without the limit, an eighth of the step would be left in the mean.
+            // Without the limit on the deviation of one span, an eighth of the step would be left in the mean.
             assert!(left <= step_s / 20.0, "{step_s} s: {left}");
         }
     }

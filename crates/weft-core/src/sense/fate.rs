@@ -20,7 +20,7 @@ pub struct Departure {
     pub place: Place,
 }
 
-/// Position of a packet in a batch. The packets of a batch leave at the same time.
+/// Position of a packet in its batch. The packets of a batch leave at the same time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
     /// The only packet of its batch.

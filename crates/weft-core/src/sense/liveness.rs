@@ -3,16 +3,16 @@
 use crate::sense::Rtt;
 use weft_units::Duration;
 
-/// Minimum time before a path becomes suspect.
+/// Least time without a report after which a path becomes suspect.
 ///
 /// In a shorter time, the silence of a busy peer cannot be distinguished from that of a dead peer.
 const FLOOR: Duration = Duration::from_millis(30);
-/// Maximum time before a path becomes suspect.
+/// Greatest time without a report after which a path becomes suspect.
 ///
 /// A clock step or a stalled peer makes SRTT and RTTVAR far too large, so the computed time needs a limit.
 pub const CEILING: Duration = Duration::from_secs(1);
 
-/// Maximum acceptable probability that loss alone leaves all probes of a run unanswered.
+/// Maximum acceptable probability that loss alone leaves a whole run of probes unanswered.
 const BY_CHANCE: f64 = 1e-6;
 /// Minimum number of unanswered probes in a row before a path becomes suspect.
 const LEAST_MISSES: f64 = 3.0;

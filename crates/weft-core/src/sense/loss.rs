@@ -1,8 +1,8 @@
 use weft_units::{Duration, Instant};
 
-/// Number of packets after which an observation has lost most of its weight.
+/// Number of packets after which an earlier observation of loss has lost most of its weight.
 const WINDOW_PACKETS: f64 = 200.0;
-/// Time after which an observation has lost all of its weight.
+/// Time after which an earlier observation of loss has lost all of its weight.
 const WINDOW_TIME: Duration = Duration::from_secs(10);
 
 /// Fraction of a path's packets that are lost, as a moving average.
@@ -29,12 +29,12 @@ impl LossRate {
         LossRate::over(window_packets, WINDOW_TIME)
     }
 
-    /// Returns an average over about the last `window_packets` packets, but at most `window_time`.
+    /// Returns an average over about the last `window_packets` packets, but at most those of the last `window_time`.
     pub fn over(window_packets: f64, window_time: Duration) -> LossRate {
         LossRate { window_packets, window_time, packets: 0.0, lost: 0.0, last: Instant::ZERO }
     }
 
-    /// Returns an average over the last packets, without a limit in time.
+    /// Returns an average over about the last 200 packets, however old they are.
     pub fn of_all_times() -> LossRate {
         LossRate { window_time: Duration::MAX, ..LossRate::default() }
     }

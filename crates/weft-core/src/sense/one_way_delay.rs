@@ -1,12 +1,12 @@
 use weft_units::{Duration, Instant};
 
-/// Length of a bucket of delay samples. The baseline is the minimum over the last two to three buckets.
+/// Length of a period of delay samples. The baseline is the minimum over the last two to three periods.
 const BUCKET: Duration = Duration::from_secs(5);
 /// Margin of the detection of clock steps, in microseconds.
 ///
 /// A clock was stepped if the queueing delay exceeds the RTT's excess over its minimum by more than this.
 const STEP_MARGIN_US: i64 = 5_000;
-/// Number of consecutive samples that must indicate a clock step.
+/// Number of consecutive samples that must indicate a clock step before the baseline restarts.
 const STEP_SAMPLES: u8 = 3;
 
 /// One-way delay of a path: its baseline, the queueing delay above it, and its jitter.
@@ -17,10 +17,10 @@ const STEP_SAMPLES: u8 = 3;
 /// restarts.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OneWayDelay {
-    /// First sample. All delays are stored relative to it, so that the 32-bit clock may wrap.
+    /// First delay sample, in microseconds. All delays are stored relative to it, so that the 32-bit clock may wrap.
     origin_us: Option<u32>,
     latest_us: i64,
-    /// Part of the latest delay that is the store-and-forward time of a long packet.
+    /// Part of the latest delay that is due to the packet's length: its transmission time on each link.
     latest_taken_us: i64,
     minima: [Option<i64>; 3],
     bucket_start: Instant,
@@ -89,12 +89,12 @@ impl OneWayDelay {
 
     /// Restarts the baseline at the latest delay.
     ///
-    /// Use it if the delay above the old baseline is not a queue.
+    /// It is used if the delay above the old baseline is not a queue, because the path became longer.
     pub fn rebase(&mut self, now: Instant) {
         self.restart(now, self.latest_us());
     }
 
-    /// Records that the peer's clock has changed.
+    /// Records that the peer's clock has changed, and deletes all delays.
     ///
     /// Earlier delays cannot be compared with later ones. The jitter is kept, because it belongs to the path.
     pub fn on_new_clock(&mut self) {
@@ -109,30 +109,30 @@ impl OneWayDelay {
         (delay - self.baseline()).max(0)
     }
 
-    /// Queueing delay of the last sample.
+    /// Queueing delay of the last sample: its delay above the baseline.
     pub fn queue(&self) -> Duration {
         Duration::from_micros(self.above_baseline(self.latest_us - self.latest_taken_us) as u64)
     }
 
-    /// Returns how far a delay is above the baseline, whatever the reason.
+    /// Returns how far a delay (in microseconds modulo 2^32) is above the baseline, whatever the reason.
     pub fn above(&self, one_way_delay_us: u32) -> Duration {
         let above =
             self.origin_us.map_or(0, |origin| self.above_baseline(one_way_delay_us.wrapping_sub(origin) as i32 as i64));
         Duration::from_micros(above as u64)
     }
 
-    /// Smallest queueing delay of about the last window: the standing queue (Copa's RTT-standing).
+    /// Smallest queueing delay of about the last round trip: the standing queue (Copa's RTT-standing).
     pub fn standing_queue(&self) -> Duration {
         let delay = self.standing.iter().flatten().min().copied().unwrap_or(0);
         Duration::from_micros(self.above_baseline(delay) as u64)
     }
 
-    /// Mean difference between successive delays (RFC 3550 §6.4.1).
+    /// Mean difference between the delays of successive packets (RFC 3550 §6.4.1).
     pub fn jitter(&self) -> Duration {
         Duration::from_micros(self.jitter_us as u64)
     }
 
-    /// Last delay: arrival minus departure, in microseconds modulo 2^32.
+    /// Delay of the last packet: arrival minus departure, in microseconds modulo 2^32.
     ///
     /// Two paths between the same two nodes share both clocks, so the difference of their delays is exact.
     pub fn latest_us(&self) -> u32 {

@@ -6,25 +6,25 @@ use weft_units::{Duration, Instant};
 
 /// Maximum number of ranges of packet numbers stored. A report carries the ranges newest first.
 pub const MAX_RANGES: usize = 64;
-/// Minimum number of reports that carry each packet number. All but one of these reports may be lost.
+/// Minimum number of successive reports that list each received packet. All but one of them may be lost.
 const CARRIED_BY: usize = 4;
 /// Minimum interval between reports about one path.
 const MIN_SPACING: Duration = Duration::from_millis(1);
 /// Number of eliciting packets (packets that ask for a report) that make a report due before its interval ends.
 const PACKETS_PER_REPORT: u32 = 32;
 
-/// Record of the packets that arrived on one path, and the policy when to report them.
+/// Receiver's record of the packets that arrived on one path, and the decision when to report them.
 ///
 /// It is the receiver's side of the measurement. It keeps ranges of packet numbers as in QUIC (RFC 9000 §13.2.3). It
 /// drops a range once four reports have carried it.
 #[derive(Clone, Debug, Default)]
 pub struct ReceiveLog {
-    /// Ascending, disjoint ranges with a hole between neighbours; at most [`MAX_RANGES`].
+    /// Ranges of packet numbers received, ascending and with a hole between neighbours; at most [`MAX_RANGES`].
     ranges: VecDeque<(u64, u64)>,
     packets: u64,
     bytes: u64,
     ce: u64,
-    /// Counters and clock at the arrival of the largest packet number.
+    /// Counters at the arrival of the largest packet number, and the time of that arrival.
     at_largest: Option<(PathSample, Instant)>,
     /// Lowest packet number received since the last report.
     lowest_new: Option<u64>,
@@ -74,7 +74,7 @@ impl ReceiveLog {
         }
     }
 
-    /// Returns the time at which the next report is due.
+    /// Returns the time at which the next report is due, or `None` if no eliciting packet waits for one.
     ///
     /// `interval` is the longest time that an eliciting packet may wait for its report. The sender uses the same
     /// value to detect silence. A gap or 32 eliciting packets make the report due at once. Reports are at least
@@ -87,7 +87,7 @@ impl ReceiveLog {
         Some(self.last_report_at.map_or(due, |last| due.max(last + spacing.max(MIN_SPACING))))
     }
 
-    /// True if one eliciting packet waits for its report, and the last report left at least `interval` ago.
+    /// True if exactly one eliciting packet waits for its report, and the last report left at least `interval` ago.
     ///
     /// A datagram that leaves anyway may then carry the report early. Reports of a busy path keep their spacing.
     pub fn is_alone(&self, now: Instant, interval: Duration) -> bool {

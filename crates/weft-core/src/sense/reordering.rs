@@ -1,19 +1,19 @@
-//! Extent of reordering on one path.
+//! Extent of reordering on one path: by how many packets, and by which time, packets overtake others.
 //!
-//! The extent is a number of packets and a time. The loss detector waits for that number of later packets, and for that
-//! time between departures, before it declares a missing packet lost.
+//! The loss detector waits for that number of later packets, and for that time between departures, before it declares a
+//! missing packet lost.
 
 use weft_units::{Duration, Instant};
 
-/// Number of later arrivals after which a missing packet is lost, on a path that has not reordered packets.
+/// Number of later packets whose arrival shows that a missing packet is lost, on a path that did not reorder packets.
 ///
-/// Standard: RFC 9002 §6.1.1.
+/// *Standard*: RFC 9002 §6.1.1.
 const PACKET_THRESHOLD: u64 = 3;
-/// Upper limit of the number of later arrivals after which a missing packet is lost.
+/// Upper limit of the number of later packets whose arrival shows that a missing packet is lost.
 ///
 /// A packet overtaken by this many packets is lost, however much the path reorders.
 const MAX_PACKET_THRESHOLD: u64 = 512;
-/// Time without reordering of the current extent after which the reordering window is halved.
+/// Time after which the reordering window is halved if no packet was reordered as far as the window.
 const MEMORY: Duration = Duration::from_secs(10);
 
 /// Reordering window of one path, in packets and in sending time.
@@ -45,7 +45,7 @@ impl Reordering {
         self.seen_at = now;
     }
 
-    /// Halves the window if reordering of its extent has not been seen for 10 s.
+    /// Halves the window if no packet was reordered as far as the window for 10 s.
     pub fn on_time(&mut self, now: Instant) {
         if self.packets > PACKET_THRESHOLD && now - self.seen_at > MEMORY {
             self.packets = (self.packets / 2).max(PACKET_THRESHOLD);
@@ -59,7 +59,7 @@ impl Reordering {
         self.time
     }
 
-    /// True if a missing packet is lost.
+    /// True if a missing packet is to be declared lost.
     ///
     /// `packets` later packets overtook it. The last of these was sent `time` after the missing packet.
     pub fn is_lost(&self, packets: u64, time: Duration, srtt: Duration) -> bool {

@@ -1,6 +1,6 @@
 use weft_units::{Duration, Instant};
 
-/// Length of a bucket of RTT samples. The minimum RTT is taken over the last two to three buckets.
+/// Length of a period of RTT samples. The minimum RTT is taken over the last two to three periods.
 const BUCKET: Duration = Duration::from_secs(5);
 
 /// Smoothed RTT and its variation (RFC 6298 §2), and the minimum RTT of the last 10 to 15 seconds.
@@ -44,7 +44,7 @@ impl Rtt {
         *self = Rtt::default();
     }
 
-    /// Restarts the minimum at the last sample, because the path became longer.
+    /// Restarts the minimum RTT at the last sample, because the path became longer.
     pub fn rebase(&mut self, now: Instant) {
         self.minima = [Some(self.latest), None, None];
         self.bucket_start = now;

@@ -22,9 +22,9 @@ pub struct PathSample {
 
 /// Measurements of a path that the sender derives from one report.
 ///
-/// The *window* is the span from the previously reported largest packet to this one. Its delivery rate follows
-/// draft-cheng-iccrg-delivery-rate-estimation: bytes received, divided by the longer of the send and the receive
-/// interval.
+/// The *window* is the time from the largest packet of the report before to the largest packet of this one. Its
+/// delivery rate follows draft-cheng-iccrg-delivery-rate-estimation: bytes received, divided by the longer of the send
+/// and the receive interval.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Sample {
     /// RTT of the largest packet.
@@ -46,11 +46,11 @@ pub struct Sample {
     pub receive_interval: Duration,
     /// Length of the window on the sender's clock.
     pub send_interval: Duration,
-    /// True if the path had a backlog throughout the window.
+    /// True if the path had a backlog throughout the window: data always waited for it.
     ///
     /// The delivery rate in the window is then the path's rate and not only that of the traffic.
     pub backlogged: bool,
-    /// Number of packets of the window with a CE mark.
+    /// Number of packets received in the window with a CE mark (RFC 3168).
     pub ce_packets: u64,
     /// Number of packets that this report is the first to acknowledge.
     pub delivered_packets: u64,
@@ -60,7 +60,7 @@ pub struct Sample {
     pub lost_packets: u64,
     /// Bytes of the packets declared lost since the last sample.
     pub lost_bytes: u64,
-    /// Bytes sent after the largest packet. These bytes may add to the queue that the largest packet met.
+    /// Bytes sent after the largest packet until now. These bytes may add to the queue that the largest packet met.
     pub sent_after_bytes: u64,
     /// Bytes in flight: sent, but neither reported nor declared lost.
     pub in_flight_bytes: u64,

@@ -5,9 +5,9 @@ use alloc::collections::VecDeque;
 use core::ops::RangeInclusive;
 use weft_units::{Duration, Instant};
 
-/// Minimum time for which a packet declared lost is remembered, in case the packet was only late.
+/// Minimum time for which a packet declared lost stays in the record, in case it arrives late.
 ///
-/// The packet is also remembered for at least one RTT.
+/// It stays there for at least one RTT, too.
 const LATE_MEMORY: Duration = Duration::from_millis(50);
 /// Longest time for which a receiver holds a report on purpose.
 const LONGEST_HOLD: Duration = Duration::from_millis(15);
@@ -20,7 +20,7 @@ struct SentPacketRecord<T> {
     place: Place,
     /// Bytes sent on the path up to and including this packet.
     sent_bytes: u64,
-    /// Number of the last packet, up to this one, after which no more data waited for the path.
+    /// Number of the last packet, before this one, behind which no more data waited for the path.
     idle_number: Option<u64>,
     state: SentState<T>,
 }
@@ -39,7 +39,9 @@ enum SentState<T> {
     Delivered(u64),
 }
 
-/// The last report that acknowledged a higher packet number than all before. The next sample window starts at it.
+/// The last report that acknowledged a higher packet number than all before.
+///
+/// The next sample window starts at that packet.
 #[derive(Clone, Copy, Debug)]
 struct ReorderMark {
     report: PathSample,
@@ -70,9 +72,9 @@ pub struct SentPackets<T> {
     in_flight_bytes: u64,
     in_flight_packets: u64,
     mark: Option<ReorderMark>,
-    /// Packet number from which the search for losses starts. No packet with a lower number is outstanding.
+    /// Packet number at which the search for losses starts. The outcome of all lower numbers is known.
     settled_below: u64,
-    /// Packet number below which losses are not included in the path's loss.
+    /// Packet number below which losses do not count as the path's loss.
     ///
     /// Packets below this number were sent to an address that the peer has left.
     excused_below: u64,
@@ -207,7 +209,9 @@ impl<T> SentPackets<T> {
         }
     }
 
-    /// Moves the mark to the report's largest number and measures the window since the previous mark.
+    /// Ends the present sample window at the report's largest number, measures it, and begins the next one there.
+    ///
+    /// Returns `None` if the report does not raise the largest acknowledged number.
     fn advance(&mut self, now: Instant, report: &PathSample) -> Option<Sample> {
         let entry = self.entry(report.largest)?;
         let &SentPacketRecord { sent_at, bytes, sent_bytes, idle_number, .. } = entry;
@@ -339,7 +343,7 @@ impl<T> SentPackets<T> {
             .map(|(i, e)| (self.first + i as u64, e.sent_at))
     }
 
-    /// Returns the time at which the first packet after the largest reported one was sent.
+    /// Returns the time at which the first packet after the largest reported one was sent, if there is one.
     ///
     /// The path has been silent since then.
     pub fn oldest_unreported_sent_at(&self) -> Option<Instant> {
@@ -347,9 +351,9 @@ impl<T> SentPackets<T> {
         self.entry(from.max(self.first)).map(|e| e.sent_at)
     }
 
-    /// Forgets all packets but the newest `kept`, because the path failed, and begins a new window.
+    /// Deletes the records of all packets but the newest `kept`, because the path failed, and begins a new window.
     ///
-    /// Packets whose outcome was open are declared lost. No sample includes them.
+    /// Deleted packets whose outcome was open are declared lost. No sample includes them.
     pub fn give_up(&mut self, kept: usize, mut fate: impl FnMut(T, Fate, Departure)) {
         let excess = self.ring.len().saturating_sub(kept);
         for entry in self.ring.drain(..excess) {

@@ -1,4 +1,4 @@
-//! Fates of packets on a path whose reports and losses the test writes.
+//! Tests of the fates of sent packets. Each test itself writes the reports, and decides which packets are lost.
 
 use super::*;
 use alloc::vec;
@@ -30,7 +30,7 @@ fn sent_packets_of(n: u64) -> SentPackets<u64> {
     sent
 }
 
-/// Returns a report that the receiver, 10 ms away, wrote as soon as `largest` arrived.
+/// Returns a report that a receiver at a delay of 10 ms wrote 2 ms after `largest` arrived.
 fn report(largest: u64, packets: u64) -> PathSample {
     PathSample {
         largest,

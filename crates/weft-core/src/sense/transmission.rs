@@ -1,19 +1,19 @@
 use weft_units::{Duration, Instant};
 
-/// Length of a bucket of delay samples of long packets.
+/// Length of a period of delay samples of long packets.
 ///
-/// The estimate is the minimum over the last three to four buckets in which long packets were seen. The baseline of
+/// The estimate is the minimum over the last three to four periods in which long packets were seen. The baseline of
 /// one-way delays covers a shorter time. Otherwise the estimate would forget a long packet before the baseline does.
 const BUCKET: Duration = Duration::from_secs(5);
-/// Number of buckets over which the minimum is taken.
+/// Number of periods ([`BUCKET`]) over which the minimum is taken.
 const BUCKETS: usize = 4;
-/// Number of long packets that must arrive, in addition to one whole bucket of time, before the estimate is used.
+/// Number of long packets that must arrive, and one whole [`BUCKET`] must pass, before the estimate is used.
 ///
 /// The first packets may all have met a queue.
 const ENOUGH: u32 = 50;
-/// Minimum length of a packet that the estimate uses, in bytes.
+/// Minimum length in bytes of the packets that enter the estimate.
 ///
-/// Shorter packets reveal little, and may have set the delay baseline themselves.
+/// Shorter packets reveal little, and the delay baseline may consist of them.
 const LONG_BYTES: u32 = 512;
 
 /// Extra delay of a long packet over a short one without any queue.
@@ -29,7 +29,7 @@ pub struct TransmissionDelay {
 }
 
 impl TransmissionDelay {
-    /// Adds a packet of `bytes` bytes that arrived `above` later than the fastest packet of any length.
+    /// Adds a packet of `bytes` bytes whose one-way delay was `above` longer than the least delay of any packet.
     pub fn on_sample(&mut self, now: Instant, bytes: u32, above: Duration) {
         if bytes < LONG_BYTES {
             return;
@@ -48,7 +48,9 @@ impl TransmissionDelay {
         *least = Some(least.map_or(us_per_byte, |us| us.min(us_per_byte)));
     }
 
-    /// Returns the store-and-forward delay of all hops for `bytes` bytes. Zero while it is unknown.
+    /// Returns the extra delay of a packet of `bytes` bytes by store and forward at all hops.
+    ///
+    /// It is zero while it is unknown.
     pub fn time(&self, bytes: u32) -> Duration {
         if self.seen < ENOUGH || self.least_us_per_byte[1].is_none() {
             return Duration::ZERO;

@@ -7,7 +7,7 @@ use weft_units::Rate;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct LeaseId(pub u32);
 
-/// Identifies a member edge of a VPN.
+/// Identifies an edge that is a member of a VPN.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct MemberId(pub u32);
 
@@ -18,9 +18,9 @@ pub struct SegmentId(pub u32);
 /// Reason why a leased line was refused. A refusal changes nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LeaseRefusal {
-    /// A segment has too little capacity left.
+    /// A segment that the line crosses has too little capacity left for it.
     Capacity {
-        /// Segment with the least free capacity.
+        /// Segment with the least free capacity among those that the refused line crosses.
         segment: SegmentId,
         /// Rate that the refused line requested.
         asked: Rate,
@@ -29,11 +29,11 @@ pub enum LeaseRefusal {
         /// Total rate that leased lines may get on the segment.
         leasable: Rate,
     },
-    /// The capacity of the segment is not configured.
+    /// The line crosses this segment, whose capacity is not configured.
     UnknownSegment(SegmentId),
     /// A lease with this id exists already.
     AlreadyLeased(LeaseId),
-    /// The line has rate zero, or passes no segment.
+    /// The line has rate zero, or crosses no segment.
     Empty,
 }
 
@@ -81,9 +81,9 @@ impl LeaseAdmission {
         LeaseAdmission { leasable_fraction, segments: BTreeMap::new(), leases: BTreeMap::new(), granted: 0 }
     }
 
-    /// Sets the capacity of a segment.
+    /// Sets the capacity of a segment. Returns the leases that this ended.
     ///
-    /// If more than its leasable fraction is leased, revokes and returns the newest lines.
+    /// If leased lines exceed the leasable fraction of the new capacity, the newest of them end.
     pub fn set_capacity(&mut self, segment: SegmentId, capacity: Rate) -> Vec<LeaseId> {
         self.segments.insert(segment, capacity.scaled(self.leasable_fraction));
         let mut revoked = Vec::new();
@@ -96,11 +96,7 @@ impl LeaseAdmission {
         revoked
     }
 
-    /// Leases `rate` between two members over `segments`.
-    ///
-    /// # Errors
-    ///
-    /// Returns the reason for a refusal. Nothing has changed then.
+    /// Leases a line of `rate` between two members over `segments`.
     pub fn admit(
         &mut self,
         id: LeaseId,
@@ -133,7 +129,7 @@ impl LeaseAdmission {
         self.leases.remove(&id).is_some()
     }
 
-    /// Ends and returns every lease of a member that has left.
+    /// Ends all leases of a member that has left the VPN, and returns their ids.
     pub fn release_member(&mut self, member: MemberId) -> Vec<LeaseId> {
         let gone: Vec<LeaseId> =
             self.leases.iter().filter(|(_, lease)| lease.members.contains(&member)).map(|(id, _)| *id).collect();
@@ -143,13 +139,13 @@ impl LeaseAdmission {
         gone
     }
 
-    /// Rate that is leased of a segment.
+    /// Total rate of the leased lines that cross a segment.
     pub fn leased(&self, segment: SegmentId) -> Rate {
         let passing = self.leases.values().filter(|lease| lease.segments.contains(&segment));
         Rate::from_bps(passing.fold(0u64, |sum, lease| sum.saturating_add(lease.rate.bps())))
     }
 
-    /// Rate that may still be leased of a segment.
+    /// Rate that new leased lines may still get on a segment.
     pub fn free(&self, segment: SegmentId) -> Rate {
         Rate::from_bps(self.leasable(segment).bps().saturating_sub(self.leased(segment).bps()))
     }

@@ -16,7 +16,7 @@ pub use admission::{LeaseAdmission, LeaseId, LeaseRefusal, MemberId, SegmentId};
 use core::fmt;
 use weft_units::Rate;
 
-/// γ of an assured service whose configuration gives none.
+/// γ of an assured service whose configuration gives none: the fraction of the arriving rate that is always kept.
 pub const DEFAULT_GAMMA: f32 = 0.98;
 
 /// Service class of a VPN: the reaction of its loops to congestion.
@@ -25,14 +25,19 @@ pub enum Service {
     /// A share by weight, without a promise.
     #[default]
     BestEffort,
-    /// Backs off only the part above the promised rate, as long as the promised rate arrives.
+    /// Guarantees a rate as far as the paths carry it.
+    ///
+    /// At congestion the loop backs off only by a part of its rate above the promised one, as long as the promised rate
+    /// arrives.
     Assured {
         /// The promised rate A.
         rate: Rate,
         /// γ: fraction of the arriving rate that is kept if less than A arrives.
         gamma: f32,
     },
-    /// Never backs off below the promised rate. Use it only for a line that [`LeaseAdmission`] granted.
+    /// Never backs off below the promised rate.
+    ///
+    /// It is only for a line that [`LeaseAdmission`] granted.
     LeasedLine {
         /// The promised rate A.
         rate: Rate,
@@ -48,7 +53,7 @@ impl Service {
         }
     }
 
-    /// Rate below which the loop never backs off.
+    /// Rate below which a loop of this service never backs off. Zero for all services but a leased line.
     pub fn floor(&self) -> Rate {
         if let Service::LeasedLine { rate } = *self { rate } else { Rate::ZERO }
     }
@@ -70,21 +75,21 @@ impl Service {
     }
 }
 
-/// A VPN's share of the capacity for which its loops compete.
+/// A VPN's share of the capacity for which the loops of all VPNs compete: its weight and its service.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Share {
     weight: f64,
     service: Service,
 }
 
-/// Reason why a share is invalid.
+/// Reason why a [`Share`] is invalid.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum ShareError {
     /// The weight is not a finite number above zero.
     Weight(f64),
-    /// γ is not between zero and one.
+    /// γ of an assured service is not between zero and one.
     Gamma(f32),
-    /// The promised rate is zero.
+    /// The rate that an assured service or a leased line promises is zero.
     ZeroRate,
 }
 
@@ -133,7 +138,7 @@ impl Share {
         self.weight
     }
 
-    /// Reaction of the share's loops to congestion.
+    /// Service of the share: how its loops react to congestion.
     pub fn service(&self) -> Service {
         self.service
     }

@@ -1,4 +1,4 @@
-//! Rules of access: their settings, and the packets that they dropped.
+//! Rules of access to the hosts behind this node: their settings, counters, and the packets that they dropped.
 
 use super::config::Prefix;
 use alloc::string::String;
@@ -8,10 +8,10 @@ use weft_session::PublicKey;
 use weft_units::{PeerId, VpnId};
 use weft_wire::ip::FlowKey;
 
-/// Rules of access at this node. Packets that no rule allows and that answer no flow are dropped.
+/// Rules of access to the hosts behind this node. Packets that no rule allows and that answer no flow are dropped.
 #[derive(Clone, Debug)]
 pub struct AccessConfig {
-    /// The rules.
+    /// The rules. Each allows some packets of peers to enter.
     pub rules: AllowRules,
     /// Name and groups of this node.
     pub own: NodeGroups,
@@ -21,14 +21,14 @@ pub struct AccessConfig {
     pub local: Vec<Prefix>,
 }
 
-/// A packet that rules of access dropped.
+/// A packet of a peer that the rules of access dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DeniedPacket {
     /// The peer that sent the packet.
     pub peer: PeerId,
     /// VPN of the packet.
     pub vpn: VpnId,
-    /// Flow of the packet.
+    /// Flow to which the packet belongs.
     pub key: FlowKey,
     /// Reason why the packet was dropped.
     pub why: AccessDrop,
@@ -43,6 +43,6 @@ pub struct AccessTotals {
     pub flows: usize,
     /// Dropped packets by reason.
     pub drops: AccessDrops,
-    /// The last packet that was dropped.
+    /// The last packet that was dropped; `None` if none was.
     pub last: Option<DeniedPacket>,
 }

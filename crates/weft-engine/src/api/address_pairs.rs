@@ -1,4 +1,4 @@
-//! Pairs of a local link and a peer's address, and which of these pairs are not tried.
+//! Pairs of a local link and a peer's address, and which of these pairs no path tries.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 pub struct AddressPairs {
     /// Number of all pairs whose link and address have the same address family.
     pub all: usize,
-    /// Number of pairs that have no path and were never tried.
+    /// Number of these pairs that have no path and were never tried.
     pub not_tried: usize,
     /// Number of the peer's addresses that each link tries at the same time.
     pub at_once: usize,

@@ -18,7 +18,7 @@ pub struct EngineConfig {
     pub identity: Identity,
     /// The AEAD cipher that this node prefers.
     pub cipher: Cipher,
-    /// Adjacent nodes. A peer's position in the list is its [`weft_units::PeerId`].
+    /// Configured adjacent nodes. A peer's position in the list is its [`weft_units::PeerId`].
     pub peers: Vec<PeerConfig>,
     /// VPNs other than the default one. The default VPN consists of the peers' own prefixes.
     pub vpns: Vec<VpnConfig>,
@@ -28,7 +28,7 @@ pub struct EngineConfig {
     ///
     /// The program stores these stamps on disk.
     pub accepted_stamps: Vec<(PublicKey, u64)>,
-    /// Wall-clock time at the start, in nanoseconds since 1970.
+    /// Wall-clock time when the engine starts, in nanoseconds since 1970.
     ///
     /// Handshake stamps follow it: see [`Engine::set_used_stamp`](crate::Engine::set_used_stamp).
     pub stamp_base: u64,
@@ -36,12 +36,12 @@ pub struct EngineConfig {
     pub inner_mtu: Option<u16>,
 }
 
-/// Settings of one link.
+/// Settings of one local link.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkConfig {
     /// Name of the network interface.
     pub name: String,
-    /// Upper limit of the link's pacing rate.
+    /// Upper limit of the rate at which each path on the link is paced; `None`: no limit.
     pub cap: Option<Rate>,
     /// True if the node may send data on the link.
     pub send: bool,
@@ -83,16 +83,16 @@ pub struct VpnConfig {
     pub service: Service,
     /// Queue and loop by which the VPN's packets enter the tunnel.
     pub entry: Entry,
-    /// Prefixes behind this node.
+    /// Prefixes behind this node in the VPN.
     pub prefixes: Vec<Prefix>,
     /// Peers that are members of the VPN.
     pub members: Vec<MemberConfig>,
 }
 
-/// The queue of a VPN toward each member, and the loop that paces it.
+/// The queue of a VPN's packets toward each member, and the loop that paces it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
-    /// Queue discipline. The paths' delays set CoDel's target and interval.
+    /// Queue discipline. The delays of the member's paths set CoDel's target and interval.
     pub queue: queue::QueueKind,
     /// Maximum number of packets that the queue holds.
     pub limit_packets: usize,
@@ -106,7 +106,7 @@ pub struct Entry {
 }
 
 impl Default for Entry {
-    /// Returns FQ-CoDel with 10,240 packets (RFC 8290 §5.2.2) and no loop.
+    /// Returns an FQ-CoDel queue of 10,240 packets (RFC 8290 §5.2.2) and 15 MB, without a loop.
     fn default() -> Entry {
         Entry { queue: queue::QueueKind::FqCodel, limit_packets: 10_240, limit_bytes: 15_000_000, control: None }
     }
@@ -115,9 +115,9 @@ impl Default for Entry {
 /// Membership of one peer in a VPN.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MemberConfig {
-    /// The peer's key.
+    /// Public key of the peer.
     pub public_key: PublicKey,
-    /// Prefixes behind the peer.
+    /// Prefixes behind the peer in this VPN.
     ///
     /// Packets to the peer go to these addresses, and packets from it must come from them. Except for default routes,
     /// they overlap with no other prefix of the VPN.
@@ -127,7 +127,7 @@ pub struct MemberConfig {
 /// An address prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prefix {
-    /// The network address.
+    /// Network address of the prefix.
     pub address: IpAddr,
     /// Length of the prefix, in bits.
     pub length: u8,
@@ -167,13 +167,13 @@ pub struct Policy {
     pub recovery: Recovery,
     /// Whether the receiver restores the order of each flow.
     pub reorder: Reorder,
-    /// Treatment of TCP acknowledgements.
+    /// Treatment of TCP acknowledgements in the inner packets.
     pub ack: AckPolicy,
-    /// Queue discipline before the paths.
+    /// Queue discipline of the flow queue toward the peer, from which the schedule takes units.
     pub queue: PeerQueue,
-    /// Order in which a round of weighted round-robin takes the paths.
+    /// Order in which a round of the weighted round-robin schedule takes the paths.
     pub wrr_order: WrrOrder,
-    /// Source of the weights of weighted schedules.
+    /// Source of the paths' weights for the schedules that use weights.
     pub weights: Weights,
     /// Total rate that leased lines of VPNs may take toward the peer. With `None`, no line may be leased.
     pub leasable: Option<Rate>,
@@ -183,7 +183,7 @@ pub struct Policy {
     ///
     /// They carry data when no other path answers.
     pub detours: bool,
-    /// True if trains measure the paths that carry no data. The trains use at most 1 % of a path's capacity.
+    /// True if trains measure those paths to the peer that carry no data. They use at most 1 % of a path's capacity.
     pub sense: bool,
 }
 
@@ -222,13 +222,13 @@ pub enum Schedule {
     EarliestDelivery,
     /// Takes each path in turn.
     RoundRobin,
-    /// Takes a random path, with probabilities in proportion to the weights.
+    /// Takes a random path for each unit, with probabilities in proportion to the paths' weights.
     Random,
     /// Takes paths in proportion to the weights (NATALIE, paper 002).
     WeightedRoundRobin,
-    /// Maps the flow's hash to weighted ranges (paper 000).
+    /// Takes the path whose range of hash values contains the flow's hash (paper 000). Ranges follow the weights.
     FlowHash,
-    /// Sends a copy on every path.
+    /// Sends a copy of each unit on every path.
     Redundant,
 }
 
@@ -253,16 +253,16 @@ pub enum Bundle {
 /// `recovery`: retransmission of lost units between the two nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recovery {
-    /// Selective repeat.
+    /// Retransmits only the lost units (selective repeat).
     Arq,
-    /// No retransmissions.
+    /// Sends no unit again.
     Off,
 }
 
 /// `reorder`: the order in which the receiver delivers units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reorder {
-    /// Delivers each flow in order, and waits for a missing unit until a deadline.
+    /// Delivers the units of each flow in order, and waits for a missing unit until the hold time has passed.
     Resequence,
     /// Delivers units in the order of arrival.
     Off,
@@ -271,15 +271,15 @@ pub enum Reorder {
 /// `ack`: treatment of TCP acknowledgements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AckPolicy {
-    /// Replaces a queued acknowledgement that a newer one of the same flow makes superfluous.
+    /// Replaces an acknowledgement that waits in the flow queue by a newer one of its flow that makes it superfluous.
     Filter,
-    /// Leaves acknowledgements unchanged.
+    /// Leaves TCP acknowledgements unchanged.
     Pass,
-    /// Thins duplicate ACKs at the egress edge (the receiver rule of paper 000).
+    /// Removes some of the duplicate TCP acknowledgements at the egress edge (the receiver rule of paper 000).
     Condition,
 }
 
-/// `queue`: the queue discipline before the paths to a peer.
+/// `queue`: the discipline of the flow queue toward a peer, from which the schedule takes units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PeerQueue {
     /// FQ-CoDel (RFC 8290).
@@ -304,6 +304,6 @@ pub enum Weights {
     ///
     /// Now and then, a path's weight exceeds its capacity, to discover whether the path can carry more.
     Measured,
-    /// Uses the given weights, by link name.
+    /// Uses these fixed weights, by link name.
     Static(Vec<(String, u32)>),
 }

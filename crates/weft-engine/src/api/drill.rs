@@ -6,15 +6,15 @@ use core::fmt;
 use core::net::SocketAddr;
 use weft_units::{Duration, PathId};
 
-/// Longest duration of a drill.
+/// Longest duration of the cut of a drill.
 pub const DRILL_MAX: Duration = Duration::from_secs(300);
 
-/// The target of a drill, by its name.
+/// The link or node that a drill cuts, by its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DrillTarget {
-    /// A local link, or a route such as `via hub`.
+    /// A local link by name, or a relayed route by its name, such as `via hub`.
     Link(String),
-    /// A peer, and all routes over it.
+    /// A peer by name, and all routes that lead over it.
     Node(String),
 }
 
@@ -32,11 +32,11 @@ impl fmt::Display for DrillTarget {
 pub enum DrillError {
     /// Another drill is running.
     UnderWay,
-    /// The duration is zero or longer than [`DRILL_MAX`].
+    /// The duration of the cut is zero or longer than [`DRILL_MAX`].
     BadTime,
-    /// No peer is reached over the target.
+    /// No peer is reached over the target at present.
     Unused,
-    /// These peers would become unreachable.
+    /// These peers would become unreachable, because no path to them avoids the target. Holds their names.
     NoOtherPath(Vec<String>),
 }
 
@@ -69,53 +69,55 @@ pub enum DrillPhase {
 pub struct DrillReport {
     /// The target of the drill, such as `link eth0`.
     pub of: String,
-    /// The present phase.
+    /// The present phase of the drill.
     pub phase: DrillPhase,
     /// Duration of the cut.
     pub time: Duration,
-    /// Time until the drill ends.
+    /// Time from now until the drill ends.
     pub left: Duration,
     /// Probe results for each peer that was reached over the target.
     pub peers: Vec<PeerDrill>,
 }
 
-/// Probe results for one peer.
+/// Probe results of a drill for one peer.
 #[derive(Clone, Debug)]
 pub struct PeerDrill {
     /// The peer's name.
     pub peer: String,
-    /// Probes sent.
+    /// Probes sent to the peer since the drill began.
     pub sent: u32,
-    /// Probes without an answer. Unlike packets, they are not retransmitted.
+    /// Probes to the peer without an answer. Unlike packets, probes are not retransmitted.
     pub lost: u32,
     /// Probes that were due while no path could send them.
     pub unsent: u32,
-    /// Time from the cut until a path over the target was suspect. From then on other paths carry new traffic.
+    /// Time from the cut until a path over the target was suspect; `None` before.
+    ///
+    /// From then on other paths carry new traffic.
     pub suspected_after: Option<Duration>,
-    /// Time from the cut until a path over the target was down.
+    /// Time from the cut until a path over the target was down; `None` before.
     pub down_after: Option<Duration>,
-    /// Longest time between two answers to probes during the cut, including a gap still open at its end.
+    /// Longest time without an answer to a probe during the cut, including one that lasts until its end.
     pub gap: Duration,
-    /// Longest time between two answers to probes after the cut, including a gap that began earlier.
+    /// Longest time without an answer to a probe after the cut, including one that began earlier.
     pub gap_after: Duration,
-    /// Time from the end of the cut until a probe used the target again.
+    /// Time from the end of the cut until a probe used a path over the target again; `None` before.
     pub back_after: Option<Duration>,
-    /// Paths that the probes used.
+    /// Results for each path that the probes to the peer used.
     pub ways: Vec<WayDrill>,
 }
 
-/// Probe results on one path.
+/// Probe results of a drill on one path.
 #[derive(Clone, Debug)]
 pub struct WayDrill {
-    /// The path.
+    /// Number of the path.
     pub path: PathId,
-    /// The local link.
+    /// Name of the path's local link.
     pub link_name: String,
-    /// The remote address.
+    /// Remote address of the path.
     pub remote: SocketAddr,
-    /// True if the path leads over the target.
+    /// True if the path leads over the target, so that the drill cuts it.
     pub is_cut: bool,
-    /// Probes sent on the path before, during and after the cut.
+    /// Numbers of probes sent on the path: before, during and after the cut.
     pub sent: [u32; 3],
     /// Answers to the probes sent before, during and after the cut, by the time at which the probe was sent.
     pub answered: [u32; 3],

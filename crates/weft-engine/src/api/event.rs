@@ -26,21 +26,21 @@ use weft_wire::ownership::ClaimVerdict;
 pub enum Event {
     /// A session with a peer was established.
     Established {
-        /// The peer.
+        /// The peer with which the session was established.
         peer: PeerId,
         /// True for the first session after a start or restart of the peer's program.
         fresh: bool,
     },
     /// The session with a peer ended.
     Lost {
-        /// The peer.
+        /// The peer whose session ended.
         peer: PeerId,
         /// The reason why the session ended, for the log.
         cause: &'static str,
     },
     /// A handshake was refused because of its stamp. Reported at most once a minute for each peer.
     StampRefused {
-        /// The peer.
+        /// The peer that sent or refused the handshake.
         peer: PeerId,
         /// The refused stamp, and the reason why it was refused.
         refused: RefusedStamp,
@@ -60,53 +60,53 @@ pub enum Event {
     },
     /// A path changed its state.
     Path {
-        /// The peer at the far end.
+        /// The peer at the far end of the path.
         peer: PeerId,
-        /// The path.
+        /// Number of the path.
         path: PathId,
         /// The path's local link.
         link: LinkId,
         /// The path's remote address.
         remote: SocketAddr,
-        /// The new state.
+        /// The state to which the path changed.
         state: PathState,
-        /// The reason for the change, as text for the log.
+        /// The reason why the path changed its state, as text for the log.
         cause: &'static str,
     },
     /// Some pairs of a local link and a peer's address are not tried. Reported after links or addresses changed.
     NotTried {
-        /// The peer.
+        /// The peer to which the addresses belong.
         peer: PeerId,
         /// Counts of all pairs and of the pairs that are not tried, and the reasons.
         pairs: AddressPairs,
     },
-    /// Two peers have the same relay label, the first bits of a key's hash. Relays forward nothing for `peer`.
+    /// Two peers have the same relay label (first 32 bits of a key's hash). Relays forward nothing for `peer`.
     LabelClash {
         /// The peer that gets no relayed datagrams.
         peer: PeerId,
-        /// The peer that keeps the label.
+        /// The peer that keeps the label. Relays forward datagrams with this label to it.
         owner: PeerId,
     },
     /// Rules of access dropped packets. Reported at most once a second.
     Denied {
-        /// The last dropped packet.
+        /// The last packet that was dropped.
         packet: DeniedPacket,
         /// Number of further packets that were dropped since the last report of this event.
         more: u64,
     },
-    /// A peer joined by certificate, or showed a new certificate. Its prefixes are now known.
+    /// A peer joined by certificate, or presented a new certificate. Its prefixes are now known.
     Joined {
-        /// The peer.
+        /// The peer that joined or renewed its certificate.
         peer: PeerId,
     },
     /// A peer that joined by certificate was removed.
     Left {
-        /// The peer's name. Another peer may soon get its peer number.
+        /// Name of the peer that was removed. Its peer number may soon be another peer's.
         name: String,
         /// The reason why the peer was removed, for the log.
         cause: &'static str,
     },
-    /// A certificate signed by the network's root was rejected.
+    /// A node presented a certificate that the network's root signed, and this node rejected it.
     ///
     /// Reported at most once in ten minutes for each certificate.
     Refused {
@@ -131,9 +131,9 @@ pub enum Event {
         /// Reason why that node refused the claim.
         why: ClaimVerdict,
     },
-    /// Two nodes hold certificates for one prefix. This node received a claim of the prefix from each.
+    /// Two nodes have certificates for one prefix. This node received a claim of the prefix from each of them.
     Conflict(Conflict),
-    /// An application's request to the node that is responsible for a key arrived or ended.
+    /// An event of a call over the overlay: an application's request to the node that is responsible for a key.
     Call(calls::CallEvent),
     /// A key was revoked, and this node did not know it before.
     ///
@@ -141,13 +141,15 @@ pub enum Event {
     Revoked(Revocation),
     /// The MTU that the TUN device should have, in bytes.
     InnerMtu(u16),
-    /// The `reordering` metric for routes to the peers' prefixes (paper 000, eq. 1).
+    /// The TCP `reordering` metric for routes to the peers' prefixes (paper 000, eq. 1).
     ///
     /// `None` selects the kernel's default.
     ReorderingMetric(Option<u32>),
-    /// The rate that is granted to a flow that starts here, or a renewal of such a grant.
+    /// A rate was granted to a flow that starts here, or such a grant was renewed.
     Granted(Grant),
-    /// The grant to a flow that starts here ended. The flow continues as if it had never requested a rate.
+    /// The grant of a rate to this flow, which starts here, ended.
+    ///
+    /// The flow continues as if it had never requested a rate.
     Withdrawn(FlowKey),
     /// A [`Command::Drill`] ended, and the links or nodes that it cut work again.
     DrillOver {
@@ -156,18 +158,18 @@ pub enum Event {
     },
     /// A path answered a [`Command::Ping`].
     Pong {
-        /// The peer.
+        /// The peer that answered.
         peer: PeerId,
-        /// The path.
+        /// Number of the path over which the ping was sent.
         path: PathId,
-        /// Round-trip time of the ping and its answer.
+        /// Time from the ping to its answer.
         rtt: Duration,
         /// The id given with the [`Command::Ping`].
         id: u32,
     },
 }
 
-/// The health of a path.
+/// The state of a path, which decides which traffic it carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PathState {
     /// The path has not answered yet.
@@ -206,16 +208,16 @@ pub enum Command {
     SetWeights(Option<Vec<(String, u32)>>),
     /// Changes a VPN's share until the next reload.
     SetVpn {
-        /// The VPN's name.
+        /// Name of the VPN to change.
         vpn: String,
-        /// Settings to change.
+        /// The settings to change.
         change: VpnChange,
     },
     /// Pings the peer over every path. Each answer is reported as [`Event::Pong`].
     Ping {
-        /// The peer's name.
+        /// Name of the peer to ping.
         peer: String,
-        /// Any number. [`Event::Pong`] returns it.
+        /// Any number. Each [`Event::Pong`] of this ping contains it.
         id: u32,
     },
     /// Starts a drill: drops all datagrams over a link or a node for a limited time.
@@ -236,9 +238,9 @@ pub enum Command {
 /// A change to a VPN's share. The default changes nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct VpnChange {
-    /// The new weight, above zero.
+    /// The new weight of the VPN, above zero; `None`: no change.
     pub weight: Option<u32>,
-    /// The new promised service.
+    /// The new service that the VPN is promised; `None`: no change.
     pub service: Option<Service>,
 }
 

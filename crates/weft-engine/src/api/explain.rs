@@ -1,4 +1,4 @@
-//! A query for the route, the queue and the paths of a packet, and the answer.
+//! A query for the route, the queue and the paths that a packet would take, and the answer.
 
 use super::config::{Prefix, Schedule};
 use super::snapshot::PathSnapshot;
@@ -12,15 +12,15 @@ use weft_wire::ip::FlowKey;
 /// A pattern of flows. A field that is `None` matches any value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowPattern {
-    /// Destination address.
+    /// Destination address of the flows.
     pub destination: IpAddr,
-    /// Destination port.
+    /// Destination port of the flows.
     pub destination_port: Option<u16>,
-    /// Source address.
+    /// Source address of the flows.
     pub source: Option<IpAddr>,
-    /// Source port.
+    /// Source port of the flows.
     pub source_port: Option<u16>,
-    /// IP protocol number of the upper layer.
+    /// IP protocol number of the flow, such as 6 for TCP.
     pub protocol: Option<u8>,
 }
 
@@ -35,48 +35,48 @@ impl FlowPattern {
     }
 }
 
-/// A prefix that contains the destination, and the peer that has it.
+/// A prefix that contains the packet's destination, and the peer behind which the prefix lies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Match {
     /// The prefix. The bits of its address after the prefix length are those of the destination.
     pub prefix: Prefix,
-    /// The peer's name.
+    /// Name of the peer behind which the prefix lies.
     pub peer: String,
 }
 
-/// A recently seen flow.
+/// A recently seen flow that matches the query.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct KnownFlow {
     /// The flow's number among the flows toward the peer.
     pub id: FlowId,
     /// The flow's 5-tuple.
     pub key: FlowKey,
-    /// Units sent.
+    /// Number of the flow's units sent so far.
     pub packets: u64,
-    /// Bytes of the units sent.
+    /// Bytes of the flow's units sent so far.
     pub bytes: u64,
     /// Time since the flow's last packet.
     pub idle: Duration,
-    /// Bytes of the flow that are queued on paths.
+    /// Bytes of the flow that are assigned to paths and wait in the path queues.
     pub committed_bytes: u32,
 }
 
-/// A path to the peer, and its use for the flow.
+/// A path to the peer, and whether the flow uses it.
 #[derive(Clone, Debug)]
 pub struct PathReason {
-    /// The path.
+    /// State of the path.
     pub path: PathSnapshot,
     /// True if the path would now carry a packet of a sparse flow, or a duplicate of such a packet.
     pub takes_sparse: bool,
     /// True if bulk may take the path now.
     pub takes_bulk: bool,
-    /// Bytes of all flows that are queued on the path.
+    /// Bytes of all flows that wait in the path's queues.
     pub waiting_bytes: u64,
-    /// The reason for the path's use, as text for people.
+    /// The reason why the flow uses the path or not, as text for people.
     pub why: &'static str,
-    /// Number of the path's failures that are not forgotten. Ten minutes without a failure end the memory of one.
+    /// Number of the path's recent failures. One of them is forgotten after each ten minutes without a failure.
     pub falls: u32,
-    /// Least time that remains of the path's probation. `None` if it is not on probation.
+    /// Least time until the path's probation ends. `None` if it is not on probation.
     pub probation_left: Option<Duration>,
 }
 
@@ -101,15 +101,15 @@ pub struct Explanation {
     pub bundles: bool,
     /// The paths to the peer.
     pub paths: Vec<PathReason>,
-    /// Paths that a sparse flow would take if its present paths failed.
+    /// Paths that a sparse flow would take if the paths that it takes now failed.
     pub next_sparse: Vec<PathId>,
-    /// Paths that bulk would take if its present paths failed.
+    /// Paths that bulk would take if the paths that sparse flows take now failed.
     pub next_bulk: Vec<PathId>,
-    /// Bytes in the ingress queue that wait for any path.
+    /// Bytes in the flow queue to the peer that are not assigned to a path yet.
     pub queued_bytes: u64,
-    /// The VPN's own queue and loop toward the peer, or `None` if it has none.
+    /// State of the VPN's own queue and loop toward the peer, or `None` if the VPN has none.
     pub entry: Option<VpnStatus>,
-    /// Length of the largest packet that every path carries, whole or in parts, in bytes.
+    /// Length of the largest packet that every path to the peer carries, whole or in parts, in bytes.
     pub inner_limit: usize,
     /// Value to which this node lowers the maximum segment size in TCP's SYN, in bytes.
     pub mss: u16,

@@ -1,4 +1,4 @@
-//! Facts that explain why a peer has no session, and strangers that sent handshakes.
+//! Facts that explain why a session with a peer is missing, and strangers that sent handshakes.
 //!
 //! The program turns them into text.
 
@@ -9,41 +9,41 @@ use core::net::{IpAddr, SocketAddr};
 use weft_session::{PublicKey, RefusedStamp};
 use weft_units::{Duration, PeerId};
 
-/// Result of the handshakes that were sent on one link to one address.
+/// Result of the handshakes for a peer that were sent on one link to one address.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Tried {
-    /// The link's name.
+    /// Name of the link on which the handshakes were sent.
     pub link: String,
     /// Address of the peer to which the handshakes were sent.
     pub remote: SocketAddr,
     /// Handshakes sent since the session ended. Zero for a path of a present session that does not answer.
     pub sent: u32,
-    /// The error that a handshake recently caused, and the address that reported the error.
+    /// The error that a handshake recently caused, and the address that reported it. `None` without a recent error.
     pub came_back: Option<(Unreachable, Option<IpAddr>)>,
 }
 
 /// State of a peer's session, and the facts that keep it from being established.
 #[derive(Clone, Debug)]
 pub struct SessionFacts {
-    /// The peer's number.
+    /// Number of the peer.
     pub id: PeerId,
-    /// The peer's name.
+    /// Name of the peer.
     pub peer: String,
     /// True if the network's root revoked the peer's key. No session with it is possible.
     pub is_revoked: bool,
-    /// Time without a session. `None` if there is a session.
+    /// Time since which there is no session with the peer. `None` if there is one.
     pub without_session: Option<Duration>,
-    /// Addresses to which handshakes for the peer can be sent.
+    /// Configured addresses of the peer, to which handshakes can be sent.
     pub endpoints: Vec<SocketAddr>,
-    /// Addresses of the peer that no link in use reaches.
+    /// Those addresses of the peer to which no link leads that may send data.
     pub out_of_reach: Vec<SocketAddr>,
-    /// Number of links in use on which data may be sent.
+    /// Number of local links that can be used now and on which data may be sent.
     pub links: usize,
-    /// Results of the handshakes to the peer. With a session, only the results with an error.
+    /// Results of the handshakes that were sent to the peer. With a session, only the results with an error.
     pub tried: Vec<Tried>,
-    /// The last refused stamp, and true if the peer refused this node's stamp.
+    /// The last stamp that was refused in the last ten minutes. The second value is true if the peer refused it.
     pub refused_stamp: Option<(RefusedStamp, bool)>,
-    /// Address from which the peer answers with handshakes that this node cannot decrypt.
+    /// Address from which the peer recently answered with a handshake that this node cannot decrypt.
     pub unreadable: Option<SocketAddr>,
     /// Number of initiations of the peer without effect, and the source address of the last one.
     ///
@@ -51,7 +51,7 @@ pub struct SessionFacts {
     pub unfollowed: Option<(u32, SocketAddr)>,
 }
 
-/// Information that a handshake reveals about its sender.
+/// What a stranger's handshake reveals about its sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shown {
     /// The handshake was made for another public key than this node's. Anyone can send one.
@@ -67,9 +67,9 @@ pub enum Shown {
 /// A sender of handshakes that is not a peer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Stranger {
-    /// Source address of the last handshake.
+    /// Source address of the stranger's last handshake.
     pub source: SocketAddr,
-    /// Information that the last handshake revealed.
+    /// What the stranger's last handshake revealed about it.
     pub shown: Shown,
     /// Number of handshakes from this sender so far.
     pub times: u32,

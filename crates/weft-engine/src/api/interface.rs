@@ -10,9 +10,9 @@ use weft_units::{Instant, LinkId};
 pub enum LinkEvent {
     /// A link can be used now, or its properties changed. A socket is open on it for each address family that is set.
     Up {
-        /// The link.
+        /// The link that can be used.
         link: LinkId,
-        /// The interface's name.
+        /// Name of the link's network interface.
         name: String,
         /// The link's MTU in bytes.
         mtu: u16,
@@ -23,19 +23,19 @@ pub enum LinkEvent {
     },
     /// A link can no longer be used.
     Down {
-        /// The link.
+        /// The link that can no longer be used.
         link: LinkId,
         /// The reason for the log why the link is unusable: `no carrier`, `address gone`, `removed` or another one.
         cause: &'static str,
     },
 }
 
-/// The reason for which a datagram did not arrive, from the kernel or an ICMP error.
+/// The reason why a datagram did not arrive, as the kernel or an ICMP error states it.
 ///
-/// ICMP can be forged, so it is only shown to people.
+/// ICMP errors can be forged, so the reason is only shown to people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Unreachable {
-    /// The destination has no socket at this port.
+    /// The destination has no socket at the UDP port.
     Port,
     /// A firewall on the route or at the destination rejects the datagram.
     Prohibited,
@@ -60,19 +60,21 @@ pub enum Unreachable {
 /// The engine takes ownership of the buffer.
 #[derive(Clone, Copy, Debug)]
 pub struct Received {
-    /// Time of arrival. It may be before the time at which the engine is given the buffer. Measurements use it.
+    /// Time of arrival, for measurements.
+    ///
+    /// It may be before the time at which the engine is given the buffer.
     pub at: Instant,
     /// The link by which the datagram arrived.
     pub link: LinkId,
-    /// The sender's address.
+    /// Address and port of the sender.
     pub source: SocketAddr,
     /// The local address at which the datagram arrived, if known.
     pub destination: Option<IpAddr>,
-    /// TOS (IPv4) or traffic class (IPv6) of the outer header.
+    /// TOS (IPv4) or traffic class (IPv6) of the outer header: DSCP and ECN mark.
     pub tos: u8,
     /// The buffer with the bytes received: a large one of the engine's pool.
     pub buf: BufId,
-    /// Number of bytes received.
+    /// Number of bytes received, of all datagrams together.
     pub len: usize,
     /// Length of each datagram, in bytes. The last one may be shorter.
     pub stride: usize,
@@ -81,16 +83,16 @@ pub struct Received {
 /// One send: a datagram, or several of `segment_size` bytes (UDP GSO), in the caller's buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transmit {
-    /// The link to send on.
+    /// The link on which to send.
     pub link: LinkId,
-    /// The remote address.
+    /// Address and port to which to send.
     pub destination: SocketAddr,
     /// The local address to send from. With `None`, the kernel chooses it.
     pub source: Option<IpAddr>,
-    /// TOS (IPv4) or traffic class (IPv6) of the outer header.
+    /// TOS (IPv4) or traffic class (IPv6) of the outer header: DSCP and ECN mark.
     pub tos: u8,
     /// Number of bytes to send from the buffer.
     pub len: usize,
-    /// Length of each datagram in bytes, if there are several.
+    /// Length of each datagram but the last in bytes; `None` if there is only one datagram.
     pub segment_size: Option<u16>,
 }

@@ -1,4 +1,4 @@
-//! IP networks and addresses outside the VPN. A prefix claimed by a peer must not cover them.
+//! IP networks and addresses outside the VPN. A prefix that a peer's certificate claims must not cover them.
 
 use super::config::Prefix;
 use alloc::vec::Vec;
@@ -7,11 +7,11 @@ use core::net::IpAddr;
 
 /// Prefix length below which a prefix is treated as a default route.
 ///
-/// Such a prefix (0.0.0.0/0, its halves, 2000::/3) may cover any network or address. Standard: no IPv4 network is
+/// Such a prefix (0.0.0.0/0, its halves, 2000::/3) may cover any network or address. *Standard*: no IPv4 network is
 /// larger than a /8.
 const REST_OF_THE_WORLD: u8 = 8;
 
-/// The IP networks of this machine and the outer addresses of nodes.
+/// IP networks and addresses that no prefix of a peer may cover: those of this machine and of nodes.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Outside {
     /// IP networks of this machine's interfaces, except weft's own interfaces.
@@ -20,7 +20,7 @@ pub struct Outside {
     pub endpoints: Vec<IpAddr>,
 }
 
-/// An IP network or an address that a claimed prefix covers.
+/// The IP network or address outside the VPN that a claimed prefix covers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Clash {
     /// The prefix equals or covers this IP network of the machine.
@@ -41,7 +41,7 @@ impl fmt::Display for Clash {
 }
 
 impl Outside {
-    /// Returns the IP network or address of this machine that `prefix` covers.
+    /// Returns the IP network of this machine or the outer address that `prefix` covers, if there is one.
     ///
     /// A prefix inside a local network is allowed.
     #[must_use]
@@ -78,7 +78,7 @@ mod tests {
         }
     }
 
-    /// Model: a prefix is the set of second bytes that it contains.
+    /// Returns the model of a prefix in this test: the set of the second bytes of all its addresses.
     fn bytes(prefix: Prefix) -> BTreeSet<u8> {
         (0..=u8::MAX).filter(|byte| prefix.contains(address(prefix.address.is_ipv6(), *byte))).collect()
     }

@@ -1,4 +1,4 @@
-//! The overlay: its configuration, contacts, the reasons for which a contact failed, and its state.
+//! The overlay: its configuration, contacts, the reasons why no session with a contact exists, and its state.
 
 use super::trust::Rejection;
 use alloc::string::String;
@@ -9,7 +9,7 @@ use weft_core::route::overlay::{NodeStanding, Quality};
 use weft_session::PublicKey;
 use weft_units::{Duration, NodeId, Rate};
 
-/// Maximum number of endpoints of a contact.
+/// Maximum number of addresses of a contact that are sent to other nodes.
 pub const MAX_ENDPOINTS: usize = 4;
 
 /// A node of the overlay, and the addresses to which handshakes for the node may be sent.
@@ -26,7 +26,7 @@ pub struct Contact {
     pub endpoints: Vec<SocketAddr>,
 }
 
-/// Maximum number of routes to a node that are found and kept ready.
+/// Maximum number of relayed routes to a node that are found from the link map and kept ready.
 pub const MAX_FOUND_ROUTES: usize = 3;
 
 /// Configuration of the overlay.
@@ -49,14 +49,14 @@ impl Default for OverlayConfig {
     }
 }
 
-/// The reason for which a contact did not become a peer.
+/// The reason why a contact did not become a peer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Unmet {
     /// The contact is this node itself.
     Myself,
     /// This node has no certificate to send in the handshake.
     NothingToShow,
-    /// The contact's key was revoked.
+    /// The network's root revoked the contact's key.
     Revoked,
     /// A handshake with the contact failed a short time ago.
     JustTried,
@@ -66,9 +66,9 @@ pub enum Unmet {
     ///
     /// No node with this key has the address, the node does not have this network's root key, or datagrams are lost.
     Silent,
-    /// The contact showed no certificate.
+    /// The contact presented no certificate in the handshake.
     NoCertificate,
-    /// The contact's certificate was rejected.
+    /// This node rejected the contact's certificate, for this reason.
     Refused(Rejection),
 }
 
@@ -100,9 +100,9 @@ pub struct OverlayStatus {
     pub members: Vec<OverlayMember>,
     /// Number of times since the start that a member of the neighbourhood stopped answering.
     pub losses: u64,
-    /// Number of nodes that were sent a handshake and have not answered yet.
+    /// Number of nodes to which this node sent a handshake and that have not answered yet.
     pub calling: usize,
-    /// The configured contacts.
+    /// State of each configured contact.
     pub contacts: Vec<ContactStatus>,
     /// Number of owners of prefixes whose claims this node stores for other nodes.
     pub kept_owners: usize,
@@ -110,33 +110,33 @@ pub struct OverlayStatus {
     pub kept_prefixes: usize,
 }
 
-/// Another node of the overlay.
+/// Another node of the overlay, as this node stores it.
 #[derive(Clone, Debug)]
 pub struct OverlayMember {
     /// The node's id in the overlay.
     pub id: NodeId,
     /// The node's name, if the node is a peer of this node.
     pub name: Option<String>,
-    /// The other node's relation to this node.
+    /// Whether the node is a candidate, a member of this node's neighbourhood, or silent.
     pub standing: NodeStanding,
     /// True if the node is one of this node's nearest nodes on the ring of ids.
     pub is_leaf: bool,
-    /// Quality of the connection to the node.
+    /// Quality of the connection to the node, by the probes of the overlay.
     pub quality: Quality,
-    /// Round-trip time to the node, once an answer has arrived.
+    /// Round-trip time to the node; `None` before its first answer.
     pub rtt: Option<Duration>,
-    /// Share of probes that were lost or whose answer was lost, 0…1.
+    /// Fraction of the probes to the node that were lost or whose answer was lost, 0…1.
     pub loss: f64,
     /// True if only relayed routes lead to the node.
     pub is_relayed: bool,
 }
 
-/// A configured first contact.
+/// State of a contact in the configuration, through which the node joins the overlay.
 #[derive(Clone, Debug)]
 pub struct ContactStatus {
-    /// The node.
+    /// The key and addresses of the contact.
     pub contact: Contact,
-    /// The node's name, while there is a session with it.
+    /// The contact's name, while there is a session with it.
     pub name: Option<String>,
     /// The reason why the last handshake with the contact failed. `None` if it did not fail.
     pub why_not: Option<Unmet>,
@@ -151,7 +151,7 @@ pub struct LinkMapStatus {
     pub links: Vec<ReportedLink>,
     /// Number of claims and certificates refused as forged since the start.
     pub forged_claims: u64,
-    /// Bytes that this node has sent for the link map, with 60 bytes of headers for each message.
+    /// Bytes that this node has sent to exchange the link map, with 60 bytes of headers for each message.
     pub sent_bytes: u64,
 }
 
@@ -177,7 +177,7 @@ pub struct ReportedLink {
     pub rtt: Duration,
     /// Mean deviation of the link's round-trip time.
     pub jitter: Duration,
-    /// Share of datagrams lost on the link, 0…1.
+    /// Fraction of the datagrams that the link loses, 0…1.
     pub loss: f64,
     /// Available bandwidth of the link, or its capacity if the former is unknown. `None` if no end claims either.
     pub rate: Option<Rate>,
@@ -186,15 +186,15 @@ pub struct ReportedLink {
 /// A route over relays to a peer, computed from the link map.
 #[derive(Clone, Debug)]
 pub struct RouteStatus {
-    /// Name of the peer.
+    /// Name of the peer to which the route leads.
     pub to: String,
     /// Names of the relays, in order from this node to the peer.
     pub relays: Vec<String>,
     /// Round-trip time of the route according to the link map.
     pub rtt: Duration,
-    /// Share of datagrams lost on the route according to the link map, 0…1.
+    /// Fraction of the datagrams that the route loses according to the link map, 0…1.
     pub loss: f64,
-    /// Rate of the route's narrowest link, if the rates of all its links are known.
+    /// Rate of the route's slowest link; `None` if the rate of one of its links is unknown.
     pub rate: Option<Rate>,
     /// True if the peer answers over the route.
     pub answers: bool,

@@ -1,4 +1,4 @@
-//! The reasons for which a configuration or a change of a VPN is refused.
+//! The reasons why a configuration or a change of a VPN is refused.
 
 use super::config::Prefix;
 use super::relay::RouteError;
@@ -8,43 +8,43 @@ use weft_core::service::ShareError;
 use weft_session::PeerError;
 use weft_units::{Rate, VpnId};
 
-/// The reason for which a configuration was refused. Nothing has changed in that case.
+/// The reason why a configuration was refused. Nothing has changed in that case.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ConfigError {
-    /// A peer is invalid.
+    /// A peer in the configuration is invalid.
     Peer(PeerError),
-    /// A VPN is invalid. Holds its name.
+    /// A VPN in the configuration is invalid. Holds its name.
     Vpn(String, VpnError),
-    /// A route to a peer is invalid. Holds the peer's name.
+    /// A relayed route to a peer is invalid. Holds the peer's name.
     Route(String, RouteError),
 }
 
-/// The reason for which a VPN was refused.
+/// The reason why the configuration of a VPN was refused.
 #[derive(Clone, PartialEq, Debug)]
 pub enum VpnError {
-    /// The id is 0, which is reserved for the default VPN.
+    /// The VPN's id is 0, which is reserved for the default VPN.
     ReservedId,
     /// Two VPNs have this id.
     DuplicateId(VpnId),
-    /// Two VPNs have this name.
+    /// Another VPN has the same name.
     DuplicateName,
-    /// The weight is zero.
+    /// The VPN's weight is zero.
     NoWeight,
     /// The service promised to the VPN is invalid.
     Share(ShareError),
     /// The rate left for leased lines toward a member is too small for the VPN's line.
     Lease(Refusal),
-    /// A member is not among the peers.
+    /// A member of the VPN is not a peer of this node.
     UnknownMember,
-    /// A peer is listed as a member twice. Holds its name.
+    /// A peer is listed as a member of the VPN twice. Holds its name.
     DuplicateMember(String),
-    /// A prefix of one member overlaps with a prefix of another. `None` stands for this node.
+    /// A prefix of one member of the VPN overlaps with a prefix of another. `None` stands for this node.
     Overlap {
-        /// Prefix that overlaps.
+        /// The prefix that overlaps with one of another member.
         prefix: Prefix,
-        /// The member that claims the prefix.
+        /// Name of the member that claims the prefix; `None` for this node.
         of: Option<String>,
-        /// The member that already has an overlapping prefix.
+        /// Name of the member that already has an overlapping prefix; `None` for this node.
         with: Option<String>,
     },
 }
@@ -89,7 +89,7 @@ impl core::error::Error for ConfigError {}
 /// The refusal of a leased line, because the rate left for leased lines toward a peer is too small.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Refusal {
-    /// The peer.
+    /// Name of the peer toward which the line was to be leased.
     pub peer: String,
     /// The rate requested for the leased line.
     pub asked: Rate,

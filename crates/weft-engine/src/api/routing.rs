@@ -1,10 +1,10 @@
-//! Prefixes learnt from a routing protocol beside weft.
+//! Prefixes that the node learnt from a routing protocol that runs on the same machine.
 
 use super::config::Prefix;
 use core::fmt;
 use core::net::IpAddr;
 
-/// A route that a routing protocol added, changed or removed.
+/// A route that a routing protocol on this machine added, changed or removed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LearntChange {
     /// The route's destination. The bits after the prefix length are zero.
@@ -15,10 +15,10 @@ pub struct LearntChange {
     pub protocol: u8,
 }
 
-/// The reason why a prefix was not learnt.
+/// The reason why a prefix of a routing protocol was not adopted.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum LearntRefusal {
-    /// The next hop lies behind no peer of the VPN.
+    /// The next hop of the route lies behind no peer of the VPN.
     NoPeer,
     /// Only a learnt prefix contains the next hop, so the route would depend on itself.
     Loop,

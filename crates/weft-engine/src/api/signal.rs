@@ -1,4 +1,4 @@
-//! In-band signalling: its configuration, the granted rates and its state.
+//! In-band signalling of rates: its configuration, the granted rates and its state.
 
 use super::config::Prefix;
 use alloc::string::String;
@@ -16,9 +16,9 @@ pub struct SignalConfig {
     pub key: Option<SignalKey>,
     /// Algorithm that computes each flow's share of the available rate.
     pub controller: RateController,
-    /// Share of a bundle's capacity that may be guaranteed, 0 to 1.
+    /// Fraction of the capacity of a peer's bundle that may be guaranteed, 0 to 1.
     pub reservable: f64,
-    /// True if this node signals for hosts behind it that do not support signalling.
+    /// True if this node sends and answers signals for those hosts behind it that do not support signalling.
     ///
     /// It then removes signals from the packets to these hosts. `rules` define the requests for their flows.
     pub answers: bool,
@@ -37,32 +37,32 @@ pub struct SignalConfig {
 /// `controller`: the algorithm that computes the rates of flows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RateController {
-    /// One rate for all flows, computed from queue and rate by a PI controller.
+    /// One rate for all flows, computed from the queue and the rate of the link by a PI controller.
     Pi,
-    /// A rate for each flow, computed from its usage (ERICA+).
+    /// A rate for each flow, computed from the rate that the flow uses (ERICA+).
     Erica,
 }
 
-/// A set of flows, and the request for a rate that this node sends for each of these flows.
+/// A set of flows, and the rate that this node requests for each of these flows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SignalRule {
     /// The rule's name in the configuration.
     pub name: String,
-    /// Source prefix. `None` matches any source.
+    /// Prefix of the flows' sources. `None` matches any source.
     pub from: Option<Prefix>,
-    /// Destination prefix. `None` matches any destination.
+    /// Prefix of the flows' destinations. `None` matches any destination.
     pub to: Option<Prefix>,
-    /// IP protocol: TCP or UDP.
+    /// IP protocol number of the flows: TCP or UDP.
     pub protocol: u8,
-    /// Destination ports.
+    /// Destination ports of the flows.
     pub ports: RangeInclusive<u16>,
     /// DSCP of the flow's first packet. `None` matches any.
     pub dscp: Option<u8>,
     /// Largest rate to request in addition to the guaranteed rate. `None` requests as much as possible.
     pub available: Option<Rate>,
-    /// Rate to be guaranteed. Zero requests no guarantee.
+    /// Rate to request as a guarantee. Zero requests no guarantee.
     pub guaranteed: Rate,
-    /// True if the reverse direction is requested as well.
+    /// True if a rate is requested for the flow's reverse direction as well.
     pub reverse: bool,
     /// Priority of the guarantee when capacity is short: 0 (lowest) to 15.
     pub preemption: u8,
@@ -75,7 +75,7 @@ pub struct Grant {
     pub flow: FlowKey,
     /// Granted rate of IP packets, in bytes per second: guaranteed rate plus available rate (ER = GR + AR).
     pub bytes_per_second: u64,
-    /// End of the grant, unless it is renewed.
+    /// Time at which the grant ends, unless it is renewed.
     pub ends: Instant,
 }
 
@@ -88,7 +88,7 @@ pub struct SignalTotals {
     pub granted: u64,
     /// Number of rejected requests and of withdrawn grants.
     pub refused: u64,
-    /// Number of flows whose requests got no answer.
+    /// Number of flows for which this node stopped requesting a rate, because no answer arrived.
     pub given_up: u64,
     /// Number of signals with a wrong authentication tag. They were forwarded unchanged.
     pub forged: u64,
@@ -100,7 +100,7 @@ pub struct SignalTotals {
     pub quick_start_answered: u64,
 }
 
-/// A flow that is signalled on behalf of a host behind this node.
+/// A flow for which this node signals in place of a host behind it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SignalFlow {
     /// The flow's five-tuple.
@@ -109,14 +109,14 @@ pub struct SignalFlow {
     pub peer: PeerId,
     /// Name of the rule by which this node requests a rate. `None` if the remote end requested it.
     pub rule: Option<String>,
-    /// The granted rate, and the time left until the grant ends if it is not renewed.
+    /// The granted rate, and the time until the grant ends if it is not renewed. `None` without a grant.
     pub grant: Option<(Rate, Duration)>,
 }
 
-/// Grants of a peer's bundle.
+/// Rates granted in the bundle to one peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SignalPeer {
-    /// The peer.
+    /// The peer to which the bundle leads.
     pub peer: PeerId,
     /// Capacity of the bundle, from which rates are granted. Zero until the paths' rates are known.
     pub capacity: Rate,
@@ -126,7 +126,7 @@ pub struct SignalPeer {
     pub guaranteed: Rate,
 }
 
-/// State of signalling.
+/// State of in-band signalling.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct SignalStatus {
     /// Counters since signalling started.
@@ -135,6 +135,6 @@ pub struct SignalStatus {
     pub flows: usize,
     /// Details of some of the flows for which this node signals.
     pub shown: Vec<SignalFlow>,
-    /// Grants of each peer's bundle.
+    /// Rates granted in the bundle to each peer.
     pub peers: Vec<SignalPeer>,
 }

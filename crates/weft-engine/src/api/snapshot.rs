@@ -14,7 +14,7 @@ use weft_core::service::Service;
 use weft_session::PublicKey;
 use weft_units::{Duration, FlowId, LinkId, PathId, Rate, VpnId};
 
-/// State that `weft status`, `weft paths` and `weft flows` show.
+/// The engine's state that `weft status`, `weft paths` and `weft flows` show.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     /// One entry for each peer.
@@ -40,15 +40,15 @@ pub struct PeerSnapshot {
     pub name: String,
     /// Public key of the peer, as text.
     pub public_key: String,
-    /// End of the certificate by which the peer joined, in seconds since 1970. `None` for a configured peer.
+    /// Time at which the certificate by which the peer joined expires, in seconds since 1970. `None` if configured.
     pub certified_until_unix_s: Option<u64>,
     /// Age of the session. `None` if there is no session.
     pub established_for: Option<Duration>,
     /// Time since the last authentic datagram from the peer.
     pub last_heard: Option<Duration>,
-    /// The schedule that chooses a path for each unit.
+    /// The schedule that chooses a path to the peer for each unit.
     pub schedule: Schedule,
-    /// The peer's paths.
+    /// The paths to the peer.
     pub paths: Vec<PathSnapshot>,
     /// Pairs of a local link and an address of the peer. Some pairs may have no path.
     pub address_pairs: AddressPairs,
@@ -72,25 +72,25 @@ pub struct PeerSnapshot {
     pub queue_bytes: u64,
     /// Packets that wait until the peer opens their VPN.
     pub waiting_for_vpns: usize,
-    /// Datagrams dropped unopened, because the peer had used its share of the processing of an overloaded node.
+    /// Datagrams of the peer dropped unopened, because this node was overloaded and the peer had used its share.
     pub unserved_datagrams: u64,
-    /// Units that arrived more than once.
+    /// Units from the peer that arrived more than once.
     pub duplicate_units: u64,
-    /// Parts of units that were discarded, because they fit no unit or the unit's other parts never arrived.
+    /// Parts of units from the peer that were discarded: they fit no unit, or other parts of the unit never arrived.
     pub broken_parts: u64,
-    /// Units that the resequencer holds back now.
+    /// Units from the peer that the resequencer holds now until an earlier unit arrives.
     pub held_units: usize,
-    /// Units that are queued on paths or in flight.
+    /// Units to the peer that are queued on paths or in flight now.
     pub units_in_flight: usize,
     /// Longest time for which this node waits for a missing unit of the peer, as the peer requests.
     pub hold: Duration,
-    /// Recently used flows.
+    /// Recently used flows toward the peer.
     pub flows: Vec<FlowSnapshot>,
     /// Nodes to which the peer relays datagrams, as the peer reports.
     pub reaches: Vec<ReachSnapshot>,
 }
 
-/// A relay's report about one of its own peers.
+/// A relay's report about its connection to one of its own peers.
 #[derive(Clone, Debug)]
 pub struct ReachSnapshot {
     /// The first 32 bits of the reported node's id.
@@ -99,85 +99,85 @@ pub struct ReachSnapshot {
     pub name: Option<String>,
     /// Round-trip time between the relay and the node.
     pub rtt: Duration,
-    /// Share of datagrams lost between the relay and the node, 0…1.
+    /// Fraction of the datagrams lost between the relay and the node, 0…1.
     pub loss: f64,
 }
 
-/// State of one path, as this node sees it as the sender.
+/// State of one path, as measured by this node as the sender on it.
 #[derive(Clone, Debug)]
 pub struct PathSnapshot {
     /// The path's number within the session.
     pub id: PathId,
-    /// The local link.
+    /// The local link of the path.
     pub link: LinkId,
-    /// The local link's name.
+    /// Name of the path's local link.
     pub link_name: String,
     /// Name of the path's link at the peer. `None` if the peer has not sent it.
     pub remote_link: Option<String>,
-    /// The remote address.
+    /// The remote address of the path.
     pub remote: SocketAddr,
     /// True if the path is in use for data. False if it is only kept as a candidate.
     pub active: bool,
-    /// The path's health: good, degraded, suspect, down or opening.
+    /// The path's state: good, degraded, suspect, down or opening.
     pub state: PathState,
-    /// The reason for the path's health, as text for people.
+    /// The reason for the path's state, as text for people.
     pub cause: &'static str,
     /// True if bulk may use the path now.
     pub in_bundle: bool,
     /// True if the path is spare: it carries no data while another path answers.
     pub standby: bool,
-    /// Smoothed round-trip time.
+    /// Smoothed round-trip time of the path; `None` before the first measurement.
     pub rtt: Option<Duration>,
-    /// Least round-trip time of the last 10 to 15 seconds.
+    /// Least round-trip time of the last 10 to 15 seconds; `None` before the first measurement.
     pub rtt_min: Option<Duration>,
-    /// Queueing delay: the one-way delay above the path's least one.
+    /// Queueing delay of the path: the last one-way delay above the least one.
     pub queue_delay: Duration,
-    /// Difference between the path's base delay and that of the fastest path, one way.
+    /// Difference between the path's one-way base delay and that of the fastest path to the peer.
     pub skew: Duration,
     /// Variation of the one-way delay that the path's own queue does not explain.
     pub jitter: Duration,
-    /// Share of datagrams lost recently, 0…1.
+    /// Fraction of the datagrams sent recently on the path that were lost, 0…1.
     pub loss: f64,
-    /// Estimated capacity of the path.
+    /// Estimated capacity of the path; `None` while it is unknown.
     pub capacity: Option<Rate>,
-    /// Current pacing rate.
+    /// Rate at which the path is paced now.
     pub pacing: Rate,
-    /// Phase of the path-rate algorithm.
+    /// Phase of the algorithm that sets the path rate, such as `steady`.
     pub mode: &'static str,
-    /// Latest delivery rate.
+    /// Latest delivery rate of the path.
     pub delivery: Rate,
-    /// Share of inner packets in the bytes that bulk recently took on the path, 0…1. The rest is weft's own headers.
+    /// Fraction of inner packets in the bytes that bulk recently took on the path, 0…1. The rest is weft's headers.
     pub packet_share: f64,
-    /// Result of the trains that measured the path while it carried no data.
+    /// Result of the trains that measured the path while it carried no data. `None` without a result.
     pub sensed: Option<SensedSnapshot>,
     /// The path's weight relative to other paths, for weighted schedules.
     pub weight: u32,
     /// Path MTU in bytes.
     pub mtu: u16,
-    /// True if the path MTU is final for now: no larger packet size is being probed.
+    /// True if the path MTU is settled: at present no larger packet size is probed.
     pub mtu_is_settled: bool,
-    /// Datagrams sent.
+    /// Number of datagrams sent on the path.
     pub sent_datagrams: u64,
-    /// IP bytes sent.
+    /// IP bytes of the datagrams sent on the path.
     pub sent_bytes: u64,
-    /// Datagrams received.
+    /// Number of datagrams received on the path.
     pub received_datagrams: u64,
-    /// IP bytes received.
+    /// IP bytes of the datagrams received on the path.
     pub received_bytes: u64,
-    /// Datagrams lost.
+    /// Number of datagrams sent on the path that were lost.
     pub lost_datagrams: u64,
 }
 
 /// Result of the trains on one path.
 #[derive(Clone, Debug)]
 pub struct SensedSnapshot {
-    /// Age of the result.
+    /// Time since the measurement.
     pub age: Duration,
-    /// Capacity of the path's bottleneck link.
+    /// Capacity of the path's bottleneck link; `None` if it was not measured.
     pub capacity: Option<Rate>,
-    /// Rate that cross traffic leaves available on the bottleneck link.
+    /// Rate that cross traffic leaves available on the path; `None` if it was not measured.
     pub available: Option<Rate>,
-    /// Share of the trains' datagrams that were lost, 0…1.
+    /// Fraction of the trains' datagrams that were lost, 0…1.
     pub loss: f64,
     /// Mean queueing delay of the trains' datagrams.
     pub queue: Option<Duration>,
@@ -192,15 +192,15 @@ pub struct FlowSnapshot {
     pub vpn: VpnId,
     /// The flow's 5-tuple, such as `tcp 10.9.0.1:40000 → 10.9.0.2:5201`.
     pub key: String,
-    /// Units sent.
+    /// Number of the flow's units sent.
     pub packets: u64,
-    /// Bytes sent.
+    /// Bytes of the flow's units sent.
     pub bytes: u64,
     /// Time since the flow's last packet.
     pub idle: Duration,
 }
 
-/// State of one VPN.
+/// State of one VPN at this node.
 #[derive(Clone, Debug)]
 pub struct VpnSnapshot {
     /// The VPN's id.
@@ -213,16 +213,16 @@ pub struct VpnSnapshot {
     pub service: Service,
     /// Rate control algorithm of the VPN's loops, with its parameters. `None` without loops.
     pub control: Option<LoopConfig>,
-    /// The VPN's members.
+    /// The peers that are members of the VPN.
     pub members: Vec<MemberSnapshot>,
-    /// Counters of carried and refused packets.
+    /// Counters of the VPN's packets that this node carried and refused.
     pub totals: VpnTotals,
 }
 
 /// Membership of one peer in a VPN.
 #[derive(Clone, Debug)]
 pub struct MemberSnapshot {
-    /// The peer's name.
+    /// Name of the peer that is a member.
     pub peer: String,
     /// True if this node can send packets of the VPN to the peer now.
     ///
@@ -237,7 +237,7 @@ pub struct MemberSnapshot {
 /// The rate of inner packets that rate-controlled senders may use toward one peer.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct PayloadRate<'a> {
-    /// The peer's key.
+    /// Public key of the peer.
     pub public_key: &'a PublicKey,
     /// Prefixes behind the peer, from the configuration or from its certificate.
     pub prefixes: &'a [Prefix],
@@ -256,7 +256,7 @@ pub struct OwnedPrefix {
     pub prefix: Prefix,
     /// Name of the peer that has the prefix.
     pub peer: String,
-    /// End of the certificate that grants the prefix, in seconds since 1970. `None` if the configuration grants it.
+    /// Time at which the certificate that grants the prefix expires, in seconds since 1970. `None` if configured.
     pub certified_until_unix_s: Option<u64>,
     /// Number of the routing protocol from which the prefix was learnt. `None` if it is assigned to the peer.
     pub protocol: Option<u8>,

@@ -9,7 +9,7 @@ use core::net::IpAddr;
 pub struct TransitConfig {
     /// Prefixes behind this node. Packets for them go to the TUN device.
     pub local: Vec<Prefix>,
-    /// Addresses of this node. ICMP errors have the first address of the packet's IP version as their source.
+    /// Inner addresses of this node. ICMP errors have the first address of the packet's IP version as their source.
     pub addresses: Vec<IpAddr>,
 }
 
@@ -24,6 +24,6 @@ pub struct TransitTotals {
     pub expired: u64,
     /// Packets dropped because they were longer than the inner MTU.
     pub too_big: u64,
-    /// ICMP errors sent about dropped packets.
+    /// ICMP errors that this node sent about dropped packets.
     pub errors: u64,
 }

@@ -1,4 +1,4 @@
-//! Trust in certificates: its configuration, and the reasons for which a certificate or a revocation is rejected.
+//! Trust in certificates: its configuration, and the reasons why a certificate or a revocation is rejected.
 
 use super::config::{Policy, Prefix};
 use super::outside::Clash;
@@ -18,27 +18,27 @@ pub struct TrustConfig {
     pub certificate: Option<Certificate>,
     /// Addresses of this node in the default VPN. No certificate may claim them.
     pub own: Vec<IpAddr>,
-    /// Policy for peers that join by certificate.
+    /// Rules for sending to peers that join by certificate.
     pub policy: Policy,
     /// Revocations that the program stored on disk. Revocations that the root did not sign are ignored.
     pub revocations: Vec<Revocation>,
 }
 
-/// The reason for which a certificate does not make its owner a peer. Nothing has changed in that case.
+/// The reason why a certificate does not make its owner a peer. Nothing has changed in that case.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Rejection {
-    /// The certificate itself is not valid.
+    /// The certificate itself is not valid, for this reason.
     Certificate(CertificateError),
     /// Another peer has the name in the certificate.
     Name,
-    /// A prefix equals or overlaps with a prefix of another peer.
+    /// A prefix of the certificate equals or overlaps with a prefix of another peer or an address of this node.
     Overlap {
         /// Prefix of the certificate that overlaps.
         prefix: Prefix,
         /// Name of the other peer. `None` if the prefix contains an address of this node.
         with: Option<String>,
     },
-    /// A prefix conflicts with this machine's networks or with an outer address.
+    /// A prefix of the certificate covers one of this machine's networks or an outer address of a node.
     Outside {
         /// Prefix of the certificate that conflicts.
         prefix: Prefix,
@@ -71,11 +71,11 @@ impl fmt::Display for Rejection {
 pub struct CertifiedPeer<'a> {
     /// The number of the peer.
     pub peer: PeerId,
-    /// The certificate that the peer showed.
+    /// The certificate that the peer presented.
     pub certificate: &'a Certificate,
 }
 
-/// The reason for which a revocation was not accepted.
+/// The reason why a revocation of a key was not accepted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RevokeError {
     /// This node trusts no root key.

@@ -1,4 +1,4 @@
-//! Flow state: the router of flows and the admission of guarantees, for all peers together.
+//! Flow state: the flow table with the rules for flows, and the admission of guarantees, for all peers together.
 //!
 //! A leaving packet is counted in its flow ([`Flowing::on_leaving`]), an arriving packet as well
 //! ([`Flowing::on_arrived`]). [`Flowing::standing`] returns a flow's grant to the port toward a peer. The rates of
@@ -20,18 +20,18 @@ use weft_units::{Instant, PeerId, Rate, VpnId};
 use weft_wire::er_sig::{Direction, Message};
 use weft_wire::ip::FlowKey;
 
-/// Maximum number of flows that may have a guarantee. Derived: the number of flow numbers (16 bits) of one peer.
+/// Maximum number of flows that may have a guarantee. *Derived*: the number of flow numbers (16 bits) of one peer.
 const MOST_GRANTS: usize = 1 << 16;
 /// Maximum number of flows toward one peer that are guaranteed by in-band signals.
 ///
-/// The rest of [`MOST_GRANTS`] is left for other peers.
+/// The rest of [`MOST_GRANTS`] is left for flows toward other peers and for other guarantees.
 const MOST_SIGNALLED: usize = 4_096;
 /// Maximum number of flow records that wait until the program takes them.
 ///
-/// Derived: a third of a second of a busy export of 200,000 records/s.
+/// *Derived*: a third of a second of a busy export of 200,000 records/s.
 const MOST_RECORDS: usize = 1 << 16;
 
-/// The properties of a packet that this module needs.
+/// The properties of a packet that decide its flow and its class.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen {
     pub vpn: VpnId,
@@ -41,19 +41,19 @@ pub struct Seen {
     pub bytes: u32,
 }
 
-/// Flow state of the node.
+/// Flow state of the node: its flow table, guarantees, and promises to VPNs.
 pub struct Flowing {
     pub admission: AdmissionControl<GrantHolder>,
-    /// Flow table, or `None` if no flow state is configured.
+    /// Flow table and rules, or `None` if no flow state is configured.
     pub router: Option<Box<FlowRouter>>,
     own_name: String,
-    /// Names of the peers. The index is the peer's number.
+    /// Names of the peers. The index is the peer's number ([`PeerId`]).
     names: Vec<String>,
     records: Records,
     promises: VpnPromises,
 }
 
-/// Records of flows until the program takes them.
+/// Flow records that wait until the program takes them, and the number of those that it did not take in time.
 #[derive(Default)]
 struct Records {
     waiting: VecDeque<FlowRecord>,
@@ -99,14 +99,16 @@ impl Flowing {
         self.names[at] = name.into();
     }
 
-    /// Counts a packet that leaves for `peer`. Returns the packet's flow.
+    /// Counts a packet that leaves for `peer`. Returns its flow and its direction in the flow.
     pub fn on_leaving(&mut self, now: Instant, origin: Origin, peer: PeerId, seen: &Seen) -> Passage {
         let Flowing { router: Some(router), own_name, names, records, .. } = self else { return Passage::UNKNOWN };
         let packet = facts(seen, near(origin, own_name, names), name(names, peer));
         router.on_packet(now, &packet, &mut |record| records.push(record))
     }
 
-    /// Returns the data about a flow that the port to `peer` needs, and requests the flow's guarantee toward `peer`.
+    /// Returns what the port to `peer` needs to treat a flow, and requests the flow's guarantee toward `peer`.
+    ///
+    /// Returns `None` without flow state.
     pub fn standing(
         &mut self,
         now: Instant,
@@ -119,7 +121,7 @@ impl Flowing {
         router.standing(now, flow, (&packet, route_of(peer)), admission)
     }
 
-    /// Counts a packet that arrived from `peer` for a host here. Returns its flow, and its direction in the flow.
+    /// Counts a packet that arrived from `peer` for a host here. Returns its flow and direction.
     pub fn on_arrived(&mut self, now: Instant, peer: PeerId, seen: &Seen) -> Option<(FlowRef, Direction)> {
         let Flowing { router: Some(router), own_name, names, records, .. } = self else { return None };
         let packet = facts(seen, name(names, peer), own_name);
@@ -134,28 +136,28 @@ impl Flowing {
         }
     }
 
-    /// Records the path that carried a flow's last packet.
+    /// Records the path that carried the last packet of a flow.
     pub fn set_path(&mut self, flow: Option<FlowRef>, path: PathSeen) {
         if let (Some(router), Some(flow)) = (&mut self.router, flow) {
             router.set_path(flow, path);
         }
     }
 
-    /// Counts a packet of a flow that its port dropped.
+    /// Counts a packet of a flow that the port to its peer dropped.
     pub fn count_drop(&mut self, flow: Option<FlowRef>) {
         if let (Some(router), Some(flow)) = (&mut self.router, flow) {
             router.count_verdict(flow, false);
         }
     }
 
-    /// Counts a packet of a flow that its port marked.
+    /// Counts a packet of a flow that the port to its peer marked with ECN CE.
     pub fn count_mark(&mut self, flow: Option<FlowRef>) {
         if let (Some(router), Some(flow)) = (&mut self.router, flow) {
             router.count_verdict(flow, true);
         }
     }
 
-    /// Sets the rate that may be guaranteed on a route.
+    /// Sets the total rate that may be guaranteed on a route.
     pub fn set_reservable(&mut self, route: RouteNo, rate: Rate) {
         self.decide(|admission, mut events| admission.set_capacity(route, rate, &mut events));
     }
@@ -188,7 +190,7 @@ impl Flowing {
         }
     }
 
-    /// Ends the promises of VPNs toward a peer that has left.
+    /// Ends the promises to VPNs toward a peer that was removed.
     pub fn forget_member(&mut self, peer: PeerId) {
         let ended: Vec<VpnId> = self.promises.toward(peer).collect();
         ended.into_iter().for_each(|vpn| self.promises.remove(peer, vpn));
@@ -205,9 +207,9 @@ impl Flowing {
         promises.changes(peer, |vpn| !is_measured || admission.of(&GrantHolder::Vpn(vpn, route)) > Rate::ZERO)
     }
 
-    /// Processes a signal of a flow, which passes toward a route. Returns the decision.
+    /// Lets admission process a signal that requests, confirms or ends a rate of `flow` on a route.
     ///
-    /// `flow` is the flow as its first sender sees it.
+    /// `flow` is the flow as its first sender sees it. Returns admission's decision.
     pub fn on_signal(
         &mut self,
         now: Instant,
@@ -245,7 +247,7 @@ impl Flowing {
         Rate::from_bps(self.admission.granted(route).bps().saturating_sub(own.bps()))
     }
 
-    /// Ends flows and guarantees whose time is over.
+    /// Ends the flows and guarantees whose lifetime has passed.
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.admission.next_timeout().is_some_and(|at| at <= now) {
             self.decide(|admission, mut events| admission.expire(now, &mut events));
@@ -256,7 +258,7 @@ impl Flowing {
         }
     }
 
-    /// Returns the time at which [`Flowing::handle_timeout`] is next needed.
+    /// Returns the time at which the next call of [`Flowing::handle_timeout`] is due.
     pub fn next_timeout(&self, now: Instant) -> Option<Instant> {
         let flows = self.router.as_ref().and_then(|router| router.next_timeout(now));
         [flows, self.admission.next_timeout()].into_iter().flatten().min()
@@ -275,13 +277,13 @@ impl Flowing {
         })
     }
 
-    /// Ends some of all flows, and returns false when none is left.
+    /// Ends some of the flows and makes their last records. Returns false when no flow is left.
     pub fn end_some(&mut self, now: Instant) -> bool {
         let Flowing { router: Some(router), records, .. } = self else { return false };
         router.end_some(now, &mut |record| records.push(record))
     }
 
-    /// Removes and returns the oldest record that waits.
+    /// Removes and returns the oldest flow record that waits for the program.
     pub fn take_record(&mut self) -> Option<FlowRecord> {
         self.records.waiting.pop_front()
     }

@@ -11,24 +11,26 @@ use weft_core::service::{DEFAULT_GAMMA, Service};
 use weft_flows::admission::{GrantRequest, Shortfall};
 use weft_units::{PeerId, Rate, VpnId};
 
-/// Precedence of leased lines in admission, 0 (lowest) to 15.
+/// Precedence of leased lines when admission decides which guarantees to keep, 0 (lowest) to 15.
 ///
-/// Standard: the highest of TIA-1039, since a line never backs off below its rate.
+/// *Standard*: the highest of TIA-1039, since a line never backs off below its rate.
 const LINE_PRECEDENCE: u8 = 15;
-/// Precedence of assured rates in admission, 0 (lowest) to 15.
+/// Precedence of assured rates when admission decides which guarantees to keep, 0 (lowest) to 15.
 ///
-/// Derived: that of the class `video`, below `voice` and above flows without a class.
+/// *Derived*: that of the class `video`, below `voice` and above flows without a class.
 const ASSURED_PRECEDENCE: u8 = 8;
 
-/// The promise to one VPN toward one peer.
+/// The promise of a rate to one VPN toward one peer.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct VpnPromise {
     service: Service,
-    /// True if the VPN's queue toward the peer has the service in the configuration, not the reduced one.
+    /// True if the VPN's queue toward the peer has the configured service, false if it has the reduced one.
+    ///
+    /// The reduced service is that without the guaranteed rate.
     is_kept: bool,
 }
 
-/// All promises to VPNs.
+/// All promises of rates to VPNs, by peer and VPN.
 #[derive(Debug, Default)]
 pub struct VpnPromises {
     by_peer: BTreeMap<(PeerId, VpnId), VpnPromise>,
@@ -45,7 +47,7 @@ impl VpnPromises {
         old.is_none_or(|old| old.service != service)
     }
 
-    /// Forgets one promise.
+    /// Deletes the promise to one VPN toward one peer.
     pub fn remove(&mut self, peer: PeerId, vpn: VpnId) {
         self.by_peer.remove(&(peer, vpn));
     }
@@ -97,7 +99,9 @@ mod tests {
     use super::*;
     use weft_units::Rng;
 
-    /// After each call the queues have the services that follow from the grants, and no change is returned twice.
+    /// After each call of `changes` the queues have the services that follow from the grants.
+    ///
+    /// No change is returned twice.
     #[test]
     fn queues_have_what_was_granted() {
         let (mut rng, mut promises) = (Rng::new(3), VpnPromises::default());

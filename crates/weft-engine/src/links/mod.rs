@@ -1,7 +1,7 @@
-//! The local links, and the routes over relays that stand for links.
+//! The local links, and the relayed routes, which the engine treats as links.
 //!
 //! A link has its address families, its subnets and the addresses that it does not reach. A relayed route has a link
-//! and an address of its own ([`route_address`]).
+//! number and an address of its own ([`route_address`]).
 
 pub mod route_address;
 
@@ -29,7 +29,7 @@ pub struct Link {
     pub cap: Option<Rate>,
     pub send: bool,
     pub allowed: PathUse,
-    /// Address that stands for the relayed route, if the link is one.
+    /// Address that stands for the relayed route; `None` for a local link.
     route: Option<SocketAddr>,
     /// IP networks to which the link is attached.
     subnets: Vec<Prefix>,
@@ -60,14 +60,14 @@ impl Link {
         }
     }
 
-    /// Applies the link's settings from the configuration. A link without an entry gets the defaults.
+    /// Applies the settings for this link from the configuration. A link without an entry gets the defaults.
     fn configure(&mut self, configs: &[LinkConfig]) {
         let config = configs.iter().find(|c| c.name == self.name);
         (self.cap, self.send) = config.map_or((None, true), |c| (c.cap, c.send || planted::is(Fault::BarredLinkUsed)));
         self.allowed = config.map(|c| c.allowed).unwrap_or_default();
     }
 
-    /// True if the link has the family of the address and a route to it.
+    /// True if datagrams to the address can leave by this link.
     pub fn reaches(&self, address: &SocketAddr) -> bool {
         match self.route {
             Some(route) => route == *address,
@@ -84,7 +84,7 @@ impl Link {
     }
 }
 
-/// All links that can be used now.
+/// All links that can be used now, and the stored settings and address lists of all links.
 #[derive(Debug, Default)]
 pub struct Links {
     list: Vec<Link>,
@@ -113,7 +113,7 @@ impl Links {
         self.list.iter()
     }
 
-    /// Returns the sort key of a link: its position in the configuration (from 0), then its number.
+    /// Returns the key by which links are sorted: their position in the configuration (from 0), then their number.
     pub fn place_of(&self, link: &Link) -> (usize, LinkId) {
         let configured = self.configs.iter().position(|config| config.name == link.name);
         (configured.unwrap_or(usize::MAX), link.id)
@@ -130,19 +130,19 @@ impl Links {
         };
     }
 
-    /// Sets the only addresses to which a link leads.
+    /// Sets the only addresses to which a link leads. They apply when the link comes up.
     pub fn set_only(&mut self, link: LinkId, addresses: Vec<SocketAddr>) {
         self.only.insert(link, addresses);
     }
 
-    /// Forgets the subnets of a link and the addresses that it does or does not reach.
+    /// Deletes the stored subnets of a link and the addresses that it does or does not reach.
     pub fn forget(&mut self, link: LinkId) {
         self.subnets.remove(&link);
         self.only.remove(&link);
         self.unreachable.remove(&link);
     }
 
-    /// Applies a change of a link. Returns the link if it can be used now.
+    /// Applies a change of a link. Returns the link if it can be used now, otherwise `None`.
     pub fn apply(&mut self, event: &LinkEvent) -> Option<Link> {
         let id = match event {
             LinkEvent::Up { link, .. } | LinkEvent::Down { link, .. } => *link,

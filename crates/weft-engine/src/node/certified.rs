@@ -15,20 +15,20 @@ use weft_session::{Certificate, CertificateError, Claims, HandshakeError, Outcom
 use weft_units::planted::{self, Fault};
 use weft_units::{Duration, Instant, PeerId};
 
-/// Maximum number of peers that joined by certificate.
+/// Maximum number of peers that joined by certificate at one time.
 const MAX_CERTIFIED: usize = 4_096;
-/// Time without a session after which a certified peer is removed.
+/// Time without a session after which a certified peer is removed if this node is not in the overlay.
 const KEEP_WITHOUT_SESSION: Duration = Duration::from_secs(180);
-/// Time without a session after which a certified peer is removed, if the overlay can find it again.
+/// Time without a session after which a certified peer is removed if the overlay can find the peer again.
 const KEEP_IN_OVERLAY: Duration = Duration::from_secs(10);
-/// Interval of the search for certified peers that must be removed.
+/// Interval at which certified peers that must be removed are searched for.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Engine {
-    /// Sets the trust configuration, or none. `unix_s` is the wall clock in seconds since 1970.
+    /// Sets the configuration of trust in certificates; `None` removes it.
     ///
-    /// With another root key, all peers that joined by certificate are removed and revocations are forgotten.
-    /// Configured peers that were revoked stay barred.
+    /// `unix_s` is the wall clock in seconds since 1970. With another root key, all peers that joined by certificate
+    /// are removed and revocations are forgotten. Configured peers that were revoked stay barred.
     pub fn set_trust(&mut self, now: Instant, unix_s: u64, mut config: Option<TrustConfig>) {
         self.set_unix_time(now, unix_s);
         self.sessions.set_certificate(config.as_ref().and_then(|config| config.certificate.as_ref()));
@@ -53,7 +53,7 @@ impl Engine {
         }
     }
 
-    /// Sets the IP networks and addresses that do not belong to the VPN, such as this machine's local networks.
+    /// Sets the IP networks and addresses that no peer's prefix may cover, such as this machine's local networks.
     ///
     /// Removes each certified peer whose prefix covers a local network.
     pub fn set_outside(&mut self, now: Instant, outside: Outside) {
@@ -82,13 +82,13 @@ impl Engine {
         prefixes(claims).find_map(|prefix| Some(Rejection::Outside { prefix, clash: clash(prefix)? }))
     }
 
-    /// Sets the wall clock, in seconds since 1970. Call it at the start and after clock changes.
+    /// Sets the wall clock to `unix_s` seconds since 1970. Call it at the start and after clock changes.
     pub fn set_unix_time(&mut self, now: Instant, unix_s: u64) {
         self.trust.clock = (now, unix_s);
         self.sessions.set_unix_time(now, unix_s.saturating_mul(1_000_000_000));
     }
 
-    /// Returns the peers that joined by certificate, by number.
+    /// Returns the peers that joined by certificate, in order of their numbers.
     pub fn certified_peers(&self) -> impl Iterator<Item = CertifiedPeer<'_>> {
         self.trust
             .certified
@@ -96,9 +96,10 @@ impl Engine {
             .map(|(peer, certified)| CertifiedPeer { peer: *peer, certificate: &certified.certificate })
     }
 
-    /// Checks whether the owner of a certificate may be a peer.
+    /// Checks whether the owner of a certificate may be a peer. If not, the error states the reason.
     ///
-    /// `known` is the owner's peer number, if an earlier certificate has made the owner a peer.
+    /// `known` is the owner's peer number, if an earlier certificate has made the owner a peer. `source` is the owner's
+    /// outer address, if it is known.
     fn may_join(
         &self,
         now: Instant,
@@ -124,12 +125,12 @@ impl Engine {
         self.others(known).try_for_each(|other| self.is_apart(claims, other))
     }
 
-    /// Returns all peers except `known`.
+    /// Returns all present peers except `known`.
     fn others(&self, known: Option<PeerId>) -> impl Iterator<Item = &Peer> {
         self.peers.iter().filter(move |peer| Some(peer.id) != known && self.is_present(peer))
     }
 
-    /// Checks that claims do not conflict with another peer.
+    /// Checks that a certificate's claims do not conflict with the name or the prefixes of another peer.
     ///
     /// A prefix within a configured peer's prefix is allowed, as in the configuration.
     fn is_apart(&self, claims: &Claims, other: &Peer) -> Result<(), Rejection> {
@@ -146,7 +147,7 @@ impl Engine {
         }
     }
 
-    /// Answers the initiation of a stranger at `source` if its certificate makes it a peer.
+    /// Makes the stranger at `source` a peer if its certificate allows it, and answers its initiation.
     ///
     /// This function calls `answer` to process the initiation again, once its sender is a peer.
     pub(super) fn introduce(
@@ -177,7 +178,7 @@ impl Engine {
         outcome
     }
 
-    /// Examines the certificate in a repeated handshake of a certified peer, and adopts a new one.
+    /// Examines the certificate that a certified peer sent in a further handshake, and adopts it if it is new.
     pub(super) fn renew(&mut self, now: Instant, peer: PeerId) {
         let Some(known) = self.trust.certified.get(&peer) else { return };
         let shown = self.sessions.shown_certificate(peer);
@@ -197,7 +198,7 @@ impl Engine {
     /// Makes a peer that this node contacted by key a certified peer, by the certificate that the peer presented.
     ///
     /// # Errors
-    /// Fails with the reason for which the node does not become a peer.
+    /// Fails with the reason why the peer does not become certified.
     pub(super) fn certify(&mut self, now: Instant, peer: PeerId) -> Result<(), Unmet> {
         let shown = Certificate::decode(self.sessions.shown_certificate(peer)).map_err(|_| Unmet::NoCertificate)?;
         let key = self.peers.get(usize::from(peer.0)).map(|peer| peer.config.public_key);
@@ -223,7 +224,7 @@ impl Engine {
         shown.is_ok_and(|shown| Some(shown.claims().public_key) == key && holds(&shown))
     }
 
-    /// Adopts a certificate: sets the peer's name, prefixes and policy.
+    /// Adopts the valid certificate of a peer: sets the peer's name, prefixes and policy.
     fn accept(&mut self, now: Instant, peer: PeerId, certificate: Certificate) {
         let Some(config) = self.trust.peer_config(certificate.claims()) else { return };
         self.set_peer_config(now, peer, config);
@@ -243,7 +244,7 @@ impl Engine {
         self.with_peer(now, usize::from(peer.0), |p, cx| p.set_config(cx, config, &rng));
     }
 
-    /// Reports a refusal.
+    /// Reports that a certificate was rejected.
     ///
     /// Certificates of another root are not reported, because any stranger can send one.
     fn report_refusal(&mut self, now: Instant, certificate: &Certificate, why: Rejection) {
@@ -268,7 +269,7 @@ impl Engine {
         self.events.queue.push_back(Event::Left { name, cause });
     }
 
-    /// Removes peers whose certificate has expired, and peers without a session for too long.
+    /// Removes the peers whose certificate has expired, and certified peers that had no session for too long.
     pub(super) fn look_after_certified(&mut self, now: Instant) {
         if self.trust.next_timeout().is_none_or(|due| due > now) {
             return;
@@ -282,7 +283,7 @@ impl Engine {
         }
     }
 
-    /// Resolves conflicts with a new configuration.
+    /// Resolves conflicts of certified peers with the peers of a new configuration.
     ///
     /// A certified peer that is now configured is no longer treated as certified. A certified peer whose claims
     /// conflict with the configuration is removed.

@@ -9,10 +9,9 @@ use weft_flows::allow::NodeGroups;
 use weft_units::planted::{self, Fault};
 
 impl Engine {
-    /// Applies a changed configuration. Peers are matched by key and VPNs by id. The node's own key and cipher stay.
+    /// Applies a changed configuration.
     ///
-    /// # Errors
-    /// Fails as [`Engine::new`] does. In that case nothing has changed.
+    /// Peers are matched by key and VPNs by id. This node's own key and preferred cipher stay.
     pub fn reconfigure(
         &mut self,
         now: Instant,
@@ -60,7 +59,7 @@ impl Engine {
         self.open_all_paths(now);
     }
 
-    /// Opens, reopens or gives up the paths of all links.
+    /// Opens the missing paths of all peers on all links, and closes paths that are no longer wanted.
     fn open_all_paths(&mut self, now: Instant) {
         let links: Vec<_> = self.links.iter().chain(self.relaying.routes.up()).cloned().collect();
         for link in links {
@@ -108,7 +107,7 @@ impl Engine {
         self.refresh_access(id);
     }
 
-    /// Removes a peer. It leaves an empty slot, so that the other peers keep their numbers.
+    /// Removes a peer. Its slot in the list of peers stays, so that the other peers keep their numbers.
     pub(super) fn remove_peer(&mut self, now: Instant, index: usize, cause: &'static str) {
         let id = self.peers[index].id;
         self.with_peer(now, index, |p, cx| p.retire(cx, cause));
@@ -120,12 +119,12 @@ impl Engine {
         self.refresh_access(id);
     }
 
-    /// True if a slot holds a peer. False if the peer was removed and only its slot remains.
+    /// True if `peer` is present. False if the peer was removed and only its slot remains.
     pub(super) fn is_present(&self, peer: &Peer) -> bool {
         self.sessions.peer_by_key(&peer.config.public_key) == Some(peer.id)
     }
 
-    /// Applies checked VPNs, and builds the default VPN from the peers' own prefixes.
+    /// Applies VPNs that were checked, and makes the default VPN from the peers' own prefixes.
     pub(super) fn set_vpns(&mut self, now: Instant, vpns: Vec<VpnConfig>) {
         self.vpns.set_default(self.peers.iter().map(|peer| (peer.id, &peer.config)));
         self.vpns.set_others(vpns, |key| self.sessions.peer_by_key(key));
@@ -152,7 +151,7 @@ impl Engine {
         }
     }
 
-    /// Updates routes and VPNs after a peer was added or removed, or after its prefixes changed.
+    /// Updates relayed routes and VPNs after a peer was added or removed, or after its prefixes changed.
     pub(super) fn on_peer_changed(&mut self, now: Instant, peer: PeerId) {
         self.vpns.set_default(self.peers.iter().map(|peer| (peer.id, &peer.config)));
         self.give_entries(now, peer);
@@ -160,7 +159,7 @@ impl Engine {
         self.refresh_access(peer);
     }
 
-    /// Sets the rules of access, or removes them.
+    /// Sets the rules of access to the hosts here; `None` removes them.
     ///
     /// Without rules every packet of a peer may enter. Call it after the peers and the trust were set.
     pub fn set_access(&mut self, config: Option<AccessConfig>) {
@@ -170,7 +169,7 @@ impl Engine {
         }
     }
 
-    /// Passes the name and the groups of a peer to the rules of access.
+    /// Passes the name and the groups of a peer to the rules of access, or that it is no longer present.
     pub(super) fn refresh_access(&mut self, id: PeerId) {
         if self.hosts.access.0.is_none() {
             return;
@@ -232,7 +231,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Checks that a VPN may have this weight and promise in addition to the shares of the other VPNs.
+    /// Checks that the VPN `id` may have this weight and service beside the shares of the other VPNs.
     fn check_share(&self, id: VpnId, weight: u32, service: Service) -> Result<(), VpnError> {
         if weight == 0 {
             return Err(VpnError::NoWeight);
@@ -250,7 +249,7 @@ impl Engine {
     }
 }
 
-/// Returns the keys of a VPN's members.
+/// Returns the public keys of the peers that are members of a VPN.
 fn keys_of<'a>(vpn: &'a Vpn, peers: &'a [PeerConfig]) -> impl Iterator<Item = &'a PublicKey> {
     vpn.members.iter().filter_map(|id| peers.get(usize::from(id.0))).map(|peer| &peer.public_key)
 }

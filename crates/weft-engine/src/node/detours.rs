@@ -1,4 +1,4 @@
-//! Detours: routes over relays that were not configured. They carry data when no other path reaches a peer.
+//! Detours: relayed routes that were not configured. They carry data when no other path reaches a peer.
 //!
 //! The link map yields routes over several relays ([`Engine::found_routes`]). Routes over one relay also follow from
 //! the relays' own reports. Nodes without a certificate have no link map and use these reports.
@@ -11,18 +11,18 @@ use weft_units::{Duration, Instant, PeerId};
 use weft_wire::frame::Neighbour;
 use weft_wire::relay::{Label, Way};
 
-/// Maximum number of detours that are kept for each peer. They use different relays.
+/// Maximum number of detours over one relay that are kept for each peer. They use different relays.
 const DETOURS: usize = 2;
 /// Interval of the search for better detours.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Delay before a search for routes continues that the last round did not finish.
+/// Delay until the search for routes continues if the limit of the last round interrupted it.
 const FIND_MORE_AFTER: Duration = Duration::from_millis(20);
-/// Largest ratio of a new detour's cost to the present detour's cost at which the new detour is used.
+/// Largest ratio of a new detour's cost to the present detour's cost at which the new one replaces it.
 const BETTER: f64 = 0.8;
 
-/// Returns the cost of a detour: the RTT over a relay in seconds, with an addition for retransmissions.
+/// Returns the cost of a detour over `relay`: its RTT in seconds, with an addition for retransmissions.
 ///
-/// `behind` is the relay's report about the node behind it.
+/// `behind` is the relay's report about the node to which the detour leads. `None` if the relay does not answer.
 fn cost(relay: &Peer, behind: &Neighbour) -> Option<f64> {
     let path = relay.fastest_direct_path().filter(|path| path.health.answers())?;
     let lost = path.loss().fraction() + f64::from(behind.loss) / 256.0;
@@ -31,7 +31,7 @@ fn cost(relay: &Peer, behind: &Neighbour) -> Option<f64> {
 }
 
 impl Engine {
-    /// Selects detours by the relays' reports.
+    /// Selects the detours to all peers anew, by the link map and the relays' reports.
     pub(super) fn refresh_detours(&mut self, now: Instant) {
         let is_needed =
             self.peers.iter().any(|peer| !peer.control.reach.is_empty() || !peer.addresses.detours.is_empty())
@@ -45,8 +45,9 @@ impl Engine {
         relays.clear();
         relays.extend(self.peers.iter().filter(|peer| !peer.control.reach.is_empty()).map(|peer| peer.id));
         for index in 0..self.peers.len() {
-            // One of the two ends selects the detours for both. A node to which this node sends its first handshake
-            // may have no entry for this node yet, so this node selects.
+            // Of two nodes, the one with the greater public key selects the detours for both. If this node has
+            // contacted the other one by key and has no session with it yet, the other node may not store this node
+            // as a peer. This node then selects in any case.
             let Some(peer) = self.peers.get(index) else { continue };
             let is_called = self.overlay.meetings.has(peer.id) && !peer.is_established();
             if !self.is_present(peer) {
@@ -55,7 +56,8 @@ impl Engine {
             if self.sessions.public_key() > peer.config.public_key || is_called {
                 self.choose_detours(now, index, &relays);
             } else {
-                // The other end opens the routes. This node learns them when datagrams arrive over them.
+                // The other node opens the routes, and this node learns of them when datagrams arrive over them. This
+                // search only serves the status output.
                 self.find_routes(now, index);
             }
         }

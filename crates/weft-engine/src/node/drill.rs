@@ -17,11 +17,11 @@ use alloc::vec::Vec;
 use core::net::SocketAddr;
 use weft_units::{Duration, Instant, LinkId, PeerId};
 
-/// Time for which probes are sent before the cut.
+/// Time before the cut in which the peers concerned are probed.
 const BEFORE: Duration = Duration::from_millis(500);
-/// Time for which probes are sent after the cut.
+/// Time after the cut in which the peers concerned are probed.
 const AFTER: Duration = Duration::from_secs(2);
-/// Maximum number of peers that are probed. The first ones in the configuration are chosen.
+/// Maximum number of peers that a drill probes. The first ones in the configuration are chosen.
 const PEERS: usize = 16;
 
 /// The links or the node that a drill cuts.
@@ -31,7 +31,7 @@ enum Cut {
     Node(PeerId),
 }
 
-/// The drill that is running, or the last one.
+/// The drill that is running, or the last one that ran.
 pub(super) struct RunningDrill {
     of: DrillTarget,
     cut: Cut,
@@ -46,7 +46,7 @@ impl RunningDrill {
         self.phase == DrillPhase::Silent
     }
 
-    /// Returns the time at which the present phase ends.
+    /// Returns the time at which the present phase of the drill ends, or `None` if the drill is over.
     fn phase_ends(&self) -> Option<Instant> {
         match self.phase {
             DrillPhase::Before => Some(self.cut_at),
@@ -66,7 +66,9 @@ impl RunningDrill {
 }
 
 impl Engine {
-    /// Starts a drill: the target is cut half a second from now, for the duration `time`.
+    /// Starts a drill that cuts the target half a second from now, for the duration `time`.
+    ///
+    /// With `force`, it cuts the target even if some peer then has no other path.
     pub(super) fn start_drill(
         &mut self,
         now: Instant,
@@ -125,7 +127,7 @@ impl Engine {
         }
     }
 
-    /// True if the cut affects datagrams on this link to or from this address.
+    /// True if the cut drops datagrams on this link to or from this address.
     fn goes_by(&self, cut: &Cut, link: LinkId, address: &SocketAddr) -> bool {
         match cut {
             Cut::Links(links) => links.contains(&link),
@@ -141,7 +143,9 @@ impl Engine {
         }
     }
 
-    /// True if a path leads over the cut target. A relayed route does if its relay is now reached over the target.
+    /// True if a path leads over the cut target.
+    ///
+    /// A relayed route does if its first relay is now reached over the target.
     fn leads_by(&self, cut: &Cut, path: &Path) -> bool {
         let relay = || self.relaying.routes.way_of(path.link).and_then(|(via, _)| self.peers.get(usize::from(via.0)));
         let first = || relay().and_then(Peer::fastest_direct_path);
@@ -165,7 +169,7 @@ impl Engine {
         by.map(|path| path.id).collect()
     }
 
-    /// Returns the peers that are now reached over the target.
+    /// Returns the peers that are now reached over the cut link or node.
     ///
     /// For a node, these are the peers behind it, or the node itself if there are none.
     fn peers_by(&self, cut: &Cut) -> Vec<PeerId> {
@@ -184,7 +188,7 @@ impl Engine {
         silent.is_some_and(|drill| self.goes_by(&drill.cut, link, address))
     }
 
-    /// Advances the drill to its next phase, and sends probes.
+    /// Moves the running drill to its next phase when the present one ends, and sends the probes that are due.
     pub(super) fn drive_drill(&mut self, now: Instant) {
         let Some(drill) = self.diagnosis.drill.as_mut().filter(|drill| drill.phase != DrillPhase::Over) else { return };
         while drill.phase_ends().is_some_and(|at| at <= now) {
@@ -208,7 +212,7 @@ impl Engine {
         drill.phase_ends().into_iter().chain(probes).min()
     }
 
-    /// Returns the results so far of the running drill, or of the last one.
+    /// Returns the results so far of the running drill, or of the last one; `None` if there was none.
     pub fn drill_report(&self, now: Instant) -> Option<DrillReport> {
         let drill = self.diagnosis.drill.as_ref()?;
         let peers = drill.peers.iter().filter_map(|id| self.peers.get(usize::from(id.0)));

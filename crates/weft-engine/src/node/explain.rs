@@ -9,12 +9,9 @@ use weft_session::VpnStanding;
 use weft_units::{Instant, PeerId, VpnId};
 
 impl Engine {
-    /// Explains the path that a packet of the flow would take.
+    /// Explains by which peer, queue and paths a packet of a flow that matches `of` would leave.
     ///
     /// Without a VPN name, the default VPN is tried first, then the other VPNs.
-    ///
-    /// # Errors
-    /// Fails if no VPN has that name, or no prefix contains the destination.
     pub fn explain(&self, now: Instant, vpn: Option<&str>, of: &FlowPattern) -> Result<Explanation, CommandError> {
         let asked = vpn.map(|name| self.vpn_called(name)).transpose()?;
         let (vpn, place) = self.place_of(asked, of.destination).ok_or(CommandError::NoRoute)?;
@@ -41,7 +38,7 @@ impl Engine {
         self.vpns.by_name(name).ok_or_else(|| CommandError::UnknownVpn(name.into(), known()))
     }
 
-    /// Returns the VPN `asked` for, or without it the first VPN that has a prefix for the destination.
+    /// Returns the VPN `asked` for. Without `asked`, returns the first VPN that has a prefix for the destination.
     fn place_of(&self, asked: Option<VpnId>, destination: IpAddr) -> Option<(VpnId, &Vpn)> {
         if let Some(id) = asked {
             return self.vpns.get(id).map(|vpn| (id, vpn));

@@ -1,4 +1,4 @@
-//! Records attempts to reach peers that do not answer, and the errors that were returned.
+//! Records the handshakes to peers that do not answer, and the errors that these handshakes caused.
 //!
 //! The program turns these facts into text. ICMP errors can be forged, and strangers can send anything. Nothing here
 //! therefore changes the node's behaviour.
@@ -16,21 +16,23 @@ use weft_session::{HandshakeError, RefusedStamp};
 use weft_units::{Duration, Instant, LinkId, PeerId};
 use weft_wire::hop::PacketType;
 
-/// Maximum number of pairs of a link and an address that are remembered for each peer.
+/// Maximum number of pairs of a link and an address whose handshakes are recorded for each peer.
 const MAX_PAIRS: usize = 64;
-/// Time for which an ICMP error about an address is reported.
+/// Time for which an error about an address of a peer is reported after it arrived.
 ///
-/// Derived: slow handshakes are 15 to 20 s apart ([`weft_session::SLOW_RETRY_INTERVAL`]), so the error of one is kept
+/// *Derived*: slow handshakes are 15 to 20 s apart ([`weft_session::SLOW_RETRY_INTERVAL`]), so the error of one is kept
 /// until the next handshake.
 const FRESH_FOR: Duration = Duration::from_secs(30);
-/// Number of handshakes without an error, on each link, after which an earlier error no longer applies.
+/// Number of handshakes without an error, on each link, after which an earlier error is not reported any more.
 ///
 /// Routers and destinations send about one ICMP error a second, independent of the number of links (RFC 1812
 /// §4.3.2.8).
 const SILENT_AFTER: u32 = 4;
-/// Time for which a refused stamp is reported.
+/// Time after the refusal of a stamp for which the refusal is reported.
 const STAMP_FOR: Duration = Duration::from_secs(600);
-/// Least interval between two searches of all peers for the cause, when many datagrams cannot be sent.
+/// Least interval between two searches through all peers for those that use the link and address of an error.
+///
+/// The reason for an interval is that many datagrams may fail at once.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 #[derive(Debug)]
@@ -44,13 +46,13 @@ struct Pair {
 #[derive(Clone, Copy, Debug)]
 struct CameBack {
     at: Instant,
-    /// Number of handshakes sent on the pair before the error.
+    /// Number of handshakes sent on this link to this address before the error.
     sent: u32,
     why: Unreachable,
     reporter: Option<IpAddr>,
 }
 
-/// Facts about one peer.
+/// Facts about handshakes with one peer.
 #[derive(Debug, Default)]
 struct PeerFacts {
     pairs: Vec<Pair>,
@@ -59,7 +61,7 @@ struct PeerFacts {
     unfollowed: Option<(Instant, u32, SocketAddr)>,
 }
 
-/// Facts about all peers and strangers.
+/// Facts about handshakes with all peers, and the strangers that sent handshakes.
 #[derive(Debug, Default)]
 pub(super) struct Facts {
     peers: BTreeMap<PeerId, PeerFacts>,
@@ -76,9 +78,10 @@ impl PeerFacts {
         self.pairs.iter_mut().find(|pair| (pair.link, pair.remote) == (link, remote))
     }
 
-    /// Returns the last error of a pair of a link and an address.
+    /// Returns the last error that handshakes on a pair of a link and an address caused.
     ///
-    /// Returns `None` if the error is too old, or if several later handshakes caused no error.
+    /// Returns `None` if the error is too old, or if several later handshakes caused no error, unless another pair with
+    /// this address has a newer error.
     fn came_back(&self, now: Instant, pair: &Pair) -> Option<CameBack> {
         let speaks = |other: &Pair| {
             let since = other.came_back.map(|back| (now - back.at, other.sent.saturating_sub(back.sent)));
@@ -90,7 +93,7 @@ impl PeerFacts {
 }
 
 impl Facts {
-    /// Records a handshake that was sent.
+    /// Records that a handshake for a peer was sent on a link to an address.
     pub(super) fn on_called(&mut self, peer: PeerId, link: LinkId, remote: SocketAddr) {
         let pair = self.pair(peer, link, remote);
         pair.sent = pair.sent.saturating_add(1);
@@ -113,7 +116,9 @@ impl Facts {
         &mut pairs[at]
     }
 
-    /// Records an error for the pairs of this link and address. `error` makes the record for a pair.
+    /// Records an error for all peers to which handshakes were sent on this link to this address.
+    ///
+    /// `error` makes the record of the error for a peer's pair of link and address.
     fn on_error(&mut self, (link, remote): (LinkId, SocketAddr), error: impl Fn(&Pair) -> CameBack) {
         let Facts { peers, callers, .. } = self;
         for (_, _, peer) in callers.range((link, remote, PeerId(0))..=(link, remote, PeerId(u16::MAX))) {
@@ -127,14 +132,14 @@ impl Facts {
         self.peers.entry(peer).or_default().refused_stamp = Some((now, refused, by_peer));
     }
 
-    /// Records an answered initiation of a peer without a session.
+    /// Records that this node answered an initiation of a peer with which it has no session.
     pub(super) fn on_answered(&mut self, now: Instant, peer: PeerId, source: SocketAddr) {
         let facts = self.peers.entry(peer).or_default();
         let before = facts.unfollowed.map_or(0, |(_, times, _)| times);
         facts.unfollowed = Some((now, before.saturating_add(1), source));
     }
 
-    /// Discards the failed attempts, because a session was established.
+    /// Deletes the facts about a peer's handshakes but its refused stamp, because a session was established.
     pub(super) fn on_session(&mut self, peer: PeerId) {
         let stamp = self.take(peer).and_then(|facts| facts.refused_stamp);
         if stamp.is_some() {
@@ -142,7 +147,7 @@ impl Facts {
         }
     }
 
-    /// Forgets a peer that was removed.
+    /// Deletes all facts about a peer that was removed.
     pub(super) fn forget(&mut self, peer: PeerId) {
         self.take(peer);
     }
@@ -155,7 +160,7 @@ impl Facts {
 }
 
 impl Engine {
-    /// Handles an error for a datagram: the kernel refused to send it, or an ICMP error arrived.
+    /// Handles an error for a datagram: the kernel refused to send it, or an ICMP error about it arrived.
     ///
     /// Only the reported facts change.
     pub fn handle_unreachable(
@@ -180,7 +185,7 @@ impl Engine {
         }
     }
 
-    /// Records why a handshake datagram was rejected.
+    /// Records why a received handshake datagram was rejected, and who sent it.
     pub(super) fn note_rejected(
         &mut self,
         now: Instant,
@@ -214,8 +219,8 @@ impl Engine {
 
     /// Returns the peers that may have a problem, with their paths.
     ///
-    /// Such a peer has no session, has returned an error, or has an active path that carries no packet of `least_mtu`
-    /// bytes.
+    /// Such a peer has no session, has recorded facts such as an error or a refused stamp, or has an active path that
+    /// carries no packet of `least_mtu` bytes.
     pub fn unwell(&self, now: Instant, least_mtu: u16) -> impl Iterator<Item = (SessionFacts, Vec<PathSnapshot>)> {
         let is_narrow = move |path: &Path| path.active && path.mtu.is_settled() && path.mtu.current() < least_mtu;
         let is_unwell = move |peer: &&Peer| {
@@ -287,7 +292,7 @@ mod tests {
                     all.on_called(peer, LinkId(link), host);
                     all.on_called(peer, LinkId(link), other);
                 }
-                // One error each second until the tenth, about another pair each time.
+                // In each of the first ten seconds an error arrives, each time about another pair of link and address.
                 let pair = all.pair(peer, LinkId(second as u32 % pairs), host);
                 if second < 10 {
                     let (sent, why) = (pair.sent, Unreachable::Port);

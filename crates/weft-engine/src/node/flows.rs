@@ -1,4 +1,4 @@
-//! Flow state, as the program configures and reads it.
+//! Flow state, as the program configures it and reads it.
 
 use super::Engine;
 use crate::api::{FlowTotals, FlowView, FlowsConfig, PortView, UserView};
@@ -17,10 +17,10 @@ use weft_flows::table::{FlowCursor, FlowRecord, FlowRef};
 use weft_units::{Instant, PeerId, Rate, VpnId};
 use weft_wire::ip::FlowKey;
 
-/// Number of flow table entries that one step of a listing examines. Tuned: a step takes less than a millisecond.
+/// Number of flow table entries that one step of a listing examines. *Tuned*: a step takes less than a millisecond.
 const SLICE: u32 = 4_096;
 
-/// A listing of flows that is made in steps, so that a large table holds up no packet.
+/// A listing of the flow table that is made in steps, so that a large table delays no packet.
 #[derive(Debug)]
 pub struct FlowListing {
     cursor: FlowCursor,
@@ -37,10 +37,7 @@ impl FlowListing {
 }
 
 impl Engine {
-    /// Starts, changes or stops the flow-state router.
-    ///
-    /// # Errors
-    /// Returns the faults in the rules. Nothing is changed then.
+    /// Starts, changes or stops (`None`) the flow-state router.
     pub fn set_flows(&mut self, now: Instant, config: Option<FlowsConfig>) -> Result<(), Vec<RuleFault>> {
         let flows = &mut self.hosts.flows;
         let Some(FlowsConfig { own_name, router, reservable }) = config else {
@@ -70,7 +67,7 @@ impl Engine {
 
     /// Ends some thousand flows and makes their last records. Returns false when no flow is left.
     ///
-    /// The caller takes the records before the next call.
+    /// The caller takes these records before the next call.
     pub fn end_flows(&mut self, now: Instant) -> bool {
         self.hosts.flows.end_some(now)
     }
@@ -92,7 +89,7 @@ impl Engine {
         self.hosts.flows.router.as_deref()
     }
 
-    /// Continues a listing by some thousand flows. Returns false at its end.
+    /// Continues a listing by some thousand entries of the flow table. Returns false at its end.
     pub fn continue_listing(&self, now: Instant, listing: &mut FlowListing) -> bool {
         let Some(router) = self.hosts.flows.router.as_deref() else { return false };
         let FlowListing { cursor, most, top, users } = listing;
@@ -110,7 +107,7 @@ impl Engine {
         })
     }
 
-    /// Returns the flows of a listing and the users that have flows, those with the highest rates first.
+    /// Returns the flows of a complete listing and the users that have flows, both by falling rate.
     pub fn finish_listing(&self, now: Instant, mut listing: FlowListing) -> (Vec<FlowView>, Vec<UserView>) {
         let Some(router) = self.hosts.flows.router.as_deref() else { return (Vec::new(), Vec::new()) };
         listing.top.sort_by_key(|(bps, _)| *bps);
@@ -125,7 +122,7 @@ impl Engine {
         (top.map(|record| self.flow_view(record)).collect(), users)
     }
 
-    /// Returns the flow of packets with this key, if it is known.
+    /// Returns the flow to which packets of this VPN and key belong, if the flow table has it.
     pub fn find_flow(&mut self, now: Instant, vpn: VpnId, key: &FlowKey) -> Option<FlowView> {
         let router = self.hosts.flows.router.as_mut()?;
         let flow = router.find(now, vpn, key)?;
@@ -133,7 +130,7 @@ impl Engine {
         Some(self.flow_view(record))
     }
 
-    /// Returns the ports to all peers.
+    /// Returns the state of the ports to all peers.
     pub fn port_views(&self, now: Instant) -> Vec<PortView> {
         let Some(router) = self.hosts.flows.router.as_deref() else { return Vec::new() };
         let admission = &self.hosts.flows.admission;

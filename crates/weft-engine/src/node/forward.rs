@@ -1,4 +1,4 @@
-//! Relaying: forwards datagrams for other nodes, in the buffer in which they arrived.
+//! Relaying: forwards datagrams of other nodes, in the buffers in which they arrived.
 //!
 //! A relayed datagram is authenticated and its header is rewritten. It then joins a batch for its next node. The
 //! relay cannot decrypt the content and keeps no state about it.
@@ -17,7 +17,7 @@ impl Engine {
     /// Handles a relayed datagram: delivers it to this node or forwards it.
     pub(super) fn on_relayed(&mut self, now: Instant, received: &Received, start: usize, end: usize) {
         let Some(bytes) = self.pool.bytes_mut(received.buf).get_mut(start..end) else { return };
-        // Reject nested relay headers: one header carries the whole route.
+        // A relay header may not contain another one, because one header carries the whole route.
         let opened = match self.sessions.open_relayed(bytes) {
             Ok(opened) if !is_route(&received.source) => opened,
             _ => {
@@ -38,14 +38,14 @@ impl Engine {
         }
     }
 
-    /// Handles the inner datagram as if it had arrived on the route's own link.
+    /// Handles the datagram inside a relayed datagram as if it had arrived on the link that stands for the route.
     fn on_arrival(&mut self, now: Instant, received: &Received, start: usize, opened: &Relayed) {
         let ArrivalRoute { link, source, .. } = self.arrival(now, received, opened);
         let within = Received { link, source, destination: None, ..*received };
         self.handle_datagram(now, &within, start + opened.within.start, start + opened.within.end);
     }
 
-    /// Returns the route of a datagram for this node. The lookup is done once for each batch.
+    /// Returns the route by which a relayed datagram reached this node. The lookup is done once for each batch.
     fn arrival(&mut self, now: Instant, received: &Received, opened: &Relayed) -> ArrivalRoute {
         let relaying = &mut self.relaying;
         let (via, way) = (opened.peer, opened.way);
@@ -84,9 +84,11 @@ impl Engine {
         Some(())
     }
 
-    /// Returns the next node for a label, and the link and path to it, if relaying is allowed.
+    /// Returns the next node of a relayed datagram, and the link and address to it.
     ///
-    /// `before` is the peer from which the datagram arrived. The lookup is done once for each batch.
+    /// Returns `None` if this node does not relay, or if the next node is not a reachable peer. `label` names the next
+    /// node in the relay header. `before` is the peer from which the datagram arrived. The lookup is done once for each
+    /// batch.
     fn segment(&mut self, before: PeerId, label: Label) -> Option<RelayHop> {
         let relaying = &mut self.relaying;
         if let Some(known) = relaying.segment.filter(|known| (known.before, known.label) == (before, label)) {
@@ -101,13 +103,13 @@ impl Engine {
         relaying.segment
     }
 
-    /// Forgets the lookups of the last batch.
+    /// Deletes the results of the lookups for the last batch of relayed datagrams.
     pub(super) fn forget_last_batch(&mut self) {
         self.relaying.segment = None;
         self.relaying.arrival = None;
     }
 
-    /// Returns the next send, if any.
+    /// Returns the next batch of datagrams to send, if there is one.
     ///
     /// Own and relayed datagrams take turns, own ones first, and each waits for its pacer.
     ///
@@ -124,7 +126,7 @@ impl Engine {
         }
     }
 
-    /// Returns the next send.
+    /// Returns the next batch of datagrams to send, always in `out`.
     ///
     /// It works as [`Engine::poll_departing`], but copies relayed datagrams to `out`.
     pub fn poll_transmit(&mut self, now: Instant, out: &mut [u8]) -> Option<Transmit> {
@@ -155,9 +157,9 @@ impl Engine {
         None
     }
 
-    /// Seals a batch for the next node as it leaves.
+    /// Seals the datagrams of a relayed batch for the next node `to` when the batch leaves.
     ///
-    /// Packet numbers thus leave in order, under the current key.
+    /// Their packet numbers are thus in the order of departure, and the present key is used.
     fn seal_forward(&mut self, forward: &Forward, to: PeerId, way: &Way) -> Option<()> {
         let Transmit { len, segment_size, .. } = forward.transmit;
         let batch = self.pool.bytes_mut(forward.buf).get_mut(forward.start..forward.start + len)?;
@@ -176,9 +178,11 @@ impl Engine {
         is_written.then_some(transmit)
     }
 
-    /// Records that datagrams of this node leave on `transmit.link`. They were written for the link `path`.
+    /// Records that this node sends datagrams of its own on `transmit.link`.
     ///
-    /// If relayed batches wait for a link with a rate limit, the next data of `path` waits for its turn.
+    /// `path` is the link of their path, which for a relayed route is another one. If `transmit.link` has a rate
+    /// limit and relayed batches wait for it, the paths on `path` send their next data only after the turn of these
+    /// batches.
     pub(super) fn note_own(&mut self, now: Instant, path: LinkId, transmit: &Transmit) {
         let Some(at) = self.relaying.departures.on_own(now, transmit.link, ip_bytes(transmit)) else { return };
         if let Some(peer) = self.peers.get_mut(self.wire.turn) {

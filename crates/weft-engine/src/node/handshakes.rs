@@ -14,19 +14,19 @@ use weft_units::{Duration, Instant, LinkId, PeerId};
 use weft_wire::handshake::MAX_INITIATION_LEN;
 use weft_wire::hop::PacketType;
 
-/// Maximum number of initiations answered in each [`HANDSHAKE_WINDOW`] before cookies are required.
+/// Maximum number of initiations answered in each [`HANDSHAKE_WINDOW`] before initiators must return a cookie.
 const HANDSHAKES_PER_WINDOW: u32 = 20;
 const HANDSHAKE_WINDOW: Duration = Duration::from_millis(100);
 /// Size of the longest handshake datagram, in bytes.
 pub(super) const HANDSHAKE_MAX: usize = MAX_INITIATION_LEN;
 /// Maximum number of handshake datagrams that wait to be sent.
 ///
-/// Derived: the initiations that a socket buffer holds between two turns.
+/// *Derived*: the initiations that a socket buffer holds between two turns.
 const MAX_WAITING: usize = 1_024;
-/// Maximum number of addresses to which one initiation is sent.
+/// Maximum number of pairs of a link and an address to which one initiation is sent.
 const MAX_CALLED: usize = 64;
 
-/// Handshake datagrams that wait to be sent, and the recent load.
+/// Handshake datagrams that wait to be sent, and the recent number of initiations.
 pub(super) struct Handshakes {
     pub(super) waiting: VecDeque<(Transmit, Vec<u8>)>,
     load: (Instant, u32),
@@ -115,7 +115,7 @@ impl Engine {
         self.on_session(now, peer);
     }
 
-    /// Mixes 32 fresh secret bytes into the random generator.
+    /// Mixes 32 fresh secret bytes into the random generator of the sessions.
     pub fn reseed(&mut self, entropy: [u8; 32]) {
         self.sessions.reseed(entropy);
     }
@@ -182,10 +182,10 @@ impl Engine {
         }
     }
 
-    /// Sends an initiation over every path, and to as many other addresses as allowed.
+    /// Sends an initiation for a peer over each of its paths, and to as many of its other addresses as allowed.
     ///
-    /// If the address of a path is in doubt, the initiation is sent to the last proven address, and to the new
-    /// address as far as the new address's credit allows.
+    /// If the address of a path is unproven, the initiation is sent to the last proven address. It is sent to the
+    /// unproven address as well, if the limit on bytes to unproven addresses allows it.
     ///
     /// Later initiations are sent to the remaining addresses in turn.
     pub(super) fn initiate(&mut self, now: Instant, peer: PeerId) {

@@ -1,4 +1,4 @@
-//! Shares of the node's work while it is overloaded.
+//! Shares: while the node is overloaded, they limit its work for each peer.
 //!
 //! Datagrams of all peers wait in one socket in their order of arrival. If they wait there for long and persistently,
 //! the node is behind. It then drops datagrams unopened if their peer has had more than its share of the work, as a
@@ -16,7 +16,7 @@ use weft_wire::hop::PacketType;
 const TARGET: Duration = Duration::from_millis(5);
 /// Time after which waiting datagrams are a backlog and not a burst (CoDel's interval, RFC 8289 §4.2).
 const INTERVAL: Duration = Duration::from_millis(100);
-/// Time after the last wait of a datagram for which shares still apply.
+/// Time for which shares still apply after the last time that datagrams waited for too long.
 ///
 /// Without it, each return of a flood would fill the socket.
 const MEMORY: Duration = Duration::from_secs(1);
@@ -26,10 +26,12 @@ const MEMORY: Duration = Duration::from_secs(1);
 const ROUND: Duration = Duration::from_millis(20);
 /// Number of bytes of frames that cost as much processing as a unit.
 ///
-/// Tuned by `tests/costs.rs`: a full datagram of frames takes ten to twenty times as long as a unit.
+/// *Tuned* by `tests/costs.rs`: a full datagram of frames takes ten to twenty times as long as a unit.
 const FRAME_BYTES: usize = 100;
 
-/// Work done for a peer in a round, in units. A unit is the cost of one unit of data or of 100 bytes of frames.
+/// Work done for one peer in a round.
+///
+/// Its unit is the cost of one unit of data or of 100 bytes of frames.
 #[derive(Clone, Copy, Default)]
 struct WorkShare {
     round: u64,
@@ -44,7 +46,7 @@ struct Late {
     latest: Instant,
 }
 
-/// Waiting times in the sockets, and the work that each peer has caused.
+/// Time for which datagrams wait in the sockets, and the work that each peer has caused.
 #[derive(Default)]
 pub struct Intake {
     /// Links on whose sockets datagrams wait longer than [`TARGET`].
@@ -64,7 +66,9 @@ pub struct Intake {
 }
 
 impl Intake {
-    /// Records that the node reads datagrams that arrived by a link at `at`. Each link has a socket.
+    /// Records that the node now reads a batch of datagrams that arrived by `link` at the time `at`.
+    ///
+    /// Each link has its own socket.
     pub fn on_batch(&mut self, now: Instant, link: LinkId, at: Instant) {
         let round = now.as_nanos() / ROUND.as_nanos() as u64;
         if round != self.round {
@@ -87,14 +91,15 @@ impl Intake {
         self.is_behind = now < self.behind_until;
     }
 
-    /// Adapts the level to the work in the last round.
+    /// Begins a round, and adapts the level to the work in the last round.
     ///
-    /// If the node is no longer behind, the level is 0. It rises from the mean when the node is behind again.
+    /// The level is the work for a peer in one round up to which nothing of the peer is dropped. It is 0 while the node
+    /// is not behind. When the node is behind, it rises from the mean work of a peer.
     ///
-    /// Tuned by the tests below: the level falls by a quarter of the heaviest peer's work, and rises by half per
+    /// *Tuned* by the tests below: the level falls by a quarter of the heaviest peer's work, and rises by half per
     /// round, from the mean to a thousand times the mean within 0.4 s.
     fn begin_round(&mut self, now: Instant, round: u64) {
-        // A burst ends within the round, a standing queue does not.
+        // Datagrams of a burst stop waiting within the round, those of a standing queue do not.
         let stands = |late: &Late| late.latest.since(late.since) >= ROUND && now.since(late.latest) < ROUND;
         self.level = if now >= self.behind_until {
             0
@@ -111,7 +116,9 @@ impl Intake {
         self.work / self.peers.max(1)
     }
 
-    /// True if the node is behind. Only then [`Intake::has_had_its_share`] decides.
+    /// True if the node is behind: datagrams wait in its sockets for too long.
+    ///
+    /// Only then shares apply ([`Intake::has_had_its_share`]).
     pub fn is_behind(&self) -> bool {
         self.is_behind
     }
@@ -124,7 +131,7 @@ impl Intake {
         })
     }
 
-    /// Charges a peer for an authentic datagram with a plaintext of `len` bytes.
+    /// Charges a peer for the work on an authentic datagram with a plaintext of `len` bytes.
     pub fn charge(&mut self, peer: PeerId, packet_type: PacketType, len: usize) {
         let index = usize::from(peer.0);
         if index >= self.shares.len() {
@@ -218,7 +225,7 @@ mod tests {
 
     #[test]
     fn idle_peers_leave_their_share_to_busy_ones() {
-        // 4,000 idle peers take 20 of 100 units.
+        // 4,000 idle peers that each send once every 200 ms take 20 of the 100 units per millisecond.
         let served = shared(100.0, &[300], 4_000);
         assert!(served[0] > 65.0, "{served:?}");
     }

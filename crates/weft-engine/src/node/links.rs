@@ -1,4 +1,4 @@
-//! The link settings that the program reports, and the addresses to which handshakes for peers are sent.
+//! Properties of links that the program sets, and the addresses to which handshakes for peers are sent.
 
 use super::Engine;
 use crate::api::Prefix;
@@ -29,7 +29,7 @@ impl Engine {
         self.links.set_only(link, remotes);
     }
 
-    /// Forgets a link that is down for good, and the paths that this node opened over it.
+    /// Deletes the stored properties of a link that is down for good, and the paths that this node opened over it.
     pub fn forget_link(&mut self, now: Instant, link: LinkId) {
         self.links.forget(link);
         for index in 0..self.peers.len() {
@@ -37,7 +37,7 @@ impl Engine {
         }
     }
 
-    /// Returns the addresses to which handshakes for peers are sent, without relayed routes.
+    /// Returns the IP addresses to which handshakes for peers are sent. Relayed routes are not included.
     pub fn endpoints(&self) -> impl Iterator<Item = IpAddr> {
         let present = self.peers.iter().filter(|peer| self.is_present(peer));
         present.flat_map(|peer| peer.config.endpoints.iter().map(SocketAddr::ip))

@@ -1,4 +1,4 @@
-//! Contacts nodes that are known by key and address, and removes unused ones.
+//! Contacts nodes whose key and address are known, and removes contacted peers that are not used.
 //!
 //! A contacted node becomes a peer once it has presented a valid certificate. If a contact does not answer, this node
 //! pauses before it sends the contact another handshake. The initiator removes a peer that neither the overlay nor
@@ -17,15 +17,15 @@ use weft_units::{Duration, Instant, NodeId, PeerId};
 
 /// Maximum number of peers at one time that this node contacted by key.
 const MAX_MET: usize = 1_024;
-/// Time within which a contacted node must answer the handshake.
+/// Time within which a contacted node must answer the handshake before it is removed.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// Time without use by the overlay or by traffic after which a contacted peer is removed.
 const WANTED_FOR: Duration = Duration::from_secs(60);
-/// Silence after which a certified peer is removed.
+/// Time without any datagram from a certified peer after which the peer is removed, while the overlay is on.
 ///
-/// Derived: three times the interval of 15 s at which idle paths are probed.
+/// *Derived*: three times the interval of 15 s at which idle paths are probed.
 const SILENT_FOR: Duration = Duration::from_secs(45);
-/// Silence after which a certified peer is removed if the overlay has lost it as well.
+/// Time without any datagram from a certified peer after which it is removed if it is silent in the overlay, too.
 const LOST_FOR: Duration = Duration::from_secs(5);
 
 impl Engine {
@@ -139,7 +139,7 @@ impl Engine {
         }
     }
 
-    /// Removes a contacted node that did not become a peer.
+    /// Removes a contacted node that did not present a valid certificate in time, and reports the reason `why`.
     fn give_up(&mut self, now: Instant, peer: PeerId, why: Unmet) {
         let Some(key) = self.peers.get(usize::from(peer.0)).map(|peer| peer.config.public_key) else { return };
         self.on_owner_unreachable(now, key.node_id());
@@ -150,7 +150,7 @@ impl Engine {
         }
     }
 
-    /// Removes contacted and certified peers that do not answer or are not needed.
+    /// Removes contacted nodes that do not answer, and certified peers that do not answer or are not needed.
     pub(super) fn look_after_met(&mut self, now: Instant) {
         let is_certified = |peer: &PeerId| self.trust.is_certified(*peer);
         let met = self.overlay.meetings.met.iter();
@@ -198,7 +198,7 @@ impl Engine {
     }
 }
 
-/// Returns the provisional name of a node that has not yet sent its certificate.
+/// Returns the name of a contacted node until its certificate arrives: the first eight digits of its id.
 fn name_of(id: &NodeId) -> String {
     id.to_string().chars().take(8).collect()
 }

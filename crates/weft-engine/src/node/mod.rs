@@ -1,4 +1,4 @@
-//! The node: dispatches inputs to the peers and collects their outputs.
+//! The node: passes inputs to the peers and collects the peers' outputs.
 //!
 //! It owns the sessions, peers, buffers, links and VPNs. A TUN packet is routed by VPN and prefix to a peer's queue. A
 //! datagram is opened and handed to the peer that sealed it. Outputs are polled from the peers in turn. The node itself
@@ -68,10 +68,12 @@ use weft_units::{Instant, PeerId, Rng, VpnId};
 use weft_wire::hop::PacketType;
 
 const POOL_LIMITS: Limits = Limits { small: 65_536, large: 4_096 };
-/// Inner MTU until the paths' MTUs are known: 1500 bytes minus the overhead over IPv4 (derived).
+/// Inner MTU in bytes until the paths' MTUs are known.
+///
+/// *Derived*: 1500 bytes minus the overhead over IPv4.
 const INNER_MTU_DEFAULT: u16 = 1440;
 
-/// Events that the program has not taken yet.
+/// Events that the program has not taken yet, and the number of those that it has taken.
 #[derive(Default)]
 struct Events {
     queue: VecDeque<Event>,
@@ -79,21 +81,21 @@ struct Events {
     taken: u64,
 }
 
-/// State of the exchange with the hosts: the packets that they may send, and the packets that were lost here.
+/// State of the exchange with hosts: MTU, flow state, rules of access and counters of lost packets.
 struct HostSide {
     inner_mtu_limit: u16,
     inner_mtu: HoldDown<Reverse<u16>>,
     reordering: HoldDown<Option<u32>>,
-    /// Number of the next packet from a TUN device.
+    /// Number of the last packet that was passed to the queue of a peer.
     serial: u32,
     /// Index of the peer after the one whose packets were last written to a TUN device.
     written: usize,
     unroutable_packets: u64,
     no_buffer_packets: u64,
     flows: Flowing,
-    /// Rules of access to the hosts.
+    /// The rules of access to the hosts behind this node.
     access: HostAccess,
-    /// Share of the paths' rate that may be guaranteed, 0 to 1. `None` if no flow state is kept.
+    /// Fraction of the rate of the paths to a peer that may be guaranteed, 0 to 1. `None` if no flow state is kept.
     reservable: Option<f64>,
 }
 
@@ -101,7 +103,7 @@ struct HostSide {
 #[derive(Default)]
 struct WireSide {
     intake: Intake,
-    /// Index of the peer whose turn it is to send.
+    /// Index of the peer that sends next.
     turn: usize,
     rejected_datagrams: u64,
 }
@@ -113,7 +115,7 @@ struct DiagnosisState {
     facts: Facts,
 }
 
-/// A node. The crate documentation describes how to drive it.
+/// A node. The documentation of the crate describes how to drive it.
 pub struct Engine {
     sessions: Sessions,
     peers: Peers,
@@ -191,7 +193,7 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Returns the packet buffers. The caller writes inputs into buffers from this pool.
+    /// Returns the pool of packet buffers. The caller writes its inputs into buffers from this pool.
     pub fn pool(&mut self) -> &mut Pool {
         &mut self.pool
     }
@@ -208,12 +210,12 @@ impl Engine {
         self.wire.rejected_datagrams
     }
 
-    /// Returns the largest packet that the TUN device should pass to this node, in bytes.
+    /// Returns the inner MTU: the length of the largest packet that the TUN device should pass on, in bytes.
     pub fn inner_mtu(&self) -> u16 {
         self.hosts.inner_mtu.value().0
     }
 
-    /// Starts, changes or stops in-band signalling of rates.
+    /// Starts, changes or stops (`None`) in-band signalling of rates.
     ///
     /// An unchanged configuration has no effect. A change withdraws every grant made before.
     pub fn set_signalling(&mut self, now: Instant, config: Option<SignalConfig>) {
@@ -366,9 +368,10 @@ impl Engine {
         }
     }
 
-    /// Records an authentic datagram from a peer.
+    /// Records an authentic datagram from a peer, and begins the session if this datagram confirms a handshake.
     ///
-    /// Returns false if the peer has closed the session since it sent the datagram.
+    /// `is_first` is true for the first datagram under its key, and `fresh` if the peer's program has restarted or is
+    /// new to this node. Returns false if there is no session, because the peer closed it after it sent the datagram.
     fn on_authentic(&mut self, now: Instant, peer: PeerId, is_first: bool, fresh: bool) -> bool {
         let index = usize::from(peer.0);
         let Some(of) = self.peers.get_mut(index) else { return false };
@@ -399,8 +402,8 @@ impl Engine {
         self.look_after_certified(now);
         self.refresh_overlay(now);
         self.refresh_relaying(now);
-        // The calls above change peers. Some of a peer's timer work follows from its paths and has no deadline of its
-        // own.
+        // The calls above may change peers. Some timed work of a peer depends on the state of its paths and has no
+        // stored deadline, so the changed peers are examined again.
         self.attend_peers(now);
         self.signal.handle_timeout(now, &mut self.events.queue);
         self.hosts.flows.handle_timeout(now);
@@ -408,7 +411,7 @@ impl Engine {
         self.refresh_reordering(now);
     }
 
-    /// Runs the timers of the peers that changed or that are due, and notes their next deadlines.
+    /// Runs the timers of the peers that changed or whose deadline has passed, and stores their next deadlines.
     fn attend_peers(&mut self, now: Instant) {
         let mut start = 0;
         while let Some(index) = self.peers.next_due(now, start) {
@@ -437,7 +440,7 @@ impl Engine {
         mtu.clamp(INNER_MTU_MIN, self.hosts.inner_mtu_limit.max(INNER_MTU_MIN))
     }
 
-    /// Sets the upper limit of the inner MTU. The inner MTU is smaller if the paths carry less.
+    /// Sets the upper limit of the inner MTU, in bytes. The inner MTU is smaller if the paths carry less.
     fn limit_inner_mtu(&mut self, limit: Option<u16>) {
         self.hosts.inner_mtu_limit = limit.unwrap_or(u16::MAX);
         let mtu = self.allowed_inner_mtu(self.widest_inner_mtu().unwrap_or(INNER_MTU_DEFAULT));
@@ -447,7 +450,7 @@ impl Engine {
         }
     }
 
-    /// Updates the routes' reordering metric (paper 000, eq. 1).
+    /// Updates the TCP reordering metric of the routes to the peers' prefixes (paper 000, eq. 1).
     ///
     /// Hosts should tolerate more duplicate ACKs where units are spread over paths and not resequenced.
     fn refresh_reordering(&mut self, now: Instant) {
@@ -489,7 +492,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Returns the next event.
+    /// Removes and returns the oldest event.
     pub fn poll_event(&mut self) -> Option<Event> {
         let event = self.events.queue.pop_front();
         self.events.taken += u64::from(event.is_some());
@@ -501,7 +504,7 @@ impl Engine {
         self.events.taken + self.events.queue.len() as u64
     }
 
-    /// Returns the time at which [`Engine::handle_timeout`] must be called next.
+    /// Returns the time at which the next call of [`Engine::handle_timeout`] is due, or `None` if none is.
     pub fn next_timeout(&self, now: Instant) -> Option<Instant> {
         if !self.handshakes.waiting.is_empty() {
             return Some(now);
@@ -524,7 +527,7 @@ impl Engine {
         self.peers.mark_all();
     }
 
-    /// Handles a send that the kernel refused. A send that was too big lowers the path MTU.
+    /// Handles a send that the kernel refused. If the datagrams were too big, the path MTU is lowered.
     pub fn handle_send_error(&mut self, now: Instant, transmit: &Transmit, too_big: bool) {
         if !too_big {
             return;

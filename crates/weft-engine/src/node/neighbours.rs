@@ -1,4 +1,4 @@
-//! Reports of relays to their peers: the nodes to which they forward, with RTT and loss.
+//! Reports of a relay to its peers: the nodes to which it forwards datagrams, with RTT and loss.
 //!
 //! A relay reports only its own peers, to its own peers, within their sessions. No node repeats the report of
 //! another. A false report therefore concerns only the sender's own links. The resulting route is measured from end
@@ -11,16 +11,20 @@ use weft_units::{Duration, Instant};
 use weft_wire::frame::Neighbour;
 use weft_wire::relay::Label;
 
-/// Maximum number of reports that fit into a datagram. Derived: 1,174 bytes of frames, 11 bytes for each report.
-const DATAGRAM_WORDS: usize = 106;
-/// Maximum number of peers that are sent reports at once. More would delay the node's other work.
-const BATCH: usize = 1_024;
-/// Least interval between two searches for peers with outstanding reports, divided by the node's number of peers.
+/// Maximum number of reports that fit into a datagram.
 ///
-/// Derived: examining a peer takes about 20 ns, and searches may take 1 % of the node's time.
+/// *Derived*: 1,174 bytes of frames, 11 bytes for each report.
+const DATAGRAM_WORDS: usize = 106;
+/// Maximum number of peers that are sent reports in one step. More would delay the node's other work.
+const BATCH: usize = 1_024;
+/// Least interval between two searches for peers to which reports are due, per peer of this node.
+///
+/// *Derived*: examining a peer takes about 20 ns, and searches may take 1 % of the node's time.
 const LOOK: Duration = Duration::from_micros(2);
 
-/// Returns this relay's report about a peer. `node` is the peer's label.
+/// Returns the report of this node, as a relay, about its connection to a peer.
+///
+/// `node` is the peer's label, the first 32 bits of its node id.
 fn neighbour_of(node: Label, peer: &Peer) -> Neighbour {
     let path = peer.fastest_direct_path().filter(|path| peer.is_established() && path.health.answers());
     let nothing = Neighbour { node, is_reachable: false, rtt_us: 0, loss: 0 };
@@ -33,7 +37,7 @@ fn neighbour_of(node: Label, peer: &Peer) -> Neighbour {
 }
 
 impl Engine {
-    /// Sends each peer reports about the other peers: changes soon, and all reports periodically.
+    /// Sends each peer this relay's reports about the other peers: changes soon, and all reports periodically.
     pub(super) fn report_neighbours(&mut self, now: Instant) {
         if !self.relaying.is_relay {
             (self.relaying.repeat_at, self.relaying.send_at) = (None, None);
@@ -50,7 +54,7 @@ impl Engine {
         }
     }
 
-    /// Adds reports about peers that became reachable or unreachable.
+    /// Queues reports about peers that became reachable or unreachable.
     fn report_changes(&mut self) {
         while let Some(of) = self.peers.take_unseen() {
             let Some(neighbour) = self.neighbour(of) else { continue };
@@ -62,7 +66,7 @@ impl Engine {
         }
     }
 
-    /// Repeats the reports about the next reachable peers.
+    /// Queues reports about reachable peers again, as many as fit into a datagram. The reported peers take turns.
     fn repeat_reports(&mut self, now: Instant) {
         let mut said = 0;
         for _ in 0..self.peers.len() {
@@ -85,10 +89,10 @@ impl Engine {
         Some(neighbour_of(self.relaying.labels.of(of)?, self.peers.get(of)?))
     }
 
-    /// Selects the next peers with outstanding reports. Each gets at most one datagram, by its fastest path.
+    /// Selects the next peers to which reports are due. Each gets at most one datagram of them, by its fastest path.
     ///
-    /// Outstanding reports are counted only for reachable peers. A busy relay takes many peers for unreachable, and
-    /// counting the reports for these peers would keep it busy.
+    /// Reports that are due are counted only for reachable receivers. A busy relay takes many peers for unreachable,
+    /// and counting the reports for these peers would keep it busy.
     fn send_reports(&mut self, now: Instant) {
         let (mut told, mut sent) = (0, 0);
         for _ in 0..self.peers.len() {
@@ -109,7 +113,7 @@ impl Engine {
         }
         self.relaying.quiet_until =
             now + words(sent, 1).max(LOOK * u32::try_from(self.peers.len()).unwrap_or(u32::MAX));
-        // A peer with more outstanding reports than fit into a datagram gets the next datagram at this time.
+        // A peer to which more reports are due than fit into a datagram gets the next datagram at this time.
         self.relaying.send_at = (told > 0).then_some(self.relaying.quiet_until);
     }
 }

@@ -18,15 +18,15 @@ use weft_units::{Duration, Instant, NodeId, PeerId, VpnId};
 use weft_wire::ownership::MAX_MESSAGE;
 use weft_wire::super_packet::SuperPacket;
 
-/// Maximum number of addresses for which packets wait at the same time.
+/// Maximum number of destinations whose owners are looked up while packets wait.
 const MAX_SOUGHT: usize = 64;
-/// Maximum number of packets that wait for one address. Further packets are dropped.
+/// Maximum number of packets that wait for the owner of one destination. Further packets are dropped.
 const MAX_WAITING: usize = 16;
 /// Longest time for which a packet waits for the owner of its destination.
 ///
 /// It allows for lookups at two silent holders and a handshake.
 const WAIT: Duration = Duration::from_secs(3);
-/// Time before an address without an owner is looked up again.
+/// Time after a failed lookup of an address before the address is looked up again.
 const REST: Duration = Duration::from_secs(2);
 /// Interval at which an application's call ([`Engine::call_key`]) is sent again.
 const CALL_AGAIN: Duration = Duration::from_millis(500);
@@ -54,7 +54,7 @@ impl Engine {
         Some(act(&mut owners.directory, &DirectoryContext { now, overlay, authority: &authority }))
     }
 
-    /// Claims the prefixes of this node's certificate.
+    /// Claims the prefixes of this node's certificate at the nodes that store such claims.
     pub(super) fn claim_own(&mut self, now: Instant) {
         let certificate = self.trust.own_certificate().map(|own| own.encoded().to_vec());
         self.with_directory(now, |directory, at| match certificate {
@@ -70,31 +70,33 @@ impl Engine {
         self.set_overlay(now, None);
     }
 
-    /// Forgets an owner whose certificates are no longer valid.
+    /// Deletes what is stored about an owner whose certificates were revoked.
     pub(super) fn forget_owner(&mut self, owner: NodeId) {
         if let Some(owners) = &mut self.overlay.owners {
             owners.directory.revoke(owner);
         }
     }
 
-    /// Records that an owner did not answer at the address given for it.
+    /// Records that an owner of prefixes did not answer at the addresses that a lookup returned for it.
     pub(super) fn on_owner_unreachable(&mut self, now: Instant, owner: NodeId) {
         if let Some(owners) = &mut self.overlay.owners {
             owners.directory.handle_unreachable(now, owner);
         }
     }
 
-    /// Handles a message for the directory from a node that is reached at the addresses `seen`.
+    /// Handles a message of node `from` for the directory of owners.
+    ///
+    /// `seen` are the addresses at which this node reaches `from`.
     pub(super) fn on_directory_message(&mut self, now: Instant, from: NodeId, seen: &[SocketAddr], bytes: &[u8]) {
         let mut out = [0; MAX_MESSAGE];
         let completed = completed(bytes, seen, &mut out);
-        // A malformed message changes nothing.
+        // The result is ignored: a malformed message is an error, but changes nothing.
         self.with_directory(now, |directory, at| directory.handle_message(at, from, completed.unwrap_or(bytes)));
     }
 
     /// Queues a packet whose destination lies behind no peer while its owner is looked up.
     ///
-    /// Returns the buffer if no lookup is possible.
+    /// Returns the buffer to the caller if no lookup is possible or too many packets wait.
     pub(super) fn seek(
         &mut self,
         now: Instant,
@@ -121,7 +123,7 @@ impl Engine {
         None
     }
 
-    /// Sends waiting packets whose destinations lie in newly learnt prefixes.
+    /// Sends the waiting packets whose destinations now lie behind a peer.
     pub(super) fn send_what_waited(&mut self, now: Instant) {
         let Engine { overlay, vpns, .. } = self;
         let (Some(owners), Some(vpn)) = (&mut overlay.owners, vpns.get(VpnId::DEFAULT)) else { return };
@@ -135,7 +137,7 @@ impl Engine {
         }
     }
 
-    /// Drops the packets that wait for an address, because no owner was found.
+    /// Drops the packets that wait for the owner of an address, because no owner was found.
     fn give_up_seeking(&mut self, now: Instant, address: IpAddr) {
         let Some(sought) = self.overlay.owners.as_mut().and_then(|owners| owners.sought.get_mut(&address)) else {
             return;
@@ -147,13 +149,15 @@ impl Engine {
         }
     }
 
-    /// Ends all lookups.
+    /// Drops the packets that wait for the owners of all addresses.
     pub(super) fn give_up_all(&mut self, now: Instant) {
         let sought: Vec<IpAddr> = self.overlay.owners.iter().flat_map(|owners| owners.sought.keys().copied()).collect();
         sought.into_iter().for_each(|address| self.give_up_seeking(now, address));
     }
 
-    /// Runs the directory's timers and events. Call it after changes of the overlay as well.
+    /// Runs the timers and handles the events of the directory of owners.
+    ///
+    /// Call it after changes of the overlay as well.
     pub(super) fn drive_owners(&mut self, now: Instant) {
         self.with_directory(now, |directory, at| directory.handle_timeout(at));
         while let Some(event) = self.overlay.owners.as_mut().and_then(|owners| owners.directory.poll_event()) {
@@ -169,7 +173,7 @@ impl Engine {
         }
     }
 
-    /// Writes the next message of the directory to `out`.
+    /// Writes the next message of the directory to `out`, and returns its destination and length.
     pub(super) fn poll_directory(&mut self, out: &mut [u8]) -> Option<OverlayTransmit> {
         let overlay: &OverlayState = self.overlay.state.as_ref()?;
         self.overlay.owners.as_mut()?.directory.poll_transmit(overlay, out)

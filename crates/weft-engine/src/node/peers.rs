@@ -1,4 +1,4 @@
-//! The peers, and the sets of peers that have work to do.
+//! The peers of the node, and the sets of peers that have work to do.
 //!
 //! The work of a turn grows with the peers concerned, not with all peers. Mutable access to a peer marks it, because
 //! it may then have something to send or another deadline. Reading marks nothing.
@@ -11,7 +11,7 @@ use core::ops::{Deref, Index, IndexMut};
 use weft_core::reorder::route_reordering_metric;
 use weft_units::{Instant, Join, PeerId, Tournament};
 
-/// A set of peers, by index.
+/// A set of peers, by index: one bit for each.
 #[derive(Debug, Default)]
 struct Marks {
     words: Vec<u64>,
@@ -49,7 +49,7 @@ impl Marks {
         core::iter::successors(self.next(0), |index| self.next(index + 1))
     }
 
-    /// Returns the first marked peer at or after `start`.
+    /// Returns the index of the first marked peer at or after `start`, or `None` if there is none.
     fn next(&self, start: usize) -> Option<usize> {
         if self.count == 0 {
             return None;
@@ -69,11 +69,11 @@ impl Marks {
 pub(crate) struct PeersSummary {
     /// Largest inner packet that every path in use carries whole, in bytes. [`usize::MAX`] if no path MTU is known.
     pub(crate) inner_limit: usize,
-    /// Reordering metric for hosts. `None` if no peer delivers units out of order.
+    /// TCP reordering metric for hosts. `None` if the units of all peers are delivered in order.
     ///
     /// It is computed by [`route_reordering_metric`].
     pub(crate) reordering: Option<u32>,
-    /// Number of buffers of the peer that holds most buffers.
+    /// Number of buffers that the peer with the most buffers holds.
     pub(crate) buffers: usize,
 }
 
@@ -101,19 +101,19 @@ impl Join for PeersSummary {
     }
 }
 
-/// The peers by number.
+/// All peers, by number, and which of them have work to do.
 #[derive(Default)]
 pub(crate) struct Peers {
     list: Vec<Peer>,
     /// Peers that may have something to send.
     awake: Marks,
-    /// Peers that changed since their deadline was noted.
+    /// Peers that may have changed since their deadline was stored in `deadlines`.
     changed: Marks,
-    /// Peers that changed since relaying last examined them.
+    /// Peers that may have changed since the relaying code last examined them.
     unseen: Marks,
     /// Peers that may have packets for a TUN device.
     unwritten: Marks,
-    /// Next deadline of each peer, except of changed ones.
+    /// Time of the next work of each peer, except of changed ones.
     ///
     /// For an awake peer, the time of its next send is not included. Otherwise peers that wait for their turn to send
     /// would be examined in each turn.
@@ -161,7 +161,7 @@ impl Peers {
         }
     }
 
-    /// Returns the next peer that may have something to send.
+    /// Returns the index of the next peer that may have something to send, or `None` if there is none.
     ///
     /// The search begins at `start` and is circular.
     pub(crate) fn next_awake(&self, start: usize) -> Option<usize> {
@@ -173,20 +173,20 @@ impl Peers {
         self.awake.clear(index);
     }
 
-    /// Returns the next peer at or after `start` that changed or whose deadline has passed.
+    /// Returns the index of the first peer at or after `start` that changed or whose deadline has passed.
     pub(crate) fn next_due(&self, now: Instant, start: usize) -> Option<usize> {
         let due = self.deadlines.next(start, |at| at <= now);
         self.changed.next(start).into_iter().chain(due).min()
     }
 
-    /// Updates a peer's contribution to [`PeersSummary`].
+    /// Updates the contribution of one peer to the values over all peers ([`PeersSummary`]).
     pub(crate) fn note_standing(&mut self, index: usize) {
         if let Some(peer) = self.list.get(index) {
             self.standings.set(index, PeersSummary::of(peer));
         }
     }
 
-    /// Updates the deadlines of changed peers.
+    /// Stores the next deadlines of the peers that changed.
     pub(crate) fn note_deadlines(&mut self, now: Instant) {
         while let Some(index) = self.changed.next(0) {
             let is_awake = self.awake.has(index);
@@ -213,12 +213,12 @@ impl Peers {
         Some(earliest)
     }
 
-    /// Returns the values over all peers, as of the last turn.
+    /// Returns the values over all peers ([`PeersSummary`]), as of the last turn.
     pub(crate) fn standing(&self) -> PeersSummary {
         self.standings.total()
     }
 
-    /// Returns the peer that holds most buffers.
+    /// Returns the index of the peer that holds the most buffers.
     pub(crate) fn with_most_buffers(&mut self) -> Option<usize> {
         let mut index = 0;
         while let Some(changed) = self.changed.next(index) {
@@ -229,7 +229,7 @@ impl Peers {
         self.standings.next(0, |standing| standing.buffers >= most)
     }
 
-    /// Returns the output of the next peer that may have something to write.
+    /// Returns the index and the output (packets for a TUN device) of the next peer that may have any.
     ///
     /// The search begins at `start` and is circular.
     pub(crate) fn next_output(&mut self, start: usize) -> Option<(usize, &mut Output)> {
@@ -237,7 +237,7 @@ impl Peers {
         self.list.get_mut(index).map(|peer| (index, &mut peer.output))
     }
 
-    /// Returns a peer's output.
+    /// Returns a peer's output: its packets that wait to be written to a TUN device.
     pub(crate) fn output_mut(&mut self, index: usize) -> Option<&mut Output> {
         self.list.get_mut(index).map(|peer| &mut peer.output)
     }
@@ -247,7 +247,7 @@ impl Peers {
         self.unwritten.clear(index);
     }
 
-    /// Removes and returns a peer that changed since relaying last examined it.
+    /// Removes from `unseen` and returns a peer that changed since the relaying code last examined it.
     pub(crate) fn take_unseen(&mut self) -> Option<usize> {
         let index = self.unseen.next(0)?;
         self.unseen.clear(index);

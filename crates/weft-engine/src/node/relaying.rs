@@ -1,4 +1,6 @@
-//! Relaying: presents relayed routes as links, and keeps labels, routes, reports and detours up to date.
+//! Relaying: presents relayed routes as links, and keeps the peers' labels, routes, reports and detours up to date.
+//!
+//! A label is the first 32 bits of a node id. It names a node in relay headers.
 
 use super::Engine;
 use crate::api::{Event, PeerConfig, RelayTotals};
@@ -16,7 +18,7 @@ impl Engine {
         self.relaying.is_relay = is_relay;
     }
 
-    /// Returns the name of a route's link: `via` and its first relay.
+    /// Returns the name of the link that stands for a relayed route, such as `via hub`.
     pub fn route_name(&self, link: LinkId) -> Option<&str> {
         self.relaying.routes.link(link).map(|link| link.name.as_str())
     }
@@ -26,7 +28,7 @@ impl Engine {
         RelayTotals { dropped_datagrams: self.relaying.departures.dropped(), ..self.relaying.totals }
     }
 
-    /// Updates the peers' relay labels and the configured routes to the peers.
+    /// Updates the labels that name the peers in relay headers, and the configured routes to the peers.
     pub(super) fn set_routes(&mut self, now: Instant) {
         self.set_labels();
         self.relaying.routes.forget_configured();
@@ -53,12 +55,12 @@ impl Engine {
         Some(self.relaying.routes.configure(now, via, way, name))
     }
 
-    /// True if the set of reachable peers or a relay's reports may have changed.
+    /// True if some peer may have become reachable or unreachable, or a relay's reports may have changed.
     fn has_relaying_news(&self) -> bool {
         self.event_count() != self.relaying.seen_events || self.relaying.has_news
     }
 
-    /// Returns the time at which [`Engine::refresh_relaying`] must be called next.
+    /// Returns the time at which the next call of [`Engine::refresh_relaying`] is due.
     pub(super) fn relaying_timeout(&self, now: Instant) -> Option<Instant> {
         let relaying = &self.relaying;
         let timeout = [relaying.send_at, relaying.repeat_at, relaying.look_at].into_iter().flatten().min();
@@ -66,7 +68,7 @@ impl Engine {
         if depends && self.has_relaying_news() { Some(now) } else { timeout }
     }
 
-    /// Updates routes, reports and detours, after changes and periodically.
+    /// Updates relayed routes, reports to peers, and detours, after changes and periodically.
     pub(super) fn refresh_relaying(&mut self, now: Instant) {
         let is_due = self.relaying_timeout(now).is_some_and(|at| at <= now);
         if !is_due && !self.has_relaying_news() {
@@ -79,7 +81,7 @@ impl Engine {
         self.refresh_detours(now);
     }
 
-    /// Updates the state of routes. A route is up while its first relay is reachable.
+    /// Updates which relayed routes are up. A route is up while its first relay is reachable.
     fn refresh_routes(&mut self, now: Instant) {
         let peers = &self.peers;
         let reaches = |via: PeerId| {
@@ -124,7 +126,7 @@ impl Engine {
 }
 
 impl Engine {
-    /// Updates the relay labels to the present peers.
+    /// Assigns a label to each present peer. It names the peer in relay headers.
     pub(super) fn set_labels(&mut self) {
         let present = self.peers.iter().filter(|peer| self.is_present(peer));
         let peers = present.map(|peer| (label_of(&peer.node), self.trust.is_certified(peer.id), peer.id)).collect();
@@ -132,9 +134,9 @@ impl Engine {
         self.events.queue.extend(clashes.into_iter().map(|(peer, owner)| Event::LabelClash { peer, owner }));
     }
 
-    /// Returns the peers to which relays forward nothing because of a label clash.
+    /// Returns the peers to which relays forward nothing, because another peer has the same label.
     ///
-    /// Each is paired with the name of the peer that keeps the label.
+    /// A label is the first 32 bits of a node id. Each peer is paired with the name of the peer that keeps the label.
     pub fn label_clashes(&self) -> impl Iterator<Item = (&str, &str)> {
         let name = |id: PeerId| self.peers.get(usize::from(id.0)).map(|peer| peer.config.name.as_str());
         self.relaying.labels.clashes.iter().filter_map(move |(peer, owner)| Some((name(*peer)?, name(*owner)?)))

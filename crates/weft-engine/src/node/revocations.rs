@@ -1,4 +1,4 @@
-//! Acts on revocations: a revocation ends every session with its key, and is sent to every peer.
+//! Acts on revocations of keys: a revocation ends every session with its key, and is sent to every peer.
 
 use super::Engine;
 use crate::api::{Event, RevokeError};
@@ -9,7 +9,7 @@ use weft_units::planted::{self, Fault};
 const CAUSE: &str = "its key was revoked";
 
 impl Engine {
-    /// Accepts a revocation: ends sessions with that key and sends it to every peer.
+    /// Accepts a revocation of a key: ends the sessions with that key and sends the revocation to every peer.
     ///
     /// Returns false if it was already stored.
     ///
@@ -26,7 +26,7 @@ impl Engine {
         self.trust.revocations.list()
     }
 
-    /// Restores stored revocations without reporting them as new.
+    /// Applies revocations that the program had stored, without reporting them as new.
     pub(super) fn restore_revocations(&mut self, now: Instant, revocations: &[Revocation]) {
         for revocation in revocations {
             if self.trust.take_revocation(revocation) == Ok(true) {

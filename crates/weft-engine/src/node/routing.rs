@@ -1,7 +1,7 @@
-//! Routing protocols beside weft: learnt prefixes, multicast, and frequent probes of the peers that they watch.
+//! Support for routing protocols on this machine: learnt prefixes, multicast, and frequent probes.
 //!
-//! The program passes changes of routes in batches, so that many routes never hold up packets. Each change costs one
-//! step in a trie, whatever the number of prefixes.
+//! The program passes changes of routes in batches of limited size, so that many routes never hold up packets. Each
+//! change costs one step in a trie, whatever the number of prefixes.
 
 use super::Engine;
 use crate::api::{LearntChange, LearntRefusal};
@@ -11,10 +11,9 @@ use weft_units::{Duration, Instant, PeerId, VpnId};
 use weft_wire::super_packet::SuperPacket;
 
 impl Engine {
-    /// Applies one change of a route. A learnt prefix never wins against an assigned one of the same length.
+    /// Applies one change of a route by a routing protocol.
     ///
-    /// # Errors
-    /// Fails with the reason for which the prefix now lies behind no peer.
+    /// A learnt prefix never replaces one of the same length that is assigned to a peer.
     pub fn learn(&mut self, vpn: VpnId, change: &LearntChange) -> Result<(), LearntRefusal> {
         let vpn = self.vpns.get_mut(vpn).ok_or(LearntRefusal::NoPeer)?;
         match change.next_hop {
@@ -26,7 +25,7 @@ impl Engine {
         }
     }
 
-    /// Returns the number of prefixes that a VPN has learnt.
+    /// Returns the number of prefixes of a VPN that were learnt from routing protocols.
     pub fn learnt_count(&self, vpn: VpnId) -> usize {
         self.vpns.get(vpn).map_or(0, |vpn| vpn.learnt_count())
     }
@@ -49,14 +48,14 @@ impl Engine {
         of.is_some_and(|of| of.is_established() && of.paths.iter().any(|path| path.carries() && path.health.answers()))
     }
 
-    /// Sets the longest interval between probes of a peer's paths in use, or none.
+    /// Sets the longest interval between probes of those paths of a peer that are in use; `None`: the usual one.
     ///
     /// This interval determines the time until a silent failure is detected, even while no packets pass.
     pub fn set_probe_pace(&mut self, now: Instant, peer: PeerId, pace: Option<Duration>) {
         self.with_peer(now, peer.0.into(), |peer, _| peer.session.probe_pace = pace);
     }
 
-    /// Hands a copy of a multicast packet to each member of its VPN that has a session.
+    /// Queues a copy of a multicast packet for each member of its VPN that has a session.
     pub(super) fn flood(
         &mut self,
         now: Instant,

@@ -1,4 +1,4 @@
-//! This node's own datagrams: handshakes first, then the peers in turn.
+//! Sends this node's own datagrams: handshakes first, then those of the peers in turn.
 
 use super::Engine;
 use crate::api::Transmit;
@@ -6,7 +6,7 @@ use crate::links::room_for_relays;
 use weft_units::Instant;
 
 impl Engine {
-    /// Returns this node's next own datagram in the form in which it leaves the node.
+    /// Returns this node's next own datagram, inside a relay header if it leaves by a relayed route.
     pub(super) fn poll_wrapped(&mut self, now: Instant, out: &mut [u8]) -> Option<Transmit> {
         while let Some(transmit) = self.poll_own(now, out) {
             if self.is_cut(transmit.link, &transmit.destination) {

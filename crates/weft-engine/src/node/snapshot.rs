@@ -15,7 +15,7 @@ use weft_units::{FlowId, Instant, PeerId, VpnId};
 use weft_wire::frame::Neighbour;
 
 impl Engine {
-    /// Returns the current state of all peers.
+    /// Returns the current state of all peers and of the node's buffers.
     ///
     /// The cost grows with their number; [`Engine::peer_snapshot`] reads only one.
     pub fn snapshot(&self, now: Instant) -> Snapshot {
@@ -66,7 +66,7 @@ impl Engine {
         })
     }
 
-    /// Returns the bytes sent by each flow that [`Snapshot`] lists, with the name of its peer.
+    /// Returns the bytes sent so far by each flow that [`Snapshot`] lists, with the peer's name and flow number.
     pub fn flow_bytes(&self) -> impl Iterator<Item = (&str, FlowId, u64)> {
         self.peers.iter().flat_map(|peer| {
             let name = peer.config.name.as_str();
@@ -122,7 +122,7 @@ impl Engine {
 }
 
 impl Engine {
-    /// Returns the rate that rate-controlled senders may use toward each peer.
+    /// Returns the rate at which the hosts' rate-controlled senders may send toward each peer.
     ///
     /// It is the paths' estimated capacity. For short times it is higher. Without the occasional surplus, a growth of
     /// the capacity would never be discovered. The call copies nothing.

@@ -1,4 +1,4 @@
-//! Strangers: senders of handshakes that are not peers. None gets an answer, and only a few are remembered.
+//! Strangers: senders of handshakes that are not peers. No stranger gets an answer, and only a few are remembered.
 
 use crate::api::{Event, Shown, Stranger};
 use alloc::vec::Vec;
@@ -9,11 +9,11 @@ use weft_units::{Duration, Instant};
 ///
 /// Handshakes without a key cost their sender nothing, so they must not displace strangers with a proven key.
 const MOST: usize = 8;
-/// Least interval between two events about one stranger.
+/// Least interval between two reports ([`Event::TurnedAway`]) about one stranger.
 const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 /// Time for which a stranger is listed after its last handshake.
 const LATELY: Duration = Duration::from_secs(120);
-/// Maximum number of events in one [`REPORT_INTERVAL`], for all strangers together.
+/// Maximum number of reports in one [`REPORT_INTERVAL`] about all strangers together.
 const MOST_SAID: u32 = 8;
 
 #[derive(Debug)]
@@ -25,17 +25,17 @@ struct StrangerEntry {
     said_at: Option<Instant>,
 }
 
-/// Recent strangers.
+/// The strangers that sent handshakes recently.
 #[derive(Debug, Default)]
 pub(super) struct Strangers {
-    /// Strangers with a proven key, and strangers without one.
+    /// Strangers that have proven a key, and strangers that have not.
     lists: [Vec<StrangerEntry>; 2],
-    /// Start of the current interval, and the number of events reported in it.
+    /// Start of the current [`REPORT_INTERVAL`], and the number of strangers reported in it.
     said: (Instant, u32),
 }
 
 impl Strangers {
-    /// Records a stranger's handshake, and returns the event to report, if any.
+    /// Records a stranger's handshake. Returns the event that reports it, unless it was reported recently.
     pub(super) fn note(&mut self, now: Instant, source: SocketAddr, shown: Shown) -> Option<Event> {
         let list = &mut self.lists[usize::from(!matches!(shown, Shown::Key(_)))];
         let same = |entry: &StrangerEntry| entry.shown == shown && same_place(entry.source.ip(), source.ip());

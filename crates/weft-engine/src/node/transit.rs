@@ -15,13 +15,13 @@ use weft_wire::ip::{IcmpError, IpVersion, IpView, icmp_error, lower_hop_limit};
 use weft_wire::super_packet::SuperPacket;
 use weft_wire::virtio::VNET_HEADER_LEN;
 
-/// Maximum length of an ICMP error, in bytes. Standard: the least MTU of IPv6 (RFC 4443 §2.4 c).
+/// Maximum length of an ICMP error, in bytes. *Standard*: the least MTU of IPv6 (RFC 4443 §2.4 c).
 const ERROR_ROOM: usize = 1_280;
 /// Bit of the IPv4 flags that forbids fragments (RFC 791 §3.1).
 const DONT_FRAGMENT: u8 = 0x40;
 
 impl Engine {
-    /// Starts, changes or stops transit.
+    /// Starts, changes or stops (`None`) transit: the forwarding of packets from peer to peer.
     pub fn set_transit(&mut self, now: Instant, config: Option<TransitConfig>) {
         let totals = self.transit_totals().unwrap_or_default();
         self.vpns.transit = config.map(|config| Transit::new(now, config, totals));
@@ -32,9 +32,9 @@ impl Engine {
         self.vpns.transit.as_ref().map(|transit| transit.totals)
     }
 
-    /// Forwards or writes at most `most` packets of a peer's output.
+    /// Takes at most `most` packets of a peer's output, and forwards each to another peer or passes it to `write`.
     ///
-    /// Returns the number of packets, and the number of them that were forwarded.
+    /// Returns the number of packets taken, and the number of those that were forwarded.
     pub(super) fn forward_or_write(
         &mut self,
         now: Instant,
@@ -115,7 +115,7 @@ impl Engine {
         Some(buf)
     }
 
-    /// Returns why a packet cannot go on, if there is a reason.
+    /// Returns the ICMP error that says why a packet cannot be forwarded, or `None` if it can.
     fn obstacle(&self, buf: BufId, shape: &SuperPacket) -> Option<IcmpError> {
         let packet = IpView::parse(self.pool.bytes(buf).get(VNET_HEADER_LEN..)?).ok()?;
         if packet.hop_limit <= 1 {
@@ -127,7 +127,7 @@ impl Engine {
         (may_not_split && longest > usize::from(mtu)).then_some(IcmpError::TooBig { mtu })
     }
 
-    /// Counts a packet that cannot be forwarded, and sends an error about it to the peer from which it arrived.
+    /// Counts a packet that cannot be forwarded, and sends an ICMP error about it to the peer that sent the packet.
     fn refuse_transit(&mut self, now: Instant, from: PeerId, vpn: VpnId, buf: BufId, error: IcmpError) {
         let Some(transit) = &mut self.vpns.transit else { return };
         match error {

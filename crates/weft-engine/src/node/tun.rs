@@ -13,7 +13,7 @@ use weft_wire::ip::IpView;
 use weft_wire::super_packet::SuperPacket;
 use weft_wire::virtio::{VNET_HEADER_LEN, VnetHeader};
 
-/// Maximum number of TUN writes for one peer in a round.
+/// Maximum number of packets of one peer that are written to TUN devices before the next peer's turn.
 ///
 /// A round of eight peers is a quarter of the daemon's writes in one turn.
 const WRITES_AT_A_TIME: usize = 32;
@@ -54,7 +54,7 @@ impl Engine {
         self.enqueue_from(now, Origin::Host, peer, Whole { vpn, buf, shape });
     }
 
-    /// Hands a packet to the peer behind which its destination lies.
+    /// Hands a packet of `origin`, a host here or another peer, to the peer behind which its destination lies.
     pub(super) fn enqueue_from(&mut self, now: Instant, origin: Origin, peer: PeerId, packet: Whole) {
         self.hosts.serial = self.hosts.serial.wrapping_add(1);
         let serial = self.hosts.serial;
@@ -69,7 +69,7 @@ impl Engine {
         }
     }
 
-    /// Moves a small packet to a small buffer, so that few large buffers are in use.
+    /// Moves a packet that fits into a small buffer to a small buffer, so that few large buffers are in use.
     fn shrink(&mut self, buf: BufId, len: usize) -> Option<BufId> {
         if len > SMALL_BYTES || !buf.is_large() {
             return Some(buf);
@@ -84,7 +84,7 @@ impl Engine {
         small
     }
 
-    /// Returns the buffer if enough buffers are left for the packet to queue. Otherwise releases it.
+    /// Returns the buffer of a packet if enough buffers are left to queue the packet. Otherwise releases the buffer.
     pub(super) fn may_wait(&mut self, now: Instant, buf: BufId) -> Option<BufId> {
         self.make_room(now, buf);
         if self.pool.is_scarce(buf) {
@@ -94,7 +94,7 @@ impl Engine {
         Some(buf)
     }
 
-    /// Drops queued packets of the peer that holds most buffers, if buffers are short.
+    /// Drops queued packets of the peer that holds the most buffers, if buffers of this size are short.
     ///
     /// The method is buffer stealing (McKenney 1991). A peer that is unreachable or has missing units therefore
     /// cannot take the buffers of other peers.
@@ -106,7 +106,7 @@ impl Engine {
         }
     }
 
-    /// Passes every packet for a TUN device to `write`, with its VPN and the pieces of one write.
+    /// Passes every packet for a TUN device to `write`: its VPN, and the pieces that form the packet.
     ///
     /// Returns true if packets were forwarded to other peers, which may then be ready to send.
     pub fn deliver(&mut self, now: Instant, write: impl FnMut(VpnId, &[&[u8]])) -> bool {
@@ -135,7 +135,7 @@ impl Engine {
     }
 }
 
-/// Returns the shape and the destination of a packet read from a TUN device.
+/// Returns the layout and the destination of a packet read from a TUN device, or `None` if it is malformed.
 pub(super) fn parse_tun(bytes: &mut [u8]) -> Option<(SuperPacket, IpAddr)> {
     let (header, _) = VnetHeader::parse(bytes).ok()?;
     let packet = bytes.get_mut(VNET_HEADER_LEN..)?;

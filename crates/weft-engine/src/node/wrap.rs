@@ -1,4 +1,4 @@
-//! Wraps datagrams that leave by a relayed route.
+//! Wraps datagrams that leave by a relayed route in a header for the first relay.
 //!
 //! The datagrams stay in the buffer in which they were written. See
 //! [`room_for_relays`](crate::links::room_for_relays) for the space between them.
@@ -29,7 +29,7 @@ impl Engine {
         Some(Transmit { link, destination, source, len, segment_size, ..transmit })
     }
 
-    /// Seals each datagram in place with its relay header. Returns the total number of bytes.
+    /// Seals each datagram in `out` in place with its relay header. Returns the total number of bytes after that.
     fn wrap_each(&mut self, via: PeerId, way: &Way, transmit: &Transmit, out: &mut [u8]) -> Option<usize> {
         let longer = overhead(way.labels().len());
         let size = transmit.segment_size.map_or(transmit.len, usize::from).max(1);

@@ -1,4 +1,4 @@
-//! The routes that this node has chosen on the link map, and the links that were worse than their claims.
+//! The relayed routes that this node has chosen in the link map, and the links that it avoids for a time.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
@@ -7,11 +7,11 @@ use weft_core::route::link_map::{FoundRoute, MemberGraph, RouteSearch, are_bette
 use weft_units::{Duration, Instant, PeerId};
 use weft_wire::relay::Label;
 
-/// Time after its choice within which a new route must answer.
+/// Time after its choice within which the peer must answer over a new route.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// Time for which the links of a route that did not answer are avoided.
 const DOUBT_TIME: Duration = Duration::from_secs(60);
-/// Interval at which a peer's routes that answer are compared with all others.
+/// Interval at which the working routes to a peer are compared with all other routes.
 const COMPARE_INTERVAL: Duration = Duration::from_secs(30);
 /// Interval of the searches for routes to a peer that has fewer routes than wanted, if the map changes.
 const SHORT_INTERVAL: Duration = Duration::from_secs(5);
@@ -23,26 +23,26 @@ const LOST_INTERVAL: Duration = Duration::from_secs(1);
 /// half as many links. The last shortest path of a round may exceed the limit, by 400,000 links at most with 256
 /// members that are all adjacent.
 const LINKS_IN_ROUND: i64 = 250_000;
-/// Number of links in the map beyond which routes are compared less often than each [`COMPARE_INTERVAL`].
+/// Number of links in the map above which routes are compared less often than once per [`COMPARE_INTERVAL`].
 ///
-/// Derived: twice the links of 50 members, all of which relay. With 256 such members a search examines a hundred
-/// times as many links. Comparisons are fewer in proportion to the links, so that they use no more of a processor
-/// than with 50 members.
+/// *Derived*: twice the links of 50 members, all of which relay. With 256 such members a search examines a hundred
+/// times as many links. Comparisons are fewer in proportion to the links, so that they use no more of a processor than
+/// with 50 members.
 const MANY_LINKS: usize = 2_500;
 
-/// A route to a peer.
+/// A relayed route to a peer, and the time at which it was chosen.
 #[derive(Clone, Debug)]
 pub struct ChosenRoute {
     pub found: FoundRoute,
     pub since: Instant,
 }
 
-/// The routes to one peer.
+/// The relayed routes to one peer, and the state of the search for better ones.
 #[derive(Debug, Default)]
 struct PeerRoutes {
     routes: Vec<ChosenRoute>,
     searched_at: Option<Instant>,
-    /// True if a route was lost since the last search.
+    /// True if a route to the peer was lost since the last search began.
     has_lost: bool,
     /// Version of the link map at the last search.
     version: u64,
@@ -50,11 +50,11 @@ struct PeerRoutes {
     is_due: bool,
 }
 
-/// The routes to all peers.
+/// The relayed routes chosen for all peers.
 #[derive(Debug, Default)]
 pub struct ChosenRoutes {
     by_peer: BTreeMap<PeerId, PeerRoutes>,
-    /// Links that are avoided, and until when.
+    /// Links that searches avoid, each with the time until which they do.
     doubted: BTreeMap<(Label, Label), Instant>,
     /// Peers that are due for a search, in the order in which they became due. The search is for the first one.
     queue: VecDeque<PeerId>,
@@ -77,7 +77,7 @@ impl ChosenRoutes {
         self.by_peer.remove(&peer);
     }
 
-    /// Begins a round of searches.
+    /// Begins a round of searches for routes.
     ///
     /// The limit of links is renewed, links are no longer avoided after [`DOUBT_TIME`], and peers that were not due
     /// in the last round leave the queue.
@@ -92,15 +92,15 @@ impl ChosenRoutes {
         }
     }
 
-    /// True if some peer still waits for its search in this round.
+    /// True if some peer still waits for a search for its routes.
     pub fn is_behind(&self) -> bool {
         !self.queue.is_empty()
     }
 
     /// Removes the routes to a peer that should answer and do not, and marks their links as doubtful.
     ///
-    /// Doubtful links are avoided for a while. Links of routes that do answer are not marked, and neither are first
-    /// links.
+    /// Doubtful links are avoided for a while. Links of routes that do answer are not marked, and neither is the link
+    /// from this node to the first relay.
     pub fn doubt_silent(&mut self, now: Instant, from: Label, peer: PeerId, answers: impl Fn(&[Label]) -> bool) {
         let Some(of) = self.by_peer.get_mut(&peer) else { return };
         let is_silent = |route: &ChosenRoute| now - route.since >= ANSWER_WITHIN && !answers(&route.found.nodes);
@@ -150,7 +150,7 @@ impl ChosenRoutes {
         });
         if let Some(new) = search.advance(&mut self.links_left) {
             (of.searched_at, of.version, of.is_due) = (Some(now), *searched, false);
-            // The map may have changed since the search began.
+            // The map may have changed since the search began, so routes that it no longer contains are left out.
             of.take_better(now, new.iter().filter_map(|found| graph.route(from, &found.nodes)).collect());
             self.queue.pop_front();
             self.search = None;
@@ -180,7 +180,7 @@ impl PeerRoutes {
         self.searched_at.is_none_or(|at| now - at >= interval)
     }
 
-    /// Replaces the routes if the new ones are better.
+    /// Replaces the routes to the peer by `new` ones if those are better.
     fn take_better(&mut self, now: Instant, new: Vec<FoundRoute>) {
         let present: Vec<FoundRoute> = self.routes.iter().map(|route| route.found.clone()).collect();
         if !are_better(&present, &new) {
@@ -202,7 +202,7 @@ mod tests {
     const PEER: PeerId = PeerId(7);
     const ENDS: (Label, Label) = (Label(0), Label(9));
 
-    /// Returns a graph with several relays between two ends, one for each RTT in milliseconds.
+    /// Returns a graph of two ends with one relay between them for each RTT in `relays`, in milliseconds.
     fn graph(relays: &[u32]) -> MemberGraph {
         let mut graph = MemberGraph::default();
         graph.add_member(ENDS.0, false);

@@ -1,4 +1,4 @@
-//! Contacts: a node's key and addresses, as nodes of the overlay pass them on to each other.
+//! Contacts: the key and the addresses of a node, in the form in which nodes of the overlay send them to each other.
 
 use crate::api::{Contact, MAX_ENDPOINTS};
 use crate::links::is_route;
@@ -70,7 +70,7 @@ fn can_be_called(endpoint: &SocketAddr) -> bool {
         && !is_route(endpoint)
 }
 
-/// Returns a contact in the form that weft-core's overlay state machine uses.
+/// Returns a contact in the form that weft-core's overlay uses: node id, and encoded key and addresses.
 pub fn named(contact: &Contact) -> overlay::NodeContact {
     overlay::NodeContact { id: contact.id(), details: contact.encode().into() }
 }

@@ -1,4 +1,4 @@
-//! Limits on what one peer costs this node by messages about the link map.
+//! Limits on the work that one peer causes at this node by messages about the link map.
 //!
 //! Each check of a signature and each byte of an answer is charged to the peer whose message caused it. A peer that
 //! forwarded a forged claim is barred: its messages are ignored for a time. The bar applies to the peer's key and not
@@ -14,31 +14,31 @@ use weft_units::{Duration, Instant, PeerId};
 pub const BAR_TIME: Duration = Duration::from_secs(60);
 /// Maximum number of messages that answer one digest.
 ///
-/// Derived: a third of the messages that may wait for a peer.
+/// *Derived*: a third of the messages that may wait for a peer.
 pub const MAX_ANSWERS: usize = 12;
-/// Least interval between two answers to digests of a peer.
+/// Least interval between two digests of a peer that are answered.
 ///
-/// Derived: honest peers wait for [`super::mapping::DIGEST_DELAY`] before another digest.
+/// *Derived*: honest peers wait for [`super::mapping::DIGEST_DELAY`] before another digest.
 const ANSWER_INTERVAL: Duration = Duration::from_millis(100);
-/// Maximum number of signatures checked for a peer in one burst.
+/// Maximum number of signature checks that a peer may cause in one burst.
 ///
-/// Derived: the number of messages that may wait from a peer.
+/// *Derived*: the number of messages that may wait from a peer.
 const CHECKS_AT_ONCE: f64 = 32.0;
-/// Maximum number of signatures checked for a peer in a second.
+/// Maximum number of signature checks per second that a peer may cause in the long run.
 ///
-/// Derived: [`MAX_ANSWERS`] in each [`ANSWER_INTERVAL`].
+/// *Derived*: [`MAX_ANSWERS`] in each [`ANSWER_INTERVAL`].
 const CHECKS_PER_S: f64 = 120.0;
 /// Maximum number of bytes that answer a peer's digests in one burst.
 ///
-/// Derived: the certificates and claims of 100 members. The claims of relays are the longest, so all members are
+/// *Derived*: the certificates and claims of 100 members. The claims of relays are the longest, so all members are
 /// taken for relays.
 const ANSWER_BYTES_AT_ONCE: f64 = 256.0 * 1024.0;
-/// Maximum number of bytes that answer a peer's digests in a second.
+/// Maximum number of bytes per second that answer a peer's digests in the long run.
 ///
 /// *Tuned*: 64 kbit/s, which a slow uplink can spare.
 const ANSWER_BYTES_PER_S: f64 = 8_000.0;
 
-/// The signature checks, or the bytes of answers, that one peer may still cause. They refill with time.
+/// What one peer may still cause: a number of signature checks, or of bytes of answers. It refills with time.
 struct MapAllowance {
     left: f64,
     at: Instant,
@@ -49,7 +49,7 @@ impl MapAllowance {
         MapAllowance { left: most, at: now }
     }
 
-    /// Takes `amount` and returns true if at least this amount is left.
+    /// Takes `amount` from the allowance if that much is left. Returns false, and takes nothing, otherwise.
     ///
     /// The allowance grows by `per_s` in a second, up to `most`.
     fn take(&mut self, now: Instant, amount: f64, (most, per_s): (f64, f64)) -> bool {
@@ -69,11 +69,11 @@ struct PeerLimits {
     answers: MapAllowance,
 }
 
-/// The limits of all peers.
+/// The limits of all peers on messages about the link map.
 #[derive(Default)]
 pub struct MapLimits {
     peers: BTreeMap<PeerId, PeerLimits>,
-    /// Keys of peers whose messages are ignored, and until when.
+    /// Keys of peers whose messages about the link map are ignored, each with the time until which they are.
     barred: BTreeMap<PublicKey, Instant>,
     checks: u64,
 }
@@ -87,30 +87,30 @@ impl MapLimits {
         })
     }
 
-    /// Bars a key.
+    /// Ignores the messages of the peer with this key for [`BAR_TIME`].
     pub fn bar(&mut self, now: Instant, key: PublicKey) {
         self.barred.retain(|_, until| *until > now);
         self.barred.insert(key, now + BAR_TIME);
     }
 
-    /// True if messages of a key are ignored.
+    /// True if messages of the peer with this key are ignored now.
     pub fn is_barred(&self, now: Instant, key: &PublicKey) -> bool {
         self.barred.get(key).is_some_and(|until| *until > now)
     }
 
-    /// True if a signature may be checked for a peer now. Counts the check.
+    /// True if a signature may be checked now because of a message of a peer. The check is then counted.
     pub fn takes_check(&mut self, now: Instant, peer: PeerId) -> bool {
         let is_allowed = self.of(now, peer).checks.take(now, 1.0, (CHECKS_AT_ONCE, CHECKS_PER_S));
         self.checks += u64::from(is_allowed);
         is_allowed
     }
 
-    /// Returns the number of checks of signatures for all peers since the start.
+    /// Returns the number of signatures checked for the link map since the start, for all peers together.
     pub fn checks(&self) -> u64 {
         self.checks
     }
 
-    /// True if a digest of a peer is to be answered now.
+    /// True if a digest that arrived from a peer is to be answered. The time is then recorded.
     pub fn takes_digest(&mut self, now: Instant, peer: PeerId) -> bool {
         let of = self.of(now, peer);
         let is_due = of.answered_at.is_none_or(|at| now - at >= ANSWER_INTERVAL);
@@ -120,12 +120,12 @@ impl MapLimits {
         is_due
     }
 
-    /// True if an answer of `len` bytes may be sent to a peer now. Counts the bytes.
+    /// True if a message of `len` bytes may be sent to a peer as a part of an answer. The bytes are then counted.
     pub fn takes_answer(&mut self, now: Instant, peer: PeerId, len: usize) -> bool {
         self.of(now, peer).answers.take(now, len as f64, (ANSWER_BYTES_AT_ONCE, ANSWER_BYTES_PER_S))
     }
 
-    /// Forgets the limits of a peer. A bar of the peer's key stays.
+    /// Deletes the counts for a peer that was removed. If its key is barred, it stays barred.
     pub fn forget_peer(&mut self, peer: PeerId) {
         self.peers.remove(&peer);
     }

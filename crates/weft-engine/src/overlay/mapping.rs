@@ -1,8 +1,8 @@
 //! A node's view of the link map: its claims about its own links, and the peers that still need an answer.
 //!
 //! [`LinkMap`] stores the claims of all members. [`LinkMapping`] decides when this node claims its own links, within
-//! a limit of bytes, and chooses the peers to which new claims are forwarded. A *digest* lists the newest claim of
-//! each member that a node stores. The receiver answers with the claims that the digest lacks.
+//! a limit of bytes, and chooses the peers to which new claims are forwarded. A *digest* lists for each member a
+//! fingerprint of the claims that a node stores. The receiver answers with the claims that the digest's sender lacks.
 
 use crate::api::ReportedLink;
 use crate::overlay::chosen_routes::ChosenRoutes;
@@ -17,51 +17,53 @@ use weft_wire::er_sig::Rate16;
 use weft_wire::link_map::{ClaimedLink, MAX_LINKS};
 use weft_wire::relay::Label;
 
-/// Interval at which a node compares its links with its last claims.
+/// Interval at which a node compares its own links with its last claims about them.
 pub const LOOK_INTERVAL: Duration = Duration::from_millis(250);
-/// Interval of a node's digests to some peer, once no member has been added for a while.
+/// Interval at which a node sends a digest to a random peer, once no member has been added for a while.
 pub const DIGEST_INTERVAL: Duration = Duration::from_secs(10);
-/// Interval of the digests to some peer after a new member appeared. It doubles with each digest.
+/// Interval at which a node sends a digest to a random peer after a new member appeared. It doubles each time.
 ///
 /// A new member sends a claim to a few peers only. The claim may miss a node, and a digest detects this.
 const DIGEST_INTERVAL_AT_FIRST: Duration = Duration::from_secs(1);
-/// Time from a new claim to the digest that follows it, so that one digest covers a batch of claims.
+/// Time from a new claim of a peer to the digest for that peer, so that one digest covers a batch of claims.
 pub const DIGEST_DELAY: Duration = Duration::from_millis(150);
-/// Number of new claims from a peer after which a digest asks that peer for more claims.
+/// Number of new claims from a peer after which this node sends the peer a digest, to get the claims that it lacks.
 pub const BATCH: usize = 8;
 
-/// Maximum number of bytes in a second that each node may send for the claims of all members.
+/// Maximum number of bytes per second that each node may send for the claims of all members.
 ///
-/// Standard: 8 kbit/s a node at 50 members, less a third for digests and certificates.
+/// *Standard*: 8 kbit/s a node at 50 members, less a third for digests and certificates.
 const NODE_BYTES_PER_S: f64 = 670.0;
-/// Number of copies of a message that each node sends on average.
+/// Number of copies of each message that a node forwards on average.
 ///
-/// Derived from [`MOST_TOLD`]: the peer from which the message arrived gets none, and a peer may be chosen twice.
+/// *Derived* from [`MOST_TOLD`]: the peer from which the message arrived gets none, and a peer may be chosen twice.
 const COPIES: f64 = 2.5;
-/// Maximum number of peers to which a message is forwarded, if there are more peers.
+/// Maximum number of peers to which a node forwards a message about the link map.
 const MOST_TOLD: usize = 4;
-/// Number of bytes of headers around a message, if the message has a datagram of its own.
+/// Length of the headers of a datagram that carries only one message about the link map, in bytes.
 pub const HEADER_BYTES: u64 = 60;
 /// Maximum number of bytes of claims that a node may send in one burst.
 const BURST_BYTES: f64 = 2_400.0;
 /// Number of bytes of a claim with its headers on the wire, without the claim's links.
 const CLAIM_BYTES: f64 = 190.0;
-/// Number of bytes of one link in a claim.
+/// Length of one link in a claim, in bytes.
 const LINK_BYTES: f64 = 17.0;
-/// Interval at which a node claims all of its links again, divided by the number of members of the network.
+/// Interval at which a node claims all of its links again, for each member of the network.
+///
+/// In a larger network, nodes repeat their claims less often.
 const REPEAT_PER_MEMBER: Duration = Duration::from_secs(5);
-/// Least interval at which a node claims all of its links again.
+/// Least interval at which a node claims all of its links again, however few members there are.
 const REPEAT_LEAST: Duration = Duration::from_secs(60);
-/// Number of a node's own messages in the map beyond which the node claims all of its links again.
+/// If more than this number of a node's own messages are in its map, the node claims all of its links again.
 const MANY_MESSAGES: usize = 8;
 /// Longest time for which a new link waits for its first claim, so that one claim covers all links that come up.
 const MORE_LINKS_WITHIN: Duration = Duration::from_secs(1);
-/// Smallest change of a round-trip time that causes a new claim, in microseconds.
+/// Smallest change of a link's round-trip time that causes a new claim, in microseconds.
 const RTT_STEP_US: u32 = 3_000;
-/// Smallest change of the share of lost datagrams that causes a new claim, in units of 1/256.
+/// Smallest change of a link's loss that causes a new claim, in units of 1/256.
 const LOSS_STEP: u8 = 8;
 
-/// State of a node's own claims, and of its exchange of claims with the peers.
+/// The link map of a node, its own claims, and its exchange of claims with the peers.
 pub struct LinkMapping {
     pub map: LinkMap,
     /// Label of this node: the first 32 bits of its id.
@@ -69,27 +71,29 @@ pub struct LinkMapping {
     /// Maximum number of relayed routes to find for each peer. With zero, no routes are searched for.
     pub most_routes: usize,
     pub look_at: Instant,
-    /// Time of the next digest to some peer, and the interval to the one after it.
+    /// Time of the next digest to a random peer, and the interval from it to the one after it.
     digest: (Instant, Duration),
-    /// Peers to which a digest is due, and when.
+    /// Peers to which a digest is to be sent, each with the time at which to send it.
     pub digests: BTreeMap<PeerId, Instant>,
-    /// Number of new claims from a peer since this node's last digest to the peer.
+    /// Number of new claims that arrived from each peer since this node's last digest to it.
     pub news_from: BTreeMap<PeerId, usize>,
     pub answers: MapAnswers,
-    /// Peers whose received messages wait for a later turn, and the time of the next turn.
+    /// Peers whose arrived messages wait for a later turn, and the time of the next turn.
     unheard: (VecDeque<PeerId>, Instant),
     pub limits: MapLimits,
     pub routes: ChosenRoutes,
-    /// Number of claims refused as forged since the start.
+    /// Number of claims and certificates refused as forged since the start.
     pub forged: u64,
     /// Bytes sent for the link map since the start, with [`HEADER_BYTES`] for each message.
     pub sent_bytes: u64,
     told: BTreeMap<Label, ClaimedLink>,
     told_relay: bool,
-    /// Number of links that wait for their first claim, and since when.
+    /// Number of own links that wait for their first claim, and the time since which the first of them waits.
     unclaimed: (usize, Instant),
     repeat_at: Instant,
-    /// Labels of the members to which the links must be claimed again, whether or not the links changed.
+    /// Labels of the members to which this node must claim its link again, whether or not it changed.
+    ///
+    /// A label is the first 32 bits of a node id.
     repeat: BTreeSet<Label>,
     seq: u64,
     allowance: (f64, Instant),
@@ -103,7 +107,7 @@ fn differ(one: Rate16, other: Rate16) -> bool {
     (one - other).abs() > 0.25 * one.min(other)
 }
 
-/// True if a link has changed enough since its last claim, `told`, for a new claim.
+/// True if a link differs so much from the last claim about it, `told`, that a new claim is needed.
 fn is_news(told: &ClaimedLink, link: &ClaimedLink) -> bool {
     if told.is_down || link.is_down {
         return told.is_down != link.is_down;
@@ -143,14 +147,14 @@ impl LinkMapping {
         }
     }
 
-    /// Returns the time at which the map next has work.
+    /// Returns the time at which work for the link map is due next.
     pub fn next_timeout(&self) -> Instant {
         let unheard = self.unheard.0.front().map(|_| self.unheard.1);
         let others = self.answers.next_at().into_iter().chain(unheard).chain([self.look_at]);
         self.digests.values().copied().chain(others).min().unwrap_or(self.look_at)
     }
 
-    /// Records that messages received from a peer must wait for a later turn.
+    /// Records that a peer's arrived messages are to be processed in a later turn.
     pub fn hear_more(&mut self, now: Instant, peer: PeerId) {
         if self.unheard.0.is_empty() {
             self.unheard.1 = now + PART_INTERVAL;
@@ -160,7 +164,7 @@ impl LinkMapping {
         }
     }
 
-    /// Returns the next peer whose received messages have waited, if its turn has come. The peers take turns.
+    /// Removes and returns the next peer whose arrived messages have waited, if the time of the next turn has come.
     pub fn next_to_hear(&mut self, now: Instant) -> Option<PeerId> {
         if self.unheard.1 > now {
             return None;
@@ -169,7 +173,7 @@ impl LinkMapping {
         self.unheard.0.pop_front()
     }
 
-    /// Returns the graph of the members, rebuilt if the map has changed.
+    /// Returns the graph of the members and links in the map. It is rebuilt if the map has changed.
     pub fn graph(&mut self) -> &MemberGraph {
         if self.graph.0 != self.map.version() {
             self.graph = (self.map.version(), Arc::new(MemberGraph::of(&self.map)));
@@ -178,15 +182,17 @@ impl LinkMapping {
     }
 
     /// Updates the relayed routes to a peer. `ends` are the labels of this node and of the peer.
+    ///
+    /// A label is the first 32 bits of a node id.
     pub fn choose_routes(&mut self, now: Instant, ends: (Label, Label), peer: PeerId) {
         self.graph();
         let (version, graph) = &self.graph;
         self.routes.choose(now, (graph, *version), ends, peer, self.most_routes);
     }
 
-    /// Returns the links to claim now, and the sequence number of the claim. `links` are all of this node's links.
+    /// Returns the number of the claim to send now, and the links in it. `links` are all of this node's links.
     ///
-    /// Nothing is claimed if nothing has changed, or if too many bytes were sent for earlier claims.
+    /// Returns `None` if nothing has changed, or if earlier claims have used up the bytes allowed.
     pub fn claim_due(
         &mut self,
         now: Instant,
@@ -233,7 +239,7 @@ impl LinkMapping {
         Some((self.seq, claimed))
     }
 
-    /// True if more links have come up since the last check, and the first of them has not waited for long.
+    /// True if claims should wait: more own links have come up since the last call, and the first is still new.
     fn waits_for_more_links(&mut self, now: Instant, count: usize) -> bool {
         let (before, since) = self.unclaimed;
         let since = if before == 0 { now } else { since };
@@ -248,10 +254,10 @@ impl LinkMapping {
         self.allowance = ((bytes + more).min(BURST_BYTES), now);
     }
 
-    /// Returns the peers to which a message is forwarded. `places` are the ring positions of all candidates.
+    /// Returns the peers to which a message about the link map is forwarded, chosen from `places`.
     ///
-    /// Among many candidates it chooses the next ones on the ring, which connect all nodes, and two random ones.
-    /// `except` is never chosen.
+    /// `places` are candidates and their positions on the ring. Among many candidates it chooses the next ones on the
+    /// ring, which connect all nodes, and two random ones. `except` is never chosen.
     pub fn listeners(&mut self, own: NodeId, places: &[(NodeId, PeerId)], except: Option<PeerId>) -> Vec<PeerId> {
         let others = places.iter().filter(|(_, peer)| Some(*peer) != except);
         if places.len() <= MOST_TOLD {
@@ -272,12 +278,12 @@ impl LinkMapping {
         chosen
     }
 
-    /// Shortens the interval of digests, because the map has a new member.
+    /// Sends digests more often for a while, because the map has a new member.
     pub fn on_member(&mut self, now: Instant) {
         self.digest = (self.digest.0.min(now + DIGEST_INTERVAL_AT_FIRST), 2 * DIGEST_INTERVAL_AT_FIRST);
     }
 
-    /// True if a digest to some peer is due. Schedules the next digest.
+    /// True if the periodic digest to a random peer is due. The next one is then scheduled.
     pub fn takes_digest_due(&mut self, now: Instant) -> bool {
         let (at, interval) = self.digest;
         if at > now {
@@ -287,13 +293,13 @@ impl LinkMapping {
         true
     }
 
-    /// Schedules a digest to a peer at `at`, unless one is due sooner.
+    /// Schedules a digest to a peer for the time `at`, unless one is due sooner.
     pub fn owe_digest(&mut self, peer: PeerId, at: Instant) {
         let due = self.digests.entry(peer).or_insert(at);
         *due = at.min(*due);
     }
 
-    /// Counts a new claim from a peer. After a batch of claims, a digest asks the peer for the missing ones.
+    /// Counts a new claim that arrived from a peer. After a batch of them, a digest asks the peer for missing claims.
     pub fn on_news(&mut self, now: Instant, from: PeerId) {
         let count = self.news_from.entry(from).or_default();
         *count += 1;

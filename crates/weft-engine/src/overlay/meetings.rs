@@ -1,4 +1,4 @@
-//! The nodes that were contacted by key, and the handshakes that failed.
+//! The nodes that this node contacted by key, and recent handshakes with such nodes that failed.
 //!
 //! Contacts that did not answer are not contacted again for a while.
 
@@ -8,9 +8,9 @@ use alloc::vec::Vec;
 use weft_session::PublicKey;
 use weft_units::{Duration, Instant, PeerId};
 
-/// Time before a node is contacted again after a failed handshake.
+/// Time after a failed handshake with a node before the node is contacted again.
 const REST: Duration = Duration::from_secs(30);
-/// Time before a contact in the configuration is contacted again after a failed handshake.
+/// Time after a failed handshake with a contact in the configuration before it is contacted again.
 const SHORT_REST: Duration = Duration::from_secs(3);
 /// Maximum number of nodes whose failed handshakes are remembered.
 const MAX_UNMET: usize = 1_024;
@@ -20,17 +20,17 @@ const MAX_UNMET: usize = 1_024;
 pub struct Met {
     pub called_at: Instant,
     pub wanted_at: Instant,
-    /// True if the peer was sent CLOSE. It is removed at the next check.
+    /// True if the peer was sent a CLOSE frame. The peer is removed at the next check.
     pub is_leaving: bool,
 }
 
-/// The peers that this node contacted by key, and the failed handshakes.
+/// The peers that this node contacted by key, and the nodes that did not become peers.
 #[derive(Debug, Default)]
 pub struct Meetings {
     pub met: BTreeMap<PeerId, Met>,
     /// Nodes with a recent failed handshake, and the time until which they are not contacted.
     pub resting: BTreeMap<PublicKey, Instant>,
-    /// The configured contacts, and the reason for which each did not become a peer.
+    /// The configured contacts, and for each the reason why it did not become a peer, if any.
     pub contacts: Vec<(Contact, Option<Unmet>)>,
 }
 

@@ -26,9 +26,9 @@ pub struct Overlaying {
     pub config: Option<OverlayConfig>,
     pub state: Option<Box<OverlayState>>,
     pub owners: Option<Box<Owners>>,
-    /// The claims of all members about their links.
+    /// The link map: the claims of all members about their links, and this node's own claims.
     pub mapping: Option<Box<LinkMapping>>,
-    /// Time at which the state machine next has work.
+    /// Time at which a timer of the overlay's state machine or of the directory of owners is due.
     pub wake: Option<Instant>,
     pub look_at: Option<Instant>,
     pub meetings: Meetings,
@@ -37,7 +37,7 @@ pub struct Overlaying {
 }
 
 impl Overlaying {
-    /// Returns the time at which [`Engine::refresh_overlay`] next has work.
+    /// Returns the time at which the next call of `Engine::refresh_overlay` is due.
     pub fn next_timeout(&self) -> Option<Instant> {
         let mapping = self.mapping.as_ref().map(|mapping| mapping.next_timeout());
         [self.wake, self.look_at, mapping].into_iter().flatten().min()
@@ -47,7 +47,7 @@ impl Overlaying {
         self.state.is_some()
     }
 
-    /// Forgets a peer that was removed.
+    /// Deletes what the overlay stores about a peer that was removed.
     pub fn forget_peer(&mut self, peer: PeerId) {
         self.meetings.forget(peer);
         self.members.remove(&peer);

@@ -1,4 +1,4 @@
-//! The directory of the owners of addresses, and the packets that wait until an owner is found.
+//! The directory of the owners of prefixes, and the packets that wait until the owner of their destination is found.
 //!
 //! The state machine is weft-core's ([`weft_core::route::ownership`]). It accepts only claims signed by the network's
 //! root key.
@@ -22,14 +22,14 @@ pub struct WaitingPacket {
     pub shape: SuperPacket,
 }
 
-/// An address that is being looked up.
+/// The lookup of an address's owner, and the packets for the address that wait for its result.
 #[derive(Debug)]
 pub struct Sought {
     pub until: Instant,
     pub waiting: Vec<WaitingPacket>,
 }
 
-/// The directory of owners, and the lookups in progress.
+/// The directory of the owners of prefixes, and the lookups in progress.
 pub struct Owners {
     pub directory: OwnershipDirectory,
     pub sought: BTreeMap<IpAddr, Sought>,
@@ -67,9 +67,9 @@ impl DirectoryAuthority for Root<'_> {
     }
 }
 
-/// Returns a claim whose details also list the addresses `seen` at which the owner is reached.
+/// Returns the claim in `bytes` with the addresses `seen`, at which the owner is reached, added to its details.
 ///
-/// The owner may not know these addresses itself.
+/// The owner may not know these addresses itself. Returns `None` if `bytes` is no claim. The claim is written to `out`.
 pub fn completed<'a>(bytes: &[u8], seen: &[SocketAddr], out: &'a mut [u8]) -> Option<&'a [u8]> {
     let Ok(ClaimMessage::Claim(claim)) = ClaimMessage::parse(bytes) else { return None };
     let Contact { public_key, endpoints } = Contact::decode(claim.details)?;

@@ -7,28 +7,30 @@
 use weft_core::sense::{Departure, Fate, Place};
 use weft_units::{Duration, Instant, Rate};
 
-/// Maximum length of a batch, as time at the path's rate.
+/// Maximum length of a batch, as the time that its bytes take at the path's rate.
 ///
 /// Chosen without an experiment: it adds at most this delay, and saves system calls from 24 Mbit/s on.
 const LONGEST: Duration = Duration::from_millis(1);
-/// Maximum number of halvings. The shortest batch is then one full packet at 200 Mbit/s.
+/// Maximum number of times that the length of batches is halved.
+///
+/// The shortest batch is then one full packet at 200 Mbit/s.
 const MOST_HALVINGS: u32 = 4;
 /// Number of standard deviations by which the loss of later datagrams must exceed that of first datagrams.
 ///
-/// Standard: independent losses exceed three deviations by chance in one of 700 cases.
+/// *Standard*: independent losses exceed three deviations by chance in one of 700 cases.
 const DEVIATIONS: f64 = 3.0;
 /// Number of batches after which the counts of first and later datagrams are halved, so that recent batches decide.
 ///
 /// Chosen without an experiment: batches of 1 ms reach this number within a second.
 const MEMORY: u32 = 1_000;
-/// Time after which longer batches are tried again. It doubles with each try that fails.
+/// Time after a change before longer batches are tried again. It doubles with each try that fails.
 ///
 /// A try that fails loses the last datagrams of a few batches.
 const RETRY_MIN: Duration = Duration::from_secs(1);
 /// Maximum number of doublings of [`RETRY_MIN`].
 const MOST_DOUBLINGS: u32 = 6;
 
-/// Number of datagrams whose fate is known, and the number of lost datagrams among them.
+/// Number of datagrams whose fate is known, and the number of those that were lost.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counted {
     all: u32,
@@ -60,14 +62,16 @@ impl Counted {
     }
 }
 
-/// The limit on the length of a path's batches.
+/// The limit on the length of a path's batches, and the losses that determine it.
 #[derive(Clone, Copy, Debug)]
 pub struct BatchLimit {
     halvings: u32,
-    /// Time of the last change. The fate of an earlier datagram does not depend on the present limit.
+    /// Time of the last change of the limit.
+    ///
+    /// Datagrams sent before it say nothing about the present limit.
     changed_at: Instant,
     longer_at: Instant,
-    /// True if the last change was a try of longer batches.
+    /// True if the last change lengthened the batches as a try.
     is_try: bool,
     failed_tries: u32,
     first: Counted,
@@ -105,7 +109,8 @@ impl BatchLimit {
             return;
         }
         match departure.place {
-            // Datagrams leave alone at low load. Few of them are lost, so they would lower the loss of first datagrams.
+            // At low load, datagrams leave alone. Few of these are lost, so they are not counted as first datagrams:
+            // they would make the loss of first datagrams look lower than it is in batches.
             Place::Alone => return,
             Place::First => self.first.add(fate),
             Place::Following => self.following.add(fate),
@@ -180,7 +185,8 @@ mod tests {
             let (queue, loss) = (1 + rng.below(16), rng.unit() * 0.05);
             let (sent, lost, _) =
                 send(rate, round_trip, Duration::from_secs(60), |place| place >= queue || rng.chance(loss));
-            // Before the first change, each of the halvings waits for a round trip.
+            // The permitted share of lost datagrams is high, because at the start up to four halvings follow each
+            // other, and each takes a round trip in which batches are still too long.
             let share = lost as f64 / sent as f64 - loss;
             assert!(share < 0.06, "{rate:?}, {round_trip:?}, queue {queue}: {share}");
         }
@@ -194,7 +200,7 @@ mod tests {
             let (rate, round_trip) = (Rate::from_mbps(24 + rng.below(977)), Duration::from_millis(1 + rng.below(200)));
             let (loss, stays) = (rng.unit() * 0.2, rng.unit() * 0.7);
             let mut is_lost = false;
-            // Losses occur in bursts of one packet and more.
+            // Losses occur in bursts of one or more packets.
             let (.., limit) = send(rate, round_trip, Duration::from_secs(5), |_| {
                 is_lost = rng.chance(if is_lost { stays } else { loss });
                 is_lost

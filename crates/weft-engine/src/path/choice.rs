@@ -8,28 +8,30 @@
 use core::cmp::Reverse;
 use core::net::SocketAddr;
 
-/// Maximum number of paths between two nodes. Derived: the number of bits of [`crate::path::Pending::reports`].
-pub const MAX_PATHS: usize = 64;
-/// Maximum number of paths that each of the two nodes opens.
+/// Maximum number of paths between two nodes.
 ///
-/// Derived: half of [`MAX_PATHS`], so that neither node can take the paths that the other needs.
+/// *Derived*: the number of bits of [`crate::path::Pending::reports`].
+pub const MAX_PATHS: usize = 64;
+/// Maximum number of paths to one peer that a node opens itself.
+///
+/// *Derived*: half of [`MAX_PATHS`], so that neither node can take the paths that the other needs.
 pub const MOST_OWN: usize = MAX_PATHS / 2;
-/// Number of addresses that a link tries at a time, if few links share [`MOST_OWN`].
+/// Number of a peer's addresses that a link tries at a time, if few links share [`MOST_OWN`].
 ///
 /// Chosen: one address in use and some in reserve.
 const FEW_AT_ONCE: usize = 4;
-/// Number of unanswered probes after which a path that never answered tries the next address of its link.
+/// Number of unanswered probes after which a link gives up an address that has never answered on it, by attempt.
 ///
-/// The values are for the first, second and later attempts. Probes leave 0, 0.4, 1.2 and 2.8 s after the path was
-/// opened. An address is thus left after 1.2 s, the second time after 2.8 s, and later after 6 s, because an RTT may
-/// be that long.
+/// It then tries the next address. The values are for the first, second and later attempts. Probes leave 0, 0.4, 1.2
+/// and 2.8 s after the path was opened. An address is thus given up after 1.2 s, the second time after 2.8 s, and later
+/// after 6 s, because an RTT may be that long.
 const PATIENCE: [u32; 3] = [2, 3, 4];
-/// Number of unanswered probes after which a path that has answered before tries the next address of its link.
+/// Number of unanswered probes after which a link gives up an address that has answered on it before.
 ///
-/// A path that is down is probed once a second.
+/// It then tries the next address. A path that is down is probed once a second.
 const PATIENCE_DOWN: u32 = 30;
 
-/// Returns the number of addresses that each link tries at a time, if `room` paths may be opened.
+/// Returns the number of a peer's addresses that each link tries at a time, if `room` paths may be opened.
 ///
 /// The number is large enough that some link tries each address, if `room` allows it.
 pub fn at_once(links: usize, addresses: usize, room: usize) -> usize {
@@ -37,7 +39,9 @@ pub fn at_once(links: usize, addresses: usize, room: usize) -> usize {
     FEW_AT_ONCE.max(addresses.div_ceil(links)).min(room / links).max(1)
 }
 
-/// Returns the number of unanswered probes after which a path tries another address of its link.
+/// Returns the number of unanswered probes after which a link gives up an address and tries another one.
+///
+/// `attempts` is the number of its earlier attempts at this address.
 pub fn patience(has_answered: bool, attempts: u32) -> u32 {
     match PATIENCE.get(attempts as usize) {
         _ if has_answered => PATIENCE_DOWN,
@@ -46,7 +50,7 @@ pub fn patience(has_answered: bool, attempts: u32) -> u32 {
     }
 }
 
-/// An address that a link could try.
+/// An address of a peer that a link could try.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Candidate {
     pub remote: SocketAddr,
@@ -63,7 +67,7 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// Returns the rank of the candidate. The candidate with the least rank is tried first.
+    /// Returns a sort key for the addresses that a link could try. The one with the least key is tried first.
     pub fn rank(&self) -> (u32, Reverse<bool>, bool, usize, usize) {
         (self.attempts, Reverse(self.is_near), self.distance != 0, self.elsewhere, self.distance)
     }

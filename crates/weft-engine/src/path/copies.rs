@@ -1,15 +1,17 @@
-//! Computes the number of copies in which a lost unit is retransmitted.
+//! Computes in how many copies a lost unit is retransmitted.
 
-/// Maximum expected number of packets, of those sent in one RTT, whose retransmission is lost too.
+/// Maximum expected number of units that are lost again when they are retransmitted, of those sent in one RTT.
 ///
 /// It determines the number of copies in which a unit is retransmitted.
 const LOST_AGAIN_MAX: f64 = 0.05;
-/// Largest share of additional copies in all packets sent. If the required copies exceed it, one copy is sent.
+/// Largest permitted share of additional copies in all packets sent.
+///
+/// If the required copies exceed it, one copy is sent.
 const MAX_SHARE: f64 = 0.05;
 /// Maximum number of copies of one unit. More copies help little, because a burst of losses may take all of them.
 const MAX: usize = 3;
 
-/// Returns the number of copies for a unit that was lost `times` times.
+/// Returns the number of copies in which a unit that was lost `times` times is retransmitted.
 ///
 /// `loss` is the path's loss rate, 0…1, and `packets` is the number of packets sent in one RTT.
 pub(super) fn of_repeat(loss: f64, packets: f64, times: u8) -> usize {
@@ -25,7 +27,7 @@ mod tests {
 
     #[test]
     fn a_rare_loss_is_repeated_once_and_what_was_lost_again_more_often() {
-        // A path of 100 Mbit/s with an RTT of 200 ms.
+        // A path of 100 Mbit/s with an RTT of 200 ms: 1,700 full packets are sent in one RTT.
         let copies = |loss, times| of_repeat(loss, 1_700.0, times);
         assert_eq!([0.0, 0.005, 0.02, 0.03, 0.05].map(|loss| copies(loss, 1)), [1, 1, 2, 2, 1]);
         assert_eq!([0.0, 0.005, 0.02, 0.05, 0.07, 0.3].map(|loss| copies(loss, 2)), [1, 1, 1, 2, 2, 1]);

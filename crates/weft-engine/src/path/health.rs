@@ -1,13 +1,13 @@
 //! The state of one path (good, degraded, suspect, down) and the times of its probes.
 //!
-//! A silent path becomes suspect after a time that follows its jitter. Its sparse flows are then retransmitted on
+//! A silent path becomes suspect after a time that depends on its jitter. Its sparse flows are then retransmitted on
 //! other paths, and new traffic uses other paths, while probes confirm or clear the suspicion. The other units in
-//! flight on the path are retransmitted once the path is down. The link's other paths become suspect as well. Each of
-//! them must answer before it takes over.
+//! flight on the path are retransmitted once the path is down. When a path becomes suspect, those paths on its link
+//! that could replace it do as well. Each of them must answer before it takes over.
 //!
-//! A path that was down carries data again after its first answer. A path that fails again within ten minutes is
-//! first *on probation*. Until it has answered for 2 s, twice as long for each further failure, sparse flows prefer
-//! other paths. Bulk uses the path during this time.
+//! A path that was down carries data again after its first answer. A path that fails again within ten minutes is first
+//! *on probation*. Until it has answered for 2 s, twice as long for each further failure, sparse flows prefer other
+//! paths. Bulk uses the path during this time.
 
 use crate::api::PathState;
 use weft_units::planted::{self, Fault};
@@ -16,52 +16,50 @@ use weft_units::{Duration, Instant};
 const DEGRADE_ABOVE: f64 = 0.08;
 const RESTORE_BELOW: f64 = 0.04;
 const RESTORE_AFTER: Duration = Duration::from_secs(2);
-/// Probe interval of a down path that is wanted.
+/// Probe interval of a path that is down and wanted: no other path carries the packets that wait.
 ///
 /// It limits the time for which a recovered link stays unused to 100 ms and one RTT.
 ///
 /// A probe and its answer are about 150 bytes, so the probes take 12 kbit/s.
 const DOWN_PROBE_MIN: Duration = Duration::from_millis(100);
-/// Longest probe interval of a down path that is not needed.
-///
-/// The other paths suffice, or no packets arrive.
+/// Longest probe interval of a path that is down and not needed: other paths suffice, or no packets arrive.
 const DOWN_PROBE_MAX: Duration = Duration::from_secs(1);
 const OPENING_PROBE_MIN: Duration = Duration::from_millis(200);
 const OPENING_PROBE_MAX: Duration = Duration::from_secs(5);
-/// Time without a failure after which the number of recent failures decreases by one.
+/// Time without a failure after which one of a path's recent failures is forgotten.
 const FALL_MEMORY: Duration = Duration::from_secs(600);
-/// Duration of the probation after the second failure.
+/// Duration of the probation after the second recent failure of a path.
 ///
 /// Each further failure doubles it, up to [`MOST_DOUBLINGS`] times.
 const PROBATION_MIN: Duration = Duration::from_secs(2);
-/// Maximum number of doublings of the probation.
+/// Maximum number of times that further failures double the probation.
 const MOST_DOUBLINGS: u32 = 6;
 /// Maximum number of failures that are counted. More would not lengthen the probation.
 const MOST_FALLS: u32 = MOST_DOUBLINGS + 2;
 /// Probe interval of a path on probation.
 const PROBATION_PROBE: Duration = Duration::from_millis(250);
 
-/// A change of state with its reason, for the log.
+/// The reason for a change of a path's state, for the log. `None`: the state did not change.
 pub type HealthChange = Option<&'static str>;
 
-/// The state machine of one path, in the direction in which this node sends.
+/// The state of one path, in the direction in which this node sends, and the times of its probes.
 #[derive(Debug)]
 pub struct Health {
     state: PathState,
     cause: &'static str,
     next_probe: Instant,
-    /// Time at which the last probe left, or the last datagram that replaced a probe.
+    /// Time at which the last probe left, or the last datagram that made a probe unnecessary.
     probed_at: Instant,
     probe_interval: Duration,
     probes: u32,
     /// Number of unanswered probes after which a suspect path is down.
     probes_to_confirm: u32,
     lossless_since: Instant,
-    /// Sending time of the unanswered datagram that made the path suspect.
+    /// Sending time of the unanswered datagram that made the path suspect last.
     doubted: Instant,
     falls: u32,
     last_fall: Instant,
-    /// End of the probation, if the path is on probation.
+    /// Time at which the probation ends, if the path is on probation.
     trusted_at: Option<Instant>,
 }
 
@@ -96,7 +94,7 @@ impl Health {
         self.answers() || self.state == PathState::Suspect
     }
 
-    /// True if the path is usable and not suspect.
+    /// True if the path answers: its state is good or degraded.
     pub fn answers(&self) -> bool {
         matches!(self.state, PathState::Good | PathState::Degraded)
     }
@@ -106,7 +104,7 @@ impl Health {
         self.trusted_at.is_some()
     }
 
-    /// Returns the time that remains of the probation, if the path answers until its end.
+    /// Returns the time until the probation ends if the path answers that long. `None` if it is not on probation.
     pub fn probation_left(&self, now: Instant) -> Option<Duration> {
         self.trusted_at.map(|at| at - now)
     }
@@ -117,13 +115,13 @@ impl Health {
         self.trusted_at = None;
     }
 
-    /// Returns the number of failures that are not yet forgotten.
+    /// Returns the number of the path's failures that are not yet forgotten ([`FALL_MEMORY`]).
     pub fn recent_falls(&self, now: Instant) -> u32 {
         let forgotten = (now - self.last_fall).as_secs() / FALL_MEMORY.as_secs();
         self.falls.saturating_sub(u32::try_from(forgotten).unwrap_or(u32::MAX))
     }
 
-    /// Returns the time for which the path must answer before its probation ends.
+    /// Returns the length of the probation after a failure now, or `None` after the first recent failure.
     fn probation(&self, now: Instant) -> Option<Duration> {
         let doublings = self.recent_falls(now).checked_sub(2)?;
         Some(PROBATION_MIN * (1 << doublings.min(MOST_DOUBLINGS)))
@@ -139,7 +137,7 @@ impl Health {
         Some(cause)
     }
 
-    /// Handles the acknowledgement of a datagram sent at `sent_at`.
+    /// Handles the peer's acknowledgement of a datagram that was sent on the path at `sent_at`.
     ///
     /// It clears a suspicion unless the datagram is older than the unanswered one that caused the suspicion.
     pub fn on_confirmed(&mut self, now: Instant, sent_at: Instant, keepalive: Duration) -> HealthChange {
@@ -188,7 +186,7 @@ impl Health {
         }
     }
 
-    /// Makes the path suspect: the oldest unanswered datagram waited longer than `threshold`.
+    /// Makes an answering path suspect, because its oldest unanswered datagram waited longer than `threshold`.
     ///
     /// That datagram was sent at `since`. After `misses` unanswered probes the path is down.
     pub fn on_silence(&mut self, now: Instant, since: Instant, threshold: Duration, misses: u32) -> HealthChange {
@@ -205,7 +203,7 @@ impl Health {
         }
     }
 
-    /// Handles the loss of the local link.
+    /// Handles the failure of the path's local link: the path is down.
     pub fn on_link_down(&mut self, now: Instant, cause: &'static str) -> HealthChange {
         if self.state == PathState::Down && self.cause == cause {
             return None;
@@ -217,7 +215,7 @@ impl Health {
         self.enter(PathState::Down, cause)
     }
 
-    /// Handles the return of the local link, and probes at once.
+    /// Handles the return of the path's local link: the path is probed at once.
     pub fn on_link_up(&mut self, now: Instant) {
         self.next_probe = now;
         if self.state == PathState::Down {
@@ -247,7 +245,7 @@ impl Health {
         self.probes
     }
 
-    /// Records a datagram that asks for an answer. On an answering path it replaces a keepalive probe.
+    /// Records a sent datagram that asks for an answer. On an answering path it makes a probe unnecessary.
     pub fn on_traffic(&mut self, now: Instant, keepalive: Duration) {
         if self.answers() {
             self.probed_at = now;
@@ -255,7 +253,9 @@ impl Health {
         }
     }
 
-    /// Records a probe that leaves now. A suspect path whose probes stayed unanswered goes down.
+    /// Records a probe that leaves now.
+    ///
+    /// A suspect path goes down if enough probes stayed unanswered. `confirm` is the time that the last of them gets.
     pub fn on_probe_sent(
         &mut self,
         now: Instant,
@@ -370,7 +370,7 @@ mod tests {
         assert_eq!(h.state(), PathState::Good);
     }
 
-    /// Lets the path go down and answer again. Returns true if it is on probation afterwards.
+    /// Lets the path go down and answer again. Returns true if the path is then on probation.
     fn flap(h: &mut Health, now: &mut Instant) -> bool {
         *now += Duration::from_secs(3);
         h.on_link_down(*now, "unplugged");
@@ -379,7 +379,7 @@ mod tests {
         h.is_on_probation()
     }
 
-    /// Returns the time for which the path must answer until its probation ends.
+    /// Returns the time for which the path must answer before its probation ends.
     fn time_to_trust(h: &mut Health, now: &mut Instant) -> Duration {
         let since = *now;
         while h.is_on_probation() {

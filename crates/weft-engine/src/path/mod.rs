@@ -1,8 +1,8 @@
-//! One path to a peer: its queues, its measurement in both directions, its pacing and its health.
+//! One path to a peer: its queues, the measurements in both directions, its pacing and its health.
 //!
-//! Units wait in the lanes of `queues`, and the pacer releases them. The record of sent packets keeps each datagram
-//! until a report states its fate. The receive log records arrivals for this node's own reports. A path never chooses
-//! which units it gets. The peer's scheduler does.
+//! Units wait in three lanes, and the pacer releases them. The record of sent packets contains each datagram until a
+//! report states its fate. The receive log records arrivals for this node's own reports. The scheduler of the peer, not
+//! the path, decides which units the path gets.
 
 mod batch;
 pub mod choice;
@@ -51,56 +51,58 @@ const FLOOR_RATE: Rate = Rate::from_bps(100_000);
 pub const REPORT_INTERVAL: Duration = Duration::from_millis(10);
 /// Assumed size of a report, in IP bytes. It has a few ranges of packet numbers.
 const REPORT_BYTES: u64 = 150;
-/// Divisor of a path's rate: reports take at most 1/4 of it.
+/// Divisor of a path's capacity: reports take at most 1/4 of it.
 ///
-/// Tuned: 1/10 delays retransmissions on links below 2 Mbit/s.
+/// *Tuned*: 1/10 delays retransmissions on links below 2 Mbit/s.
 const REPORTS_PART: u64 = 4;
-/// Longest interval between reports on slow paths. Senders need reports to detect losses.
+/// Longest interval between reports on slow paths, because senders need reports to detect losses.
 const REPORTS_APART_MAX: Duration = Duration::from_millis(50);
-/// Probe interval of a path while few host packets are sent, and on a link that is not needed.
+/// Probe interval of a path on a link that is a reserve, and of every path while hardly any host packets are sent.
 ///
-/// Standard: NATs forget a UDP mapping after 30 s (Linux conntrack, unreplied).
+/// *Standard*: NATs forget a UDP mapping after 30 s (Linux conntrack, unreplied).
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(25);
 
 /// Number of bytes that a flow needs in flight, so that its sender detects a loss in time.
 ///
-/// Standard: the initial window of RFC 6928.
+/// *Standard*: the initial window of RFC 6928.
 const LEAST_WINDOW_BYTES: u64 = 14_600;
-/// A stall of one RTT is included in full in the RTT of a flow if it occurs once in this number of RTTs.
+/// A retransmission delay of one RTT counts in full in the RTT of a flow if it occurs once in this number of RTTs.
 ///
-/// Of a rarer stall, a proportional part is included.
+/// A rarer one counts in proportion to its frequency.
 const RARE_STALL: f64 = 50.0;
-/// Maximum number of a packet's retransmissions that are included in the RTT of its flow.
+/// Maximum number of retransmissions of one packet that are included in the computed RTT of its flow.
 const REPEATS_MAX: usize = 4;
 const FULL_PACKET_BYTES: f64 = 1500.0;
 
-/// Content of a sent datagram, kept until its fate is known.
+/// Content of a sent datagram. It is stored until the datagram's fate is known.
 #[derive(Clone, Copy, Debug)]
 pub enum Sent {
     Unit(UnitId),
     Part(UnitId, Part),
-    /// Data that is not retransmitted: the number of its IP bytes, and its VPN.
+    /// Data that is not retransmitted: the datagram's IP bytes, and its VPN.
     Data(u16, VpnId),
     MtuProbe(u16),
     Control(Resend),
 }
 
-/// Frames of a control datagram that must be sent again if the datagram is lost.
+/// Frames of a control datagram that must be sent again if the datagram is lost: true for each such frame.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Resend {
     pub policy: bool,
     pub hold: bool,
     pub gone: bool,
-    /// True if the datagram carries the link's name.
+    /// True if the datagram carries the name of the path's link.
     pub link: bool,
     /// Number of revocations that the peer has once it gets this datagram, or 0 if it carries none.
     pub revocations: u16,
-    /// The datagram's first frame about a VPN. The peer requests frames about other VPNs again.
+    /// The datagram's first frame about a VPN. Only this one is queued again at once if the datagram is lost.
+    ///
+    /// Other lost frames about VPNs follow when the request for their VPN is repeated.
     pub vpn: Option<News>,
 }
 
 impl Sent {
-    /// Returns the unit that the datagram carried.
+    /// Returns the unit that the datagram carried, whole or a part of it. `None` for any other datagram.
     pub fn unit(&self) -> Option<UnitId> {
         match self {
             Sent::Unit(id) | Sent::Part(id, _) => Some(*id),
@@ -116,10 +118,10 @@ pub struct Pending {
     pub pongs: Vec<(u32, PathId)>,
     pub policy: bool,
     pub hold: bool,
-    /// Set of this node's paths that were given up and that the peer must be informed of, one bit for each path.
+    /// Paths that this node gave up and about which it must inform the peer. Bit n is the path with index n.
     pub gone: u64,
     pub close: bool,
-    /// True if the link's name is to be sent. It waits for another frame and causes no datagram of its own.
+    /// True if the name of the path's link is to be sent. It causes no datagram of its own.
     pub link: bool,
     pub skips: bool,
     pub vpns: bool,
@@ -127,12 +129,12 @@ pub struct Pending {
     pub chirped: bool,
     pub revocations: bool,
     pub overlay: bool,
-    /// Set of paths whose reports leave by this path, one bit for each path.
+    /// Paths whose reports leave by this path. Bit n is the path with index n.
     pub reports: u64,
 }
 
 impl Pending {
-    /// Returns the pending frames of a new path, about which the peer has no information.
+    /// Returns the frames that wait on a new path: the name of its link.
     fn of_new_path() -> Pending {
         Pending { link: true, ..Pending::default() }
     }
@@ -153,7 +155,7 @@ impl Pending {
             && self.reports == 0
     }
 
-    /// Returns the pending frames to resend if this datagram is lost.
+    /// Returns which frames of a datagram with all these frames must be sent again if it is lost.
     pub fn to_resend(&self) -> Resend {
         Resend { policy: self.policy, hold: self.hold, gone: self.gone != 0, ..Resend::default() }
     }
@@ -167,7 +169,7 @@ impl Pending {
     }
 }
 
-/// Counters since the path opened.
+/// Counters of a path since it was opened.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Totals {
     pub sent_datagrams: u64,
@@ -187,15 +189,15 @@ pub struct Path {
     pub local: Option<IpAddr>,
     /// True if the path is chosen for data among the paths of its link. The other paths are kept as candidates.
     pub active: bool,
-    /// True if the configuration forbids sending on the path. Only reports leave, while the peer still uses the path.
+    /// True if the configuration forbids sending on the path. Only reports leave, as long as the peer uses the path.
     pub barred: bool,
     /// True if the peer has given up the path. Status output omits the path until a datagram arrives on it.
     pub left: bool,
-    /// Use of the path that this node allows. The node sends it to the peer.
+    /// Traffic that this node's configuration allows on the path. The node sends it to the peer.
     pub own_use: PathUse,
-    /// Use of the path that the peer allows, as the peer reported it.
+    /// Traffic that the peer's configuration allows on the path, as the peer sent it.
     pub told_use: PathUse,
-    /// True if the path carries no data because better paths answer.
+    /// True if the path is a spare path now: it carries no data because better paths answer.
     pub spare: bool,
     /// True if this node opened the path, false if the peer did.
     pub ours: bool,
@@ -204,50 +206,50 @@ pub struct Path {
     pub pacer: Pacer,
     pub queues: Queues,
     pub pending: Pending,
-    /// Loop markers that leave without a unit.
+    /// Loop markers that wait on this path and leave without a unit.
     pub markers: VecDeque<LoneMarker>,
-    /// Time at which the first marker is due, in the far future if there are none.
+    /// Time at which the first of these markers must leave. It is in the far future if there are none.
     pub markers_due: Instant,
     pub sent_packets: SentPackets<Sent>,
     pub waiting: Waiting,
     pub batch: BatchLimit,
     pub log: ReceiveLog,
     pub rate: PathRate,
-    /// Trains of this node that measure the path.
+    /// Trains that this node sends to measure the path.
     pub sensing: Sensing,
-    /// Trains of the peer that arrive on the path.
+    /// Trains that arrive from the peer on the path.
     pub heard: HeardTrains,
-    /// Loss rate of the path over the times at which the path answers.
+    /// Loss of the path, averaged over the times at which the path answers.
     usual_loss: LossRate,
-    /// Number of datagrams in a row without a report after which the path is silent.
+    /// Number of unanswered datagrams in a row that prove the path to be silent.
     pub misses: u32,
     pub delivery: Rate,
     pub overhead: Overhead,
     pub weight: u32,
     /// True if more units were waiting when the last datagram left. The path then limits the delivery rate.
     pub limited: bool,
-    /// Limit on the bytes sent to an address to which the path has just moved.
+    /// Limit on the bytes sent to the remote address until the peer has proven to be there.
     pub proof: Proof,
-    /// Time at which units in flight were last retransmitted because the path was suspect.
+    /// Time at which units in flight on the path were last retransmitted elsewhere because it was suspect.
     pub doubted_at: Option<Instant>,
     pub totals: Totals,
-    /// Time at which a datagram that asks for a report last left.
+    /// Time at which a datagram that asks for a report last left on the path.
     pub asked_at: Option<Instant>,
     /// UDP payload bytes of data received on the path since its last report.
     pub unreported_bytes: u64,
-    /// Bytes acknowledged by this path's reports since a ping last checked whether the reports arrive.
+    /// Bytes of data reported by reports that left on this path since a ping last checked whether its reports arrive.
     pub unasked_bytes: u64,
-    /// Name of the path's link at the peer, as the peer sent it.
+    /// Name of the path's link at the peer, as the peer sent it. `None` before that.
     pub remote_link: Option<String>,
     /// Largest packet number received on the path.
     pub newest: Option<u64>,
     /// Packet number of the newest datagram received with a policy frame.
     pub newest_policy: Option<u64>,
-    /// Pings from `Command::Ping`: the token, the id in the command and the sending time.
+    /// Pings of `Command::Ping` without an answer: the token, the id in the command and the sending time.
     pub pings: Vec<(u32, (u32, Instant))>,
 }
 
-/// The two ends of a path.
+/// The two ends of a path, and the settings of its link.
 pub struct Ends {
     pub link: LinkId,
     pub link_name: String,
@@ -322,19 +324,19 @@ impl Path {
         self.rate.loss()
     }
 
-    /// Returns the rate that this node grants to senders on this path, or zero if nothing is known.
+    /// Returns the rate that this node grants to senders on this path, or zero if no rate is known yet.
     ///
     /// It is the learnt capacity, else the available rate that trains found, else the configured cap. A higher rate
     /// that the path has carried replaces it. Occasionally the rate is higher, to discover unused capacity.
     pub fn offered(&self) -> Rate {
         let most = self.rate.cap();
-        // A path that is kept below its capacity does not reveal the capacity.
+        // The configured cap comes last: a path that is kept below its capacity does not reveal the capacity.
         let known = self.rate.capacity().or_else(|| self.found_by_trains()).or(most);
         let offered = self.rate.offered().max(known.unwrap_or(Rate::ZERO));
         most.map_or(offered, |most| offered.min(most))
     }
 
-    /// Returns the result of [`Path::offered`], or the current pacing rate while that is zero.
+    /// Returns the rate granted on this path ([`Path::offered`]), or the pacing rate while that is zero.
     pub fn offered_or_tried(&self, now: Instant) -> Rate {
         match self.offered() {
             Rate::ZERO => self.rate.pacing_rate(now),
@@ -355,7 +357,7 @@ impl Path {
         self.sensing.known().and_then(|(_, estimate)| estimate.available)
     }
 
-    /// Discards the state that depends on the peer's run, because the peer restarted.
+    /// Discards the state that depends on the run of the peer's program, because the peer restarted.
     pub fn restart(&mut self, now: Instant) {
         self.health = Health::new(now);
         self.active = false;
@@ -370,13 +372,13 @@ impl Path {
         self.newest = None;
     }
 
-    /// Discards the waiting markers.
+    /// Discards the loop markers that wait on the path.
     pub fn forget_markers(&mut self) {
         self.markers.clear();
         self.markers_due = Instant::FAR_FUTURE;
     }
 
-    /// True if a whole datagram may be sent to the path's address.
+    /// True if a datagram of full length may be sent to the path's address now.
     ///
     /// Otherwise the address is unproven, and only pings may be sent.
     pub fn has_credit(&self) -> bool {
@@ -388,19 +390,19 @@ impl Path {
         if self.ours { self.barred } else { self.left }
     }
 
-    /// True if each probe carries this node's settings of the path.
+    /// True if each probe carries a frame with this node's settings of the path.
     ///
     /// The probes carry them if this node opened the path, or if a setting differs from the default.
     pub fn states_policy(&self) -> bool {
         self.ours || self.own_use != PathUse::default()
     }
 
-    /// Returns the rank of the path (see [`PathTier`]): the higher one of the ranks that the two nodes set.
+    /// Returns the rank of the path ([`PathTier`]): the higher, less preferred one of those that the two nodes set.
     pub fn tier(&self) -> PathTier {
         self.own_use.both(self.told_use).tier
     }
 
-    /// True if one of the ends wants no bulk on the path.
+    /// True if one of the two nodes allows only sparse flows on the path.
     pub fn is_sparse_only(&self) -> bool {
         self.own_use.both(self.told_use).is_sparse_only
     }
@@ -410,7 +412,7 @@ impl Path {
         !self.is_sparse_only() && self.has_window()
     }
 
-    /// True if the path may carry data.
+    /// True if the path may carry data now: it is chosen for data, is not spare, and is good, degraded or suspect.
     pub fn is_usable(&self) -> bool {
         !self.spare && self.carries() && self.health.is_usable()
     }
@@ -422,12 +424,12 @@ impl Path {
         self.proof.is_proven() && self.health.answers()
     }
 
-    /// True if both nodes use the path for data, in any state of the path.
+    /// True if both nodes use the path for data, whatever the path's health.
     pub fn carries(&self) -> bool {
         self.active && self.link_up && !self.barred
     }
 
-    /// Returns the IP, UDP and relay header bytes of a datagram on this path.
+    /// Returns the length of the IP, UDP and relay headers of a datagram on this path, in bytes.
     pub fn outer_header_len(&self) -> usize {
         links::outer_header_len(&self.remote)
     }
@@ -437,15 +439,15 @@ impl Path {
         usize::from(self.mtu.current()).saturating_sub(self.outer_header_len())
     }
 
-    /// Returns the share of inner packet bytes in the datagram bytes of bulk.
+    /// Returns the fraction of inner packets in the IP bytes of bulk datagrams on this path.
     ///
-    /// Before any measurement it is the share of full packets.
+    /// Before any measurement it is the fraction for full packets.
     pub fn packet_share(&self) -> f64 {
         let full = self.inner_limit() as f64 / f64::from(self.mtu.current().max(1));
         self.overhead.packet_share().unwrap_or(full)
     }
 
-    /// Returns the largest inner packet that a data datagram may carry, in bytes.
+    /// Returns the length of the largest inner packet that fits into a data datagram on this path, in bytes.
     pub fn inner_limit(&self) -> usize {
         self.datagram_limit().saturating_sub(DATA_OVERHEAD)
     }
@@ -455,7 +457,7 @@ impl Path {
         self.datagram_limit().saturating_sub(PART_OVERHEAD) / GRANULE
     }
 
-    /// Returns the IP bytes of a unit of `len` bytes on this path, whole or in parts.
+    /// Returns the IP bytes that a unit of `len` bytes takes on this path, whole or in parts.
     pub fn wire_bytes(&self, len: usize) -> u32 {
         let outer = self.outer_header_len();
         let whole = len + DATA_OVERHEAD + outer;
@@ -466,7 +468,7 @@ impl Path {
         (len + parts * (PART_OVERHEAD + outer)) as u32
     }
 
-    /// Returns the time of the next ping, which is sent if a report is late and silence is not yet proven.
+    /// Returns the time of the next ping that asks for a late report; `None` if no further ping is needed.
     ///
     /// Silence is proven by a number of datagrams without a report. A report is late after its usual time. If no
     /// packet depends on it, more time passes first.
@@ -478,7 +480,7 @@ impl Path {
         self.waiting.ask_at(usual.min(liveness::CEILING), urgency, self.misses)
     }
 
-    /// Asks the peer for an answer with a ping that has `token`.
+    /// Queues a ping with this `token`, which asks the peer for an answer.
     ///
     /// An unproven address without credit gets no ping. The ping is then recorded as unanswered, so that silence is
     /// detected as early as at a proven address.
@@ -508,12 +510,13 @@ impl Path {
 
     /// Returns the interval of the path's probes while the path carries nothing.
     ///
-    /// An active path uses `pace`, which is `None` while the peer's paths are not watched.
+    /// It is `pace` on an active path. It is [`KEEPALIVE_IDLE`] on other paths, on a link that is a reserve, and
+    /// while `pace` is `None`, because hardly any host packets are sent or received.
     pub fn keepalive(&self, pace: Option<Duration>) -> Duration {
         pace.filter(|_| self.active && !self.rests()).unwrap_or(KEEPALIVE_IDLE)
     }
 
-    /// Updates rate, loss and totals from a report.
+    /// Updates the path's rate, loss and counters from the sample of a report.
     pub fn on_sample(&mut self, now: Instant, sample: &Sample) {
         self.rate.on_sample(now, sample);
         if self.health.answers() {
@@ -527,12 +530,12 @@ impl Path {
         }
     }
 
-    /// True if the limit on the bytes in flight allows another datagram.
+    /// True if the limit on the bytes in flight on the path allows another datagram.
     pub fn has_window(&self) -> bool {
         self.sent_packets.in_flight_bytes() < self.rate.in_flight_limit_bytes()
     }
 
-    /// Records a datagram of `ip_bytes` bytes that leaves now under `number`.
+    /// Records a datagram of `ip_bytes` bytes that leaves now with the packet number `number`.
     pub fn on_sent(&mut self, now: Instant, number: u64, ip_bytes: u32, eliciting: bool, sent: Sent) {
         self.totals.sent_datagrams += 1;
         self.totals.sent_bytes += u64::from(ip_bytes);
@@ -544,7 +547,7 @@ impl Path {
         }
     }
 
-    /// Returns the number of copies in which to retransmit a unit that was lost `times` times.
+    /// Returns in how many copies a unit that was lost `times` times is retransmitted.
     ///
     /// With one copy, a second loss would hold back all later units for one more RTT. While the path's queue is full,
     /// one copy is sent, because more copies would fill the queue further.
@@ -561,7 +564,7 @@ impl Path {
         self.delay().standing_queue() > self.rate.queue_target() * 2
     }
 
-    /// Returns the time of the next report on the datagrams received on this path.
+    /// Returns the time of the next report on datagrams received on this path, or `None` if no report is due.
     ///
     /// If the capacity of the reverse direction is known, reports take at most a part of it. Otherwise they would
     /// displace the acknowledgements of flows.
@@ -590,7 +593,7 @@ impl Path {
         round_trip.mul_f64(1.0 + repeats) + self.rate.noise() * 6 + window
     }
 
-    /// Returns the state as shown to users.
+    /// Returns the path's state: good, degraded, suspect, down or opening.
     pub fn state(&self) -> PathState {
         self.health.state()
     }

@@ -1,7 +1,8 @@
 //! Path MTU discovery by probes in the datagram layer (RFC 8899), with detection of black holes.
 //!
 //! A search starts with the link's largest size and then bisects a list of sizes. Probes are padded pings. A size is
-//! used only after a probe of that size was acknowledged.
+//! used only after a probe of that size was acknowledged. A *black hole* is a path that drops long datagrams without an
+//! error.
 
 use weft_units::planted::{self, Fault};
 use weft_units::{Duration, Instant};
@@ -15,24 +16,26 @@ const LADDER: [u16; 22] = [
 ];
 const ATTEMPTS: u8 = 3;
 const RAISE_AFTER: Duration = Duration::from_secs(600);
-/// Number of full-size datagrams lost in a row that indicates a black hole, if shorter ones arrive.
+/// Number of full-size datagrams lost in a row that shows a black hole, if none of their size arrives in between.
 const BLACK_HOLE_LOSSES: u32 = 12;
-/// Least duration of a run of losses that indicates a black hole. A full queue rarely drops for longer.
+/// Least duration of a run of losses that shows a black hole. A full queue rarely drops every packet for longer.
 const BLACK_HOLE_TIME: Duration = Duration::from_millis(500);
 
-/// MTU state of one path. Sizes are in IP bytes.
+/// State of the MTU discovery on one path. Sizes are in IP bytes.
 #[derive(Debug)]
 pub struct PathMtu {
     floor: u16,
     confirmed: u16,
     ceiling: u16,
-    /// Least size that failed in the current search, in IP bytes.
+    /// Least size that failed in the current search, in IP bytes. [`u16::MAX`]: none failed.
     failed: u16,
     candidate: Option<u16>,
     attempts: u8,
     in_flight: bool,
     search_at: Instant,
-    /// Number of data datagrams lost since the last arrival of one at least as long as the shortest lost one.
+    /// Number of data datagrams lost in a row.
+    ///
+    /// The row ends when a datagram arrives that is at least as long as the shortest lost one.
     lost: u32,
     shortest_lost: u16,
     first_lost: Instant,
@@ -40,9 +43,9 @@ pub struct PathMtu {
 }
 
 impl PathMtu {
-    /// MTU assumed for every IPv4 path. Standard: every IPv4 host accepts this size (RFC 1122 §3.3.2).
+    /// MTU assumed for every IPv4 path. *Standard*: every IPv4 host accepts this size (RFC 1122 §3.3.2).
     pub const FLOOR_IPV4: u16 = 576;
-    /// MTU assumed for every IPv6 path. Standard: every IPv6 link carries this size (RFC 8200 §5).
+    /// MTU assumed for every IPv6 path. *Standard*: every IPv6 link carries this size (RFC 8200 §5).
     pub const FLOOR_IPV6: u16 = 1280;
 
     pub fn new(now: Instant, link_mtu: u16, floor: u16) -> PathMtu {
@@ -65,7 +68,7 @@ impl PathMtu {
         mtu
     }
 
-    /// Returns the largest size that has passed, in IP bytes.
+    /// Returns the path MTU: the largest size of which a probe arrived, in IP bytes.
     pub fn current(&self) -> u16 {
         self.confirmed
     }
@@ -82,13 +85,15 @@ impl PathMtu {
         self.candidate = self.open_sizes().next();
     }
 
-    /// Returns the sizes between the largest size that passed and the least size that failed.
+    /// Returns the sizes in the list above the largest one that passed and below the least one that failed.
     fn open_sizes(&self) -> impl Iterator<Item = u16> + use<> {
         let (confirmed, failed, ceiling) = (self.confirmed, self.failed, self.ceiling);
         LADDER.into_iter().filter(move |size| *size > confirmed && *size < failed && *size <= ceiling)
     }
 
-    /// Continues the search in the middle of the remaining sizes.
+    /// Continues the search in the middle of the sizes that are left.
+    ///
+    /// If none is left, the search ends for ten minutes.
     fn go_on(&mut self, now: Instant) {
         self.attempts = 0;
         self.candidate = self.open_sizes().nth(self.open_sizes().count() / 2);
@@ -97,13 +102,13 @@ impl PathMtu {
         }
     }
 
-    /// Returns the time at which the next probe is to be sent.
+    /// Returns the time at which the next probe is to be sent, or `None` while a probe is in flight.
     pub fn probe_at(&self, now: Instant) -> Option<Instant> {
         let at = if self.candidate.is_some() { now } else { self.search_at };
         (!self.in_flight).then_some(at.max(now))
     }
 
-    /// Returns the size of the probe to send now.
+    /// Returns the size of the probe to send now in IP bytes, or `None` if none is to be sent.
     pub fn probe(&mut self, now: Instant) -> Option<u16> {
         if self.candidate.is_none() && now >= self.search_at {
             self.search();
@@ -137,14 +142,14 @@ impl PathMtu {
         }
     }
 
-    /// Returns the number of probes lost since the previous call of this function, and their IP bytes.
+    /// Returns the number of lost probes, and their IP bytes, since the previous call of this function.
     ///
     /// They are not losses of data (RFC 8899 §4.1).
     pub fn take_lost_probes(&mut self) -> (u64, u64) {
         core::mem::take(&mut self.lost_probes)
     }
 
-    /// Handles a datagram of this size that the kernel refused.
+    /// Handles a datagram of `size` IP bytes that the kernel refused to send because of its length.
     pub fn on_too_big(&mut self, now: Instant, size: u16) {
         self.ceiling = self.ceiling.min(size.saturating_sub(1)).max(self.floor);
         self.in_flight = false;

@@ -1,9 +1,9 @@
-//! Measures the share of inner packets in the bytes that a path's datagrams take.
+//! Measures the fraction of inner packets in the bytes that a path's datagrams take.
 
-/// Number of sent bytes over which the moving average forgets older packets.
+/// Number of bytes sent after which an earlier packet has lost most of its weight in the moving average.
 const MEMORY_BYTES: f64 = 100_000.0;
 
-/// Moving average of the inner packet bytes for each byte of the datagrams that carried the packets.
+/// Moving average of the inner packet bytes per byte of the datagrams that carried the packets.
 ///
 /// A full packet that is sent whole takes 1,440 of 1,500 bytes. Slices omit the header and compressed headers are
 /// short, so the share can be higher.
@@ -14,7 +14,7 @@ pub struct Overhead {
 }
 
 impl Overhead {
-    /// Includes a sent bulk packet in the average. `wire_bytes` is the datagram's length with the outer headers.
+    /// Adds a sent bulk packet to the average. `wire_bytes` is the datagram's length with the outer headers.
     pub fn on_sent(&mut self, packet_bytes: usize, wire_bytes: usize) {
         let keep = MEMORY_BYTES / (MEMORY_BYTES + wire_bytes as f64);
         self.packet_bytes = self.packet_bytes * keep + packet_bytes as f64;

@@ -1,13 +1,13 @@
-//! Paces a path's datagrams at its rate.
+//! Paces the datagrams of a path, so that they leave at the path's rate.
 
 use weft_units::{Duration, Instant, Rate};
 
-/// Longest delay of a late timer for which a burst may make up.
+/// Longest delay of a late timer that a burst of datagrams may make up for.
 ///
 /// The link drained during the delay, so the burst builds no queue.
 const CREDIT: Duration = Duration::from_millis(5);
 
-/// Virtual clock of a path: the time at which the next byte may leave.
+/// Pacer of one path. It stores the time at which the next byte may leave.
 #[derive(Debug, Default)]
 pub struct Pacer {
     next: Instant,
@@ -22,12 +22,12 @@ impl Pacer {
         self.next <= now
     }
 
-    /// Records that work arrives on an idle path. Idle time earns no credit.
+    /// Records that data arrives on a path that was idle. The idle time permits no burst.
     pub fn start(&mut self, now: Instant) {
         self.next = self.next.max(now);
     }
 
-    /// Delays the next byte until `at`, the time at which other traffic has left the link.
+    /// Delays the next byte until `at`, the time at which other traffic has left the path's link.
     pub fn wait_until(&mut self, at: Instant) {
         self.next = self.next.max(at);
     }

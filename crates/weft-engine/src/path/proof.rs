@@ -4,13 +4,15 @@ use core::net::SocketAddr;
 use weft_units::planted::{self, Fault};
 use weft_units::{Duration, Instant};
 
-/// Bytes that may be sent to an unproven address for each byte received from it. Standard: RFC 9000 §8.
+/// Bytes that may be sent to an unproven address for each byte received from it. *Standard*: RFC 9000 §8.
 const AMPLIFICATION: u64 = 3;
-/// Interval between pings to an unproven address. Tuned: a lost ping is sent again within an RTT of a slow path.
-const PING_INTERVAL: Duration = Duration::from_millis(100);
-/// Upper bound of a ping's IP bytes.
+/// Interval between pings to an unproven address.
 ///
-/// Derived: header, frame and tag with IPv6 and UDP take less than 110 bytes. The rest is for relay headers.
+/// *Tuned*: a lost ping is sent again within an RTT of a slow path.
+const PING_INTERVAL: Duration = Duration::from_millis(100);
+/// Number of IP bytes of which a ping never has more.
+///
+/// *Derived*: header, frame and tag with IPv6 and UDP take less than 110 bytes. The rest is for relay headers.
 const PING_BYTES: u64 = 200;
 
 /// State of the proof that the peer is at a path's remote address.
@@ -20,16 +22,16 @@ const PING_BYTES: u64 = 200;
 /// was sent to it. Until then it receives at most three times the bytes that arrived from it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Proof {
-    /// Last proven address, while the present address is unproven.
+    /// Last proven address. Set only while the present address is unproven, and only if there was one.
     proven: Option<SocketAddr>,
     doubt: Option<Doubt>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Doubt {
-    /// IP bytes that may still be sent to the address.
+    /// IP bytes that may still be sent to the unproven address.
     credit: u64,
-    /// Number of the first packet sent to the address.
+    /// Number of the first packet sent to the unproven address.
     first: Option<u64>,
     ping_at: Instant,
 }
@@ -40,7 +42,9 @@ impl Proof {
         Proof { proven: None, doubt: Some(Doubt { credit: 0, first: None, ping_at: now }) }
     }
 
-    /// Records that the path moves. `to` must be proven unless it was the last proven address.
+    /// Records that the path moves to the remote address `to`.
+    ///
+    /// It must be proven unless it was the last proven address.
     pub fn on_moved(&mut self, now: Instant, from: SocketAddr, to: SocketAddr) {
         if self.doubt.is_none() {
             self.proven = Some(from);
@@ -49,14 +53,16 @@ impl Proof {
         self.doubt = (!is_proven).then_some(Doubt { credit: 0, first: None, ping_at: now });
     }
 
-    /// Adds credit for IP bytes received from the address.
+    /// Adds credit for `bytes` IP bytes that arrived from the unproven address.
+    ///
+    /// The credit is the number of bytes that may still be sent to it.
     pub fn on_received(&mut self, bytes: u64) {
         if let Some(doubt) = &mut self.doubt {
             doubt.credit += AMPLIFICATION * bytes;
         }
     }
 
-    /// Charges the IP bytes of a sent datagram against the credit.
+    /// Subtracts the IP bytes of a datagram sent to the unproven address from the credit.
     pub fn on_sent(&mut self, number: u64, bytes: u64) {
         if let Some(doubt) = &mut self.doubt {
             if !planted::is(Fault::CreditNotTaken) {
@@ -66,9 +72,9 @@ impl Proof {
         }
     }
 
-    /// Charges the IP bytes of a datagram without a packet number, such as an initiation, against the credit.
+    /// Subtracts the IP bytes of a datagram without a packet number, such as an initiation, from the credit.
     ///
-    /// Returns false, and charges nothing, if the credit is too small: the datagram must not leave.
+    /// Returns false, and subtracts nothing, if the credit is too small: the datagram must not leave.
     pub fn charge(&mut self, bytes: u64) -> bool {
         let Some(doubt) = self.doubt.as_mut().filter(|_| !planted::is(Fault::ProofNotAsked)) else { return true };
         let left = doubt.credit.checked_sub(bytes);
@@ -81,7 +87,7 @@ impl Proof {
         self.doubt.and(self.proven)
     }
 
-    /// Records the address as proven if the peer acknowledges a packet sent to it.
+    /// Marks the address as proven if the acknowledged packets include one that was sent to it.
     ///
     /// `largest` is the largest acknowledged packet number.
     pub fn on_acknowledged(&mut self, largest: u64) {
@@ -97,7 +103,7 @@ impl Proof {
         self.doubt.is_none()
     }
 
-    /// Returns the number of bytes that datagrams may fill now, at most `room`.
+    /// Returns the number of payload bytes that may be sent to the address now, at most `room`.
     ///
     /// Returns `None` while the credit is too small for one datagram of `longest` bytes. Two thirds of the credit are
     /// reserved for IP and UDP headers: the shortest datagram has 26 bytes, and its headers have up to 48 bytes.
@@ -108,7 +114,7 @@ impl Proof {
         (third >= longest).then_some(third.min(room))
     }
 
-    /// Returns the time to ping the address.
+    /// Returns the time at which to ping the address, to prove it.
     ///
     /// Returns `None` if the address is proven or the credit is too small for a ping.
     pub fn ping_at(&self) -> Option<Instant> {

@@ -1,4 +1,4 @@
-//! The lanes of a path's queue, most urgent first: sparse flows, retransmissions, bulk, and copies of units.
+//! The lanes of a path's queue, most urgent first: sparse flows, retransmissions, bulk, copies of units.
 //!
 //! A copy belongs to a unit that another path carries.
 
@@ -34,7 +34,7 @@ impl Lane {
 
 const LANES: [Lane; 5] = [Lane::Urgent, Lane::Repeat, Lane::Bulk, Lane::Copy, Lane::Again];
 
-/// Units committed to a path, with their sizes on the wire in bytes.
+/// The units that wait to leave by a path, by lane, each with its size on the wire in bytes.
 #[derive(Debug, Default)]
 pub struct Queues {
     lanes: [VecDeque<(UnitId, u32)>; LANES.len()],
@@ -47,7 +47,7 @@ impl Queues {
         self.bytes[lane as usize] += u64::from(wire_bytes);
     }
 
-    /// Returns the unit to send next.
+    /// Returns the unit to send next, and its lane.
     pub fn front(&self) -> Option<(Lane, UnitId)> {
         LANES.into_iter().find_map(|lane| self.lanes[lane as usize].front().map(|(unit, _)| (lane, *unit)))
     }
@@ -58,7 +58,7 @@ impl Queues {
         Some(unit)
     }
 
-    /// Removes the next unit, from the most urgent lane.
+    /// Removes and returns the unit to send next, and its lane.
     pub fn take(&mut self) -> Option<(Lane, UnitId)> {
         LANES.into_iter().find_map(|lane| self.pop(lane).map(|unit| (lane, unit)))
     }

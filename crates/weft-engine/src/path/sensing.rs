@@ -1,7 +1,7 @@
-//! Trains that measure a path while it carries no data, and the peer's reports about them.
+//! Trains that measure a path while it carries no data, and the reports about them.
 //!
-//! [`Sensing`] sends this node's trains and collects their results. [`HeardTrains`] records the peer's trains as they
-//! arrive. Data on the path ends a train at once.
+//! [`Sensing`] sends this node's trains and collects their results from the peer's reports. [`HeardTrains`] records the
+//! peer's trains as they arrive. Data on the path ends a train at once.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -11,13 +11,13 @@ use weft_core::sense::active::{Crossing, INTERVAL, PathEstimate, Sensor, Train};
 use weft_units::{Duration, Instant, Rng};
 use weft_wire::train::Chirp;
 
-/// Time without data after which a path is idle.
+/// Time without data on a path after which the path counts as idle and may be measured.
 const IDLE_AFTER: Duration = Duration::from_secs(1);
 /// Accuracy of a chirp's departure and arrival times.
 ///
 /// The kernel stamps arrivals. A departure time is only as accurate as the scheduling of the sending process.
 const RESOLUTION: Duration = Duration::from_micros(20);
-/// Maximum number of trains whose reports from the peer are outstanding.
+/// Maximum number of sent trains about which the peer's report is outstanding. Beyond it, the oldest is dropped.
 const MAX_ASKED: usize = 4;
 
 /// Departure time of one chirp, and its IP bytes.
@@ -31,18 +31,18 @@ struct Left {
 struct Running {
     number: u16,
     train: Train,
-    /// Departure times and indices of the chirps that have not left, in order of time.
+    /// Departure times and indices of the chirps that have not left yet, in order of time.
     due: VecDeque<(Instant, u8)>,
     left: Vec<Option<Left>>,
 }
 
-/// Measures one path by trains.
+/// Measures one path by trains that this node sends.
 #[derive(Default)]
 pub struct Sensing {
-    /// The sensor, created when the path first becomes idle.
+    /// The estimator of the path. It is created when the path first becomes idle.
     sensor: Option<Box<Sensor>>,
     data_at: Option<Instant>,
-    /// Time of the next check for idleness; `None` while the path need not be measured.
+    /// Time at which to check whether the path is idle; `None` while the path need not be measured.
     look_at: Option<Instant>,
     running: Option<Running>,
     asked: VecDeque<Running>,
@@ -86,13 +86,13 @@ impl Sensing {
         self.look_at = Some(now + INTERVAL);
     }
 
-    /// Returns the time of the next departure or check.
+    /// Returns the time of the next departure of a chirp or check for idleness, whichever is sooner.
     pub fn deadline(&self) -> Option<Instant> {
         let departure = self.running.as_ref().and_then(|running| running.due.front()).map(|(at, _)| *at);
         [departure, self.look_at].into_iter().flatten().min()
     }
 
-    /// Returns the chirp to send now, with its least size in IP bytes.
+    /// Returns the chirp to send now and its least size in IP bytes, or `None` if none is due.
     pub fn depart(&mut self, now: Instant) -> Option<(Chirp, u32)> {
         let running = self.running.as_mut()?;
         let (_, index) = running.due.pop_front_if(|(at, _)| *at <= now)?;
@@ -108,7 +108,7 @@ impl Sensing {
         }
     }
 
-    /// Handles the peer's report about a train.
+    /// Handles the peer's report about the train `number`: the one-way delay of each chirp, `None` for a lost one.
     pub fn on_report(&mut self, now: Instant, number: u16, delays_us: impl Iterator<Item = Option<u32>>) {
         if self.running.as_ref().is_some_and(|running| running.number == number && running.due.is_empty()) {
             self.asked.extend(self.running.take());
@@ -130,7 +130,7 @@ impl Sensing {
         }
     }
 
-    /// Returns the time of the latest measurement, and its estimate.
+    /// Returns the time of the latest measurement of the path and its estimate; `None` before the first.
     pub fn known(&self) -> Option<&(Instant, PathEstimate)> {
         self.known.as_ref()
     }
@@ -144,7 +144,7 @@ impl Running {
     }
 }
 
-/// Trains of the peer, as they arrive.
+/// The peer's trains on one path, as they arrive.
 #[derive(Debug, Default)]
 pub struct HeardTrains {
     train: u16,

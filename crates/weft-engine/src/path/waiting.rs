@@ -6,28 +6,27 @@
 use alloc::collections::VecDeque;
 use weft_units::{Duration, Instant};
 
-/// Least spacing of marks. It is short enough to measure silence, and limits the number of marks.
+/// Least time between two marks. It is short enough to measure silence, and limits the number of marks.
 const SPACING: Duration = Duration::from_millis(3);
 
-/// Minimum number of unanswered marks that prove silence. A single lost datagram or report then proves nothing.
+/// Least number of unanswered marks that prove a path to be silent.
 ///
-/// A path with losses needs more marks.
+/// A single lost datagram or report then proves nothing. A path with losses needs more marks.
 const MARKS: u32 = 3;
-/// Spacing of the pings that add marks where traffic sets too few. It equals the interval of reports.
+/// Time between the pings that set marks where too little traffic does. It equals the interval of reports.
 const ASK_SPACING: Duration = Duration::from_millis(10);
 /// Time without an answer after which another ping is sent, while no packet depends on the answer.
 ///
-/// Derived: two turns of the daemon's event loop, each up to 100 ms at a node with 4,096 peers, and 50 ms for
-/// the path.
-/// Earlier pings keep a busy node busy, because each late answer then causes two more pings.
+/// *Derived*: two turns of the daemon's event loop, each up to 100 ms at a node with 4,096 peers, and 50 ms for the
+/// path. Earlier pings keep a busy node busy, because each late answer then causes two more pings.
 const IDLE_PATIENCE: Duration = Duration::from_millis(250);
 
-/// Urgency of further pings while an answer is late.
+/// How soon a path whose answer is late gets further pings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Urgency {
-    /// Packets depend on the path, and another path or route can take over from it. Pings are 10 ms apart.
+    /// Packets depend on the path, and another path or route can carry them instead. Pings are 10 ms apart.
     Switch,
-    /// Packets depend on the path, and nothing can take over from it. The interval between pings doubles each time.
+    /// Packets depend on the path, and no other path can carry them. The interval between pings doubles each time.
     ///
     /// RFC 9002 §6.2 doubles it as well. Answers over a slow and full link are late, and frequent pings would fill the
     /// link further.
@@ -40,7 +39,7 @@ pub enum Urgency {
 #[derive(Debug, Default)]
 pub struct Waiting {
     marks: VecDeque<(u64, Instant)>,
-    /// Number and sending time of the newest datagram, which may have no mark.
+    /// Number and sending time of the newest datagram that asks for a report. It may have no mark.
     newest: Option<(u64, Instant)>,
     /// Time at which the units with an overdue answer were last retransmitted.
     seen_to: Instant,
@@ -54,7 +53,7 @@ impl Waiting {
         }
     }
 
-    /// Records as unanswered a datagram that may not leave. The next datagram that leaves takes its number.
+    /// Records a datagram that may not leave as unanswered. The next datagram that leaves gets its number.
     pub fn on_withheld(&mut self, now: Instant) {
         self.on_sent(self.newest.map_or(0, |(number, _)| number + 1), now);
     }
@@ -71,12 +70,12 @@ impl Waiting {
         }
     }
 
-    /// Returns the sending time of the oldest unanswered datagram.
+    /// Returns the sending time of the oldest unanswered datagram, or `None` if all are answered.
     pub fn since(&self) -> Option<Instant> {
         self.marks.front().map(|(_, at)| *at)
     }
 
-    /// Returns the time at which the answer to the oldest unanswered datagram is overdue.
+    /// Returns the time at which the answer to the oldest unanswered datagram is overdue, if there is one.
     ///
     /// It is overdue `threshold` after its datagram left, well before the path becomes suspect.
     pub fn overdue_at(&self, threshold: Duration) -> Option<Instant> {
@@ -87,7 +86,7 @@ impl Waiting {
         self.seen_to = now;
     }
 
-    /// Returns the time at which the path becomes suspect if it stays silent.
+    /// Returns the time at which the path becomes suspect if it stays silent; `None` with too few marks.
     ///
     /// An answer takes `threshold` at most. `misses` unanswered marks in a row prove silence.
     pub fn suspect_at(&self, threshold: Duration, misses: u32) -> Option<Instant> {
@@ -96,7 +95,7 @@ impl Waiting {
         Some((*third + ASK_SPACING * misses.saturating_sub(MARKS)).max(*last) + threshold)
     }
 
-    /// Returns the time of the next ping, if too few marks exist to prove silence.
+    /// Returns the time of the next ping; `None` if nothing is unanswered or enough marks exist to prove silence.
     ///
     /// `usual` is the time that an answer normally takes. The ping must be late enough to set a mark of its own.
     /// Otherwise a late timer would send pings without end.
@@ -112,7 +111,7 @@ impl Waiting {
         })
     }
 
-    /// Forgets all marks but the newest `kept` ones.
+    /// Deletes all marks but the newest `kept` ones.
     pub fn keep_newest(&mut self, kept: usize) {
         self.marks.drain(..self.marks.len().saturating_sub(kept));
     }
@@ -128,7 +127,7 @@ mod tests {
     use super::*;
     use alloc::vec::Vec;
 
-    /// Checks that an unanswered datagram gets a mark even if it closely followed other datagrams.
+    /// An unanswered datagram gets a mark even if it closely followed other datagrams.
     #[test]
     fn an_unanswered_datagram_is_never_forgotten() {
         let mut rng = weft_units::Rng::new(1);

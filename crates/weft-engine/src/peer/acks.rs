@@ -1,7 +1,8 @@
-//! Filters TCP acknowledgements before they enter the tunnel.
+//! Filters TCP acknowledgements of hosts before they enter the tunnel.
 //!
-//! With `ack = "filter"`, a newer acknowledgement replaces a queued older one. With `ack = "condition"`, duplicate
-//! ACKs are thinned as the receiver of paper 000 does: the first of two waits for the second. Data, SACK blocks and ECN marks are never lost.
+//! With `ack = "filter"`, a newer acknowledgement replaces a queued older one. With `ack = "condition"`, duplicate ACKs
+//! are thinned as the receiver of paper 000 does: the first of two waits for the second. Data, SACK blocks and ECN
+//! marks are never lost.
 
 use super::outbound::held_acks::Fresh;
 use super::{Context, Peer};
@@ -14,16 +15,16 @@ use weft_units::{Duration, FlowId};
 use weft_wire::ip::{IpView, TcpOption, pure_ack};
 use weft_wire::virtio::VNET_HEADER_LEN;
 
-/// Maximum number of SACK blocks in one segment. Standard: as many as fit into the TCP options (RFC 2018 §3).
+/// Maximum number of SACK blocks in one segment. *Standard*: as many as fit into the TCP options (RFC 2018 §3).
 const MAX_SACK_BLOCKS: usize = 4;
 
-/// True if a segment is a whole TCP packet without data that only acknowledges.
+/// True if a segment is a whole TCP packet that carries no data and only acknowledges.
 pub(super) fn is_pure_ack(pool: &Pool, segment: &Segment) -> bool {
     segment.is_tcp && segment.shape.segments() == 1 && pure_ack(segment.packet(pool)).is_some()
 }
 
 impl Peer {
-    /// Replaces the flow's last queued packet if a newer acknowledgement makes it superfluous.
+    /// Replaces the last queued packet of a flow by the acknowledgement `segment` that makes it superfluous.
     ///
     /// A narrow link then carries the newest acknowledgements instead of a backlog of old ones.
     ///
@@ -40,7 +41,8 @@ impl Peer {
             return Err(segment);
         }
         let pool = &*cx.pool;
-        // Packets are parsed only if an acknowledgement is queued, because most are never queued.
+        // The check for an earlier acknowledgement comes first: parsing packets costs time, and most acknowledgements
+        // find none queued.
         let read = |segment: &Segment| pure_ack(segment.packet(pool));
         let is_superfluous = |last: &Segment| {
             let is_of_flow = (last.flow, last.vpn) == (segment.flow, segment.vpn) && last.shape.segments() == 1;
@@ -82,7 +84,9 @@ impl Peer {
         judged.leave
     }
 
-    /// Returns the time for which a duplicate ACK waits for its partner: a quarter of the longest RTT of the paths.
+    /// Returns the longest time for which a duplicate ACK waits for the next one of its flow.
+    ///
+    /// It is a quarter of the longest RTT of the usable paths, and at most [`DELAYED_ACK`].
     fn partner_wait(&self) -> Duration {
         let longest = self.usable_paths().map(|path| path.rtt().smoothed()).max();
         longest.map_or(DELAYED_ACK, |longest| longest / 4).min(DELAYED_ACK)
@@ -95,7 +99,7 @@ impl Peer {
         }
     }
 
-    /// Queues all held duplicate ACKs, and forgets their flows.
+    /// Queues all held duplicate ACKs for sending, and forgets the flows to which they belong.
     pub(super) fn release_all_acks(&mut self, cx: &mut Context<'_>) {
         for (origin, packet, serial) in self.ingress.held_acks.clear() {
             self.admit(cx, origin, packet, serial);

@@ -5,14 +5,14 @@ use alloc::vec::Vec;
 use core::net::SocketAddr;
 use weft_units::{Instant, LinkId};
 
-/// History of the attempts on pairs that have no path now.
+/// History of the attempts on pairs of a link and an address of the peer that have no path now.
 #[derive(Debug, Default)]
 pub struct Attempts {
-    /// Failed attempts of a link at an address, and their number since that pair last answered.
+    /// Link, address, and number of failed attempts at the address on the link since that pair last answered.
     pub failed: Vec<(LinkId, SocketAddr, u32)>,
     /// Number of initiations sent so far on pairs without a path. It selects the pairs for the next initiations.
     pub called: usize,
-    /// Time of the last change of links or addresses; `None` once untried pairs were reported.
+    /// Time of the last change of links or addresses; `None` once the pairs without an attempt were reported.
     pub changed_at: Option<Instant>,
     pub said: AddressPairs,
 }
@@ -30,24 +30,24 @@ impl Attempts {
         }
     }
 
-    /// Forgets the failed attempts of a link that is gone. Addresses may answer when the link returns.
+    /// Deletes the failed attempts of a link that is gone, because addresses may answer when the link returns.
     pub fn forget_link(&mut self, now: Instant, link: LinkId) {
         self.failed.retain(|(by, _, _)| *by != link);
         self.changed_at = Some(now);
     }
 }
 
-/// The addresses of a peer, besides those of its configuration.
+/// The addresses of a peer, besides those of its configuration, and the attempts to reach it.
 pub struct Addresses {
-    /// Addresses that stand for the peer's relayed routes.
+    /// Addresses that stand for the configured relayed routes to the peer.
     pub routes: Vec<SocketAddr>,
-    /// Addresses of the relayed routes that are kept as spare paths.
+    /// Addresses that stand for the detours to the peer: relayed routes that were not configured.
     pub detours: Vec<SocketAddr>,
     /// Source addresses of the peer's last initiation.
     ///
     /// The handshake succeeds only if the peer gets an answer at one of these addresses.
     pub handshake_from: Vec<SocketAddr>,
-    /// Addresses that links tried without an answer.
+    /// Attempts to reach the peer on pairs of a link and an address.
     pub attempts: Attempts,
     /// Id of the next path that this node opens.
     pub next_path: u16,

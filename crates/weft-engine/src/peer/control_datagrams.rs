@@ -17,19 +17,21 @@ use weft_wire::frame::{Frame, FrameWriter, MAX_LINK_NAME, ReportCounters};
 use weft_wire::hop::{HOP_HEADER_LEN, PacketType, TAG_LEN};
 
 const MAX_REPORT_RANGES: usize = 48;
-/// Maximum number of bytes of a control datagram.
+/// Maximum length of the frames of a control datagram with its header, in bytes.
 const MAX_CONTROL: usize = 1200;
-/// Least interval between pings on a path on which this node sends only reports.
+/// Least interval between the pings that are added to reports on a path on which this node sends only reports.
 const ASK_EVERY: Duration = Duration::from_millis(40);
-/// Number of data bytes that a path's reports must acknowledge until the path sends another ping with a report.
+/// Number of received data bytes that a path's reports must cover before another ping is added to a report.
 ///
-/// Derived: 20 times the 180 bytes of a ping and its answers.
+/// *Derived*: 20 times the 180 bytes of a ping and its answers.
 const ASK_BYTES: u64 = 3_600;
-/// Traffic class of control datagrams. Standard: class selector 6, for routing and keepalives (RFC 4594 §3.1).
+/// Traffic class of control datagrams.
+///
+/// *Standard*: class selector 6, for routing and keepalives (RFC 4594 §3.1).
 pub(super) const CONTROL_TOS: u8 = 0xc0;
 
 impl Peer {
-    /// Writes a control datagram for a path if any frame is pending.
+    /// Writes a control datagram for the path with this index if a frame is pending on it, or a probe is due.
     pub(super) fn poll_control(&mut self, cx: &mut Context<'_>, index: usize, out: &mut [u8]) -> Option<Transmit> {
         let now = cx.now;
         let path = self.paths.get(index)?;
@@ -71,7 +73,9 @@ impl Peer {
         self.send_control(cx, index, CONTROL_TOS, len, eliciting, Sent::Control(resend), out)
     }
 
-    /// Pings an unproven address. While the address has little credit, nothing else may be sent to it.
+    /// Writes a ping to the unproven address of a path, if one is due.
+    ///
+    /// While the address has little credit, nothing else may be sent to it.
     pub(super) fn poll_address_ping(&mut self, cx: &mut Context<'_>, index: usize, out: &mut [u8]) -> Option<Transmit> {
         let path = self.paths.get_mut(index)?;
         if !path.link_up || path.is_gone() || path.proof.ping_at().is_none_or(|at| at > cx.now) {
@@ -104,7 +108,7 @@ impl Peer {
         }
     }
 
-    /// Writes a ping that is padded to the size under test.
+    /// Writes a probe of the path MTU, if one is due: a ping that is padded to the size under test.
     fn poll_mtu_probe(&mut self, cx: &mut Context<'_>, index: usize, out: &mut [u8]) -> Option<Transmit> {
         let path = self.paths.get_mut(index)?;
         if !path.active || path.barred || !path.health.answers() {
@@ -146,7 +150,7 @@ impl Peer {
         })
     }
 
-    /// Writes the frames that ask for a report. Returns true if it wrote at least one frame.
+    /// Writes the frames that ask for a report. Returns true if it wrote at least one that does.
     fn write_requests(&mut self, index: usize, writer: &mut FrameWriter<'_>) -> bool {
         let hold_us = u32::try_from(self.recovery.hold_announced.as_micros()).unwrap_or(u32::MAX);
         let bundle_toward_me = self.config.policy.bundle != Bundle::Up;
@@ -187,7 +191,7 @@ impl Peer {
         writer.len() > before
     }
 
-    /// Writes the local name of the path's link.
+    /// Writes a frame with the name that this node's end of the path has: the name of its link.
     ///
     /// Returns true if it was written. Nodes of older versions skip the frames behind it.
     fn write_link(&mut self, index: usize, writer: &mut FrameWriter<'_>) -> bool {
@@ -206,7 +210,7 @@ impl Peer {
         path.pending.close = writer.write(&Frame::Close { reason: 0 }).is_err();
     }
 
-    /// Writes the pending VPN frames.
+    /// Writes the pending frames that request, open or refuse VPNs.
     ///
     /// Returns the first frame that was written. Frames that do not fit leave with the next datagram.
     fn write_vpns(&mut self, cx: &mut Context<'_>, index: usize, writer: &mut FrameWriter<'_>) -> Option<News> {
@@ -240,7 +244,8 @@ impl Peer {
     fn write_skips(&mut self, index: usize, writer: &mut FrameWriter<'_>) -> bool {
         let before = writer.len();
         if !self.paths[index].health.answers() {
-            // A probe may be lost, so it carries no SKIP frames. They leave before the first packets after the outage.
+            // A path that does not answer gets only probes, which may be lost. The SKIP frames wait until a path
+            // answers, and leave before its first packets.
             self.paths[index].pending.skips = false;
             return false;
         }
@@ -255,7 +260,7 @@ impl Peer {
         writer.len() > before
     }
 
-    /// Writes the reports that are to leave by this path.
+    /// Writes the reports, on this and other paths, that are to leave by this path.
     fn write_reports(&mut self, now: Instant, index: usize, writer: &mut FrameWriter<'_>) {
         let Some(path) = self.paths.get_mut(index) else { return };
         let wanted = core::mem::take(&mut path.pending.reports);
@@ -264,7 +269,7 @@ impl Peer {
         }
     }
 
-    /// Chooses the paths by which due reports leave.
+    /// Chooses the paths by which the reports that are due now leave.
     pub(super) fn schedule_reports(&mut self, now: Instant) {
         for index in 0..self.paths.len() {
             if self.paths[index].report_due().is_some_and(|due| due <= now) {
@@ -273,10 +278,9 @@ impl Peer {
         }
     }
 
-    /// Chooses the paths by which a path's report leaves: that path itself and the fastest path.
+    /// Chooses the paths by which the report about one path leaves: that path itself and the fastest path.
     ///
     /// If a path is cut in the reverse direction, its report still arrives by the fastest path. The fastest path also
-    /// avoids the delay of a slow path.
     /// avoids the delay of a slow path.
     pub(super) fn schedule_report(&mut self, now: Instant, index: usize) {
         let fastest = self.fastest_path();
@@ -292,7 +296,7 @@ impl Peer {
         }
     }
 
-    /// Returns the index of the healthiest path with the least RTT.
+    /// Returns the index of the usable path in the best state with the least RTT, or `None` if no path is usable.
     ///
     /// A path on probation is chosen only if there is no other.
     pub fn fastest_path(&self) -> Option<usize> {

@@ -1,4 +1,4 @@
-//! Delivery: units that are in order go to the egress output.
+//! Delivery: passes units that are in order to the output for the TUN devices.
 //!
 //! Each unit is counted in its VPN, in its peer and in its flow. In-band signals for this node are removed.
 
@@ -20,7 +20,7 @@ use weft_wire::ip::IpView;
 /// The fields of a peer that an [`Egress`] borrows.
 pub(super) type EgressEnds<'a> = (&'a mut Output, &'a mut PeerCounters, &'a mut Option<Box<Offer>>);
 
-/// Destination of units that are in order: counters, in-band signalling and the output queue.
+/// Destination of units that are in order: rules of access, counters, in-band signalling and the output queue.
 pub(super) struct Egress<'a> {
     totals: &'a mut PeerCounters,
     output: &'a mut Output,
@@ -73,7 +73,9 @@ impl<'a> Egress<'a> {
 }
 
 impl Egress<'_> {
-    /// True if the access rules admit a unit. For a tail slice, the decision on its head slice applies.
+    /// True if the rules of access admit a unit. A slice is admitted if the last packet of its flow was.
+    ///
+    /// A slice is a segment without a header.
     fn may_enter(&mut self, flow: FlowId, item: &Arrived) -> bool {
         let Some(gate) = &mut self.access.0 else { return true };
         if item.inner.kind == UnitKind::TailSlice {

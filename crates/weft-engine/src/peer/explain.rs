@@ -1,7 +1,7 @@
 //! Explains which paths a flow takes and why, by asking a copy of the scheduler.
 //!
-//! The copy chooses a path for a sparse packet and for bulk, first with the present paths, then as if the chosen paths
-//! had failed. The running peer does not change.
+//! The copy chooses a path for a sparse packet and for bulk, first with the present paths, then as if the paths chosen
+//! for sparse packets had failed. The running peer does not change.
 
 use super::Peer;
 use super::spares::lowest_tier;
@@ -14,12 +14,12 @@ use alloc::vec::Vec;
 use weft_core::sched::{PathChoice, PathView, Scheduler, UnitView};
 use weft_units::{Instant, PathId, VpnId};
 
-/// Size of a query or a bare acknowledgement, in IP bytes.
+/// Size of the packet of a sparse flow that is assumed, such as a query or a bare acknowledgement, in IP bytes.
 const SPARSE_BYTES: u32 = 100;
-/// Size of a full packet, in IP bytes.
+/// Size of the bulk packet that is assumed, in IP bytes: a full packet.
 const BULK_BYTES: u32 = 1_500;
 
-/// Indices of the paths that sparse flows and bulk take.
+/// Indices of the paths that sparse flows take, and of those that bulk takes.
 #[derive(Default)]
 struct Ways {
     sparse: Vec<usize>,
@@ -33,7 +33,7 @@ impl Ways {
 }
 
 impl Peer {
-    /// Returns the paths to this peer that a flow takes, with the reason for each path.
+    /// Returns the paths to this peer, and for each whether and why a flow that matches `of` takes it.
     pub fn explain_flow(&self, now: Instant, vpn: VpnId, of: &FlowPattern) -> Explanation {
         let known = self.ingress.flows.iter().find(|(_, flow)| flow.key.vpn == vpn && of.holds(&flow.key.key));
         let hash = known.map(|(_, flow)| flow.hash);
@@ -78,7 +78,7 @@ impl Peer {
         }
     }
 
-    /// Returns the paths of a flow with this `hash` if the paths in `failed` did not answer.
+    /// Returns the paths that a flow with this `hash` would take if those with the indices `failed` were down.
     fn ways(&self, now: Instant, failed: &[usize], hash: Option<u32>) -> Ways {
         let views = self.views_without(now, failed);
         let usable: Vec<usize> = (0..views.len()).filter(|at| views[*at].usable).collect();
@@ -107,7 +107,7 @@ impl Peer {
         }
     }
 
-    /// Returns the paths as the scheduler would see them without those in `failed`.
+    /// Returns the scheduler's views of all paths, with those in `failed` marked as not usable.
     fn views_without(&self, now: Instant, failed: &[usize]) -> Vec<PathView> {
         let stays = |(at, path): &(usize, &Path)| !failed.contains(at) && path.carries();
         let all = || self.paths.iter().enumerate();
@@ -127,7 +127,7 @@ impl Peer {
             .collect()
     }
 
-    /// Returns the reason why the path at position `at` is used or not used.
+    /// Returns the reason why the path with index `at` is used or not used, as text for people.
     fn why(&self, at: usize, path: &Path, ways: &Ways) -> &'static str {
         let (sparse, bulk) = (ways.sparse.contains(&at), ways.bulk.contains(&at));
         let by_arrival = matches!(self.dispatch.scheduler, Scheduler::EarliestDelivery(_));

@@ -16,11 +16,11 @@ use weft_units::planted::{self, Fault};
 use weft_units::{Instant, VpnId};
 use weft_wire::hop::PART_OVERHEAD;
 
-/// State that is updated when a datagram's fate is known, in addition to the record of sent packets.
+/// State that is updated when the fate of a datagram becomes known, besides the record of sent packets.
 pub(super) struct Fates<'a> {
     pub(super) now: Instant,
     pub(super) units: &'a mut Units,
-    /// Units to retransmit.
+    /// Lost units that are to be retransmitted.
     pub(super) lost: &'a mut Vec<UnitId>,
     /// VPNs of lost data that is not retransmitted.
     pub(super) lost_data: &'a mut Vec<VpnId>,
@@ -31,7 +31,7 @@ pub(super) struct Fates<'a> {
     pub(super) revocation_sync: &'a mut RevocationSync,
     pub(super) openings: &'a mut Openings,
     pub(super) headers: &'a mut SentHeaders,
-    /// True if full-size datagrams are lost while shorter ones arrive.
+    /// True if the path drops datagrams of full size while shorter ones arrive.
     pub(super) black_hole: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Rates that the paths toward the peer grant to the explicit-rate loops that begin at this node.
+//! Rates that this node grants on the paths toward the peer to those of its loops that follow granted rates.
 //!
 //! No other node lies between this node and the peer, and this node has estimated the paths' capacities. It therefore
 //! needs no rate from another node.
@@ -10,7 +10,7 @@ use weft_core::control_loop::explicit_rate::LoopGrant;
 use weft_units::{Instant, Rate};
 
 impl Peer {
-    /// Runs the controller that computes the granted rate, if it is due, and grants the result to the loops.
+    /// Computes the rate to grant, if it is time to do so, and grants it to the loops.
     pub(super) fn grant_loops(&mut self, now: Instant) {
         if !self.ingress.queue.goes_by_grants() {
             return;

@@ -1,4 +1,4 @@
-//! Ingress: from a packet of the TUN device to the ingress queue.
+//! Ingress: from a packet of the TUN device or of another peer to the flow queue.
 //!
 //! A packet's TCP MSS is clamped, its flow is looked up, and signalling may add an option. Each segment of a
 //! super-packet then becomes one queue entry. A packet of a VPN that is not open at the peer waits or is dropped. If
@@ -18,19 +18,23 @@ use weft_wire::ecn::{DscpModel, encapsulate};
 use weft_wire::ip::{Ecn, FlowKey, IpView, clamp_mss, protocol};
 use weft_wire::virtio::VNET_HEADER_LEN;
 
-/// Bit in the serial number of a separate signal packet. The packet that follows it has the same number without it.
+/// Bit that is set in the serial number of a signal packet that this node makes for a packet of a host.
+///
+/// The host's packet follows, and has the same serial number with the bit clear.
 const OF_ITS_OWN: u32 = 1 << 31;
 
-/// Number of buffers that a peer frees at once when few are left.
+/// Number of buffers that a peer frees in one step when few are left.
 ///
-/// Derived: the maximum that an arriving batch takes.
+/// *Derived*: the maximum that an arriving batch takes.
 const GIVE_WAY: usize = 64;
-/// Number of buffers with unwritten output beyond which a peer frees buffers there first when few are left.
+/// Number of buffers in a peer's output above which the output is the first place where the peer frees buffers.
 ///
-/// Derived: the number of the daemon's writes in a turn.
+/// *Derived*: the number of the daemon's writes in a turn.
 const MOST_UNWRITTEN: usize = 1_024;
 
-/// Returns the TOS byte of the outer header. ECN is always copied from the inner header (RFC 6040).
+/// Returns the TOS byte of the outer header of a datagram.
+///
+/// ECN is always copied from the inner header (RFC 6040).
 fn outer_tos(dscp: Dscp, inner_tos: u8) -> u8 {
     match dscp {
         Dscp::Copy => encapsulate(inner_tos, DscpModel::Uniform),
@@ -39,9 +43,9 @@ fn outer_tos(dscp: Dscp, inner_tos: u8) -> u8 {
 }
 
 impl Peer {
-    /// Queues every segment of a packet, and takes ownership of the buffer reference.
+    /// Queues every segment of a packet, and takes ownership of the packet's buffer reference.
     ///
-    /// A duplicate ACK may wait first.
+    /// With `ack = "condition"`, a duplicate ACK may wait first.
     pub fn enqueue(&mut self, cx: &mut Context<'_>, origin: Origin, packet: Whole, serial: u32) {
         self.note_packet(cx.now);
         let shape = &packet.shape;
@@ -60,7 +64,7 @@ impl Peer {
         }
     }
 
-    /// Queues every segment of a packet that need not wait, with the signals of its flow.
+    /// Queues every segment of a packet that need not wait, and the signal packet that signalling adds to it, if any.
     pub(super) fn admit(&mut self, cx: &mut Context<'_>, origin: Origin, packet: Whole, serial: u32) {
         let (now, Whole { vpn, buf, shape }) = (cx.now, packet);
         let described = packet_mut(cx.pool, buf, &shape).and_then(|packet| {
@@ -106,7 +110,7 @@ impl Peer {
 
     /// Queues all segments of a packet, of which `first` is the first.
     ///
-    /// Takes ownership of the buffer reference.
+    /// Takes ownership of the packet's buffer reference.
     fn queue_segments(&mut self, cx: &mut Context<'_>, first: Segment, inner_tos: u8) {
         let Segment { buf, flow, shape, .. } = first;
         let ecn_capable = Ecn::of(inner_tos).is_capable();
@@ -133,7 +137,7 @@ impl Peer {
         self.ingress.queue.enqueue(now, arrival, segment, &mut dropping(cx, drops));
     }
 
-    /// Returns the number of segments that wait for a path.
+    /// Returns the number of segments in the flow queue.
     ///
     /// The segments hold about as many buffers.
     pub fn backlog_packets(&self) -> usize {
@@ -151,12 +155,14 @@ impl Peer {
             + self.output.buffers()
     }
 
-    /// Frees a batch of buffers, because few are left. They are taken where this peer holds the most.
+    /// Frees a batch of buffers, because few are left in the pool.
+    ///
+    /// It takes them where this peer holds the most.
     pub fn give_way(&mut self, cx: &mut Context<'_>) {
         let (backlog, held) = (self.backlog_packets(), self.inbound.held_units());
         let (joins, output) = (self.inbound.joins.len(), self.output.buffers());
-        // Units released by the resequencer move to the output. If the output already holds many, only dropping frees
-        // buffers at once.
+        // To give up holes frees no buffer at once: the units that waited behind them move to the output. If the output
+        // holds many buffers, only dropping its packets frees buffers.
         if output > backlog.max(held).max(joins).min(MOST_UNWRITTEN) {
             self.totals.queue_drops += self.output.shed(GIVE_WAY, cx.pool);
         } else if held > backlog.max(joins) {
@@ -178,7 +184,7 @@ impl Peer {
         }
     }
 
-    /// Returns whether a packet of a VPN may pass now, must wait, or is refused.
+    /// Returns whether a packet of a VPN may be queued now, must wait until the peer opens the VPN, or is refused.
     pub(super) fn gate(&mut self, cx: &Context<'_>, vpn: VpnId) -> GateDecision {
         self.ingress.openings.gate(cx.now, vpn, cx.sessions.vpn_standing(self.id, vpn))
     }
@@ -194,7 +200,7 @@ impl Peer {
         dropping(cx, &mut self.totals.queue_drops)(segment);
     }
 
-    /// Returns the largest TCP segment that every path carries, whole or in parts.
+    /// Returns the length of the largest TCP segment that every path carries, whole or in parts, in bytes.
     ///
     /// `first` is the packet's first byte, which contains the IP version.
     fn mss_limit(&self, first: Option<u8>) -> u16 {

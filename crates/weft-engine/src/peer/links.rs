@@ -1,13 +1,13 @@
-//! The paths of one peer over the local links.
+//! The paths of one peer on the local links.
 //!
-//! A link that appears opens paths. A link that disappears takes its paths down. A change of the configuration gives
-//! up the paths that are no longer wanted.
+//! When a link appears, paths on it are opened. When it disappears, its paths go down. After a change of the
+//! configuration, paths that are no longer wanted are given up.
 
 use super::{Context, Peer};
 use crate::links::Link;
 use weft_units::{LinkId, PathId, PathTier};
 
-/// Logged reason for a path that the configuration no longer asks for.
+/// Reason in the log for giving up a path that the configuration no longer contains.
 const UNWANTED: &str = "no longer configured";
 
 impl Peer {
@@ -39,7 +39,7 @@ impl Peer {
         }
     }
 
-    /// Gives up this node's paths that are no longer wanted.
+    /// Gives up those paths opened by this node that are no longer wanted.
     ///
     /// A path is unwanted if its address is no longer configured, nothing may be sent on `link`, or `link` has no route
     /// to the address.
@@ -57,7 +57,7 @@ impl Peer {
         self.report_gone();
     }
 
-    /// Forgets this node's paths over a link that will not be used again.
+    /// Gives up the paths over a link that will not be used again.
     pub fn forget_link(&mut self, cx: &mut Context<'_>, link: LinkId) {
         for index in 0..self.paths.len() {
             let path = &self.paths[index];
@@ -89,7 +89,7 @@ impl Peer {
         }
     }
 
-    /// Sends the peer the list of this node's paths that were given up, by the fastest path.
+    /// Queues a message to the peer with the ids of this node's paths that were given up, on the fastest path.
     pub fn report_gone(&mut self) {
         if self.paths.iter().any(|path| path.ours && path.is_gone())
             && let Some(fastest) = self.fastest_path()
@@ -107,7 +107,7 @@ impl Peer {
         self.move_units_away(cx, index);
     }
 
-    /// Moves the units of a path that may no longer carry data to other paths.
+    /// Moves the units of a path to other paths if the path may no longer carry data.
     fn on_barred(&mut self, cx: &mut Context<'_>, index: usize) {
         if self.paths[index].barred {
             self.log_path(cx.events, index, UNWANTED);

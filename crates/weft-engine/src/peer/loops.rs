@@ -1,8 +1,8 @@
-//! Loops of VPNs between the two edges.
+//! Loops of VPNs between this node and the peer, as the two edges.
 //!
 //! Markers of this node's loops leave with units or in control frames. Each marker from the peer is answered with a
-//! report. The parameters of window-based loops are computed from the VPNs' weights. The loops that begin at this node
-//! are in the ingress queue ([`super::outbound::ingress_queue`]).
+//! report. The parameters of window-based loops are computed from the VPNs' weights. The sending ends of the loops that
+//! begin at this node are in the ingress queue ([`super::outbound::ingress_queue`]).
 
 use super::control_datagrams::CONTROL_TOS;
 use super::outbound::loops::due;
@@ -19,15 +19,15 @@ use weft_wire::hop::{HOP_HEADER_LEN, TAG_LEN};
 use weft_wire::inner::{INNER_LEN, InnerHeader, UnitKind};
 use weft_wire::loop_data::OfRun;
 
-/// Assumed header bytes of a slice whose head is unknown: IPv4 and TCP with timestamps.
+/// Length that is assumed for the header of a slice whose head is unknown, in bytes: IPv4 and TCP with timestamps.
 const USUAL_HEADER: usize = 52;
-/// Maximum number of markers that wait on a path.
+/// Maximum number of loop markers that wait on a path. Further ones are dropped.
 ///
 /// A lost marker only causes a delay, because a loop without reports sends another marker.
 const MAX_MARKERS: usize = 256;
 
 impl Peer {
-    /// Restarts all loops with the peer, because the peer restarted.
+    /// Restarts all loops between this node and the peer, because the peer restarted.
     pub(super) fn restart_loops(&mut self) {
         self.ingress.queue.restart_loops();
         self.loops.next_run();
@@ -35,7 +35,7 @@ impl Peer {
         self.forget_loop_frames();
     }
 
-    /// Discards all pending markers and reports.
+    /// Discards all loop markers and loop reports that wait to be sent.
     pub(super) fn forget_loop_frames(&mut self) {
         self.loops.forget_answers();
         self.paths.iter_mut().for_each(Path::forget_markers);
@@ -50,14 +50,16 @@ impl Peer {
         }
     }
 
-    /// Handles a report about a loop that begins at this node.
+    /// Handles the peer's report about a loop that begins at this node.
     pub(super) fn on_loop_report(&mut self, cx: &mut Context<'_>, vpn: VpnId, report: &OfRun<LoopReport>) {
         if cx.vpns.has_member(vpn, self.id) && report.run == self.loops.run {
             self.ingress.queue.on_report(cx.now, vpn, &report.what);
         }
     }
 
-    /// Counts a unit's first arrival in its loop. A retransmitted unit that arrives is counted like any other.
+    /// Counts a unit that arrives for the first time in the loop of its VPN.
+    ///
+    /// A retransmitted unit is counted like any other.
     pub(super) fn count_in_loop(&mut self, now: Instant, vpn: VpnId, inner: &InnerHeader, len: usize, ce: bool) {
         let Some(egress) = self.loops.egress_mut(vpn) else { return };
         egress.on_time(now);
@@ -68,7 +70,7 @@ impl Peer {
         egress.on_packet((len + header) as u32, ce);
     }
 
-    /// Lets loops without recent reports send a marker, and runs the window controller.
+    /// Queues markers for loops that got no report recently, and runs the controller of the windows if it is due.
     pub(super) fn drive_loops(&mut self, now: Instant) {
         while let Some((vpn, marker)) = self.ingress.queue.next_marker(now) {
             if let Some(index) = self.fastest_path() {
@@ -89,11 +91,12 @@ impl Peer {
             }
         }
         controller.turn(now, &mut windows);
-        // The new vector is empty. It reuses the memory, with another lifetime of its items.
+        // The new vector is empty and only keeps the memory. The conversion is needed because the lifetime of its items
+        // differs.
         self.loops.windows = windows.into_iter().map_while(|_| None).collect();
     }
 
-    /// Queues a marker to leave without a unit, after the units already on the path.
+    /// Queues a marker on a path, to leave without a unit after the units that are already queued there.
     pub(super) fn send_alone(&mut self, index: usize, marker: LoneMarker) {
         if let Some(path) = self.paths.get_mut(index)
             && path.markers.len() < MAX_MARKERS
@@ -108,7 +111,7 @@ impl Peer {
         OfRun { run: self.loops.run, what: marker }
     }
 
-    /// Adds to a leaving marker the delays that a network queue did not cause.
+    /// Adds to a marker that leaves now the delays that no queue in the network caused.
     ///
     /// The delays are the wait at this node, the path's extra delay over the shortest path, and the datagram's own
     /// transmission time. The marker leaves by the path `index` in a datagram of `ip_bytes` bytes.
@@ -129,7 +132,7 @@ impl Peer {
         differences.min().unwrap_or(0).min(0).unsigned_abs()
     }
 
-    /// Writes a control datagram with the markers due on this path, or with due reports.
+    /// Writes a control datagram with the loop markers due on this path, or else with due loop reports.
     ///
     /// Reports leave only by the fastest path.
     pub(super) fn poll_loop(&mut self, cx: &mut Context<'_>, index: usize, out: &mut [u8]) -> Option<Transmit> {
@@ -185,7 +188,7 @@ impl Peer {
         }
     }
 
-    /// Returns the time at which loops next need attention.
+    /// Returns the time at which markers, reports or the controller of the loops are due next.
     pub(super) fn loops_deadline(&self) -> Option<Instant> {
         if !self.ingress.queue.has_vpns() {
             return None;
@@ -201,7 +204,7 @@ impl Peer {
     }
 }
 
-/// Parses the marker before a unit. Returns the marker and the unit's offset.
+/// Parses the loop marker before a unit. Returns the marker, and the unit's offset in `plaintext`.
 ///
 /// Returns `None` if the bytes are malformed.
 pub(super) fn split(plaintext: &[u8]) -> Option<(OfRun<Marker>, usize)> {

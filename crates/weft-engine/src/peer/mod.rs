@@ -73,16 +73,17 @@ use weft_session::Sessions;
 use weft_units::planted::{self, Fault};
 use weft_units::{Duration, Instant, NodeId, PathId, PeerId, Rng, VpnId};
 
-/// Silence after which this node starts another handshake with an unreachable peer.
+/// Time without a datagram of the peer after which this node starts another handshake with an unreachable peer.
 ///
 /// It starts none while a handshake is in progress.
 const CALL_AFTER: Duration = weft_session::RETRY_INTERVAL;
-/// Silence after which this node starts a handshake with a peer that has a session, while no packet depends on it.
+/// Time without a datagram of a peer in session after which this node starts a handshake, if no packet depends on it.
 ///
-/// Tuned: an overloaded node with 4,096 peers answers within 3 s. Initiations from all peers would keep it overloaded.
+/// *Tuned*: an overloaded node with 4,096 peers answers within 3 s. Initiations from all peers would keep it
+/// overloaded.
 const IDLE_CALL_AFTER: Duration = Duration::from_secs(4);
 
-/// Node-wide state that a peer borrows during one function call.
+/// State of the whole node that a peer borrows during one function call.
 pub struct Context<'a> {
     pub now: Instant,
     pub pool: &'a mut Pool,
@@ -97,7 +98,7 @@ pub struct Context<'a> {
     pub bulletin: &'a Bulletin,
 }
 
-/// Returns a callback that counts segments dropped before scheduling and releases their buffers.
+/// Returns a callback that counts a segment that was dropped from the flow queue, and releases its buffer.
 fn dropping<'a>(cx: &'a mut Context<'_>, drops: &'a mut u64) -> impl FnMut(Segment) + 'a {
     let (pool, vpns, flows) = (&mut *cx.pool, &mut *cx.vpns, &mut *cx.flows);
     move |dropped| {
@@ -110,7 +111,7 @@ fn dropping<'a>(cx: &'a mut Context<'_>, drops: &'a mut u64) -> impl FnMut(Segme
     }
 }
 
-/// Counters for `weft status`.
+/// Counters of the packets, units and datagrams to and from one peer, for `weft status`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PeerCounters {
     pub received_packets: u64,
@@ -122,7 +123,7 @@ pub struct PeerCounters {
     pub queue_drops: u64,
     pub replaced_acks: u64,
     pub duplicate_units: u64,
-    /// Number of datagrams from the peer on paths beyond the number that it may open.
+    /// Number of datagrams that the peer sent on more paths than it may open. They were dropped.
     pub refused_datagrams: u64,
     /// Number of datagrams from the peer that were dropped without decryption.
     ///
@@ -130,11 +131,11 @@ pub struct PeerCounters {
     pub unserved_datagrams: u64,
 }
 
-/// A peer.
+/// A peer of this node: configuration, paths, queues, and units in flight and received.
 pub struct Peer {
     pub id: PeerId,
     pub config: PeerConfig,
-    /// The peer's node id in the overlay.
+    /// The peer's node id, which also identifies it in the overlay.
     pub node: NodeId,
     pub paths: Vec<Path>,
     pub addresses: Addresses,
@@ -146,13 +147,15 @@ pub struct Peer {
     pub inbound: Inbound,
     pub output: Output,
     pub control: Exchange,
-    /// Rates that the paths grant to flows with in-band signals, if signalling is configured.
+    /// Rates granted on the paths to flows with in-band signals. `None` if signalling is not configured.
     offer: Option<Box<Offer>>,
     pub totals: PeerCounters,
 }
 
 impl Peer {
-    /// Returns a peer without a session. The node has `peers` peers.
+    /// Returns the state of a peer without a session.
+    ///
+    /// `peers` is the number of this node's peers. With many peers, each is probed less often until its first packet.
     pub fn new(now: Instant, id: PeerId, config: PeerConfig, rng: &Rng, first_path: u16, peers: usize) -> Peer {
         let mut rng = rng.split(u64::from(id.0));
         let seed = rng.next_u64();
@@ -182,7 +185,7 @@ impl Peer {
         self.session.established_at.is_some()
     }
 
-    /// Returns the addresses at which the peer can be reached, directly and over relays.
+    /// Returns the addresses to which paths to the peer may lead, including those that stand for relayed routes.
     pub fn endpoints(&self) -> impl Iterator<Item = &SocketAddr> {
         self.config.endpoints.iter().chain(&self.addresses.routes).chain(&self.addresses.detours)
     }
@@ -191,7 +194,9 @@ impl Peer {
         self.paths.iter().position(|p| p.id == id)
     }
 
-    /// Handles an established session. If the peer restarted, discards all state of earlier datagrams.
+    /// Handles a session that was established.
+    ///
+    /// If the peer restarted (`fresh`), discards the state of earlier datagrams.
     pub fn on_established(&mut self, cx: &mut Context<'_>, fresh: bool) {
         self.session.heard_at = Some(cx.now);
         self.session.established_at.get_or_insert(cx.now);
@@ -211,7 +216,7 @@ impl Peer {
         }
     }
 
-    /// Handles the end of the session: discards state learnt under it and keeps the flow queue.
+    /// Handles the end of the session: discards the state that belongs to it. The flow queue stays.
     pub fn on_lost(&mut self, cx: &mut Context<'_>, cause: &'static str) {
         if self.session.established_at.take().is_some() {
             self.session.alone_since = cx.now;
@@ -237,7 +242,7 @@ impl Peer {
         }
     }
 
-    /// True if a new handshake can wait.
+    /// True if a new handshake with the peer can wait.
     ///
     /// The session works, no packet depends on it, and a datagram of the peer arrived within [`IDLE_CALL_AFTER`].
     fn can_wait(&self, now: Instant) -> bool {
@@ -279,7 +284,7 @@ impl Peer {
         self.inbound.known_headers.clear();
     }
 
-    /// Retires a removed peer: afterwards nothing is sent to it or accepted from it.
+    /// Clears the state of a peer that was removed. Nothing is sent to it or accepted from it afterwards.
     pub fn retire(&mut self, cx: &mut Context<'_>, cause: &'static str) {
         self.on_lost(cx, cause);
         self.config.prefixes.clear();
@@ -296,7 +301,7 @@ impl Peer {
         self.ingress.queue = IngressQueue::new(queue_kind(self.config.policy.queue));
     }
 
-    /// Applies the peer's VPN memberships. `share` is the default VPN's share in competition with the other VPNs.
+    /// Sets the VPNs of which the peer is a member. `share` is the default VPN's share among them.
     pub fn set_vpns(
         &mut self,
         cx: &mut Context<'_>,
@@ -316,13 +321,13 @@ impl Peer {
         if vpns.is_empty() {
             self.forget_loop_frames();
         }
-        // Zero makes the next update set CoDel's times from the paths again.
+        // With zero here, the next update sets CoDel's target and interval from the paths' delays again.
         self.ingress.queue_target = Duration::ZERO;
     }
 
     /// Installs a port with flow state in front of the paths, or removes it if `reservable` is `None`.
     ///
-    /// `reservable` is the part of the capacity that may be guaranteed, 0…1.
+    /// `reservable` is the fraction of the paths' measured capacity that may be guaranteed to flows, 0…1.
     pub fn set_port(&mut self, cx: &mut Context<'_>, reservable: Option<f64>) {
         let (now, drops) = (cx.now, &mut self.totals.queue_drops);
         match (reservable, &mut self.ingress.port) {
@@ -343,7 +348,7 @@ impl Peer {
         self.ingress.queue.status(vpn)
     }
 
-    /// Returns the bytes that wait for a path.
+    /// Returns the bytes in the flow queue, which wait for a path.
     pub fn backlog_bytes(&self) -> u64 {
         self.ingress.queue.backlog_bytes()
     }
@@ -356,7 +361,7 @@ impl Peer {
         self.ingress.queue.set_share(now, vpn, share, window);
     }
 
-    /// Applies a changed policy. Flows, paths and units in flight continue.
+    /// Applies a changed configuration of the peer. Flows, paths and units in flight continue.
     pub fn set_config(&mut self, cx: &mut Context<'_>, config: PeerConfig, rng: &Rng) {
         if config.policy.reorder != self.config.policy.reorder {
             self.inbound.set_reorder(config.policy.reorder, cx.pool);

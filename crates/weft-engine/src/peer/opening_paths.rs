@@ -17,7 +17,9 @@ use core::net::SocketAddr;
 use weft_units::planted::{self, Fault};
 use weft_units::{Duration, LinkId, PathId, PathTier};
 
-/// Delay before untried pairs are reported. At the start, links appear one after another.
+/// Time since links or addresses last changed before untried pairs are reported.
+///
+/// At the start, links appear one after another.
 const REPORT_AFTER: Duration = Duration::from_secs(2);
 /// Maximum number of links without a path that a log message names.
 const MOST_NAMED: usize = 4;
@@ -55,7 +57,9 @@ impl Peer {
         u16::from(id.0) % 2 != self.addresses.next_path % 2 && theirs < MAX_PATHS - MOST_OWN
     }
 
-    /// Opens paths for a link up to its share, first for pairs that were open before.
+    /// Opens paths to the peer on a link until the link has its share.
+    ///
+    /// Paths that were open before on the link are opened again first.
     pub fn open_pairs(&mut self, cx: &mut Context<'_>, link: &Link) {
         self.addresses.attempts.changed_at = Some(cx.now);
         if !link.send {
@@ -79,7 +83,7 @@ impl Peer {
         }
     }
 
-    /// Returns the number of paths that each link may open.
+    /// Returns the number of paths to the peer that each link may open.
     fn share(&self, links: &Links) -> usize {
         let routes = self.addresses.routes.len() + self.addresses.detours.len();
         let room = MOST_OWN - routes.min(MOST_OWN / 2);
@@ -92,7 +96,7 @@ impl Peer {
         links.iter().filter(|link| link.send && endpoints.iter().any(|remote| link.reaches(remote)))
     }
 
-    /// Returns the number of this node's open paths on a link.
+    /// Returns the number of paths to the peer that this node has open on a link.
     ///
     /// Routes over one relay share a link name and differ by address.
     fn open_on(&self, link: &Link) -> usize {
@@ -100,7 +104,7 @@ impl Peer {
         self.paths.iter().filter(|path| path.ours && !path.barred).filter(is_on).count()
     }
 
-    /// Returns the addresses that a link could try but does not.
+    /// Returns the addresses of the peer that a link could try and that it has no path to.
     fn candidates(&self, links: &Links, link: &Link) -> impl Iterator<Item = Candidate> {
         let place = links.place_of(link);
         let ordinal = self.links_toward(links).filter(|other| links.place_of(other) < place).count();
@@ -121,12 +125,14 @@ impl Peer {
         self.endpoints().filter(|remote| link.reaches(remote)).enumerate().filter_map(candidate)
     }
 
-    /// Returns the address that a link tries next.
+    /// Returns the address of the peer that a link tries next, or `None` if the link tries all already.
     fn next_address(&self, links: &Links, link: &Link) -> Option<SocketAddr> {
         self.candidates(links, link).min_by_key(Candidate::rank).map(|candidate| candidate.remote)
     }
 
-    /// Opens a path under the next free id, or turns a less useful path. Returns false if neither is possible.
+    /// Opens a path to `remote` under the next free id, or moves a less useful path to this link and address.
+    ///
+    /// Returns false if neither is possible.
     fn open_path(&mut self, cx: &mut Context<'_>, link: &Link, remote: SocketAddr) -> bool {
         let ends = self.ends(link, remote);
         if self.paths.iter().filter(|path| path.ours).count() < MOST_OWN
@@ -154,7 +160,7 @@ impl Peer {
         }
     }
 
-    /// Returns the path that `link` may take over.
+    /// Returns the index of a path that may be moved to `link`, or `None` if there is none.
     ///
     /// Such a path is unwanted, its link is gone, or it carries no data and its link has more paths than its share.
     /// Among these paths, the least useful one is chosen.
@@ -176,7 +182,9 @@ impl Peer {
         ranked.min().map(|(_, Reverse(index))| index)
     }
 
-    /// Turns a path to another link or address. Its queued units and its units in flight move to other paths.
+    /// Moves a path to another link or address. The path's id and its record of sent packets stay.
+    ///
+    /// Its queued units and its units in flight move to other paths.
     fn turn_path(&mut self, cx: &mut Context<'_>, index: usize, ends: Ends) {
         self.move_units_away(cx, index);
         let Some(path) = self.paths.get_mut(index) else { return };
@@ -188,7 +196,7 @@ impl Peer {
         path.pending.policy = true;
     }
 
-    /// Turns a path that was silent for long to the peer's next address, on the same link.
+    /// Moves a path that was silent for long to the peer's next address, on the same link.
     ///
     /// It does so when the next probe of the path is due. A path that has answered, and that its link uses for data,
     /// keeps its address, unless it is the link's only path.
@@ -212,14 +220,14 @@ impl Peer {
         self.turn_path(cx, index, ends);
     }
 
-    /// Forgets the failed attempts of a pair whose path answers.
+    /// Deletes the count of failed attempts at the link and address of a path, because the path answers.
     pub(super) fn forget_attempts(&mut self, index: usize) {
         let Some(path) = self.paths.get(index) else { return };
         let (link, remote) = (path.link, path.remote);
         self.addresses.attempts.failed.retain(|(by, to, _)| (*by, *to) != (link, remote));
     }
 
-    /// Returns at most `most` pairs without a path to which to send initiations.
+    /// Returns at most `most` pairs of a link and an address that have no path and to which to send an initiation.
     ///
     /// Each call of this function continues after the pairs that the previous call returned.
     pub fn pairs_to_call(&mut self, links: &Links, most: usize) -> Vec<(LinkId, SocketAddr)> {
@@ -232,14 +240,14 @@ impl Peer {
         from_there.map(|(_, link, remote)| (*link, *remote)).collect()
     }
 
-    /// Opens a path for a pair on which the peer answered an initiation.
+    /// Opens a path on the link and to the address by which the peer answered an initiation.
     ///
-    /// If necessary, another path of the link is turned.
+    /// If the link has a path whose address never answered, that path is moved to the pair instead.
     pub fn open_answered(&mut self, cx: &mut Context<'_>, link: LinkId, remote: SocketAddr) {
         let Some(link) = cx.links.get(link) else { return };
         let is_known = |peer: &Peer| peer.candidates(cx.links, link).any(|candidate| candidate.remote == remote);
-        // While there is no path at all, accept an unlisted pair: the address that answered is the only one known to
-        // work.
+        // While there is no path at all, an address is accepted that is not in the configuration: the address that
+        // answered is the only one known to work.
         if !link.send || !self.paths.is_empty() && !is_known(self) {
             return;
         }
@@ -255,7 +263,7 @@ impl Peer {
         }
     }
 
-    /// Returns the number of pairs of links and addresses, and how many of the pairs are tried.
+    /// Counts the pairs of a local link and an address of the peer, and those of them that are not tried.
     pub fn address_pairs(&self, links: &Links) -> AddressPairs {
         let reached = |link: &Link| self.config.endpoints.iter().filter(|remote| link.reaches(remote)).count();
         let untried = |link| self.candidates(links, link).filter(|candidate| candidate.attempts == 0).count();
@@ -269,7 +277,7 @@ impl Peer {
         }
     }
 
-    /// Reports the untried pairs once links and addresses have been stable for a while.
+    /// Reports the pairs that are not tried, once links and addresses have not changed for [`REPORT_AFTER`].
     ///
     /// An unchanged result is not reported again.
     pub(super) fn report_untried(&mut self, cx: &mut Context<'_>) {

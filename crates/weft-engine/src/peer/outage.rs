@@ -1,4 +1,4 @@
-//! Limits the age of packets that wait for an unreachable peer, and hurries the handshake.
+//! Limits the age of packets that wait for an unreachable peer, and repeats initiations often in the meantime.
 //!
 //! The limits apply while no path can carry packets, and once more when the outage ends, so that the first packets
 //! after it are not old. While paths work, CoDel controls the queue's length. This module then drops only packets that
@@ -14,30 +14,30 @@ use weft_units::{Duration, Instant};
 
 /// Interval at which old packets are dropped during an outage, to free their buffers.
 ///
-/// Tuned: any value well below the age limits works, because old packets are also dropped when a path returns.
+/// *Tuned*: any value well below the age limits works, because old packets are also dropped when a path returns.
 const DROP_EVERY: Duration = Duration::from_millis(100);
 /// Interval of initiations while packets wait for a peer that no path reaches.
 ///
 /// It equals the probe interval of a down path that is needed.
 const CALL_EVERY: Duration = Duration::from_millis(100);
-/// Time for which initiations keep the interval [`CALL_EVERY`]. Afterwards the session layer's own interval applies.
+/// Time since the beginning of an outage in which initiations keep the interval [`CALL_EVERY`].
 ///
-/// Tuned: most link outages are shorter (`docs/failover.md`). If the peer is gone for good, the initiations take
-/// 20 kbit/s for this time.
+/// Afterwards the interval of the session layer applies. *Tuned*: most link outages are shorter (`docs/failover.md`).
+/// If the peer is gone for good, the initiations take 20 kbit/s for this time.
 const CALL_OFTEN_FOR: Duration = Duration::from_secs(300);
 
 impl Peer {
-    /// True if some path can carry packets now.
+    /// True if some path to the peer can carry packets now.
     pub(super) fn is_reachable(&self) -> bool {
         self.is_established() && self.usable_paths().next().is_some()
     }
 
-    /// True if some path that carries packets answers.
+    /// True if some path that may carry data answers.
     pub(super) fn answers(&self) -> bool {
         self.paths.iter().any(|path| path.carries() && path.health.answers())
     }
 
-    /// During an outage, drops packets that are too old and hurries the handshake.
+    /// During an outage, drops packets that are too old and repeats initiations often.
     ///
     /// At the end of the outage, drops the remaining old packets.
     pub(super) fn watch_outage(&mut self, cx: &mut Context<'_>) {
@@ -59,7 +59,7 @@ impl Peer {
         self.hurry_call(cx);
     }
 
-    /// Drops the waiting packets that are too old.
+    /// Drops the packets in the flow queue that are too old to be useful.
     pub(super) fn drop_stale(&mut self, cx: &mut Context<'_>) {
         if planted::is(Fault::StaleKept) {
             return;
@@ -68,7 +68,7 @@ impl Peer {
         self.ingress.queue.expire(now, &expiry, &mut dropping(cx, drops));
     }
 
-    /// Repeats initiations at the probe interval.
+    /// Repeats initiations to the peer every [`CALL_EVERY`] at the beginning of an outage.
     ///
     /// Without a session, no path can be probed. A peer that restarted without the session answers no probe either.
     fn hurry_call(&self, cx: &mut Context<'_>) {
@@ -79,7 +79,7 @@ impl Peer {
         }
     }
 
-    /// Returns the time at which [`Peer::watch_outage`] next has work.
+    /// Returns the time at which the next call of [`Peer::watch_outage`] is due, or `None` without an outage.
     pub(super) fn outage_deadline(&self, now: Instant) -> Option<Instant> {
         if self.is_reachable() || self.backlog_packets() == 0 {
             return None;
@@ -89,7 +89,7 @@ impl Peer {
         Some(call_at.map_or(drop_at, |at| at.min(drop_at)))
     }
 
-    /// True if a path that carries nothing is needed.
+    /// True if a path that carries nothing now is needed, so that it is probed often.
     ///
     /// No path answers, or packets wait that the answering paths cannot carry. A path that has never answered is
     /// needed only if no path answers, because its address may not reach the peer.

@@ -1,19 +1,19 @@
 //! Messages of the overlay to and from the peer.
 //!
-//! Messages may be lost. The sender of a request to the overlay repeats it.
+//! They may be lost. The overlay repeats a request that gets no answer.
 
 use super::Peer;
 use alloc::boxed::Box;
 use weft_units::{Duration, Instant};
 use weft_wire::frame::{Frame, FrameWriter};
 
-/// Maximum number of messages that wait in each direction.
+/// Maximum number of overlay messages to or from a peer that wait.
 ///
-/// If more wait, the oldest messages are dropped, because they are out of date.
+/// If more are to be sent, the oldest ones are dropped, because they are out of date. If more arrive, they are dropped.
 const MAX_WAITING: usize = 32;
 
 impl Peer {
-    /// Queues a message to leave by the fastest path.
+    /// Queues an overlay message to the peer, to leave by the fastest path.
     pub fn send_overlay(&mut self, message: &[u8]) {
         let Some(path) = self.fastest_path().and_then(|fastest| self.paths.get_mut(fastest)) else { return };
         path.pending.overlay = true;
@@ -23,7 +23,9 @@ impl Peer {
         self.control.overlay.outgoing.push_back(message.into());
     }
 
-    /// Writes the messages that fit. A message that does not fit even alone is dropped.
+    /// Writes as many waiting overlay messages as fit into a control datagram.
+    ///
+    /// A message that does not fit even alone is dropped.
     pub(super) fn write_overlay(&mut self, index: usize, writer: &mut FrameWriter<'_>) {
         let Some(path) = self.paths.get_mut(index).filter(|path| path.pending.overlay) else { return };
         while let Some(message) = self.control.overlay.outgoing.front() {
@@ -43,7 +45,7 @@ impl Peer {
         }
     }
 
-    /// Returns the next message that arrived, for the node's overlay.
+    /// Removes and returns the oldest overlay message that arrived from the peer.
     pub fn take_overlay_message(&mut self) -> Option<Box<[u8]>> {
         self.control.overlay.arrived.pop_front()
     }
@@ -52,13 +54,13 @@ impl Peer {
         !self.control.overlay.arrived.is_empty()
     }
 
-    /// Starts no handshake with the peer until the overlay or the configuration requests one.
+    /// Sends no more initiations to the peer until the overlay or the configuration gives it addresses again.
     pub fn stop_calling(&mut self) {
         self.config.endpoints.clear();
         self.addresses.detours.clear();
     }
 
-    /// True if a message arrived within the last `time`.
+    /// True if an overlay message arrived from the peer within the last `time`.
     pub fn overlay_heard_since(&self, now: Instant, time: Duration) -> bool {
         self.control.overlay.heard_at.is_some_and(|at| now - at < time)
     }

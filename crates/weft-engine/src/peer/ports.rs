@@ -1,4 +1,4 @@
-//! The port to the peer: the grant of each flow, and the rate that the paths can guarantee.
+//! The port to the peer: the grant of each flow, and the rate that the paths to the peer can guarantee.
 
 use super::{Context, Peer};
 use crate::flows::{Seen, route_of};
@@ -8,31 +8,33 @@ use weft_flows::admission::CapacityQuantile;
 use weft_flows::table::{FlowRef, PathSeen};
 use weft_units::{Duration, FlowId, Instant, PathId, PathTier, Rate};
 
-/// Interval at which a port's load is measured. Tuned: it is shorter than the delay that a voice call tolerates.
-const LOAD_INTERVAL: Duration = Duration::from_millis(20);
-/// Time over which the capacity that may be guaranteed is measured. Tuned: a few fades of a mobile link.
-const JUDGED_OVER: Duration = Duration::from_secs(30);
-/// Quantile of the measured capacity that may be guaranteed.
+/// Interval at which a port's load is measured.
 ///
-/// Tuned: the paths carried at least this rate nine times in ten.
+/// *Tuned*: it is shorter than the delay that a voice call tolerates.
+const LOAD_INTERVAL: Duration = Duration::from_millis(20);
+/// Time over which the capacity that may be guaranteed is measured. *Tuned*: a few fades of a mobile link.
+const JUDGED_OVER: Duration = Duration::from_secs(30);
+/// Quantile of the capacity measured over [`JUDGED_OVER`] that may be guaranteed.
+///
+/// *Tuned*: the paths carried at least this rate nine times in ten.
 const QUANTILE: f64 = 0.1;
 
 /// Least time between two records of the path that a flow takes.
 ///
-/// Tuned: a flow over several paths then does not cause a write for each packet.
+/// *Tuned*: a flow over several paths then does not cause a write for each packet.
 const NOTE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The data about one flow number that the port has received from admission.
+/// What the port has received from admission about the flow with one flow number.
 #[derive(Clone, Copy, Debug, Default)]
 struct Told {
     flow: Option<FlowRef>,
     changes: u32,
     delay_variance: Option<Duration>,
-    /// Time from which the path of the flow is recorded again.
+    /// Time from which a change of the path that the flow takes is recorded again.
     note_at: Instant,
 }
 
-/// The data that the port has received about each flow, and the measured capacity.
+/// What the port has received from admission about each flow, and the measured capacity of the paths.
 pub struct PortSide {
     told: Vec<Told>,
     shown: CapacityQuantile,
@@ -51,7 +53,7 @@ impl PortSide {
         self.reservable = reservable;
     }
 
-    /// Returns the largest variation of the one-way delay that a flow tolerates, if its class limits the variation.
+    /// Returns the largest variation of the one-way delay that a flow tolerates. `None`: its class sets no limit.
     pub fn delay_variance(&self, flow: FlowId) -> Option<Duration> {
         self.told.get(usize::from(flow.0))?.delay_variance
     }
@@ -88,7 +90,7 @@ impl Peer {
         passage.flow
     }
 
-    /// Records the path that carries a packet of the flow, at intervals.
+    /// Records which path carries a packet of the flow, at most once in each [`NOTE_INTERVAL`].
     pub(super) fn note_path(&mut self, cx: &mut Context<'_>, flow: FlowId, path: PathId) {
         let Some(port) = &mut self.ingress.port else { return };
         let Some(told) = port.told.get_mut(usize::from(flow.0)).filter(|told| told.note_at <= cx.now) else { return };
@@ -98,7 +100,7 @@ impl Peer {
         cx.flows.set_path(told.flow, PathSeen { peer: self.id, path, is_alternate });
     }
 
-    /// Measures the port's load and the rate that may be guaranteed, if that is due.
+    /// Measures the port's load, and the rate that may be guaranteed on the paths, if it is time to do so.
     pub(super) fn look_at_port(&mut self, cx: &mut Context<'_>) {
         let now = cx.now;
         if self.ingress.port.as_ref().is_none_or(|port| port.next_look > now) {
@@ -114,7 +116,7 @@ impl Peer {
         self.follow_promises(cx);
     }
 
-    /// Gives each VPN's queue the service that admission granted, if that changed.
+    /// Gives the queue of each VPN toward the peer the service that admission granted, if the service changed.
     pub fn follow_promises(&mut self, cx: &mut Context<'_>) {
         let is_measured = self.ingress.port.is_some() || self.offer.is_some();
         for (vpn, service) in cx.flows.promise_changes(self.id, is_measured) {
@@ -126,7 +128,7 @@ impl Peer {
 
     /// Marks paths whose delay varies by more than `most` as unusable for the scheduler, unless no path would remain.
     ///
-    /// Returns the set of these paths, one bit for each path.
+    /// Returns the set of these paths: bit n stands for the path with index n.
     pub(super) fn keep_steady(&mut self, most: Duration) -> u64 {
         let unsteady = |index: usize| self.paths.get(index).is_some_and(|path| path.delay().jitter() > most);
         let usable = self.dispatch.views.iter().enumerate().take(64).filter(|(_, view)| view.usable);
@@ -144,7 +146,7 @@ impl Peer {
         taken
     }
 
-    /// Marks paths as usable or unusable for the scheduler. `paths` has one bit for each path.
+    /// Marks paths as usable or unusable in the scheduler's views. Bit n of `paths` stands for the path with index n.
     pub(super) fn set_usable(&mut self, paths: u64, usable: bool) {
         if paths != 0 {
             let views = self.dispatch.views.iter_mut().enumerate().take(64);
@@ -152,7 +154,7 @@ impl Peer {
         }
     }
 
-    /// Returns the rate that the paths carry now.
+    /// Returns the total rate that the paths to the peer carry now.
     pub fn carried(&self, now: Instant) -> Rate {
         self.bundle(now).carried
     }

@@ -1,7 +1,7 @@
 //! Probes of a drill: pings on the path that a sparse flow takes while a link or node is cut.
 //!
-//! For each path and phase the pings sent and answered are counted. Further results are the longest gap between
-//! answers, and the times at which paths became suspect, went down and answered again.
+//! The pings sent and answered are counted for each path, before, during and after the cut. Further results are the
+//! longest gap between answers, and the times at which paths became suspect, went down and answered again.
 
 use super::Peer;
 use super::control::probes::{ProbedPath, Probes};
@@ -9,20 +9,20 @@ use crate::api::{DrillPhase, PeerDrill, WayDrill};
 use crate::path::Path;
 use weft_units::{Duration, Instant, Rate};
 
-/// Interval of the probes where the path's rate allows it. Derived: the packet interval of a voice call.
+/// Interval between two probes of a drill, where the path's rate allows it.
 ///
-/// The probes then have the same delays and losses as a voice call. They update the path's estimates as often, and
-/// detect silence as early, as the packets of a voice call.
+/// Derived: the packet interval of a voice call. The probes then have the same delays and losses as a voice call. They
+/// update the path's estimates as often, and detect silence as early, as the packets of a voice call.
 const INTERVAL: Duration = Duration::from_millis(20);
-/// Longest interval of the probes, on a path whose rate is low.
+/// Longest interval between two probes of a drill, on a path with a low rate.
 const INTERVAL_MAX: Duration = Duration::from_millis(100);
-/// Approximate size of a probe, in IP bytes.
+/// Approximate size of a probe in IP bytes, from which the interval of the probes is computed.
 const PROBE_BYTES: u64 = 100;
 /// Divisor of a path's rate: probes take at most 1/10 of it.
 const SHARE: u64 = 10;
 
 impl Peer {
-    /// Sends the next probe of a drill if it is due, and records state changes of the cut paths.
+    /// Sends the next probe of a drill if it is due, and records when a cut path became suspect or went down.
     pub fn probe_in_drill(&mut self, now: Instant, phase: DrillPhase, cut_at: Instant) {
         let Some(mut probes) = self.control.probes.take() else { return };
         if phase >= DrillPhase::Silent && now >= cut_at {
@@ -40,7 +40,7 @@ impl Peer {
         self.control.probes = Some(probes);
     }
 
-    /// Sends a probe, and returns the time until the next one.
+    /// Sends a probe on the path that a sparse flow would take now. Returns the time until the next probe.
     fn send_probe(&mut self, now: Instant, phase: DrillPhase, probes: &mut Probes) -> Duration {
         let is_cut = |path: &Path| probes.cut.contains(&path.id);
         let usable = (0..self.paths.len()).filter(|at| self.paths[*at].is_usable());
@@ -58,7 +58,7 @@ impl Peer {
         interval(path.rate.pacing_rate(now))
     }
 
-    /// Returns the results of the drill for this peer.
+    /// Returns the results of the drill for this peer, or `None` if the peer takes part in no drill.
     pub fn drill_report(&self, now: Instant, cut_at: Instant, restored_at: Instant) -> Option<PeerDrill> {
         let probes = self.control.probes.as_ref()?;
         let ways = probes.ways.iter().filter_map(|way| {

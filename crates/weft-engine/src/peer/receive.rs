@@ -31,17 +31,21 @@ use weft_wire::inner::{self, GRANULE, HeaderForm, InnerHeader, MAX_GRANULES, PAR
 use weft_wire::ip::{Ecn, IpView};
 use weft_wire::super_packet::MAX_HEADER_LEN;
 
-/// Maximum number of source addresses of an initiation that are remembered. Derived: one for each of a peer's links.
+/// Maximum number of remembered addresses from which copies of one handshake initiation arrived.
+///
+/// *Derived*: one for each of a peer's links.
 const MAX_HANDSHAKE_ADDRESSES: usize = 16;
 
-/// An authentic datagram, and the position of its plaintext in the buffer.
+/// A datagram that was authenticated and decrypted, with the position of its plaintext in the buffer.
 pub struct Datagram {
     pub opened: OpenedPacket,
     pub plaintext: Range<usize>,
     pub wire_bytes: u32,
 }
 
-/// Time without a report after which a path is quiet. Derived: half of the interval between probes of a watched path.
+/// A path is quiet if this node has sent no report about it for this time.
+///
+/// Derived: half of the interval at which a path without traffic is probed while hosts use it.
 const QUIET: Duration = Duration::from_millis(500);
 
 impl Peer {
@@ -95,7 +99,8 @@ impl Peer {
 
     /// Returns the index of the path of a datagram, and creates the path if the peer opens one.
     ///
-    /// A newer datagram from another address moves the path.
+    /// If the path is unknown and the peer may not open it, returns `None`, and the datagram is refused. If a path that
+    /// the peer opened has its newest datagram from another address, the path moves to that address.
     fn path_of(
         &mut self,
         cx: &mut Context<'_>,
@@ -106,7 +111,8 @@ impl Peer {
         let link_name = link.map_or("", |link| link.name.as_str());
         if let Some(index) = self.path_index(datagram.opened.path) {
             let path = self.paths.get_mut(index)?;
-            // The destination differs if the peer has turned the path to another address of this node.
+            // The datagram's destination differs from `path.local` if the peer now sends to another address of this
+            // node.
             let turned = received.destination.is_some() && path.local != received.destination;
             let moved = turned || path.remote != received.source || path.link != received.link;
             let is_newest = path.newest.is_none_or(|n| datagram.opened.packet_number > n)
@@ -117,7 +123,7 @@ impl Peer {
                     path.sent_packets.on_moved();
                 }
                 path.remote = received.source;
-                // The peer stores the name of this node's link for the path, so it needs the new name.
+                // The peer stores the name of this node's link for the path, so this node sends it the new name.
                 path.pending.link |= path.link != received.link;
                 path.link = received.link;
                 path.link_name.clear();
@@ -157,9 +163,9 @@ impl Peer {
         Some(self.paths.len() - 1)
     }
 
-    /// True if an address needs no proof.
+    /// True if this node may send to an address of the peer without a proof that the peer receives there.
     ///
-    /// It is configured, or stands for a relayed route, or the peer has made a handshake or has a path with it.
+    /// The address is configured, or stands for a relayed route, or the peer has used it in a handshake or for a path.
     fn is_known(&self, cx: &Context<'_>, remote: &SocketAddr) -> bool {
         let has_path = |path: &Path| path.remote == *remote && path.shows_peer();
         let is_configured = !cx.trust.is_certified(self.id) && self.config.endpoints.contains(remote);
@@ -169,7 +175,7 @@ impl Peer {
             || self.paths.iter().any(has_path)
     }
 
-    /// Records the source address of an initiation that was answered.
+    /// Records the source address of a handshake initiation that this node answered.
     ///
     /// `repeated` is true for a copy of the last initiation.
     pub fn on_handshake_from(&mut self, remote: SocketAddr, repeated: bool) {
@@ -185,7 +191,7 @@ impl Peer {
 
     /// Handles a control datagram.
     ///
-    /// Returns whether it asks for a report, or `None` if the session and its paths have ended.
+    /// Returns true if the datagram asks for a report, or `None` if it ended the session and its paths.
     fn on_control(
         &mut self,
         cx: &mut Context<'_>,
@@ -221,7 +227,8 @@ impl Peer {
                 break;
             }
         }
-        // These functions run once for all frames, because they examine all lost units or all paths.
+        // The functions below run once for all frames of the datagram, because they examine all lost units or all
+        // paths.
         if has_report {
             self.repeat_lost(cx);
         }
@@ -248,7 +255,7 @@ impl Peer {
             Frame::Skip { flow, first, count } => self.on_skip(cx, flow, first, count),
             Frame::Policy { bundle_toward_me, path_active, path_use } => {
                 let path = &mut self.paths[index];
-                // An older datagram states a policy that is out of date.
+                // The policy in an older datagram is out of date and is ignored.
                 if path.newest_policy < Some(datagram.opened.packet_number) {
                     path.newest_policy = Some(datagram.opened.packet_number);
                     path.told_use = path_use;
@@ -272,11 +279,13 @@ impl Peer {
     /// Handles the peer's VPN frame, received under the session key with the number `key`.
     ///
     /// `receiver` is the index by which the peer recognizes datagrams of the VPN, or 0 if the peer refuses the VPN.
+    /// `wants_index` is true if the peer requests this node's index as well.
     fn on_vpn(&mut self, cx: &mut Context<'_>, key: u32, vpn: VpnId, receiver: u32, wants_index: bool) {
         let is_member = cx.vpns.has_member(vpn, self.id);
         if is_member && receiver != 0 {
             cx.sessions.set_vpn_index(self.id, key, vpn, receiver);
-            // An index for a session key older than the newest one does not open the VPN. This node then asks again.
+            // An index that belongs to an older session key than the newest one does not open the VPN. This node then
+            // requests another index.
             let is_open = cx.sessions.vpn_standing(self.id, vpn) == VpnStanding::Open;
             let waited = self.ingress.openings.answered(vpn, is_open);
             if !waited.is_empty() {
@@ -431,7 +440,7 @@ impl Peer {
         Some(Arrived { buf, start: 0, len, inner, ..item })
     }
 
-    /// Handles a part of a unit. The unit is processed once all of its parts have arrived.
+    /// Handles a datagram with a part of a unit. The unit is processed once all of its parts have arrived.
     fn on_part(&mut self, cx: &mut Context<'_>, vpn: VpnId, buf: BufId, plaintext: Range<usize>, outer_tos: u8) {
         let mut copy = [0; MAX_GRANULES as usize * GRANULE + PART_HEADER_LEN];
         let bytes = cx.pool.bytes(buf).get(plaintext).and_then(|bytes| {
@@ -487,7 +496,7 @@ impl Peer {
         }
     }
 
-    /// Drops a unit that the peer may not send, and informs a peer that is not a member.
+    /// Drops a unit that the peer may not send. A peer that is not a member of the unit's VPN is informed.
     ///
     /// The unit is still counted in its loop, because it arrived.
     fn refuse(&mut self, cx: &mut Context<'_>, vpn: VpnId, inner: &InnerHeader, len: usize, ce: bool) {
@@ -499,7 +508,7 @@ impl Peer {
         }
     }
 
-    /// Releases units whose wait for a missing unit has exceeded the hold time.
+    /// Delivers the units that have waited for a missing unit for longer than the hold time.
     pub(super) fn expire_holes(&mut self, cx: &mut Context<'_>) {
         if let Arrivals::Resequence(resequencer) = &mut self.inbound.arrivals {
             let now = cx.now;
@@ -529,7 +538,9 @@ fn seen(inner: &InnerHeader, packet: &[u8], outer_tos: u8) -> (Option<IpAddr>, b
     (view.map(|ip| ip.src), ce)
 }
 
-/// Copies a unit that must wait from the large receive buffer to a small buffer of its own.
+/// Copies a unit that must wait from the large receive buffer to a small one.
+///
+/// Returns `None` if no small buffer is free.
 fn copy_out(cx: &mut Context<'_>, item: &Arrived) -> Option<Arrived> {
     let small = cx.pool.alloc(item.len)?;
     let memory = cx.pool.take(item.buf);

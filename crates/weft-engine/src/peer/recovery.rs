@@ -19,7 +19,7 @@ use weft_wire::hop::DATA_OVERHEAD;
 /// Reason for which a path's queued units and units in flight are sent on other paths.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Rescue {
-    /// The path should carry no more data. Units already sent are not retransmitted.
+    /// The path has become a spare path. Its queued units move, but units already sent are not retransmitted.
     Spared,
     /// The path is suspect. Units of sparse flows are retransmitted, and bulk only if little bulk is in flight.
     Suspect,
@@ -27,12 +27,13 @@ pub enum Rescue {
     Down,
 }
 
-/// Maximum amount of bulk in flight, in bytes, that a suspicion retransmits as well.
+/// Maximum number of bytes of bulk in flight on a path that are retransmitted when the path becomes suspect.
 ///
-/// Standard: an initial window (RFC 6928), which TCP may always send.
+/// With more bulk in flight, only units of sparse flows are retransmitted. *Standard*: an initial window (RFC 6928),
+/// which TCP may always send.
 ///
-/// Without this amount, units of a flow that was bulk only while it waited behind its own retransmissions would wait
-/// until the path is down.
+/// A sparse flow can count as bulk for a short time, while its own retransmissions delay its packets. Without this
+/// amount, such units would be retransmitted only when the path is down.
 const LITTLE_BULK_BYTES: usize = 14_600;
 
 /// Maximum number of units that were given up and that have not yet been reported to the peer.
@@ -95,9 +96,9 @@ impl Peer {
         true
     }
 
-    /// Queues lost units, avoiding the path `away_from` if another one is usable.
+    /// Queues lost units for retransmission, on paths other than `away_from` if another one is usable.
     ///
-    /// `copies` returns the number of copies for a path and for the number of times that the unit was lost.
+    /// `copies` returns how many copies of a unit a path gets, from the number of times that the unit was lost.
     fn send_lost(&mut self, cx: &mut Context<'_>, away_from: Option<usize>, copies: fn(&Path, u8) -> usize) {
         if self.recovery.lost.is_empty() {
             return;
@@ -113,7 +114,7 @@ impl Peer {
 
     /// Queues one lost unit on the path that delivers it first.
     ///
-    /// Returns true if the unit waits for a path. Otherwise this call releases the caller's reference.
+    /// Returns true if the unit waits for a path. Otherwise the caller's reference to the unit is released.
     fn repeat(&mut self, now: Instant, pool: &mut Pool, id: UnitId, copies: fn(&Path, u8) -> usize) -> bool {
         let Some(unit) = self.recovery.units.get(id).filter(|u| !u.settled).copied() else {
             self.recovery.units.release(id, pool);
@@ -161,12 +162,12 @@ impl Peer {
         self.repeats_until(unit).min(stale_at(&unit.segment))
     }
 
-    /// Returns the earliest deadline of the units that wait for a path.
+    /// Returns the earliest deadline of the units that wait for a path, or `None` if none waits.
     pub(super) fn lost_deadline(&self) -> Option<Instant> {
         self.recovery.lost.iter().filter_map(|id| self.recovery.units.get(*id)).map(|unit| unit.deadline).min()
     }
 
-    /// Gives a unit up, and instructs the peer not to wait for it.
+    /// Gives a unit up, and instructs the peer by a SKIP frame not to wait for it.
     pub(super) fn abandon(&mut self, now: Instant, id: UnitId, pool: &mut Pool) {
         let Some(unit) = self.recovery.units.get(id).copied() else { return };
         if self.recovery.units.release_packet(id, pool) {
@@ -192,7 +193,7 @@ impl Peer {
         while let Some((lane, id)) = self.paths[index].queues.take() {
             self.uncommit(lane, id);
             if self.recovery.units.get(id).is_some_and(|u| u.carriers() > 1 && !u.repeating) {
-                // Another path carries a copy.
+                // Another path carries a copy, so this one need not be sent.
                 self.recovery.units.release(id, cx.pool);
             } else {
                 self.recovery.lost.push(id);
@@ -208,7 +209,7 @@ impl Peer {
         self.send_doubted(cx, index);
     }
 
-    /// Retransmits sparse units by another good path when an answer is overdue.
+    /// Retransmits units of sparse flows by another good path when an answer on this path is overdue.
     ///
     /// The path is not yet suspect. Only units without a copy on another path are sent. This is the equivalent of a
     /// tail loss probe (RFC 8985).
@@ -221,7 +222,7 @@ impl Peer {
         }
     }
 
-    /// True if units in flight on a path may be retransmitted because the path is suspect.
+    /// True if units in flight on a path may now be retransmitted because the path is suspect.
     ///
     /// On the only usable path this is allowed once in an RTT, because retransmissions queue behind the originals. The
     /// path of a fading link may become suspect again after each answer.
@@ -250,7 +251,7 @@ impl Peer {
         bytes
     }
 
-    /// Treats units in flight on a path as lost where `is_wanted` is true.
+    /// Treats those units in flight on a path as lost for which `is_wanted` returns true.
     ///
     /// They stay in the record of sent packets, so that a late report still acknowledges them.
     fn doubt_in_flight(&mut self, index: usize, is_wanted: impl Fn(&Unit) -> bool) {

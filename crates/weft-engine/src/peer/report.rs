@@ -1,7 +1,8 @@
 //! Processes the peer's reports.
 //!
 //! A report updates the path's record of sent packets, RTT, loss and rate, and confirms that the path answers. This
-//! module also selects the path of a link that carries data, and computes the hold time that is sent to the peer.
+//! module also selects the one path of each link that carries data, and computes the hold time that is sent to the
+//! peer.
 
 use super::{Context, Peer};
 use crate::api::PathState;
@@ -16,17 +17,17 @@ const REPEATS: u32 = 4;
 ///
 /// Derived: after sixteen retransmissions on a path that loses half of all packets, about [`MISSING`] are missing.
 const REPEATS_MAX: u32 = 16;
-/// Share of the units that may be missing after all retransmissions.
+/// Largest share of the units that may still be missing after all retransmissions.
 ///
-/// A TCP sender reduces its rate for each missing unit. Tuned: in a sweep, the difference between 1e-4 and 1e-6 is
-/// smaller than the difference between mixes.
+/// A TCP sender reduces its rate for each missing unit. Tuned: in a sweep, the choice between 1e-4 and 1e-6 changes
+/// the result less than the choice of the mix.
 const MISSING: f64 = 1e-5;
-/// Time of a retransmission in addition to one RTT.
+/// Time that a retransmission takes in addition to one RTT.
 ///
 /// It covers gap detection, report spacing, and the queue that the retransmission overtakes.
 const REPEAT_MARGIN: Duration = Duration::from_millis(10);
 const HOLD_MAX: Duration = Duration::from_secs(2);
-/// Longest hold time with more than [`REPEATS`] retransmissions.
+/// Longest hold time that allows more than [`REPEATS`] retransmissions. A longer one allows only [`REPEATS`].
 ///
 /// Standard: a TCP sender may time out after 1 s without an acknowledgement (RFC 6298, section 2.4).
 const HOLD_FOR_LOSS: Duration = Duration::from_secs(1);
@@ -79,7 +80,8 @@ impl Peer {
         let keepalive = self.keepalive(&self.paths[index], cx.now);
         self.paths[index].health.on_traffic(cx.now, keepalive);
         self.paths[index].pending.policy |= self.paths[index].states_policy();
-        // Units may have been given up while no path could carry a SKIP frame. The peer still waits for these units.
+        // Units may have been given up while no path could carry a SKIP frame. The peer still waits for them, so it is
+        // informed now.
         self.paths[index].pending.skips |= !self.recovery.skips.is_empty();
         self.ingress.openings.hurry(cx.now);
         self.report_gone();
@@ -120,7 +122,9 @@ impl Peer {
         }
     }
 
-    /// Computes the time for which the peer should wait for a missing unit, and announces a change.
+    /// Computes the time for which the peer should wait for a missing unit.
+    ///
+    /// The time is announced to the peer if it has changed by more than a fifth.
     pub(super) fn update_hold(&mut self) {
         let delays = |p: &Path| p.delay().baseline_us().unwrap_or_default();
         let Some(origin) = self.usable_paths().next().map(delays) else { return };

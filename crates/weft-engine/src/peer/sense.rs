@@ -1,4 +1,4 @@
-//! Measures paths that carry no data, by trains of chirps.
+//! Measures paths that carry no data, by trains of probe datagrams (chirps), whose delays the peer reports.
 
 use super::{Context, Peer};
 use crate::api::Transmit;
@@ -16,7 +16,7 @@ const BEST_EFFORT: u8 = 0;
 const STREAM: u64 = 1 << 32;
 
 impl Peer {
-    /// Starts and ends trains on all paths.
+    /// Starts trains of chirps on answering paths without queued data, if the policy wants them, and ends trains.
     pub(super) fn sense(&mut self, now: Instant) {
         let wanted = self.config.policy.sense;
         for path in &mut self.paths {
@@ -26,7 +26,7 @@ impl Peer {
         }
     }
 
-    /// Writes the next chirp if one is due.
+    /// Writes the next chirp of the path with this index to `out`, if one is due.
     ///
     /// The last chirp of a train asks for a report, so that the record of sent packets stays short.
     pub(super) fn poll_chirp(&mut self, cx: &mut Context<'_>, index: usize, out: &mut [u8]) -> Option<Transmit> {
@@ -61,7 +61,7 @@ pub(super) fn asks_for_report(chirp: &Chirp) -> bool {
     chirp.index + 1 == chirp.of
 }
 
-/// Writes the report of a received train. If it does not fit, it is not sent again.
+/// Writes the report about a train that arrived on a path, if one is complete. If it does not fit, it is dropped.
 pub(super) fn write_chirped(path: &mut Path, writer: &mut FrameWriter<'_>) {
     path.pending.chirped = false;
     if let Some((train, delays_us)) = path.heard.take_finished() {

@@ -24,11 +24,11 @@ use weft_wire::virtio::VNET_HEADER_LEN;
 
 /// Time without packets after which a flow is no longer active in the bundle.
 const ACTIVE: Duration = Duration::from_millis(200);
-/// Maximum number of active flows that are counted.
+/// Maximum number of active flows of a bundle that are counted. More flows count as this number.
 const MOST_ACTIVE: usize = 256;
 
 impl Peer {
-    /// Returns the current state of the bundle toward the peer.
+    /// Returns the state of the bundle toward the peer, from which the rates that the bundle grants are computed.
     pub(super) fn bundle(&self, now: Instant) -> BundleState {
         let (mut round_trips, mut count) = (Duration::ZERO, 0);
         for path in self.carrying_paths() {
@@ -44,7 +44,7 @@ impl Peer {
         }
     }
 
-    /// Returns the rate that rate-controlled senders may use toward the peer, or `None` while no path exists.
+    /// Returns the rate that rate-controlled senders may use toward the peer, or `None` while that rate is zero.
     pub fn payload_rate(&self, now: Instant) -> Option<Rate> {
         let rate = self.offered_by(|path| path.offered_or_tried(now));
         (rate > Rate::ZERO).then_some(rate)
@@ -62,7 +62,7 @@ impl Peer {
         }
     }
 
-    /// Returns the paths that carry bulk.
+    /// Returns the paths that carry bulk: those that the scheduler uses, or the best one if only one path is allowed.
     pub(super) fn carrying_paths(&self) -> impl Iterator<Item = &Path> {
         let best = if self.bundles() { None } else { self.best_single() };
         let carries = move |at: usize| best.map_or_else(|| self.dispatch.scheduler.carries_bulk(at), |best| best == at);
@@ -81,7 +81,9 @@ impl Peer {
         Rate::from_bps(if copies { each.max().unwrap_or(0) } else { each.sum() })
     }
 
-    /// Returns the number of recently active flows, or 0 if the queue does not separate flows.
+    /// Returns the number of flows with packets within the last [`ACTIVE`], but at least 1.
+    ///
+    /// Returns 0 if the queue does not separate flows.
     fn active_flows(&self, now: Instant) -> u32 {
         if self.config.policy.queue != PeerQueue::FqCodel {
             return 0;
@@ -95,13 +97,13 @@ impl Peer {
         self.offer.as_deref()
     }
 
-    /// Forgets all grants.
+    /// Forgets all rates that this bundle grants to flows toward the peer.
     pub fn forget_offer(&mut self, cx: &mut Context<'_>) {
         self.offer = None;
         self.follow_promises(cx);
     }
 
-    /// Passes the rate that the bundle can guarantee to admission, unless there is a port that does so.
+    /// Reports to the node's admission the rate that the bundle can guarantee. A port of the peer does so itself.
     fn tell_reservable(&self, flows: &mut Flowing) {
         if let (Some(offer), None) = (&self.offer, &self.ingress.port) {
             flows.set_reservable(offer.route(), offer.reservable());
@@ -122,8 +124,8 @@ impl Peer {
 
     /// Lets signalling process a leaving packet. A signal may extend the packet or precede it in a separate packet.
     ///
-    /// For a packet in transit this node is only a router: it lowers the rates in the packet's own signals. The caller
-    /// releases the buffer of the separate packet.
+    /// For a packet in transit this node is only a router: it lowers the rates in the packet's own signals. Returns the
+    /// separate packet, if there is one. The caller must release its buffer.
     pub(super) fn signal_out(
         &mut self,
         cx: &mut Context<'_>,
@@ -174,7 +176,7 @@ impl Peer {
     }
 }
 
-/// Puts a signal into a packet, or into a separate ACK. Returns the ACK.
+/// Puts a signal into a packet, or into a separate ACK. Returns the ACK, if there is one.
 fn carry(
     pool: &mut Pool,
     buf: BufId,
@@ -195,17 +197,17 @@ fn carry(
     ack
 }
 
-/// Returns the bytes of a whole packet in its buffer.
+/// Returns the bytes of the packet or super-packet `shape` in its buffer, or `None` if the buffer is too short.
 pub(super) fn packet_mut<'a>(pool: &'a mut Pool, buf: BufId, shape: &SuperPacket) -> Option<&'a mut [u8]> {
     pool.bytes_mut(buf).get_mut(VNET_HEADER_LEN..VNET_HEADER_LEN + shape.total_len())
 }
 
-/// Returns whether a packet's checksum field is complete or partial.
+/// Returns whether a packet's transport checksum is complete, or covers only the pseudo-header.
 pub(super) fn checksum(shape: &SuperPacket) -> L4Checksum {
     if shape.unit_kind() == UnitKind::Packet { L4Checksum::Complete } else { L4Checksum::Partial }
 }
 
-/// True if a unit may carry a signal: a whole packet of the default VPN with options.
+/// True if a unit may carry a signal: it is a whole packet with options, and belongs to the default VPN.
 pub(super) fn may_carry(pool: &Pool, unit: &Arrived) -> bool {
     let is_whole = matches!(unit.inner.kind, UnitKind::Packet | UnitKind::PartialPacket);
     is_whole && unit.vpn == VpnId::DEFAULT && has_options(unit.bytes(pool))

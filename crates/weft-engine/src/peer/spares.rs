@@ -1,6 +1,6 @@
 //! Spare paths: links of a higher tier, and routes over relays that were not configured.
 //!
-//! Spare paths are measured all the time. They carry data only while no path of a lower tier answers that is not on
+//! Spare paths are measured all the time. They carry data only while each path of a lower tier is silent or on
 //! probation. If this node is a relay, the module also writes its reports about its neighbours.
 
 use super::recovery::Rescue;
@@ -12,9 +12,10 @@ use core::net::SocketAddr;
 use weft_units::PathTier;
 use weft_wire::frame::{Frame, FrameWriter, Neighbour};
 
-/// Returns the lowest tier of which one of `paths` answers. Paths of higher tiers are then unnecessary.
+/// Returns the lowest tier of which one of `paths` answers, or `None` if no path answers.
 ///
-/// A path on probation is ignored, because sparse flows need a path that does not fail repeatedly.
+/// Paths of higher tiers are then unnecessary. A path on probation is ignored, because sparse flows need a path that
+/// does not fail repeatedly.
 pub(super) fn lowest_tier<'a>(paths: impl Iterator<Item = &'a Path>) -> Option<PathTier> {
     paths.filter(|path| path.health.answers() && !path.health.is_on_probation()).map(Path::tier).min()
 }
@@ -36,13 +37,15 @@ impl Peer {
         }
     }
 
-    /// Returns this relay's reports about its peers that this peer has not received; none without a session.
+    /// Returns this relay's reports about its other peers that this peer has not been sent; none without a session.
     pub fn outstanding_reports(&self, bulletin: &Bulletin) -> impl Iterator<Item = Neighbour> {
         let from = if self.is_established() { self.control.bulletin_position } else { bulletin.end() };
         bulletin.read(from, self.id.0.into()).map(|(_, neighbour)| neighbour)
     }
 
-    /// Writes as many pending NEIGHBOUR frames as fit. Returns true if it wrote at least one frame.
+    /// Writes as many pending NEIGHBOUR frames (reports about this relay's peers) as fit.
+    ///
+    /// Returns true if it wrote at least one frame.
     pub(super) fn write_neighbours(&mut self, bulletin: &Bulletin, index: usize, writer: &mut FrameWriter<'_>) -> bool {
         let Some(path) = self.paths.get_mut(index) else { return false };
         if !core::mem::take(&mut path.pending.neighbours) {
@@ -58,15 +61,19 @@ impl Peer {
         writer.len() > before
     }
 
-    /// Returns the healthiest path to the peer that crosses no relay.
+    /// Returns the usable path to the peer that crosses no relay and is in the best state.
+    ///
+    /// Among paths in equal states, the RTT decides. `None` if there is no usable path without a relay.
     pub fn fastest_direct_path(&self) -> Option<&Path> {
         let direct = self.paths.iter().filter(|path| path.is_usable() && !is_route(&path.remote));
         direct.min_by_key(|path| (path.state(), path.rtt().smoothed()))
     }
 
-    /// Returns the healthiest path for relayed datagrams: it crosses no relay, and its address is proven.
+    /// Returns the best path for relayed datagrams: it crosses no relay, and its address is proven.
     ///
-    /// The credit of an unproven address does not include relayed datagrams, so none may be sent to such an address.
+    /// The best state decides, and among equals the least RTT. An address is proven if the peer has shown that it
+    /// receives there. To an unproven address this node may send only a limited number of bytes, and relayed datagrams
+    /// are not counted among them. It therefore sends none to such an address.
     pub fn fastest_proven_path(&self) -> Option<&Path> {
         let direct = self.paths.iter().filter(|path| path.is_usable() && !is_route(&path.remote));
         direct.filter(|path| path.proof.is_proven()).min_by_key(|path| (path.state(), path.rtt().smoothed()))

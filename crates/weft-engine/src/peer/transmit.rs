@@ -23,7 +23,7 @@ use weft_wire::super_packet::{MAX_HEADER_LEN, SegmentRole};
 const BATCH_DATAGRAMS: usize = 64;
 const BATCH_BYTES: usize = 65_000;
 
-/// A GSO batch that is being written.
+/// A batch that is being written. The kernel cuts it into datagrams (GSO).
 #[derive(Default)]
 struct GsoBatch {
     len: usize,
@@ -36,7 +36,7 @@ struct GsoBatch {
 }
 
 impl GsoBatch {
-    /// Returns the space for the next datagram.
+    /// Returns the space in `out` for the next datagram of the batch, or `None` if `out` is too short.
     fn room<'a>(&self, datagram: usize, out: &'a mut [u8]) -> Option<&'a mut [u8]> {
         let at = self.len + self.count * self.gap;
         out.get_mut(at..at + datagram)
@@ -64,6 +64,8 @@ impl GsoBatch {
 
 impl Peer {
     /// Writes the next datagrams to `out`: first control, then data where pacer and window allow.
+    ///
+    /// Returns `None` if nothing may leave now.
     pub fn poll_transmit(&mut self, cx: &mut Context<'_>, out: &mut [u8]) -> Option<Transmit> {
         if !self.is_established() {
             return None;
@@ -104,7 +106,7 @@ impl Peer {
         }
         let rate = path.rate.pacing_rate(now);
         let overhead = path.outer_header_len();
-        // Leave space for the relay headers as well.
+        // `overhead` contains the relay headers, which are added later and must fit into the batch as well.
         let most = BATCH_BYTES.saturating_sub(BATCH_DATAGRAMS * overhead);
         let limit = usize::try_from(path.batch.bytes(now, rate)).unwrap_or(most).min(most);
         let (path_id, has_window) = (path.id, path.has_window());
@@ -173,8 +175,7 @@ impl Peer {
 
     /// Chooses the form of a unit's header: whole, or as the difference from an earlier header.
     ///
-    /// Without recovery, no later header is sent as a difference from this one, because the fate of its unit is
-    /// unknown.
+    /// Without recovery, each header is sent whole, because this node does not learn which headers arrived.
     fn compress(&mut self, cx: &Context<'_>, unit: &Unit) -> Compressed {
         let mut header = [0; MAX_HEADER_LEN];
         if unit.kind == UnitKind::TailSlice || self.config.policy.recovery != Recovery::Arq {
@@ -187,7 +188,9 @@ impl Peer {
         }
     }
 
-    /// Returns the unit that a path sends next. Queued units that have arrived by another path are released.
+    /// Returns the unit that a path sends next, or `None`.
+    ///
+    /// Queued units that have arrived by another path are released.
     fn next_unit(&mut self, pool: &mut Pool, index: usize) -> Option<(Lane, UnitId)> {
         loop {
             let (lane, id) = self.paths.get(index)?.queues.front()?;
@@ -242,9 +245,9 @@ impl Peer {
         Some(transmit(path, &batch))
     }
 
-    /// Detaches a unit's marker at its first transmission.
+    /// Removes a unit's marker at the unit's first transmission.
     ///
-    /// Without space in the datagram, the marker follows in a control frame.
+    /// If the unit's datagram does not carry the marker (`is_carried`), the marker follows in a control frame.
     fn part_with_marker(&mut self, now: Instant, index: usize, id: UnitId, is_carried: bool) {
         let Some(marker) = self.recovery.units.take_marker(id) else { return };
         if let Some(unit) = self.recovery.units.get(id).filter(|_| !is_carried) {
@@ -253,7 +256,7 @@ impl Peer {
         }
     }
 
-    /// Returns the entry for the record of sent packets: a unit that may be retransmitted, or only a size.
+    /// Returns the entry for the record of sent packets: the unit if lost units are retransmitted, else only a size.
     fn sent(&self, sent: Sent, vpn: VpnId, ip_bytes: usize) -> Sent {
         if self.config.policy.recovery == Recovery::Arq { sent } else { Sent::Data(ip_bytes as u16, vpn) }
     }
@@ -267,6 +270,8 @@ impl Peer {
     }
 
     /// Moves a unit to another path, because after a decrease of this path's MTU it does not fit even in parts.
+    ///
+    /// If it fits on no path, the unit is given up.
     fn move_too_long(&mut self, now: Instant, pool: &mut Pool, index: usize, lane: Lane) {
         let Some(id) = self.paths[index].queues.pop(lane) else { return };
         self.uncommit(lane, id);
@@ -293,7 +298,9 @@ fn transmit(path: &Path, batch: &GsoBatch) -> Transmit {
     }
 }
 
-/// Builds and seals a unit's datagram in `out`, with its loop marker if given. Returns the packet number.
+/// Builds and seals a unit's datagram in `out`, with its loop marker if given.
+///
+/// Returns the packet number, or `None` if the datagram cannot be sealed.
 fn seal_unit(
     cx: &mut Context<'_>,
     peer: weft_units::PeerId,
@@ -313,7 +320,9 @@ fn seal_unit(
     cx.sessions.seal_in(peer, unit.segment.vpn, path, packet_type, out).ok()
 }
 
-/// Builds and seals the datagram of one part in `out`. Returns the packet number.
+/// Builds and seals the datagram of one part in `out`.
+///
+/// Returns the packet number, or `None` if the datagram cannot be sealed.
 fn seal_part(
     cx: &mut Context<'_>,
     peer: weft_units::PeerId,
@@ -352,7 +361,7 @@ fn write_compressed(pool: &Pool, unit: &Unit, compressed: &Compressed, body: &mu
     Some(payload.len())
 }
 
-/// Writes as much of a unit's header as fits, possibly with payload. Returns the number of bytes.
+/// Writes a unit's header, or for a whole packet as many of its first bytes as fit. Returns the number of bytes.
 fn write_header(pool: &Pool, unit: &Unit, out: &mut [u8]) -> Option<usize> {
     let (segment, packet) = (&unit.segment, unit.segment.packet(pool));
     let len = if segment.shape.gso_size() > 0 {
@@ -372,7 +381,7 @@ fn segment_role(unit: &Unit) -> SegmentRole {
     if unit.kind == UnitKind::HeadSlice { SegmentRole::Head } else { SegmentRole::Alone }
 }
 
-/// Writes a unit's header and payload. Returns their length.
+/// Writes a unit's header and payload. Returns their length, or `None` if they do not fit into `body`.
 fn write_unit(pool: &Pool, unit: &Unit, body: &mut [u8]) -> Option<usize> {
     let segment = &unit.segment;
     let packet = segment.packet(pool);

@@ -14,20 +14,19 @@ use weft_units::{Duration, Instant, LinkId, Rate};
 /// Least target of CoDel. Derived: two full packets at 1 Mbit/s.
 const TARGET_MIN: Duration = Duration::from_millis(20);
 /// Least interval of CoDel. Standard: RFC 8289.
-///
-/// [`RTT_MAX`] is the maximum RTT, including jitter and fading, from which CoDel's target and interval are computed.
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
+/// Maximum RTT, including jitter and fading, from which CoDel's target and interval are computed.
 const RTT_MAX: Duration = Duration::from_secs(2);
 /// Longest time until a scheduler that holds a unit must choose again.
 ///
 /// Its choice may change without input, because predicted queues drain and rates grow.
 const HOLD_AGAIN: Duration = Duration::from_millis(5);
-/// Maximum number of datagrams without an answer that the records of a path without data keep.
+/// Maximum number of unanswered datagrams that are recorded for a path that may not carry data.
 ///
-/// Derived: a path that is needed sends this number of probes in 13 s. A later answer is useless, because newer probes
-/// follow.
+/// Derived: this node sends that number of probes on such a path in 13 s if it needs the peer's answers. A later
+/// answer is useless, because newer probes follow.
 const UNANSWERED_MAX: usize = 128;
-/// Time without host packets after which a peer is no longer busy.
+/// Time without a host's packet to or from a peer after which the peer is no longer busy.
 const BUSY: Duration = Duration::from_secs(30);
 
 impl Peer {
@@ -35,7 +34,7 @@ impl Peer {
         now - self.session.busy_at < BUSY
     }
 
-    /// Records a host's packet to or from the peer.
+    /// Records a host's packet to or from the peer. The pace of such packets determines the interval of probes.
     pub(super) fn note_packet(&mut self, now: Instant) {
         self.session.busy_at = now;
         self.session.watch.on_packet(now);
@@ -245,7 +244,9 @@ impl Peer {
         self.give_up_sent(cx, index, 0);
     }
 
-    /// Gives up all sent datagrams of a path but the newest `kept` ones. The path must not be in use for data.
+    /// Removes all but the newest `kept` datagrams from a path's record of sent packets.
+    ///
+    /// The path must not be in use for data.
     fn give_up_sent(&mut self, cx: &mut Context<'_>, index: usize, kept: usize) {
         let (path, units, pool) = (&mut self.paths[index], &mut self.recovery.units, &mut *cx.pool);
         let (mtu, pending) = (&mut path.mtu, &mut path.pending);
@@ -254,13 +255,14 @@ impl Peer {
             Sent::Unit(_) | Sent::Part(..) if planted::is(Fault::ClosedPathKeepsUnits) => {}
             Sent::Unit(id) | Sent::Part(id, _) => units.release(id, pool),
             Sent::MtuProbe(size) => mtu.on_probe_lost(cx.now, size),
-            // The datagram may have been lost, and no later report will state its fate.
+            // No later report will state whether the datagram arrived. If it contained a link name, the name is sent
+            // again.
             Sent::Control(resend) => pending.link |= resend.link,
             Sent::Data(..) => {}
         });
     }
 
-    /// Handles the loss of a local link.
+    /// Handles a local link that went down. `cause` is the reason for reports.
     pub fn on_link_down(&mut self, cx: &mut Context<'_>, link: LinkId, cause: &'static str) {
         self.addresses.attempts.forget_link(cx.now, link);
         for index in 0..self.paths.len() {
@@ -286,7 +288,7 @@ impl Peer {
         }
     }
 
-    /// Pings the peer over every path in use.
+    /// Pings the peer over every path in use. Each answer is reported with the number `id`.
     pub fn ping(&mut self, now: Instant, id: u32) {
         for path in self.paths.iter_mut().filter(|p| p.active) {
             let token = *path.pending.ping.get_or_insert(self.control.take_token());
@@ -295,7 +297,7 @@ impl Peer {
         }
     }
 
-    /// Handles a datagram of `size` UDP bytes that the kernel refused as too long.
+    /// Handles a datagram with a UDP payload of `size` bytes that the kernel refused as too long.
     pub fn on_too_big(&mut self, now: Instant, link: LinkId, remote: SocketAddr, size: usize) {
         for path in self.paths.iter_mut().filter(|p| p.link == link && p.remote == remote) {
             let ip_bytes = (size + path.outer_header_len()) as u16;
@@ -303,7 +305,7 @@ impl Peer {
         }
     }
 
-    /// Returns the time at which a scheduler that holds a unit must choose again.
+    /// Returns the time at which the scheduler must choose a path again, or `None` if no unit waits for its choice.
     ///
     /// It chooses again when the next path is ready, or after [`HOLD_AGAIN`].
     fn held_back_until(&self, now: Instant) -> Option<Instant> {
@@ -314,12 +316,12 @@ impl Peer {
         self.usable_paths().map(|p| p.pacer.ready_at()).map(|at| if at > now { at.min(again) } else { again }).min()
     }
 
-    /// Returns the earliest time at which the peer has work without input.
+    /// Returns the earliest time at which this node has work for the peer without further input.
     pub fn next_timeout(&self, now: Instant) -> Option<Instant> {
         [self.next_timer(now), self.next_send(now)].into_iter().flatten().min()
     }
 
-    /// Returns the time at which [`Peer::on_timeout`] next has work.
+    /// Returns the time at which [`Peer::on_timeout`] next has work, or `None` if it has none.
     pub fn next_timer(&self, now: Instant) -> Option<Instant> {
         let (outage, acks) = (self.outage_deadline(now), self.ingress.held_acks.deadline());
         if !self.is_established() {
@@ -340,7 +342,7 @@ impl Peer {
         waits.into_iter().flatten().chain(paths).min()
     }
 
-    /// Returns the time at which the peer next has something to send.
+    /// Returns the time at which this node next has something to send to the peer.
     fn next_send(&self, now: Instant) -> Option<Instant> {
         if !self.is_established() {
             return None;
@@ -350,7 +352,7 @@ impl Peer {
     }
 }
 
-/// Returns the time at which a path next has timer work.
+/// Returns the time at which a path next has timer work, including its report, or `None` if it has none.
 ///
 /// Its next probe is due at `probe_at`.
 fn path_timer(path: &Path, probe_at: Instant, urgency: Urgency) -> Option<Instant> {
@@ -359,7 +361,9 @@ fn path_timer(path: &Path, probe_at: Instant, urgency: Urgency) -> Option<Instan
     report.into_iter().chain(own_timer(path, probe_at, urgency)).min()
 }
 
-/// Returns the time of a path's next timer work other than its report. The report may leave by another path.
+/// Returns the time of a path's next timer work other than its report, or `None` if its link is down or it is gone.
+///
+/// The report may leave by another path.
 fn own_timer(path: &Path, probe_at: Instant, urgency: Urgency) -> Option<Instant> {
     if !path.link_up || path.is_gone() {
         return None;
@@ -376,13 +380,13 @@ fn own_timer(path: &Path, probe_at: Instant, urgency: Urgency) -> Option<Instant
     [probe, overdue, silence, ask, sensing, loss].into_iter().flatten().min()
 }
 
-/// Returns the time at which a path next has something to send.
+/// Returns the time at which something is next to be sent on a path, or `None` if nothing is.
 fn path_send(path: &Path, now: Instant) -> Option<Instant> {
     if !path.link_up || path.is_gone() {
         return None;
     }
     if !path.has_credit() {
-        // Without credit, only pings may be sent to the path's address.
+        // The peer has not proven to receive at the path's address, so only pings may be sent there.
         return path.proof.ping_at();
     }
     if !path.pending.is_empty() {

@@ -9,9 +9,9 @@ use alloc::vec::Vec;
 use weft_core::sched::PathView;
 use weft_units::{Duration, Instant, Rate};
 
-/// Maximum backlog on a path, as time at its rate, for schedules that do not examine backlogs.
+/// Maximum backlog on a path, as time at its rate, for scheduling algorithms that do not compare backlogs.
 ///
-/// If a path is full, the other paths then soon wait for it.
+/// To such an algorithm, a path with a larger backlog counts as full, so that it gets no further bulk unit.
 const SHALLOW: Duration = Duration::from_millis(1);
 
 /// Delay that is added to a path on probation for units of sparse flows, in microseconds.
@@ -75,7 +75,7 @@ impl Peer {
             Weights::Measured => {
                 let mut measured: Vec<_> =
                     self.paths.iter().map(|path| (path.link_name.clone(), path.weight)).collect();
-                // The path with the highest weight represents its link.
+                // Of the paths of a link, only the one with the highest weight stays in the list.
                 measured.sort_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(&a.1)));
                 measured.dedup_by(|later, first| later.0 == first.0);
                 measured
@@ -107,7 +107,8 @@ pub(super) fn view_of(path: &Path, now: Instant, origin: Option<u32>) -> PathVie
     let rate = path.rate.pacing_rate(now);
     let overtaking = path.queues.bytes_before(Lane::Repeat);
     let backlog = rate.time_for(path.queues.bytes_before(Lane::Bulk) - overtaking);
-    // On a path without credit a unit would wait, while another path could carry it.
+    // While the peer has not proven that it receives at the path's address, no whole datagram may be sent there. A unit
+    // would wait on this path, while another path could carry it.
     let suspect = path.state() == PathState::Suspect || !path.has_credit();
     PathView {
         usable: path.is_usable(),
@@ -118,7 +119,8 @@ pub(super) fn view_of(path: &Path, now: Instant, origin: Option<u32>) -> PathVie
         rate,
         delay_us: delay_us(path, origin),
         late_us: late_us(path),
-        // A schedule that maps flows to paths by weight would otherwise map bulk to this path and hold it.
+        // The path takes no bulk. A scheduling algorithm that maps flows to paths by weight would otherwise map bulk
+        // to it and hold the bulk.
         weight: if path.is_sparse_only() { 0 } else { path.weight },
         loss: path.loss().fraction() as f32,
     }
@@ -144,9 +146,9 @@ fn late_us(path: &Path) -> i64 {
     repeat_us + if path.health.is_on_probation() { UNSTEADY_US } else { 0 }
 }
 
-/// True if the backlog on a path before a new bulk unit of `bytes` bytes is at most [`SHALLOW`].
+/// True if the backlog on a path is at most [`SHALLOW`], or at most a bulk unit of `bytes` bytes.
 ///
-/// It applies to schedules that do not examine backlogs.
+/// It limits the backlog for scheduling algorithms that do not compare backlogs.
 pub(super) fn is_shallow(view: &PathView, bytes: u32) -> bool {
     view.backlog <= SHALLOW.max(view.rate.time_for(u64::from(bytes)))
 }

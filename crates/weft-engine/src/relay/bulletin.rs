@@ -6,7 +6,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use weft_wire::frame::Neighbour;
 
-/// The latest report about each peer.
+/// The latest report of this relay about each of its peers.
 #[derive(Debug, Default)]
 pub struct Bulletin {
     /// Latest report about each peer, with its position in the order of all reports. The index is the peer's number.

@@ -1,9 +1,9 @@
 //! Datagrams that a relay has to forward, by egress link.
 //!
 //! Peers take turns ([`Turns`]) within the link's `max-rate-up`. Queues are bounded in bytes and age. A link without
-//! a limit queues nothing: datagrams leave in batches in the turn of the node in which they arrived. On a link with a
-//! limit, this node's own datagrams use up the limit too. Its control datagrams leave at once. Its data and the
-//! relayed datagrams take turns.
+//! a limit queues nothing: the packet loop sends datagrams, in batches, in the same pass in which it received them.
+//! On a link with a limit, this node's own datagrams use up the limit too. Its control datagrams leave at once. Its
+//! data and the relayed datagrams take turns.
 
 use super::turns::{Turns, WaitingBatch};
 use crate::links::Links;
@@ -12,9 +12,9 @@ use alloc::vec::Vec;
 use weft_core::pool::Pool;
 use weft_units::{Duration, Instant, LinkId, PeerId, Rate};
 
-/// Maximum number of batches that wait on all links together. Derived: a quarter of the large buffers.
+/// Maximum number of batches that wait on all links together. Derived: a quarter of the engine's 4,096 large buffers.
 const MAX_BATCHES: usize = 1_024;
-/// Maximum length of a link's queue, as time at the link's rate limit.
+/// Maximum length of a link's queue, as time at the link's rate limit. A longer queue loses batches.
 const MAX_QUEUE: Duration = Duration::from_millis(50);
 /// Least maximum length of a queue, in bytes, whatever the link's rate: twenty full datagrams.
 const LEAST_QUEUE_BYTES: u64 = 30_000;
@@ -25,7 +25,7 @@ const BATCH_TIME: Duration = Duration::from_millis(1);
 /// Longest time by which this node's own datagrams may delay relayed ones.
 const MAX_DEBT: Duration = Duration::from_millis(50);
 
-/// Queue of one link.
+/// Queue of the relayed datagrams for one egress link.
 #[derive(Debug)]
 struct Departure {
     link: LinkId,
@@ -40,7 +40,7 @@ impl Departure {
         (!self.turns.is_empty()).then_some(at)
     }
 
-    /// Returns the maximum length of a batch, in bytes.
+    /// Returns the maximum length of a batch on this link, in bytes.
     fn most_of_batch(&self) -> usize {
         self.cap.map_or(usize::MAX, |cap| usize::try_from(cap.bytes_in(BATCH_TIME)).unwrap_or(usize::MAX))
     }
@@ -51,7 +51,7 @@ impl Departure {
     }
 }
 
-/// Queues of all links.
+/// Queues of the relayed datagrams for all egress links.
 #[derive(Debug, Default)]
 pub struct Departures {
     links: Vec<Departure>,
@@ -59,12 +59,12 @@ pub struct Departures {
     batches: usize,
     /// True if this node's own datagrams left last, so that relayed datagrams are next.
     is_turn: bool,
-    /// Datagrams dropped because too many waited or they waited too long.
+    /// Number of datagrams dropped because too many waited, they waited too long, or their link went down.
     dropped: u64,
 }
 
 impl Departures {
-    /// Returns the index of a link's queue in the list of queues.
+    /// Returns the index of a link's queue in the list of queues, and creates the queue if there is none.
     pub fn place_of(&mut self, links: &Links, link: LinkId) -> usize {
         let cap = links.get(link).and_then(|link| link.cap);
         let place = self.links.iter().position(|departure| departure.link == link).unwrap_or_else(|| {
@@ -78,7 +78,9 @@ impl Departures {
         place
     }
 
-    /// Queues a peer's datagram for the link at `place`. Its buffer is retained once for each batch.
+    /// Queues a peer's datagram for the link at `place`.
+    ///
+    /// A new batch adds one reference to the buffer of its datagrams. A datagram that joins a batch adds none.
     pub fn push(&mut self, place: usize, from: PeerId, waiting: WaitingBatch, pool: &mut Pool) {
         let (buf, now) = (waiting.forward.buf, waiting.since);
         let Some(departure) = self.links.get_mut(place) else { return };
@@ -101,7 +103,7 @@ impl Departures {
         }
     }
 
-    /// Drops a batch of the link with the most waiting batches.
+    /// Drops one batch of the link on which the most batches wait.
     fn shed(&mut self, pool: &mut Pool) {
         let longest = self.links.iter_mut().max_by_key(|departure| departure.turns.batches());
         if let Some(waiting) = longest.and_then(|departure| departure.turns.pop_fattest()) {
@@ -110,7 +112,7 @@ impl Departures {
         }
     }
 
-    /// Returns the next batch that may leave now.
+    /// Removes and returns the next batch that may leave now.
     pub fn pop(&mut self, now: Instant, links: &Links, pool: &mut Pool) -> Option<WaitingBatch> {
         if self.batches == 0 {
             return None;
@@ -165,7 +167,7 @@ impl Departures {
         self.is_turn && self.ready_at().is_some_and(|at| at <= now)
     }
 
-    /// Returns the time at which the next relayed batch may leave.
+    /// Returns the time at which the next relayed batch may leave, or `None` if none waits.
     pub fn ready_at(&self) -> Option<Instant> {
         if self.batches == 0 {
             return None;
@@ -173,7 +175,7 @@ impl Departures {
         self.links.iter().filter_map(Departure::ready_at).min()
     }
 
-    /// Returns the number of datagrams dropped so far.
+    /// Returns the number of relayed datagrams dropped so far.
     pub fn dropped(&self) -> u64 {
         self.dropped
     }

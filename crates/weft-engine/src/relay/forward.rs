@@ -9,7 +9,7 @@ use weft_wire::relay::{Label, Way};
 /// Maximum number of datagrams in a batch. Standard: Linux's UDP_MAX_SEGMENTS.
 const MAX_BATCH: usize = 64;
 
-/// The next node and the path to it, for all datagrams of a batch with one label.
+/// The next node of a route, and the path to it, for all datagrams of a received batch that name that node.
 #[derive(Clone, Copy)]
 pub struct RelayHop {
     pub before: PeerId,
@@ -59,7 +59,7 @@ impl Forward {
     }
 }
 
-/// Returns the number of bytes of a send with its IP and UDP headers.
+/// Returns the number of bytes of all datagrams of a send, including their IP and UDP headers.
 pub fn ip_bytes(transmit: &Transmit) -> u64 {
     let size = transmit.segment_size.map_or(transmit.len, usize::from).max(1);
     (transmit.len + transmit.len.div_ceil(size) * outer_header_len(&transmit.destination)) as u64

@@ -19,7 +19,7 @@ pub fn label(key: &PublicKey) -> Label {
     label_of(&key.node_id())
 }
 
-/// The labels of the peers.
+/// The labels by which relay headers name the peers.
 #[derive(Debug, Default)]
 pub struct Labels {
     /// Relay labels. The index is the peer's number. `None` for a peer whose label another peer keeps.
@@ -38,20 +38,20 @@ impl Labels {
         self.of.get(index).copied().flatten()
     }
 
-    /// Returns the peer that keeps a relay label.
+    /// Returns the peer that keeps a relay label, or `None` if no peer has this label.
     pub fn peer(&self, label: Label) -> Option<PeerId> {
         let at = self.owners.binary_search_by_key(&label, |(label, _)| *label).ok()?;
         self.owners.get(at).map(|(_, peer)| *peer)
     }
 
-    /// Returns all peers with a relay label, beginning with the peer that keeps it.
+    /// Returns all peers whose relay label is `label`, beginning with the peer that keeps it.
     pub fn all(&self, label: Label) -> impl Iterator<Item = PeerId> {
         let keeper = self.peer(label);
         let others = self.clashes.iter().filter(move |(_, owner)| Some(*owner) == keeper).map(|(peer, _)| *peer);
         keeper.into_iter().chain(others)
     }
 
-    /// Replaces all labels, and returns the new clashes.
+    /// Replaces all labels. Returns the new clashes: each peer without a label, with the peer that keeps the label.
     ///
     /// Each entry of `peers` states the label, true if the peer joined by certificate, and the peer number. All peer
     /// numbers are below `places`.

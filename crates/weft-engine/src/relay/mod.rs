@@ -40,11 +40,11 @@ pub struct Relaying {
     pub reached: usize,
     /// Time at which this relay next repeats its reports about some of its peers.
     pub repeat_at: Option<Instant>,
-    /// Index of the peer whose report is repeated first.
+    /// Index of the peer whose report is repeated next.
     pub repeat_next: usize,
     /// Time at which this relay next sends reports to some of its peers.
     pub send_at: Option<Instant>,
-    /// Index of the peer to which reports are sent first.
+    /// Index of the peer to which reports are sent next.
     pub send_next: usize,
     /// Time until which this relay sends no more reports.
     ///
@@ -52,11 +52,11 @@ pub struct Relaying {
     pub quiet_until: Instant,
     /// True if the set of nodes that some relay reports as reachable has changed.
     pub has_news: bool,
-    /// Peers that had reported, at the last search for detours, to which nodes they relay.
+    /// Peers that, at the last search for detours, had reported to which nodes they relay.
     pub speakers: Vec<PeerId>,
-    /// Time of the next search for better detours.
+    /// Time of the next search for better detours (relayed routes that this node chose itself).
     pub look_at: Option<Instant>,
-    /// Number of the node's events at the last update of relaying.
+    /// Number of events that the engine had reported when routes, reports and detours were last updated.
     pub seen_events: u64,
     /// Next hop of the batch that is being received, as the last label lookup returned it.
     pub segment: Option<RelayHop>,
@@ -72,7 +72,7 @@ impl Relaying {
     }
 }
 
-/// Checks that every configured route is valid.
+/// Checks every configured route: its length, that it visits no node twice, and that its first relay is a peer.
 pub fn check_routes(own: &PublicKey, peers: &[PeerConfig]) -> Result<(), ConfigError> {
     for peer in peers {
         for relays in &peer.routes {

@@ -14,10 +14,10 @@ const REPEAT_INTERVAL: Duration = Duration::from_secs(5);
 const FORGET_INTERVALS: f64 = 3.2;
 /// Time for which a relay sends no report after each report to a peer. It limits reports to 20,000 a second.
 ///
-/// Tuned: these reports take 2 Mbit/s. With 4,095 peers, a pause of 5 µs took 30 Mbit/s, and each datagram was
-/// answered.
+/// Tuned: these reports take 2 Mbit/s. With 4,095 peers and a pause of 5 µs, they took 30 Mbit/s, and the peers had to
+/// acknowledge each datagram that carried them.
 const WORD: Duration = Duration::from_micros(50);
-/// Maximum number of nodes behind one relay that are remembered.
+/// Maximum number of nodes behind one relay that are remembered. Further nodes are ignored.
 const MAX_REACHED: usize = 4_096;
 
 /// Returns the repetition interval of a relay that reaches `nodes` nodes.
@@ -31,7 +31,7 @@ pub fn words(count: usize, listeners: usize) -> Duration {
     WORD.saturating_mul(u32::try_from(count.saturating_mul(listeners)).unwrap_or(u32::MAX))
 }
 
-/// The nodes that a relay reaches, as it reports.
+/// The nodes that a relay can reach according to its reports.
 #[derive(Debug, Default)]
 pub struct ReachableNodes {
     nodes: BTreeMap<Label, (Neighbour, Instant)>,

@@ -17,13 +17,13 @@ const MAX_FOUND: usize = 1_024;
 /// Number of link ids for routes. The other half of the 32-bit link ids belongs to the kernel.
 const SERIALS: u32 = 1 << 31;
 
-/// A relayed route.
+/// A route to a node over one or more relays.
 #[derive(Debug)]
 pub struct Route {
     pub via: PeerId,
     pub way: Way,
     pub address: SocketAddr,
-    /// The link that represents the route to paths.
+    /// The link that stands for this route: the paths over the route have this link.
     pub link: Link,
     pub is_up: bool,
     /// True if the route is configured or chosen as a detour. False if it was learnt from a datagram.
@@ -31,7 +31,7 @@ pub struct Route {
     pub used_at: Instant,
 }
 
-/// All routes known to this node.
+/// All relayed routes known to this node.
 #[derive(Debug, Default)]
 pub struct Routes {
     by_link: BTreeMap<LinkId, Route>,
@@ -52,7 +52,7 @@ impl Routes {
         self.by_link.get(&id)
     }
 
-    /// Returns the first relay of a route, and the nodes after that relay.
+    /// Returns the first relay of a route and the nodes after it, or `None` if no route has this link id.
     pub fn way_of(&self, id: LinkId) -> Option<(PeerId, &Way)> {
         self.by_link.get(&id).map(|route| (route.via, &route.way))
     }
@@ -75,7 +75,7 @@ impl Routes {
         route
     }
 
-    /// Returns the address that stands for a configured route or a detour.
+    /// Returns the address that stands for a configured route or a detour, and stores the route if it is new.
     ///
     /// For size limits, its first relay is taken as reached over IPv4, unless the route is already stored with IPv6.
     pub fn configure(&mut self, now: Instant, via: PeerId, way: Way, name: &str) -> SocketAddr {
@@ -85,7 +85,7 @@ impl Routes {
         route.address
     }
 
-    /// Returns the address that stands for a known route.
+    /// Returns the address that stands for a route, or `None` if the route is not known.
     pub fn address_of(&self, via: PeerId, way: Way) -> Option<SocketAddr> {
         self.by_link.get(self.by_way.get(&(via, way))?).map(|route| route.address)
     }

@@ -14,7 +14,7 @@ use weft_wire::relay::Way;
 /// IP bytes that a sender, or a pair of sender and receiver, may send in a round. Standard: RFC 8290 §5.2.4.
 const QUANTUM: i64 = 1_514;
 
-/// A waiting batch.
+/// A batch of relayed datagrams that waits to be sent.
 #[derive(Debug)]
 pub struct WaitingBatch {
     pub forward: Forward,
@@ -27,7 +27,7 @@ pub struct WaitingBatch {
     pub since: Instant,
 }
 
-/// Queue of one pair of sender and receiver.
+/// Queue of the batches from one peer to another.
 #[derive(Debug)]
 struct ForwardingPair {
     to: PeerId,
@@ -36,12 +36,12 @@ struct ForwardingPair {
     waiting: VecDeque<WaitingBatch>,
 }
 
-/// Queues of one sender.
+/// Queues of the batches that arrived from one peer.
 #[derive(Debug, Default)]
 struct Sender {
     deficit: i64,
     ip_bytes: u64,
-    /// Pairs with waiting batches. The first is next.
+    /// Pairs with waiting batches. The first one's turn is next.
     pairs: VecDeque<ForwardingPair>,
 }
 
@@ -61,12 +61,12 @@ impl Sender {
     }
 }
 
-/// Queue of one link.
+/// Queue of the relayed batches for one link.
 #[derive(Debug, Default)]
 pub struct Turns {
     /// Queues of the senders. The index is the peer's number.
     senders: Vec<Sender>,
-    /// Senders with waiting batches. The first is next.
+    /// Senders with waiting batches. The first one's turn is next.
     round: VecDeque<PeerId>,
     spare: Vec<VecDeque<WaitingBatch>>,
     ip_bytes: u64,
@@ -122,7 +122,7 @@ impl Turns {
         false
     }
 
-    /// Removes and returns the batch whose turn it is.
+    /// Removes and returns the batch whose turn it is, or `None` if no batch waits.
     pub fn pop(&mut self) -> Option<WaitingBatch> {
         let from = self.next_sender()?;
         let sender = self.senders.get_mut(usize::from(from.0))?;
@@ -150,7 +150,7 @@ impl Turns {
         }
     }
 
-    /// Removes the oldest batch of the pair with the most bytes, of the sender with the most bytes.
+    /// Removes and returns the oldest batch of the pair with the most bytes, of the sender with the most bytes.
     pub fn pop_fattest(&mut self) -> Option<WaitingBatch> {
         let ip_bytes = |from: &PeerId| self.senders.get(usize::from(from.0)).map_or(0, |sender| sender.ip_bytes);
         let from = self.round.iter().copied().max_by_key(ip_bytes)?;
@@ -159,7 +159,9 @@ impl Turns {
         self.take(from, at)
     }
 
-    /// Removes the oldest batch of a pair. A pair or sender without batches leaves the round.
+    /// Removes the oldest batch of the pair with the index `at` among the pairs of the sender `from`.
+    ///
+    /// A pair or sender without batches leaves the round.
     fn take(&mut self, from: PeerId, at: usize) -> Option<WaitingBatch> {
         let sender = self.senders.get_mut(usize::from(from.0))?;
         let pair = sender.pairs.get_mut(at)?;

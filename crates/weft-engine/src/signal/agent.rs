@@ -11,7 +11,7 @@ use weft_wire::ip::{FlowKey, IpView, TcpFlags, protocol};
 /// Method by which a packet from the TUN device can carry a signal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Carrier {
-    /// The signal is added to the packet itself.
+    /// The signal is added to the packet itself, which has space for it.
     Packet,
     /// The packet is too long. A separate ACK before it carries the signal.
     BareAck,
@@ -31,7 +31,9 @@ impl Carrier {
 }
 
 impl Room {
-    /// Returns the signal that leaves with a packet to a peer, if one is due. `sent_bytes` of its flow left earlier.
+    /// Returns the signal that leaves with a packet to a peer, if one is due.
+    ///
+    /// `sent_bytes` is the number of bytes of the packet's flow that left earlier.
     pub fn signal_for(&mut self, place: &mut Place<'_>, packet: &IpView<'_>, sent_bytes: u64) -> Option<Signal> {
         let flow = packet.flow_key().five_tuple();
         let (now, ttl) = (place.now, packet.hop_limit);
@@ -55,7 +57,7 @@ impl Room {
                 None
             }
             Some(_) if is_first(flags) => {
-                // The SYN opens another connection with the same ports.
+                // The SYN opens another connection with the same ports, so signalling for the earlier connection ends.
                 let _ = self.end(place, flow, ttl);
                 self.begin(place, packet, flow)
             }
@@ -71,7 +73,7 @@ impl Room {
         self.send(place, flow, said?, sent_bytes)
     }
 
-    /// Starts signalling for a new flow if a rule matches it. Returns the first signal.
+    /// Starts signalling for a new flow if a rule matches it. Returns the first signal, if it may leave now.
     fn begin(&mut self, place: &Place<'_>, packet: &IpView<'_>, flow: FlowKey) -> Option<Signal> {
         let rule = self.config.rules.iter().position(|rule| rule.matches(&flow, packet))?;
         let signal = self.config.rules.get(rule)?.wish();
@@ -87,6 +89,8 @@ impl Room {
     }
 
     /// Ends signalling for a flow. Returns its release, if it had a grant or a pending request.
+    ///
+    /// `ttl` is the TTL of the packet that will carry the release.
     fn end(&mut self, place: &mut Place<'_>, flow: FlowKey, ttl: u8) -> Option<Signal> {
         let (signal, grant) = self.asking.end(&flow, ttl)?;
         if grant.is_some() {
@@ -97,7 +101,8 @@ impl Room {
 
     /// Returns a signal of this node as it leaves: lowered to the rates that this node grants, and signed.
     ///
-    /// If these rates are below the least rate that the flow accepts, the signal is a reject.
+    /// If these rates are below the least rate that the flow accepts, the signal is a reject. `sent_bytes` is the
+    /// number of bytes of the flow that left earlier.
     fn send(&mut self, place: &mut Place<'_>, flow: FlowKey, mut signal: Signal, sent_bytes: u64) -> Option<Signal> {
         self.lower(place, flow, &mut signal, sent_bytes);
         if let Some(asked) = self.asking.get_mut(&flow) {
@@ -106,11 +111,11 @@ impl Room {
         Some(self.config.key.as_ref().map_or(signal, |key| key.sign(&flow, signal)))
     }
 
-    /// Handles a signal of `flow` from a packet with five-tuple `tuple`.
+    /// Handles a signal of `flow` from a packet with five-tuple `tuple`, which in an answer is the reverse of `flow`.
     ///
     /// Returns true if the signal was for this node.
     ///
-    /// `difference` is the packet's TTL minus the signal's QTTL.
+    /// `difference` is the packet's TTL minus the signal's QTTL, a field that signalling nodes lower like the TTL.
     pub(super) fn take_in(
         &mut self,
         place: &mut Place<'_>,

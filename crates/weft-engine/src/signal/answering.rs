@@ -21,7 +21,8 @@ pub(super) struct Answer {
     pub(super) grant: Option<Grant>,
     /// Answer that waits for a packet to carry it.
     ///
-    /// Its QTTL field holds the TTL difference with which the request arrived.
+    /// Each signalling node lowers the QTTL field of a signal like the TTL of its packet. Here the field holds the
+    /// difference of TTL and QTTL with which the request arrived.
     due: Option<Signal>,
     nonce: u32,
     /// Rates for the reverse direction that this node granted in the answer.
@@ -44,9 +45,9 @@ impl Answer {
         self.offered = signal.reverse;
     }
 
-    /// Handles the confirmation of the requesting node.
+    /// Handles the requesting node's confirmation. Returns the change of the grant, if it must be reported.
     ///
-    /// The rate is granted to `flow`, the reverse direction.
+    /// The rate is granted to `flow`, the reverse direction. `most` is the highest rate that the paths can carry now.
     fn on_confirm(&mut self, now: Instant, flow: FlowKey, signal: &Signal, most: Rates) -> Option<GrantChange> {
         self.round_trip = (self.round_trip * 7 + (now - self.answered_at)) / 8;
         let granted = Rates {
@@ -84,10 +85,11 @@ impl Answering {
         self.flows.iter()
     }
 
-    /// Handles a signal of a requesting node. Returns `None` if the table is full.
+    /// Handles a signal of a requesting node. Returns the change of the grant: `Some(None)` if there is none.
     ///
-    /// `difference` is the packet's TTL minus the signal's QTTL. `back` is the five-tuple of the reverse direction.
-    /// `most` is the rate that the paths toward the requesting node can carry now.
+    /// Returns `None` if the table of flows is full. `difference` is the packet's TTL minus the signal's QTTL, a field
+    /// that signalling nodes lower like the TTL. `back` is the five-tuple of the reverse direction. `most` is the rate
+    /// that the paths toward the requesting node can carry now.
     pub(super) fn on_signal(
         &mut self,
         now: Instant,
@@ -112,7 +114,7 @@ impl Answering {
                 round_trip: ROUND_TRIP,
             });
             (answer.nonce, answer.used_at) = (signal.nonce, now);
-            // If the request cannot be met, the answer is the unchanged request.
+            // A signal that is a reject has no answer of its own: it is returned to the requesting node.
             answer.due = respond(signal, TAKES_ALL, difference).or(Some(Signal { qttl: difference, ..*signal }));
             return Some(None);
         }
@@ -140,7 +142,7 @@ impl Answering {
         });
     }
 
-    /// Forgets all flows.
+    /// Forgets all flows, and reports to `change` each grant that ends by this.
     pub(super) fn clear(&mut self, change: &mut impl FnMut(GrantChange)) {
         for (flow, answer) in self.flows.drain() {
             if answer.grant.is_some() {

@@ -25,22 +25,25 @@ pub(super) struct Asked {
     pub(super) rule: usize,
     pub(super) grant: Option<Grant>,
     initiator: RateInitiator,
-    /// TTL minus QTTL of all requests of this flow, drawn at random. An answer to any of them is thus valid.
+    /// Difference of TTL and QTTL in all requests of this flow, drawn at random.
+    ///
+    /// Signalling nodes lower both fields. An answer must show the same difference, so an answer to any request of the
+    /// flow is valid.
     difference: u8,
     round_trip: Duration,
-    /// Time since which an answer is outstanding.
+    /// Time since which an answer is outstanding; `None` if none is.
     waits_since: Option<Instant>,
     /// True if the request was repeated.
     ///
     /// The answer then yields no RTT sample (Karn's algorithm).
     is_repeated: bool,
     used_at: Instant,
-    /// Rates in the last request as it left this node. An answer with higher rates is not accepted.
+    /// Rates in the last request as it left this node. Higher rates in an answer are lowered to these.
     offered: Rates,
 }
 
 impl Asked {
-    /// Returns the signal to add to a packet that leaves now, if one is due.
+    /// Returns the signal to add to a packet that leaves now with the TTL `ttl`, if one is due.
     pub(super) fn say(&mut self, now: Instant, ttl: u8) -> Option<Signal> {
         self.used_at = now;
         let qttl = ttl.wrapping_sub(self.difference);
@@ -65,7 +68,8 @@ impl Asked {
 
     /// Handles an answer. Returns the change of the flow's grant, if there is one.
     ///
-    /// `difference` is the packet's TTL minus the signal's QTTL. `most` is the rate that the paths can carry now.
+    /// `difference` is the packet's TTL minus the signal's QTTL, a field that signalling nodes lower like the TTL.
+    /// `most` is the rate that the paths can carry now.
     pub(super) fn on_answer(
         &mut self,
         now: Instant,
@@ -89,7 +93,8 @@ impl Asked {
 
     fn next_round_trip(&self, measured: Duration) -> Duration {
         let next = match (self.is_repeated, self.grant) {
-            // The first request was lost, or it was repeated before its answer arrived.
+            // The first request was lost, or it was repeated before its answer arrived. No RTT can be measured then,
+            // so the assumed one rises in case it was too short.
             (true, _) => self.round_trip * 9 / 8,
             (false, None) => measured,
             // With too short an RTT, the request would be repeated before the answer can arrive.
@@ -125,7 +130,7 @@ impl Asking {
         self.flows.iter()
     }
 
-    /// Returns the mean RTT of the flows that were answered.
+    /// Returns the mean RTT over the flows that have a grant, or `None` if none has.
     pub(super) fn round_trip(&self) -> Option<Duration> {
         let (mut sum, mut count) = (Duration::ZERO, 0);
         for asked in self.flows.values().filter(|asked| asked.grant.is_some()) {
@@ -161,7 +166,9 @@ impl Asking {
         Some(self.flows.entry(flow).or_insert(asked))
     }
 
-    /// Ends a flow. Returns the signal to send, and the grant that it had.
+    /// Ends a flow. Returns the signal to send and the grant that the flow had, or `None` for an unknown flow.
+    ///
+    /// `ttl` is the TTL of the packet that will carry the signal.
     pub(super) fn end(&mut self, flow: &FlowKey, ttl: u8) -> Option<(Option<Signal>, Option<Grant>)> {
         let mut asked = self.flows.remove(flow)?;
         Some((asked.initiator.release(ttl.wrapping_sub(asked.difference)), asked.grant))
@@ -177,7 +184,7 @@ impl Asking {
         });
     }
 
-    /// Forgets all flows.
+    /// Forgets all flows, and reports to `change` each grant that ends by this.
     pub(super) fn clear(&mut self, change: &mut impl FnMut(GrantChange)) {
         for (flow, asked) in self.flows.drain() {
             if asked.grant.is_some() {

@@ -32,7 +32,7 @@ impl Deaf {
         self.0.get(destination).is_some_and(|since| now - *since < LASTS)
     }
 
-    /// Forgets a destination that has answered.
+    /// Forgets a destination from which an answer to a signal arrived.
     pub(super) fn remove(&mut self, destination: &IpAddr) {
         self.0.remove(destination);
     }

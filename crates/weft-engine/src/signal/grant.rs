@@ -6,9 +6,9 @@ use weft_wire::ip::FlowKey;
 
 /// Number of the flow's RTTs after which a grant ends if it is not renewed.
 const ENDS_AFTER: u32 = 8;
-/// Least duration of a grant.
+/// Shortest time after which a grant ends if it is not renewed.
 const ENDS_AFTER_MIN: Duration = Duration::from_secs(1);
-/// Longest duration of a grant.
+/// Longest time after which a grant ends if it is not renewed.
 const ENDS_AFTER_MAX: Duration = Duration::from_secs(5);
 /// Relative change of a granted rate below which the grant is treated as unchanged.
 const SAME: f64 = 0.01;

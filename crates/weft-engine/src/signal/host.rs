@@ -34,15 +34,15 @@ const PEER: PeerId = PeerId(0);
 /// Present state of the interface.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct HostLink {
-    /// Capacity of the sending direction.
+    /// Capacity of the interface in the sending direction.
     pub up: Rate,
-    /// Capacity of the receiving direction.
+    /// Capacity of the interface in the receiving direction.
     pub down: Rate,
-    /// Bytes sent so far.
+    /// Total bytes that the interface has sent.
     pub sent_bytes: u64,
-    /// Bytes received so far.
+    /// Total bytes that the interface has received.
     pub received_bytes: u64,
-    /// Bytes that wait to be sent.
+    /// Bytes in the interface's queue that wait to be sent.
     pub queued_bytes: u64,
     /// MTU of the interface, in bytes.
     pub mtu: usize,
@@ -51,7 +51,7 @@ pub struct HostLink {
 /// Changes to a packet that leaves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Leaving<'a> {
-    /// Packet to send before the leaving packet.
+    /// Separate ACK to send before the leaving packet, because the packet has no space for the signal.
     pub before: Option<&'a [u8]>,
     /// Packet to send in place of the leaving packet. If `None`, that packet leaves unchanged.
     pub instead: Option<&'a [u8]>,
@@ -65,9 +65,9 @@ pub struct SignalHost {
     flows: Flowing,
     link: HostLink,
     events: VecDeque<Event>,
-    /// Storage for the replacement of a packet.
+    /// Storage for the packet that replaces a leaving packet.
     packet: Vec<u8>,
-    /// Storage for the separate ACK before a packet.
+    /// Storage for the separate ACK that carries a signal before a leaving packet.
     ack: Vec<u8>,
 }
 
@@ -107,14 +107,14 @@ impl SignalHost {
         }
     }
 
-    /// Sets the addresses of this machine.
+    /// Sets the addresses of this machine. The kernel does not lower the TTL of packets from and to them.
     pub fn set_addresses(&mut self, addresses: Vec<IpAddr>) {
         if let Some(room) = self.signalling.room_mut() {
             room.config.own_addresses = addresses;
         }
     }
 
-    /// Handles a whole packet that leaves and waits for the decision.
+    /// Handles a whole packet that waits to leave. Returns the changes with which it may leave.
     pub fn leaves(&mut self, now: Instant, packet: &mut [u8]) -> Leaving<'_> {
         let SignalHost { signalling, up, down, flows, link, events, packet: longer, ack } = self;
         let nothing = Leaving { before: None, instead: None };
@@ -171,7 +171,7 @@ impl SignalHost {
         true
     }
 
-    /// Returns the next change of a grant: only [`Event::Granted`] or [`Event::Withdrawn`].
+    /// Returns the next change of a grant: [`Event::Granted`], [`Event::Withdrawn`], or `None` if there is none.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
@@ -190,7 +190,7 @@ impl SignalHost {
         Some(sweep.min(self.up.next_look()).min(self.down.next_look()))
     }
 
-    /// Returns the state of signalling.
+    /// Returns the state of signalling, for status output.
     pub fn status(&self, now: Instant) -> SignalStatus {
         let offers = [(PEER, Some(&self.up))].into_iter();
         self.signalling
@@ -201,7 +201,7 @@ impl SignalHost {
 
 /// Returns the interface as two bundles: the sending and the receiving direction.
 ///
-/// Each flow with a request gets at least an equal share.
+/// Each bundle counts as one flow. Each flow with a request is then granted at least an equal share of the capacity.
 fn bundles(link: &HostLink, round_trip: Duration) -> [BundleState; 2] {
     let HostLink { up, down, sent_bytes, received_bytes, queued_bytes, .. } = *link;
     let up = BundleState { carried: up, offered: up, sent_bytes, queued_bytes, round_trip, flows: 1 };
@@ -217,7 +217,8 @@ fn position(packet: &IpView<'_>) -> u64 {
 
 /// Returns the length to which a packet may grow, in bytes.
 ///
-/// A TCP signal can leave in a separate packet, but a UDP signal cannot.
+/// A TCP packet may grow only to a size that every path carries, because its signal can leave in a separate ACK
+/// instead. The signal of a UDP packet cannot, so that packet may grow to the MTU.
 fn limit(packet: &IpView<'_>, mtu: usize) -> usize {
     match (packet.protocol, packet.version) {
         (protocol::TCP, IpVersion::V4) => mtu.min(PATH_MTU_V4),
@@ -226,7 +227,7 @@ fn limit(packet: &IpView<'_>, mtu: usize) -> usize {
     }
 }
 
-/// Shortens the length field of a packet's first bytes to the number of bytes present.
+/// Reduces the length field in the IP header of a cut packet to the number of bytes that are present.
 fn cut(head: &mut [u8]) {
     let len = head.len() as u16;
     let (at, most) =
@@ -247,7 +248,7 @@ fn replace<E>(packet: &mut Vec<u8>, added: usize, write: impl FnOnce(&[u8], &mut
     true
 }
 
-/// Returns a separate ACK that carries the signal.
+/// Returns a separate ACK of the packet's connection that carries the signal. The ACK is written to `out`.
 fn alone<'a>(packet: &[u8], signal: &weft_wire::er_sig::Signal, out: &'a mut Vec<u8>) -> Option<&'a [u8]> {
     out.resize(packet.len() + ADDED_LEN, 0);
     let len = write_ack(packet, signal, out)?;

@@ -77,19 +77,19 @@ pub struct Signalling(Option<Box<Room>>);
 /// State of signalling, except for the rates that the peers' bundles grant ([`Offer`]).
 pub struct Room {
     config: SignalConfig,
-    /// Identifier of this node in signals.
+    /// Hash of this node's identity, by which signals name it. Never zero.
     node: u16,
     rng: Rng,
     asking: Asking,
     answering: Answering,
     quick_answers: QuickAnswers,
     deaf: Deaf,
-    /// Flows of `asking`, `answering` and `quick_answers`.
+    /// The flows of `asking`, `answering` and `quick_answers`, for a fast test.
     filter: Filter,
     totals: SignalTotals,
     /// True if a signal that ends here is overwritten instead of cut out.
     ///
-    /// The kernel has then already parsed the packet.
+    /// This is so where the kernel has already parsed the packet, so that the packet's length must not change.
     keeps_length: bool,
     next_sweep: Instant,
 }
@@ -139,7 +139,7 @@ impl Signalling {
         self.0.as_deref_mut()
     }
 
-    /// Runs all timers that are due.
+    /// Searches for grants and flows that have ended, if [`SWEEP`] has passed since the last search.
     pub fn handle_timeout(&mut self, now: Instant, events: &mut VecDeque<Event>) {
         if let Some(room) = self.0.as_mut().filter(|room| now >= room.next_sweep) {
             room.next_sweep = now + SWEEP;
@@ -153,7 +153,7 @@ impl Signalling {
         }
     }
 
-    /// Returns the time at which [`Signalling::handle_timeout`] is due.
+    /// Returns the time at which [`Signalling::handle_timeout`] is due, or `None` if there is no flow.
     pub fn next_timeout(&self) -> Option<Instant> {
         let room = self.0.as_ref()?;
         let is_empty = room.asking.is_empty() && room.answering.is_empty() && room.quick_answers.is_empty();
@@ -177,7 +177,7 @@ impl Room {
         &self.config
     }
 
-    /// Returns a random number.
+    /// Returns a random number from signalling's generator.
     pub fn draw(&mut self) -> u64 {
         self.rng.next_u64()
     }
@@ -196,14 +196,15 @@ impl Room {
         self.asking.contains(flow) || self.answering.contains(flow) || self.quick_answers.contains(flow)
     }
 
-    /// Returns the flow of a signal as its first sender sees it, or `None` if the tag is wrong.
+    /// Returns the flow for which a signal requests a rate, or `None` if the signal's tag is wrong.
     ///
-    /// A signal with a wrong tag is counted as forged.
+    /// `packet` is the five-tuple of the packet with the signal. If the signal is an answer, the flow is its reverse.
+    /// The tag authenticates the signal by the configured key. A signal with a wrong tag is counted as forged.
     fn flow_of(&mut self, packet: FlowKey, signal: &Signal) -> Option<FlowKey> {
         let is_right = |flow: &FlowKey| self.config.key.as_ref().is_none_or(|key| key.is_right(flow, signal));
         let flow = match signal.message {
             Message::Response => Some(packet.reversed()).filter(is_right),
-            // A reject continues to the receiver, which returns it.
+            // A reject continues to the receiver, which returns it. It may therefore travel in either direction.
             Message::Reject => {
                 let back = packet.reversed();
                 let is_answer = self.asking.contains(&back);
@@ -221,7 +222,7 @@ fn is_first(flags: TcpFlags) -> bool {
     flags.any(TcpFlags::SYN) && !flags.any(TcpFlags::ACK)
 }
 
-/// Replaces a grant. Returns the change, if it must be reported.
+/// Replaces the grant `old`. Returns the change, or `None` if the new grant is as good as the old one.
 fn renew(old: &mut Option<Grant>, now: Instant, flow: FlowKey, new: Option<Grant>) -> Option<GrantChange> {
     match (old.as_ref(), new) {
         (Some(before), Some(grant)) if before.is_as_good(&grant, now) => None,

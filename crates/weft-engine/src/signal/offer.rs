@@ -1,7 +1,7 @@
 //! The rates that a peer's bundle of paths grants to flows toward it.
 //!
 //! A controller (PI or ERICA+) computes the share of available rate. Admission decides about guaranteed rates. The
-//! bundle's state is read at intervals of a quarter of the RTT.
+//! bundle's state is read four times per RTT for PI, and once per RTT for ERICA+.
 
 use crate::api::{RateController, SignalConfig};
 use crate::flows::Flowing;
@@ -19,9 +19,14 @@ use weft_wire::quick_start::QuickRate;
 const UTILIZATION: f64 = 0.95;
 /// Maximum number of flows with requests that are remembered for a bundle.
 const MOST_ASKERS: usize = 4_096;
-/// Number of RTTs over which an increase of the measured capacity is accepted. A decrease is accepted at once.
+/// Number of RTTs in which an increase of the measured capacity is gradually accepted.
+///
+/// A decrease is accepted at once.
 const BELIEVED_AFTER: u32 = 4;
-/// Least interval between two reads of the bundle. The interval is a quarter of the RTT, within these bounds.
+/// Least interval between two reads of the bundle.
+///
+/// The interval is a quarter of the RTT for the controller PI, and one RTT for ERICA+, but at least this time and at
+/// most [`LOOK_MAX`].
 const LOOK_MIN: Duration = Duration::from_millis(10);
 /// Longest interval between two reads of the bundle.
 const LOOK_MAX: Duration = Duration::from_millis(100);
@@ -29,15 +34,15 @@ const LOOK_MAX: Duration = Duration::from_millis(100);
 /// Present state of a bundle.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct BundleState {
-    /// Rate of inner packets that the usable paths have carried.
+    /// Rate of inner packets that the paths which carry bulk are known to carry, from measurements.
     pub carried: Rate,
     /// Rate that may be granted. It is sometimes above `carried`, to discover whether the paths carry more.
     pub offered: Rate,
-    /// Bytes sent in the bundle so far.
+    /// Total bytes sent in the bundle.
     pub sent_bytes: u64,
     /// Bytes that wait to be sent in the bundle.
     pub queued_bytes: u64,
-    /// Mean RTT of the paths.
+    /// Mean RTT of the bundle's paths.
     pub round_trip: Duration,
     /// Flows that share the bundle, or zero if the queue does not separate flows.
     pub flows: u32,
@@ -94,7 +99,7 @@ impl Offer {
         }
     }
 
-    /// True if [`Offer::look`] is due.
+    /// True if it is time to read the bundle with [`Offer::look`].
     pub fn is_due(&self, now: Instant) -> bool {
         now >= self.next_look
     }
@@ -130,7 +135,7 @@ impl Offer {
         }
     }
 
-    /// Returns the rate that may be guaranteed in the bundle, for use where flow state does not set it.
+    /// Returns the rate that may be guaranteed in the bundle. If the bundle has a port, the port sets it instead.
     pub fn reservable(&self) -> Rate {
         self.carried.scaled(self.reservable)
     }
@@ -142,7 +147,7 @@ impl Offer {
 
     /// Lowers the rates in a signal that passes toward the peer in its flow's direction.
     ///
-    /// `sent_bytes` of the flow arrived so far. The available rate in `passing` is set here.
+    /// `sent_bytes` bytes of the flow arrived here so far. The caller need not set `passing.available`.
     pub fn on_signal(
         &mut self,
         now: Instant,
@@ -185,7 +190,7 @@ impl Offer {
         self.quick_start.approve(Rate::from_bps(free), asked)
     }
 
-    /// Returns the largest rates that flows toward the peer may get.
+    /// Returns the largest rates that a flow toward the peer may be granted.
     pub fn most(&self) -> Rates {
         let capacity = Rate16::floor(self.capacity);
         Rates { available: capacity, guaranteed: capacity }
@@ -196,7 +201,7 @@ impl Offer {
         self.round_trip
     }
 
-    /// Returns the capacity from which rates are granted.
+    /// Returns the capacity of the bundle from which rates are granted.
     pub fn capacity(&self) -> Rate {
         self.capacity
     }
@@ -208,7 +213,7 @@ impl Offer {
         }
     }
 
-    /// Accepts a lower capacity at once, and a higher one slowly.
+    /// Records a capacity of the bundle. A lower one is accepted at once, and a higher one slowly.
     fn believe(&mut self, now: Instant, capacity: Rate) {
         let (before, now_bps) = (self.capacity.bps() as f64, capacity.bps() as f64);
         let believed_after = (self.round_trip * BELIEVED_AFTER).max(LOOK_MIN);
@@ -218,7 +223,9 @@ impl Offer {
     }
 }
 
-/// Lowers the ceiling of a flow that requests no guarantee to the `free` rate. Nothing is reserved.
+/// Lowers the ceiling of a flow that requests no guarantee to the `free` rate, and returns the ceiling.
+///
+/// Nothing is reserved.
 fn lower_ceiling(signal: &mut Signal, direction: Direction, free: Rate) -> Rate {
     let rates = match direction {
         Direction::Forward => &mut signal.forward,

@@ -12,10 +12,10 @@ use weft_wire::virtio::{VNET_HEADER_LEN, VnetHeader};
 
 /// Longest packet that may carry a signal, including the signal, in bytes.
 const LONGEST: usize = 2_000;
-/// Maximum number of bytes of headers without payload.
+/// Maximum length of the IP and TCP headers of a separate ACK, in bytes.
 const HEADER_MAX: usize = 256;
 
-/// Adds a signal to the packet of `len` bytes in a buffer.
+/// Adds a signal to the packet of `len` bytes in a buffer. Returns the shape of the longer packet.
 pub fn add(pool: &mut Pool, buf: BufId, len: usize, signal: &Signal) -> Result<SuperPacket, WireError> {
     lengthen(pool, buf, len, |packet, out, vnet| {
         if vnet.needs_csum() {
@@ -26,6 +26,8 @@ pub fn add(pool: &mut Pool, buf: BufId, len: usize, signal: &Signal) -> Result<S
 }
 
 /// Adds the answer to a Quick-Start request to the SYN/ACK of `len` bytes in a buffer.
+///
+/// Returns the shape of the longer packet.
 pub fn answer(
     pool: &mut Pool,
     buf: BufId,
@@ -38,9 +40,9 @@ pub fn answer(
     })
 }
 
-/// Replaces the packet of `len` bytes in a buffer by the output of `write`.
+/// Replaces the packet of `len` bytes in a buffer by the output of `write`, which has a longer header.
 ///
-/// The output has a longer header.
+/// Returns the shape of the new packet.
 fn lengthen(
     pool: &mut Pool,
     buf: BufId,
@@ -60,8 +62,8 @@ fn lengthen(
 
 /// Builds an ACK without payload that carries a signal.
 ///
-/// Its header is that of a TCP packet that is too long to carry the signal. The packet follows the ACK. The caller
-/// must release the returned buffer.
+/// `packet` is a TCP packet that is too long to carry the signal itself. The ACK has its header and leaves before it.
+/// The caller must release the returned buffer.
 pub fn bare_ack(pool: &mut Pool, packet: &[u8], signal: &Signal) -> Option<(BufId, SuperPacket)> {
     let buf = pool.alloc_small()?;
     let ack = write_ack(packet, signal, pool.bytes_mut(buf).get_mut(VNET_HEADER_LEN..)?);
@@ -76,7 +78,9 @@ pub fn bare_ack(pool: &mut Pool, packet: &[u8], signal: &Signal) -> Option<(BufI
     shape.map(|shape| (buf, shape))
 }
 
-/// Writes to `out` an ACK of the connection of `packet` that carries the signal. Returns its length.
+/// Writes to `out` an ACK of the connection of `packet` that carries the signal.
+///
+/// Returns its length, or `None` if `packet` is no TCP packet or the ACK does not fit.
 pub(super) fn write_ack(packet: &[u8], signal: &Signal, out: &mut [u8]) -> Option<usize> {
     let view = IpView::parse(packet).ok().filter(|view| view.protocol == protocol::TCP)?;
     let len = view.header_len + view.tcp()?.header_len;

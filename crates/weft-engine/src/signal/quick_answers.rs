@@ -15,10 +15,10 @@ const MAX_WAITING: usize = 4_096;
 /// A later SYN/ACK answers a retransmitted SYN, which may have taken another route.
 const LASTS: Duration = Duration::from_secs(1);
 
-/// Answer that a SYN/ACK should carry.
+/// Answer to a Quick-Start request, to be added to the SYN/ACK.
 struct Due {
     response: QuickStartResponse,
-    /// Acknowledgement number of the SYN/ACK.
+    /// Acknowledgement number of the SYN/ACK that should carry the answer.
     ack: u32,
     ends: Instant,
 }
@@ -65,7 +65,7 @@ impl QuickAnswers {
         Some(back)
     }
 
-    /// Removes and returns the answer that a packet should carry.
+    /// Removes and returns the answer that a packet should carry: `None` unless it is the awaited SYN/ACK, in time.
     ///
     /// An answer that is lost is not repeated (RFC 4782 §4.3).
     pub(super) fn take(&mut self, now: Instant, packet: &IpView<'_>) -> Option<QuickStartResponse> {

@@ -10,7 +10,9 @@ use weft_wire::ip::{FlowKey, IpView};
 use weft_wire::quick_start::{self, Function, QuickRate, QuickStart, QuickStartResponse};
 
 impl Room {
-    /// Processes the signals of a whole packet that leaves for a peer. `sent_bytes` of its flow left earlier.
+    /// Processes the signals of a whole packet that leaves for a peer.
+    ///
+    /// `sent_bytes` is the number of bytes of the packet's flow that left earlier.
     pub fn pass_out(&mut self, place: &mut Place<'_>, packet: &mut [u8], sent_bytes: u64) {
         let Ok(view) = IpView::parse(packet) else { return };
         let (flow, lowered) = (view.flow_key().five_tuple(), self.ttl_lowered(view.src));
@@ -40,12 +42,16 @@ impl Room {
     }
 
     /// Lowers a signal of `flow` that leaves for a peer to the rates that the paths grant.
+    ///
+    /// `sent_bytes` is the number of bytes of the flow that left earlier.
     pub(super) fn lower(&mut self, place: &mut Place<'_>, flow: FlowKey, signal: &mut Signal, sent_bytes: u64) {
         let verdict = pass(place.offer, place.now, flow, (signal, sent_bytes, self.node), place.flows);
         self.refuse_if(verdict, signal);
     }
 
     /// Lowers a signal of `flow` that arrived, if this node grants the receiving direction as well.
+    ///
+    /// `received_bytes` is the number of bytes of the flow that arrived earlier.
     fn lower_inward(&mut self, place: &mut Place<'_>, flow: FlowKey, signal: &mut Signal, received_bytes: u64) {
         if let Some(inward) = &mut place.inward {
             let verdict = pass(inward, place.now, flow, (signal, received_bytes, self.node), place.flows);
@@ -60,9 +66,10 @@ impl Room {
         }
     }
 
-    /// Processes the signals of a whole packet from a peer. `received_bytes` of its flow arrived earlier.
+    /// Processes the signals of a whole packet from a peer.
     ///
-    /// Returns the number of bytes by which the packet's start moves, because a signal in it ended here.
+    /// `received_bytes` is the number of bytes of the packet's flow that arrived earlier. Returns the number of bytes
+    /// by which the packet's start moves, because a signal in it ended here.
     pub fn pass_in(&mut self, place: &mut Place<'_>, packet: &mut [u8], received_bytes: u64, ends: SignalEnd) -> usize {
         let Ok(view) = IpView::parse(packet) else { return 0 };
         let (tuple, ttl, lowers) = (view.flow_key().five_tuple(), view.hop_limit, self.ttl_lowered(view.dst));
@@ -73,7 +80,8 @@ impl Room {
             self.settle(place, flow, &mut signal);
             self.lower_inward(place, flow, &mut signal, received_bytes);
             if ends == SignalEnd::Elsewhere {
-                // The hop limit and QTTL are lowered when the packet leaves for the next peer.
+                // The packet's hop limit and the signal's QTTL are lowered together when the packet leaves for the
+                // next peer.
                 let _ = carriage::update(packet, at, &signal);
             } else if self.take_in(place, tuple, flow, &signal, ttl_difference(ttl, signal.qttl)) {
                 taken = self.take_out(packet);
@@ -100,7 +108,8 @@ impl Room {
 
     /// Handles a Quick-Start request from a peer.
     ///
-    /// It ends here if this node answers for the receiver. Otherwise its TTL is lowered like the packet's.
+    /// It ends here if this node answers for the receiver. Otherwise its TTL is lowered like the packet's. Returns the
+    /// number of bytes by which the packet's start moves.
     fn quick_start_in(&mut self, place: &mut Place<'_>, packet: &mut [u8]) -> usize {
         let Ok(Some((at, option))) = quick_start::parse(packet) else { return 0 };
         if !self.config.quick_start || option.function != Function::Request || option.rate == QuickRate::ZERO {
@@ -133,7 +142,7 @@ impl Room {
         Some(answer)
     }
 
-    /// Updates the reservations toward a peer that the peer's signal confirms or releases.
+    /// Confirms or releases reservations toward a peer, as a signal from that peer requests.
     fn settle(&mut self, place: &mut Place<'_>, flow: FlowKey, signal: &mut Signal) {
         let direction = if signal.message == Message::Response { Direction::Forward } else { Direction::Reverse };
         let passing = PassingSignal { signal, direction, available: Rate::ZERO, node: self.node };
@@ -142,12 +151,13 @@ impl Room {
 
     /// Returns the amount by which the kernel lowers the TTL of packets from or to `address`.
     ///
-    /// The kernel forwards packets that are not its own.
+    /// It is 1 for the address of a host, because the kernel forwards the host's packets, and 0 for this node's
+    /// addresses.
     fn ttl_lowered(&self, address: IpAddr) -> u8 {
         u8::from(!self.config.own_addresses.contains(&address))
     }
 
-    /// Returns the total rate granted to flows toward a peer.
+    /// Returns the total rate granted to flows toward a peer, in bit/s.
     ///
     /// It includes flows requested here and flows answered for hosts.
     pub(super) fn granted(&self, peer: PeerId) -> u64 {
@@ -159,7 +169,7 @@ impl Room {
 
 /// Lowers the rates in a signal of `flow` to the rates that a link grants.
 ///
-/// Its QTTL stays, because the packet's TTL does not change here.
+/// The signal's QTTL stays. It is lowered only together with the packet's TTL, which does not change here.
 fn pass(
     offer: &mut Offer,
     now: Instant,

@@ -16,7 +16,7 @@ impl SignalRule {
             && self.dscp.is_none_or(|dscp| dscp == packet.tos >> 2)
     }
 
-    /// Returns the request without nonce, QTTL and tag.
+    /// Returns the rule's request for a rate. Its nonce, QTTL and tag are zero, because each flow has its own.
     pub(super) fn wish(&self) -> Signal {
         let available = self.available.map_or(Rate16::UNLIMITED, Rate16::floor);
         let wish = Rates { available, guaranteed: Rate16::floor(self.guaranteed) };

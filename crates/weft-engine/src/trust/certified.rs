@@ -11,7 +11,7 @@ use weft_units::{Duration, Instant, PeerId};
 
 /// Interval between two reports about one refused node that keeps trying.
 const REPORT_INTERVAL: Duration = Duration::from_secs(600);
-/// Maximum number of refused nodes remembered, so that each attempt is not reported.
+/// Maximum number of refused nodes that are remembered, so that not each of their attempts is reported.
 const MAX_REFUSALS: usize = 256;
 
 /// A peer that joined by certificate.
@@ -26,10 +26,9 @@ pub struct Certified {
 pub struct Refusals(Vec<(PublicKey, Instant)>);
 
 impl Refusals {
-    /// Records that this node refused the certificate of the node with `key`.
+    /// Records that this node refused the node with `key`. Returns true if the refusal must be reported.
     ///
-    /// Returns true if the refusal must be reported: it was not reported within the last 10 min, and the table has
-    /// space.
+    /// It need not be if one was reported in the last [`REPORT_INTERVAL`], or if [`MAX_REFUSALS`] nodes are recorded.
     pub fn are_news(&mut self, now: Instant, key: PublicKey) -> bool {
         self.0.retain(|(_, at)| now - *at < REPORT_INTERVAL);
         let is_new = self.0.len() < MAX_REFUSALS && !self.0.iter().any(|(known, _)| *known == key);
@@ -57,7 +56,7 @@ impl Trust {
         })
     }
 
-    /// Checks that a certificate is valid now and not revoked.
+    /// Fails if a certificate is not valid now, is not signed by the root, or if its key was revoked.
     pub fn check(&self, now: Instant, config: &TrustConfig, certificate: &Certificate) -> Result<(), CertificateError> {
         config.root.check(certificate, self.unix_s(now))?;
         if self.revocations.has(&certificate.claims().public_key) && !planted::is(Fault::RevokedMayJoin) {
@@ -66,7 +65,9 @@ impl Trust {
         Ok(())
     }
 
-    /// True if the time of an encoded certificate is over, or its key was revoked. The signature is not checked again.
+    /// True if an encoded certificate has expired or cannot be decoded, or if its key was revoked.
+    ///
+    /// The signature is not checked again.
     pub fn has_lapsed(&self, now: Instant, encoded: &[u8]) -> bool {
         let certificate = Certificate::decode(encoded);
         certificate.map_or(true, |certificate| {
@@ -75,7 +76,7 @@ impl Trust {
         })
     }
 
-    /// Returns the number of seconds for which a certificate stays valid, if it is valid now.
+    /// Returns for how many seconds a certificate stays valid, or `None` if it is not valid now.
     pub fn holds_for_s(&self, now: Instant, certificate: &Certificate) -> Option<u64> {
         self.check(now, self.config.as_ref()?, certificate).ok()?;
         Some(certificate.claims().not_after_unix_s - self.unix_s(now))

@@ -42,7 +42,9 @@ impl Trust {
         unix_s.saturating_add((now - at).as_secs())
     }
 
-    /// Stores a revocation from a peer. [`crate::Engine`] acts on it later.
+    /// Stores a revocation from a peer. Returns false if it was stored already.
+    ///
+    /// [`crate::Engine`] acts on it later.
     ///
     /// # Errors
     /// Fails with [`RevokeError`].
@@ -73,7 +75,7 @@ impl Trust {
         self.config.as_ref().is_some_and(|config| config.certificate.is_some())
     }
 
-    /// Returns this node's own certificate.
+    /// Returns this node's own certificate, or `None` if it has none.
     pub fn own_certificate(&self) -> Option<&Certificate> {
         self.config.as_ref()?.certificate.as_ref()
     }
@@ -83,12 +85,12 @@ impl Trust {
         self.config.as_ref().filter(|config| config.certificate.is_some()).map(|config| config.policy.clone())
     }
 
-    /// Forgets the accepted stamp of a key.
+    /// Forgets the highest accepted handshake stamp of a former peer's key.
     pub fn forget_stamp(&mut self, key: &PublicKey) {
         self.stamps.remove(key);
     }
 
-    /// Restores the highest accepted stamp of a former peer.
+    /// Restores the highest handshake stamp that was accepted from a former peer.
     ///
     /// A replay of its initiations is therefore rejected.
     pub fn restore_stamp(&self, sessions: &mut Sessions, peer: PeerId, key: &PublicKey) {
@@ -97,7 +99,7 @@ impl Trust {
         }
     }
 
-    /// Returns the time of the next check of certified peers.
+    /// Returns the time of the next check of certified peers, or `None` if there are none.
     pub fn next_timeout(&self) -> Option<Instant> {
         self.next_look.filter(|_| !self.certified.is_empty())
     }

@@ -21,7 +21,7 @@ fn place(flow: FlowId) -> usize {
     usize::from(flow.0) % PLACES
 }
 
-/// A header that was sent to become a reference.
+/// A sent header that later headers of its flow can refer to, once the receiver has acknowledged it.
 struct SentReference {
     flow: FlowId,
     /// Sequence number of the unit that carried the header.
@@ -54,7 +54,7 @@ pub struct Compressed {
 }
 
 impl Compressed {
-    /// The header unchanged.
+    /// A header that is sent unchanged.
     pub const WHOLE: Compressed = Compressed {
         form: HeaderForm::Whole,
         reference: FlowSeq::new(0),
@@ -122,7 +122,7 @@ impl SentHeaders {
         Compressed { form: HeaderForm::Reference, ..compressed }
     }
 
-    /// Records that a whole unit was delivered.
+    /// Records that a unit was delivered. If it carried a reference, later headers may now depend on the reference.
     pub fn confirm(&mut self, flow: FlowId, seq: FlowSeq) {
         if let Some(Some(sent)) = self.places.get_mut(place(flow))
             && (sent.flow, sent.seq) == (flow, seq)
@@ -135,7 +135,9 @@ impl SentHeaders {
 /// A received reference, with the flow and sequence number of the unit that carried it.
 type Known = (FlowId, FlowSeq, Reference);
 
-/// The headers that the peer has sent as references. Each slot keeps the last two, because units may arrive late.
+/// The headers that the peer has sent as references.
+///
+/// Each of the slots for flows keeps the last two, because units may arrive late.
 #[derive(Default)]
 pub struct KnownHeaders {
     places: Vec<[Option<Known>; 2]>,

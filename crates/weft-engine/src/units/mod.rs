@@ -92,7 +92,7 @@ pub struct Unit {
     pub repeating: bool,
     /// Number of retransmissions.
     pub repeats: u8,
-    /// Number of path queues and sent records that refer to this unit.
+    /// Number of references to this unit in the path queues and in the paths' records of sent packets.
     pub refs: u16,
     /// Number of references in `refs` that are spare copies. They leave only if a path has nothing else to send.
     pub spares: u16,
@@ -101,7 +101,7 @@ pub struct Unit {
 }
 
 impl Unit {
-    /// Returns the number of path queues and sent records that refer to this unit, without spare copies.
+    /// Returns the number of references in path queues and records of sent packets, without spare copies.
     pub fn carriers(&self) -> u16 {
         self.refs.saturating_sub(self.spares)
     }
@@ -118,6 +118,8 @@ impl Unit {
     }
 
     /// Returns the range from the first to the last missing granule, and the number of the unit's granules.
+    ///
+    /// `None` if the unit cannot be sent in parts.
     pub fn missing(&self) -> Option<(Range<u8>, u8)> {
         let of = self.granules()?;
         let missing = !self.arrived & bits(&(0..of));
@@ -125,7 +127,7 @@ impl Unit {
     }
 }
 
-/// A range of granules of one unit that is in flight.
+/// A part of a unit that is in flight: a range of the unit's granules.
 #[derive(Clone, Copy, Debug)]
 pub struct Part {
     pub first: u8,
@@ -144,7 +146,7 @@ pub fn bits(granules: &Range<u8>) -> u16 {
     granules.clone().fold(0, |set, granule| set | 1u16.checked_shl(granule.into()).unwrap_or(0))
 }
 
-/// Index of a unit in the slab.
+/// Index of a unit in [`Units`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct UnitId(u32);
 
@@ -156,7 +158,7 @@ pub struct Units {
 }
 
 impl Units {
-    /// Adds a unit, and takes ownership of its buffer reference.
+    /// Adds a unit, which takes over a reference to its packet's buffer. Returns the unit's id.
     pub fn insert(&mut self, unit: Unit) -> UnitId {
         match self.free.pop() {
             Some(n) => {
@@ -177,7 +179,7 @@ impl Units {
         self.slots.get(id.0 as usize)?.as_ref()
     }
 
-    /// Removes and returns a unit's marker.
+    /// Removes and returns a unit's marker, if it has one.
     pub fn take_marker(&mut self, id: UnitId) -> Option<OfRun<Marker>> {
         self.slots.get_mut(id.0 as usize)?.as_mut()?.marker.take()
     }
@@ -214,7 +216,7 @@ impl Units {
         }
     }
 
-    /// Records that a part arrived. Returns true if the whole unit has arrived now.
+    /// Records that a part of a unit arrived at the peer. Returns true if the whole unit has arrived now.
     pub fn part_arrived(&mut self, id: UnitId, part: Part) -> bool {
         let Some(Some(unit)) = self.slots.get_mut(id.0 as usize) else { return false };
         unit.arrived |= bits(&(part.first..part.end));
@@ -261,7 +263,7 @@ impl Units {
         self.slots.capacity()
     }
 
-    /// Releases one reference to the unit.
+    /// Releases one reference to the unit. The last release removes the unit.
     pub fn release(&mut self, id: UnitId, pool: &mut Pool) {
         let Some(slot) = self.slots.get_mut(id.0 as usize) else { return };
         let Some(unit) = slot else { return };
@@ -275,7 +277,7 @@ impl Units {
         }
     }
 
-    /// Releases the buffer. Returns false if it was released before.
+    /// Releases the buffer of a unit that arrived or was given up. Returns false if it was released before.
     pub fn release_packet(&mut self, id: UnitId, pool: &mut Pool) -> bool {
         match self.slots.get_mut(id.0 as usize) {
             Some(Some(unit)) if !unit.settled => {
@@ -287,7 +289,7 @@ impl Units {
         }
     }
 
-    /// Returns the number of units.
+    /// Returns the number of units that are queued or in flight.
     pub fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }

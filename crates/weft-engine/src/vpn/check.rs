@@ -7,7 +7,7 @@ use weft_core::route::prefix_map::PrefixMap;
 use weft_core::service::Share;
 use weft_units::VpnId;
 
-/// Checks `vpns`. Their members must be among `peers`.
+/// Checks ids, names, shares, members, prefixes and leases of `vpns`. Their members must be among `peers`.
 pub fn check_vpns(peers: &[PeerConfig], vpns: &[VpnConfig]) -> Result<(), ConfigError> {
     let (mut ids, mut names) = (BTreeSet::new(), BTreeSet::new());
     let mut leases = Leases::new(peers);
@@ -48,7 +48,9 @@ fn check_members(peers: &[PeerConfig], vpn: &VpnConfig) -> Result<(), VpnError> 
     Ok(())
 }
 
-/// Claims the prefixes of a member. Prefixes of one VPN must not overlap, except for default routes.
+/// Adds the prefixes of the member `who` to `owners`. Fails if one overlaps a prefix that `owners` has already.
+///
+/// A default route overlaps only another default route. `owners` has the prefixes of one VPN.
 fn claim<'a>(
     owners: &mut PrefixMap<Option<&'a str>>,
     who: Option<&'a str>,

@@ -24,7 +24,7 @@ const RECENT: usize = 32;
 /// An MTU black hole is detected after twelve full packets were lost, which takes about 2 s at this rate.
 const LEAST_RATE: Rate = Rate::from_bps(64_000);
 
-/// A VPN's queue and loop toward a peer, as configured.
+/// The queue and the control loop that a VPN has toward a peer, as configured.
 #[derive(Clone)]
 pub struct Admitted {
     pub vpn: VpnId,
@@ -32,7 +32,7 @@ pub struct Admitted {
     pub profile: Arc<Profile>,
 }
 
-/// Weights of all VPNs.
+/// Values that convert a VPN's weight to a share and to loop parameters, computed from the weights of all VPNs.
 #[derive(Clone, Debug)]
 pub struct VpnWeights {
     mean: f64,
@@ -40,7 +40,7 @@ pub struct VpnWeights {
     ///
     /// It is the heaviest VPN if `a` depends on the weight, and the lightest VPN if `b` does.
     nominal: f64,
-    /// The configured `a` and `b`, or `None` if no loop uses windows.
+    /// The configured increase `a` and decrease `b` of AIMD, or `None` if no loop uses windows.
     window: Option<AimdConfig>,
 }
 
@@ -66,13 +66,13 @@ impl VpnWeights {
 
     /// Returns a VPN's share.
     ///
-    /// Its weight is relative to the mean weight of all VPNs. The loops' H, L and α are proportional to the relative
-    /// weight.
+    /// Its weight is relative to the mean weight of all VPNs. The thresholds H and L and the increase α of accumulation
+    /// control (paper 004) are proportional to the relative weight.
     fn share(&self, weight: u32, service: Service) -> Share {
         Share::new(f64::from(weight) / self.mean, service).unwrap_or_default()
     }
 
-    /// Returns the controller that adjusts the windows toward one peer.
+    /// Returns the controller of the windows of the VPNs' loops toward one peer, or `None` if no loop has a window.
     fn controller(&self, now: Instant) -> Option<WindowController> {
         let AimdConfig { increase_packets, decrease, fairness, .. } = self.window?;
         let WindowFairness { weight_by: knob, steering, shared_events } = fairness;
@@ -97,7 +97,7 @@ fn thresholds(entry: &Entry) -> RedConfig {
 pub(super) struct Profiles(Vec<Arc<Profile>>);
 
 impl Profiles {
-    /// Returns the profile of a VPN.
+    /// Returns the profile of a VPN: the settings of its queue and its loop.
     ///
     /// The paths report losses to the VPN's loop, because its packets take several paths. The loop itself could count
     /// losses only on one path.
@@ -145,12 +145,12 @@ impl Vpns {
         (self.share(&self.default), entries)
     }
 
-    /// True if a loss in one window toward a peer is treated as a loss in all windows toward the peer.
+    /// True if a loss in one loop's window is treated as a loss in the windows of all loops toward that peer.
     pub fn shares_events(&self) -> bool {
         self.weights.window.is_none_or(|law| law.fairness.shared_events)
     }
 
-    /// Returns the controller that adjusts the windows toward one peer, if there are any.
+    /// Returns the controller that adjusts the windows of the VPNs' loops toward one peer, if loops use windows.
     pub fn controller(&self, now: Instant) -> Option<WindowController> {
         self.weights.controller(now)
     }
@@ -160,7 +160,7 @@ impl Vpns {
         self.weights.share(vpn.weight, vpn.service)
     }
 
-    /// Returns a VPN's share as it would be with another service.
+    /// Returns a VPN's share as it would be with another service, or `None` if the VPN does not exist.
     pub fn share_with(&self, vpn: VpnId, service: Service) -> Option<Share> {
         Some(self.weights.share(self.get(vpn)?.weight, service))
     }

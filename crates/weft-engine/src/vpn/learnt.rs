@@ -17,7 +17,9 @@ pub struct Learnt {
 }
 
 impl Vpn {
-    /// Returns the member behind whose assigned prefixes an address lies. Default routes are ignored.
+    /// Returns the member that has an address according to the configuration or a certificate.
+    ///
+    /// Learnt prefixes and default routes are ignored.
     pub fn assigned(&self, address: IpAddr) -> Option<PeerId> {
         self.routes.longest(address).filter(|(length, _)| *length > 0).map(|(_, peer)| peer)
     }
@@ -36,7 +38,7 @@ impl Vpn {
         Ok(())
     }
 
-    /// Withdraws a learnt prefix.
+    /// Withdraws a learnt prefix from the member to which it was assigned.
     pub fn unlearn(&mut self, prefix: Prefix) {
         self.learnt.remove(prefix.address, prefix.length);
     }
@@ -57,7 +59,7 @@ impl Vpn {
 }
 
 impl Vpns {
-    /// Withdraws all prefixes that were learnt from a peer.
+    /// Withdraws all learnt prefixes that lie behind a peer.
     pub fn forget_learnt(&mut self, peer: PeerId) {
         let others = self.others.values_mut().map(AsMut::as_mut);
         for vpn in core::iter::once(&mut self.default).chain(others).filter(|vpn| !vpn.learnt.is_empty()) {

@@ -24,7 +24,7 @@ impl<'a> Leases<'a> {
         Leases { peers, admission }
     }
 
-    /// Admits the leased line of a VPN toward each of its members.
+    /// Admits the leased line of a VPN toward each of its members. Does nothing for a VPN with another service.
     pub fn admit<'k>(
         &mut self,
         vpn: VpnId,
@@ -37,7 +37,8 @@ impl<'a> Leases<'a> {
         if segments.is_empty() {
             return Ok(());
         }
-        // The leased line leads to all members at once, so it does not have two ends that admission could be given.
+        // Admission expects the two ends of a leased line. This one leads to all members at once, so both ends are
+        // given as number 0.
         self.admission
             .admit(LeaseId(vpn.0), rate, [MemberId(0); 2], &segments)
             .map_err(|_| self.refusal(rate, &segments))

@@ -70,7 +70,7 @@ pub struct Vpn {
 }
 
 impl Vpn {
-    /// Returns the rate control algorithm of the VPN's loops, with its parameters.
+    /// Returns the rate control algorithm of the VPN's loops with its parameters, or `None` without rate control.
     pub fn control(&self) -> Option<&LoopConfig> {
         self.profile.as_ref()?.control.as_ref()
     }
@@ -83,7 +83,7 @@ impl Vpn {
         }
     }
 
-    /// Returns the member behind which a destination lies.
+    /// Returns the member behind which a destination lies, or `None` if there is none.
     #[inline]
     pub fn route(&self, destination: IpAddr) -> Option<PeerId> {
         self.longest(destination).map(|(_, peer)| peer)
@@ -91,7 +91,8 @@ impl Vpn {
 
     /// Returns the longest prefix that contains a destination, as its length and the member that has it.
     ///
-    /// A prefix learnt from a routing protocol applies only if it is longer than each assigned prefix.
+    /// A prefix learnt from a routing protocol applies only if it is longer than each matching prefix of the
+    /// configuration and of certificates.
     #[inline]
     fn longest(&self, destination: IpAddr) -> Option<(u8, PeerId)> {
         let assigned = self.routes.longest(destination);
@@ -108,8 +109,8 @@ impl Vpn {
 
     /// Returns all prefixes with the members that have them, sorted by address.
     ///
-    /// For a learnt prefix, the last value is the number of its routing protocol. A learnt prefix follows an equal
-    /// one that is assigned.
+    /// For a prefix learnt from a routing protocol, the last value is the protocol's number. Such a prefix follows an
+    /// equal one from the configuration or a certificate.
     pub fn prefixes(&self) -> Vec<(Prefix, PeerId, Option<u8>)> {
         let assigned = self.routes.entries().into_iter();
         let mut all: Vec<_> =
@@ -165,37 +166,38 @@ impl Vpns {
         self.get(id).is_some_and(|vpn| vpn.members.binary_search(&peer).is_ok())
     }
 
-    /// True if a source address lies behind a peer.
+    /// True if a source address lies behind a peer in the VPN `id`.
     pub fn is_behind(&self, id: VpnId, peer: PeerId, source: IpAddr) -> bool {
         self.get(id).and_then(|vpn| vpn.route(source)) == Some(peer)
     }
 
-    /// Returns the peer to which this node forwards a packet from the peer `from`, or `None`.
+    /// Returns the peer to which this node forwards a packet from the peer `from`, or `None` if there is none.
     ///
-    /// A peer's prefix applies only if it is longer than each local prefix and is no default route. Only the kernel
-    /// forwards by a default route, because it may have a better one.
+    /// A peer's prefix applies only if it is longer than each matching prefix behind this node and is no default route.
+    /// Only the kernel forwards by a default route, because it may have a better one.
     pub fn onward(&self, id: VpnId, from: PeerId, destination: IpAddr) -> Option<PeerId> {
         let transit = self.transit.as_ref()?;
         self.beyond(id, from, destination, transit.local_length(destination))
     }
 
-    /// Returns the other peer behind which the destination of a packet from the peer `from` lies.
+    /// Returns the peer behind which a packet's destination lies, or `None` if that is `from` or this node.
     ///
-    /// `local` is the length of the longest local prefix of the destination. A default route is ignored.
+    /// The packet came from the peer `from`. `local` is the length of the longest prefix behind this node that contains
+    /// the destination. A default route is ignored.
     pub fn beyond(&self, id: VpnId, from: PeerId, destination: IpAddr, local: Option<u8>) -> Option<PeerId> {
         let (length, next) = self.get(id)?.longest(destination)?;
         let is_local = local.is_some_and(|local| local >= length);
         (next != from && length > 0 && !is_local).then_some(next)
     }
 
-    /// Counts a unit from a peer that was rejected on arrival.
+    /// Counts a unit that arrived from a peer and was dropped, because the peer may not send it.
     pub fn count_stray(&mut self, id: VpnId) {
         if let Some(vpn) = self.get_mut(id) {
             vpn.totals.strays += 1;
         }
     }
 
-    /// Counts a packet that was dropped before transmission.
+    /// Counts a packet of a VPN that was dropped before transmission.
     pub fn count_drop(&mut self, id: VpnId) {
         if let Some(vpn) = self.get_mut(id) {
             vpn.totals.dropped_packets += 1;
@@ -250,7 +252,7 @@ impl Vpns {
         all
     }
 
-    /// Returns the VPN with this name.
+    /// Returns the id of the VPN with this name, except for the default VPN.
     pub fn by_name(&self, name: &str) -> Option<VpnId> {
         self.others.iter().find(|(_, vpn)| vpn.name == name).map(|(id, _)| *id)
     }

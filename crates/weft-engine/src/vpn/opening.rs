@@ -23,25 +23,25 @@ const MAX_WAITING_OF_PEER: usize = 2_048;
 /// Maximum number of pending frames about VPNs. If a frame is dropped, the peer asks again.
 const MAX_NEWS: usize = 1_024;
 
-/// The decision about a packet of a VPN.
+/// The decision about a packet to the peer in a VPN.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GateDecision {
     /// The packet may be queued.
     Pass,
     /// The packet waits for the peer's answer.
     Wait,
-    /// The peer refuses packets of this VPN.
+    /// The packet is refused, because the peer refuses the VPN.
     Refuse,
 }
 
 /// A pending frame to the peer about a VPN.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum News {
-    /// Sends this node's receiver index and requests the peer's.
+    /// Sends this node's receiver index for the VPN and requests the peer's.
     Ask(VpnId),
-    /// Sends this node's receiver index.
+    /// Sends this node's receiver index for the VPN, as the peer requested.
     Answer(VpnId),
-    /// Refuses the VPN.
+    /// Tells the peer that this node refuses the VPN.
     Refuse(VpnId),
 }
 
@@ -137,12 +137,12 @@ impl Openings {
         }
     }
 
-    /// Returns the next frame to send.
+    /// Returns the next frame to send to the peer, or `None` if none is pending.
     pub fn news(&self) -> Option<News> {
         self.news.front().copied()
     }
 
-    /// Removes the frame that was sent.
+    /// Removes the frame that [`Openings::news`] returns, because it was sent.
     pub fn on_frame_sent(&mut self) {
         if let Some(news) = self.news.pop_front() {
             self.news_known.remove(&news);
@@ -169,7 +169,7 @@ impl Openings {
         has_asked
     }
 
-    /// Returns the time at which [`Openings::on_time`] next has work.
+    /// Returns the time at which [`Openings::on_time`] next has work, or `None` if it has none.
     pub fn next_deadline(&self) -> Option<Instant> {
         self.by_time.first().map(|(due, _)| *due)
     }
@@ -203,7 +203,7 @@ impl Openings {
         }
     }
 
-    /// Returns the number of waiting packets.
+    /// Returns the number of packets that wait for VPNs to open.
     pub fn waiting(&self) -> usize {
         self.waiting
     }

@@ -5,12 +5,14 @@ use core::net::IpAddr;
 use weft_core::route::prefix_map::PrefixMap;
 use weft_units::{Duration, Instant};
 
-/// Maximum number of ICMP errors per second. Standard: Linux's default of `net.ipv4.icmp_msgs_per_sec`.
+/// Maximum number of ICMP errors that this node sends per second.
+///
+/// *Standard*: Linux's default of `net.ipv4.icmp_msgs_per_sec`.
 const ERRORS_PER_SECOND: u32 = 1_000;
 /// Period over which ICMP errors are counted.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// The state of transit.
+/// State of transit: the prefixes behind this node, the ICMP errors sent lately, and counters.
 #[derive(Debug)]
 pub struct Transit {
     config: TransitConfig,
@@ -32,14 +34,14 @@ impl Transit {
         Transit { config, local, errors: (now, 0), totals }
     }
 
-    /// Returns the length of the longest local prefix that contains `address`.
+    /// Returns the length of the longest prefix behind this node that contains `address`, or `None` if none does.
     pub fn local_length(&self, address: IpAddr) -> Option<u8> {
         self.local.matches(address).last().map(|(length, ())| length)
     }
 
     /// Returns the source address of an ICMP error about a packet from `sender`.
     ///
-    /// Returns `None` if too many errors were sent.
+    /// Returns `None` if too many errors were sent, or if this node has no address of the sender's IP version.
     pub fn error_source(&mut self, now: Instant, sender: IpAddr) -> Option<IpAddr> {
         let source = *self.config.addresses.iter().find(|own| own.is_ipv4() == sender.is_ipv4())?;
         if now - self.errors.0 >= PERIOD {

@@ -1,7 +1,7 @@
 //! Makes the engines' settings of a variant, for virtual time.
 //!
-//! The scenario's VPNs and shares are data already. The `weft` table of a variant is a part of the daemon's
-//! configuration. The configuration's own reader reads it where it stands, so a mistake is reported at its line.
+//! The scenario's VPNs and shares are parsed already. The `weft` table of a variant has the syntax of the daemon's
+//! configuration, so the daemon's parser reads it. It reads the scenario's text, so it reports a mistake with its line.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -15,7 +15,7 @@ use weft_engine::Entry;
 use weft_scenario::{ControlLaw, PairVpn, Scenario, Variant, VpnEntry, VpnQueue, VpnService};
 use weft_world::pair::{EngineSettings, VpnSettings};
 
-/// Returns the engine settings that a scenario and its variant make.
+/// Returns the settings of the engines in one variant of a scenario.
 ///
 /// `text` is the text of the scenario, and `file` names it in messages.
 pub(super) fn settings(
@@ -75,7 +75,9 @@ fn unplaced<T>(value: T) -> Spanned<T> {
     Spanned::new(0..0, value)
 }
 
-/// Returns a VPN as the daemon's configuration describes it, with `over` applied to its queue and loop.
+/// Returns a VPN as the daemon's configuration describes it.
+///
+/// The settings in `over` replace those of the VPN's own queue and loop.
 fn vpn_of(id: u32, vpn: &PairVpn, over: &VpnEntry) -> Vpn {
     const NOWHERE: Range<usize> = 0..0;
     let promise = match vpn.share.service {
@@ -146,7 +148,9 @@ mod tests {
 
     const SCENARIO: &str = "name = \"t\"\nduration = \"1 s\"\n[[link]]\nname = \"a\"\nrate = \"10 Mbit/s\"\n";
 
-    /// Returns the settings of the variant `v` in the base scenario, with `more` before its links and `own` in it.
+    /// Returns the settings of the variant `v` in [`SCENARIO`].
+    ///
+    /// `more` is inserted before the scenario's links, and `own` into the variant.
     fn settings_of(more: &str, own: &str) -> Result<EngineSettings, String> {
         let text = SCENARIO.replace("[[link]]", &format!("{more}[[link]]"));
         let text = format!("{text}[[variant]]\nname = \"v\"\n{own}");

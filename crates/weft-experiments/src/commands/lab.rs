@@ -1,4 +1,4 @@
-//! `weft-lab run` and `weft-lab failover`: runs scenarios, sweeps and link cuts on this machine's kernel.
+//! `weft-lab run` and `weft-lab failover`: run scenarios and cut links on this machine's kernel.
 
 use super::sim::{network_text, save_network};
 use crate::cli::{FailoverArguments, ScenarioOptions};
@@ -36,7 +36,7 @@ pub fn run(file: &Path, options: &ScenarioOptions) -> Result<Outcome, Failure> {
     Ok(Outcome::Well)
 }
 
-/// Runs a scenario of two nodes at each point of its grid, and returns the results as text.
+/// Runs a scenario of two nodes for each combination of values in its `[grid]`, and returns the results as text.
 fn run_cells(scenario: &Scenario, options: &ScenarioOptions, options_of_run: &RunOptions) -> Result<String, Failure> {
     let cells = scenario.cells();
     let results =
@@ -60,7 +60,7 @@ pub(super) fn print_pictures(out: &Path, scenarios: &[Scenario]) {
 
 /// Compares the effect of silent cuts on weft and on OSPF.
 ///
-/// Fails if weft was measured and exceeds its bound.
+/// The outcome is a failure if weft was measured and its longest gap exceeds both 50 ms and 1.5 round trips.
 pub fn failover(arguments: &FailoverArguments) -> Result<Outcome, Failure> {
     let options = FailoverOptions {
         weft_binary: beside::program("weft").ok_or_else(|| Failure::new(NO_WEFT))?,

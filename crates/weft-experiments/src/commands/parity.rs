@@ -7,13 +7,14 @@ use weft_config::outcome::{Failure, Outcome, json};
 use weft_lab::RunOptions;
 use weft_scenario::{RunResult, Scenario, Variant, VariantKind};
 
-/// Compares the scenarios in `files`.
+/// Compares the results of the scenarios in `files` in the lab with those in virtual time.
 ///
 /// A scenario with an earlier result in `results` is not run in the lab.
 pub fn parity(files: &[PathBuf], results: &[PathBuf], options: &SimOptions) -> Result<Outcome, Failure> {
     let known = results.iter().map(|file| read_result(file)).collect::<Result<Vec<_>, _>>()?;
     let scenarios = files.iter().map(|file| read_scenario(file)).collect::<Result<Vec<_>, _>>()?;
-    // All lab runs precede the first simulator thread: the lab may have to enter namespaces.
+    // All lab runs precede the first simulator thread: the lab may have to enter a user namespace, which the kernel
+    // permits only to a process with a single thread.
     let mut both = Vec::new();
     for (file, (text, scenario)) in files.iter().zip(&scenarios) {
         let earlier = known.iter().find(|result| result.scenario == scenario.name).cloned();
@@ -52,7 +53,7 @@ fn run_lab(scenario: &Scenario, options: &SimOptions) -> Result<RunResult, Failu
     weft_lab::run(scenario, &lab).map_err(|why| Failure::new(why.to_string()))
 }
 
-/// Returns the variants of the lab's result that are in `chosen`, or all if nothing is chosen.
+/// Returns the names of the variants that are in the lab's result and in `chosen`. An empty `chosen` means all.
 fn shared_variants(variants: &[Variant], lab: &RunResult, chosen: &[String]) -> Vec<String> {
     let has = |variant: &&Variant| {
         let prefix = match variant.kind {

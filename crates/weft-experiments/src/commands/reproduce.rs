@@ -36,7 +36,7 @@ pub fn run(options: &ReproduceOptions) -> Result<Outcome, Failure> {
     Ok(if result.rows.iter().all(|row| row.verdict != RowVerdict::Missed) { Outcome::Well } else { Outcome::Failed })
 }
 
-/// Writes the results; rows of an earlier document that were not run remain in it.
+/// Writes the document and its pictures. Rows of an earlier document that were not run remain in it.
 fn write(directory: &Path, result: &Reproduction) -> Result<(), String> {
     let pictures = directory.join("figures");
     let failed = |path: &Path, why: io::Error| format!("{}: {why}", path.display());

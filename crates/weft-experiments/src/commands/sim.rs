@@ -12,7 +12,7 @@ use weft_world::Observers;
 use weft_world::network::run_all;
 use weft_world::pair::{self, PairOptions};
 
-/// Maximum number of curves in one panel of a picture. Curves with the largest totals are shown.
+/// Maximum number of curves in one panel of a picture: those whose values have the largest sum are shown.
 const SHOWN: usize = 6;
 
 /// Runs the scenario in `file` and prints the result as a table or as JSON.
@@ -35,7 +35,7 @@ pub fn run(file: &Path, options: &SimOptions) -> Result<Outcome, Failure> {
     Ok(Outcome::Well)
 }
 
-/// Returns the results of a network at each point of its grid as text.
+/// Returns the results of a network as text: one result for each combination of values in its `[grid]`.
 pub(super) fn network_text(network: &NetworkScenario, results: &[RunResult], as_json: bool) -> Result<String, Failure> {
     Ok(match results {
         [result] if as_json => json(result)?,
@@ -45,7 +45,7 @@ pub(super) fn network_text(network: &NetworkScenario, results: &[RunResult], as_
     })
 }
 
-/// Runs a scenario of two nodes at each point of its grid, and returns the results as text.
+/// Runs a scenario of two nodes for each combination of values in its `[grid]`, and returns the results as text.
 fn run_cells(scenario: &Scenario, file: &str, text: &str, options: &SimOptions) -> Result<String, Failure> {
     let cells = scenario.cells();
     let results =
@@ -111,7 +111,7 @@ fn run_network(network: &NetworkScenario, options: &SimOptions) -> Result<RunRes
     Ok(result)
 }
 
-/// Writes the result and a picture of each run.
+/// Writes the result of all runs into one file, and a picture of each run.
 pub(super) fn save_network(
     out: &Path,
     network: &NetworkScenario,
@@ -132,7 +132,7 @@ fn eyes(options: &SimOptions) -> Observers {
     Observers { captured: options.pcap.clone(), traced: options.trace.clone(), ..Observers::default() }
 }
 
-/// Returns the charts of a run's flows and queues, those with the largest totals.
+/// Returns the charts of a run's flows and queues. Each shows the [`SHOWN`] curves whose values have the largest sum.
 fn charts(series: &[Series]) -> [Chart; 2] {
     let panel = |title, wanted: &dyn Fn(&Series) -> bool, scale| {
         let total = |series: &Series| series.points.iter().map(|(_, value)| value).sum::<f64>();

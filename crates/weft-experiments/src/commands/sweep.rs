@@ -1,4 +1,4 @@
-//! `weft-lab sweep` and `weft-lab merge`: run sweeps in virtual time, whole or in parts.
+//! `weft-lab sweep` and `weft-lab merge`: run sweeps, in virtual time also in parts, and join the parts.
 
 use super::lab;
 use super::sim::{progress, threads};

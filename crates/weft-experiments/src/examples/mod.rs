@@ -1,5 +1,6 @@
-//! Every example of every document and help text that runs `weft-lab`, through its own argument parser; and the documents' scenarios,
-//! through their own reader. The documents are found, not listed.
+//! Checks the examples that run `weft-lab` in all documents and help texts, by the program's own argument parser.
+//!
+//! Also checks the documents' scenarios, by their own parser. The tests search the directories for documents.
 
 #[path = "../../../weft/src/examples/blocks.rs"]
 mod blocks;
@@ -9,7 +10,7 @@ use crate::cli::Cli;
 use blocks::{blocks, commands, documents, joined};
 use clap::{CommandFactory as _, Parser as _};
 
-/// Checks the commands of a text that run this program, and returns how many there are.
+/// Checks the commands in a text that run this program. Returns their number, and adds wrong ones to `faults`.
 fn check(place: &str, text: &str, faults: &mut Vec<String>) -> usize {
     let own: Vec<Vec<String>> = commands(text).into_iter().filter(|words| words[0] == "weft-lab").collect();
     for words in &own {

@@ -1,4 +1,4 @@
-//! Check that every scenario in the documents is valid, whole or in parts.
+//! Checks that every scenario in the documents is valid, whole or in parts.
 
 use super::blocks::{Block, blocks, documents, is_toml, root};
 use weft_scenario::{AnyScenario, Sweep};
@@ -36,9 +36,9 @@ fn read(text: &str) -> Result<(), String> {
     whole.or_else(|why| Sweep::parse(text, "example").map(drop).map_err(|_| why))
 }
 
-/// Checks that a part of a scenario is valid in one of `wholes`, and adds it to those.
+/// Adds a part of a scenario to each scenario of `wholes` in which it is valid.
 ///
-/// Otherwise the error has the reasons.
+/// If there is none, the error has the reason for each of them.
 fn part_of(text: &str, wholes: &mut [toml::Table]) -> Result<(), String> {
     let part: toml::Table = text.parse().map_err(|why: toml::de::Error| why.to_string())?;
     let mut why_not = Vec::new();
@@ -76,7 +76,7 @@ fn every_scenario_of_every_document_is_read() {
         let whole = parts.iter().find(|block| block.text.contains("[[node]]") && read(&block.text).is_ok());
         let network: toml::Table = whole.map(|block| block.text.parse().unwrap()).unwrap_or_default();
         let larger = "duration = \"120 s\"\n[[node]]\nname = \"d\"\ncount = 2\n";
-        // The network's node `d` becomes two, as in the parts that name `d0`.
+        // Some parts name a node `d0`. For these the network's node `d` is replaced by the two nodes `d0` and `d1`.
         let many: toml::Table = network.to_string().replace("\"d\"]", "\"d*\"]").parse().unwrap();
         let mut larger = merged(&many, &larger.parse().unwrap());
         larger.insert(

@@ -30,7 +30,7 @@ pub(super) struct WaitingGroup {
     occupied: u16,
     /// Root of the search tree of waiting grants, for each precedence.
     roots: [u32; PRECEDENCES],
-    /// True while the operation in progress searches the group.
+    /// True while the current request, release or change of capacity searches the group for grants that fit now.
     is_searched: bool,
 }
 
@@ -43,13 +43,13 @@ impl RouteBook {
         signalled: 0,
     };
 
-    /// Returns the rate, in bit/s, that is granted to this precedence and all higher ones.
+    /// Returns the rate, in bit/s, that is granted on the route to this precedence and all higher ones.
     pub(super) fn granted_bps(&self, precedence: usize) -> u64 {
         self.from_precedence_bps.get(precedence).copied().unwrap_or(0)
     }
 }
 
-/// The grant of one flow.
+/// The grant of one flow, in force or waiting.
 #[derive(Clone, Debug)]
 pub(super) struct GrantSlot<K> {
     /// The flow, or `None` if the slot is free.
@@ -67,7 +67,7 @@ pub(super) struct GrantSlot<K> {
     expires_at: Option<Instant>,
     /// Index of the [`WaitingGroup`] in which the flow waits while its grant is not in force.
     group: u32,
-    /// Rate before the operation in progress, and the reason of the change, if that operation changed it.
+    /// If the current request, release or change of capacity changed the rate: the rate before, and the reason.
     before: Option<(u64, LoweredBy)>,
 }
 
@@ -139,7 +139,9 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
         }
     }
 
-    /// Lowers grants until the routes of a new grant are within their capacity, and assigns the freed rate again.
+    /// Lowers grants until the routes of a new grant are within their capacity.
+    ///
+    /// Waiting grants then get the rate that is free again.
     pub(super) fn settle_excess(&mut self, routes: &FlowRoutes, precedence: u8) {
         for route in routes.as_slice() {
             self.lower_excess(*route, LoweredBy::Precedence(precedence.min(PRECEDENCES as u8 - 1)));
@@ -164,7 +166,7 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
 
     /// Gives free capacity to waiting grants: the highest precedence first, among equals the oldest that fits.
     ///
-    /// It searches only the groups of waiting grants that use a route on which the operation freed capacity. A grant
+    /// A waiting grant is examined only if the current request or release freed capacity on one of its routes. A grant
     /// to one precedence changes nothing for higher ones, so one pass from the highest to the lowest suffices.
     pub(super) fn give_back(&mut self) {
         for precedence in (0..PRECEDENCES).rev() {
@@ -180,8 +182,7 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
         }
     }
 
-    /// Marks the groups of waiting grants that use a route with freed capacity, so that [`Self::give_back`] searches
-    /// them.
+    /// Marks the groups of waiting grants on routes with freed capacity, so that their grants are examined.
     fn search_groups(&mut self) {
         while let Some(route) = self.freed.pop() {
             for group in self.routes.get(usize::from(route.0)).map_or(&[][..], |book| &book.groups) {
@@ -192,7 +193,7 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
         }
     }
 
-    /// Returns the oldest waiting grant of a precedence that fits, among the marked groups.
+    /// Returns the slot of the oldest waiting grant of a precedence that fits into routes with freed capacity.
     fn oldest_fitting(&self, precedence: usize) -> Option<u32> {
         let of_group = |group: &u32| {
             let WaitingGroup { routes, occupied, roots, .. } = &self.groups[*group as usize];
@@ -278,9 +279,9 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
         }
     }
 
-    /// Passes the changes of the operation to `events`.
+    /// Passes the changes of grants that the current request, release or change of capacity caused to `events`.
     ///
-    /// A grant that has the same rate as before the operation is left out.
+    /// A grant that has the same rate as before is left out.
     pub(super) fn tell(&mut self, events: &mut impl FnMut(AdmissionEvent<K>)) {
         for at in 0..self.changed.len() {
             let slot = &mut self.slots[self.changed[at] as usize];
@@ -316,7 +317,7 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
         }
     }
 
-    /// Adds a grant to the tables of its routes.
+    /// Puts a grant in force with the rate `granted_bps`: adds it to the tables of its routes.
     fn put_in_force(&mut self, slot: u32, granted_bps: u64) {
         let grant = &mut self.slots[slot as usize];
         grant.granted_bps = granted_bps;

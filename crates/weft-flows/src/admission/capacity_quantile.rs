@@ -5,7 +5,7 @@ use weft_units::{Duration, Instant, Rate};
 
 /// The q-quantile of the samples of a sliding window.
 ///
-/// It is exact: the ⌈q·n⌉-th smallest of n samples. A sample costs the logarithm of their number.
+/// It is exact: the ⌈q·n⌉-th smallest of n samples. Adding a sample takes time proportional to log n.
 #[derive(Clone, Debug)]
 pub struct CapacityQuantile {
     window: Duration,
@@ -36,7 +36,7 @@ impl CapacityQuantile {
         }
     }
 
-    /// Adds a sample, and forgets those that left the window.
+    /// Adds a sample of the capacity, and forgets those that left the window.
     pub fn push(&mut self, now: Instant, rate: Rate) {
         self.forget(now);
         if self.samples.len() >= self.most {
@@ -53,7 +53,7 @@ impl CapacityQuantile {
         self.balance();
     }
 
-    /// Returns the quantile, or `None` if the window holds no sample.
+    /// Returns the quantile of the samples, or `None` if the window holds none.
     pub fn value(&mut self, now: Instant) -> Option<Rate> {
         self.forget(now);
         self.low.last().map(|(bps, _)| Rate::from_bps(*bps))

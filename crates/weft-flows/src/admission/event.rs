@@ -30,7 +30,7 @@ impl FlowRoutes {
         (own.len > 0).then_some(own)
     }
 
-    /// Returns one route.
+    /// Returns the routes of a flow that may take only this route.
     pub fn one(route: RouteNo) -> FlowRoutes {
         FlowRoutes { routes: [route, RouteNo(0), RouteNo(0), RouteNo(0)], len: 1 }
     }
@@ -45,7 +45,7 @@ impl FlowRoutes {
         sorted
     }
 
-    /// Returns the routes.
+    /// Returns the routes of the flow, without repetitions.
     pub fn as_slice(&self) -> &[RouteNo] {
         self.routes.get(..usize::from(self.len)).unwrap_or_default()
     }
@@ -56,9 +56,9 @@ impl FlowRoutes {
 pub enum Shortfall {
     /// The request is refused: the rate "must be met" in full. The flow keeps its earlier grant.
     Refuse,
-    /// The request is granted the available rate.
+    /// The request is granted the largest rate that can be guaranteed now.
     Reduce,
-    /// The flow waits with an available rate (AR), and receives its rate when there is capacity.
+    /// The flow waits without a guarantee (service AR, available rate), and gets its rate when there is capacity.
     Wait,
 }
 
@@ -75,12 +75,12 @@ pub struct GrantRequest {
     pub lifetime: Option<Duration>,
 }
 
-/// Answer to a request.
+/// Answer of admission to a request for a guaranteed rate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AdmissionOutcome {
     /// Rate that is guaranteed. It is lower than the requested rate if the shortfall was [`Shortfall::Reduce`].
     Granted(Rate),
-    /// The flow waits for capacity and has an available rate until then.
+    /// The flow waits for capacity, and until then shares the rate that is not guaranteed to others.
     Waits,
     /// Nothing is guaranteed, or the flow keeps its earlier guarantee.
     Refused,
@@ -98,11 +98,11 @@ pub enum LoweredBy {
 /// A change that the caller signals to the flow in band.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AdmissionEvent<K> {
-    /// The flow was lowered from its guarantee to an available rate. It waits for capacity.
+    /// The flow lost its guarantee. It waits for capacity, and shares the rate that is not guaranteed to others.
     Lowered {
         /// The flow that was lowered.
         flow: K,
-        /// Rate that was guaranteed.
+        /// Rate that was guaranteed until now.
         from: Rate,
         /// Rate that is guaranteed now, which is always zero.
         to: Rate,
@@ -120,14 +120,14 @@ pub enum AdmissionEvent<K> {
     Expired {
         /// The flow whose grant ended.
         flow: K,
-        /// Rate that was guaranteed.
+        /// Rate that was guaranteed until then; zero if the flow waited.
         from: Rate,
     },
 }
 
 /// A flow's in-band signal that passes this node.
 ///
-/// A request, an update or a response asks for a rate on the routes that it takes from here.
+/// If it is a request, an update or a response, it asks for a rate on the routes from this node onward.
 #[derive(Debug)]
 pub struct PassingSignal<'a> {
     /// The signal. It is lowered to the rate that the routes grant.
@@ -136,7 +136,7 @@ pub struct PassingSignal<'a> {
     pub direction: Direction,
     /// Rate that the routes grant each flow beyond its guarantee.
     pub available: Rate,
-    /// Hash of this node's identity, which the signal carries on.
+    /// Hash of this node's identity. A signal whose available rate is lowered here names this node by it.
     pub node: u16,
 }
 

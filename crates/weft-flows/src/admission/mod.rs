@@ -5,7 +5,7 @@
 //! have a part. A grant reserves its rate on each route that the flow may take.
 //!
 //! A request of a higher precedence takes capacity from grants of lower ones: the lowest precedence first, among
-//! equals the youngest. Such a grant is lowered to an available rate, and an event reports it. The flow waits, and
+//! equals the youngest. The flow of such a grant loses its guarantee, and an event reports it. The flow waits, and
 //! receives its rate again when there is capacity: the highest precedence first, among equals the oldest. A waiting
 //! grant that does not fit lets smaller ones behind it pass. Lost capacity is handled like a request of the highest
 //! precedence.
@@ -46,7 +46,7 @@ const MAX_CAPACITY_BPS: u64 = u64::MAX / 4;
 /// Guarantees to flows over the routes of a node. `K` identifies a flow or an aggregate.
 #[derive(Debug)]
 pub struct AdmissionControl<K> {
-    /// Maximum number of flows with a grant.
+    /// Maximum number of flows that have a grant or wait for one.
     most: usize,
     /// Maximum number of flows that signal in band, on each route.
     most_signalled: usize,
@@ -62,11 +62,11 @@ pub struct AdmissionControl<K> {
     members: BTreeSet<(MemberId, u32)>,
     aggregates: BTreeMap<u32, Vec<MemberId>>,
     next_age: u64,
-    /// Grants that the operation in progress lowered or raised.
+    /// Grants that the current request, release or change of capacity lowered or raised.
     changed: Vec<u32>,
-    /// Routes on which the operation in progress freed capacity.
+    /// Routes on which the current request, release or change of capacity freed capacity.
     freed: Vec<RouteNo>,
-    /// Groups that the operation in progress searches for grants that fit now.
+    /// Groups of waiting grants on these routes, which are searched for grants that fit now.
     searched: Vec<u32>,
 }
 
@@ -114,7 +114,7 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
         self.tell(events);
     }
 
-    /// Returns the rate of a route that may be granted.
+    /// Returns the total rate that may be granted on a route.
     pub fn capacity(&self, route: RouteNo) -> Rate {
         Rate::from_bps(self.route(route).map_or(0, |route| route.capacity_bps))
     }
@@ -124,7 +124,7 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
         Rate::from_bps(self.route(route).map_or(0, |route| route.granted_bps(0)))
     }
 
-    /// Returns the rate that is guaranteed to a flow.
+    /// Returns the rate that is guaranteed to a flow; zero if it has no grant or waits for one.
     pub fn of(&self, flow: &K) -> Rate {
         Rate::from_bps(self.slot_of(flow).map_or(0, |(_, slot)| slot.granted_bps))
     }
@@ -147,7 +147,8 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
 
     /// Returns the largest rate that a request of this precedence would be guaranteed on all of `routes`.
     ///
-    /// It is the part that is not guaranteed to other flows of the same or a higher precedence.
+    /// It is the least, over the routes, of the capacity that is not guaranteed to other flows of this or a higher
+    /// precedence.
     pub fn admissible(&self, flow: &K, precedence: u8, routes: &FlowRoutes) -> Rate {
         let own = self.slot_of(flow).map(|(_, slot)| slot);
         if own.is_none() && self.flows.len() >= self.most {
@@ -191,7 +192,7 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
 
     /// Decides about a request for an aggregate: a leased line or an assured VPN.
     ///
-    /// The aggregate's grant ends when a member leaves.
+    /// The aggregate's grant ends when one of `members` leaves.
     pub fn request_aggregate(
         &mut self,
         now: Instant,
@@ -221,7 +222,7 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
         }
     }
 
-    /// Ends all aggregates that have this member.
+    /// Ends the grants of all leased lines and assured VPNs that have this member.
     pub fn release_member(&mut self, member: MemberId, events: &mut impl FnMut(AdmissionEvent<K>)) {
         while let Some((_, slot)) = self.members.range((member, 0)..=(member, u32::MAX)).next().copied() {
             self.remove(slot);
@@ -250,7 +251,7 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
         self.tell(events);
     }
 
-    /// Returns the time when [`AdmissionControl::expire`] is due.
+    /// Returns the time when [`AdmissionControl::expire`] is due, or `None` if no grant has a lifetime.
     pub fn next_timeout(&self) -> Option<Instant> {
         self.expiries.first().map(|(at, _)| *at)
     }

@@ -17,6 +17,8 @@ const IDLE: Duration = Duration::from_secs(30);
 
 impl<K: Copy + Eq + Hash> AdmissionControl<K> {
     /// Returns the rate that a flow requested in band, and true if it is guaranteed, false if the flow waits for it.
+    ///
+    /// Returns `None` if the flow requested no rate in band.
     pub fn signalled(&self, flow: &K) -> Option<(Rate, bool)> {
         let (_, grant) = self.slot_of(flow).filter(|(_, grant)| grant.nonce.is_some())?;
         Some((Rate::from_bps(grant.asked_bps), grant.granted_bps > 0))
@@ -148,7 +150,7 @@ impl<K: Copy + Eq + Hash> AdmissionControl<K> {
         routes.as_slice().iter().any(|route| !is_counted(route) && is_full(route))
     }
 
-    /// True if the flow's grant belongs to this signal.
+    /// True if a signal belongs to the request by which the flow got its grant.
     fn is_of(&self, flow: &K, signal: &Signal) -> bool {
         self.slot_of(flow).is_some_and(|(_, grant)| grant.nonce == Some(signal.nonce))
     }

@@ -63,7 +63,7 @@ impl WaitingIndex {
         *root = self.merge(older, younger);
     }
 
-    /// Returns age and slot of the oldest grant that needs at most `free_bps`.
+    /// Returns age and slot of the oldest grant that needs at most `free_bps`, or `None` if all need more.
     pub(super) fn first_fitting(&self, root: u32, free_bps: u64) -> Option<(u64, u32)> {
         let mut at = if self.least(root) <= free_bps { root } else { NO_NODE };
         while let Some(node) = self.nodes.get(at as usize) {

@@ -12,7 +12,7 @@ use core::fmt;
 use weft_units::VpnId;
 use weft_wire::ip::FlowKey;
 
-/// A fault of the rules.
+/// A fault of a list of rules of access.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum AllowFault {
     /// The rules have more than [`MAX_TERMS`] terms.
@@ -43,7 +43,9 @@ struct Term<'a> {
     ports: (u16, u16),
 }
 
-/// The terms that a node may be the sender of and the destination of, as rows with one bit for each term.
+/// The terms of which a node may be the sender, and those of which it may be the destination.
+///
+/// Each set of terms is a row with one bit for each term.
 #[derive(Clone, Debug, Default)]
 pub struct PartyRows {
     from: Vec<u64>,
@@ -95,12 +97,12 @@ impl AllowRules {
         })
     }
 
-    /// Returns the rules.
+    /// Returns the rules of access that were compiled, in their order.
     pub fn rules(&self) -> &[AllowRule] {
         &self.rules
     }
 
-    /// Returns the terms that a node may be the sender of and the destination of, as rows of bits.
+    /// Returns the terms of which a node may be the sender, and those of which it may be the destination.
     pub fn rows_of(&self, member: &NodeGroups) -> PartyRows {
         let terms = terms(&self.rules);
         let row = |party: &dyn Fn(&Term<'_>) -> bool| {
@@ -116,6 +118,8 @@ impl AllowRules {
     }
 
     /// Returns the position of the first rule that lets in a packet with this key from one node to another.
+    ///
+    /// Returns `None` if no rule lets it in.
     #[inline]
     pub fn decide(&self, from: &PartyRows, to: &PartyRows, vpn: VpnId, key: &FlowKey) -> Option<usize> {
         let mut rows = RowSet::default();
@@ -129,7 +133,7 @@ impl AllowRules {
         self.rule_of.get(term).map(|rule| *rule as usize)
     }
 
-    /// Returns the name of a rule.
+    /// Returns the name of the rule at this position.
     pub fn name(&self, rule: usize) -> Option<&String> {
         self.rules.get(rule).map(|rule| &rule.name)
     }
@@ -162,7 +166,7 @@ fn to<'a>(term: &Term<'a>) -> &'a Party {
     term.to
 }
 
-/// Returns the address rows of the senders or of the destinations, as `end` selects.
+/// Returns, for each interval of addresses, the terms whose sender or destination (as `end` selects) may lie in it.
 fn ends<K: RuleValue>(
     terms: &[Term<'_>],
     words: usize,
@@ -178,7 +182,7 @@ fn ends<K: RuleValue>(
     IntervalRows::new(terms.iter().map(range), words)
 }
 
-/// Returns the range of the single `value`, or of all values from 0 to `last` without a value.
+/// Returns the range that contains only `value`, or all values from 0 to `last` if there is no value.
 fn one(value: Option<u32>, last: u32) -> Option<(u128, u128)> {
     Some(value.map_or((0, last.into()), |value| (value.into(), value.into())))
 }

@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use weft_units::{Instant, PeerId, VpnId};
 use weft_wire::ip::{FlowKey, IpView, TcpFlags, protocol};
 
-/// Reason why a packet was dropped.
+/// Reason why the access filter dropped a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum AccessDrop {
     /// No rule allows the flow, and the packet answers no known flow.
@@ -34,12 +34,12 @@ impl AccessDrop {
     }
 }
 
-/// Numbers of dropped packets by reason.
+/// Numbers of packets that the access filter dropped so far, by reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct AccessDrops {
-    /// Packets that no rule allows.
+    /// Packets that no rule allows and that answer no known flow.
     pub no_rule: u64,
-    /// Later fragments of packets that were not let in.
+    /// Later fragments of packets whose first fragment was not let in.
     pub fragments: u64,
     /// Fragments that hide the ports: too short first ones, and later ones that overlap the header.
     pub short_fragments: u64,
@@ -55,7 +55,7 @@ impl AccessDrops {
     }
 }
 
-/// Decision about a packet.
+/// Decision about a packet from a peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AccessVerdict {
     /// The packet may enter.
@@ -122,12 +122,12 @@ impl AccessFilter {
         self.generation += 1;
     }
 
-    /// Returns the rules.
+    /// Returns the rules of access.
     pub fn rules(&self) -> &AllowRules {
         &self.rules
     }
 
-    /// Returns the numbers of dropped packets.
+    /// Returns the numbers of packets dropped so far, by reason.
     pub fn drops(&self) -> AccessDrops {
         self.drops
     }
@@ -137,7 +137,7 @@ impl AccessFilter {
         self.flows.count(now)
     }
 
-    /// Returns the rule that lets in a flow whose packets have this key.
+    /// Returns the position of the rule that lets in a flow whose packets have this key, or `None` if no rule does.
     pub fn rule_for(&self, ends: Beyond, vpn: VpnId, key: &FlowKey) -> Option<usize> {
         self.rules.decide(self.peer_rows(ends.from)?, self.rows(ends.toward)?, vpn, key)
     }
@@ -212,7 +212,8 @@ impl AccessFilter {
         };
         let answers = is_low != flow.low_began;
         if !answers && (flow.owner, flow.toward) != (Some(beyond.from), beyond.toward) {
-            // The packet has the ends of a flow that began elsewhere, so it needs a rule like a first packet.
+            // The packet has the two ends of a known flow, but comes from another peer or goes toward another peer than
+            // that flow's packets. It therefore needs a rule like a first packet.
             return self.begin(now, beyond, vpn, packet, key);
         }
         let is_refused = self.is_refused(&flow, vpn, if answers { key.reversed() } else { *key });
@@ -236,7 +237,7 @@ impl AccessFilter {
         }
     }
 
-    /// Lets in the first packet of a flow if a rule allows it.
+    /// Lets in the first packet of a flow, and remembers the flow, if a rule allows it.
     fn begin(&mut self, now: Instant, beyond: Beyond, vpn: VpnId, packet: &IpView<'_>, key: &FlowKey) -> bool {
         if self.rule_for(beyond, vpn, key).is_none() {
             return false;
@@ -263,7 +264,8 @@ impl AccessFilter {
     ) -> bool {
         let (ends, is_low) = FlowPair::of(vpn, about);
         let Some(flow) = self.flows.get(now, &ends).map(|flow| *flow) else { return false };
-        // The quoted packet went from the receiver of the error, over the node that sends the error.
+        // The error quotes the packet that it is about. That packet was sent by the host that now receives the error,
+        // and went to the peer from which the error arrives.
         let is_first = is_low == flow.low_began;
         let far = if is_first { flow.toward } else { flow.owner };
         about.src == packet.dst
@@ -272,7 +274,7 @@ impl AccessFilter {
     }
 }
 
-/// Returns the key of a packet without flow label, or `None` for a first fragment that hides its ports.
+/// Returns a packet's key without the flow label, or `None` for a TCP or UDP fragment that shows no ports.
 fn key_of(packet: &IpView<'_>) -> Option<FlowKey> {
     let key = packet.flow_key().five_tuple();
     if !packet.is_fragment || !matches!(packet.protocol, protocol::TCP | protocol::UDP) {

@@ -17,7 +17,7 @@ const WAYS: usize = 8;
 /// Time for which later fragments are awaited. *Standard*: Linux's `net.ipv4.ipfrag_time`.
 const WAIT: Duration = Duration::from_secs(30);
 
-/// The packet that a fragment is of.
+/// Identity of the packet to which a fragment belongs.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct DividedPacket {
     pub vpn: VpnId,
@@ -27,7 +27,7 @@ pub(super) struct DividedPacket {
     pub id: u32,
 }
 
-/// A packet whose first fragment was let in.
+/// A fragmented packet whose first fragment was let in, so that its later fragments may enter.
 #[derive(Clone, Copy, Debug)]
 struct AdmittedPacket {
     packet: DividedPacket,
@@ -41,7 +41,7 @@ impl AdmittedPacket {
     }
 }
 
-/// Packets whose first fragment was let in.
+/// The packets whose first fragment was let in lately.
 #[derive(Debug)]
 pub(super) struct AdmittedPackets {
     hash: SeededState,
@@ -73,7 +73,7 @@ impl AdmittedPackets {
         }
     }
 
-    /// True if the first fragment of the packet was let in.
+    /// True if the first fragment of the packet was let in within the last [`WAIT`].
     pub fn has(&mut self, now: Instant, packet: &DividedPacket) -> bool {
         self.set(packet).iter().flatten().any(|other| other.packet == *packet && !other.has_expired(now))
     }

@@ -1,8 +1,8 @@
 //! Flows that the filter knows: the node that began each, and whether the flow may continue.
 //!
-//! The table is set-associative and has a fixed size. A full set drops an entry of the owner that has most entries in
-//! it, so that one node cannot displace the flows of other nodes. Times without packets end an entry (RFC 5382 §5,
-//! RFC 4787 §4.3, RFC 5508 §3.2).
+//! The table is set-associative and has a fixed size. The owner of a flow is the node behind which it began. A full
+//! set drops an entry of the owner that has most entries in it, so that one node cannot displace the flows of other
+//! nodes. Times without packets end an entry (RFC 5382 §5, RFC 4787 §4.3, RFC 5508 §3.2).
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -13,7 +13,7 @@ use weft_wire::ip::{FlowKey, TcpFlags, protocol};
 
 /// Number of sets, a power of two. *Tuned*: 65,536 flows in about 6 MB.
 const SETS: usize = 8_192;
-/// Entries of a set of the table.
+/// Number of entries of each set of the table. A flow can be stored in one set only.
 const WAYS: usize = 8;
 /// Time without packets after which a flow without an answer is forgotten. *Standard*: Linux's timeout of UDP.
 const UNANSWERED: Duration = Duration::from_secs(30);
@@ -58,11 +58,11 @@ pub(super) struct TrackedFlow {
     pub toward: Option<PeerId>,
     /// Version of the rules under which the flow was last judged.
     pub generation: u32,
-    /// True if the end `low` began the flow.
+    /// True if the end `low` of the pair sent the flow's first packet.
     pub low_began: bool,
-    /// True if the other end has answered.
+    /// True if the end that did not begin the flow has sent a packet too.
     is_answered: bool,
-    /// True if TCP has ended the connection.
+    /// True if TCP is ending the connection: a packet with FIN or RST arrived after the last SYN.
     is_closing: bool,
     /// True if the present rules do not let the flow in.
     pub is_refused: bool,
@@ -127,7 +127,7 @@ impl TrackedFlows {
         (hash as usize % SETS * WAYS, (hash >> 32) as u32)
     }
 
-    /// Returns the flow with these ends.
+    /// Returns the flow with these ends, unless it has expired.
     pub fn get(&mut self, now: Instant, ends: &FlowPair) -> Option<&mut TrackedFlow> {
         let (start, tag) = self.set_of(ends);
         let place = (start..start + WAYS).find(|place| {
@@ -184,7 +184,7 @@ mod tests {
     fn a_flood_of_one_peer_displaces_few_flows_of_another() {
         let (quiet, flood) = (PeerId(1), PeerId(2));
         let mut flows = TrackedFlows::new(5);
-        // The number is an eighth of all entries: rarely more than half of a set.
+        // The number of flows is an eighth of the entries. The flows rarely fill more than half of a set.
         let own = SETS as u32;
         (0..own).for_each(|number| flows.insert(Instant::ZERO, flow(Instant::ZERO, quiet, number)));
         let later = Instant::from_millis(1_000);

@@ -21,19 +21,19 @@ pub struct ExporterConfig {
     pub domain: u32,
     /// Longest message, in bytes. A value outside [`MESSAGE_BYTES_MIN`]..=65,535 is replaced by the nearer bound.
     pub message_bytes: usize,
-    /// Time after which the templates are repeated over UDP.
+    /// Interval at which the templates are sent again over UDP.
     pub template_interval: Duration,
-    /// Maximum number of records that wait or may still be refused.
+    /// Maximum number of records that wait to be sent, or that were sent and may still be refused.
     pub queue_records: usize,
 }
 
 impl Default for ExporterConfig {
     /// Returns settings for UDP.
     ///
-    /// The queue keeps 65,536 records, *derived*: 200,000 records/s are kept for [`HOLD`], and as long a burst beside
-    /// them. Templates are repeated each 30 s, *tuned*: a collector that restarts within [`HOLD`], while messages are
-    /// sent without a pause, loses at most the records of that time. RFC 7011 §8.4 allows up to 10 minutes. The
-    /// templates cost 12 bytes/s.
+    /// The queue keeps 65,536 records, *derived*: at 200,000 records/s, 50,000 were sent within [`HOLD`] and may still
+    /// be refused, and the rest is for records that wait. Templates are repeated each 30 s, *tuned*: a collector that
+    /// restarts within [`HOLD`], while messages are sent without a pause, loses at most the records of 30 s. RFC 7011
+    /// §8.4 allows up to 10 minutes. The templates cost 12 bytes/s.
     fn default() -> ExporterConfig {
         ExporterConfig {
             dialect: Dialect::Ipfix,
@@ -49,13 +49,13 @@ impl Default for ExporterConfig {
 /// A message to be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ExportMessage {
-    /// Number of the message, for [`Exporter::on_acknowledged`].
+    /// Number by which [`Exporter::on_acknowledged`] names the message.
     pub number: u64,
     /// Length of the message in the buffer, in bytes.
     pub len: usize,
 }
 
-/// State of the collector.
+/// State of the collector, as far as it is known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Collector {
     /// The collector gets messages.
@@ -82,7 +82,7 @@ pub struct Exporter {
     started: Instant,
     /// Time at which the templates are sent again.
     templates_at: Instant,
-    /// Time of the last message.
+    /// Time at which the last message was made.
     last_message: Instant,
     /// True if the counts of dropped records changed since they were sent.
     statistics_due: bool,
@@ -192,7 +192,8 @@ impl Exporter {
 
     /// Returns true if the next message begins with templates.
     ///
-    /// Over UDP, the first message after a pause begins with them. A collector that restarted during the pause has none.
+    /// Over UDP, the first message after a pause begins with them, because a collector that restarted during the pause
+    /// has none.
     fn needs_templates(&self, now: Instant) -> bool {
         let is_after_pause = now.since(self.last_message) >= HOLD && !self.config.is_stream;
         now >= self.templates_at || (is_after_pause && self.has_work())
@@ -200,7 +201,7 @@ impl Exporter {
 
     /// Writes the templates, and returns their number.
     ///
-    /// It also makes the options due, because a collector that needs templates needs them too.
+    /// It also makes the statistics and the names of classes due: a collector without templates lacks them too.
     fn templates(&mut self, now: Instant, w: &mut ExportWriter<'_>) -> u16 {
         self.templates_at =
             if self.config.is_stream { Instant::FAR_FUTURE } else { now + self.config.template_interval };
@@ -209,7 +210,7 @@ impl Exporter {
         self.config.dialect.templates(w)
     }
 
-    /// Writes the options that are due and fit, and returns their number.
+    /// Writes the records of statistics and of class names that are due and fit, and returns their number.
     fn options(&mut self, w: &mut ExportWriter<'_>) -> u32 {
         let (dialect, mut count) = (self.config.dialect, 0);
         if self.statistics_due && dialect.statistics(w, self.config.domain, &self.queue.not_sent()) {
@@ -295,7 +296,7 @@ impl Exporter {
         self.collector == Collector::Reachable
     }
 
-    /// Returns the counts.
+    /// Returns the counts of records and messages since the exporter was made.
     pub fn counters(&self) -> ExportCounters {
         self.queue.counters()
     }

@@ -1,4 +1,4 @@
-//! The information elements of the records, in their order.
+//! The information elements of the exported flow records (RFC 7012), in their order.
 
 /// Private enterprise number of weft's own elements.
 ///
@@ -15,7 +15,7 @@ pub const GRANTED_RATE: u16 = 2;
 pub const ACHIEVED_RATE: u16 = 3;
 /// Element of weft: number of the flow's class, 16 bits. [`CLASS_NAME`] carries its name.
 pub const CLASS: u16 = 4;
-/// Element of weft: precedence, 0 to 15, 8 bits.
+/// Element of weft: precedence of the flow, 0 (lowest) to 15, 8 bits.
 pub const PRECEDENCE: u16 = 5;
 /// Element of weft: 1 if the flow is on its alternate route, 0 if it is on the primary, 8 bits.
 pub const ALTERNATE: u16 = 6;
@@ -26,7 +26,7 @@ pub const PATH: u16 = 8;
 /// Element of weft: name of a class, UTF-8 of variable length.
 pub const CLASS_NAME: u16 = 9;
 
-/// Length of a field with variable length in a template.
+/// Value that stands in a template for the length of a field with variable length.
 ///
 /// *Standard*: RFC 7011 §7.
 pub const VARIABLE: u16 = 0xffff;

@@ -40,7 +40,7 @@ pub const MESSAGE_BYTES_MIN: usize = 512;
 /// Time for which a message over UDP is kept after it was sent.
 ///
 /// *Derived*: the refusal of a collector that is not there (ICMP port unreachable) arrives after one round trip, and
-/// round trips on the ground stay below a quarter of a second.
+/// round trips without a satellite link stay below a quarter of a second.
 pub const HOLD: Duration = Duration::from_millis(250);
 
 /// Longest time between two probes of a collector that refuses.

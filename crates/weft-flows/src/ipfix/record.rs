@@ -62,21 +62,21 @@ pub struct ExportRecord {
     pub ingress_interface: u32,
     /// Number of the interface or peer to which the flow is sent.
     pub egress_interface: u32,
-    /// Direction of the packets that are counted.
+    /// Direction of the flow that the record is about.
     pub direction: RecordDirection,
     /// Why the record was made.
     pub end_reason: EndReason,
-    /// Time of the flow's first packet.
+    /// Time of the flow's first packet, in milliseconds since 1970.
     pub start_ms: u64,
-    /// Time of the flow's last packet.
+    /// Time of the flow's last packet so far, in milliseconds since 1970.
     pub end_ms: u64,
-    /// Bytes since the flow began.
+    /// IP bytes in the record's direction since the flow began.
     pub total_bytes: u64,
-    /// Packets since the flow began.
+    /// Packets in the record's direction since the flow began.
     pub total_packets: u64,
-    /// Bytes since the flow's previous record.
+    /// IP bytes in the record's direction since the flow's previous record.
     pub bytes: u64,
-    /// Packets since the flow's previous record.
+    /// Packets in the record's direction since the flow's previous record.
     pub packets: u64,
     /// Guaranteed rate that the flow asked for.
     pub asked: Rate,
@@ -92,6 +92,6 @@ pub struct ExportRecord {
     pub is_on_alternate: bool,
     /// Decision of admission about the flow.
     pub verdict: ExportVerdict,
-    /// Number of the path that carried the last packet.
+    /// Number of the path that carried the flow's last packet.
     pub path: u32,
 }

@@ -7,11 +7,11 @@ use weft_units::{Duration, Instant};
 /// Counts of records that did not fit into the queue, since the exporter was made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct NotSent {
-    /// Records that were dropped.
+    /// Number of records that were dropped because the queue was full.
     pub records: u64,
-    /// Packets in the dropped records.
+    /// Packets that the dropped records counted.
     pub packets: u64,
-    /// Bytes in the dropped records.
+    /// IP bytes that the dropped records counted.
     pub bytes: u64,
     /// Earliest start of a dropped record, in milliseconds since 1970, or zero if none was dropped.
     pub first_ms: u64,
@@ -32,17 +32,17 @@ impl NotSent {
 /// Counts of an exporter since it was made, and the present length of its queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ExportCounters {
-    /// Records in messages that were not refused.
+    /// Number of records in sent messages that can no longer be refused.
     pub sent_records: u64,
-    /// Messages that were made, refused ones included.
+    /// Number of messages that were made, refused ones included.
     pub messages: u64,
-    /// Messages that were refused.
+    /// Number of messages that the collector's machine refused.
     pub refused_messages: u64,
-    /// Records that wait to be sent.
+    /// Number of records that wait to be sent.
     pub pending_records: usize,
-    /// Records that were sent and may still be refused.
+    /// Number of records that were sent and may still be refused.
     pub retained_records: usize,
-    /// Records that were dropped.
+    /// Counts of the records that were dropped because the queue was full.
     pub not_sent: NotSent,
 }
 
@@ -89,7 +89,7 @@ impl Retained {
         self.capacity - self.records.len()
     }
 
-    /// Adds a record. Returns false if there is no space. The record is then counted.
+    /// Adds a record. Returns false if there is no space. The record is then counted as not sent.
     pub fn push(&mut self, record: ExportRecord) -> bool {
         let fits = self.room() > 0;
         if fits {
@@ -143,19 +143,19 @@ impl Retained {
         self.counters.sent_records += message.records as u64;
     }
 
-    /// Returns the time at which the oldest kept message was sent.
+    /// Returns the time at which the oldest kept message was sent, or `None` if no message is kept.
     pub fn oldest(&self) -> Option<Instant> {
         self.messages.front().map(|message| message.sent_at)
     }
 
-    /// Returns the number of the kept message with this sequence number.
+    /// Returns the number of the kept message with this sequence number, or `None` if there is none.
     ///
     /// A message without records has the sequence number of the next one. The older of the two is returned.
     pub fn number_of(&self, sequence: u32) -> Option<u64> {
         self.messages.iter().find(|message| message.sequence == sequence).map(|message| message.number)
     }
 
-    /// Returns the number of the last kept message.
+    /// Returns the number of the last kept message, or `None` if no message is kept.
     pub fn last_number(&self) -> Option<u64> {
         self.messages.back().map(|message| message.number)
     }
@@ -172,12 +172,12 @@ impl Retained {
         first
     }
 
-    /// Returns the counts.
+    /// Returns the counts of records and messages since the exporter was made.
     pub fn counters(&self) -> ExportCounters {
         ExportCounters { pending_records: self.records.len() - self.sent, retained_records: self.sent, ..self.counters }
     }
 
-    /// Returns the counts of dropped records.
+    /// Returns the counts of the records that were dropped because the queue was full.
     pub fn not_sent(&self) -> NotSent {
         self.counters.not_sent
     }

@@ -40,7 +40,7 @@ const SCOPE_SYSTEM: u16 = 1;
 /// Fields of a message header.
 #[derive(Clone, Copy, Debug)]
 pub struct MessageHeader {
-    /// Seconds since 1970.
+    /// Time at which the message is made, in seconds since 1970.
     pub unix_s: u32,
     /// Time since the exporter was made.
     pub uptime: Duration,
@@ -53,7 +53,7 @@ pub struct MessageHeader {
 }
 
 impl Dialect {
-    /// Returns the bytes of a message's header.
+    /// Returns the length of a message's header in bytes.
     pub const fn header_bytes(self) -> usize {
         match self {
             Dialect::Ipfix => 16,
@@ -61,7 +61,7 @@ impl Dialect {
         }
     }
 
-    /// Writes the message's header. `len` is the length of the whole message in bytes. Nothing else is written before.
+    /// Writes the message's header to `w`, which must be empty. `len` is the length of the whole message in bytes.
     pub fn header(self, w: &mut ExportWriter<'_>, header: &MessageHeader, len: usize) {
         match self {
             Dialect::Ipfix => {
@@ -194,7 +194,8 @@ impl Dialect {
             let (id, addresses) = if is_ipv4 { (TEMPLATE_IPV4, IPV4) } else { (TEMPLATE_IPV6, IPV6) };
             let is_open = open.as_ref().is_some_and(|set: &OpenSet| set.id == id);
             let bytes = record_bytes(addresses) + record_bytes(COMMON) + record_bytes(self.own());
-            // A set ends with padding to four bytes.
+            // Each set may end with three bytes of padding: the open one, if a new set begins, and the set of this
+            // record.
             if w.room() < bytes + 2 * 3 + if is_open { 0 } else { SET_HEADER } {
                 break;
             }
@@ -256,7 +257,7 @@ impl Dialect {
     }
 }
 
-/// Returns the address as one of IPv6 (RFC 4291 §2.5.5.2).
+/// Returns the bytes of an address as IPv6: an IPv4 address in its mapped form (RFC 4291 §2.5.5.2).
 fn octets(address: IpAddr) -> [u8; 16] {
     match address {
         IpAddr::V4(address) => address.to_ipv6_mapped().octets(),

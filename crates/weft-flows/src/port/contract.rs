@@ -44,7 +44,7 @@ impl Gcra {
         Gcra { cost: ByteTime::at(rate), tolerance: rate.time_for(burst_bytes.into()), due: Instant::ZERO }
     }
 
-    /// Returns true, and counts the packet, if it conforms.
+    /// Returns true, and counts the packet, if it conforms to the rate and the burst tolerance.
     fn conforms(&mut self, now: Instant, bytes: u32) -> bool {
         let is_within = self.due <= now + self.tolerance;
         if is_within {
@@ -96,7 +96,7 @@ fn spacing(interval: Duration, count: u32) -> Duration {
 pub(super) struct Judgement {
     /// True if no guarantee covers the packet.
     pub(super) is_exposed: bool,
-    /// True if the packet must be marked, or dropped if it cannot be marked.
+    /// True if the packet exceeds the ceiling and must be marked, or dropped if it cannot be marked.
     pub(super) is_condemned: bool,
 }
 
@@ -106,7 +106,10 @@ struct GuaranteeClock {
     meter: Gcra,
     /// Deadline of the last packet that was served within the guarantee (Zhang, VirtualClock, SIGCOMM 1990).
     clock: Instant,
-    /// Largest time from a packet's start to its deadline: DV, if the flow has one.
+    /// Longest time that a packet at the head of its flow may wait: the delay variance, if the flow has one.
+    ///
+    /// It limits the time from the packet's arrival, or from the previous packet's deadline if that is later, to the
+    /// packet's own deadline.
     urgency: Duration,
 }
 
@@ -116,7 +119,7 @@ pub(super) struct FlowContract {
     guarantee: Option<GuaranteeClock>,
     ceiling: Option<Gcra>,
     police: PoliceState,
-    /// True if the flow bears only a bounded variation of its delay.
+    /// True if the flow has a guarantee and bears only a bounded variation of its delay.
     pub(super) is_urgent: bool,
 }
 
@@ -155,7 +158,7 @@ impl FlowContract {
         self.police = before.police;
     }
 
-    /// True if a rate is guaranteed.
+    /// True if the flow has a guarantee.
     pub(super) fn is_guaranteed(&self) -> bool {
         self.guarantee.is_some()
     }
@@ -169,7 +172,7 @@ impl FlowContract {
         Judgement { is_exposed: !is_covered, is_condemned }
     }
 
-    /// Returns when a packet may be served within the guarantee, and its deadline.
+    /// Returns when a packet may be served within the guarantee, and its deadline; `None` without a guarantee.
     ///
     /// A packet that the guarantee covers may be served at once. Others may when the flow has received less than its
     /// rate. `since` is the packet's arrival.
@@ -203,7 +206,7 @@ mod tests {
 
     const INTERVAL: Duration = Duration::from_millis(100);
 
-    /// Offers packets at `mbps` for `seconds`. Returns the times in milliseconds of the condemned ones.
+    /// Offers packets at `mbps` for `seconds`. Returns the times, in milliseconds, of those to be marked or dropped.
     fn condemned_at(contract: &mut FlowContract, mbps: u64, seconds: u64) -> alloc::vec::Vec<u64> {
         let gap = Rate::from_mbps(mbps).time_for(1_000);
         let count = seconds * 1_000_000_000 / gap.as_nanos() as u64;
@@ -244,7 +247,8 @@ mod tests {
         let covered = (0..100_000_u64)
             .filter(|n| !contract.judge(Instant::from_micros(n * 100), 1_000, INTERVAL).is_exposed)
             .count();
-        // 10 s of 10 Mbit/s are 12,500 packets. The burst and the packet that crosses it add six.
+        // 10 s of 10 Mbit/s are 12,500 packets of 1,000 bytes. The burst of 5,000 bytes adds five packets, and one
+        // more may begin within the tolerance and end beyond it.
         assert!((12_500..=12_506).contains(&covered), "{covered}");
     }
 
@@ -265,7 +269,7 @@ mod tests {
         let mut contract = contract(Service::Maximum, 10, 5_000);
         let at = condemned_at(&mut contract, 12, 20);
         let last = at.iter().filter(|ms| **ms >= 19_000).count() as u64;
-        // 12 Mbit/s are 1,500 packets a second, of which 250 are too many.
+        // 12 Mbit/s are 1,500 packets of 1,000 bytes a second. The ceiling of 10 Mbit/s allows 1,250 of them.
         assert!((235..=250).contains(&last), "{last}");
     }
 

@@ -29,9 +29,10 @@ impl<T> Port<T> {
         }
     }
 
-    /// Returns the first flow of a lane with a positive deficit, new flows before old ones, and its list.
+    /// Returns the first flow of a lane with a positive deficit, and its list, or `None` if the lane has no packets.
     ///
-    /// A lane has the flows of one user and delay priority. The method is deficit round robin.
+    /// New flows go before old ones. A lane has the flows of one user and delay priority. The method is deficit round
+    /// robin.
     fn next_flow(&mut self, lane: u32) -> Option<(u32, FlowPlace)> {
         loop {
             let lane = &self.rounds.lanes[lane as usize];
@@ -81,9 +82,9 @@ impl<T> Port<T> {
 
     /// Puts a flow that received a packet for its user's share into the list of its lane.
     ///
-    /// A flow in no list becomes new. So does an old one that has not used up the quantum of its last renewal.
-    /// Without the second rule, a flow that sends little but more than once a round would sometimes wait behind all
-    /// old flows.
+    /// A lane has the flows of one user and delay priority. A flow in no list becomes new. So does an old one that has
+    /// not used up the quantum that it received when it last became new. Without the second rule, a flow that sends
+    /// little but more than once a round would sometimes wait behind all old flows.
     pub(super) fn activate(&mut self, now: Instant, id: u32) {
         let flow = &self.flows[id as usize];
         match flow.place {
@@ -112,7 +113,7 @@ impl<T> Port<T> {
         self.move_to(id, if place == FlowPlace::New && has_others { FlowPlace::Old } else { FlowPlace::None });
     }
 
-    /// Moves a flow to the end of a list of its lane.
+    /// Moves a flow to the end of the list `place` of its lane, which has the flows of one user and delay priority.
     pub(super) fn move_to(&mut self, id: u32, place: FlowPlace) {
         let number = self.flows[id as usize].lane;
         let lane = &mut self.rounds.lanes[number as usize];

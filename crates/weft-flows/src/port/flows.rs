@@ -7,18 +7,18 @@ use alloc::boxed::Box;
 use weft_core::queue::codel::Codel;
 use weft_units::Instant;
 
-/// The list of its lane that holds a flow.
+/// The list that holds a flow: each user has two lists, new and old flows, for each delay priority.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum FlowPlace {
     /// The flow has no packet that belongs to its user's share.
     None,
-    /// The flow is sparse.
+    /// The list of new flows. The flow is sparse.
     New,
-    /// The flow has used up a quantum.
+    /// The list of old flows. The flow has used up a quantum.
     Old,
 }
 
-/// One flow: its packets, its place in its lane, and its grant.
+/// One flow: its packets, its list among its user's flows, and its grant.
 #[derive(Clone, Debug)]
 pub(super) struct FlowState {
     pub(super) fifo: PacketFifo,

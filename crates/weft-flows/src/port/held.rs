@@ -23,9 +23,9 @@ const RENEW_EVERY: Duration = Duration::from_millis(5);
 ///
 /// Tuned: a tenth of the least delay variance of a built-in class (10 ms for voice).
 const HELD_FOR: Duration = Duration::from_millis(1);
-/// Least age of a flow's first packet before packets of that flow may be replaced.
+/// Least age of a flow's first waiting packet before a newer packet of the flow may replace its last one.
 ///
-/// Tuned: below 1 ms, one batch from the device would look like a queue.
+/// Tuned: below 1 ms, one batch from the TUN device would look like a queue.
 const WAITS_AFTER: Duration = Duration::from_millis(1);
 
 impl<T> Port<T> {
@@ -90,7 +90,8 @@ impl<T> Port<T> {
 
     /// Makes a lane's thin old flows new again, and lets the lane be served in this round.
     ///
-    /// A flow is thin if at most one quantum waits. Returns true if the lane is served.
+    /// A lane has the flows of one user and delay priority. A flow is thin if at most one quantum waits. Returns true
+    /// if the lane will be served in this round.
     fn renew_lane(&mut self, now: Instant, lane: u32) -> bool {
         let (quantum, mut id) = (u64::from(self.config.quantum_bytes), self.rounds.lanes[lane as usize].old.first());
         while let Some(flow) = self.flows.get(id as usize) {
@@ -135,8 +136,8 @@ impl<T> Port<T> {
 
     /// Replaces the last packet of the arrival's flow with `item`.
     ///
-    /// This needs a flow that waits, and `is_superfluous` must accept the replaced packet. The new packet inherits the
-    /// age of the old one. The first packet of a flow is never replaced.
+    /// The flow's first packet must have waited for at least 1 ms, and `is_superfluous` must return true for the
+    /// replaced packet. The new packet inherits the age of the old one. The first packet of a flow is never replaced.
     ///
     /// # Errors
     ///

@@ -19,11 +19,11 @@ const DELAY_PERCENT: u64 = 95;
 pub struct PortLoad {
     /// Rate at which packets arrived, with those that were dropped.
     pub arrived: Rate,
-    /// Rate at which packets left.
+    /// Rate at which packets left the queue.
     pub departed: Rate,
-    /// Bytes that wait.
+    /// Bytes that wait at the end of the interval.
     pub backlog_bytes: u64,
-    /// Number of flows with packets that wait.
+    /// Number of flows with packets that wait at the end of the interval.
     pub backlogged_flows: u32,
     /// Number of flows that sent in the interval.
     pub active_flows: u32,
@@ -81,7 +81,9 @@ impl DelayHistogram {
     }
 }
 
-/// Returns the index of a delay's bucket, from the highest bit that is set and the two bits below it.
+/// Returns the index of the bucket of a delay, which is given in units of 1,024 ns.
+///
+/// The index follows from the highest bit that is set and the two bits below it.
 fn bucket(units: u64) -> usize {
     if units < 4 {
         return units as usize;
@@ -90,7 +92,7 @@ fn bucket(units: u64) -> usize {
     (power as usize - 1) * 4 + (units >> (power - 2)) as usize - 4
 }
 
-/// Returns the least delay of a bucket.
+/// Returns the least delay of a bucket, in units of 1,024 ns.
 fn lower_edge(bucket: usize) -> u64 {
     if bucket < 4 { bucket as u64 } else { (4 + bucket as u64 % 4) << (bucket / 4 - 1) }
 }
@@ -117,7 +119,7 @@ pub(super) struct PortMeter {
 }
 
 impl PortMeter {
-    /// Returns a measurement of the default class.
+    /// Returns a load measurement that has only the default class so far.
     pub(super) fn new() -> PortMeter {
         let (classes, numbers) = (Vec::new(), BTreeMap::new());
         let mut meter = PortMeter { classes, numbers, interval: 1, began_at: Instant::ZERO, total: PortLoad::NONE };
@@ -149,14 +151,14 @@ impl PortMeter {
         }
     }
 
-    /// Counts a packet that left after `sojourn`.
+    /// Counts a packet that left after it had waited for `sojourn`.
     pub(super) fn on_departure(&mut self, class: u16, bytes: u32, sojourn: Duration) {
         let class = &mut self.classes[usize::from(class)];
         class.departed_bytes += u64::from(bytes);
         class.delays.add(sojourn);
     }
 
-    /// Changes the backlog of a class by bytes and flows.
+    /// Adds bytes and backlogged flows to the backlog of a class. The numbers are negative if packets leave.
     pub(super) fn on_backlog(&mut self, class: u16, bytes: i64, flows: i32) {
         let load = &mut self.classes[usize::from(class)].load;
         load.backlog_bytes = load.backlog_bytes.saturating_add_signed(bytes);

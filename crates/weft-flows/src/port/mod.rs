@@ -66,9 +66,9 @@ enum SelectedBy {
 /// [`Port::counters`] contains them too, among the packets marked and dropped by the AQM.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PolicingCounters {
-    /// Number of packets marked with CE.
+    /// Number of packets above their flow's ceiling that were marked with CE.
     pub marked: u64,
-    /// Number of packets dropped.
+    /// Number of packets above their flow's ceiling that were dropped.
     pub dropped: u64,
 }
 
@@ -80,12 +80,12 @@ pub struct Port<T> {
     packets: PacketSlab<T>,
     flows: Vec<FlowState>,
     rounds: ServiceRounds,
-    /// Flows whose head may leave within its guarantee, by deadline.
+    /// Flows whose first packet may leave now within the flow's guarantee, by the packet's deadline.
     ready: SlotTimers,
-    /// Flows whose head may leave within its guarantee later, by that time.
+    /// Flows whose first packet may leave within the flow's guarantee only later, by that time.
     later: SlotTimers,
     selected: Option<(u32, SelectedBy)>,
-    /// Time of the last selection.
+    /// Time when [`Port::head`] last selected a packet.
     selected_at: Instant,
     /// Time when a packet of an old flow last left.
     old_left_at: Instant,
@@ -118,7 +118,7 @@ impl<T> Port<T> {
         }
     }
 
-    /// Replaces the limits, the quantum and CoDel's times while packets wait.
+    /// Replaces the limits, the quantum and CoDel's times. Packets that wait stay in the port.
     ///
     /// A smaller limit takes effect at the next arrival.
     pub fn configure(&mut self, config: QueueConfig) {
@@ -166,7 +166,7 @@ impl<T> Port<T> {
         self.keep_limits(id, dropped);
     }
 
-    /// Selects the packet that leaves next, and drops the packets before it that CoDel rejects.
+    /// Selects the packet that leaves next, if any, and drops the packets before it that CoDel rejects.
     ///
     /// The selection stays valid until [`Port::pop`].
     pub fn head(&mut self, now: Instant, dropped: &mut impl FnMut(T)) -> Option<HeadView> {
@@ -179,7 +179,7 @@ impl<T> Port<T> {
         }
         self.selected = match self.ready.first() {
             Some((_, id)) => Some((id, SelectedBy::Deadline)),
-            // If nothing else waits, a packet that was held for a moment leaves.
+            // If nothing else waits, a packet leaves although its flow's guarantee would let it leave only later.
             None => self.next_in_shares(now, dropped).or_else(|| Some((self.later.first()?.1, SelectedBy::Deadline))),
         };
         let (id, by) = self.selected?;
@@ -187,7 +187,7 @@ impl<T> Port<T> {
         Some(HeadView { flow: FlowId(id as u16), bytes: head.bytes, sparse: self.is_sparse(id, by) })
     }
 
-    /// Returns the item that the last [`Port::head`] selected.
+    /// Returns the item of the packet that the last [`Port::head`] selected, or `None` if none is selected.
     pub fn head_item(&self) -> Option<&T> {
         let (id, _) = self.selected?;
         self.packets.get(self.flows[id as usize].fifo.head)?.item.as_ref()
@@ -219,7 +219,7 @@ impl<T> Port<T> {
         Some(Dequeued { item: packet.item?, flow, bytes, sparse, mark_ce: packet.marked, sojourn })
     }
 
-    /// Selects the packet that leaves next, and removes it from the port.
+    /// Selects the packet that leaves next, and removes it from the port. Returns `None` if no packet waits.
     pub fn dequeue(&mut self, now: Instant, dropped: &mut impl FnMut(T)) -> Option<Dequeued<T>> {
         self.head(now, dropped)?;
         self.pop(now)
@@ -270,7 +270,7 @@ impl<T> Port<T> {
         self.load.classes()
     }
 
-    /// True if the packet should leave by any path at once.
+    /// True if the selected packet of the flow `id` should leave at once, by whichever path delivers it first.
     fn is_sparse(&self, id: u32, by: SelectedBy) -> bool {
         match by {
             SelectedBy::Deadline => self.flows[id as usize].contract.as_ref().is_some_and(|c| c.is_urgent),
@@ -295,7 +295,7 @@ impl<T> Port<T> {
         }
     }
 
-    /// Removes the head of a flow.
+    /// Removes and returns the first packet of a flow.
     fn remove_head(&mut self, id: u32) -> Option<StoredPacket<T>> {
         let packet = self.packets.remove_head(&mut self.flows[id as usize].fifo)?;
         self.on_removed(id, &packet);
@@ -314,7 +314,7 @@ impl<T> Port<T> {
         }
     }
 
-    /// Sets when the head of a flow may leave within the flow's guarantee, if it has one.
+    /// Sets when the first packet of a flow may leave within the flow's guarantee, if it has one.
     fn on_new_head(&mut self, id: u32) {
         let flow = &self.flows[id as usize];
         let Some(contract) = flow.contract.as_ref().filter(|contract| contract.is_guaranteed()) else { return };
@@ -333,7 +333,7 @@ impl<T> Port<T> {
         }
     }
 
-    /// Moves a flow among those whose head may leave now.
+    /// Adds a flow to those whose first packet may leave now within the flow's guarantee.
     fn set_ready(&mut self, id: u32) {
         let flow = &self.flows[id as usize];
         let (Some(contract), Some(head)) = (&flow.contract, self.packets.get(flow.fifo.head)) else { return };

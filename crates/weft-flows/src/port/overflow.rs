@@ -6,10 +6,10 @@
 use super::Port;
 use super::list::NIL;
 
-/// At the total limit, one packet of a batch is dropped for each of this number of flows and users.
+/// At the total limit, this fraction of the number of flows and users is the number of packets dropped at once: 1/16.
 ///
-/// Derived: the search for the largest backlog takes time proportional to the number of flows and users. The cost per
-/// dropped packet thus stays constant.
+/// Derived: the search for the largest backlog takes time proportional to the number of flows and users. A batch of
+/// drops grows with that number, so the cost per dropped packet stays constant.
 const SEARCHED_PER_DROP: u32 = 16;
 /// Maximum number of packets dropped at once when the total limit is reached. Standard: RFC 8290 §4.1.
 const MAX_DROP_BATCH: u32 = 64;
@@ -37,8 +37,8 @@ impl<T> Port<T> {
 
     /// Drops up to `most` packets from the user with the largest backlog. Returns the number of packets dropped.
     ///
-    /// The flow with the largest backlog loses up to half of it (RFC 8290 §4.1). The rest comes from the user's flows
-    /// with the same backlog.
+    /// The user's flow with the largest backlog loses up to half of it (RFC 8290 §4.1). Further packets are dropped
+    /// from the user's other flows that have as large a backlog.
     fn drop_batch(&mut self, most: u32, dropped: &mut impl FnMut(T)) -> u32 {
         let Some(user) = self.rounds.fattest_user() else { return 0 };
         let mut bytes = 0;
@@ -77,7 +77,7 @@ impl<T> Port<T> {
         }
     }
 
-    /// Drops the oldest packet of a flow that no guarantee covers. Returns false if there is none.
+    /// Drops a flow's oldest packet among those that no guarantee covers. Returns false if there is none.
     fn drop_exposed(&mut self, id: u32, dropped: &mut impl FnMut(T)) -> bool {
         let flow = &mut self.flows[id as usize];
         let head = flow.fifo.head;

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use weft_core::queue::Arrival;
 use weft_units::Instant;
 
-/// A packet that waits.
+/// A packet that waits in the port.
 #[derive(Debug)]
 pub(super) struct StoredPacket<T> {
     pub(super) item: Option<T>,
@@ -35,9 +35,9 @@ pub(super) struct PacketFifo {
     pub(super) head: u32,
     pub(super) tail: u32,
     pub(super) bytes: u64,
-    /// Bytes of the packets that no guarantee covers.
+    /// Bytes of the flow's waiting packets that no guarantee covers.
     pub(super) exposed_bytes: u64,
-    /// Number of the packets that no guarantee covers.
+    /// Number of the flow's waiting packets that no guarantee covers.
     pub(super) exposed: u32,
 }
 
@@ -99,12 +99,12 @@ impl<T> PacketSlab<T> {
         self.len += 1;
     }
 
-    /// Removes the head of a FIFO.
+    /// Removes and returns the first packet of a FIFO.
     pub(super) fn remove_head(&mut self, fifo: &mut PacketFifo) -> Option<StoredPacket<T>> {
         self.unlink(fifo, NIL, fifo.head)
     }
 
-    /// Removes the oldest packet of a FIFO that no guarantee covers.
+    /// Removes and returns a FIFO's oldest packet among those that no guarantee covers.
     pub(super) fn remove_exposed(&mut self, fifo: &mut PacketFifo) -> Option<StoredPacket<T>> {
         let (mut before, mut at) = (NIL, fifo.head);
         while let Some(packet) = self.get(at) {
@@ -129,7 +129,9 @@ impl<T> PacketSlab<T> {
         }
     }
 
-    /// Replaces the last packet's item if `take` yields it. Returns the old item, or the new one as an error.
+    /// Replaces the last packet's item if `is_superfluous` returns true for it.
+    ///
+    /// Returns the old item, or `item` as an error if nothing was replaced.
     pub(super) fn replace_tail(
         &mut self,
         fifo: &mut PacketFifo,

@@ -12,14 +12,14 @@ use weft_units::Instant;
 
 /// Number of delay priorities. Standard: TIA-1039 signals four bits.
 const PRIORITIES: usize = 16;
-/// Number of levels: two for each delay priority.
+/// Number of levels: two for each delay priority, for lanes without and with a sparse flow.
 const LEVELS: usize = PRIORITIES * 2;
 /// Largest weight of a user.
 ///
 /// Derived: with a quantum of 1,514 bytes, a user of this weight holds a link of 100 Mbit/s for 31 ms per round.
 const MAX_WEIGHT: u32 = 256;
 
-/// A user: its share of a round, and its lanes.
+/// A user: its share of a round, and its lanes. Each lane has the user's flows of one delay priority.
 #[derive(Clone, Debug)]
 pub(super) struct PortUser {
     /// Number by which the caller knows the user, or `None` for the anonymous user.
@@ -28,11 +28,11 @@ pub(super) struct PortUser {
     deficit: i64,
     /// Round in which the user last received its quantum.
     round: u64,
-    /// Number of flows that belong to the user.
+    /// Number of flows in the port that belong to the user.
     flows: u32,
-    /// First lane, linked through [`PriorityLane::next_of_user`].
+    /// First of the user's lanes, which are linked through [`PriorityLane::next_of_user`].
     first_lane: u32,
-    /// Bytes that wait and that no guarantee covers.
+    /// Bytes of the user's waiting packets that no guarantee covers.
     pub(super) exposed_bytes: u64,
     /// Time when the user last received a quantum while no round ended.
     pub(super) renewed_at: Instant,
@@ -54,7 +54,7 @@ pub(super) struct PriorityLane {
     pub(super) old: IndexList,
     next_of_user: u32,
     links: ListLinks,
-    /// Set (this round or the next one) and level that hold the lane, if it has flows in its lists.
+    /// Set (this round or the next one) and level that hold this lane, if it has flows in its lists.
     place: Option<(u8, u8)>,
 }
 
@@ -64,15 +64,15 @@ impl Listed for PriorityLane {
     }
 }
 
-/// Lanes that wait, by level.
+/// Lanes with packets, by level. A lane has one user's flows of one delay priority.
 #[derive(Clone, Debug)]
 struct WaitingLanes {
     levels: [IndexList; LEVELS],
-    /// Bit `n` is set if level `n` holds a lane.
+    /// Bit `n` is set if `levels[n]` is not empty.
     occupied: u32,
 }
 
-/// Users, their lanes, and the round in progress.
+/// Users, their lanes (flows of one user and delay priority), and the round in progress.
 #[derive(Debug)]
 pub(super) struct ServiceRounds {
     users: Vec<PortUser>,
@@ -87,7 +87,9 @@ pub(super) struct ServiceRounds {
 }
 
 impl ServiceRounds {
-    /// Returns rounds in which a user of weight one may send `quantum` bytes. User and lane 0 are the anonymous ones.
+    /// Returns rounds in which a user of weight one may send `quantum` bytes.
+    ///
+    /// User 0 is the anonymous user, and lane 0 has its flows.
     pub(super) fn new(quantum: u32) -> ServiceRounds {
         let none = WaitingLanes { levels: [IndexList::EMPTY; LEVELS], occupied: 0 };
         let mut rounds = ServiceRounds {
@@ -114,7 +116,7 @@ impl ServiceRounds {
         &mut self.users[user as usize]
     }
 
-    /// Returns the index of the user with the most waiting bytes, relative to its weight.
+    /// Returns the index of the user with the most waiting bytes, relative to its weight, that no guarantee covers.
     pub(super) fn fattest_user(&self) -> Option<u32> {
         let holding = self.users.iter().enumerate().filter(|(_, user)| user.exposed_bytes > 0);
         holding.max_by_key(|(_, user)| user.relative_backlog()).map(|(at, _)| at as u32)
@@ -125,12 +127,12 @@ impl ServiceRounds {
         self.users.len()
     }
 
-    /// Returns the first lane of a user, or [`NIL`].
+    /// Returns the first lane of a user, or [`NIL`]. A lane has the user's flows of one delay priority.
     pub(super) fn first_lane(&self, user: u32) -> u32 {
         self.users[user as usize].first_lane
     }
 
-    /// Returns the lane after `lane` of the same user, or [`NIL`].
+    /// Returns the lane (flows of one delay priority) after `lane` of the same user, or [`NIL`].
     pub(super) fn next_lane(&self, lane: u32) -> u32 {
         self.lanes[lane as usize].next_of_user
     }
@@ -206,7 +208,9 @@ impl ServiceRounds {
         place
     }
 
-    /// Records that a lane has a flow in its lists. The lane becomes sparse if `is_sparse`.
+    /// Records that a lane has a flow in its lists, so that the lane is served.
+    ///
+    /// A lane has one user's flows of one delay priority. `is_sparse` is true if the flow is sparse.
     pub(super) fn admit(&mut self, lane: u32, is_sparse: bool) {
         let PriorityLane { user, priority, place, .. } = self.lanes[lane as usize];
         let level = priority * 2 + u8::from(is_sparse);
@@ -220,7 +224,9 @@ impl ServiceRounds {
         self.insert(lane, set, level);
     }
 
-    /// Returns the lane that is served next. It starts the next round if this one has ended.
+    /// Returns the lane (flows of one user and delay priority) that is served next, or `None` if nothing waits.
+    ///
+    /// It starts the next round if this one has ended.
     pub(super) fn next(&mut self) -> Option<u32> {
         loop {
             let current = &self.sets[usize::from(self.current)];
@@ -246,14 +252,14 @@ impl ServiceRounds {
         }
     }
 
-    /// Moves a lane to the next round.
+    /// Moves a lane (flows of one user and delay priority) to the next round.
     pub(super) fn postpone(&mut self, lane: u32) {
         self.withdraw(lane);
         let PriorityLane { priority, new, .. } = self.lanes[lane as usize];
         self.insert(lane, 1 - self.current, priority * 2 + u8::from(!new.is_empty()));
     }
 
-    /// Removes a lane without flows from the rounds.
+    /// Removes a lane (flows of one user and delay priority) from this round or the next one.
     pub(super) fn withdraw(&mut self, lane: u32) {
         let Some((set, level)) = self.lanes[lane as usize].place.take() else { return };
         let WaitingLanes { levels, occupied } = &mut self.sets[usize::from(set)];
@@ -268,7 +274,7 @@ impl ServiceRounds {
         self.users[user as usize].deficit -= i64::from(bytes);
     }
 
-    /// Gives the user of a lane a quantum, so that the lane is served in this round.
+    /// Gives the user of a lane (flows of one delay priority) a quantum, so that the lane is served in this round.
     ///
     /// The caller limits how often it does so.
     pub(super) fn renew(&mut self, now: Instant, lane: u32) {
@@ -279,7 +285,10 @@ impl ServiceRounds {
         self.insert(lane, self.current, priority * 2 + 1);
     }
 
-    /// Gives a user the quanta of the rounds that began since it last received one, at most one quantum ahead.
+    /// Returns true if a user may still send in this round.
+    ///
+    /// It first adds the quanta of the rounds that began since the user last received one. The user's deficit stays at
+    /// most one quantum, times the user's weight.
     fn has_deficit(&mut self, user: u32) -> bool {
         let user = &mut self.users[user as usize];
         let share = self.quantum * i64::from(user.weight);

@@ -19,7 +19,7 @@ use weft_wire::ip::FlowKey;
 pub struct GrantKey {
     /// VPN of the flow.
     pub vpn: VpnId,
-    /// Five-tuple of the flow.
+    /// Five-tuple of the packets in this direction.
     pub flow: FlowKey,
 }
 
@@ -39,7 +39,7 @@ pub enum GrantHolder {
     Vpn(VpnId, RouteNo),
 }
 
-/// Decision of admission about a flow, from the best to the worst.
+/// Decision of admission about a flow. The variants are in the order from the best to the worst.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum FlowVerdict {
     /// The flow asked for no guarantee.
@@ -86,7 +86,7 @@ impl FlowGrants {
         FlowGrants { asked: HashMap::with_hasher(map), signalled: HashMap::with_hasher(SeededState::new(!seed)) }
     }
 
-    /// Returns the request of a flow in band.
+    /// Returns the request that one direction of a flow made in band, or `None` if it made none.
     pub(super) fn signalled(&self, key: &GrantKey) -> Option<InBandRequest> {
         self.signalled.get(key).copied()
     }
@@ -185,7 +185,7 @@ impl FlowRouter {
         }
     }
 
-    /// Applies the decision of admission about a flow that asked by its rule. It ignores guarantees of VPNs.
+    /// Applies a decision of admission about a flow that asked by its rule or in band. It ignores guarantees of VPNs.
     pub fn on_admission(&mut self, event: &AdmissionEvent<GrantHolder>) {
         let (holder, verdict) = match event {
             AdmissionEvent::Lowered { flow, why: LoweredBy::Precedence(_), .. } => (flow, Some(FlowVerdict::Preempted)),
@@ -233,8 +233,8 @@ impl FlowRouter {
 
 /// Returns the request of a signal in this direction, with the rate that admission granted.
 ///
-/// A flow that may send more than its guarantee is not policed at its guarantee. Its burst is at most the product of
-/// its rate and its delay variance.
+/// A flow that may send more than its guarantee is not policed at its guarantee. Its burst is at most the result of
+/// [`burst_tolerance`] for the longest packet.
 fn signalled_treatment(signal: &Signal, direction: Direction, rate: Rate) -> Treatment {
     let rates = if direction == Direction::Forward { signal.forward } else { signal.reverse };
     let has_more = signal.service == SignalService::Variable || rates.available > Rate16::ZERO;

@@ -1,4 +1,4 @@
-//! The flow-state router: it classifies a flow's first packet, asks admission for its guarantee, and counts its packets.
+//! The flow-state router classifies a flow's first packet, asks admission for its guarantee, and counts its packets.
 //!
 //! The caller passes each packet to [`FlowRouter::on_packet`], and the result of [`FlowRouter::standing`] to the
 //! packet's port. A known flow costs one lookup. The rules are applied only to a flow's first packet, whichever side
@@ -25,11 +25,11 @@ use weft_units::{Instant, Rate, VpnId};
 use weft_wire::er_sig::Direction;
 use weft_wire::ip::FlowKey;
 
-/// Records of the table that one call of [`FlowRouter::expire`] examines after a change of the rules.
+/// Number of records of the table that one call of [`FlowRouter::expire`] examines after a change of the rules.
 ///
 /// *Tuned*: it takes some 100 µs.
 const REVIEWED_AT_ONCE: u32 = 1_024;
-/// Number of a rule that stands for the default class.
+/// Rule number that stands for no rule: the flow gets the default class.
 const NO_RULE: u16 = u16::MAX;
 
 /// Settings of a router.
@@ -41,7 +41,7 @@ pub struct RouterConfig {
     pub rules: FlowRules,
     /// Bounds that the rules are checked against.
     pub limits: RuleLimits,
-    /// Unit of fair sharing that is one user.
+    /// Definition of a user, the unit of fair sharing (a host, a prefix or a node), and the users' weights.
     pub users: UserRule,
     /// Sizes, quotas and time-outs of the flow table.
     pub table: TableConfig,
@@ -71,7 +71,7 @@ pub struct PacketFacts<'a> {
 pub struct Passage {
     /// The flow, or `None` if it got no state.
     pub flow: Option<FlowRef>,
-    /// Direction of the packet in the flow.
+    /// Direction of the packet: forward if the flow's initiator sent it.
     pub direction: Direction,
     /// Number of the last change of any flow's grant.
     ///
@@ -95,7 +95,7 @@ pub struct Standing {
     pub treatment: Treatment,
 }
 
-/// The router of a node.
+/// The flow-state router of a node.
 #[derive(Debug)]
 pub struct FlowRouter {
     classes: Classes,
@@ -108,7 +108,9 @@ pub struct FlowRouter {
     /// Ended flows whose guarantee admission has not released yet.
     ended: Vec<GrantKey>,
     changes: u32,
-    /// Place in the review of all flows after a change of the rules.
+    /// Position in the list of flows up to which flows were ended because the rules changed.
+    ///
+    /// `None` if no flows have to be ended for this reason.
     review: Option<FlowCursor>,
 }
 
@@ -210,8 +212,10 @@ impl FlowRouter {
         Some(Standing { user: record.user.0, weight, treatment: self.states.treatment(flow)? })
     }
 
-    /// Ends flows that are idle, reports those whose active time-out passed, and reviews some after a change of the
-    /// rules. A call does a bounded amount of work.
+    /// Ends flows that are idle, and reports those whose active time-out passed.
+    ///
+    /// After a change of the rules, it also ends some known flows, so that they begin again by the new rules. A call
+    /// does a bounded amount of work.
     pub fn expire(
         &mut self,
         now: Instant,
@@ -247,17 +251,17 @@ impl FlowRouter {
         goes_on
     }
 
-    /// Returns the time at which [`FlowRouter::expire`] has work to do.
+    /// Returns the time at which [`FlowRouter::expire`] has work to do, or `None` if there is no flow.
     pub fn next_timeout(&self, now: Instant) -> Option<Instant> {
         if self.review.is_some() { Some(now) } else { self.states.next_timeout() }
     }
 
-    /// Returns all data about a flow.
+    /// Returns all data about a flow, or `None` if it has ended.
     pub fn get(&self, now: Instant, flow: FlowRef) -> Option<FlowRecord> {
         self.states.get(now, flow)
     }
 
-    /// Finds the flow of a packet without counting it.
+    /// Returns the flow of a packet without counting the packet, or `None` if the table has no such flow.
     pub fn find(&mut self, now: Instant, vpn: VpnId, key: &FlowKey) -> Option<FlowRef> {
         self.states.find(now, vpn, key).map(|found| found.flow)
     }
@@ -280,12 +284,12 @@ impl FlowRouter {
         self.grants.verdict(&key).max(self.grants.verdict(&back))
     }
 
-    /// Returns the classes.
+    /// Returns the classes of flows.
     pub fn classes(&self) -> &Classes {
         &self.classes
     }
 
-    /// Returns the rules.
+    /// Returns the rules, in the order in which they are tried.
     pub fn rules(&self) -> &FlowRules {
         &self.rules
     }
@@ -311,7 +315,7 @@ impl FlowRouter {
         first_packet(&self.rules, &self.user_rule, packet)
     }
 
-    /// Classifies a new flow and gives it a state.
+    /// Classifies a new flow and gives it a state. Returns `None` if the table refuses it.
     fn begin(
         &mut self,
         now: Instant,
@@ -356,7 +360,7 @@ pub fn first_packet(rules: &FlowRules, users: &UserRule, packet: &PacketFacts<'_
     FirstPacket { key: packet.key, dscp: packet.dscp, vpn: packet.vpn, user, near, far }
 }
 
-/// Remembers a flow with a guarantee that has ended.
+/// Adds a flow that has ended to `ended` if it asked for a guarantee, so that the guarantee will be released.
 fn note_end(ended: &mut Vec<GrantKey>, record: &FlowRecord) {
     if record.end != Some(FlowEnd::Active) && record.asked > Rate::ZERO {
         ended.push(GrantKey::of(record.vpn, &record.key));

@@ -1,4 +1,4 @@
-//! The unit of fair sharing that is one user, and the users' weights.
+//! Definition of a user, the unit of fair sharing (a host, a prefix or a node), and the users' weights.
 
 use crate::rules::NameId;
 use crate::user::UserKey;
@@ -12,7 +12,7 @@ use weft_units::VpnId;
 /// *Standard*: RFC 4291 §2.5.4.
 const IPV6_HOST: u8 = 64;
 
-/// Unit of fair sharing that is one user.
+/// Definition of a user, the unit of fair sharing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum UserBy {
     /// A host: one IPv4 address, or the first 64 bits of an IPv6 address.
@@ -23,10 +23,10 @@ pub enum UserBy {
     Node,
 }
 
-/// The unit of fair sharing that is one user, and the users' weights.
+/// Definition of a user, the unit of fair sharing, and the users' weights.
 #[derive(Clone, PartialEq, Debug)]
 pub struct UserRule {
-    /// Unit of fair sharing that is one user.
+    /// Whether a user is a host, a prefix or a node.
     pub by: UserBy,
     /// Users whose weight is not one. A host or prefix is named by its first address.
     pub weights: Vec<(UserName, u16)>,
@@ -35,9 +35,9 @@ pub struct UserRule {
 /// Name of a user.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum UserName {
-    /// The first address of a host's or user's prefix.
+    /// A host or a prefix, by its first address.
     Address(IpAddr),
-    /// The name of a node.
+    /// A node, by its name.
     Node(String),
 }
 

@@ -13,7 +13,7 @@ use core::fmt;
 use weft_units::{Duration, Rate};
 use weft_wire::ip::protocol;
 
-/// Limits that the paths set. An absent value is not checked.
+/// Limits of the paths, against which rules are checked. An absent limit is not checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RuleLimits {
     /// Highest rate that can be guaranteed to one flow.
@@ -29,17 +29,17 @@ pub enum RuleProblem {
     TooMany,
     /// An earlier rule has the same name.
     NameTwice {
-        /// Position of the earlier rule in the list, from 0.
+        /// Position in the list, from 0, of the earlier rule with the same name.
         earlier: usize,
     },
-    /// The class does not exist.
+    /// The class that the rule names does not exist.
     NoSuchClass {
         /// Name of the class.
         class: String,
     },
     /// Earlier rules match every flow that this one matches.
     Shadowed {
-        /// Positions and names of the earlier rules.
+        /// Positions (from 0) and names of the earlier rules.
         by: Vec<(usize, String)>,
     },
     /// One prefix is IPv4 and the other IPv6.
@@ -53,7 +53,7 @@ pub enum RuleProblem {
     },
     /// The precedence or the delay priority is above [`MAX_PRIORITY`].
     Priority,
-    /// The service needs a rate that is not set.
+    /// The service needs a rate that neither the class nor the rule sets.
     ServiceWithoutRate {
         /// Service that needs a rate.
         service: Service,
@@ -69,14 +69,14 @@ pub enum RuleProblem {
     AboveCapacity {
         /// Guaranteed rate of the flow.
         guaranteed: Rate,
-        /// Rate that the paths can guarantee.
+        /// Highest rate that any path can guarantee.
         capacity: Rate,
     },
     /// The flow's own burst at its own rate delays its packets by more than its delay variance.
     VarianceBelowBurst {
         /// Delay variance that the flow requests.
         delay_variance: Duration,
-        /// Delay that the flow's own burst adds.
+        /// Delay that the flow's own burst adds at the flow's own rate.
         burst: Duration,
     },
     /// No path has so small a delay variance.

@@ -33,7 +33,7 @@ pub struct Classifier {
     user: Option<IntervalRows<u32>>,
     near: Option<IntervalRows<u32>>,
     far: Option<IntervalRows<u32>>,
-    /// Treatment that the flows of each rule request.
+    /// Treatment that the flows of each rule request, by the rule's position.
     requests: Vec<FlowRequest>,
     default: FlowRequest,
 }
@@ -77,7 +77,7 @@ impl Classifier {
         Decision { rule, request }
     }
 
-    /// Returns the position of the first rule that matches.
+    /// Returns the position of the first rule that matches, from 0, or `None`.
     pub fn first_match(&self, packet: &FirstPacket) -> Option<usize> {
         let key = &packet.key;
         let mut rows = RowSet::default();

@@ -9,26 +9,26 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-/// A change of the list.
+/// A change of the list of rules. Positions count from 0.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RuleEdit {
     /// Inserts a rule before the one at `at`.
     Insert {
-        /// Position of the new rule, at most the length of the list.
+        /// Position that the new rule gets, from 0 to the length of the list.
         at: usize,
         /// The new rule.
         rule: Box<FlowRule>,
     },
     /// Removes a rule.
     Remove {
-        /// Position of the rule.
+        /// Position of the rule to remove, from 0.
         at: usize,
     },
     /// Moves a rule.
     Move {
-        /// Position of the rule before the move.
+        /// Position of the rule before the move, from 0.
         from: usize,
-        /// Position of the rule after the move.
+        /// Position of the rule after the move, from 0.
         to: usize,
     },
 }
@@ -40,12 +40,12 @@ pub enum EditError {
     NoSuchPosition {
         /// Position that was given, counted from zero.
         at: usize,
-        /// Number of rules.
+        /// Number of rules in the list.
         len: usize,
     },
     /// There are [`MAX_RULES`] rules already.
     TooMany,
-    /// The list would have these faults.
+    /// After the edit, the list would have these faults.
     Faults(Vec<RuleFault>),
 }
 
@@ -67,11 +67,11 @@ impl core::error::Error for EditError {}
 /// A rule that did not match, and why.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RuleStep {
-    /// Position of the rule.
+    /// Position of the rule in the list, from 0.
     pub rule: usize,
     /// Name of the rule.
     pub name: String,
-    /// Properties that the packet does not have.
+    /// Properties that the rule requires and the packet does not have.
     pub mismatches: Vec<RuleKey>,
 }
 

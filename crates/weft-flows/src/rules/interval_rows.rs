@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 use weft_wire::ip::FlowKey;
 
-/// Number of rules in a word of a row.
+/// Number of rules whose bits one word of a row holds.
 pub const WORD_BITS: usize = 64;
 /// Words that are compared at once. A row is a whole number of such blocks.
 ///
@@ -22,7 +22,7 @@ pub const BLOCK_WORDS: usize = 8;
 /// *Derived*: one for each [`super::RuleKey`]. Rules of access have fewer.
 const MAX_ROWS: usize = super::RuleKey::ALL.len();
 
-/// A value of a property: an unsigned integer with a top byte.
+/// A value of a property: an unsigned integer whose highest eight bits can be read.
 pub trait RuleValue: Copy + Ord + TryFrom<u128> {
     /// Returns the value's highest eight bits.
     fn top_byte(self) -> u8;
@@ -39,7 +39,7 @@ macro_rules! rule_value {
 }
 rule_value!(u8, u16, u32, u128);
 
-/// The rules that accept a value of one property.
+/// For each interval of the values of one property, the rules that accept it.
 #[derive(Clone, Debug)]
 pub struct IntervalRows<K> {
     /// First value of each interval, in rising order. The first interval begins at the smallest value.
@@ -161,7 +161,7 @@ impl<'a> RowSet<'a> {
         Some(())
     }
 
-    /// Returns the number of the first bit that is set in all rows.
+    /// Returns the number of the first bit that is set in all rows, or `None` if there is none.
     #[inline]
     pub fn first_common(&self, words: usize) -> Option<usize> {
         let rows = self.rows.get(..self.len)?;

@@ -24,7 +24,9 @@ pub struct FlowPrefix {
 }
 
 impl FlowPrefix {
-    /// Returns the first and the last address as numbers. A length beyond the address's own is limited to it.
+    /// Returns the first and the last address as numbers.
+    ///
+    /// A prefix length above the address's own length (32 or 128) counts as that length.
     pub fn range(&self) -> (u128, u128) {
         let (bits, width) = match self.address {
             IpAddr::V4(address) => (u128::from(address.to_bits()), 32),
@@ -74,7 +76,7 @@ impl RuleNames {
         self.ids.get(name).copied().unwrap_or_default()
     }
 
-    /// Returns the name with this number.
+    /// Returns the name with this number, or `None` if no name in the rules has it.
     pub fn name(&self, id: NameId) -> Option<&str> {
         self.ids.iter().find(|(_, own)| **own == id).map(|(name, _)| name.as_str())
     }
@@ -117,13 +119,13 @@ pub enum RuleKey {
     FromPorts,
     /// Destination ports.
     ToPorts,
-    /// Protocol.
+    /// Protocol number (IANA).
     Protocol,
-    /// DSCP.
+    /// DSCP of the flow's first packet.
     Dscp,
-    /// VPN.
+    /// VPN of the flow.
     Vpn,
-    /// User.
+    /// User that sends the flow.
     User,
     /// Ingress edge of the flow.
     Near,
@@ -184,7 +186,7 @@ pub struct RuleMatch {
     pub protocol: Option<u8>,
     /// DSCP, 0 to 63.
     pub dscp: Option<u8>,
-    /// VPN.
+    /// VPN of the flow.
     pub vpn: Option<VpnId>,
     /// User: a host's address, a prefix, or the name in a certificate, as lists of users show it.
     pub user: Option<String>,
@@ -200,7 +202,7 @@ impl RuleMatch {
         self.mismatches(packet, names).next().is_none()
     }
 
-    /// Returns the properties that the packet does not have.
+    /// Returns the properties in this condition that the packet does not have.
     pub fn mismatches<'a>(
         &'a self,
         packet: &'a FirstPacket,
@@ -226,7 +228,7 @@ impl RuleMatch {
         }
     }
 
-    /// Returns the values that the rule accepts for `key`, as numbers, for packets of IPv4 or IPv6.
+    /// Returns the first and the last value that the rule accepts for `key`, for packets of IPv4 or of IPv6.
     ///
     /// It is `None` if the rule accepts no packet of that version.
     pub fn interval(&self, key: RuleKey, is_ipv6: bool, names: &RuleNames) -> Option<(u128, u128)> {

@@ -72,7 +72,7 @@ impl FlowRules {
         &self.names
     }
 
-    /// Returns the position of the first rule that matches, by a scan.
+    /// Returns the position of the first rule that matches, or `None`, by a scan of all rules.
     pub fn first_match(&self, packet: &FirstPacket) -> Option<usize> {
         self.rules.iter().position(|rule| rule.matches.matches(packet, &self.names))
     }

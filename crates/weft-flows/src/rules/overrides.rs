@@ -15,7 +15,7 @@ pub struct Overrides {
     pub available: Option<Rate>,
     /// MR: rate above which the flow is policed.
     pub maximum: Option<Rate>,
-    /// BT: bytes above the rate before the flow is policed.
+    /// BT: bytes that the flow may send above its rate before it is policed.
     pub burst_bytes: Option<u32>,
     /// DV: largest variation of the delay that the flow bears.
     pub delay_variance: Option<Duration>,
@@ -37,10 +37,10 @@ pub struct FlowRequest {
 }
 
 impl Overrides {
-    /// Returns the figures of `class` with these in their place.
+    /// Returns the figures of `class`, each replaced by the figure that is set here.
     ///
-    /// A burst tolerance that is absent while a rate or the delay variance changes is derived again for the class's
-    /// packets.
+    /// If a rate or the delay variance is set here and the burst tolerance is not, the burst tolerance is computed from
+    /// the new figures and the packet size of the class.
     pub fn apply(&self, class: &Treatment) -> FlowRequest {
         let mut treatment = Treatment {
             guaranteed: self.guaranteed.unwrap_or(class.guaranteed),
@@ -66,7 +66,8 @@ impl Overrides {
 
     /// Returns the service that the rates imply.
     ///
-    /// A guarantee alone becomes VR, so that the flow also gets its share. Only a class with GR stays without a share.
+    /// With a guaranteed rate the service is VR, which adds a share of the available rate. It is GR, without such a
+    /// share, only if the class has GR and no available rate is set.
     fn derived_service(&self, class: &Treatment, treatment: &Treatment) -> Service {
         let changes_rates = self.guaranteed.is_some() || self.available.is_some() || self.maximum.is_some();
         match (treatment.guaranteed != Rate::ZERO, treatment.maximum) {

@@ -88,7 +88,9 @@ impl RuleBoxes {
     }
 }
 
-/// Returns those of `earlier` that together contain `own`, or `None` if they do not or there are too many pieces.
+/// Returns the positions of those boxes in `earlier` that together contain `own`.
+///
+/// Returns `None` if they do not contain it, or if there are too many pieces.
 fn covered(own: &RuleBox, earlier: &[Option<RuleBox>]) -> Option<Vec<usize>> {
     let overlapping = || earlier.iter().enumerate().filter_map(|(at, hole)| Some((at, hole.as_ref()?)));
     if let Some((at, _)) = overlapping().find(|(_, hole)| hole.contains(own)) {

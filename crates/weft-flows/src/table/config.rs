@@ -10,9 +10,9 @@ const LONGEST: Duration = Duration::from_millis(1 << 30);
 pub struct TableConfig {
     /// Number of flows at which a new flow evicts another.
     pub flows: u32,
-    /// Maximum number of users.
+    /// Maximum number of users. While all of them have flows, further users share one number.
     pub users: u32,
-    /// Maximum number of different treatments.
+    /// Maximum number of different treatments. A flow with a further one gets no state.
     pub treatments: u16,
     /// Time without packets after which a flow ends.
     pub idle: Duration,
@@ -25,9 +25,10 @@ pub struct TableConfig {
 }
 
 impl Default for TableConfig {
-    /// One million flows, which take less than 256 MB.
+    /// Returns settings for one million flows, which take less than 256 MB.
     ///
-    /// The limits are tuned: a busy proxy begins some 1,000 flows/s, a port scanner 100,000.
+    /// The limits of a user's flows and new flows are tuned: a busy proxy begins some 1,000 flows/s, a port scanner
+    /// 100,000.
     fn default() -> TableConfig {
         TableConfig {
             flows: 1_000_000,

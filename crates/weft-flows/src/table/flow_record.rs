@@ -20,7 +20,7 @@ pub enum FlowEnd {
     Seen = 3,
     /// An operator or the configuration ended the flow.
     Forced = 4,
-    /// The table was full and needed the record of this flow for another one.
+    /// The flow was evicted to store another one.
     Evicted = 5,
 }
 
@@ -35,25 +35,25 @@ pub struct FlowRecord {
     pub reverse_label: u32,
     /// User that holds the flow.
     pub user: UserId,
-    /// Number of the rule that decided the treatment.
+    /// Position of the rule that decided the treatment, or 65,535 for none.
     pub rule: u16,
-    /// Treatment of the flow.
+    /// Treatment that the flow was granted.
     pub granted: Treatment,
-    /// Rate that the flow asked for.
+    /// Guaranteed rate that the flow asked for.
     pub asked: Rate,
     /// DSCP of the flow's first packet, 0 to 63.
     pub dscp: u8,
-    /// Mean rate since the last report, or between the last two if that was within a second.
+    /// Mean rate since the last report, or between the last two reports if the last one is less than a second old.
     pub achieved: [Rate; 2],
-    /// Packets and bytes since the last report.
+    /// Packets and bytes of each direction since the last report.
     pub delta: [Tally; 2],
-    /// All packets and bytes.
+    /// Packets and bytes since the flow began.
     pub total: [Tally; 2],
-    /// Number of packets marked CE.
+    /// Number of the flow's packets, in both directions, that were marked CE.
     pub marks: u32,
-    /// Number of packets dropped.
+    /// Number of the flow's packets, in both directions, that were dropped.
     pub drops: u32,
-    /// Start time.
+    /// Time at which the flow began.
     pub start: Instant,
     /// Time of the last packet, to a millisecond.
     pub last_used: Instant,
@@ -65,7 +65,7 @@ pub struct FlowRecord {
     pub end: Option<FlowEnd>,
 }
 
-/// Place in a listing that is read in several calls of [`FlowStates::list`]. The default is its beginning.
+/// Place in a listing that is read by several calls of [`FlowStates::list`]. The default is the beginning.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FlowCursor(u32);
 

@@ -14,13 +14,13 @@ const NOWHERE: u32 = u32::MAX;
 /// State of one user.
 #[derive(Clone, Copy, Debug)]
 struct UserFlows {
-    /// Number of flows without a guarantee.
+    /// Number of the user's flows without a guarantee. Only these can be evicted.
     evictable: u32,
-    /// Number of flows with a guarantee.
+    /// Number of the user's flows with a guarantee.
     kept: u32,
-    /// Index of the user in the heap.
+    /// Index of the user in the heap, or [`NOWHERE`].
     place: u32,
-    /// Time until which the user's new flows have used up its allowed rate of new flows.
+    /// Time at which all new flows of the user so far would have begun at the highest allowed rate of new flows.
     new_until: Instant,
 }
 
@@ -51,7 +51,7 @@ impl Holders {
         self.lists.push_back(self.vacant_list(), record);
     }
 
-    /// Returns the record that has been vacant longest.
+    /// Returns the record that has been vacant longest, or `None` if no record is vacant.
     pub fn vacant(&self) -> Option<u32> {
         self.lists.front(self.vacant_list())
     }
@@ -97,12 +97,12 @@ impl Holders {
         }
     }
 
-    /// Returns the user with most evictable flows.
+    /// Returns the user with most evictable flows, or `None` if no flow is evictable.
     pub fn largest(&self) -> Option<u32> {
         self.heap.first().copied()
     }
 
-    /// Returns the evictable flow of a user that was longest in its list.
+    /// Returns the evictable flow that was longest in this user's list, or `None` if the list is empty.
     pub fn oldest(&self, user: u32) -> Option<u32> {
         self.lists.front(user)
     }
@@ -118,7 +118,7 @@ impl Holders {
         self.holders.get(user.0 as usize).map_or(0, |holder| holder.evictable + holder.kept)
     }
 
-    /// Charges a new flow to a user whose new flows lie `spacing` apart, with a tolerance of `burst`.
+    /// Charges a new flow to a user, who may begin one flow in each `spacing` of time, with a tolerance of `burst`.
     ///
     /// Returns false if the user begins flows too fast. Then nothing is charged.
     pub fn admit_new(&mut self, user: u32, now: Instant, spacing: Duration, burst: Duration) -> bool {

@@ -17,7 +17,7 @@ const NONE: u32 = u32::MAX;
 struct Bucket {
     /// Tags of the entries, or zero for no entry.
     tags: [u16; WAYS],
-    /// Number of entries that found this bucket full.
+    /// Number of entries that went to another bucket because this one was full.
     passed: u32,
     records: [u32; WAYS],
 }
@@ -25,7 +25,7 @@ struct Bucket {
 const EMPTY: Bucket = Bucket { tags: [0; WAYS], passed: 0, records: [NONE; WAYS] };
 
 impl Bucket {
-    /// Returns a bit for each entry with `tag`.
+    /// Returns a set of bits: bit n is set if entry n of the bucket has this tag.
     #[inline]
     fn matches(&self, tag: u16) -> u32 {
         let mut mask = 0;
@@ -56,7 +56,7 @@ impl TagIndex {
         bucket.records.get(matches.trailing_zeros() as usize).copied().unwrap_or(NONE)
     }
 
-    /// Returns the record with this hash for which `is_it` is true.
+    /// Returns the record with this hash for which `is_it` is true, or `None`.
     pub fn find(&self, hash: u64, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
         let mut at = self.home(hash);
         loop {
@@ -108,7 +108,7 @@ impl TagIndex {
         }
     }
 
-    /// Returns the bucket of a record whose search begins at `home`.
+    /// Returns the bucket that holds a record whose search begins at `home`, or `None` if the record is not stored.
     fn place(&self, home: usize, record: u32) -> Option<usize> {
         let mut at = home;
         loop {

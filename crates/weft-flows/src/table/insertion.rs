@@ -1,8 +1,8 @@
 //! The insertion of a flow, and the eviction of another one for it.
 //!
-//! A new flow passes three gates: its user's rate of new flows, its user's quota of flows, and the size of the table. At
-//! its quota a user loses a flow of its own. At the size of the table, the user who holds most flows without a guarantee
-//! loses one. Each new flow evicts at most two, so no eviction ever makes a pause.
+//! A new flow passes three gates: its user's rate of new flows, its user's quota of flows, and the size of the table.
+//! At its quota a user loses a flow of its own. At the size of the table, the user who holds most flows without a
+//! guarantee loses one. Each new flow evicts at most two, so no eviction ever makes a pause.
 
 use super::key::FlowIdentity;
 use super::record::{ColdRecord, HotRecord, elapsed, millis};
@@ -21,7 +21,9 @@ const LOOKS: u32 = 4;
 ///
 /// Tuned: interactive flows are rarely silent for as long.
 const QUIET: Duration = Duration::from_secs(1);
-/// Time over which a user may save up new flows. Tuned: a browser begins its flows in bursts of a second.
+/// Time whose allowed number of new flows a user may save up and begin at once.
+///
+/// Tuned: a browser begins its flows in bursts of a second.
 const NEW_FLOW_BURST: Duration = Duration::from_secs(1);
 
 /// Data about a new flow.
@@ -29,11 +31,11 @@ const NEW_FLOW_BURST: Duration = Duration::from_secs(1);
 pub struct FlowStart {
     /// User that holds the flow.
     pub user: UserId,
-    /// Treatment of the flow.
+    /// Treatment that the flow is granted.
     pub granted: Treatment,
-    /// Rate that the flow asked for.
+    /// Guaranteed rate that the flow asked for.
     pub asked: Rate,
-    /// Number of the rule that decided the treatment.
+    /// Position of the rule that decided the treatment, or 65,535 for none.
     pub rule: u16,
     /// DSCP of the first packet, 0 to 63.
     pub dscp: u8,
@@ -48,7 +50,7 @@ pub enum InsertRefused {
     Quota,
     /// The table is full, and no flow can be evicted.
     Full,
-    /// There are too many different treatments.
+    /// The table's set of different treatments is full.
     Treatments,
 }
 

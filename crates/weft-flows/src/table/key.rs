@@ -10,7 +10,7 @@ use weft_core::flow::hash::SeededState;
 use weft_units::VpnId;
 use weft_wire::ip::FlowKey;
 
-/// The addresses of the two ends: the lower end first.
+/// The addresses of the two ends of a flow: first that of the lower end, with the lower address (and port).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EndAddresses {
     /// Two IPv4 addresses.
@@ -39,7 +39,7 @@ impl FlowIdentity {
     pub const NONE: FlowIdentity =
         FlowIdentity { addresses: EndAddresses::V4([0; 2]), ports: [0; 2], protocol: 0, vpn: 0, label: 0 };
 
-    /// Returns the identity of the flow of `key`, and whether the sender is the lower end.
+    /// Returns the identity of the flow of `key`, and true if its source has the lower address (and port).
     #[inline]
     pub fn of(vpn: VpnId, key: &FlowKey) -> (FlowIdentity, bool) {
         let (addresses, from_lower) = match (key.src, key.dst) {
@@ -65,7 +65,9 @@ impl FlowIdentity {
         matches!(self.addresses, EndAddresses::V6(_))
     }
 
-    /// Returns the key of the packets that the lower or the higher end sends, with their flow label.
+    /// Returns the key of the packets from one end of the flow, with the flow label of these packets.
+    ///
+    /// If `from_lower` is true, it is the end with the lower address (and port).
     pub fn key(&self, from_lower: bool, flow_label: u32) -> FlowKey {
         let [low, high] = match self.addresses {
             EndAddresses::V4(ends) => ends.map(|bits| IpAddr::V4(Ipv4Addr::from_bits(bits))),

@@ -42,7 +42,7 @@ impl Lists {
         self.links[list as usize].prev = at;
     }
 
-    /// Removes an item from its list. An item that is in no list stays there.
+    /// Removes an item from its list. An item that is in no list is not changed.
     ///
     /// Returns the number of the list if the list is empty now.
     pub fn unlink(&mut self, item: u32) -> Option<u32> {
@@ -54,7 +54,7 @@ impl Lists {
         (next == prev && next < self.heads).then_some(next)
     }
 
-    /// Returns the first item of a list.
+    /// Returns the first item of a list, or `None` if it is empty.
     pub fn front(&self, list: u32) -> Option<u32> {
         self.links[list as usize].next.checked_sub(self.heads)
     }

@@ -1,4 +1,4 @@
-//! The state of each flow: found by one hash for both directions, counted, policed, and evicted before the table is full.
+//! The state of each flow: found by one hash for both directions, counted, policed, and evicted at the limit of flows.
 //!
 //! A lookup goes from the hash to a bucket of tags, then to the hot record: two cache lines. [`FlowStates::find_batch`]
 //! takes each step for a whole batch before the next, so that the processor waits for many lines at once. Everything
@@ -44,7 +44,9 @@ use weft_wire::er_sig::Direction;
 use weft_wire::ip::FlowKey;
 use wheel::TimerWheel;
 
-/// Lookups that wait for memory together. Tuned: more gain nothing, because a core has 16 to 48 line fill buffers.
+/// Number of lookups whose memory reads are started together.
+///
+/// Tuned: more gain nothing, because a core has 16 to 48 line fill buffers.
 const BATCH: usize = 32;
 
 /// Refers to a flow of the table. It finds nothing after the flow's end.
@@ -59,7 +61,7 @@ pub struct FlowRef {
 pub struct FlowMatch {
     /// The flow.
     pub flow: FlowRef,
-    /// Direction of the packet. The initiator sent the first packet that the table saw.
+    /// Direction of the packet: forward if the initiator sent it, the sender of the first packet that the table saw.
     pub direction: Direction,
 }
 
@@ -83,7 +85,7 @@ pub struct TableCounters {
     pub evicted: u64,
     /// Number of new flows refused because their user begins flows too fast.
     pub refused_rate: u64,
-    /// Number of new flows refused because all flows of their user have a guarantee, up to the user's quota.
+    /// Number of new flows refused because their user held its quota of flows, all with a guarantee.
     pub refused_quota: u64,
     /// Number of new flows refused because no flow can be evicted.
     pub refused_full: u64,
@@ -125,7 +127,7 @@ impl FlowStates {
         }
     }
 
-    /// Finds the flow of a packet and marks it as used `now`.
+    /// Finds the flow of a packet and marks it as used `now`. Returns `None` if there is no such flow.
     pub fn find(&mut self, now: Instant, vpn: VpnId, key: &FlowKey) -> Option<FlowMatch> {
         let (identity, from_lower) = FlowIdentity::of(vpn, key);
         let record = self.search(&identity, identity.hash(&self.state))?;
@@ -220,7 +222,7 @@ impl FlowStates {
         true
     }
 
-    /// Records the rate that a flow asked for.
+    /// Records the guaranteed rate that a flow asked for.
     pub fn set_asked(&mut self, flow: FlowRef, asked: Rate) {
         self.change(flow, |cold| cold.asked = asked);
     }
@@ -240,7 +242,7 @@ impl FlowStates {
         self.change(flow, |cold| cold.drops = cold.drops.saturating_add(1));
     }
 
-    /// Number of flows.
+    /// Number of flows in the table.
     pub fn len(&self) -> usize {
         self.flows as usize
     }

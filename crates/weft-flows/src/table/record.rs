@@ -9,7 +9,7 @@ use weft_wire::er_sig::Direction;
 const V6: u8 = 1;
 /// Flag of a hot record: the flow label is part of the identity.
 const LABELLED: u8 = 2;
-/// Flag of a hot record: the lower end sent the first packet.
+/// Flag of a hot record: the end with the lower address (and port) sent the first packet.
 const LOWER_BEGAN: u8 = 4;
 /// Flag of a hot record: the flow has a guarantee, so no other flow evicts it.
 const GUARANTEED: u8 = 8;
@@ -17,7 +17,7 @@ const GUARANTEED: u8 = 8;
 /// Shortest time over which a rate is worth stating. Tuned: some hundred packets of a flow of 1 Mbit/s.
 const RATE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Group number that stands for no group.
+/// Number that a hot record holds if a direction of the flow has no group of routes.
 pub const NO_GROUP: u16 = u16::MAX;
 
 /// Fields that each packet of a flow accesses: one cache line.
@@ -26,17 +26,17 @@ pub const NO_GROUP: u16 = u16::MAX;
 pub struct HotRecord {
     /// The two addresses in IPv4, the hash of the identity in IPv6.
     check: u64,
-    /// Policer: when all bytes so far would have left at the policed rate.
+    /// Time at which all bytes so far would have left at the policed rate. The policer compares it with the present.
     pub busy_until: Instant,
     ports: [u16; 2],
     vpn: u32,
-    /// Odd while the record holds a flow. It rises with each change.
+    /// Number that rises by one when a flow begins or ends in this record. It is odd while the record holds a flow.
     pub generation: u32,
-    /// Time of the last packet, in milliseconds modulo 2^32.
+    /// Time of the flow's last packet, in milliseconds modulo 2^32.
     pub last_used_ms: u32,
-    /// Packets of each direction since the last record was reported, modulo 2^32.
+    /// Packets of each direction since the flow's last report, modulo 2^32.
     packets: [u32; 2],
-    /// Bytes of each direction since the last record was reported, modulo 2^32.
+    /// Bytes of each direction since the flow's last report, modulo 2^32.
     bytes: [u32; 2],
     cost: ByteCost,
     burst: u16,
@@ -44,7 +44,7 @@ pub struct HotRecord {
     pub treatment: u16,
     /// Group of routes for each direction.
     pub groups: [u16; 2],
-    /// Low bits of the group's epoch that each direction last saw.
+    /// Low bits of the group's epoch, the number of changes of its route, at each direction's last packet.
     pub epochs: [u8; 2],
     protocol: u8,
     flags: u8,
@@ -77,29 +77,29 @@ pub struct ColdRecord {
     addresses: [[u64; 2]; 2],
     /// Flow label of each direction, the initiator's first.
     labels: [u32; 2],
-    /// Number of times that the hot record's packet counter of each direction wrapped around.
+    /// Number of wraps of the hot record's packet counter of each direction since the flow's last report.
     packet_carries: [u32; 2],
-    /// Number of times that the hot record's byte counter of each direction wrapped around.
+    /// Number of wraps of the hot record's byte counter of each direction since the flow's last report.
     byte_carries: [u32; 2],
-    /// Counts that were reported so far, for each direction.
+    /// Packets and bytes of each direction that the flow's reports contained so far.
     reported: [Tally; 2],
-    /// Start time.
+    /// Time at which the flow began.
     pub start: Instant,
-    /// Rate that the flow asked for.
+    /// Guaranteed rate that the flow asked for.
     pub asked: Rate,
-    /// Time of the last report, in milliseconds modulo 2^32.
+    /// Time of the flow's last report, in milliseconds modulo 2^32.
     pub reported_ms: u32,
-    /// Number of packets marked CE.
+    /// Number of the flow's packets, in both directions, that were marked CE.
     pub marks: u32,
-    /// Number of packets dropped.
+    /// Number of the flow's packets, in both directions, that were dropped.
     pub drops: u32,
     /// User that holds the flow.
     pub user: u32,
     /// Path on which the flow was last seen, if it was.
     pub path: Option<PathSeen>,
-    /// Number of the rule that decided the treatment.
+    /// Position of the rule that decided the treatment, or 65,535 for none.
     pub rule: u16,
-    /// DSCP of the first packet.
+    /// DSCP of the flow's first packet.
     pub dscp: u8,
     /// Rate of each direction between the last two reports, in kbit/s.
     achieved_kbps: [u32; 2],
@@ -149,7 +149,9 @@ impl HotRecord {
         }
     }
 
-    /// True if this record may hold the flow. In IPv4 without a label it does. Otherwise the cold record decides.
+    /// True if this record may hold the flow with this identity.
+    ///
+    /// For IPv4 without a flow label, the result is certain. Otherwise the cold record decides.
     #[inline]
     pub fn may_hold(&self, identity: &FlowIdentity, hash: u64) -> bool {
         let (check, v6) = check(identity, hash);
@@ -179,7 +181,7 @@ impl HotRecord {
         self.flags & V6 != 0
     }
 
-    /// Returns the direction of a packet that the lower or the higher end sent.
+    /// Returns the direction of a packet. `from_lower` is true if the end with the lower address (and port) sent it.
     #[inline]
     pub fn direction(&self, from_lower: bool) -> Direction {
         if (self.flags & LOWER_BEGAN != 0) == from_lower { Direction::Forward } else { Direction::Reverse }
@@ -196,7 +198,7 @@ impl HotRecord {
         self.flags = self.flags & !GUARANTEED | if guaranteed { GUARANTEED } else { 0 };
     }
 
-    /// Returns the rate that the policer allows.
+    /// Returns the rate and burst that the policer allows the flow.
     #[inline]
     pub fn limit(&self) -> PoliceLimit {
         PoliceLimit { cost: self.cost, burst: self.burst }
@@ -243,7 +245,7 @@ impl ColdRecord {
         }
     }
 
-    /// True if the parts of the identity that stand here agree.
+    /// True if the parts of the flow's identity that stand in this record are those of `identity`.
     #[inline]
     pub fn agrees(&self, identity: &FlowIdentity) -> bool {
         let same_addresses = match identity.addresses {
@@ -256,7 +258,8 @@ impl ColdRecord {
     /// Records the flow label of a direction.
     #[inline]
     pub fn set_label(&mut self, side: usize, label: u32) {
-        // Labels rarely change, and a line that stays clean costs no write to memory.
+        // The label is written only if it changes, which is rare: a cache line that stays clean costs no write to
+        // memory.
         if self.labels[side] != label {
             self.labels[side] = label;
         }
@@ -273,14 +276,14 @@ impl ColdRecord {
         self.labels[side]
     }
 
-    /// Records that counters of the hot record wrapped.
+    /// Records that the counters of packets or bytes of one direction wrapped in the hot record.
     #[cold]
     pub fn carry(&mut self, side: usize, packets: bool, bytes: bool) {
         self.packet_carries[side] += u32::from(packets);
         self.byte_carries[side] += u32::from(bytes);
     }
 
-    /// Returns the counts of one direction since its last report.
+    /// Returns the packets and bytes of one direction since the flow's last report.
     pub fn unreported(&self, hot: &HotRecord, side: usize) -> Tally {
         Tally {
             packets: u64::from(self.packet_carries[side]) << 32 | u64::from(hot.packets[side]),
@@ -288,7 +291,7 @@ impl ColdRecord {
         }
     }
 
-    /// Returns all packets and bytes of one direction.
+    /// Returns the packets and bytes of one direction since the flow began.
     pub fn total(&self, hot: &HotRecord, side: usize) -> Tally {
         let (reported, delta) = (self.reported[side], self.unreported(hot, side));
         Tally { packets: reported.packets + delta.packets, bytes: reported.bytes + delta.bytes }

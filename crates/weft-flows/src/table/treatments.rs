@@ -14,7 +14,7 @@ struct TreatmentEntry {
     treatment: Treatment,
     /// Rate and burst that the policer allows a flow with this treatment.
     limit: PoliceLimit,
-    /// Number of flows with this treatment.
+    /// Number of flows that have this treatment now.
     flows: u32,
 }
 
@@ -26,7 +26,7 @@ pub struct Treatments {
     entries: Vec<TreatmentEntry>,
     free: Vec<u16>,
     most: usize,
-    /// The number that was taken last. Most new flows take it again.
+    /// Number of the treatment that was taken last. Most new flows take it again.
     last: u16,
 }
 
@@ -76,7 +76,7 @@ impl Treatments {
         self.entries.get(usize::from(at)).map_or(Treatment::default(), |entry| entry.treatment)
     }
 
-    /// Returns the rate that the policer allows a flow with the treatment `at`.
+    /// Returns the rate and burst that the policer allows a flow with the treatment number `at`.
     pub fn limit(&self, at: u16) -> PoliceLimit {
         self.entries.get(usize::from(at)).map_or(PoliceLimit::default(), |entry| entry.limit)
     }

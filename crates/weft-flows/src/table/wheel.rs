@@ -82,7 +82,7 @@ impl TimerWheel {
         None
     }
 
-    /// Returns a tick at which [`TimerWheel::poll`] has work to do, at the latest that of the first due timer.
+    /// Returns a tick at which [`TimerWheel::poll`] has work, not after the first due tick. `None` without timers.
     pub fn next_work(&self) -> Option<u32> {
         let due_now = self.lists.front(self.tick % SLOTS).is_some() || self.cascade_level().is_some();
         if due_now { Some(self.tick) } else { self.next_occupied() }
@@ -96,7 +96,7 @@ impl TimerWheel {
         self.occupied[level as usize] |= 1 << slot;
     }
 
-    /// Returns the highest level with timers in the slot that begins at the current tick.
+    /// Returns the highest level with timers in the slot that begins at the current tick, or `None`.
     fn cascade_level(&self) -> Option<u32> {
         let highest = (self.tick.trailing_zeros() / BITS).min(LEVELS - 1);
         (1..=highest).rev().find(|level| self.occupied[*level as usize] >> self.slot(*level) & 1 == 1)
@@ -117,7 +117,7 @@ impl TimerWheel {
         true
     }
 
-    /// Returns the first tick of the next slot that holds a timer, after the current tick.
+    /// Returns the first tick of the next slot after the current tick that holds a timer, or `None`.
     fn next_occupied(&self) -> Option<u32> {
         (0..LEVELS).find_map(|level| {
             let later = self.occupied[level as usize] & ((u64::MAX - 1) << self.slot(level));

@@ -68,7 +68,7 @@ pub struct Queued<'a> {
 }
 
 impl<'a> Queued<'a> {
-    /// Parses the attributes of a message.
+    /// Parses the attributes of a message about a queued packet. `None` if the packet or its id is missing.
     fn parse(attributes: &'a mut [u8]) -> Option<Queued<'a>> {
         let mark = number(attributes, MARK).unwrap_or_default();
         let header = find(attributes, PACKET_HEADER).and_then(|at| attributes.get(at)?.first_chunk::<7>().copied());

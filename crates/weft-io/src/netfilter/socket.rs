@@ -129,7 +129,7 @@ pub(super) fn send(socket: &KernelSocket, NetfilterRequest(mut bytes): Netfilter
     socket.send(&bytes)
 }
 
-/// Returns the position of an attribute's value within `attributes`.
+/// Returns the position of the value of the attribute `wanted` within `attributes`, or `None`.
 pub(super) fn find(attributes: &[u8], wanted: u16) -> Option<std::ops::Range<usize>> {
     let mut at = 0;
     loop {
@@ -145,7 +145,7 @@ pub(super) fn find(attributes: &[u8], wanted: u16) -> Option<std::ops::Range<usi
     }
 }
 
-/// Returns an attribute's first four bytes as a number in network byte order.
+/// Returns the first four bytes of the attribute `wanted` as a number in network byte order, or `None`.
 pub(super) fn number(attributes: &[u8], wanted: u16) -> Option<u32> {
     let value = attributes.get(find(attributes, wanted)?)?;
     value.first_chunk().map(|bytes| u32::from_be_bytes(*bytes))

@@ -15,7 +15,7 @@ use crate::sys::set_option;
 
 /// Length of the receive buffer, in bytes.
 ///
-/// It fits the kernel's largest datagram of a dump (NLMSG_GOODSIZE is at most this).
+/// The largest datagram of a dump that the kernel sends fits into it (NLMSG_GOODSIZE is at most this).
 const RECEIVE_LEN: usize = 32 * 1024;
 /// Length of a netlink header, in bytes.
 const HEADER_LEN: usize = 16;
@@ -169,7 +169,7 @@ impl NetlinkSocket {
         end.unwrap_or(Ok(()))
     }
 
-    /// Enlarges the receive buffer to `bytes`, or to the administrator's limit without the privilege.
+    /// Enlarges the receive buffer to `bytes`, or without CAP_NET_ADMIN to the administrator's limit at most.
     pub(crate) fn set_receive_buffer(&self, bytes: i32) -> io::Result<()> {
         let socket = self.socket.as_fd();
         set_option(socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, bytes)

@@ -33,11 +33,11 @@ const MARK_PRIORITY: u32 = 90;
 ///
 /// No other rule can therefore lead around a prohibition.
 const PROHIBIT_PRIORITY: u32 = 1;
-/// Maximum number of a device's prohibitions that one [`Configure::allow_all`] removes.
+/// Maximum number of a device's prohibitions per IP version that one call of [`Configure::allow_all`] removes.
 const MOST_PROHIBITIONS: usize = 256;
-/// Value of `rtm_protocol` that marks weft's own rules, and its routes for marks.
+/// Value of `rtm_protocol` of weft's rules by mark and by prefix length, its prohibitions and its local routes.
 const OWN_PROTOCOL: RouteProtocol = RouteProtocol::Other(119);
-/// Value of `rtm_protocol` that marks the routes of devices, so that a routing daemon can distinguish them.
+/// Value of `rtm_protocol` of the routes that weft made out of devices. A routing daemon can distinguish them by it.
 const PREFIX_PROTOCOL: RouteProtocol = RouteProtocol::Other(120);
 /// Offset of `rtm_protocol` in a message about a route, in bytes (`struct nlmsghdr`, `struct rtmsg`).
 const PROTOCOL_AT: usize = 21;
@@ -112,7 +112,7 @@ pub struct Configure {
 }
 
 impl Configure {
-    /// Opens the socket.
+    /// Opens a netlink socket for changes.
     pub fn open() -> io::Result<Self> {
         Ok(Self { channel: NetlinkSocket::open(&[])? })
     }
@@ -181,7 +181,7 @@ impl Configure {
     pub fn device_routes(&mut self, index: u32) -> io::Result<Vec<DeviceRoute>> {
         let mut found = Vec::new();
         self.channel.dump_routes(|bytes| {
-            // A routing daemon may make very many routes, so only those of devices are parsed.
+            // A routing daemon may make very many routes, so only routes with weft's `rtm_protocol` are parsed.
             if bytes.get(PROTOCOL_AT) == Some(&PREFIX_PROTOCOL.into())
                 && let Ok(message) = NetlinkMessage::deserialize(bytes)
                 && let NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewRoute(route)) = message.payload
@@ -248,7 +248,7 @@ impl Configure {
         self.channel.request(RouteNetlinkMessage::NewRule(rule_message(rule)), NLM_F_CREATE)
     }
 
-    /// Adds a route by which the kernel delivers every packet of this table to local sockets.
+    /// Adds a route to `table` by which the kernel delivers every packet that uses this table to local sockets.
     pub fn add_local_route(&mut self, table: u32, ipv6: bool) -> io::Result<()> {
         let message = local_route_message(table, ipv6);
         self.channel.request(RouteNetlinkMessage::NewRoute(message), NLM_F_CREATE | NLM_F_REPLACE)
@@ -297,7 +297,9 @@ fn address_message(index: u32, address: IpAddr, prefix_len: u8) -> AddressMessag
     message
 }
 
-/// Reads a global address of a device. On a device with a peer address, it is the local address.
+/// Returns the address and prefix length in a message about a global address of the device `index`, or `None`.
+///
+/// On a device with a peer address, it is the local address.
 fn global_address(message: &RouteNetlinkMessage, index: u32) -> Option<(IpAddr, u8)> {
     let RouteNetlinkMessage::NewAddress(message) = message else { return None };
     if message.header.index != index || message.header.scope != AddressScope::Universe {
@@ -392,7 +394,7 @@ fn rule_message(rule: &Rule<'_>) -> RuleMessage {
         Selector::Incoming(device) => RuleAttribute::Iifname(device.to_owned()),
         Selector::Bound(device) => RuleAttribute::Oifname(device.to_owned()),
         Selector::Mark(mark) => RuleAttribute::FwMark(mark),
-        // The kernel ignores routes up to this prefix length.
+        // The kernel ignores routes whose prefix length is at most this number.
         Selector::AtLeast(length) => RuleAttribute::SuppressPrefixLen(u32::from(length).saturating_sub(1)),
     });
     let (priority, protocol) = match rule.selector {

@@ -1,4 +1,4 @@
-//! Converts netlink messages into the entries of a [`Snapshot`](super::snapshot::Snapshot).
+//! Converts netlink messages into the entries of a [`NetlinkSnapshot`](super::snapshot::NetlinkSnapshot).
 
 use netlink_packet_route::AddressFamily;
 use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressMessage, AddressScope};
@@ -7,7 +7,7 @@ use netlink_packet_route::route::{RouteAttribute, RouteMessage, RouteType};
 
 use super::snapshot::{Address, IpFamily, Link, OperState, Scope};
 
-/// Decodes a device.
+/// Decodes a message about a device.
 ///
 /// Returns `None` for a partial message: [`is_about_device`] is false, or a driver's event lacks name or MTU.
 pub(super) fn link(message: &LinkMessage) -> Option<Link> {
@@ -54,7 +54,7 @@ fn oper_state(state: State) -> OperState {
     }
 }
 
-/// Decodes an address, or `None` if the message contains none.
+/// Decodes a message about an address. Returns `None` if it contains no address.
 pub(super) fn address(message: &AddressMessage) -> Option<Address> {
     let mut local = None;
     let mut other = None;
@@ -87,7 +87,7 @@ fn scope(scope: AddressScope) -> Scope {
     }
 }
 
-/// True if this is a default route.
+/// True if a message is about a default route to a next router or device (unicast).
 pub(super) fn is_default_route(message: &RouteMessage) -> bool {
     message.header.destination_prefix_length == 0
         && message.header.source_prefix_length == 0
@@ -95,7 +95,7 @@ pub(super) fn is_default_route(message: &RouteMessage) -> bool {
         && family(message.header.address_family).is_some()
 }
 
-/// Returns the devices that a route uses.
+/// Returns the interface index of each device that a route uses, with the route's address family.
 pub(super) fn route_devices(message: &RouteMessage) -> impl Iterator<Item = (u32, IpFamily)> {
     let family = family(message.header.address_family);
     let indexes = message.attributes.iter().flat_map(|attribute| match attribute {

@@ -13,7 +13,7 @@ use crate::sys::unless_blocked;
 const KERNEL_GROUP: u32 = 1;
 /// Length of the receive buffer, in bytes.
 ///
-/// It fits the kernel's UEVENT_BUFFER_SIZE and the path before the event.
+/// An event of the kernel's UEVENT_BUFFER_SIZE and the device path before it fit into the buffer.
 const RECEIVE_LEN: usize = 8 * 1024;
 /// Setting of an event that announces a new generation ID.
 const ANNOUNCEMENT: &[u8] = b"NEW_VMGENID=1";

@@ -52,9 +52,9 @@ fn question(destination: IpAddr, index: u32, source: Option<IpAddr>) -> RouteMes
     let mut message = RouteMessage::default();
     message.header.address_family = if destination.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
     message.header.destination_prefix_length = length;
-    // Without a matching route, IPv4 assumes that every address is on the device's link. With this flag the kernel
-    // returns only actual routes. IPv6 with a device never makes that assumption, and its answer to this flag would
-    // ignore the device.
+    // Without a matching route, IPv4 assumes that every address is on the device's link. With the flag
+    // RTM_F_FIB_MATCH the kernel returns only actual routes. IPv6 with a device never makes that assumption, and
+    // with the flag its answer would ignore the device.
     if destination.is_ipv4() {
         message.header.flags = RouteFlags::FibMatch;
     }

@@ -9,7 +9,7 @@ use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage, TcStats2};
 
 use super::channel::NetlinkSocket;
 
-/// Counters of a device.
+/// MTU and counters of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Load {
     /// MTU in bytes.
@@ -38,7 +38,7 @@ impl DeviceMeter {
         Ok(DeviceMeter { channel: NetlinkSocket::open(&[])?, index })
     }
 
-    /// Reads the counters.
+    /// Reads the MTU and the counters of the device.
     ///
     /// # Errors
     /// Fails if the device no longer exists.

@@ -13,7 +13,7 @@ const FIXED_LEN: usize = 28;
 pub(super) const MOST_FILTERED: usize = 32;
 /// Load offset at which classic BPF finds a netlink attribute (`SKF_AD_OFF + SKF_AD_NLATTR`, `linux/filter.h`).
 const FIND_ATTRIBUTE: u32 = (-0x1000_i32 + 12) as u32;
-/// Attributes of a route that the general parser has no constants for (`linux/rtnetlink.h`).
+/// Attributes of a route that the netlink library has no constants for (`linux/rtnetlink.h`).
 const RTA_VIA: u16 = 18;
 const RTA_NH_ID: u16 = 30;
 /// Flag of an entry of the IPv6 cache (`linux/rtnetlink.h`).
@@ -108,7 +108,7 @@ fn address(value: &[u8]) -> Option<IpAddr> {
     }
 }
 
-/// Returns the gateway among attributes. An IPv4 route may have an IPv6 gateway (RFC 5549).
+/// Returns the gateway among a route's attributes, or `None`. An IPv4 route may have an IPv6 gateway (RFC 5549).
 fn gateway<'a>(attributes: impl Iterator<Item = (u16, &'a [u8])>) -> Option<IpAddr> {
     let mut found = None;
     for (kind, value) in attributes {
@@ -121,9 +121,9 @@ fn gateway<'a>(attributes: impl Iterator<Item = (u16, &'a [u8])>) -> Option<IpAd
     found
 }
 
-/// Returns device and gateway of a multipath route's first next hop that leaves by one of `devices`.
+/// Returns device and gateway of a multipath route's first next hop that leaves by one of `devices`, or `None`.
 fn multipath(mut rest: &[u8], devices: &[u32]) -> Option<(u32, IpAddr)> {
-    // `struct rtnexthop`: length, flags, weight and interface index, and then attributes.
+    // Each next hop is a `struct rtnexthop` (length, flags, weight and interface index) and then its attributes.
     loop {
         let fixed: &[u8; 8] = rest.first_chunk()?;
         let length = usize::from(u16::from_ne_bytes([fixed[0], fixed[1]]));
@@ -188,7 +188,8 @@ pub(super) fn filter(devices: &[u32]) -> Vec<libc::sock_filter> {
         instruction(BPF_LD | BPF_H | BPF_ABS, 0, 0, 4),
         instruction(equal, 1, 0, kind(libc::RTM_NEWROUTE)),
         instruction(equal, 0, count + 6, kind(libc::RTM_DELROUTE)),
-        // The extension takes the first attribute's offset and the wanted type, and returns an offset or 0.
+        // The kernel's extension of BPF at [`FIND_ATTRIBUTE`] takes the first attribute's offset and the wanted
+        // type, and returns the offset of that attribute, or 0.
         instruction(BPF_LDX | BPF_W | BPF_IMM, 0, 0, libc::RTA_OIF.into()),
         instruction(BPF_LD | BPF_W | BPF_IMM, 0, 0, FIXED_LEN as u32),
         instruction(BPF_LD | BPF_W | BPF_ABS, 0, 0, FIND_ATTRIBUTE),
@@ -224,7 +225,9 @@ mod tests {
         }
     }
 
-    /// Returns the kernel's message about a route, with one next hop or as the second of two.
+    /// Returns the kernel's message about a route.
+    ///
+    /// The route's next hop is the only one, or the second of two.
     fn message(kind: u16, route: &GatewayRoute, is_multipath: bool) -> Vec<u8> {
         let mut bytes = vec![0; FIXED_LEN];
         bytes[4..6].copy_from_slice(&kind.to_ne_bytes());

@@ -116,7 +116,7 @@ pub enum IpFamily {
     V6,
 }
 
-/// Interface index, address and prefix length.
+/// Key of a stored address: interface index, address and prefix length.
 type AddressKey = (u32, IpAddr, u8);
 
 /// All devices, addresses, and devices with a default route.

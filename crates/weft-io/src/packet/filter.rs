@@ -39,15 +39,15 @@ mod word {
     pub const DIRECTION: u32 = 7;
 }
 
-/// Packets that a program accepts.
+/// Packets that a rule accepts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum FilterRule {
-    /// UDP datagrams of a local port.
+    /// UDP datagrams to and from a local port.
     Udp {
         /// The local port.
         port: u16,
     },
-    /// TCP segments of a local port.
+    /// TCP segments to and from a local port.
     TcpServer {
         /// The local port.
         port: u16,
@@ -56,7 +56,7 @@ pub enum FilterRule {
     TcpClient {
         /// Remote address and port.
         remote: SocketAddr,
-        /// Mark of outgoing segments.
+        /// Mark that outgoing segments must have.
         mark: u32,
     },
 }

@@ -14,7 +14,9 @@ const LONGEST: usize = 65_536 + 256;
 const SEGMENTATION_LEN: usize = 10;
 /// Requested size of the receive buffer, in bytes: 64 ms of traffic at 4 Gbit/s.
 const BUFFER_BYTES: c_int = 32 << 20;
-/// First kernel that describes batches of UDP datagrams. Before it, such a packet cannot be received at all.
+/// First kernel version (major, minor) whose virtio_net_hdr can describe a batch of UDP datagrams.
+///
+/// With that header, an older kernel does not deliver such a batch at all.
 const DESCRIBES_UDP: (u32, u32) = (6, 2);
 
 /// Copies the packets of one interface.
@@ -27,7 +29,7 @@ pub struct PacketSocket {
     segmentation: [u8; SEGMENTATION_LEN],
 }
 
-/// A copy of a packet.
+/// A copy of a packet that the interface sent or received.
 #[derive(Clone, Copy, Debug)]
 pub struct Captured<'a> {
     /// The packet from its IP header on. The filter may have cut it.
@@ -121,8 +123,8 @@ impl PacketSocket {
         message.msg_iovlen = (parts.len() - skipped) as _;
         message.msg_control = control.as_mut_ptr().cast();
         message.msg_controllen = ControlBuffer::CAPACITY as _;
-        // SAFETY: this object owns the descriptor. All pointers in `message` lead to buffers of the given lengths, which
-        // live until the call returns and which nothing else accesses.
+        // SAFETY: this object owns the descriptor. All pointers in `message` lead to buffers of the given lengths,
+        // which live until the call returns and which nothing else accesses.
         let mut receive = || unsafe { libc::recvmsg(self.socket.as_raw_fd(), &raw mut message, libc::MSG_DONTWAIT) };
         let len = retry(|| check(receive() as c_int))? as usize;
         let len = len.saturating_sub(if self.describes { SEGMENTATION_LEN } else { 0 });

@@ -7,7 +7,7 @@ const IPV4_LEN: usize = size_of::<libc::sockaddr_in>();
 /// Length of a `sockaddr_in6`, in bytes.
 const IPV6_LEN: usize = size_of::<libc::sockaddr_in6>();
 
-/// A `sockaddr_in` or `sockaddr_in6`, in a buffer that fits the larger of the two.
+/// A `sockaddr_in` or `sockaddr_in6`, in a buffer of the larger length.
 #[repr(C, align(4))]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RawAddress {

@@ -12,7 +12,7 @@ const HEADER_LEN: usize = size_of::<libc::cmsghdr>();
 
 /// Length of a [`ControlBuffer`], in bytes.
 ///
-/// It fits all messages of one datagram: TOS and packet info of both families, GRO segment size, drop count and
+/// All messages of one datagram fit into it: TOS and packet info of both families, GRO segment size, drop count and
 /// timestamp.
 const CAPACITY: usize = 192;
 
@@ -28,9 +28,9 @@ pub(crate) struct ControlBuffer {
 pub(super) struct ReceiveInfo {
     /// Destination address of the datagram.
     pub destination: Option<IpAddr>,
-    /// TOS or traffic class byte.
+    /// TOS or traffic class byte of the datagram.
     pub tos: u8,
-    /// Length of each datagram of a GRO batch, in bytes.
+    /// Length of each datagram of a GRO batch but the last, in bytes; `None` for a single datagram.
     pub segment_size: Option<usize>,
     /// Number of datagrams that the socket has dropped since it was opened, modulo 2^32.
     pub dropped_total: Option<u32>,
@@ -83,7 +83,7 @@ impl ReceiveInfo {
     }
 }
 
-/// Parses a `struct timespec` of the real-time clock.
+/// Parses a `struct timespec` of the real-time clock. Returns nanoseconds since 1970, or `None` if it is too short.
 pub(crate) fn timestamp(data: &[u8]) -> Option<u64> {
     let seconds = u64::from_ne_bytes(*data.first_chunk()?);
     let nanos = u64::from_ne_bytes(*data.get(8..)?.first_chunk()?);

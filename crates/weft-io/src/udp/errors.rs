@@ -62,7 +62,7 @@ impl UdpLink {
         }
     }
 
-    /// Returns and removes the oldest entry of the error queue, or `None` if it is not an ICMP error.
+    /// Removes the oldest entry of the error queue. Returns it if it is an ICMP error. Fails if the queue is empty.
     fn next_error(&self) -> io::Result<Option<Bounce>> {
         let (mut address, mut control) = (RawAddress::EMPTY, ControlBuffer::EMPTY);
         // SAFETY: all-zero bytes are a valid, empty msghdr, without a buffer for the returned datagram.
@@ -85,7 +85,9 @@ impl UdpLink {
     }
 }
 
-/// Parses a `struct sock_extended_err`: errno u32, origin, type, code, padding, info u32, data u32.
+/// Parses a `struct sock_extended_err`. Returns `None` if the error is not one of ICMP.
+///
+/// Its fields are: errno u32, origin, type, code, padding, info u32, data u32.
 fn icmp_error(data: &[u8]) -> Option<BounceReason> {
     let [_, _, _, _, origin, kind, code, ..] = *data.first_chunk::<EXTENDED_LEN>()?;
     match origin {

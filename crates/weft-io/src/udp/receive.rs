@@ -57,7 +57,7 @@ impl ReceiveSlot {
         std::mem::replace(&mut self.buffer, buffer)
     }
 
-    /// Returns the properties of the batch that the last call put into this slot.
+    /// Returns the properties of the batch that the last [`UdpLink::receive`] put into this slot.
     pub fn received(&self) -> Option<&ReceivedBatch> {
         self.received.as_ref()
     }

@@ -150,8 +150,8 @@ fn set_ipv6_options(socket: BorrowedFd) -> io::Result<()> {
 
 /// Sets the sizes of both socket buffers.
 ///
-/// They may exceed the administrator's limit (`net.core.rmem_max`) if the process has the privilege, else they end at
-/// it.
+/// With CAP_NET_ADMIN, they may exceed the administrator's limits (such as `net.core.rmem_max`). Otherwise they end at
+/// these limits.
 fn set_buffers(socket: BorrowedFd) -> io::Result<()> {
     for (force, plain) in [(libc::SO_RCVBUFFORCE, libc::SO_RCVBUF), (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF)] {
         set_option(socket, libc::SOL_SOCKET, force, BUFFER_BYTES)

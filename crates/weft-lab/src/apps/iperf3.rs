@@ -19,7 +19,7 @@ const LISTEN_TIMEOUT: Duration = Duration::from_secs(5);
 const SERVER_GRACE: Duration = Duration::from_secs(5);
 /// Length of IPv4 and UDP headers, in bytes.
 const UDP_HEADERS_LEN: u32 = 28;
-/// Tolerance in seconds by which a receiver's last interval may end too early.
+/// Time in seconds by which the receiver's last interval may end before the flow does.
 const END_SLACK_S: f64 = 0.2;
 
 #[derive(Deserialize, Default)]
@@ -118,7 +118,7 @@ fn report(place: &FlowEndpoints, intervals: &[Interval], broke: bool) -> FlowRep
     FlowReport { result, series: vec![Series { name: place.flow.name.clone(), unit: "bit/s", points }] }
 }
 
-/// Returns the rate received between `warmup_s` and `length_s`, in bit/s.
+/// Returns the rate received from `warmup_s` until `length_s` after the flow's start, in bit/s.
 fn goodput(intervals: &[Interval], warmup_s: f64, length_s: f64) -> f64 {
     let counted =
         || intervals.iter().map(|i| &i.sum).filter(|sum| sum.start >= warmup_s - 0.01 && sum.end <= length_s + 0.05);

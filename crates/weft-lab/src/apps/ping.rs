@@ -34,7 +34,7 @@ pub(super) fn run(place: &FlowEndpoints) -> Result<FlowReport, LabError> {
     Ok(report(place, &replies, count as u64))
 }
 
-/// Parses a line such as `64 bytes from 10.0.0.2: icmp_seq=7 ttl=64 time=16.2 ms`.
+/// Parses a line of `ping` such as `64 bytes from 10.0.0.2: icmp_seq=7 ttl=64 time=16.2 ms`. `None` for other lines.
 fn parse_reply(line: &str) -> Option<EchoReply> {
     let field = |key: &str| line.split_whitespace().find_map(|word| word.strip_prefix(key));
     Some(EchoReply { sequence: field("icmp_seq=")?.parse().ok()?, rtt_ms: field("time=")?.parse().ok()? })

@@ -1,4 +1,4 @@
-//! Sends a small UDP datagram every millisecond.
+//! Sends a small UDP datagram in each interval of the flow.
 //!
 //! Measures the longest gap, one-way delays and losses. Sender and receiver are threads of this process. They
 //! share a clock, so one-way delays are exact.
@@ -42,12 +42,12 @@ impl ProbeArrivals {
         arrivals.get(arrivals.len().saturating_sub(later + 1)..).unwrap_or_default().to_vec()
     }
 
-    /// Returns the time since the start of the run at which the last arrived probe was sent.
+    /// Returns when the last arrived probe was sent, since the start of the run, or `None` if none arrived.
     pub fn last_sent(&self) -> Option<Duration> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).last().map(|arrival| arrival.sent)
     }
 
-    /// Returns the least one-way delay among the last `count` arrivals.
+    /// Returns the least one-way delay among the last `count` arrivals, or `None` if no probe arrived.
     pub fn recent_one_way(&self, count: usize) -> Option<Duration> {
         let arrivals = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         arrivals.iter().rev().take(count).map(|a| a.received.saturating_sub(a.sent)).min()

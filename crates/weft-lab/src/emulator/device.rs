@@ -95,7 +95,7 @@ pub(super) struct Wires {
 }
 
 impl Drop for Wires {
-    /// The kernel would also remove the namespace, but only some time later.
+    /// Removes the veth pairs at once. With the namespace the kernel would remove them only some time later.
     fn drop(&mut self) {
         for number in 0..self.count {
             let _ = self.node.ip(&format!("link delete dev {}", packet::wire_name(number)));
@@ -149,7 +149,9 @@ impl Opener {
         Ok(opened)
     }
 
-    /// Returns the namespace of veth ends. The caller must keep it while the devices are in use.
+    /// Returns the namespace of veth ends, or `None` with TUN devices.
+    ///
+    /// The caller must keep it while the devices are in use.
     pub(super) fn into_wires(self) -> Option<Wires> {
         self.wires
     }
@@ -157,7 +159,7 @@ impl Opener {
 
 fn configure(end: &EndSpec, peer: &EndSpec, mtu: u16) -> io::Result<()> {
     let (node, name) = (&end.node, &end.interface);
-    // Without a link-local address the kernel does not solicit routers.
+    // Without an automatic link-local address, the kernel sends no router solicitations over the link.
     node.ip(&format!("link set dev {name} addrgenmode none mtu {mtu} txqueuelen {TX_QUEUE_PACKETS} up"))?;
     match (end.ipv4, peer.ipv4) {
         (Some(here), Some(there)) => node.add_address(name, &format!("{here} peer {there}"))?,

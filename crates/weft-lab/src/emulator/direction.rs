@@ -136,7 +136,7 @@ impl<T: Classified> DirectionPipe<T> {
         }
     }
 
-    /// Begins a run: restarts outages, swings, handovers, policers and traces.
+    /// Begins a run: restarts the trace, or the outages, rate changes, handovers and policers of an impaired link.
     pub(super) fn restart(&mut self, now: Instant) {
         self.count_capacity(now);
         if let Some(pipe) = &mut self.impaired {
@@ -162,7 +162,9 @@ impl<T: Classified> DirectionPipe<T> {
         (self.queued_bytes, self.head_sent) = (0, 0);
     }
 
-    /// Accepts a packet of `bytes` bytes from the sending node.
+    /// Takes a packet of `bytes` bytes from the sending node.
+    ///
+    /// It is queued, or dropped if the queue is full or the direction is cut.
     pub(super) fn offer(&mut self, now: Instant, packet: T, bytes: u64) {
         self.stats.offered_packets += 1;
         self.stats.offered_bytes += bytes;
@@ -233,7 +235,7 @@ impl<T: Classified> DirectionPipe<T> {
         }
     }
 
-    /// Moves the head of the queue to the delay line, unless it is lost at random.
+    /// Moves the first packet of the queue to the delay line, unless it is lost at random.
     ///
     /// The packet left the transmitter at `at`.
     fn depart(&mut self, at: Instant) {
@@ -286,7 +288,7 @@ impl<T: Classified> DirectionPipe<T> {
         }
     }
 
-    /// Returns the time at which [`DirectionPipe::deliver`] should be called next.
+    /// Returns the time of the next call of [`DirectionPipe::deliver`], or `None` if no packet is in the direction.
     ///
     /// The call may deliver nothing yet, because jitter or loss can delay or remove a packet.
     pub(super) fn next_due(&self) -> Option<Instant> {
@@ -323,7 +325,7 @@ impl<T: Classified> DirectionPipe<T> {
         self.counted_until = now;
     }
 
-    /// Returns the statistics since the last mark.
+    /// Returns the statistics since the last call of [`Self::mark`].
     pub(super) fn stats(&mut self, now: Instant) -> DirectionStats {
         self.serve(now);
         self.count_capacity(now);

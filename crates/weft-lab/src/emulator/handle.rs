@@ -17,9 +17,9 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// The statistics of a link since the last [`EmulatorHandle::mark`].
 #[derive(Clone, PartialEq, Debug)]
 pub struct EmulatedLinkStats {
-    /// From the first end to the second.
+    /// Statistics of the direction from the first end to the second.
     pub forward: DirectionStats,
-    /// From the second end to the first.
+    /// Statistics of the direction from the second end to the first.
     pub backward: DirectionStats,
     /// Packets that the kernel dropped at the interfaces of the first and second end.
     ///
@@ -41,15 +41,15 @@ impl EmulatedLinkStats {
 /// The statistics of the emulator since the last [`EmulatorHandle::mark`].
 #[derive(Clone, PartialEq, Debug)]
 pub struct EmulatorSnapshot {
-    /// Time since the mark.
+    /// Length of the measured time: the time since the last [`EmulatorHandle::mark`].
     pub elapsed: Duration,
-    /// Processor time of the emulator's thread since the mark.
+    /// Processor time of the emulator's thread since the last [`EmulatorHandle::mark`].
     ///
     /// It includes the kernel's work to deliver packets.
     pub cpu: Duration,
     /// Distribution of the time by which packets were delivered too late.
     pub lateness: Quantiles,
-    /// True if the thread has real-time priority (SCHED_FIFO).
+    /// True if the emulator's thread has real-time priority (SCHED_FIFO).
     pub real_time: bool,
     /// The links, in the order given at the start.
     pub links: Vec<EmulatedLinkStats>,
@@ -200,7 +200,7 @@ impl EmulatorHandle {
         self.ask(EmulatorCommand::Mark)
     }
 
-    /// Returns the statistics since the start or the last mark.
+    /// Returns the statistics since the start, or since the last [`EmulatorHandle::mark`].
     ///
     /// # Errors
     /// Returns an error if the emulator has ended or if an interface has vanished.

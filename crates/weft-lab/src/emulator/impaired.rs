@@ -15,7 +15,7 @@ const UNLIMITED: Rate = Rate::from_mbps(100_000);
 /// IP protocol number of UDP.
 const UDP: u8 = 17;
 
-/// The properties of a packet that the channel model needs. A clone is a duplicate of the packet.
+/// The properties of a packet that the channel model needs. The model clones a packet to duplicate it on the link.
 pub(super) trait Classified: Clone {
     /// True if the packet is UDP.
     fn is_udp(&self) -> bool;
@@ -23,7 +23,7 @@ pub(super) trait Classified: Clone {
     fn flow(&self) -> FlowId;
 }
 
-/// The counters of a direction.
+/// The statistics of a direction of a link, which its impaired pipe updates.
 pub(super) struct DirectionCounts<'a, T> {
     pub stats: &'a mut DirectionStats,
     pub queue_delay: &'a mut TimeHistogram,

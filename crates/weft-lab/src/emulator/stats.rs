@@ -39,7 +39,7 @@ pub struct DirectionStats {
     pub lost_packets: u64,
     /// Number of packets dropped because the queue was full.
     pub dropped_packets: u64,
-    /// Number of packets that were lost because the direction was cut.
+    /// Number of packets that were lost because the direction was cut for a time.
     pub cut_packets: u64,
     /// Number of packets that the receiving node refused because its interface was down.
     pub refused_packets: u64,
@@ -51,7 +51,7 @@ pub struct DirectionStats {
     pub queue_delay: Quantiles,
     /// Number of packets in the queue when a packet left it.
     pub queue_packets: LengthSummary,
-    /// The most frequent lengths of large transmitted packets. Entries with zero packets end the list.
+    /// The most frequent lengths of transmitted packets from 600 bytes on. Entries with zero packets end the list.
     pub packet_sizes: [PacketSizeCount; KEPT_SIZES],
 }
 

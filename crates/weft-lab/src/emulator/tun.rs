@@ -69,7 +69,7 @@ impl TunDropCounter {
     }
 }
 
-/// Reads the "drop" column in the transmit half of `/proc/net/dev`.
+/// Reads the interface's "drop" column in the transmit half of `/proc/net/dev`. `None` if the interface is missing.
 fn transmit_drops(table: &str, interface: &str) -> Option<u64> {
     let line = table.lines().find_map(|line| line.trim().strip_prefix(interface)?.strip_prefix(':'))?;
     line.split_whitespace().nth(11)?.parse().ok()

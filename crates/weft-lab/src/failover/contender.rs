@@ -9,7 +9,7 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 use std::time::Duration;
 
-/// A running network that carries packets over the diamond.
+/// A running network of weft or OSPF that carries packets over the four links of the diamond.
 pub(super) trait RunningNetwork {
     /// Returns the destination of the probes, an address of the last node.
     fn far_end(&self) -> Ipv4Addr;
@@ -108,7 +108,7 @@ impl Contender {
         wanted.div_ceil(self.one_cut_in)
     }
 
-    /// Returns the period over which the times of the cuts are evenly distributed.
+    /// Returns the period of the contender's timer: the cuts are spread evenly over the phases of this period.
     pub fn period(&self) -> Duration {
         const WEFT: Duration = Duration::from_secs(1);
         self.timers.map_or(WEFT, |timers| timers.hello)

@@ -37,7 +37,7 @@ pub(super) fn link_name(link: usize) -> String {
     LINKS.get(link).into_iter().flatten().filter_map(|node| NAMES.get(*node).copied()).collect()
 }
 
-/// Returns the address of the nearer end of a link (0) or of the farther one (1).
+/// Returns the address of one end of a link: the end nearer to the first node (`end` 0) or the farther one (1).
 pub(super) fn link_address(link: usize, end: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 77, link as u8, end as u8 + 1)
 }
@@ -48,7 +48,7 @@ pub(super) fn links_of(node: usize) -> impl Iterator<Item = (usize, usize)> {
     all.filter_map(move |(link, ends)| Some((link, ends.iter().position(|end| *end == node)?)))
 }
 
-/// A running diamond.
+/// A running diamond: its four network namespaces and the emulated links between them.
 pub(super) struct LabDiamond {
     emulator: Emulator,
     pub nodes: [NetNamespace; 4],
@@ -134,7 +134,7 @@ pub(super) struct DiamondRoutes {
 /// The traffic on the links. Each list has the order of [`LINKS`].
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct LinkTraffic {
-    /// Number of packets on each link away from the first node.
+    /// Number of packets on each link that went away from the first node.
     packets: Vec<u64>,
     /// Rate on each link in IP bytes, in bit/s: away from the first node, and toward it.
     bps: Vec<[f64; 2]>,

@@ -81,28 +81,28 @@ pub struct CutSeries {
 }
 
 impl CutSeries {
-    /// Returns the median of the gaps, in ms.
+    /// Returns the median over all cuts of the gap during the cut, in ms, or `None` without cuts.
     pub fn median_ms(&self) -> Option<f64> {
         median(self.cuts.iter().map(|cut| cut.gap_ms))
     }
 
-    /// Returns the longest gap of all cuts, in ms.
+    /// Returns the longest gap during a cut, over all cuts, in ms, or `None` without cuts.
     pub fn worst_ms(&self) -> Option<f64> {
         self.cuts.iter().map(|cut| cut.gap_ms).reduce(f64::max)
     }
 
-    /// Returns the longest gap after the end of a cut, in ms.
+    /// Returns the longest gap after the end of a cut, over all cuts, in ms, or `None` without cuts.
     pub fn worst_return_ms(&self) -> Option<f64> {
         self.cuts.iter().map(|cut| cut.return_gap_ms).reduce(f64::max)
     }
 }
 
-/// The result of the comparison.
+/// The result of the comparison of weft's and OSPF's failover.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Failover {
-    /// Version of this format.
+    /// Version of the format of this result.
     pub schema: u32,
-    /// The machine on which it was measured.
+    /// The machine on which the comparison ran.
     pub machine: BenchMachine,
     /// Rate of each link in each direction, in bit/s.
     pub link_bps: u64,
@@ -119,12 +119,14 @@ pub struct Failover {
 }
 
 impl Failover {
-    /// Returns weft's bound on a gap, in ms: 50 ms or 1.5 round trips, whichever is longer.
+    /// Returns the longest gap between arriving probes that weft may cause, in ms.
+    ///
+    /// It is 50 ms or 1.5 round trips, whichever is longer.
     pub fn bound_ms(&self) -> f64 {
         (1.5 * self.rtt_ms).max(50.0)
     }
 
-    /// True if weft carried traffic again within the bound after each cut, or was not measured.
+    /// True if weft carried traffic again within [`Failover::bound_ms`] after each cut, or was not measured.
     pub fn is_held(&self) -> bool {
         let is_within =
             |weft: &CutSeries| weft.failure.is_none() && weft.worst_ms().is_some_and(|worst| worst <= self.bound_ms());

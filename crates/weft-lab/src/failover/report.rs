@@ -57,7 +57,9 @@ fn line(series: &CutSeries, result: &Failover) -> String {
     text
 }
 
-/// Returns a line that compares weft with its bound and with the other contenders.
+/// Returns a line that compares weft's longest gap with the permitted one.
+///
+/// It also compares weft's median gap with that of each other contender.
 fn verdict(result: &Failover) -> String {
     let Some(weft) = result.series.iter().find(|series| series.name == WEFT) else { return String::new() };
     let (Some(median), Some(worst)) = (weft.median_ms(), weft.worst_ms()) else { return String::new() };

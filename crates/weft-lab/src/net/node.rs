@@ -151,9 +151,9 @@ impl NetNamespace {
         self.ip(&format!("address add {address} dev {interface}")).map(drop)
     }
 
-    /// Adds an IPv6 address to an interface that is up, and waits until it accepts packets.
+    /// Adds an IPv6 address to an interface that is up, and waits until the kernel accepts packets to the address.
     ///
-    /// The kernel first checks the address, and later installs its route from a work queue.
+    /// The kernel installs the address's local route later, from a work queue.
     ///
     /// # Errors
     /// Returns an error if [`NetNamespace::ip`] does, or if there is no route after [`TOOL_TIMEOUT`].

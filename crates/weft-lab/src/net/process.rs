@@ -21,7 +21,7 @@ impl Process {
         Process { child }
     }
 
-    /// Returns the process id, in this process's PID namespace.
+    /// Returns the program's process id, as the PID namespace of this process numbers it.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
@@ -31,7 +31,7 @@ impl Process {
         &mut self.child
     }
 
-    /// Sends a signal such as `libc::SIGTERM`. Does nothing after the program has ended.
+    /// Sends a signal such as `libc::SIGTERM`. Does nothing if the program has ended.
     ///
     /// # Errors
     /// Returns an error if the kernel refuses the signal.
@@ -94,9 +94,9 @@ fn timed_out(what: &str, timeout: Duration) -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, format!("{what} after {timeout:?}"))
 }
 
-/// Returns everything that is written to `pipe`, after the pipe closes.
+/// Starts a thread that reads `pipe` until it closes and then sends all bytes by the returned channel.
 ///
-/// Returns nothing without a pipe.
+/// Without a pipe, it sends no bytes at once.
 fn collect(pipe: Option<OwnedFd>) -> Receiver<Vec<u8>> {
     let (sender, collected) = channel();
     thread::spawn(move || {

@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// Time for which the supervisor waits at its end until the kernel has cleared the PID namespace.
+/// Maximum time for which the supervisor, when it ends, waits until the PID namespace has no process.
 const CLEAR_TIMEOUT: Duration = Duration::from_secs(2);
 
 struct SpawnRequest {
@@ -113,7 +113,8 @@ fn run_init(lifeline: i32) -> ! {
 impl Init {
     /// Ends every process of the namespace.
     ///
-    /// Init ends only after its children have been waited for. They are also children of this process.
+    /// Closing the pipe makes init exit, and the kernel kills the other processes. Init's exit completes only when the
+    /// parent of each of them has waited for it. This process is the parent of the lab's programs.
     fn end(self) {
         drop(self.lifeline);
         let deadline = Instant::now() + CLEAR_TIMEOUT;

@@ -1,20 +1,20 @@
-//! Certificates of the nodes of an overlay that find each other and their routes by themselves.
+//! Makes the certificates of a network's nodes, if the nodes find each other and their routes by themselves.
 
 use crate::LabError;
 use crate::apps::failed;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The root key of the overlay's nodes, and the program that signs with it.
+/// The root key that signs the certificates of all nodes of the network, and the `weft` program that uses it.
 pub(super) struct CertificateSigner<'a> {
     binary: &'a Path,
     directory: PathBuf,
-    /// The public half of the root key.
+    /// The public root key, as the nodes' configurations contain it.
     pub root: String,
 }
 
 impl<'a> CertificateSigner<'a> {
-    /// Creates a root key in `directory`.
+    /// Creates a root key in `directory`, with the program `binary`.
     pub fn new(binary: &'a Path, directory: PathBuf) -> Result<CertificateSigner<'a>, LabError> {
         let mut init = Command::new(binary);
         init.args(["ca", "init", "--out"]).arg(&directory);
@@ -22,7 +22,9 @@ impl<'a> CertificateSigner<'a> {
         Ok(CertificateSigner { binary, directory, root })
     }
 
-    /// Writes the certificate of a node to `file`.
+    /// Signs a certificate for the node with the public key `key`, and writes it to `file`.
+    ///
+    /// The certificate allows the node to own `prefixes`, and to relay if `is_relay` is true.
     pub fn sign(
         &self,
         name: &str,
@@ -44,7 +46,7 @@ impl<'a> CertificateSigner<'a> {
     }
 }
 
-/// Runs a command to its end. Returns its output.
+/// Runs `command` to its end and returns its standard output. An error names the command as `what`.
 fn printed(mut command: Command, what: &str) -> Result<String, LabError> {
     let output = command.stdin(Stdio::null()).output()?;
     match output.status.success() {

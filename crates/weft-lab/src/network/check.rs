@@ -1,4 +1,6 @@
-//! Checks that the lab can run a network scenario. Some features of the simulator are missing in a kernel or the lab.
+//! Checks that the lab can run a network scenario.
+//!
+//! A kernel or the lab lacks some features that the simulator has.
 
 use crate::LabError;
 use weft_scenario::{CongestionControl, NetworkScenario, NetworkVariant, RouteSet, TcpSpec, Traffic, VpnService};
@@ -40,7 +42,7 @@ pub(super) fn check(network: &NetworkScenario, variants: &[&NetworkVariant]) -> 
     Ok(())
 }
 
-/// True if a kernel's socket can have these settings.
+/// True if `tcp` sets only options that a kernel's socket has: congestion control, explicit rate and window.
 fn is_of_kernel(tcp: &TcpSpec) -> bool {
     let TcpSpec { congestion, explicit_rate, window_segments, .. } = *tcp;
     TcpSpec { congestion, explicit_rate, window_segments, ..TcpSpec::default() } == *tcp
@@ -72,7 +74,7 @@ fn check_proxies(network: &NetworkScenario, variant: &NetworkVariant) -> Result<
     Ok(())
 }
 
-/// Returns the kernel's name of a congestion control.
+/// Returns the kernel's name of the flow's congestion control. Returns `None` if the kernel has no such one.
 pub(super) fn congestion(tcp: &TcpSpec) -> Option<&'static str> {
     match tcp.congestion {
         CongestionControl::Reno => Some("reno"),

@@ -1,6 +1,6 @@
 //! UDP sources that do not react to losses or delays, and their sinks.
 //!
-//! Source and sink are threads of this process and share a clock.
+//! Source and sink are threads of this process and use one clock, so one-way delays need no clock comparison.
 
 use super::traffic::{FlowSetting, LOOK};
 use crate::LabError;
@@ -15,9 +15,9 @@ use weft_sim::source::{ParetoBursts, Pattern};
 /// Length of IPv4 and UDP headers, in bytes.
 const HEADERS_LEN: u32 = 28;
 const STAMP_LEN: usize = 8;
-/// Length of a `probe` packet at the IP layer in bytes, as in the simulator.
+/// Length of a packet of a flow with `app = "probe"`, in IP bytes. The simulator's probes have the same length.
 const PROBE_BYTES: u32 = 40;
-/// Time after the last datagram was sent during which arrivals are still included.
+/// Time for which a source waits after its last datagram before it ends.
 const DRAIN: Duration = Duration::from_secs(1);
 
 pub(super) fn receive(place: &FlowSetting<'_>, ready: &SyncSender<()>) -> Result<(), LabError> {
@@ -56,7 +56,7 @@ pub(super) fn send(place: &FlowSetting<'_>) -> Result<(), LabError> {
     Ok(())
 }
 
-/// Returns the times at which packets leave, and their length with headers.
+/// Returns when the packets of a flow leave, and their length in IP bytes. Returns `None` for other traffic than UDP.
 fn pattern(traffic: &Traffic) -> Option<(Pattern, u32)> {
     Some(match *traffic {
         Traffic::Pareto { packet_bytes, peak, on, off, shape } => {

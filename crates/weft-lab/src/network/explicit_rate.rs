@@ -1,4 +1,4 @@
-//! Keeps `weft_er`, TCP's congestion control at an explicit rate, loaded during a run.
+//! Keeps `weft_er`, TCP's congestion control at an explicit rate, loaded in the kernel during a run.
 
 use super::ground::Ground;
 use crate::LabError;
@@ -9,7 +9,9 @@ use weft_scenario::{CongestionControl, NetworkScenario, NetworkVariant};
 /// Part of the line that `weft tcp-er` prints when the congestion control is loaded.
 const LOADED: &str = "is loaded";
 
-/// Loads the congestion control if a flow of the variant uses it. It stays loaded until the result is dropped.
+/// Loads `weft_er` with `weft tcp-er`, if a flow of the variant uses it. Returns `None` if no flow does.
+///
+/// The congestion control stays loaded until the returned program is dropped.
 pub(super) fn load<'a>(
     network: &NetworkScenario,
     variant: &NetworkVariant,

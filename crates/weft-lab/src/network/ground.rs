@@ -14,9 +14,9 @@ const LINK_MTU: u16 = 1500;
 /// The namespaces and emulated links of a network.
 pub(super) struct Ground {
     emulator: Emulator,
-    /// The settings of each link at the start, up first.
+    /// The settings of both directions of each link at the start of the run, the up direction first.
     pub directions: Vec<[EmulatedDirection; 2]>,
-    /// The nodes, in the scenario's order.
+    /// The namespace of each node, in the order of the scenario's nodes.
     pub nodes: Vec<NetNamespace>,
     scratch: Scratch,
     _lab: Lab,
@@ -40,7 +40,7 @@ impl Ground {
         Ok(ground)
     }
 
-    /// Returns the path of a file in the scratch directory.
+    /// Returns the path of the file `name` in the temporary directory of this run.
     pub fn file(&self, name: &str) -> PathBuf {
         self.scratch.path().join(name)
     }

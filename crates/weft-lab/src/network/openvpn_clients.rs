@@ -10,27 +10,31 @@ use std::path::Path;
 use std::time::Duration;
 use weft_scenario::{LinkEnd, NetworkScenario, OverlayClient};
 
-/// First two bytes of the clients' addresses, 10.97.0.0/16. The third byte is the gateway's index.
+/// First two bytes of the clients' addresses, 10.97.0.0/16. The third byte is the index of the client's gateway.
 const CLIENTS: [u8; 2] = [10, 97];
-/// First two bytes of the addresses for WireGuard clients, which the lab does not use.
+/// First two bytes of the prefix for WireGuard clients.
+///
+/// A gateway's configuration needs it, but the lab has no such clients.
 const OTHER_CLIENTS: [u8; 2] = [10, 96];
 const PORT: u16 = 1_194;
 const OTHER_PORT: u16 = 51_820;
-/// Line that a client logs when it is connected.
+/// Part of the line that a client writes to its log when it is connected.
 const CONNECTED: &str = "Initialization Sequence Completed";
-/// Maximum time that `weft access add` may take.
+/// Maximum time in which `weft access add` must end.
 const ADD_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The prefix of all clients' addresses.
+/// Prefix that contains the tunnel addresses of the clients of all gateways.
 pub(super) const CLIENT_PREFIX: &str = "10.97.0.0/16";
 
-/// The output of `weft access add`.
+/// The part of the output of `weft access add --json` that the lab needs: the new client's address in the tunnel.
 #[derive(Deserialize)]
 struct AddedClient {
     address: Ipv4Addr,
 }
 
-/// Returns the address prefix of a node's clients. `None` if the node has no clients.
+/// Returns the prefix from which the node `gateway` gives addresses to its clients.
+///
+/// Returns `None` if it has no clients.
 pub(super) fn pool(network: &NetworkScenario, gateway: usize) -> Option<String> {
     let mut clients = network.overlay.clients.iter();
     clients.any(|client| client.gateway == gateway).then(|| prefix(CLIENTS, gateway))
@@ -72,7 +76,7 @@ pub(super) fn start(
     Ok(addresses)
 }
 
-/// Admits a client at its gateway and starts it. Returns its address.
+/// Admits a client at its gateway and starts OpenVPN on the client. Returns the client's address in the tunnel.
 fn connect(
     client: &OverlayClient,
     ground: &Ground,

@@ -22,13 +22,13 @@ const PORT: u16 = 51_900;
 const INNER: [u8; 2] = [10, 99];
 /// Prefix of the addresses within the tunnels.
 const INNER_PREFIX: &str = "10.99.0.0/16";
-/// Time for which the number of usable routes must stay the same before the run begins.
+/// Time for which the number of usable routes of each pair of nodes must stay the same before the run begins.
 ///
 /// Tuned: all routes that a node finds become usable within 2 s of each other.
 const STEADY: Duration = Duration::from_secs(3);
-/// Maximum time to wait until the number of usable routes stays the same.
+/// Maximum time to wait until the numbers of usable routes stay the same. After it, the run begins anyway.
 const STEADY_AT_MOST: Duration = Duration::from_secs(30);
-/// Interval between two queries of the routes.
+/// Interval between two queries of the number of usable routes.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// Returns a node's address within the tunnels.
@@ -36,27 +36,27 @@ fn inner_address(node: usize) -> Ipv4Addr {
     address_in(INNER, node)
 }
 
-/// The data from which all daemons' configurations are made.
+/// The data from which the configurations of all nodes' daemons are made.
 struct WeftPlan<'a> {
     network: &'a NetworkScenario,
     variant: &'a NetworkVariant,
     used: &'a OverlayUse,
     underlay: Underlay<'a>,
     ground: &'a Ground,
-    /// Public keys, by node. The key of a node without weft is empty.
+    /// Public key of each node, by the node's index. It is empty for a node without weft.
     keys: Vec<String>,
-    /// The public root key, if nodes find each other by certificates.
+    /// The public root key; `None` if the nodes' configurations name their peers, so that no certificates are used.
     root: Option<String>,
 }
 
-/// The programs of an overlay, and the addresses of the clients with the indices of their nodes.
+/// The running daemons and clients of an overlay, and each client's address in the tunnel with the index of its node.
 pub(super) struct RunningOverlay {
     clients: Vec<(usize, Ipv4Addr)>,
     _daemons: Vec<Daemon>,
 }
 
 impl RunningOverlay {
-    /// Returns the address at which a node is reached through the overlay.
+    /// Returns the address at which hosts reach a node through the overlay: a client's own, or a daemon's.
     pub fn address(&self, node: usize) -> Ipv4Addr {
         let client = self.clients.iter().find(|(client, _)| *client == node);
         client.map_or_else(|| inner_address(node), |(_, address)| *address)
@@ -108,7 +108,9 @@ impl WeftPlan<'_> {
         self.network.nodes.get(node).map_or("", String::as_str)
     }
 
-    /// Returns the pairs of nodes between which flows cross the overlay.
+    /// Returns the pairs of nodes with a daemon between which the flows cross the overlay.
+    ///
+    /// For a flow of a client, the node is the client's gateway.
     fn pairs(&self) -> BTreeSet<[usize; 2]> {
         let entry = |node: usize| self.network.overlay.entry_of(node).unwrap_or(node);
         let pair = |flow: &weft_scenario::NetworkFlow| {
@@ -118,7 +120,7 @@ impl WeftPlan<'_> {
         self.network.flows.iter().map(pair).collect()
     }
 
-    /// True if two nodes have a usable path for each route between them, and at least one path.
+    /// True if the session of two nodes has a usable path for each configured route, and at least one usable path.
     fn meet(&self, [a, b]: [usize; 2]) -> bool {
         let routes = self.routes(a, b).len().max(self.routes(b, a).len());
         self.usable_paths([a, b]) >= routes.max(1)
@@ -130,7 +132,7 @@ impl WeftPlan<'_> {
         paths.iter().filter(|path| path.state == "good" || path.state == "degraded").count()
     }
 
-    /// Waits until the number of usable routes between the nodes of each pair no longer changes.
+    /// Waits until the number of usable routes of each pair has been the same for [`STEADY`].
     fn wait_for_routes(&self, pairs: &BTreeSet<[usize; 2]>) -> Result<(), LabError> {
         let counts = || pairs.iter().map(|pair| self.usable_paths(*pair)).collect::<Vec<usize>>();
         let (began, mut since, mut before) = (Instant::now(), Instant::now(), counts());
@@ -144,19 +146,19 @@ impl WeftPlan<'_> {
         Ok(())
     }
 
-    /// Returns the prefixes behind a node: its own address, and its clients.
+    /// Returns the prefixes that a node owns: its own address in the tunnels, and the prefix of its clients.
     fn prefixes(&self, node: usize) -> Vec<String> {
         let own = format!("{}/32", inner_address(node));
         std::iter::once(own).chain(openvpn_clients::pool(self.network, node)).collect()
     }
 
-    /// Returns the addresses to which a node sends handshakes to a peer, in a configuration's syntax.
+    /// Returns the addresses on links to which a node sends handshakes for a peer.
     fn endpoints(&self, node: usize, peer: usize) -> BTreeSet<Ipv4Addr> {
         let reached = self.underlay.tunnel_ends_at(node).flat_map(|end| self.underlay.reached_by(end));
         reached.filter(|(_, there)| *there == peer).map(|(address, _)| address).collect()
     }
 
-    /// Returns a node's routes over relays to another node, in a configuration's syntax.
+    /// Returns the routes over relays that a node's configuration lists for a peer: the relays, joined by ` > `.
     fn routes(&self, node: usize, peer: usize) -> Vec<String> {
         let known = self.underlay.peers(node);
         let called = |relay: &usize| match known.contains(relay) {
@@ -213,7 +215,9 @@ impl WeftPlan<'_> {
         }
     }
 
-    /// Returns the configuration section of a node that has only its neighbours as first contacts.
+    /// Returns the section `[network]` of a node's configuration: root key, certificate and contacts.
+    ///
+    /// The contacts are only the node's neighbours. The node finds all other nodes itself.
     fn network_section(&self, node: usize, root: &str) -> String {
         let contact = |peer: usize| {
             let key = self.keys.get(peer).map_or("", String::as_str);
@@ -229,7 +233,9 @@ impl WeftPlan<'_> {
         )
     }
 
-    /// Returns the sections of the proxies at a node, or nothing if no flow of the variant uses one there.
+    /// Returns the configuration sections of a node's TCP proxies.
+    ///
+    /// Empty if no flow of the variant uses a proxy there.
     fn proxy_sections(&self, node: usize) -> String {
         let flows = self.network.flows.iter().enumerate();
         let proxied = flows.filter_map(|(number, flow)| {

@@ -14,22 +14,22 @@ use std::time::{Duration, Instant};
 use weft_scenario::{NetworkScenario, NetworkVariant, Series, Traces, VariantRun};
 use weft_units::Rng;
 
-/// Time for servers to start before the run begins.
+/// Time between the start of the flows' threads and the beginning of the run, so that all receivers are ready.
 const LEAD: Duration = Duration::from_millis(700);
 const FIRST_PORT: u16 = 5_201;
-/// Interval between two points of the time series.
+/// Interval between two points of a flow's goodput over time.
 const STEP: Duration = Duration::from_secs(1);
 
-/// The results of a run.
+/// The results of one run of a variant.
 pub(super) struct Played {
     pub run: VariantRun,
-    /// Goodput of each flow.
+    /// Goodput of each flow over time, in bit/s.
     pub series: Vec<Series>,
-    /// True if the emulator delivered packets on time, so that the run may be reported.
+    /// True if the emulator delivered packets on time, so that the results of the run may be used.
     pub is_sound: bool,
 }
 
-/// Runs `variant` once. Calls `tick` with the time since the run began.
+/// Runs `variant` once. Calls `tick` repeatedly with the time since the run began.
 pub(super) fn play(
     network: &NetworkScenario,
     variant: &NetworkVariant,
@@ -60,7 +60,7 @@ pub(super) fn play(
         let recorder = scope.spawn(|| record(network, &sinks, epoch, &over));
         let flows: Vec<_> = places.iter().map(|place| scope.spawn(|| traffic::run(place))).collect();
         let marked = timeline.play(epoch);
-        // A sink receives packets until its source closes, so the last packets also arrive.
+        // The run is over. This ends the threads of all flows and measurements.
         over.store(true, Ordering::Relaxed);
         let flows = flows.into_iter().map(|flow| flow.join().unwrap_or(Err(LabError::Interrupted)));
         let failed = flows.filter_map(Result::err).next();
@@ -126,7 +126,7 @@ fn places<'a>(
     network.flows.iter().zip(sinks).enumerate().map(place).collect()
 }
 
-/// Records the bytes that each flow receives in each second.
+/// Returns the goodput of each flow over time, from the bytes that it receives in each second.
 fn record(network: &NetworkScenario, sinks: &[Sink], epoch: Instant, over: &AtomicBool) -> Vec<Series> {
     let empty =
         |flow: &weft_scenario::NetworkFlow| Series { name: flow.name.clone(), unit: "bit/s", points: Vec::new() };

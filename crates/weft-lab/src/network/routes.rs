@@ -1,6 +1,6 @@
-//! Static shortest routes.
+//! Static routes along shortest routes.
 //!
-//! Of several equal routes, a node uses the one over the link that comes first in the scenario.
+//! If several routes are equally short, a node uses the one whose link comes first in the scenario.
 
 use std::fmt::Write;
 use std::net::Ipv4Addr;
@@ -8,11 +8,11 @@ use weft_scenario::{CostMetric, LinkEnd, NetworkScenario, Underlay};
 use weft_sim::NodeId;
 use weft_sim::topology::{Graph, RouteTable, graph_of, shortest_routes};
 
-/// First two bytes of the nodes' own addresses, 10.98.0.0/16, which are on loopback.
+/// First two bytes of the addresses 10.98.0.0/16, of which each node has one on its loopback interface.
 const OWN: [u8; 2] = [10, 98];
 /// Prefix of the addresses of links' ends (RFC 6598).
 const LINKS: &str = "100.64.0.0/10";
-/// Number of nodes that share the third byte of their addresses.
+/// Number of nodes whose addresses have the same third byte.
 const HOSTS_PER_NET: usize = 250;
 
 /// Returns a node's address in the prefix that begins with the bytes `first`.
@@ -20,12 +20,12 @@ pub(super) fn address_in(first: [u8; 2], node: usize) -> Ipv4Addr {
     Ipv4Addr::new(first[0], first[1], (node / HOSTS_PER_NET) as u8, (node % HOSTS_PER_NET + 1) as u8)
 }
 
-/// Returns a node's own address, which it has without weft.
+/// Returns a node's address on its loopback interface, which is reached without weft.
 pub(super) fn own_address(node: usize) -> Ipv4Addr {
     address_in(OWN, node)
 }
 
-/// Returns the input of `ip -batch` for each node.
+/// Returns for each node the input of `ip -batch` that sets the node's address on loopback and its routes.
 pub(super) fn batches(network: &NetworkScenario, cost: CostMetric) -> Vec<String> {
     let (graph, underlay) = (graph_of(network, cost), Underlay::new(network));
     let tables = shortest_routes(&graph);
@@ -55,9 +55,9 @@ pub(super) fn batches(network: &NetworkScenario, cost: CostMetric) -> Vec<String
         .collect()
 }
 
-/// Adds routes of a node with weft: over each of its links to a router, it reaches the ends of all links.
+/// Adds the routes of a node with weft: one to the addresses of all links' ends, over each of its links to a router.
 ///
-/// weft chooses the link for each datagram.
+/// weft chooses the link for each datagram, so every link to a router needs such a route.
 fn to_routers(network: &NetworkScenario, underlay: &Underlay<'_>, node: usize, batch: &mut String) {
     let leads_to_router = |end: &LinkEnd| !network.overlay.has(underlay.node_at(end.other()));
     for end in underlay.tunnel_ends_at(node).filter(leads_to_router) {
@@ -88,7 +88,7 @@ fn to_links(
     }
 }
 
-/// Returns the graph of the network without links to nodes with weft.
+/// Returns a graph of the network in which links of nodes with weft have the highest cost, so that routes avoid them.
 fn routers_only(network: &NetworkScenario, cost: CostMetric) -> Graph {
     let mut routers = network.clone();
     routers.links.iter_mut().for_each(|link| {
@@ -99,7 +99,7 @@ fn routers_only(network: &NetworkScenario, cost: CostMetric) -> Graph {
     graph_of(&routers, cost)
 }
 
-/// Returns the near end of the link on which `node` sends packets for `to`.
+/// Returns this node's end of the first link on the route from `node` to `to`. Returns `None` if there is no route.
 fn next_hop(graph: &Graph, tables: &[RouteTable], node: usize, to: usize) -> Option<LinkEnd> {
     let hop = tables.get(node)?.towards(NodeId(to as u32)).first()?;
     let direction = hop.link.index();
@@ -111,7 +111,7 @@ fn route_arguments(network: &NetworkScenario, near: LinkEnd) -> String {
     format!("via {} dev {}", near.other().address(), interface(network, near.link))
 }
 
-/// Returns the name of a link's interfaces: the link's own name if Linux allows it.
+/// Returns the name of a link's interfaces: the link's own name if Linux allows it, or else `link` and its index.
 pub(super) fn interface(network: &NetworkScenario, link: usize) -> String {
     let name = network.links.get(link).map_or("", |link| link.name.as_str());
     if name.len() < 16 && name != "lo" { name.to_owned() } else { format!("link{link}") }

@@ -12,13 +12,15 @@ use weft_scenario::{
     NetworkScenario, NetworkVariant, RunResult, SCHEMA, Series, Skipped, Traces, VariantResult, VariantRun, nearest,
 };
 
-/// Number of times that a run is repeated in which the emulator delivered packets too late.
+/// Maximum number of times that a run is repeated because the emulator delivered its packets too late.
+///
+/// The last run is then reported.
 const LATE_REPEATS: u32 = 2;
 
-/// The outcome of a network's runs.
+/// The results of all runs of a network scenario.
 #[derive(Clone, Debug)]
 pub struct NetworkRuns {
-    /// The result, in the format of schema 1.
+    /// The figures of all variants, in the format of schema 1.
     pub result: RunResult,
     /// Goodput of flows over time, by scenario, variant and run.
     pub series: BTreeMap<String, Vec<Series>>,
@@ -83,7 +85,9 @@ pub fn run_network(network: &NetworkScenario, options: &RunOptions) -> Result<Ne
     Ok(NetworkRuns { result, series })
 }
 
-/// Returns a run in which the emulator delivered packets on time, or the last one if none did.
+/// Runs a variant until the emulator delivered its packets on time, at most 1 + [`LATE_REPEATS`] times.
+///
+/// Returns the last run.
 fn sound(
     network: &NetworkScenario,
     variant: &NetworkVariant,

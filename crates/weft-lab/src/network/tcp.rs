@@ -12,10 +12,12 @@ use std::time::Duration;
 use weft_scenario::{CongestionControl, TcpSpec};
 
 const CHUNK: usize = 64 * 1024;
-/// Time after which a connection attempt is aborted and repeated. Four SYNs are sent in this time.
+/// Time after which a connection attempt is aborted and repeated. The kernel sends four SYNs in this time.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Reads and discards the data of all connections in parallel, until the run is over.
+/// Accepts connections, and reads and discards the data of all of them in parallel, until the run is over.
+///
+/// It sends by `ready` once it can accept connections.
 pub(super) fn receive(place: &FlowSetting<'_>, ready: &SyncSender<()>) -> Result<(), LabError> {
     let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, place.port))?;
     if place.tcp.window_segments != TcpSpec::default().window_segments {
@@ -49,7 +51,9 @@ fn drain(place: &FlowSetting<'_>, mut stream: TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// Sends `bytes`, or data without end. With a `pause` it repeats the transfer after each pause.
+/// Sends `bytes`, or data without end if `bytes` is `None`.
+///
+/// With a `pause`, it transfers `bytes` again after each pause.
 pub(super) fn send(place: &FlowSetting<'_>, bytes: Option<u64>, pause: Option<Duration>) -> Result<(), LabError> {
     while place.left().is_some() {
         if transfer(place, bytes).is_err() && place.left().is_some() {
@@ -85,7 +89,7 @@ fn transfer(place: &FlowSetting<'_>, bytes: Option<u64>) -> io::Result<()> {
         }
     }
     stream.shutdown(Shutdown::Write)?;
-    // The other end closes the connection when it has all data.
+    // The other end closes the connection once it has received all data, and the read then returns.
     while place.left().is_some() {
         match stream.read(&mut [0]) {
             Ok(_) => return Ok(()),
@@ -96,7 +100,7 @@ fn transfer(place: &FlowSetting<'_>, bytes: Option<u64>) -> io::Result<()> {
     Ok(())
 }
 
-/// Connects as soon as possible. Returns `None` if the flow stops before the connection is open.
+/// Tries to connect until it succeeds. Returns `None` if the flow stops before the connection is open.
 fn connect(place: &FlowSetting<'_>) -> io::Result<Option<TcpStream>> {
     let there = SocketAddr::new(place.address.into(), place.port);
     while let Some(left) = place.left() {
@@ -109,12 +113,12 @@ fn connect(place: &FlowSetting<'_>) -> io::Result<Option<TcpStream>> {
     Ok(None)
 }
 
-/// True if there is currently no route to the destination.
+/// True if `error` shows that there is currently no route to the destination.
 fn is_cut_off(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable)
 }
 
-/// True if the socket's timeout expired before anything happened.
+/// True if `error` shows only that the socket's timeout expired before anything happened.
 fn is_early(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }

@@ -13,7 +13,7 @@ use weft_scenario::measure::DeliveryMarks;
 use weft_scenario::schedule::{EventMoment, LinkStates, moments, weights_at};
 use weft_scenario::{Action, NetworkScenario, NetworkVariant};
 
-/// All times at which events begin or end, in order, and the changes by the events in force.
+/// Makes the changes of a network's events at their times, and records the bytes that flows had received then.
 pub(super) struct LabTimeline<'a> {
     network: &'a NetworkScenario,
     variant: &'a NetworkVariant,
@@ -36,7 +36,8 @@ impl<'a> LabTimeline<'a> {
 
     /// Carries out all events until the end of the run.
     ///
-    /// Returns the bytes that flows had received at each change and at the end of the warm-up.
+    /// Returns the bytes that each flow had received when each event began or ended, and those at the end of the
+    /// warm-up.
     pub fn play(mut self, epoch: Instant) -> Result<(DeliveryMarks, Vec<u64>), LabError> {
         let (warmup, end) = (self.network.warmup, self.network.duration);
         let moments = moments(&self.network.events);
@@ -63,7 +64,7 @@ impl<'a> LabTimeline<'a> {
         delivered
     }
 
-    /// Begins or ends an event.
+    /// Begins or ends an event: changes the settings of the emulated links, or the weights in the daemons.
     fn carry_out(&mut self, moment: EventMoment) -> Result<(), LabError> {
         let Some(event) = self.network.events.get(moment.event) else { return Ok(()) };
         let changed = match (&event.action, moment.is_end) {
@@ -78,9 +79,9 @@ impl<'a> LabTimeline<'a> {
         Ok(())
     }
 
-    /// Sets the weights of links in the daemons at the links' first ends.
+    /// Sets the weights of links, by link name, each in the daemon at the first end of its link.
     ///
-    /// Variants without an overlay have no weights.
+    /// It does nothing for a variant without an overlay, which has no daemons.
     fn set_weights(&self, weights: &BTreeMap<String, u32>) -> Result<(), LabError> {
         if self.variant.overlay.is_none() {
             return Ok(());

@@ -12,20 +12,20 @@ use std::time::{Duration, Instant};
 use weft_scenario::{FlowResult, NetworkFlow, TcpSpec, Traffic, percentile};
 use weft_units::Rng;
 
-/// Maximum time that a socket blocks before its thread checks whether the run is over.
+/// Maximum time for which a flow's thread blocks before it checks whether the run is over.
 pub(super) const LOOK: Duration = Duration::from_millis(100);
 
-/// The nodes, addresses and settings of a flow.
+/// The end nodes, addresses and settings of a flow, as its threads need them.
 pub(super) struct FlowSetting<'a> {
     pub flow: &'a NetworkFlow,
     pub tcp: TcpSpec,
     pub from: &'a NetNamespace,
     pub to: &'a NetNamespace,
-    /// The address of `to`.
+    /// The address to which the flow sends. It belongs to the receiving node `to`, on loopback or in the tunnel.
     pub address: Ipv4Addr,
-    /// The flow's own TCP or UDP port.
+    /// The TCP or UDP port to which the flow sends. No other flow uses it.
     pub port: u16,
-    /// The time at which the run begins.
+    /// The time at which the run begins, in all threads.
     pub epoch: Instant,
     pub rng: Rng,
     pub over: &'a AtomicBool,
@@ -50,7 +50,7 @@ impl FlowSetting<'_> {
     }
 }
 
-/// The data that has arrived of a flow.
+/// Counts the data of a flow that has arrived, and measures when it arrived.
 #[derive(Debug, Default)]
 pub(super) struct Sink {
     bytes: AtomicU64,
@@ -66,7 +66,7 @@ struct FlowArrivals {
 }
 
 impl Sink {
-    /// Records the arrival of `bytes`. A datagram also has a one-way delay.
+    /// Records the arrival of `bytes`, and the one-way delay of a datagram. `one_way` is `None` for TCP.
     pub fn came(&self, bytes: u64, one_way: Option<Duration>) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         let (now, mut arrivals) = (Instant::now(), self.arrivals.lock().unwrap_or_else(PoisonError::into_inner));
@@ -76,7 +76,7 @@ impl Sink {
         arrivals.one_way_ms.extend(one_way.map(|time| time.as_secs_f64() * 1e3));
     }
 
-    /// Records that a TCP connection broke.
+    /// Counts one TCP transfer that ended with an error before the flow stopped.
     pub fn broke(&self) {
         self.resets.fetch_add(1, Ordering::Relaxed);
     }
@@ -85,12 +85,12 @@ impl Sink {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Restarts the record of gaps and delays.
+    /// Deletes the gaps between arrivals and the one-way delays recorded so far, so that the warm-up does not count.
     pub fn mark(&self) {
         *self.arrivals.lock().unwrap_or_else(PoisonError::into_inner) = FlowArrivals::default();
     }
 
-    /// Returns the result of the last part of the run, with the duration `counted`.
+    /// Returns the flow's result for the last part of the run, which lasted `counted`.
     ///
     /// The flow had received `before` bytes at the beginning of this part.
     pub fn result(&self, flow: &NetworkFlow, before: u64, counted: Duration) -> FlowResult {
@@ -109,7 +109,7 @@ impl Sink {
     }
 }
 
-/// Runs a flow to its end.
+/// Runs the sender and the receiver of a flow in their namespaces, until the flow ends.
 pub(super) fn run(place: &FlowSetting<'_>) -> Result<(), LabError> {
     thread::scope(|scope| {
         let (ready, is_ready) = std::sync::mpsc::sync_channel(1);
@@ -119,7 +119,7 @@ pub(super) fn run(place: &FlowSetting<'_>) -> Result<(), LabError> {
                 false => datagrams::receive(place, &ready),
             })?
         });
-        // The receiver is now ready, or has ended with an error.
+        // Either the receiver has reported that it is ready, or it has ended with an error and the channel is closed.
         let _ = is_ready.recv();
         place.wait()?;
         let sent = place.from.run(|| match place.flow.traffic {

@@ -1,12 +1,12 @@
-//! The conditions of the veth pair, such as the probability of a lost datagram.
+//! The conditions under which the bench measures, such as the probability that a datagram is lost.
 
 use serde::Serialize;
 use std::fmt;
 
-/// One setting of the veth pair.
+/// One condition under which the bench measures: a setting of the veth pair between two nodes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Condition {
-    /// True if trains of UDP datagrams may cross the pair as one packet (`tx-udp-segmentation`).
+    /// True if the kernel may pass a train of UDP datagrams through the pair as one packet (`tx-udp-segmentation`).
     pub segmentation: bool,
     /// Probability that an arriving UDP datagram is dropped, in thousandths.
     ///
@@ -15,7 +15,7 @@ pub struct Condition {
 }
 
 impl Condition {
-    /// The conditions of the bench, in order.
+    /// The conditions under which the bench measures, in the order of the measurements.
     pub const ALL: [Condition; 4] = [
         Condition { segmentation: true, loss_permille: None },
         Condition::lossy(0),
@@ -27,7 +27,7 @@ impl Condition {
         Condition { segmentation: false, loss_permille: Some(permille) }
     }
 
-    /// Returns the nftables rules for a namespace whose end of the pair is `interface`.
+    /// Returns the nftables rules that count and drop arriving datagrams at the interface `interface` of a namespace.
     pub(super) fn rules(self, interface: &str) -> String {
         let Some(permille) = self.loss_permille else { return "flush ruleset".into() };
         let drop = match permille {

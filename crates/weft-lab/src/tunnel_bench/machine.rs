@@ -12,11 +12,11 @@ const USER_HZ: u64 = 100;
 /// The machine on which the figures were measured.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct BenchMachine {
-    /// The processor's name.
+    /// Model name of the processor.
     pub processor: String,
     /// Number of processors that this process may use.
     pub processors: usize,
-    /// The kernel's release.
+    /// Release of the running kernel.
     pub kernel: String,
     /// Load average over the last minute before the bench. It is well below 1 on a quiet machine.
     pub load_before: f64,
@@ -43,7 +43,9 @@ pub(super) fn cpu_time(pid: u32) -> io::Result<Duration> {
     Ok(Duration::from_millis(ticks * 1_000 / USER_HZ))
 }
 
-/// Returns the processor time of a line of `/proc/PID/stat` in ticks: the sum of fields 14 and 15.
+/// Returns the processor time that the line `stat` of `/proc/PID/stat` states, in ticks: fields 14 plus 15.
+///
+/// Returns `None` if the line is invalid.
 ///
 /// The name in field 2 may contain spaces and parentheses.
 fn ticks(stat: &str) -> Option<u64> {

@@ -28,25 +28,25 @@ use std::thread;
 use std::time::{Duration, Instant};
 use weft_scenario::{App, Flow, FlowResult, VariantKind};
 
-/// Time for the applications to start.
+/// Time between the start of the applications and the beginning of the flow.
 const LEAD: Duration = Duration::from_secs(1);
 const PORT: u16 = 5_201;
 /// Interval between two pings of the idle tunnel.
 const PING_INTERVAL: Duration = Duration::from_millis(10);
-/// Time for which the idle tunnel is pinged.
+/// Time for which the round-trip time of the idle tunnel is measured.
 const PING_LENGTH: Duration = Duration::from_secs(3);
-/// The competitors: name, and the lab's kind of variant.
+/// The competitors: the name of each, and the kind of variant that the lab runs for it.
 const COMPETITORS: [(&str, VariantKind); 3] =
     [("no tunnel", VariantKind::EachLink), ("weft", VariantKind::Weft), ("wireguard-go", VariantKind::WireguardGo)];
 
-/// The options of the bench.
+/// The options of the tunnel bench and of the relay bench.
 #[derive(Clone, Debug)]
 pub struct TunnelBenchOptions {
     /// Path of the `weft` program.
     pub weft_binary: PathBuf,
-    /// Number of turns of each competitor under each condition.
+    /// Number of turns: how often each competitor runs under each condition.
     pub turns: u32,
-    /// Length of a flow.
+    /// Length of each flow, with its warm-up.
     pub duration: Duration,
     /// Length of the warm-up of a flow. The results exclude it.
     pub warmup: Duration,
@@ -56,10 +56,10 @@ pub struct TunnelBenchOptions {
     pub conditions: usize,
 }
 
-/// The measurements of one turn of a competitor.
+/// The measurements of one run of one competitor under one condition.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Turn {
-    /// Goodput of the flow, in Gbit/s.
+    /// Goodput of the TCP flow after its warm-up, in Gbit/s.
     pub gbit_s: f64,
     /// Processor time of all tunnel programs per 10⁹ bytes of payload, in seconds.
     ///
@@ -74,7 +74,7 @@ pub struct Turn {
     pub idle_rtt_ms_p50: Option<f64>,
     /// 95th percentile of the idle tunnel's round-trip time, in ms. `None` if it was not measured.
     pub idle_rtt_ms_p95: Option<f64>,
-    /// Number of packets of 64 bytes that arrived in a second. `None` if it was not measured.
+    /// Number of packets of 64 bytes that arrived per second. `None` if it was not measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub small_packets_per_s: Option<f64>,
     /// Processor time of each tunnel program for a packet of 64 bytes that arrived, in microseconds.
@@ -90,31 +90,31 @@ pub struct Turn {
     pub uncut: u64,
 }
 
-/// One competitor under one condition.
+/// The measurements of one competitor, such as weft, under one condition.
 #[derive(Clone, Debug, Serialize)]
 pub struct Competitor {
-    /// The competitor's name.
+    /// The competitor's name, such as `weft`.
     pub name: String,
-    /// The competitor's turns, in order. `None` for a turn that failed.
+    /// The measurements of the competitor's runs (turns), in order. `None` for a run that failed.
     pub turns: Vec<Option<Turn>>,
-    /// The reason why its last failed turn failed.
+    /// The reason for which the competitor's last failed turn failed. `None` if none failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
 }
 
-/// All competitors under one condition.
+/// The measurements of all competitors under one condition.
 #[derive(Clone, Debug, Serialize)]
 pub struct BenchRow {
     /// The condition of the veth pair.
     #[serde(flatten)]
     pub condition: Condition,
-    /// One entry for each competitor.
+    /// The measurements of each competitor under this condition.
     pub series: Vec<Competitor>,
-    /// Goodput of weft divided by that of wireguard-go, turn by turn.
+    /// Goodput of weft divided by that of wireguard-go, for each turn that both completed.
     pub weft_over_wireguard_go: Vec<f64>,
 }
 
-/// The result of the bench.
+/// The result of the tunnel bench.
 #[derive(Clone, Debug, Serialize)]
 pub struct TunnelBench {
     /// The machine on which it was measured.
@@ -123,7 +123,7 @@ pub struct TunnelBench {
     pub duration_s: f64,
     /// Length of the warm-up of a flow, in seconds.
     pub warmup_s: f64,
-    /// One row for each condition.
+    /// One row for each condition that was measured.
     pub rows: Vec<BenchRow>,
 }
 
@@ -149,7 +149,7 @@ pub fn tunnel_bench(
     Ok(TunnelBench { machine, duration_s: seconds(options.duration), warmup_s: seconds(options.warmup), rows })
 }
 
-/// Does the preparation that every bench needs. Returns the machine.
+/// Prepares the process for a bench: checks its privilege and programs. Returns the description of the machine.
 fn prepare() -> Result<BenchMachine, LabError> {
     net::acquire_privilege()?;
     interrupt::watch();
@@ -182,9 +182,10 @@ fn row(
     Ok(BenchRow { condition, weft_over_wireguard_go: ratios(&series), series })
 }
 
-/// Runs the competitors alternately. `turn` runs the competitor at a position once.
+/// Runs the competitors alternately, `turns` times each, and returns the measurements of each competitor.
 ///
-/// The function calls `report_progress` with the turn and the position of the next competitor.
+/// `turn` runs the competitor at a position in `names` once. Before each call of `turn`, the function calls
+/// `report_progress` with the number of the turn and this position, both from 0.
 fn take_turns(
     names: &[&str],
     turns: u32,

@@ -7,7 +7,7 @@ use weft_scenario::median;
 /// Relative difference between measured and configured loss above which the table prints a warning.
 const LOSS_TOLERANCE: f64 = 0.2;
 
-/// Returns the bench as a table with medians over the turns.
+/// Returns the result of the bench as a table, with medians over the runs of each competitor.
 pub fn tunnel_bench_table(bench: &TunnelBench) -> String {
     let mut text = heading(&bench.machine, bench.duration_s, bench.warmup_s, "over a veth pair");
     let _ = writeln!(
@@ -37,7 +37,7 @@ pub(super) fn heading(machine: &BenchMachine, duration_s: f64, warmup_s: f64, pl
     )
 }
 
-/// Formats a figure, or a dash if there is none.
+/// Formats a figure with `digits` decimals. Returns a dash for `None`.
 pub(super) fn cell(value: Option<f64>, digits: usize) -> String {
     value.map_or("–".to_owned(), |value| format!("{value:.digits$}"))
 }

@@ -14,12 +14,12 @@ use std::path::Path;
 use std::time::Duration;
 use weft_scenario::{Scenario, Traces, Variant, VariantKind};
 
-/// Name of the pair's interface on both nodes.
+/// Name of the veth pair's interface, the same on both nodes.
 const PAIR: &str = "veth0";
 const HOME: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 const HUB: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
 const TOOL_TIMEOUT: Duration = Duration::from_secs(10);
-/// Scenario that only names the nodes. Its link is not built.
+/// Scenario from which the two nodes get their names. The bench does not build its link.
 const FRAME: &str =
     "name = \"tunnel bench\"\nduration = \"10 s\"\nwarmup = \"2 s\"\n[[link]]\nname = \"none\"\nrate = \"1 Gbit/s\"\n";
 
@@ -36,7 +36,7 @@ pub(super) fn bare_world() -> Result<LabPair, LabError> {
     LabPair::build(&frame, &Traces::new(), frame.seed)
 }
 
-/// UDP datagrams that arrived at the receiver's end of the pair.
+/// Counters of the UDP datagrams that arrived at the receiving node's end of the veth pair.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Datagrams {
     pub seen: u64,
@@ -62,14 +62,14 @@ impl BenchSite {
         &self.world
     }
 
-    /// Opens the only lane of a variant of this kind.
+    /// Starts a variant of this kind between the two nodes and returns its only lane.
     pub fn open(&self, kind: VariantKind) -> Result<LabLane, LabError> {
         let variant = Variant::plain(kind);
         let lane = variants::open(&variant, &self.world, &self.options, 0)?.pop();
         lane.ok_or_else(|| LabError::Missing(format!("{} set up no tunnel", variant.name)))
     }
 
-    /// Applies a condition to both ends and resets the counters.
+    /// Applies a condition to both ends of the veth pair and sets the datagram counters to zero.
     pub fn apply(&self, condition: Condition) -> Result<(), LabError> {
         let segmentation = if condition.segmentation { "on" } else { "off" };
         let rules = condition.rules(PAIR);
@@ -84,7 +84,7 @@ impl BenchSite {
         Ok(())
     }
 
-    /// Returns the receiver's counters since [`BenchSite::apply`].
+    /// Returns the counters of the receiving node since the last call of [`BenchSite::apply`].
     pub fn datagrams(&self) -> Result<Datagrams, LabError> {
         let listed = tool(&self.world.hub, "nft", &["-j", "list", "counters"])?;
         read_counters(&listed).ok_or_else(|| failed("nft", listed.as_bytes()))

@@ -10,11 +10,11 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Maximum time that a tunnel may take until it carries packets.
+/// Maximum time in which a started tunnel must carry packets.
 pub(super) const READY_TIMEOUT: Duration = Duration::from_secs(20);
-/// Maximum time that a program may take to end after SIGTERM.
+/// Maximum time in which a program must end after SIGTERM.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
-/// Interval between two checks that a tunnel is ready.
+/// Interval between two checks whether a tunnel is ready.
 const PAUSE: Duration = Duration::from_millis(50);
 /// Number of lines of a log that an error shows.
 const TAIL_LINES: usize = 3;
@@ -24,7 +24,7 @@ pub(crate) struct Daemon {
     what: &'static str,
     process: Process,
     log: PathBuf,
-    /// A file that the program leaves behind when it is killed.
+    /// A file that the program does not delete when it is killed. Dropping the daemon deletes it.
     leaves: Option<PathBuf>,
 }
 
@@ -37,7 +37,7 @@ impl Drop for Daemon {
 }
 
 impl Daemon {
-    /// Starts `command` on `node`.
+    /// Starts `command` on `node`, with its output in a log file.
     pub fn start(
         what: &'static str,
         node: &NetNamespace,
@@ -61,7 +61,7 @@ impl Daemon {
         std::fs::read_to_string(&self.log).is_ok_and(|text| text.contains(what))
     }
 
-    /// Returns the process id, in this process's PID namespace.
+    /// Returns the program's process id, as the PID namespace of this process numbers it.
     pub fn id(&self) -> u32 {
         self.process.id()
     }

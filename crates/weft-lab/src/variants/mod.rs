@@ -20,8 +20,9 @@ use weft_scenario::{Variant, VariantKind};
 
 /// Builds the lanes of `variant` in `world`.
 ///
-/// `best` is the position of the best single link in the scenario, for tunnels that use one link. If the variant's
-/// program does not start, the error is [`LabError::Missing`], so that all other variants can run.
+/// `best` is the index of the best single link in the scenario's list of links. A tunnel that can use only one link
+/// uses it. If the variant's program does not start, the error is [`LabError::Missing`], so that all other variants can
+/// run.
 pub(crate) fn open(
     variant: &Variant,
     world: &LabPair,
@@ -48,13 +49,13 @@ pub(crate) fn open(
     })
 }
 
-/// Returns the positions of the links that a variant uses, in the scenario's list of links.
+/// Returns the indices of the links that a variant uses, in the scenario's list of links.
 fn chosen_links(variant: &Variant, world: &LabPair) -> Vec<usize> {
     let uses = |name: &String| variant.links.is_empty() || variant.links.contains(name);
     (0..).zip(&world.links).filter(|(_, link)| uses(&link.name)).map(|(position, _)| position).collect()
 }
 
-/// Returns the path of a file in the world's scratch directory.
+/// Returns the path of the file `name` in the temporary directory of this run.
 pub(crate) fn scratch_file(world: &LabPair, name: impl AsRef<Path>) -> PathBuf {
     world.scratch.path().join(name)
 }

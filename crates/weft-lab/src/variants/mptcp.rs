@@ -1,6 +1,7 @@
 //! The kernel's MPTCP.
 //!
-//! Applications get MPTCP sockets from `mptcpize`. The second node announces its address on every link but the first.
+//! Applications that open TCP sockets get MPTCP sockets, because `mptcpize` starts them. The second node announces its
+//! address on every link but the first.
 
 use crate::LabError;
 use crate::apps::need;

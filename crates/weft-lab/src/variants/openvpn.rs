@@ -1,4 +1,4 @@
-//! OpenVPN over the best link, or inside of weft.
+//! OpenVPN over the best single link, or through a tunnel of weft.
 //!
 //! It uses UDP or TCP, TLS with certificates made for this run, AES-256-GCM and no compression.
 
@@ -18,7 +18,7 @@ use weft_scenario::{OpenvpnProto, Variant};
 const HOME: Ipv4Addr = Ipv4Addr::new(10, 88, 0, 1);
 const HUB: Ipv4Addr = Ipv4Addr::new(10, 88, 0, 2);
 const PORT: &str = "1194";
-/// Line that the client logs when it is connected.
+/// Part of the line that the client writes to its log when it is connected.
 const CONNECTED: &str = "Initialization Sequence Completed";
 /// Interval between two reads of the client's log.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
@@ -42,7 +42,9 @@ pub(super) fn inside(variant: &Variant, world: &LabPair, lane: LabLane) -> Resul
     connect(variant, world, LabLane { home: HOME, hub: HUB, hosts: Vec::new(), ..lane }, server)
 }
 
-/// Starts a server at the address `at` and a client. The lane's flows then pass through this tunnel.
+/// Starts an OpenVPN server at the address `at`, and a client that connects to it.
+///
+/// Returns the lane, whose flows then pass through this OpenVPN tunnel.
 fn connect(variant: &Variant, world: &LabPair, mut lane: LabLane, at: Ipv4Addr) -> Result<LabLane, LabError> {
     let proto = variant.openvpn.unwrap_or(OpenvpnProto::Udp);
     need("openvpn", "openvpn")?;
@@ -73,7 +75,7 @@ fn connect(variant: &Variant, world: &LabPair, mut lane: LabLane, at: Ipv4Addr) 
     Ok(lane)
 }
 
-/// True if the server accepts connections.
+/// True if the OpenVPN server on `hub` has opened its socket for `proto`.
 fn listens(hub: &NetNamespace, proto: OpenvpnProto) -> bool {
     let (table, state) = match proto {
         OpenvpnProto::Udp => ("/proc/thread-self/net/udp", "07"),

@@ -1,4 +1,4 @@
-//! Links without a tunnel.
+//! Runs flows over links without a tunnel, for comparison.
 
 use crate::lane::LabLane;
 use crate::world::LabPair;
@@ -14,7 +14,7 @@ pub(super) fn open(world: &LabPair, chosen: &[usize]) -> Vec<LabLane> {
     chosen.iter().filter_map(|position| Some((position, world.links.get(*position)?))).map(lane).collect()
 }
 
-/// Returns a lane for the first chosen link, with the variant's name.
+/// Returns one lane, with the variant's name, over the first of the chosen links only.
 pub(super) fn open_one(variant: &Variant, world: &LabPair, chosen: &[usize]) -> Vec<LabLane> {
     let named = |lane| LabLane { name: variant.name.clone(), ..lane };
     open(world, chosen).into_iter().take(1).map(named).collect()

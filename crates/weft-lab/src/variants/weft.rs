@@ -21,12 +21,12 @@ use weft_control::{Request, Response, VpnSetting, socket};
 use weft_scenario::{Scenario, ShareChange, Variant, VpnService};
 
 const FIRST_PORT: u16 = 51_900;
-/// Last byte of the address of the first of the scenario's hosts.
+/// Last byte of the inner address of the first of the scenario's hosts. The next hosts have the next numbers.
 const FIRST_HOST: u8 = 10;
-/// Second byte of the addresses in the first VPN.
+/// Second byte of the inner addresses in the scenario's first VPN. The next VPNs have the next numbers.
 const FIRST_VPN_NET: u8 = 101;
 
-/// A running weft's control socket.
+/// A client of the control socket of a running weft.
 #[derive(Clone, Debug)]
 pub(crate) struct WeftControl {
     socket: PathBuf,
@@ -49,7 +49,7 @@ impl WeftControl {
         WeftControl { socket }
     }
 
-    /// Returns the paths of the only peer. The list is empty without a session.
+    /// Returns the paths to the daemon's only peer. The list is empty without a session.
     pub fn paths(&self) -> io::Result<Vec<status::Path>> {
         self.paths_of(|_| true)
     }
@@ -64,12 +64,12 @@ impl WeftControl {
         Ok(peer.map(|peer| peer.paths).unwrap_or_default())
     }
 
-    /// Returns the VPNs, the default one first.
+    /// Returns the state of each VPN of the daemon, the default VPN first.
     pub fn vpns(&self) -> io::Result<Vec<Vpn>> {
         Ok(self.status()?.vpns)
     }
 
-    /// Changes a VPN's share. The change takes effect immediately.
+    /// Changes the weight, the service or both of a VPN. The change takes effect immediately.
     pub fn set_share(&self, vpn: &str, change: &ShareChange) -> io::Result<()> {
         let mut setting = VpnSetting { weight: change.weight, ..VpnSetting::default() };
         match change.service {
@@ -81,7 +81,7 @@ impl WeftControl {
         self.order(&Request::SetVpn { vpn: vpn.to_owned(), change: setting }, "the share")
     }
 
-    /// Sends a command. `what` describes it in an error.
+    /// Sends a command to the daemon. The error for a refused command names it as `what`.
     fn order(&self, request: &Request, what: &str) -> io::Result<()> {
         match self.ask(request)? {
             Response::Refused { why } => Err(io::Error::other(format!("weft refused {what}: {why}"))),
@@ -89,20 +89,20 @@ impl WeftControl {
         }
     }
 
-    /// True if there is a session and at least this many paths carry packets.
+    /// True if the session with the only peer exists and at least `paths` of its paths carry packets.
     fn carries(&self, paths: usize) -> bool {
         let carries = |path: &status::Path| path.state != "opening" && path.state != "down";
         self.paths().unwrap_or_default().iter().filter(|path| carries(path)).count() >= paths
     }
 
-    /// Sets the weights of the weighted schedules by link name. They take effect immediately.
+    /// Sets the weights of links, by name, that a weighted schedule uses. They take effect immediately.
     pub fn set_weights(&self, weights: &BTreeMap<String, u32>) -> io::Result<()> {
         let pairs = weights.iter().map(|(link, weight)| (link.clone(), *weight)).collect();
         self.order(&Request::SetWeights { weights: Some(pairs) }, "the weights")
     }
 }
 
-/// Opens one lane over all chosen links.
+/// Starts one pair of daemons over all chosen links and returns its lane.
 pub(super) fn open(
     variant: &Variant,
     world: &LabPair,
@@ -113,7 +113,7 @@ pub(super) fn open(
     Ok(vec![pair(variant, world, options, chosen, 0, variant.name.clone(), vpns)?])
 }
 
-/// Opens one lane over all chosen links, with a pair of daemons for each VPN.
+/// Starts a pair of daemons for each VPN, each over all chosen links. Returns one lane with all of them.
 pub(super) fn open_each_vpn(
     variant: &Variant,
     world: &LabPair,
@@ -135,7 +135,7 @@ pub(super) fn open_each_vpn(
     Ok(all.into_iter().collect())
 }
 
-/// Opens one lane for each chosen link, each with its own daemons.
+/// Starts a pair of daemons for each chosen link. Returns one lane for each link.
 pub(super) fn open_each(
     variant: &Variant,
     world: &LabPair,
@@ -153,13 +153,13 @@ pub(super) fn open_each(
     chosen.iter().enumerate().map(lane).collect()
 }
 
-/// One of the two nodes.
+/// One end of a pair of daemons: the node, its keys and its addresses.
 struct WeftEnd<'a> {
     node: &'a NetNamespace,
     name: String,
     key: PathBuf,
     public: String,
-    /// The number of the pair of daemons.
+    /// Number from 0 that distinguishes the pairs of daemons, if several run at the same time.
     number: u8,
     /// The last byte of the node's addresses: 1 at the first node, 2 at the second.
     host: u8,
@@ -185,7 +185,7 @@ impl<'a> WeftEnd<'a> {
         Ok(WeftEnd { node, name, key, public, number, host, address: address(host), hosts })
     }
 
-    /// Returns the node's address in the VPN at a position. A scenario has at most a hundred VPNs.
+    /// Returns the node's address in the VPN with the index `vpn` in the scenario. The index is less than 100.
     fn address_in(&self, vpn: usize) -> Ipv4Addr {
         Ipv4Addr::new(10, FIRST_VPN_NET + vpn as u8, self.number, self.host)
     }
@@ -193,7 +193,8 @@ impl<'a> WeftEnd<'a> {
 
 /// Starts weft on both nodes over `links`, and waits until all paths are up.
 ///
-/// `vpns` contains the positions of the VPNs to configure. `number` distinguishes several pairs of daemons.
+/// `vpns` contains the indices of the VPNs to configure, in the scenario's list of VPNs. `number` distinguishes several
+/// pairs of daemons.
 fn pair(
     variant: &Variant,
     world: &LabPair,
@@ -230,7 +231,7 @@ fn pair(
     Ok(lane)
 }
 
-/// Makes a key file. Returns the public key.
+/// Makes a private key and writes it to `file`. Returns the public key.
 pub(crate) fn keygen(binary: &Path, file: &Path) -> Result<String, LabError> {
     let output = Command::new(binary).args(["keygen", "--out"]).arg(file).stdin(Stdio::null()).output()?;
     if !output.status.success() {
@@ -271,7 +272,7 @@ fn configuration(
     sections.into_iter().chain([("peer", peers)]).map(|(name, section)| (name.to_owned(), section)).collect()
 }
 
-/// Adds the scenario's VPNs at these positions between this end and its peer.
+/// Adds the scenario's VPNs with the indices `vpns` to the configuration of `own`, with `peer` as the other member.
 ///
 /// Each VPN gets a device and an address.
 fn add_vpns(

@@ -63,8 +63,8 @@ pub(crate) fn chain(world: &LabPair, nodes: &[&NetNamespace], endpoints: &[Ipv4A
         }
         if number > 0 && number < last {
             node.sysctl("net.ipv4.ip_forward", "1")?;
-            // Packets that arrive on a device leave on the same device. The kernel would therefore send ICMP
-            // redirects.
+            // Packets that arrive on a device leave on the same device. The kernel would answer them with ICMP
+            // redirects, so these are turned off.
             ["all", "default"]
                 .iter()
                 .try_for_each(|of| node.sysctl(&format!("net.ipv4.conf.{of}.send_redirects"), "0"))?;
@@ -81,21 +81,21 @@ fn address(number: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 89, 0, number as u8 + 1)
 }
 
-/// Returns the UAPI lines for a neighbour. Packets for the nodes `behind` are sent to this neighbour.
+/// Returns the UAPI lines that configure a neighbour as peer. Packets for the nodes `behind` are sent to it.
 fn peer(keys: &HexKeys, endpoint: Option<Ipv4Addr>, behind: Range<usize>) -> String {
     let endpoint = endpoint.map_or_else(String::new, |endpoint| format!("endpoint={endpoint}:{PORT}\n"));
     let allowed: String = behind.map(|number| format!("allowed_ip={}/32\n", address(number))).collect();
     format!("public_key={}\n{endpoint}{allowed}", keys.public)
 }
 
-/// Removes sockets of killed programs, since wireguard-go leaves them behind.
+/// Removes the UAPI sockets of programs that were killed, since wireguard-go leaves them behind.
 fn remove_stale_sockets() {
     for socket in DEVICES.iter().flat_map(|prefix| stale(Path::new(SOCKETS), prefix)) {
         let _ = std::fs::remove_file(socket);
     }
 }
 
-/// Returns the program: an installed one, or one built into the user's cache.
+/// Returns the path of wireguard-go: the installed program, or the one that the lab builds into the user's cache.
 fn program() -> Result<PathBuf, LabError> {
     if is_installed("wireguard-go") {
         return Ok("wireguard-go".into());
@@ -165,7 +165,7 @@ fn start(
     Ok(daemon)
 }
 
-/// Sends the settings through the UAPI socket (wireguard.com/xplatform).
+/// Configures a device: sends `settings` through its UAPI socket (wireguard.com/xplatform).
 fn configure(socket: &Path, settings: &str) -> Result<(), LabError> {
     let deadline = Instant::now() + UAPI_TIMEOUT;
     let mut stream = loop {

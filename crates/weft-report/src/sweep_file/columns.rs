@@ -31,7 +31,7 @@ const SCHEMA: &str = "message sweep {
     REQUIRED BOOLEAN pass;
 }";
 
-/// Writes rows, and the metadata of the file.
+/// Writes a Parquet file with these rows and metadata.
 pub(super) fn write<W: Write + Send>(
     out: W,
     about: &[(&str, String)],
@@ -46,7 +46,7 @@ pub(super) fn write<W: Write + Send>(
     let mut writer = SerializedFileWriter::new(out, schema()?, Arc::new(properties))?;
     let mut group = writer.next_row_group()?;
     let text = |text: &str| ByteArray::from(text.as_bytes().to_vec());
-    // Columns are in the schema's order. Parquet stores unsigned numbers bit for bit in signed ones.
+    // The columns must be written in the schema's order. Parquet stores unsigned numbers bit for bit in signed ones.
     required::<Int32Type, _>(&mut group, rows, |row| row.mix as i32)?;
     required::<Int64Type, _>(&mut group, rows, |row| row.seed as i64)?;
     required::<ByteArrayType, _>(&mut group, rows, |row| text(&row.links))?;
@@ -62,7 +62,7 @@ pub(super) fn write<W: Write + Send>(
     Ok(())
 }
 
-/// Reads a file that [`write`] wrote.
+/// Reads a file that [`write`] wrote. Returns its metadata and its rows.
 pub(super) fn read(file: File) -> Result<(BTreeMap<String, String>, Vec<SweepRow>), SweepFileError> {
     let reader = SerializedFileReader::new(file)?;
     let metadata = reader.metadata().file_metadata();

@@ -17,32 +17,32 @@ use std::path::Path;
 use std::{fmt, mem};
 use weft_scenario::{MixResult, SCHEMA};
 
-/// One run of one variant of one mix.
+/// The result of one run of one variant on one mix.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SweepRow {
-    /// The mix's position in the sweep, from 0.
+    /// The index of the mix in the sweep, from 0.
     pub mix: u32,
     /// The mix's seed.
     pub seed: u64,
-    /// The mix's links, as text for readers.
+    /// Descriptions of the mix's links, joined by commas.
     pub links: String,
     /// The variant's name.
     pub variant: String,
-    /// The number of the variant's run, from 0.
+    /// The number of this run among the variant's runs on the mix, from 0.
     pub run: u32,
-    /// Goodput of the run, in bit/s.
+    /// Goodput of this run, in bit/s.
     pub goodput_bps: f64,
-    /// Goodput of the run divided by the mix's upper bound of goodput.
+    /// Goodput of the run divided by the greatest goodput that the mix's links allow.
     pub efficiency: f64,
     /// Goodput of weft over all links of the mix, divided by that of weft over the mix's best link.
     pub of_best_link_through_weft: Option<f64>,
     /// Goodput of weft over all links of the mix, divided by that over the mix's best link without a tunnel.
     pub of_best_link: Option<f64>,
-    /// True if the mix passed.
+    /// True if the mix passed: weft's goodput reached all ratios to other goodputs that the sweep's file requires.
     pub pass: bool,
 }
 
-/// The data that all parts of a sweep share.
+/// The properties of a sweep, which are the same in the files of all its parts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AboutSweep {
     /// The sweep's name.
@@ -51,11 +51,11 @@ pub struct AboutSweep {
     pub world: String,
     /// The text of the sweep's file, so that only parts of the same sweep are joined.
     pub recipe: String,
-    /// Number of mixes in the sweep.
+    /// Number of mixes in the whole sweep.
     pub mixes: u32,
 }
 
-/// The results of a part of a sweep.
+/// The results of one part of a sweep, as its Parquet file contains them.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SweepFile {
     about: AboutSweep,
@@ -64,12 +64,12 @@ pub struct SweepFile {
 }
 
 impl SweepFile {
-    /// Returns a part without results.
+    /// Returns a part of a sweep that has no results yet.
     pub fn new(about: AboutSweep, shard: Shard) -> SweepFile {
         SweepFile { about, shard, rows: Vec::new() }
     }
 
-    /// Adds the results of the mix at `position` (from 0) in the sweep. Call it in the sweep's order.
+    /// Adds the results of the mix with this index in the sweep, from 0. Call it in the order of the indices.
     pub fn add(&mut self, position: u32, mix: &MixResult) {
         for variant in &mix.run.variants {
             for (run, result) in (0..).zip(&variant.runs) {
@@ -89,17 +89,17 @@ impl SweepFile {
         }
     }
 
-    /// Returns which part this is.
+    /// Returns which part of the sweep this is.
     pub fn shard(&self) -> Shard {
         self.shard
     }
 
-    /// Returns the part's results, one row for each run.
+    /// Returns the results of the part, one row for each run of each variant on each mix.
     pub fn rows(&self) -> &[SweepRow] {
         &self.rows
     }
 
-    /// Writes the part. The same results give the same bytes.
+    /// Writes the part to `out` as a Parquet file. The same results give the same bytes.
     ///
     /// # Errors
     /// Returns an error if `out` cannot be written.
@@ -116,7 +116,7 @@ impl SweepFile {
         columns::write(out, &about, &self.rows)
     }
 
-    /// Writes this shard of a sweep into a file. Afterwards the file is complete or does not exist.
+    /// Writes the part into a file. If this fails, the file does not exist or is unchanged.
     ///
     /// # Errors
     /// Returns an error if the file cannot be written.
@@ -131,7 +131,7 @@ impl SweepFile {
         renamed
     }
 
-    /// Reads a file.
+    /// Reads the file of one part of a sweep.
     ///
     /// # Errors
     /// Returns an error if the file cannot be read or contains no sweep.
@@ -158,7 +158,7 @@ impl SweepFile {
         })
     }
 
-    /// Joins all parts of a sweep, in any order.
+    /// Joins all parts of a sweep, in any order. Returns the whole sweep as part 0 of 1.
     ///
     /// # Errors
     /// Returns an error if there is no part, if one is missing, or if one occurs twice. Also fails if the
@@ -185,7 +185,7 @@ impl SweepFile {
             return Err(SweepFileError::Foreign(part.shard));
         }
         let mut rows: Vec<SweepRow> = parts.iter_mut().flat_map(|part| mem::take(&mut part.rows)).collect();
-        // The sort is stable, so the runs of a mix keep their order.
+        // The sort is stable, so the runs on a mix keep their order.
         rows.sort_by_key(|row| row.mix);
         Ok(SweepFile { about, shard: Shard::WHOLE, rows })
     }
@@ -198,15 +198,17 @@ pub enum SweepFileError {
     Io(io::Error),
     /// The file is not a Parquet file, or is damaged.
     Parquet(ParquetError),
-    /// The Parquet file contains something other than a sweep.
+    /// The Parquet file contains no sweep of this schema. The text names the reason.
     NotASweep(String),
-    /// The parts belong to different sweeps.
+    /// The parts belong to different sweeps. The text names the two sweeps.
     Different(String),
-    /// A part is missing.
+    /// This part of the sweep is missing.
     Missing(String),
-    /// A part occurs twice.
+    /// This part of the sweep occurs twice.
     Twice(Shard),
-    /// A part belongs to another division of the sweep, or contains results of another part.
+    /// This part belongs to a sweep that was divided into another number of parts.
+    ///
+    /// Or it contains results of mixes that belong to other parts.
     Foreign(Shard),
 }
 

@@ -23,7 +23,7 @@ impl Shard {
         position % self.count == self.index
     }
 
-    /// Returns all parts of the division to which this part belongs.
+    /// Returns all parts of a sweep that is divided into `count` parts, this one included.
     pub(super) fn siblings(self) -> impl Iterator<Item = Shard> {
         (0..self.count).map(move |index| Shard { index, ..self })
     }

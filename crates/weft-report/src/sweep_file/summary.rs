@@ -5,10 +5,10 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use weft_scenario::{SCHEMA, median};
 
-/// The summary of a sweep.
+/// The most important figures of a whole sweep.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct SweepSummary {
-    /// Version of the format, [`weft_scenario::SCHEMA`].
+    /// Version of the format of this summary, [`weft_scenario::SCHEMA`].
     pub schema: u32,
     /// The sweep's name.
     pub sweep: String,
@@ -16,7 +16,7 @@ pub struct SweepSummary {
     pub world: String,
     /// Number of mixes in the sweep.
     pub mixes: u32,
-    /// Number of mixes that passed.
+    /// Number of mixes on which weft reached all required ratios.
     pub passed: u32,
     /// True if every mix passed.
     pub pass: bool,
@@ -26,34 +26,34 @@ pub struct SweepSummary {
     pub of_best_link_through_weft: Option<Spread>,
     /// Goodput of weft over all links, divided by the best link's without a tunnel: least and median of all mixes.
     pub of_best_link: Option<Spread>,
-    /// The variants, by name.
+    /// The figures of each variant, in the order of the names.
     pub variants: Vec<VariantSummary>,
 }
 
-/// Least and median of a figure over many mixes.
+/// Least value and median of a ratio of goodputs over many mixes.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Spread {
-    /// The least value over the mixes.
+    /// The least value of the ratio over the mixes.
     pub least: f64,
-    /// The median over the mixes.
+    /// The median of the ratio over the mixes.
     pub median: f64,
 }
 
-/// One variant over all mixes.
+/// The figures of one variant over all mixes.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct VariantSummary {
     /// The variant's name.
     pub name: String,
-    /// Number of runs of the variant.
+    /// Number of runs of the variant on all mixes together.
     pub runs: usize,
-    /// Median goodput, in bit/s.
+    /// Median goodput over all runs, in bit/s.
     pub goodput_bps: f64,
-    /// Median of goodput divided by the mix's upper bound of goodput.
+    /// Median over all runs of the goodput divided by the greatest goodput that the mix's links allow.
     pub efficiency: f64,
 }
 
 impl SweepFile {
-    /// Returns the summary. A mix without results is reported as not passed.
+    /// Returns the summary of the sweep. It counts a mix without results as not passed.
     pub fn summary(&self) -> SweepSummary {
         let mixes: BTreeMap<u32, &SweepRow> = self.rows.iter().map(|row| (row.mix, row)).collect();
         let passed = mixes.values().filter(|row| row.pass).count() as u32;

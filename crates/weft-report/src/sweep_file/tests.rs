@@ -1,4 +1,4 @@
-//! Tests of sweep files: they are reproduced byte for byte, and a merge refuses wrong sets of parts.
+//! Tests of sweep files: reading and writing keeps every byte, and a merge refuses wrong sets of parts.
 
 use super::*;
 use std::sync::atomic::{AtomicU32, Ordering};

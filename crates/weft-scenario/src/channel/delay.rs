@@ -1,4 +1,4 @@
-//! Computes the delay of packets after the transmitter, with five kinds of jitter.
+//! Computes the additional delay of packets after the transmitter, with five kinds of jitter.
 
 use super::spec::{Jitter, JitterKind};
 use super::timeline::exponential;
@@ -7,11 +7,11 @@ use weft_units::{Duration, Instant, Rng};
 
 /// Mean time between two transmit opportunities of an aggregating medium, as a fraction of the jitter limit.
 ///
-/// Derived: with this mean 95 % of the opportunities follow the one before within the limit.
+/// Derived: of exponentially distributed times with this mean, 95 % are below the limit.
 const AGGREGATION_MEAN: f64 = 1.0 / 3.0;
 /// Shortest and longest time between two spikes of the delay.
 const SPIKES_EVERY: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(2)];
-/// Idle time, in multiples of the jitter limit, after which a gate skips the release instants that it missed.
+/// Idle time, in multiples of the jitter limit, after which a gate does not draw the release instants in between.
 ///
 /// It bounds the number of random draws after a long pause.
 const IDLE_LIMITS: u32 = 1_000;
@@ -35,8 +35,8 @@ enum More {
 impl Delay {
     /// Creates the additional delay of one direction of a link.
     ///
-    /// The first component wanders between zero and `wander`, with the same random numbers as on a link without
-    /// impairments. `jitter` adds a second component.
+    /// It is the sum of a delay that wanders between zero and `wander`, and the delay of `jitter`. The first uses the
+    /// same random numbers as on a link without impairments.
     pub fn new(wander: Duration, jitter: Option<Jitter>, rng: &Rng, now: Instant) -> Delay {
         let own = rng.split(14);
         let more = match jitter.filter(|jitter| !jitter.limit.is_zero()) {
@@ -71,13 +71,13 @@ impl Delay {
             }
     }
 
-    /// True if packets never overtake each other.
+    /// True if the additional delays never let one packet overtake another.
     pub fn keeps_order(&self) -> bool {
         !matches!(self.more, More::Independent { .. })
     }
 }
 
-/// A medium that releases packets only at discrete instants.
+/// A medium that releases packets only at discrete instants, whose spacing is random.
 #[derive(Clone, Debug)]
 struct ReleaseGate {
     kind: JitterKind,
@@ -91,7 +91,7 @@ impl ReleaseGate {
         ReleaseGate { kind, limit, rng, next: now }
     }
 
-    /// Returns the first instant at or after `time` at which the gate releases packets.
+    /// Returns the first instant at or after `time` at which the medium releases packets.
     fn opens(&mut self, time: Instant) -> Instant {
         if time.since(self.next) > self.limit * IDLE_LIMITS {
             self.next = time;

@@ -3,18 +3,18 @@
 use super::spec::{BurstLoss, Impairments, LongLoss, ReorderSpec};
 use weft_units::{Duration, Instant, Rng};
 
-/// The fate of a packet after its transmission.
+/// The fate of a packet after its transmission: whether it is lost, duplicated or late.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PacketFate {
     /// True if the packet is lost.
     pub lost: bool,
-    /// True if the packet arrives twice.
+    /// True if the packet arrives twice, at the same time.
     pub twice: bool,
-    /// Additional delay during which later packets overtake this one.
+    /// Additional delay of this packet alone, in which later packets can overtake it.
     pub late: Duration,
 }
 
-/// Draws the fates of packets, one after another.
+/// Draws the fates of the packets on one direction of a link, one after another.
 #[derive(Clone, Debug)]
 pub struct FateSequence {
     independent: Rng,
@@ -25,10 +25,10 @@ pub struct FateSequence {
 }
 
 impl FateSequence {
-    /// Creates the fates of one direction.
+    /// Creates the random streams for the fates of packets in one direction.
     ///
-    /// Each kind of fate has its own random stream, split from `rng`. Independent loss has the stream that links
-    /// without impairments use.
+    /// Each kind of fate has its own stream, split from `rng`. Independent loss has the same stream as on links without
+    /// impairments.
     pub fn new(impairments: &Impairments, rng: &Rng) -> FateSequence {
         FateSequence {
             independent: rng.split(1),
@@ -41,7 +41,7 @@ impl FateSequence {
 
     /// Returns the fate of the next packet, of `bytes`, which left the transmitter at `at`.
     ///
-    /// `loss` is the probability of independent loss.
+    /// `loss` is the probability that the packet is lost, independent of other packets.
     pub fn next(&mut self, at: Instant, bytes: u64, loss: f64) -> PacketFate {
         let mut lost = loss > 0.0 && self.independent.chance(loss);
         lost |= self.bursts.as_mut().is_some_and(|bursts| bursts.loses(at));
@@ -55,9 +55,9 @@ impl FateSequence {
 
 /// Pause between two packets after which the burst-loss state is drawn anew.
 ///
-/// The state changes only when a packet passes. Without this limit, a sender that retransmits once a second would
-/// need as many seconds to leave a burst as the burst has packets. Tuned: above the time between two packets at 0.5
-/// Mbit/s, and below the least retransmission timer of 200 ms.
+/// The state changes only when a packet passes. Without this limit, a burst of ten packets would last for ten seconds
+/// for a sender that sends one packet a second. Tuned: above the time between two packets at 0.5 Mbit/s, and below the
+/// least retransmission timer of 200 ms.
 const MEMORY: Duration = Duration::from_millis(100);
 
 /// The Gilbert-Elliott model of burst loss, whose state advances with each packet.
@@ -75,7 +75,7 @@ impl Bursts {
         Bursts { spec, rng, is_bad, last: Instant::ZERO }
     }
 
-    /// Returns true if the next packet, which left the transmitter at `at`, is lost.
+    /// Returns true if burst loss drops the next packet, which left the transmitter at `at`.
     fn loses(&mut self, at: Instant) -> bool {
         if at - self.last > MEMORY {
             self.is_bad = self.rng.chance(self.spec.share);
@@ -91,7 +91,7 @@ impl Bursts {
 }
 
 impl BurstLoss {
-    /// Returns the probability that a burst begins with a given packet.
+    /// Returns the probability that a burst begins after a packet in the good state.
     ///
     /// Derived: in the long run, the fraction of packets in the bad state is `begins / (begins + 1 / length)`.
     pub(super) fn begins(&self) -> f64 {

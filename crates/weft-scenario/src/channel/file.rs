@@ -17,11 +17,11 @@ use weft_units::Rate;
 
 /// Maximum `limit` of a jitter, and maximum additional delay of a late packet.
 ///
-/// Longer gaps are outages.
+/// A file must describe longer gaps as outages.
 const JITTER_MAX: Duration = Duration::from_secs(10);
-/// Minimum period of outages, swings and handovers.
+/// Minimum of `every` of outages, swings and handovers.
 ///
-/// With a shorter period the link would do nothing else.
+/// With a shorter period the link would spend nearly all its time in these impairments.
 const EVERY_MIN: Duration = Duration::from_millis(1);
 
 /// The jitter of a link: `"12 ms"`, or `{ kind = "grants", limit = "12 ms" }`.
@@ -129,7 +129,7 @@ pub(crate) struct PolicerFile {
     only: Option<Policed>,
 }
 
-/// The impairments of one table, each with its position in the file.
+/// The impairments that one table of the file sets, each with its position in the file.
 #[derive(Clone, Default)]
 pub(crate) struct ImpairmentSettings {
     pub jitter: Option<Spanned<JitterFile>>,
@@ -146,7 +146,7 @@ pub(crate) struct ImpairmentSettings {
 
 /// Declares a table of the scenario file that also accepts the keys of impairments.
 ///
-/// The generated method `settings` collects the impairments.
+/// The generated method `settings` returns the impairments that a table sets.
 macro_rules! with_impairments {
     ($(#[$meta:meta])* $vis:vis struct $name:ident $(<$queue:ident>)? { $($(#[$own:meta])* pub $field:ident: $type:ty),* $(,)? }) => {
         $(#[$meta])*
@@ -167,7 +167,7 @@ macro_rules! with_impairments {
         }
 
         impl $(<$queue>)? $name $(<$queue>)? {
-            /// Returns the impairments that the table sets.
+            /// Returns the impairments that this table sets, each with its position in the file.
             fn settings(&self) -> $crate::channel::ImpairmentSettings {
                 $crate::channel::ImpairmentSettings {
                     jitter: self.jitter.clone(),
@@ -188,7 +188,9 @@ macro_rules! with_impairments {
 pub(crate) use with_impairments;
 
 impl ImpairmentSettings {
-    /// Returns one direction's settings: its own, and those of both directions (`common`) where it has none.
+    /// Returns the impairments of one direction: its own ones, and from `common` those that it does not set.
+    ///
+    /// `common` has the impairments that the file sets for both directions.
     pub fn over(self, common: &ImpairmentSettings) -> ImpairmentSettings {
         let common = common.clone();
         ImpairmentSettings {
@@ -205,7 +207,7 @@ impl ImpairmentSettings {
         }
     }
 
-    /// Returns the maximum of the wandering delay and all other impairments.
+    /// Checks the impairments. Returns the maximum of the wandering delay, and all other impairments.
     ///
     /// `has_trace` is true if a trace sets the capacity.
     pub fn read(&self, source: &Source<'_>, has_trace: bool) -> Checked<(Duration, Impairments)> {
@@ -245,7 +247,7 @@ impl ImpairmentSettings {
 
 /// Checks a table with `read`, and reports an error at the table's position in the file.
 ///
-/// The result is `None` if the file has no such table.
+/// Returns `None` if the file has no such table, or if `read` finds that the table impairs nothing.
 fn checked<F, S>(
     source: &Source<'_>,
     table: Option<&Spanned<F>>,

@@ -16,7 +16,7 @@ use weft_units::{Duration, FlowId, Instant, Rng};
 /// The queue in front of the transmitter.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum QueueSpec {
-    /// A first-in, first-out queue that drops arriving packets above a limit.
+    /// A first-in, first-out queue that drops an arriving packet that would exceed one of the limits.
     ///
     /// The limits include the packet in transmission. An idle link accepts any packet.
     DropTail {
@@ -31,29 +31,29 @@ pub enum QueueSpec {
         kind: QueueKind,
         /// Limits and time constants of the discipline.
         config: QueueConfig,
-        /// True if ECN-capable packets are marked instead of dropped.
+        /// True if the queue marks ECN-capable packets instead of dropping them.
         ecn: bool,
     },
 }
 
-/// The properties that every link has, impaired or not.
+/// The properties of a direction of a link that every link has, impaired or not.
 ///
 /// Events can change them during a run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Plain {
-    /// Capacity of the direction.
+    /// Capacity of the direction, before impairments change it.
     pub capacity: LinkCapacity,
     /// One-way propagation delay.
     pub delay: Duration,
-    /// Maximum of the wandering delay, which is added to the propagation delay.
+    /// Maximum of the wandering delay, which is added to `delay`.
     pub jitter: Duration,
-    /// Probability of independent loss, from 0 to 1.
+    /// Probability that a packet is lost, independent of other packets, from 0 to 1.
     pub loss: f64,
-    /// The queue in front of the transmitter, which never changes.
+    /// The queue in front of the transmitter. Events do not change it.
     pub queue: QueueSpec,
 }
 
-/// The properties of a packet that a channel needs.
+/// The properties of a packet that a channel uses. It uses nothing else of the packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct About {
     /// Size of the packet in IP bytes.
@@ -79,20 +79,20 @@ pub enum LossCause {
     Loss,
 }
 
-/// The record of a packet that left the transmitter.
+/// The data about a packet that left the transmitter, for statistics.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Transmission {
     /// Size of the packet in IP bytes.
     pub bytes: u32,
     /// Time from the packet's arrival at the queue until its last byte left the transmitter.
     pub waited: Duration,
-    /// Number of packets in the queue at departure, including this one.
+    /// Number of packets that waited or were transmitted when this packet left, including this one.
     pub in_queue: usize,
-    /// True if a queue marked the packet.
+    /// True if the queue marked the packet as having met congestion (ECN).
     pub marked: bool,
 }
 
-/// An event on a channel, reported to the caller.
+/// An event in a channel, which the channel reports to its caller.
 #[derive(Debug)]
 pub enum ChannelEvent<T> {
     /// A packet left the transmitter.
@@ -108,9 +108,9 @@ pub struct DeliveredPacket<T> {
     pub packet: T,
     /// Size of the packet in IP bytes.
     pub bytes: u32,
-    /// Time of arrival.
+    /// Time at which the packet arrives at the far end.
     pub due: Instant,
-    /// True if a queue marked the packet.
+    /// True if the queue marked the packet as having met congestion (ECN).
     pub marked: bool,
 }
 
@@ -120,7 +120,7 @@ struct QueuedPacket<T> {
     bytes: u32,
 }
 
-/// The packet in transmission.
+/// The packet that the transmitter is sending.
 struct Served<T> {
     waiting: QueuedPacket<T>,
     marked: bool,
@@ -132,7 +132,7 @@ struct Served<T> {
 pub struct Channel<T> {
     plain: Plain,
     impaired: Impaired,
-    /// Time at which the run began, or the far future while the channel waits for [`Channel::restart`].
+    /// Time at which the run began. It is in the far future while the channel waits for [`Channel::restart`].
     start: Instant,
     timeline: ImpairmentTimeline,
     policer: Option<Policer>,
@@ -141,7 +141,7 @@ pub struct Channel<T> {
     served: Option<Served<T>>,
     fates: FateSequence,
     delay: Delay,
-    /// Packets on the delay line, in order of arrival.
+    /// Packets that have left the transmitter and have not arrived, in order of arrival.
     line: VecDeque<DeliveredPacket<T>>,
     last_due: Instant,
 }
@@ -149,7 +149,8 @@ pub struct Channel<T> {
 impl<T: Clone> Channel<T> {
     /// Creates an empty channel at `now`.
     ///
-    /// The fates of packets depend only on `rng` and the seed of outages, swings and handovers.
+    /// The same packets at the same times get the same losses and delays if `rng` and the seed `impaired.schedule` of
+    /// outages, swings and handovers are the same.
     pub fn new(plain: Plain, impaired: Impaired, rng: &Rng, now: Instant) -> Channel<T> {
         let start = if impaired.waits { Instant::FAR_FUTURE } else { now };
         let impairments = &impaired.impairments;
@@ -178,6 +179,8 @@ impl<T: Clone> Channel<T> {
     }
 
     /// Starts the run at `now`: outages, swings, handovers, policer and trace begin again.
+    ///
+    /// Packets in the channel stay in it.
     pub fn restart(&mut self, now: Instant, happened: &mut impl FnMut(ChannelEvent<T>)) {
         self.advance(now, happened);
         let left = self.bytes_left(now);
@@ -216,7 +219,9 @@ impl<T: Clone> Channel<T> {
         self.line.drain(..).for_each(|arrived| gone(arrived.packet));
     }
 
-    /// Returns the number of bytes of the current packet that the transmitter has not sent yet.
+    /// Returns the number of bytes of the packet in transmission that have not been sent by `now`.
+    ///
+    /// With a trace it returns the size of the packet.
     fn bytes_left(&mut self, now: Instant) -> u64 {
         let Some(served) = &self.served else { return 0 };
         let (whole, since) = (u64::from(served.waiting.bytes), served.since);
@@ -235,27 +240,29 @@ impl<T: Clone> Channel<T> {
         }
     }
 
-    /// Returns a transmitter in the state that it had at the start of the run.
+    /// Returns a transmitter that has sent nothing, in the state at the start of the run.
     fn pristine(&self) -> Serializer {
         let timeline = ImpairmentTimeline::new(&self.impaired.impairments, self.impaired.schedule, self.start);
         let start = if self.start == Instant::FAR_FUTURE { Instant::ZERO } else { self.start };
         Serializer::new(&self.plain.capacity, timeline, start, start)
     }
 
-    /// Returns the bytes that the direction could transmit in `from..to`.
+    /// Returns the number of bytes that the direction could have transmitted between `from` and `to`.
     ///
     /// Outages during which the link drops packets contribute nothing.
     pub fn capacity_bytes(&self, from: Instant, to: Instant) -> u64 {
         self.pristine().bytes_between(from, to, false)
     }
 
-    /// Returns the backlog in packets and bytes, including the packet in transmission.
+    /// Returns the packets and bytes in the queue, including the packet in transmission.
     pub fn backlog(&self) -> (usize, u64) {
         let (packets, bytes) = self.served.as_ref().map_or((0, 0), |served| (1, u64::from(served.waiting.bytes)));
         (self.queue.len() + packets, self.queue.backlog_bytes() + bytes)
     }
 
-    /// Accepts a packet from the sending node at `now`, which must not be earlier than in the previous call.
+    /// Takes a packet from the sending node at `now`, and drops it or puts it into the queue.
+    ///
+    /// `now` which must not be earlier than in the previous call.
     pub fn offer(&mut self, now: Instant, packet: T, about: About, happened: &mut impl FnMut(ChannelEvent<T>)) {
         self.advance(now, happened);
         let bytes = u64::from(about.bytes);
@@ -281,7 +288,7 @@ impl<T: Clone> Channel<T> {
         }
     }
 
-    /// Starts the transmission of the next packet from the queue.
+    /// Starts the transmission of the next packet in the queue, if there is one.
     fn serve(&mut self, now: Instant, happened: &mut impl FnMut(ChannelEvent<T>)) {
         let mut dropped = |waiting: QueuedPacket<T>| happened(ChannelEvent::Gone(waiting.packet, LossCause::Queue));
         let Some(next) = self.queue.dequeue(now, &mut dropped) else { return };
@@ -289,7 +296,9 @@ impl<T: Clone> Channel<T> {
         self.served = Some(Served { waiting: next.item, marked: next.mark_ce, since: now, done });
     }
 
-    /// Completes the transmissions that end by `now`.
+    /// Completes the transmissions that end by `now`, and begins those of the next packets.
+    ///
+    /// Calls `happened` with each event.
     pub fn advance(&mut self, now: Instant, happened: &mut impl FnMut(ChannelEvent<T>)) {
         while let Some(served) = self.served.take_if(|served| served.done <= now) {
             let Served { waiting, marked, done, .. } = served;
@@ -329,22 +338,27 @@ impl<T: Clone> Channel<T> {
 
     /// Returns the next packet that has arrived at the far end by `now`.
     ///
-    /// It returns one packet for each call, of those that [`Channel::advance`] has transmitted so far.
+    /// It returns one packet for each call, and `None` if no other has arrived. It considers only packets that left the
+    /// transmitter by the last call of [`Channel::advance`].
     pub fn arrive(&mut self, now: Instant) -> Option<DeliveredPacket<T>> {
         self.line.pop_front_if(|first| first.due <= now)
     }
 
-    /// Returns the arrival time of the next packet among those already transmitted.
+    /// Returns the time at which the next of the packets that have left the transmitter arrives.
+    ///
+    /// It is the far future if there is no such packet.
     pub fn next_arrival(&self) -> Instant {
         self.line.front().map_or(Instant::FAR_FUTURE, |first| first.due)
     }
 
     /// Returns the time at which the packet in transmission will have left.
+    ///
+    /// It is the far future if no packet is in transmission.
     pub fn next_departure(&self) -> Instant {
         self.served.as_ref().map_or(Instant::FAR_FUTURE, |served| served.done)
     }
 
-    /// Returns the earliest time at which a packet can arrive, including the packet in transmission.
+    /// Returns a time before which no packet arrives, counting those on the line and the one in transmission.
     pub fn earliest_arrival(&self) -> Instant {
         self.next_arrival().min(self.next_departure() + self.plain.delay)
     }

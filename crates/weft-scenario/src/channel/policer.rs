@@ -1,16 +1,16 @@
-//! Polices traffic with a token bucket.
+//! Drops the packets that exceed a rate, with a token bucket.
 
 use super::spec::PolicerSpec;
 use weft_units::Instant;
 
-/// Number of tokens for each bit.
+/// Number of tokens that one bit of a packet needs.
 ///
 /// Derived: the nanoseconds of a second, so that filling the bucket has no rounding error.
 const NANOS: u128 = 1_000_000_000;
 
 /// A policer with a bucket of tokens that fills at a constant rate.
 ///
-/// It drops a packet that finds too few tokens.
+/// A packet needs tokens for its length. The policer drops a packet if the bucket has fewer.
 #[derive(Clone, Debug)]
 pub struct Policer {
     spec: PolicerSpec,
@@ -28,7 +28,9 @@ impl Policer {
         Policer { spec, begins, tokens: spec.capacity(), filled_at: begins }
     }
 
-    /// Returns true if the packet passes, and takes its tokens.
+    /// Returns true if the packet passes, and then takes its tokens from the bucket. Returns false if it is dropped.
+    ///
+    /// Before the policing begins, all packets pass.
     pub fn takes(&mut self, now: Instant, bytes: u64, is_udp: bool) -> bool {
         if now < self.begins || (self.spec.only_udp && !is_udp) {
             return true;

@@ -1,4 +1,4 @@
-//! Computes when a packet has left the transmitter of a link whose capacity changes with time.
+//! Computes when packets leave the transmitter of a link whose capacity changes with time.
 
 use super::timeline::ImpairmentTimeline;
 use crate::trace::{OPPORTUNITY_BYTES, RunningTrace, Trace};
@@ -7,13 +7,13 @@ use weft_units::{Instant, Rate};
 /// The capacity of one direction of a link before any impairment changes it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum LinkCapacity {
-    /// A constant rate of IP bytes.
+    /// A constant rate, counted in IP bytes.
     Rate(Rate),
-    /// A trace of delivery opportunities.
+    /// A trace: times at which the link can carry a full packet.
     Trace(Trace),
 }
 
-/// Transmits packets one after another.
+/// The transmitter of one direction of a link, which sends packets one after another.
 #[derive(Clone, Debug)]
 pub struct Serializer {
     base: Base,
@@ -29,9 +29,9 @@ enum Base {
     Trace(RunningTrace),
 }
 
-/// Number of internal units that stand for one bit.
+/// Number of parts into which the transmitter divides one bit, so that it computes without rounding.
 ///
-/// Derived: the nanoseconds of a second. A rate times whole nanoseconds is then a whole number of units.
+/// Derived: the nanoseconds of a second. A rate times whole nanoseconds is then a whole number of these parts.
 const NANOS: u128 = 1_000_000_000;
 
 impl Serializer {
@@ -92,7 +92,7 @@ impl Serializer {
         }
     }
 
-    /// Returns the conditions of the link at `time`, which include the additional delay of a packet.
+    /// Returns the conditions of the link at `time`, such as the additional delay that a handover causes.
     ///
     /// `time` is the departure that [`Serializer::transmit`] returned last.
     pub fn conditions(&mut self, time: Instant) -> super::Conditions {
@@ -101,8 +101,8 @@ impl Serializer {
 
     /// Returns the number of bytes that can be transmitted in `from..to`.
     ///
-    /// Outages that drop packets are included only if `with_silence`. `from` must not be earlier than the last
-    /// queried time.
+    /// The capacity during outages that drop packets is included only if `with_silence` is true. `from` must not be
+    /// earlier than the latest time of a previous call.
     pub fn bytes_between(&mut self, from: Instant, to: Instant, with_silence: bool) -> u64 {
         let (mut at, mut bits, mut bytes) = (from, 0, 0);
         while at < to {
@@ -122,7 +122,7 @@ impl Serializer {
     }
 }
 
-/// Returns the rate under these conditions, in bit/s.
+/// Returns the rate of the transmitter under these conditions, in bit/s, if the link has the constant rate `rate`.
 fn rate_under(rate: Rate, conditions: &super::Conditions) -> u128 {
     if conditions.stalled {
         return 0;
@@ -130,7 +130,7 @@ fn rate_under(rate: Rate, conditions: &super::Conditions) -> u128 {
     u128::from(conditions.swing.unwrap_or(rate).scaled(conditions.factor).bps())
 }
 
-/// Returns the bytes that an opportunity carries under these conditions.
+/// Returns the number of bytes that one delivery opportunity of a trace carries under these conditions.
 fn opportunity_bytes(conditions: &super::Conditions) -> u64 {
     if conditions.stalled {
         return 0;

@@ -1,6 +1,6 @@
 //! Declares the impairments of a link direction.
 //!
-//! They add to its rate, delay, independent loss and wandering delay.
+//! They are added to the properties that every link has: rate, delay, independent loss and wandering delay.
 
 use serde::Deserialize;
 use std::time::Duration;
@@ -41,31 +41,31 @@ pub struct Jitter {
 /// It loses every packet in the bad state and none in the good state.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct BurstLoss {
-    /// Long-run share of lost packets, from 0 to 1.
+    /// Fraction of the packets that is lost in the long run, from 0 to 1.
     pub share: f64,
-    /// Mean length of a burst, in packets.
+    /// Mean number of successive packets that one burst drops.
     pub length: f64,
 }
 
-/// Loss of long packets, as on a path with a wrong MTU.
+/// Loss of packets above a certain size, as on a path with a wrong MTU.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct LongLoss {
     /// Size in IP bytes above which packets can be lost.
     pub over: u64,
-    /// Share of the packets above this size that is lost, from 0 to 1.
+    /// Fraction of the packets above this size that is lost, from 0 to 1.
     pub share: f64,
 }
 
-/// Packets that arrive late and are overtaken.
+/// Single packets that arrive late, so that later packets overtake them.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ReorderSpec {
-    /// Share of packets that arrive late, from 0 to 1.
+    /// Fraction of the packets that arrive late, from 0 to 1.
     pub share: f64,
-    /// Additional delay of a late packet.
+    /// Additional delay of a packet that arrives late.
     pub by: Duration,
 }
 
-/// Repeated outages that give the sender no signal.
+/// Outages that happen again and again, of which the sender gets no signal.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct OutageSpec {
     /// Mean time between the starts of two outages.
@@ -97,13 +97,13 @@ pub enum SwingShape {
 /// A rate that swings between two limits.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Swing {
-    /// Least rate of the swing.
+    /// Least rate that the direction has.
     pub low: Rate,
-    /// Greatest rate of the swing.
+    /// Greatest rate that the direction has.
     pub high: Rate,
     /// Time scale of the rate's changes, as [`SwingShape`] defines it.
     pub every: Duration,
-    /// Shape of the rate over time.
+    /// Shape of the rate over time: square or random walk.
     pub shape: SwingShape,
 }
 
@@ -116,7 +116,7 @@ pub struct HandoverSpec {
     pub stall: Duration,
     /// Maximum of the additional delay, which each handover draws anew from zero up.
     pub step: Duration,
-    /// Least and greatest factor of the link's rate.
+    /// Least and greatest factor by which the link's rate is multiplied.
     ///
     /// Each handover draws a new factor between them.
     pub rate: [f64; 2],
@@ -125,13 +125,13 @@ pub struct HandoverSpec {
 /// A token bucket in front of the queue that drops excess packets.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct PolicerSpec {
-    /// Long-run rate of the policer, in IP bytes.
+    /// Rate at which packets pass in the long run, counted in IP bytes.
     pub rate: Rate,
-    /// Depth of the bucket: the bytes that may pass at once.
+    /// Depth of the bucket, in IP bytes: a burst of this size passes at any rate.
     pub bucket_bytes: u64,
-    /// Start of the policing, since the start of the run.
+    /// Time after the start of the run at which the policing begins.
     pub after: Duration,
-    /// True if only UDP packets are policed.
+    /// True if the policer lets all packets pass that are not UDP.
     pub only_udp: bool,
 }
 
@@ -150,7 +150,9 @@ pub enum Aqm {
 }
 
 impl Aqm {
-    /// Returns the queue of `weft-core` with at most `limit_bytes` for a link of `rate`.
+    /// Returns the kind and settings of a queue of `weft-core` that this discipline manages.
+    ///
+    /// The queue holds at most `limit_bytes`, and the link has the rate `rate`.
     pub fn queue(self, limit_bytes: u64, rate: Rate) -> (QueueKind, QueueConfig) {
         let config = QueueConfig { limit_bytes, limit_units: usize::MAX, ..QueueConfig::default() };
         match self {
@@ -169,7 +171,7 @@ impl Aqm {
         }
     }
 
-    /// Returns the keyword in files.
+    /// Returns the keyword of the queue discipline in scenario files.
     pub fn word(self) -> &'static str {
         match self {
             Aqm::CoDel => "codel",
@@ -179,46 +181,44 @@ impl Aqm {
     }
 }
 
-/// All impairments of one direction of a link.
-///
-/// The default impairs nothing.
+/// All impairments of one direction of a link. The default has none.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Impairments {
     /// Jitter of any kind except [`JitterKind::Wander`].
     pub jitter: Option<Jitter>,
     /// Burst loss.
     pub burst_loss: Option<BurstLoss>,
-    /// Loss of long packets.
+    /// Loss of packets above a certain size. `None`: no such loss.
     pub long_loss: Option<LongLoss>,
-    /// Late packets, which later packets overtake.
+    /// Packets that arrive late, so that later packets overtake them. `None`: no such packets.
     pub reorder: Option<ReorderSpec>,
-    /// Share of packets that arrive twice, from 0 to 1.
+    /// Fraction of the packets that arrive twice, from 0 to 1.
     pub duplicate: f64,
-    /// Repeated outages.
+    /// Repeated outages. `None`: no outages.
     pub outage: Option<OutageSpec>,
-    /// A rate that swings.
+    /// A rate that changes between two limits. `None`: the rate does not change.
     pub swing: Option<Swing>,
-    /// Periodic handovers.
+    /// Periodic handovers. `None`: no handovers.
     pub handover: Option<HandoverSpec>,
-    /// A policer before the queue.
+    /// A token bucket before the queue. `None`: no policer.
     pub policer: Option<PolicerSpec>,
-    /// Queue discipline of the bottleneck, or `None` for drop-tail.
+    /// Active queue management of the queue before the transmitter. `None`: the queue is drop-tail.
     pub aqm: Option<Aqm>,
 }
 
 impl Impairments {
-    /// True if nothing is impaired.
+    /// True if the direction has no impairment.
     pub fn is_none(&self) -> bool {
         *self == Impairments::default()
     }
 
-    /// True if the capacity changes with time.
+    /// True if outages, swings or handovers change the capacity with time.
     pub fn is_timed(&self) -> bool {
         self.outage.is_some() || self.swing.is_some() || self.handover.is_some()
     }
 }
 
-/// The settings for the impairment model of a direction.
+/// The impairments of a direction with the seed of their schedule, as the channel model takes them.
 ///
 /// The simulator and the emulator pass them to the channel model together with the rate, delay, independent loss and
 /// queue.
@@ -237,7 +237,7 @@ pub struct Impaired {
 }
 
 impl Impaired {
-    /// Returns the seed of a link's schedule in a run with this seed.
+    /// Returns the seed of the outages, swings and handovers of `link` in a run with the seed `seed`.
     pub fn schedule(seed: u64, link: &str) -> u64 {
         Rng::new(seed).split(crate::load_traces::hash(link)).next_u64()
     }

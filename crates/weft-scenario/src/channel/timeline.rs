@@ -3,27 +3,27 @@
 use super::spec::{HandoverSpec, Impairments, OutageSpec, Swing, SwingShape};
 use weft_units::{Duration, Instant, Rate, Rng};
 
-/// Number of steps of a random-walk rate within [`Swing::every`].
+/// Number of steps that a random-walk rate makes in each [`Swing::every`].
 const WALK_STEPS: u32 = 8;
 /// Maximum step of a random walk, as a fraction of the distance from log(least rate) to log(greatest rate).
 ///
-/// Derived: eight uniform steps of this length have a standard deviation of one such distance.
+/// Derived: the sum of eight steps, each uniform up to this maximum, has a standard deviation of one such distance.
 const WALK_STEP: f64 = 0.6;
 
-/// The state of a link from a moment until the next change.
+/// The state of a link, which holds until the next outage, change of rate or handover.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Conditions {
-    /// True if the link drops packets without a signal to the sender.
+    /// True if an outage makes the link drop all packets.
     pub silent: bool,
-    /// True if the link transmits nothing and packets wait.
+    /// True if the link transmits nothing, so that packets wait in the queue.
     pub stalled: bool,
-    /// The current rate, if the rate swings.
+    /// The present rate, if the rate of the link swings; `None`: the link has its configured capacity.
     pub swing: Option<Rate>,
     /// Factor by which handovers multiply the link's rate; 1 without handovers.
     pub factor: f64,
-    /// Delay that handovers add to the propagation delay.
+    /// Delay that the last handover adds to the propagation delay.
     pub extra: Duration,
-    /// Time until which these conditions hold.
+    /// Time until which this state lasts at least.
     pub until: Instant,
 }
 
@@ -52,9 +52,9 @@ impl ImpairmentTimeline {
         }
     }
 
-    /// Returns the conditions at `time`.
+    /// Returns the state of the link at `time`.
     ///
-    /// `time` must not be earlier than the start of the conditions that the previous call returned.
+    /// `time` must not be earlier than the start of the state that the previous call returned.
     #[inline]
     pub fn at(&mut self, time: Instant) -> Conditions {
         let mut now = Conditions {
@@ -82,7 +82,7 @@ impl ImpairmentTimeline {
     }
 }
 
-/// Returns an exponentially distributed time with this mean.
+/// Draws a time from an exponential distribution with this mean.
 pub(super) fn exponential(rng: &mut Rng, mean: Duration) -> Duration {
     mean.mul_f64(-libm::log(1.0 - rng.unit()))
 }
@@ -156,7 +156,7 @@ impl Swings {
 }
 
 impl Swing {
-    /// Returns the time between two changes of the rate.
+    /// Returns the time after which the rate changes again.
     fn step(&self) -> Duration {
         match self.shape {
             SwingShape::Square => self.every,
@@ -165,7 +165,7 @@ impl Swing {
     }
 }
 
-/// Reflects a position into the range from zero to one.
+/// Reflects a position of the random walk at 0 or at 1, so that the result lies between them.
 ///
 /// `place` lies between −1 and 2.
 fn reflected(place: f64) -> f64 {
@@ -177,7 +177,7 @@ fn reflected(place: f64) -> f64 {
 struct Handovers {
     spec: HandoverSpec,
     rng: Rng,
-    /// Time of the next handover.
+    /// Time at which the next handover begins.
     next: Instant,
     /// Time at which the stall of the last handover ends.
     stalled_until: Instant,

@@ -1,27 +1,27 @@
-//! Defines the classes of random links.
+//! The classes of random links: which property, beyond rate, delay and loss, a drawn link has.
 
 use weft_units::Rng;
 
-/// The most distinctive property of a link.
+/// The special property of a random link, by which the results of a sweep are grouped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LinkClass {
-    /// A constant rate with a drop-tail queue.
+    /// No special property: a constant rate and a drop-tail queue.
     Plain,
     /// A delay that wanders without reordering packets.
     Wander,
-    /// Transmission at grant instants, as in LTE or 5G.
+    /// Transmission only at grant instants, as in LTE or 5G.
     Grants,
-    /// Aggregated transmission, as in Wi-Fi.
+    /// Transmission of several packets together, as in Wi-Fi aggregation.
     Aggregation,
-    /// Independent delays that reorder packets.
+    /// A delay that each packet draws for itself, so that packets overtake each other.
     Independent,
-    /// Spikes of the delay.
+    /// Delays that suddenly rise and then fall again.
     Spikes,
-    /// Single packets that arrive late.
+    /// Single packets that arrive late, so that later packets overtake them.
     Reorder,
     /// Packets that arrive twice.
     Duplicate,
-    /// Long packets that are lost.
+    /// Loss of packets above a certain size.
     LongLoss,
     /// Outages during which the link drops packets.
     Outage,
@@ -31,9 +31,9 @@ pub enum LinkClass {
     SwingSquare,
     /// A rate that follows a random walk.
     SwingWalk,
-    /// Handovers between satellites.
+    /// Periodic handovers, as between satellites: a stall, then a new delay and rate.
     Handover,
-    /// A token bucket with a rate below the link's rate.
+    /// A token bucket before the queue, whose rate is below the link's rate.
     Policer,
     /// A queue managed by CoDel.
     CoDel,
@@ -48,7 +48,7 @@ pub enum LinkClass {
 }
 
 impl LinkClass {
-    /// Every class with its relative frequency among the drawn links.
+    /// Every class with its relative frequency: the number of times it is drawn relative to the other classes.
     pub const ALL: [(LinkClass, u64); 20] = [
         (LinkClass::Plain, 5),
         (LinkClass::Wander, 2),
@@ -72,7 +72,7 @@ impl LinkClass {
         (LinkClass::Several, 3),
     ];
 
-    /// Draws a class according to the frequencies.
+    /// Draws a class with the relative frequencies of [`LinkClass::ALL`].
     pub fn draw(rng: &mut Rng) -> LinkClass {
         let mut place = rng.below(LinkClass::ALL.iter().map(|(_, share)| share).sum());
         for (class, share) in LinkClass::ALL {
@@ -84,7 +84,7 @@ impl LinkClass {
         LinkClass::Plain
     }
 
-    /// Returns the keyword for the class in results.
+    /// Returns the name of the class in results.
     pub fn word(self) -> &'static str {
         match self {
             LinkClass::Plain => "plain",

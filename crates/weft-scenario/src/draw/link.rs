@@ -1,4 +1,4 @@
-//! Draws one random link of a class.
+//! Draws a random link that has the special property of a given class.
 
 use super::{LinkClass, even, log_even};
 use crate::channel::{
@@ -14,16 +14,16 @@ const JITTER_MS: [f64; 2] = [0.5, 50.0];
 const LOSS: [f64; 2] = [1e-4, 0.1];
 /// Maximum ratio of a drawn link's down rate to its up rate.
 const ASYMMETRY: f64 = 100.0;
-/// Minimum rate of an up direction that is slower than the down direction, in Mbit/s.
+/// Minimum drawn rate of an up direction, if it is slower than the down direction, in Mbit/s.
 const NARROW_MBPS: f64 = 0.128;
 /// Range of the mean rate of an LTE trace, in Mbit/s.
 ///
-/// A trace has an entry for each packet, and this maximum bounds the memory that it takes.
+/// A trace has an entry for each packet, so the maximum limits the memory for it.
 const LTE_MBPS: [f64; 2] = [0.5, 150.0];
 
 /// Draws a link of this class.
 ///
-/// Its class label names the class and the kind of loss, joined by `+`.
+/// Its [`Link::class`] names the class and the kind of loss, joined by `+`.
 pub fn draw_link(rng: &mut Rng, name: impl Into<String>, class: LinkClass) -> Link {
     let name = name.into();
     let down_mbps = log_even(rng, RATE_MBPS[0], RATE_MBPS[1]);
@@ -43,7 +43,7 @@ fn mbps(mbps: f64) -> Rate {
     Rate::from_bps((mbps * 1e6) as u64)
 }
 
-/// Draws a queue size: 0.5 to 4 BDP in 60 % of the draws, and 0.05 to 20 BDP otherwise.
+/// Draws a queue size in bandwidth-delay products: 0.5 to 4 in 60 % of the draws, and 0.05 to 20 otherwise.
 fn draw_queue(rng: &mut Rng) -> QueueSize {
     let [least, most] = if rng.chance(0.6) { [0.5, 4.0] } else { [0.05, 20.0] };
     QueueSize::Bdp(log_even(rng, least, most))
@@ -72,7 +72,9 @@ fn directions(link: &mut Link) -> impl Iterator<Item = &mut DirectionSpec> {
     [&mut link.up, &mut link.down].into_iter()
 }
 
-/// Returns the constant rate of a direction, or 12 Mbit/s if a trace sets its capacity.
+/// Returns the rate from which a random swing or policer of a direction is drawn.
+///
+/// It is the constant rate, or 12 Mbit/s if a trace sets the capacity.
 fn rate_of(direction: &DirectionSpec) -> Rate {
     match &direction.capacity {
         Capacity::Rate(rate) => *rate,
@@ -165,7 +167,7 @@ fn set_policer(rng: &mut Rng, link: &mut Link) {
 
 /// Sets the queue discipline and a queue limit of 20 BDP.
 ///
-/// The discipline keeps the queue short, so the limit may be as large as a router's memory.
+/// The discipline keeps the queue short, so this large limit adds no delay.
 fn set_aqm(link: &mut Link, aqm: Aqm) {
     for direction in directions(link) {
         direction.impairments.aqm = Some(aqm);
@@ -185,7 +187,7 @@ fn set_lte(rng: &mut Rng, link: &mut Link) {
     link.up.capacity = Capacity::Trace(format!("lte-{number}-up@{up:.3} Mbit/s"));
 }
 
-/// Combines two to four impairments of different kinds.
+/// Gives a link two to four impairments of different classes.
 fn set_several(rng: &mut Rng, link: &mut Link) {
     let groups: [&[LinkClass]; 6] = [
         &[LinkClass::SwingSquare, LinkClass::SwingWalk, LinkClass::Lte],
@@ -198,7 +200,7 @@ fn set_several(rng: &mut Rng, link: &mut Link) {
     let wanted = 2 + rng.below(3);
     let (mut left, mut taken) = (groups.len() as u64, 0);
     for group in groups {
-        // Selection sampling: this probability makes every set of groups equally likely.
+        // Selection sampling: with this probability, every set of `wanted` groups of classes is equally likely.
         if rng.below(left) < wanted - taken {
             taken += 1;
             let class = group[rng.below(group.len() as u64) as usize];

@@ -5,22 +5,22 @@ use crate::{App, Capacity, DirectionSpec, Flow, FlowDirection, Link, PACKET_BYTE
 use std::time::Duration;
 use weft_units::{Rate, Rng};
 
-/// Minimum length of the measured part of a run.
+/// Minimum length of the part of a run after the warm-up.
 const WINDOW: Duration = Duration::from_secs(12);
 /// Minimum and maximum length of the warm-up.
 const WARMUP: [Duration; 2] = [Duration::from_secs(8), Duration::from_secs(30)];
-/// Minimum length of the warm-up in round trips.
+/// Minimum length of the warm-up, in round trips of the link with the longest round-trip time.
 ///
 /// Tuned: CUBIC completes slow start and its first recovery in that time.
 const WARMUP_ROUND_TRIPS: u32 = 50;
-/// Minimum length of the warm-up, in transmission times of a full packet on the slowest link.
+/// Minimum length of the warm-up, in the time that the slowest link takes for one full packet.
 const WARMUP_PACKETS: u32 = 500;
 /// Maximum total down rate of all links of a mix, in Mbit/s.
 ///
 /// With this rate a run takes at most half a minute of one processor.
 const TOTAL_MBPS: f64 = 600.0;
 
-/// Draws the mix of this seed: one link, or a bundle of 2 to 12 links.
+/// Draws the mix with this seed: one link, or 2 to 12 links that weft bonds, and flows over them.
 pub fn draw_mix(seed: u64, one_link: bool) -> Scenario {
     let mut rng = Rng::new(seed).split(if one_link { 1 } else { 2 });
     let count = if one_link { 1 } else { log_even(&mut rng, 2.0, 13.0) as u64 };
@@ -62,7 +62,7 @@ pub fn draw_mix(seed: u64, one_link: bool) -> Scenario {
     }
 }
 
-/// Draws bulk flows and adds one ping.
+/// Draws the TCP bulk flows of a mix, and adds one ping.
 ///
 /// Most mixes have one bulk flow, and most bulk flows send in the down direction.
 fn draw_flows(rng: &mut Rng, duration: Duration) -> Vec<Flow> {
@@ -107,7 +107,7 @@ fn limit_total(links: &mut [Link]) {
     }
 }
 
-/// Returns the constant rate of a direction, or the mean rate of its generated trace.
+/// Returns the constant rate of a direction, or the mean rate of the trace that is generated for it.
 fn rate(direction: &DirectionSpec) -> Rate {
     match &direction.capacity {
         Capacity::Rate(rate) => *rate,
@@ -119,9 +119,9 @@ fn mbps(direction: &DirectionSpec) -> f64 {
     rate(direction).bps() as f64 / 1e6
 }
 
-/// Returns the lengths of the warm-up and the measured part.
+/// Returns the length of the warm-up, and the length of the measured part of the run.
 ///
-/// They suffice for slow links, long round trips and rare outages.
+/// They suffice for the mix's slow links, long round trips and rare outages.
 fn lengths(links: &[Link]) -> (Duration, Duration) {
     let (mut warmup, mut window) = (WARMUP[0], WINDOW);
     for link in links {

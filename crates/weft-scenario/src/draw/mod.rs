@@ -1,8 +1,7 @@
 //! Draws random links and mixes of links, and names each by its class.
 //!
-//! The classes cover the whole range of real links. Every function is pure: the same random stream gives the same
-//! link. The ranges are wide on purpose. A protocol could be fitted to ten links by chance. A protocol that works on
-//! the whole range works for a reason.
+//! The classes cover the whole range of real links. Every function is pure: the same random stream gives the same link.
+//! The ranges are wide, so that a protocol cannot pass because it fits a few links by chance.
 
 mod class;
 mod link;

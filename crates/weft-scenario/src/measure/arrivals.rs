@@ -1,4 +1,4 @@
-//! Evaluates the arrivals of a `probe` flow.
+//! Computes the results of a `probe` flow from the arrivals of its datagrams.
 
 use crate::{Flow, FlowDirection, FlowResult, Scenario, percentile};
 use std::time::Duration;
@@ -24,15 +24,15 @@ pub struct ProbeArrival {
 }
 
 impl ProbeArrival {
-    /// Returns the one-way delay in milliseconds.
+    /// Returns the time from the probe's sending until its arrival, in milliseconds.
     pub fn one_way_ms(&self) -> f64 {
         self.received.saturating_sub(self.sent).as_secs_f64() * 1e3
     }
 }
 
-/// Returns the result of a flow of evenly spaced datagrams that sent `sent` datagrams.
+/// Returns the result of a flow that sent `sent` datagrams at a constant interval.
 ///
-/// All times count from the start of the run.
+/// It leaves out the datagrams that were sent before `warmup`. All times count from the start of the run.
 pub fn probe_result(flow: &Flow, warmup: Duration, arrivals: &[ProbeArrival], sent: u64) -> FlowResult {
     let from = warmup.max(flow.start);
     let counted: Vec<ProbeArrival> = arrivals.iter().filter(|a| a.sent >= from).copied().collect();
@@ -67,7 +67,7 @@ pub fn carrying_link(scenario: &Scenario, flow: &str, seen: Option<Duration>) ->
 
 /// Returns the longest time within `from..to` without an arrival.
 ///
-/// A gap that began before `from` counts from its own start.
+/// If the last arrival before the first gap was before `from`, the gap counts from that arrival.
 pub fn longest_gap(arrivals: &[ProbeArrival], from: Duration, to: Duration) -> Duration {
     let mut last = from;
     let mut longest = Duration::ZERO;
@@ -83,9 +83,9 @@ pub fn longest_gap(arrivals: &[ProbeArrival], from: Duration, to: Duration) -> D
     longest.max(to.saturating_sub(last.max(from)))
 }
 
-/// Returns the 95th percentile over time of the age of the newest arrival, in milliseconds.
+/// Returns the 95th percentile of the newest arrival's age over the time `from..to`, in milliseconds.
 ///
-/// The newest arrival is the one that was sent last.
+/// The newest arrival is the arrived probe that was sent last. Its age is the time since it was sent.
 pub fn newest_age_ms_p95(arrivals: &[ProbeArrival], from: Duration, to: Duration) -> Option<f64> {
     const STEP: Duration = Duration::from_millis(1);
     let mut next = arrivals.iter().peekable();

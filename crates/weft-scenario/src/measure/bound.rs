@@ -6,16 +6,18 @@ use crate::{Capacity, FlowDirection, Link, PACKET_BYTES, PAYLOAD_BYTES, Scenario
 use std::time::Duration;
 use weft_units::Instant;
 
-/// Returns the direction of the bulk flows, for which the bound is computed.
+/// Returns the direction for which the upper bound of goodput is computed.
+///
+/// It is the direction of the scenario's first TCP flow, or up if there is none.
 pub fn bulk_direction(scenario: &Scenario) -> FlowDirection {
     let bulk = scenario.flows.iter().find(|flow| flow.app.is_tcp());
     bulk.map_or(FlowDirection::Up, |flow| flow.direction)
 }
 
-/// Returns the upper bound of goodput without a tunnel, in bit/s.
+/// Returns the upper bound of goodput over all links without a tunnel, in bit/s.
 ///
-/// A trace counts its opportunities after the warm-up. An impaired link counts the bytes that it can transmit after the
-/// warm-up, in a run with the scenario's seed.
+/// For a link with a trace, it counts the delivery opportunities after the warm-up. For an impaired link, it counts the
+/// bytes that the link can transmit after the warm-up, in a run with the scenario's seed.
 pub fn bound_bps(scenario: &Scenario, direction: FlowDirection, traces: &Traces) -> f64 {
     let window_s = (scenario.duration - scenario.warmup).as_secs_f64();
     let (mut of_rates, mut of_others) = (0.0, 0.0);
@@ -40,7 +42,7 @@ pub fn bound_bps(scenario: &Scenario, direction: FlowDirection, traces: &Traces)
 /// Derived: 1448/1500.
 const PAYLOAD_SHARE: f64 = PAYLOAD_BYTES as f64 / PACKET_BYTES as f64;
 
-/// Returns the IP bytes that an impaired link can carry after the warm-up.
+/// Returns the IP bytes that an impaired link can carry after the warm-up, in a run with the scenario's seed.
 fn impaired_bytes(scenario: &Scenario, link: &Link, direction: FlowDirection, traces: &Traces) -> f64 {
     let spec = link.towards(direction);
     let capacity = match &spec.capacity {
@@ -66,8 +68,9 @@ fn impaired_bytes(scenario: &Scenario, link: &Link, direction: FlowDirection, tr
 
 /// Returns the 95th percentile of an omniscient sender's delay over all links, in milliseconds.
 ///
-/// The delay is the age of the newest arrival over time, when the sender uses all links at once (Winstein et al.,
-/// Sprout, NSDI 2013, §5.1). A link with a constant rate has an opportunity for each full packet.
+/// The delay at a moment is the time since the newest arrived packet was sent, when the sender uses all links at once
+/// (Winstein et al., Sprout, NSDI 2013, §5.1). The percentile is over time. A link with a constant rate can deliver a
+/// full packet whenever one fits.
 pub fn omniscient_ms_p95(scenario: &Scenario, direction: FlowDirection, traces: &Traces) -> Option<f64> {
     const STEP: Duration = Duration::from_millis(1);
     let sources: Vec<(Duration, Option<&Trace>, Duration)> = scenario
@@ -92,7 +95,7 @@ pub fn omniscient_ms_p95(scenario: &Scenario, direction: FlowDirection, traces: 
     percentile((0..steps).map(|n| age_ms(scenario.warmup + STEP * n)), 0.95)
 }
 
-/// Returns the time between the trace's last opportunity and `now`.
+/// Returns the time from the trace's last delivery opportunity until `now`. Both count from the trace's start.
 fn age_of_last(trace: &Trace, now: Duration) -> Duration {
     match trace.count_before(now + Duration::from_nanos(1)).checked_sub(1) {
         Some(last) => now.saturating_sub(trace.time_of(last)),

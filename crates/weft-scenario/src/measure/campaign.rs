@@ -1,4 +1,4 @@
-//! Selects the variants to run and arranges their results.
+//! Selects the variants of a scenario that must run, and puts their results in order.
 
 use crate::{Prediction, Scenario, Variant, VariantKind, VariantResult, nearest};
 use std::collections::BTreeMap;
@@ -30,16 +30,16 @@ pub fn wanted_variants(scenario: &Scenario, chosen: &[String]) -> Result<Vec<Var
 
 /// Returns the variants that must run to produce the wanted results.
 ///
-/// `each-link` replaces `best-link` and runs first, because other variants need to know the best link.
+/// `each-link` runs in place of `best-link`, and first, because other variants use the link that proves best.
 pub fn variants_to_run(wanted: &[Variant]) -> Vec<Variant> {
     let needs_each = |v: &Variant| matches!(v.kind, VariantKind::EachLink | VariantKind::BestLink);
     let first = wanted.iter().any(needs_each).then(|| Variant::plain(VariantKind::EachLink));
     first.into_iter().chain(wanted.iter().filter(|v| !needs_each(v)).cloned()).collect()
 }
 
-/// Returns the results in the order of the scenario's variants.
+/// Returns the results of the wanted variants, in their order.
 ///
-/// The result of `best-link` is the best one of `each-link`.
+/// The result of `best-link` is the best one of `each-link`. `to_run` are the variants that ran.
 pub fn arrange(wanted: &[Variant], measured: &[(String, VariantResult)], to_run: &[Variant]) -> Vec<VariantResult> {
     let each_link = to_run.iter().find(|v| v.kind == VariantKind::EachLink).map(|v| v.name.clone()).unwrap_or_default();
     let of = |name: &str| {
@@ -56,10 +56,10 @@ pub fn arrange(wanted: &[Variant], measured: &[(String, VariantResult)], to_run:
     results.collect()
 }
 
-/// Adds the predicted goodput to every weft variant with static weights.
+/// Adds the predicted goodput to the result of every weft variant with static link weights.
 ///
-/// Strict weighted round robin carries the minimum over links of Cᵢ·Σw/wᵢ. Cᵢ is the goodput of weft over link i
-/// alone, and wᵢ is the link's weight.
+/// Weighted round robin with static weights carries the minimum over links of Cᵢ·Σw/wᵢ. Cᵢ is the goodput of weft over
+/// link i alone, and wᵢ is the link's weight.
 pub fn predict(scenario: &Scenario, wanted: &[Variant], results: &mut [VariantResult]) {
     let Some(alone) = wanted.iter().find(|v| v.kind == VariantKind::WeftEachLink) else { return };
     let prefix = if alone.name == alone.kind.word() { "weft" } else { &alone.name };

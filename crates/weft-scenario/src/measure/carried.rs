@@ -3,13 +3,13 @@
 use crate::{FlowDirection, Series};
 use std::time::Duration;
 
-/// Time between two samples of the links.
+/// Length of the steps in which the bytes of the links are counted.
 pub const STEP: Duration = Duration::from_millis(50);
-/// Fraction of its share before the cut at which a restored link is regarded as recovered.
+/// Fraction of its former share that a restored link must carry again to count as recovered.
 const SHARE_BACK: f64 = 0.8;
-/// Time over which a restored link's share of the bytes is averaged.
+/// Time over which a restored link's share of all links' bytes is averaged.
 const SHARE_WINDOW: Duration = Duration::from_millis(500);
-/// Time before a cut over which the link's former share of the bytes is averaged.
+/// Time before a cut over which the link's former share of all links' bytes is averaged.
 const SHARE_BEFORE: Duration = Duration::from_secs(2);
 
 /// The bytes that each link delivered in each direction over time.
@@ -20,7 +20,7 @@ pub struct CarriedBytes {
 }
 
 impl CarriedBytes {
-    /// Returns the rate of each link and direction over time.
+    /// Returns the rate of each link in each direction over time, in bit/s. `links` are the links' names.
     pub fn series(&self, links: &[&str]) -> Vec<Series> {
         let each =
             links.iter().enumerate().flat_map(|(position, link)| ["up", "down"].map(|word| (position, link, word)));
@@ -35,9 +35,9 @@ impl CarriedBytes {
         .collect()
     }
 
-    /// Returns the share of all bytes that `link` carried in `from..to`.
+    /// Returns the fraction of all links' bytes in one direction that `link` carried in `from..to`.
     ///
-    /// `index` is 0 for the up direction and 1 for the down direction.
+    /// `index` is 0 for the up direction and 1 for the down direction. Returns `None` if no link carried anything.
     pub fn share(&self, link: usize, index: usize, from: Duration, to: Duration) -> Option<f64> {
         let steps = || self.steps.iter().filter(|(time, _)| *time > from && *time <= to);
         let own: u64 = steps().filter_map(|(_, bytes)| Some(bytes.get(link)?[index])).sum();
@@ -45,10 +45,10 @@ impl CarriedBytes {
         (all > 0).then(|| own as f64 / all as f64)
     }
 
-    /// Returns the time that a restored link needed to carry its former share of the bytes again.
+    /// Returns the time from `restored` until a link carried its former share of all links' bytes again.
     ///
-    /// The time counts from `restored`, and the link was cut at `cut_at`. The result is `None` if the link did not
-    /// recover before `end`.
+    /// The link was cut at `cut_at`. Returns `None` if it did not recover before `end`, or if no link carried anything
+    /// before the cut.
     pub fn share_back(
         &self,
         link: usize,

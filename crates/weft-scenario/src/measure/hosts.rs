@@ -16,7 +16,7 @@ pub fn host_results(scenario: &Scenario, flows: &[FlowResult]) -> Vec<HostResult
     scenario.hosts.iter().enumerate().map(of).collect()
 }
 
-/// Returns Jain's index of the hosts' goodput. The result is `None` for fewer than two hosts.
+/// Returns Jain's fairness index of the hosts' goodputs. Returns `None` for fewer than two hosts.
 pub fn host_fairness(hosts: &[HostResult]) -> Option<f64> {
     jain(hosts.iter().map(|host| host.goodput_bps))
 }

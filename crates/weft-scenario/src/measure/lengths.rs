@@ -2,7 +2,7 @@
 
 /// Maximum length that is recorded, in packets. Longer queues are recorded as this length.
 ///
-/// It bounds the memory.
+/// The limit bounds the memory for the counts.
 const LENGTH_MAX: usize = 1 << 16;
 
 /// A histogram of queue lengths in packets.
@@ -18,16 +18,16 @@ pub struct Lengths {
 /// All values are zero if no packet has left.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct LengthSummary {
-    /// Mean queue length, in packets.
+    /// Mean number of packets in the queue at the departures.
     pub mean: f64,
-    /// 95th percentile of the queue length, in packets.
+    /// 95th percentile of the number of packets in the queue at the departures.
     pub p95: f64,
-    /// Maximum queue length, in packets.
+    /// Maximum number of packets in the queue at the departures.
     pub max: f64,
 }
 
 impl Lengths {
-    /// Records a packet that leaves a queue of this length.
+    /// Records that a packet left the queue when it had this length, including the packet.
     pub fn record(&mut self, packets: usize) {
         let packets = packets.min(LENGTH_MAX);
         if self.counts.len() <= packets {
@@ -41,7 +41,7 @@ impl Lengths {
         self.counts.fill(0);
     }
 
-    /// Returns mean, 95th percentile and maximum.
+    /// Returns mean, 95th percentile and maximum of the recorded lengths.
     pub fn summary(&self) -> LengthSummary {
         let total: u64 = self.counts.iter().sum();
         if total == 0 {

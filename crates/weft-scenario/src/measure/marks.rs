@@ -4,13 +4,13 @@ use crate::{Action, Directions, DisturbanceResult, EventTarget, GroupGoodput, Ne
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Maximum number of names that a description lists.
+/// Maximum number of links or nodes that the description of an event names one by one.
 const NAMED: usize = 3;
 
-/// Start and end of a period, since the start of the run.
+/// Start and end of a disturbed or undisturbed period, since the start of the run.
 type Span = (Duration, Duration);
 
-/// The payload bytes that each flow had delivered when an event began or ended.
+/// The payload bytes that each flow had delivered at each time at which an event began or ended.
 #[derive(Clone, Debug, Default)]
 pub struct DeliveryMarks(BTreeMap<Duration, Vec<u64>>);
 
@@ -20,7 +20,7 @@ impl DeliveryMarks {
         self.0.insert(at, delivered);
     }
 
-    /// Returns the goodput of flows during each `[[event]]` and during undisturbed time.
+    /// Returns the goodput of the TCP flows during each `[[event]]` and during undisturbed time.
     ///
     /// All repetitions of an event are combined. The result is empty if the scenario has no events.
     pub fn results(&self, network: &NetworkScenario) -> Vec<DisturbanceResult> {
@@ -46,9 +46,11 @@ impl DeliveryMarks {
         results
     }
 
-    /// Returns the period of an event: its own duration, or the time until the next change.
+    /// Returns the start and the end of an event's disturbance.
     ///
-    /// The result is `None` if the run ends before the event.
+    /// Returns `None` if the event begins after the run's end.
+    ///
+    /// An event without a duration ends when the next event of the scenario begins or ends, or with the run.
     fn span(&self, event: &TimedEvent) -> Option<Span> {
         let from = event.at;
         let lasting = event.lasting.map(|time| from + time);
@@ -71,7 +73,7 @@ impl DeliveryMarks {
     }
 }
 
-/// Returns the name and the TCP flow indices of each `[[flow]]` entry.
+/// Returns for each `[[flow]]` entry with TCP its name and the indices of its flows.
 fn groups(network: &NetworkScenario) -> Vec<(String, Vec<usize>)> {
     let mut groups: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     for (number, flow) in network.flows.iter().enumerate().filter(|(_, flow)| flow.traffic.is_tcp()) {
@@ -85,7 +87,7 @@ fn groups(network: &NetworkScenario) -> Vec<(String, Vec<usize>)> {
     groups.into_values().map(named).collect()
 }
 
-/// Returns the events of each `[[event]]` entry, in order.
+/// Returns the events of each `[[event]]` entry, by the entry's index, in order of time.
 fn by_group(network: &NetworkScenario) -> BTreeMap<usize, Vec<&TimedEvent>> {
     let mut groups: BTreeMap<usize, Vec<&TimedEvent>> = BTreeMap::new();
     for event in &network.events {
@@ -94,7 +96,7 @@ fn by_group(network: &NetworkScenario) -> BTreeMap<usize, Vec<&TimedEvent>> {
     groups
 }
 
-/// Returns a text with the action, its targets and the number of repetitions.
+/// Returns the description of an event for people: its change, the changed links or nodes, and how often it happened.
 fn describe(network: &NetworkScenario, events: &[&TimedEvent], times: usize) -> String {
     let Some(first) = events.first() else { return String::new() };
     let what = match &first.action {

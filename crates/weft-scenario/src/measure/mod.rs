@@ -1,6 +1,6 @@
-//! Computes the measured quantities for the lab and the simulator.
+//! Computes the results of a run from the records of the lab or the simulator.
 //!
-//! A figure therefore has the same meaning in the lab and in the simulator. This module only evaluates records of them.
+//! A figure therefore has the same meaning in both. This module measures nothing itself.
 
 mod arrivals;
 mod bound;

@@ -1,4 +1,4 @@
-//! Evaluates the replies to a `ping` flow.
+//! Computes the results of a `ping` flow from its replies.
 
 use crate::{Flow, FlowResult, percentile};
 use std::time::Duration;

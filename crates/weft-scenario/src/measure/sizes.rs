@@ -4,22 +4,24 @@ use crate::PacketSizeCount;
 
 /// Least length that is counted, in IP bytes. Shorter packets are mostly acknowledgements and control traffic.
 const COUNTED_FROM_BYTES: u32 = 600;
-/// Greatest length that is counted, in IP bytes. Longer packets are counted as this length. It bounds the memory.
+/// Greatest length that is counted, in IP bytes.
+///
+/// Longer packets are counted as this length. The limit bounds the memory for the counts.
 const COUNTED_TO_BYTES: u32 = 2_048;
-/// Number of packet lengths that the result of a link lists.
+/// Number of packet lengths that the result of a link lists: the most frequent ones.
 ///
 /// It bounds the size of the results.
 pub const KEPT_SIZES: usize = 8;
 
-/// The number of packets of each length.
+/// The number of packets of each length that a link sent in one direction.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PacketSizes {
-    /// Number of packets of each length, of which the first is [`COUNTED_FROM_BYTES`].
+    /// Number of packets of each length. The first entry is for the length [`COUNTED_FROM_BYTES`].
     counts: Vec<u64>,
 }
 
 impl PacketSizes {
-    /// Counts a packet of this many IP bytes.
+    /// Counts a packet of `bytes` IP bytes. It ignores packets shorter than [`COUNTED_FROM_BYTES`].
     pub fn record(&mut self, bytes: u32) {
         let Some(position) = bytes.min(COUNTED_TO_BYTES).checked_sub(COUNTED_FROM_BYTES) else { return };
         if self.counts.is_empty() {
@@ -33,7 +35,9 @@ impl PacketSizes {
         self.counts.fill(0);
     }
 
-    /// Returns the most frequent lengths, the most frequent first. Entries without packets end the list.
+    /// Returns the most frequent lengths, the most frequent first.
+    ///
+    /// If there are fewer lengths than entries, the last entries are zero.
     pub fn most_frequent(&self) -> [PacketSizeCount; KEPT_SIZES] {
         let mut most = [PacketSizeCount::default(); KEPT_SIZES];
         for (bytes, packets) in (COUNTED_FROM_BYTES..).zip(&self.counts) {

@@ -10,28 +10,28 @@ const SERIES_STEP_S: f64 = 0.5;
 /// Standard: 20 bytes (RFC 791) and 8 bytes (RFC 768).
 const UDP_HEADERS_LEN: u32 = 28;
 
-/// The state of a VPN's loop at the end of a run, and the VPN's lost packets in the measured time.
+/// The state of one VPN's loop in one direction at the end of a run, and its losses in the measured time.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct EntryEnd {
-    /// Rate that the loop allowed, in bit/s.
+    /// Rate that the loop allowed, in bit/s. `None` without a loop.
     pub rate_bps: Option<f64>,
-    /// Window of the loop in bytes.
+    /// Number of bytes that the loop allowed in flight. `None` without a loop.
     ///
     /// For a loop with a rate it is the rate times the round-trip time.
     pub window_bytes: Option<f64>,
-    /// Smoothed round-trip time of the loop, in milliseconds.
+    /// Smoothed round-trip time of the loop in milliseconds. `None` without a loop.
     pub rtt_ms: Option<f64>,
-    /// Bytes in queues along the route, if the loop's algorithm measures them.
+    /// Bytes of the VPN that waited in queues along the route. `None` unless the loop's algorithm measures them.
     pub accumulation_bytes: Option<f64>,
-    /// Packets lost along the route in the measured time.
+    /// Packets of the VPN that were lost along the route in the measured time.
     pub lost: f64,
-    /// Packets that the VPN's queue dropped in the measured time.
+    /// Packets that the VPN's queue at the ingress edge dropped in the measured time.
     pub dropped: f64,
 }
 
 /// Returns the result of each VPN in each direction in which it has flows.
 ///
-/// `entry` returns the end state of a VPN's loop.
+/// `entry` returns the final state of the loop of the VPN with this index in a direction.
 pub fn vpn_results(
     scenario: &Scenario,
     flows: &[FlowResult],
@@ -72,9 +72,10 @@ pub fn vpn_results(
     results
 }
 
-/// Returns the goodput of some flows together in bit/s, averaged over the measured time.
+/// Returns the sum of the goodputs of the flows for which `is_counted` is true, in bit/s.
 ///
-/// The result is `None` if there are no such flows.
+/// It is averaged over the measured time of the run, even if a flow ran for less. Returns `None` if there are no such
+/// flows.
 pub(super) fn goodput_bps(
     scenario: &Scenario,
     flows: &[FlowResult],
@@ -100,7 +101,7 @@ fn promised_bps(share: &VpnShare) -> f64 {
 /// Returns Jain's index of the ratios between each VPN's goodput and its fair share, in one direction.
 ///
 /// The fair share is the promised rate plus a part of the remaining goodput, in proportion to the VPN's weight. It
-/// never exceeds the rate that the VPN's flows ask for, and other VPNs share the surplus. The result is `None` for
+/// never exceeds the rate that the VPN's flows ask for, and the other VPNs share the rest. The result is `None` for
 /// fewer than two VPNs.
 pub fn vpn_fairness(scenario: &Scenario, vpns: &[VpnResult], direction: FlowDirection) -> Option<f64> {
     let from = &scenario.nodes[usize::from(direction == FlowDirection::Down)];
@@ -117,7 +118,7 @@ pub fn vpn_fairness(scenario: &Scenario, vpns: &[VpnResult], direction: FlowDire
     jain(claims.iter().zip(due(&claims)).filter(|(_, due)| *due > 0.0).map(|(claim, due)| claim.got / due))
 }
 
-/// The claim of one VPN on the total goodput, with rates in bit/s.
+/// The goodput that one VPN got, and its claim on the total goodput. Rates are in bit/s.
 struct GoodputClaim {
     got: f64,
     promised: f64,
@@ -125,7 +126,7 @@ struct GoodputClaim {
     asked: f64,
 }
 
-/// Returns the fair share of each VPN in the total goodput.
+/// Returns the fair share of each VPN in the total goodput, in bit/s, as [`vpn_fairness`] defines it.
 fn due(claims: &[GoodputClaim]) -> Vec<f64> {
     let all: f64 = claims.iter().map(|claim| claim.got).sum();
     let mut due: Vec<Option<f64>> = vec![None; claims.len()];
@@ -143,7 +144,7 @@ fn due(claims: &[GoodputClaim]) -> Vec<f64> {
     }
 }
 
-/// Returns the maximum payload rate that a VPN's flows ask for.
+/// Returns the maximum payload rate that a VPN's flows in one direction can use, in bit/s.
 ///
 /// It is infinite if one of them is TCP.
 fn asked_bps(scenario: &Scenario, vpn: &str, direction: FlowDirection) -> f64 {
@@ -157,9 +158,9 @@ fn asked_bps(scenario: &Scenario, vpn: &str, direction: FlowDirection) -> f64 {
     .sum()
 }
 
-/// Returns the goodput of every VPN over time, in each direction.
+/// Returns the goodput of every VPN over time, one series for each direction.
 ///
-/// `series` holds the series of the flows.
+/// `series` contains the goodput of the flows over time.
 pub fn vpn_series(scenario: &Scenario, series: &[Series]) -> Vec<Series> {
     let mut all = Vec::new();
     for (number, vpn) in scenario.vpns.iter().enumerate() {

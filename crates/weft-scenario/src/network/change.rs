@@ -1,4 +1,4 @@
-//! Changes a network after it was read, as sweeps over its parameters do.
+//! Changes a network scenario after it was read, so that a program can vary a parameter.
 
 use super::vpn::edge_of;
 use super::{NetworkFlow, NetworkScenario, NetworkVariant, NetworkVpn, RouteSet};
@@ -27,7 +27,9 @@ impl NetworkScenario {
         self.vpns.iter_mut().filter(move |vpn| matches(pattern, &vpn.name))
     }
 
-    /// Returns the index in `edges` of the edge that a host is behind.
+    /// Returns the index in [`NetworkScenario::edges`] of the edge behind which a host is.
+    ///
+    /// Returns `None` for other nodes.
     pub fn edge_of(&self, node: usize) -> Option<usize> {
         edge_of(node, &self.edges, &self.links)
     }
@@ -42,7 +44,7 @@ impl NetworkScenario {
         self.flows.iter_mut().filter(move |flow| matches(pattern, &flow.name))
     }
 
-    /// Returns the network with all its flows and events delayed by `time`, in a run that is longer by `time`.
+    /// Returns the network with its warm-up, flows and events delayed by `time`, in a run that is longer by `time`.
     #[must_use]
     pub fn begun_after(&self, time: Duration) -> NetworkScenario {
         let mut later = self.clone();
@@ -128,13 +130,13 @@ impl NetworkScenario {
     }
 }
 
-/// Returns the new index of each item that stays, and `None` for each removed item.
+/// Returns the new index of each item for which `stays` is true, and `None` for each removed item.
 fn renumbered<T>(items: &[T], stays: impl Fn(&T) -> bool) -> Vec<Option<usize>> {
     let mut next = 0..;
     items.iter().map(|item| if stays(item) { next.next() } else { None }).collect()
 }
 
-/// Keeps the items that have a new index.
+/// Removes the items that have no new index in `numbers`. The others keep their order.
 fn keep<T>(items: &mut Vec<T>, numbers: &[Option<usize>]) {
     let mut numbers = numbers.iter();
     items.retain(|_| numbers.next().is_some_and(Option::is_some));

@@ -1,4 +1,4 @@
-//! Reads the nodes without weft that enter the overlay as OpenVPN clients of one of its nodes.
+//! Reads the OpenVPN clients of a network: nodes without weft that enter the overlay through a node with weft.
 
 use super::file::NodeFile;
 use super::overlay::OverlaySpec;
@@ -17,7 +17,9 @@ pub struct OverlayClient {
     pub link: usize,
 }
 
-/// Reads `openvpn` of all nodes. `overlay` has the nodes with weft already.
+/// Returns the OpenVPN clients: the nodes for which the file sets `openvpn` to the name of their gateway.
+///
+/// `overlay` must already have the nodes with weft.
 pub(super) fn read(
     source: &Source<'_>,
     files: &[NodeFile],

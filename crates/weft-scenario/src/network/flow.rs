@@ -11,12 +11,12 @@ use std::time::Duration;
 use toml::Spanned;
 use weft_units::Rate;
 
-/// One source of traffic and its destination.
+/// One source of traffic in a network, and the node to which it sends.
 #[derive(Clone, PartialEq, Debug)]
 pub struct NetworkFlow {
     /// Name of the flow in the results.
     pub name: String,
-    /// Index of the `[[flow]]` in the file, from 0.
+    /// Index of the `[[flow]]` entry in the file from which this flow was made, from 0.
     pub group: usize,
     /// Index of the node that sends the data, in the network's list of nodes.
     pub from: usize,
@@ -43,9 +43,7 @@ pub struct NetworkFlow {
 }
 
 impl NetworkFlow {
-    /// Sets the rate within a burst of a Pareto source.
-    ///
-    /// It leaves other sources unchanged.
+    /// Sets the rate within a burst, if the flow is a Pareto source. Does nothing for other flows.
     pub fn set_peak(&mut self, rate: Rate) {
         if let Traffic::Pareto { peak, .. } = &mut self.traffic {
             *peak = rate;
@@ -56,14 +54,14 @@ impl NetworkFlow {
 /// The kind of data that a flow sends.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Traffic {
-    /// One TCP connection.
+    /// One TCP connection that sends as much as it can.
     Ftp {
         /// Number of bytes to send, or `None` to send until the flow stops.
         size_bytes: Option<u64>,
     },
-    /// Successive TCP connections of one size.
+    /// Successive TCP connections that each carry the same number of bytes.
     Http {
-        /// Bytes of each connection.
+        /// Number of bytes that each connection sends.
         size_bytes: u64,
         /// Time between the end of one connection and the start of the next.
         pause: Duration,
@@ -77,20 +75,20 @@ pub enum Traffic {
     },
     /// Requests over one TCP connection, each sent after the last response and a pause.
     RequestResponse {
-        /// Bytes of one request.
+        /// Number of bytes of each request.
         request_bytes: u64,
-        /// Bytes of one response.
+        /// Number of bytes of each response.
         response_bytes: u64,
         /// Pause between a response and the next request.
         interval: Duration,
     },
-    /// Datagrams at the peak rate in bursts.
+    /// Datagrams in bursts, with pauses between the bursts.
     ///
     /// The lengths of bursts and pauses are Pareto distributed.
     Pareto {
         /// Size of a datagram in IP bytes.
         packet_bytes: u32,
-        /// Rate within a burst.
+        /// Rate of the datagrams within a burst, in IP bytes.
         peak: Rate,
         /// Mean length of a burst.
         on: Duration,
@@ -99,33 +97,33 @@ pub enum Traffic {
         /// Shape parameter of both Pareto distributions, above 1.
         shape: f64,
     },
-    /// Datagrams at random times (Poisson).
+    /// Datagrams of one size at random times (Poisson).
     Poisson {
         /// Size of a datagram in IP bytes.
         packet_bytes: u32,
-        /// Mean rate of the datagrams.
+        /// Mean rate of the datagrams, in IP bytes.
         rate: Rate,
     },
-    /// Datagrams at a constant rate.
+    /// Datagrams of one size at a constant rate.
     Cbr {
         /// Size of a datagram in IP bytes.
         packet_bytes: u32,
-        /// Rate of the datagrams.
+        /// Rate of the datagrams, in IP bytes.
         rate: Rate,
     },
-    /// One direction of a voice call, by default with the codec G.711.
+    /// One direction of a voice call. The default values are those of the codec G.711.
     Voip {
         /// Size of a datagram in IP bytes.
         packet_bytes: u32,
         /// Interval between two datagrams.
         interval: Duration,
     },
-    /// Echo requests and their replies.
+    /// ICMP echo requests and their replies, which measure the round-trip time.
     Ping {
         /// Interval between two requests.
         interval: Duration,
     },
-    /// Small datagrams that measure gaps and one-way delays.
+    /// Small datagrams at a constant interval, which measure gaps and one-way delays.
     Probe {
         /// Interval between two datagrams.
         interval: Duration,
@@ -140,7 +138,7 @@ impl Traffic {
     }
 }
 
-/// The value of `app` in a file.
+/// The keyword for the application of a flow: the value of `app` in a file.
 #[derive(Deserialize, Clone, Copy, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum AppWord {
@@ -174,7 +172,7 @@ impl AppWord {
         }
     }
 
-    /// Returns the keys that describe the data of this application.
+    /// Returns the keys of a `[[flow]]` that are allowed only for some applications and that this one accepts.
     fn keys(self) -> &'static [&'static str] {
         match self {
             AppWord::Iperf3 => &["tcp", "proxies"],
@@ -231,7 +229,9 @@ pub(super) fn read(
     Ok(flows)
 }
 
-/// Returns for each node the representative of its connected component, by union-find.
+/// Returns a number for each node. Two nodes have the same number if links connect them, directly or over others.
+///
+/// It uses union-find. The number is the least index of the nodes that are connected.
 fn islands(nodes: usize, links: &[Link]) -> Vec<usize> {
     fn root(leader: &mut [usize], mut node: usize) -> usize {
         while leader[node] != node {
@@ -249,7 +249,7 @@ fn islands(nodes: usize, links: &[Link]) -> Vec<usize> {
 }
 
 impl NetworkFlowFile {
-    /// Returns the start, the spread and the stop of the flow.
+    /// Returns the flow's start, the maximum random delay of the start, and its stop. All are checked.
     fn times(&self, source: &Source<'_>, duration: Duration) -> Checked<(Duration, Duration, Duration)> {
         let start = self.start.as_ref().map_or(Duration::ZERO, |s| s.get_ref().0);
         let spread = self.spread.as_ref().map_or(Duration::ZERO, |s| s.get_ref().0);
@@ -358,7 +358,7 @@ impl NetworkFlowFile {
         }
     }
 
-    /// Returns the given number, which must be above one, or the default.
+    /// Returns the given number after a check that it is above one. Without a given number it returns `default`.
     fn number(&self, source: &Source<'_>, given: Option<&Spanned<f64>>, default: f64, what: &str) -> Checked<f64> {
         match given {
             None => Ok(default),

@@ -13,9 +13,9 @@ use std::time::Duration;
 /// An empty list leaves the network's own value.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct NetworkGrid {
-    /// Indices of the links that the delays and losses apply to, in the network's list of links.
+    /// Indices of the links to which the delays and losses apply, in the network's list of links.
     pub links: Vec<usize>,
-    /// Receive windows in full segments, each applied to all flows.
+    /// Receive windows in full segments, each applied to all TCP flows.
     pub windows_segments: Vec<u32>,
     /// One-way delays, each applied to both directions of the links.
     pub delays: Vec<Duration>,
@@ -37,9 +37,9 @@ pub(super) fn read(source: &Source<'_>, file: &NetworkGridFile, links: &[Link]) 
 }
 
 impl NetworkScenario {
-    /// Returns the network at each point of its grid, or the network itself if it has no grid.
+    /// Returns one network for each combination of the grid's values, or the network itself if it has no grid.
     ///
-    /// The name of each cell states its values.
+    /// The name of each returned network states its values.
     pub fn cells(&self) -> Vec<NetworkScenario> {
         let Some(grid) = &self.grid else { return vec![self.clone()] };
         let mut cells = vec![NetworkScenario { grid: None, ..self.clone() }];
@@ -59,7 +59,7 @@ impl NetworkScenario {
     }
 }
 
-/// Returns both directions of the given links of a network.
+/// Returns both directions of each of the links with the indices `links`, for a change.
 fn ways<'a>(network: &'a mut NetworkScenario, links: &'a [usize]) -> impl Iterator<Item = &'a mut DirectionSpec> {
     let chosen = network.links.iter_mut().enumerate().filter(|(link, _)| links.contains(link));
     chosen.flat_map(|(_, link)| link.directions_mut())

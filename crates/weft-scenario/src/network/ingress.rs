@@ -1,4 +1,4 @@
-//! Defines how VPNs enter the tunnel: the queue and the loop of each VPN, and their form in a file.
+//! Defines how VPNs enter the tunnel: the queue and the rate-control loop of each VPN, and their form in a file.
 
 use crate::error::{Checked, Source};
 use crate::quantity::{Bytes, Quantity};
@@ -13,13 +13,13 @@ use weft_units::Rate;
 #[derive(Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum ControlLaw {
-    /// No loop: the edge sends every packet at once.
+    /// No rate control: the ingress edge sends every packet at once.
     None,
-    /// An AIMD window between two edges (paper 003).
+    /// An AIMD window: the bytes in flight between two edges grow until a loss and then shrink (paper 003).
     AimdWindow,
-    /// A rate based on accumulation (paper 004).
+    /// A rate that rises until too many of the loop's bytes wait in queues along the route, then falls (paper 004).
     Accumulation,
-    /// The rate that the nodes along the route grant.
+    /// The rate that the nodes along the route grant, which the loop requests in its markers.
     ExplicitRate,
 }
 
@@ -27,10 +27,10 @@ pub enum ControlLaw {
 #[derive(Deserialize, Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[serde(rename_all = "kebab-case")]
 pub enum AccumulationBy {
-    /// Queueing delay of markers times the rate at which packets arrive at the egress edge.
+    /// Queueing delay of the markers, times the rate at which packets arrive at the egress edge.
     #[default]
     Delay,
-    /// Counts of bytes sent and received over fixed intervals at both edges, as in paper 004.
+    /// Bytes that the ingress edge sent less those that the egress edge received, in fixed intervals (paper 004).
     Counted,
 }
 
@@ -38,13 +38,13 @@ pub enum AccumulationBy {
 #[derive(Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum Markers {
-    /// Inside the packets that the loop sends anyway.
+    /// Inside the packets that the loop sends anyway, so that no further packets are necessary.
     Carried,
     /// As separate packets behind the packets of the loop, as in papers 003 and 004.
     Packets,
 }
 
-/// The method that corrects the parameters of AIMD windows.
+/// The method that corrects the parameters of AIMD windows, so that VPNs share by their weights.
 #[derive(Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum Steering {
@@ -52,34 +52,34 @@ pub enum Steering {
     Off,
     /// The rule of paper 003, from measured loss and round-trip times.
     Rule,
-    /// The rule once, and closed-loop correction afterwards.
+    /// The rule of paper 003 once, and closed-loop correction afterwards.
     ClosedLoop,
 }
 
-/// The AIMD parameter that depends on the weight of the window's VPN.
+/// The AIMD parameter that depends on the weight of a VPN.
 #[derive(Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum WeightBy {
-    /// The increase parameter a.
+    /// The increase parameter a: a greater weight lets the window grow faster.
     Increase,
-    /// The decrease parameter b, as in paper 003.
+    /// The decrease parameter b: a greater weight lets the window shrink less after a loss (paper 003).
     Decrease,
 }
 
-/// The settings of the queue and loop through which a VPN enters the tunnel.
+/// The settings of the queue and the loop through which the packets of a VPN enter the tunnel.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct IngressSpec {
-    /// Rate-control algorithm of the loop.
+    /// Algorithm that sets the rate or window of the loop.
     pub law: ControlLaw,
     /// The way in which the accumulation algorithm measures the bytes in queues.
     pub accumulation: AccumulationBy,
-    /// Maximum length of the queue.
+    /// Maximum length of the VPN's queue at the ingress edge.
     pub queue: QueueSize,
-    /// Discipline of the queue.
+    /// Discipline of the VPN's queue at the ingress edge.
     pub discipline: Discipline,
     /// The way in which markers reach the egress edge: inside the loop's packets or as separate ones.
     pub markers: Markers,
-    /// IP bytes that the loop counts as one packet.
+    /// Number of IP bytes that the loop counts as one packet.
     pub packet_bytes: u32,
     /// Increase parameter: a in packets for each round trip (AIMD), or α in packets for each `tau` (accumulation).
     ///
@@ -97,23 +97,25 @@ pub struct IngressSpec {
     pub steering: Steering,
     /// The AIMD parameter that depends on a VPN's weight: increase or decrease.
     pub weight_by: WeightBy,
-    /// True if the windows between the same two edges share their loss events.
+    /// True if a loss event of one window counts for all windows between the same two edges.
     pub shared_events: bool,
-    /// Fraction β of the arrival rate that the accumulation algorithm sends during an epoch (paper 004).
+    /// Fraction β of the arrival rate at which the accumulation algorithm sends in a congestion epoch (paper 004).
     pub beta: f64,
     /// Time τ in which the rate grows by α (paper 004), or `None` for a value from the measured round-trip time.
     pub tau: Option<Duration>,
     /// Time T between two markers of the accumulation algorithm (paper 004), or `None` for the value of τ.
     pub interval: Option<Duration>,
-    /// Accumulation H above which an epoch of the accumulation algorithm begins, in packets (paper 004).
+    /// Accumulation H, in packets in queues, above which a congestion epoch begins (paper 004).
     pub high: f64,
-    /// Accumulation L below which an epoch of the accumulation algorithm ends, in packets (paper 004).
+    /// Accumulation L, in packets in queues, below which a congestion epoch ends (paper 004).
     pub low: f64,
-    /// Packets (w_max) that a loop holds back in each interval while it pays back a resynchronization (paper 004).
+    /// Packets (w_max) by which a loop sends less in each interval while it drains a hidden queue (paper 004).
+    ///
+    /// A queue is hidden if the loop has taken its delay for that of a longer path.
     pub hold: f64,
-    /// Sending rate λ at the start of the loop.
+    /// Rate λ at which the loop begins to send.
     pub initial: Rate,
-    /// Maximum of the sending rate λ.
+    /// Maximum of the loop's sending rate λ.
     pub cap: Rate,
 }
 
@@ -145,22 +147,20 @@ impl Default for IngressSpec {
     }
 }
 
-/// The changes that an `ingress` table of a file makes to an [`IngressSpec`].
-///
-/// The default changes nothing.
+/// The changes that an `ingress` table of a file makes to an [`IngressSpec`]. `None` changes nothing.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct IngressChange {
-    /// Rate-control algorithm of the loop.
+    /// Algorithm that sets the rate or window of the loop.
     pub law: Option<ControlLaw>,
     /// The way in which the accumulation algorithm measures the bytes in queues.
     pub accumulation: Option<AccumulationBy>,
-    /// Length and discipline of the queue.
+    /// Maximum length and discipline of the VPN's queue at the ingress edge.
     pub queue: Option<(QueueSize, Discipline)>,
     /// The way in which markers reach the egress edge: inside the loop's packets or as separate ones.
     pub markers: Option<Markers>,
-    /// IP bytes that the loop counts as one packet.
+    /// Number of IP bytes that the loop counts as one packet.
     pub packet_bytes: Option<u32>,
-    /// Increase parameter: a of an AIMD window, or α of the accumulation algorithm.
+    /// Increase parameter: a in packets for each round trip (AIMD), or α in packets for each `tau` (accumulation).
     pub increase: Option<f64>,
     /// Decrease parameter b of an AIMD window: the fraction by which a loss event reduces it.
     pub decrease: Option<f64>,
@@ -172,23 +172,25 @@ pub struct IngressChange {
     pub steering: Option<Steering>,
     /// The AIMD parameter that depends on a VPN's weight: increase or decrease.
     pub weight_by: Option<WeightBy>,
-    /// True if the windows between the same two edges share their loss events.
+    /// True if a loss event of one window counts for all windows between the same two edges.
     pub shared_events: Option<bool>,
-    /// Fraction β of the arrival rate that the accumulation algorithm sends during an epoch (paper 004).
+    /// Fraction β of the arrival rate at which the accumulation algorithm sends in a congestion epoch (paper 004).
     pub beta: Option<f64>,
     /// Time τ in which the rate of the accumulation algorithm grows by α (paper 004).
     pub tau: Option<Duration>,
     /// Time T between two markers of the accumulation algorithm (paper 004).
     pub interval: Option<Duration>,
-    /// Accumulation H above which an epoch of the accumulation algorithm begins, in packets (paper 004).
+    /// Accumulation H, in packets in queues, above which a congestion epoch begins (paper 004).
     pub high: Option<f64>,
-    /// Accumulation L below which an epoch of the accumulation algorithm ends, in packets (paper 004).
+    /// Accumulation L, in packets in queues, below which a congestion epoch ends (paper 004).
     pub low: Option<f64>,
-    /// Packets (w_max) that a loop holds back in each interval while it pays back a resynchronization (paper 004).
+    /// Packets (w_max) by which a loop sends less in each interval while it drains a hidden queue (paper 004).
+    ///
+    /// A queue is hidden if the loop has taken its delay for that of a longer path.
     pub hold: Option<f64>,
-    /// Sending rate λ at the start of the loop.
+    /// Rate λ at which the loop begins to send.
     pub initial: Option<Rate>,
-    /// Maximum of the sending rate λ.
+    /// Maximum of the loop's sending rate λ.
     pub cap: Option<Rate>,
 }
 
@@ -222,7 +224,7 @@ impl IngressChange {
     }
 }
 
-/// An `ingress` table in the form of the file.
+/// The keys of an `ingress` table, as the file gives them.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct IngressFile {
@@ -250,7 +252,7 @@ pub(super) struct IngressFile {
 }
 
 impl IngressFile {
-    /// Returns the changes of the table after a check of their limits.
+    /// Returns the changes that the table makes, after a check of their limits.
     pub fn change(&self, source: &Source<'_>) -> Checked<IngressChange> {
         let positive = |value: &Option<Spanned<f64>>, what| within(source, value, what, 0.0, f64::MAX);
         let high = positive(&self.high, "`high`")?;
@@ -300,13 +302,14 @@ impl IngressFile {
     }
 }
 
-/// Message for accumulation thresholds in the wrong order.
+/// Error message for `low` and `high` of the accumulation algorithm in the wrong order.
 const LOW_ABOVE_HIGH: &str = "`low`, where an epoch ends, must be below `high`, where it starts";
 
-/// Checks the settings of one VPN in one variant, after all tables were applied.
+/// Checks that `low` is below `high` for one VPN in one variant, after all tables were applied.
 ///
-/// `low` and `high` may come from different tables, or one of them from the defaults, so that no table alone shows the
-/// conflict. `tables` holds the tables that were applied, the last one first. The error names a key of that one.
+/// `low` and `high` may come from different tables or from the defaults, so the check of one table cannot show a
+/// conflict. `tables` contains the tables that were applied, the last one first. The error is reported at the key `low`
+/// or `high` of the last table that sets one of them.
 pub(super) fn check<'a>(
     source: &Source<'_>,
     mut tables: impl Iterator<Item = &'a IngressFile>,
@@ -320,7 +323,9 @@ pub(super) fn check<'a>(
     Err(source.at(file, format!("{LOW_ABOVE_HIGH}: here `low` is {low} and `high` is {high}")))
 }
 
-/// Returns the given number, which must be above `least` and below `most`.
+/// Returns the number of a file after a check that it is above `least` and below `most`.
+///
+/// `what` names the number in the error. Returns `None` if the file does not set it.
 fn within(
     source: &Source<'_>,
     value: &Option<Spanned<f64>>,

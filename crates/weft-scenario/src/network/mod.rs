@@ -51,21 +51,21 @@ pub struct NetworkScenario {
     pub duration: Duration,
     /// Time at the start of a run that the results leave out.
     pub warmup: Duration,
-    /// Number of runs of each variant.
+    /// Number of runs of each variant, with different seeds.
     pub repeats: u32,
-    /// Seed of all randomness.
+    /// Seed from which all random numbers of a run derive.
     pub seed: u64,
     /// Names of the hosts and routers.
     ///
-    /// Everything else refers to a node by its index in this list.
+    /// All other parts of the network refer to a node by its index in this list.
     pub nodes: Vec<String>,
     /// The links that join the nodes.
     pub links: Vec<Link>,
-    /// Label-switched paths, each with its list of nodes.
+    /// Label-switched paths for traffic, each with its list of nodes.
     pub paths: Vec<ExplicitPath>,
-    /// The edges where tunnels begin and end.
+    /// The edges: nodes with hosts behind them, between which the tunnels of VPNs lead.
     pub edges: Vec<NetworkEdge>,
-    /// The VPNs that share the tunnels.
+    /// The VPNs that share the links between the edges.
     pub vpns: Vec<NetworkVpn>,
     /// The nodes that run weft in variants with an overlay.
     pub overlay: OverlaySpec,
@@ -73,7 +73,7 @@ pub struct NetworkScenario {
     pub flows: Vec<NetworkFlow>,
     /// Timed events in order of time.
     pub events: Vec<TimedEvent>,
-    /// Values to run the network with, each combination once.
+    /// Parameters that take several values. Each combination of values is run once.
     pub grid: Option<NetworkGrid>,
     /// The variants that the run compares.
     pub variants: Vec<NetworkVariant>,
@@ -151,9 +151,9 @@ impl NetworkScenario {
     }
 }
 
-/// Returns the names of the nodes.
+/// Returns the names of all nodes.
 ///
-/// An entry with a count gives nodes that are numbered from 0.
+/// An entry with a count gives several nodes, whose names end with a number from 0.
 fn nodes(source: &Source<'_>, files: &[NodeFile]) -> Checked<Vec<String>> {
     if files.is_empty() {
         return Err(source.error(0, "the network has no node: add a [[node]] with `name`"));

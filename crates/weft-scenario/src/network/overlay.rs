@@ -10,15 +10,15 @@ use serde::Deserialize;
 use toml::Spanned;
 use weft_units::Rate;
 
-/// Separator between the relays of a route, as in weft's configuration.
+/// Character between two relays of a route, in a scenario and in weft's configuration.
 const THEN: char = '>';
 
-/// The overlay of a network.
+/// The nodes of a network that run weft, their tunnels and their OpenVPN clients.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct OverlaySpec {
     /// The nodes that run weft.
     pub nodes: Vec<OverlayNode>,
-    /// Tunnels with routes over relays, in addition to the links' own paths.
+    /// Tunnels with routes over relays, in addition to the sessions over the links themselves.
     pub tunnels: Vec<TunnelSpec>,
     /// The nodes without weft that enter the overlay as OpenVPN clients.
     pub clients: Vec<OverlayClient>,
@@ -29,48 +29,48 @@ pub struct OverlaySpec {
 pub struct OverlayNode {
     /// Index of the node in the network's list of nodes.
     pub node: usize,
-    /// True if the node forwards datagrams between others.
+    /// True if weft on the node forwards datagrams between other nodes.
     pub is_relay: bool,
 }
 
-/// The way in which a variant uses the overlay.
+/// The settings of the overlay in one variant.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct OverlayUse {
-    /// Names of the tunnels that the variant uses, or empty for all.
+    /// Names of the tunnels that the variant uses. Empty: all.
     pub tunnels: Vec<String>,
-    /// Scheduler that distributes traffic to a peer over the paths.
+    /// Schedule by which a node distributes the packets for a peer over the paths.
     pub schedule: OverlaySchedule,
-    /// True if nodes begin with only the nodes that links lead to, and find all other nodes and routes themselves.
+    /// True if each node begins with only its neighbours, and finds all other nodes and routes itself.
     pub discovers: bool,
-    /// True if nodes measure paths without data by trains of packets.
+    /// True if nodes send trains of packets on paths without data, to measure their rates.
     pub senses: bool,
 }
 
-/// The `schedule` of a variant with an overlay, as in weft's configuration.
+/// The rule by which a node distributes packets over the paths to a peer: `schedule` in weft's configuration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OverlaySchedule {
-    /// The path on which a packet arrives first.
+    /// Each packet takes the path on which it arrives first.
     #[default]
     EarliestDelivery,
-    /// The path that the hash of the flow selects.
+    /// A hash of the flow selects the path, so that a flow keeps its path.
     FlowHash,
-    /// The paths in turn by the weights of their links, which events change.
+    /// The paths take turns, by the weights of their links. Events can change the weights.
     WeightedRoundRobin,
-    /// A copy on every path.
+    /// Each packet is sent on every path.
     Redundant,
 }
 
-/// Two nodes and the relayed routes between them.
+/// Two nodes, and the routes over relays by which they reach each other.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TunnelSpec {
     /// Name by which variants refer to the tunnel.
     ///
     /// All tunnels of one `[[tunnel]]` have the same name.
     pub name: Option<String>,
-    /// The node that initiates the session, and the node that responds.
+    /// Indices of the two nodes: the one that initiates the session, then the one that responds.
     pub ends: [usize; 2],
-    /// The routes, each as a list of relays in order from the first end.
+    /// The routes. Each is the list of its relays' indices, in order from the first end.
     pub routes: Vec<Vec<usize>>,
 }
 
@@ -80,27 +80,30 @@ impl OverlaySpec {
         self.nodes.iter().any(|known| known.node == node)
     }
 
-    /// Returns the node with weft at which the traffic of a node enters the overlay.
+    /// Returns the node with weft at which the traffic of `node` enters the overlay: the node itself or its gateway.
+    ///
+    /// Returns `None` if the node neither has weft nor is an OpenVPN client.
     pub fn entry_of(&self, node: usize) -> Option<usize> {
         let client = || self.clients.iter().find(|client| client.node == node);
         if self.has(node) { Some(node) } else { client().map(|client| client.gateway) }
     }
 
-    /// Returns the tunnels that a variant uses: none if nodes find their routes.
+    /// Returns the tunnels that a variant uses. It uses none if nodes find their routes themselves.
     pub fn tunnels_of(&self, used: &OverlayUse) -> impl Iterator<Item = &TunnelSpec> {
         self.tunnels.iter().filter(|_| !used.discovers).filter(|tunnel| {
             used.tunnels.is_empty() || tunnel.name.as_ref().is_some_and(|name| used.tunnels.contains(name))
         })
     }
 
-    /// True if weft on the node relays.
+    /// True if weft runs on the node and forwards datagrams between other nodes.
     pub fn is_relay(&self, node: usize) -> bool {
         self.nodes.iter().any(|known| known.node == node && known.is_relay)
     }
 
-    /// Replaces the indices of nodes and links by the new ones, after some were removed.
+    /// Replaces all indices of nodes and links, after nodes and links were removed from the network.
     ///
-    /// It removes tunnels that lose an end or all routes, and clients that lose their gateway.
+    /// `new` and `links` have the new index of each old one, and `None` for a removed one. Tunnels that lose an end or
+    /// all routes are removed, and so are clients that lose their gateway.
     pub(super) fn renumber(&mut self, new: &[Option<usize>], links: &[Option<usize>]) {
         let all = |nodes: &[usize]| nodes.iter().map(|node| new[*node]).collect::<Option<Vec<usize>>>();
         self.nodes =
@@ -119,7 +122,7 @@ impl OverlaySpec {
     }
 }
 
-/// Reads the overlay from the `[[node]]` and `[[tunnel]]` tables.
+/// Reads the nodes with weft from the `[[node]]` tables, and the tunnels from the `[[tunnel]]` tables.
 pub(super) fn read(
     source: &Source<'_>,
     files: &[NodeFile],
@@ -147,9 +150,9 @@ pub(super) fn read(
 }
 
 impl OverlaySpec {
-    /// Returns the tunnels for each pair of nodes.
+    /// Returns one tunnel for each pair of nodes that the patterns of a `[[tunnel]]` match.
     ///
-    /// A pattern may also match relays, so the result leaves out routes over one of the tunnel's own ends.
+    /// A pattern may also match relays. A tunnel therefore gets only the routes that do not cross one of its own ends.
     fn read_tunnels(&self, source: &Source<'_>, file: &TunnelFile, nodes: &[String]) -> Checked<Vec<TunnelSpec>> {
         let [from, to] = file.between.get_ref();
         let pairs = pairs(source, from, to, nodes)?;
@@ -174,7 +177,7 @@ impl OverlaySpec {
         }
     }
 
-    /// Returns the relays of a route, in order.
+    /// Returns the indices of the relays that a route of the file names, in order.
     fn route(&self, source: &Source<'_>, route: &Spanned<String>, nodes: &[String]) -> Checked<Vec<usize>> {
         let mut relays = Vec::new();
         for name in route.get_ref().split(THEN) {
@@ -197,10 +200,10 @@ impl OverlaySpec {
     }
 }
 
-/// Checks that all traffic of an overlay variant enters and leaves the overlay, at two of its nodes.
+/// Checks that both ends of each flow are in the overlay, at different nodes with weft or behind them.
 ///
-/// Between them the overlay needs only plain IP, so the check refuses VPNs of edges and granted rates. Proxies run where
-/// the hosts behind a node enter the overlay.
+/// It refuses VPNs, and flows that request rates from routers, because the network between the nodes carries only plain
+/// datagrams. Proxies must be the nodes at which the flow's hosts enter the overlay.
 pub(super) fn check(around: &Surroundings<'_>, file: &NetworkVariantFile) -> Result<(), String> {
     let Surroundings { nodes, flows, vpns, overlay, .. } = *around;
     if !vpns.is_empty() {
@@ -236,9 +239,9 @@ pub(super) fn check(around: &Surroundings<'_>, file: &NetworkVariantFile) -> Res
     Ok(())
 }
 
-/// Returns the way in which a variant uses the overlay.
+/// Returns the settings of the overlay in a variant.
 ///
-/// It fails if the variant sets a key of the overlay but uses no overlay.
+/// It fails if the variant sets a key of the overlay but does not use the overlay.
 pub(super) fn used(source: &Source<'_>, file: &NetworkVariantFile, overlay: &OverlaySpec) -> Checked<OverlayUse> {
     let has_overlay = file.overlay.as_ref().is_some_and(|overlay| *overlay.get_ref());
     let spans = [

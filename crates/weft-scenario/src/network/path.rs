@@ -1,4 +1,4 @@
-//! Reads explicit paths.
+//! Reads the label-switched paths of a network from its `[[path]]` tables.
 
 use super::file::PathFile;
 use crate::Link;
@@ -6,9 +6,7 @@ use crate::error::{Checked, Source};
 use crate::pattern::{Unique, matching, node, sound_name};
 use toml::Spanned;
 
-/// A label-switched path.
-///
-/// Its first node uses it for destinations behind its last node.
+/// A label-switched path. Its first node sends packets for destinations behind its last node along it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ExplicitPath {
     /// Name of the path.
@@ -17,13 +15,13 @@ pub struct ExplicitPath {
     pub nodes: Vec<usize>,
     /// Indices of the links between these nodes, in the network's list of links.
     pub links: Vec<usize>,
-    /// Weight of the path where traffic is spread by weight.
+    /// Weight of the path, if the routers spread packets over several paths by weight.
     pub weight: u32,
-    /// True if no path over the same nodes exists in the reverse direction.
+    /// True if the path exists in one direction only. Otherwise a path over the same nodes leads back.
     pub one_way: bool,
-    /// Indices of the nodes whose packets may take the path.
+    /// Indices of the nodes to which packets may take the path.
     ///
-    /// `None` allows the destinations to which a cheapest route leads through the path's last node.
+    /// `None`: all nodes to which a route of least cost leads through the path's last node.
     pub destinations: Option<Vec<usize>>,
 }
 
@@ -56,7 +54,7 @@ pub(super) fn read(
     Ok(paths)
 }
 
-/// Returns the nodes of `via`, after a check that none occurs twice.
+/// Returns the indices of the nodes that `via` names, after a check that none occurs twice.
 fn visited(source: &Source<'_>, file: &PathFile, nodes: &[String]) -> Checked<Vec<usize>> {
     let mut visited = Vec::new();
     for name in file.via.get_ref() {
@@ -73,7 +71,7 @@ fn visited(source: &Source<'_>, file: &PathFile, nodes: &[String]) -> Checked<Ve
     Ok(visited)
 }
 
-/// Returns the first link between the two nodes of a hop.
+/// Returns the index of the first link that joins the two nodes of a hop.
 fn hop_link(
     source: &Source<'_>,
     hop: &[usize],

@@ -1,4 +1,4 @@
-//! Defines how routers compute routes and spread packets over them.
+//! Defines which routes routers compute and how they spread packets over several routes.
 
 use super::path::ExplicitPath;
 use crate::error::{Checked, Source, which_exist};
@@ -6,44 +6,44 @@ use serde::Deserialize;
 use std::num::NonZeroU32;
 use toml::Spanned;
 
-/// Maximum number of paths between two nodes.
+/// Maximum number `k` of routes between two nodes.
 ///
 /// A larger number is probably a typing mistake.
 const K_MAX: u32 = 1_000;
 
-/// The routing of all routers in a network.
+/// The settings by which all routers of a network compute and use routes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Routing {
-    /// The routes that routers compute.
+    /// The routes to each destination that a router uses.
     pub routes: RouteSet,
-    /// The cost of a link that sets none.
+    /// The cost of each link for which the file sets no `cost`.
     pub cost: CostMetric,
     /// The way in which a router chooses one of several routes.
     pub forwarding: Forwarding,
 }
 
-/// The set of routes to a destination.
+/// The set of routes to one destination that a router uses.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RouteSet {
     /// One route with the least cost.
     Shortest,
     /// All routes with the least cost (ECMP).
     EqualCost,
-    /// The k routes with the least cost.
+    /// The `k` routes with the least costs.
     KShortest {
         /// Maximum number of routes.
         k: u32,
-        /// True if no two routes may share a link.
+        /// True if the routes must not have a link in common.
         disjoint: bool,
     },
-    /// The given label-switched paths, and one cheapest route where no path leads.
+    /// The given label-switched paths. To destinations without such a path, one route with the least cost.
     Explicit {
-        /// Indices in [`crate::NetworkScenario::paths`].
+        /// Indices of the paths in [`crate::NetworkScenario::paths`].
         paths: Vec<usize>,
     },
 }
 
-/// The routing cost of a link that sets none.
+/// The cost of a link for which the file sets no `cost`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CostMetric {
@@ -56,19 +56,19 @@ pub enum CostMetric {
 /// The way in which a router chooses one of several routes for a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Forwarding {
-    /// In turn, for each packet.
+    /// The routes take turns, packet by packet.
     RoundRobin,
-    /// At random, for each packet.
+    /// A random route for each packet.
     Random,
-    /// In turn by weight, for each packet, with the routes interleaved.
+    /// The routes take turns, packet by packet, each as often as its weight. They are interleaved evenly.
     Weighted,
-    /// In turn, with as many consecutive packets on a route as its weight.
+    /// The routes take turns. Each gets as many consecutive packets as its weight.
     WeightedBlock,
-    /// By a hash, so that all packets with the same key take the same route.
+    /// A hash of the packet's key selects the route, so that all packets with the same key take the same route.
     FlowHash(HashKey),
 }
 
-/// The key that is hashed.
+/// The fields of a packet that [`Forwarding::FlowHash`] hashes to select a route.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HashKey {
@@ -97,7 +97,7 @@ enum RoutesWord {
     Explicit,
 }
 
-/// The keys of a `routing` table.
+/// The keys of a `routing` table, as the file gives them.
 #[derive(Deserialize, Clone, Default)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RoutingFile {
@@ -111,7 +111,7 @@ pub(super) struct RoutingFile {
 }
 
 impl RoutingFile {
-    /// Returns these settings on top of those of `base`.
+    /// Returns these settings, and those of `base` for the keys that this table does not set.
     pub fn over(&self, base: &RoutingFile) -> RoutingFile {
         RoutingFile {
             forwarding: self.forwarding.clone().or_else(|| base.forwarding.clone()),
@@ -124,7 +124,7 @@ impl RoutingFile {
         }
     }
 
-    /// Fails if a key has no effect together with the other keys of its table.
+    /// Fails if a key has no effect because of another key in the same table.
     pub fn check(&self, source: &Source<'_>) -> Checked<()> {
         let routes = self.routes.as_ref().map(|word| *word.get_ref());
         let forwarding = self.forwarding.as_ref().map(|word| *word.get_ref());
@@ -155,9 +155,9 @@ impl RoutingFile {
         Ok(())
     }
 
-    /// Returns the complete routing.
+    /// Returns the routing with defaults for all keys that no table sets.
     ///
-    /// The default is one cheapest route by hops.
+    /// The default is one route with the least number of hops.
     pub fn whole(&self, source: &Source<'_>, paths: &[ExplicitPath]) -> Checked<Routing> {
         let hash = self.hash.as_ref().map_or(HashKey::Flow, |hash| *hash.get_ref());
         Ok(Routing {

@@ -1,4 +1,4 @@
-//! Defines explicit-rate signalling: the routers that take part, and their algorithm for granting rates.
+//! Defines explicit-rate signalling: which nodes grant rates to flows, and by which algorithm.
 
 use crate::Link;
 use crate::error::{Checked, Source, which_exist};
@@ -14,11 +14,11 @@ use weft_units::Rate;
 #[derive(Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum GrantLaw {
-    /// No rates are granted, and hosts send no requests.
+    /// Routers grant no rates, and hosts request none.
     Off,
-    /// Each flow is granted the whole capacity that is not guaranteed to flows.
+    /// Each flow is granted the link's whole capacity, less the rates that are guaranteed to flows.
     Capacity,
-    /// All flows are granted one rate, which a PI controller derives from the queue.
+    /// All flows on a link are granted the same rate, which a PI controller derives from the link's queue.
     Pi,
     /// Each flow is granted a rate that depends on its own sending rate (ERICA+).
     Erica,
@@ -26,7 +26,8 @@ pub enum GrantLaw {
 
 /// A path between two nodes that take part in the signalling, over routers that do not.
 ///
-/// Packets cross the path encapsulated. Its routers therefore neither see the packets' signals nor lower their TTLs.
+/// Packets cross the path encapsulated. Its routers therefore neither read the signals in the packets nor lower the
+/// inner TTLs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SubPath {
     /// Name of the node at the end of the path.
@@ -38,23 +39,27 @@ pub struct SubPath {
 /// The settings of explicit-rate signalling.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SignallingSpec {
-    /// Algorithm by which links grant rates.
+    /// Algorithm by which a node grants rates on its links.
     pub law: GrantLaw,
     /// Pattern for the names of the nodes that take part, in which `*` matches any characters.
     pub nodes: String,
-    /// Mean round-trip time of the flows (τ).
+    /// Mean round-trip time of the flows (τ), which the algorithms need.
     pub round_trip: Duration,
-    /// Interval at which a controller samples its link.
+    /// Interval at which a node measures each of its links and computes the granted rate anew.
     pub interval: Duration,
-    /// Fraction of a link's capacity that may be guaranteed, from 0 to 1.
+    /// Maximum fraction of a link's capacity that flows can reserve as guaranteed rates, from 0 to 1.
     pub reservable: f64,
-    /// True if hosts assume that the whole path takes part, instead of comparing TTLs.
+    /// True if hosts assume that all routers on the path take part in the signalling.
+    ///
+    /// Otherwise a host compares two TTLs to detect a router that does not.
     pub whole_path: bool,
     /// Name of a node with an attacker that lacks the key.
     ///
     /// The attacker drops, duplicates, reorders and forges signals.
     pub meddler: Option<String>,
-    /// Paths over routers that take no part in the signalling, by the name of the link that leads to each path.
+    /// Paths over routers that take no part in the signalling.
+    ///
+    /// The key is the name of the link by which a path begins.
     ///
     /// Each path ends at the next node that takes part.
     pub over: BTreeMap<String, SubPath>,
@@ -76,13 +81,13 @@ impl Default for SignallingSpec {
 }
 
 impl SignallingSpec {
-    /// True if the node `node` takes part in the signalling.
+    /// True if the node with this name takes part in the signalling.
     pub fn has(&self, node: &str) -> bool {
         self.law != GrantLaw::Off && matches(&self.nodes, node)
     }
 }
 
-/// The keys of a `signalling` table.
+/// The keys of a `signalling` table, as the file gives them.
 #[derive(Deserialize, Clone, Default)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct SignallingFile {
@@ -105,7 +110,7 @@ struct SubPathFile {
 }
 
 impl SignallingFile {
-    /// Returns `spec` with these settings applied.
+    /// Returns `spec` with the settings of this table, after a check of their limits.
     pub fn apply(
         &self,
         source: &Source<'_>,

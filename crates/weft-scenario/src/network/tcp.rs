@@ -8,7 +8,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 use weft_units::Rate;
 
-/// The loss recovery of a TCP sender.
+/// The method by which a TCP sender detects and repairs losses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TcpRecovery {
@@ -16,7 +16,7 @@ pub enum TcpRecovery {
     NewReno,
     /// Recovery with SACK (RFC 6675).
     Sack,
-    /// RACK: recovery with SACK and time (RFC 8985).
+    /// RACK: detects losses by the time since a segment was sent, and uses SACK (RFC 8985).
     Rack,
 }
 
@@ -30,7 +30,7 @@ pub enum CongestionControl {
     Cubic,
     /// BIC: binary increase congestion control (Xu, Harfoush and Rhee 2004).
     Bic,
-    /// BBR: bottleneck bandwidth and round-trip propagation time.
+    /// BBR: sends at the estimated bottleneck bandwidth, with a limit on the data in flight.
     Bbr,
     /// TCP-ER: sends at [`TcpSpec::explicit_rate`] (paper 001 §IV-A).
     ExplicitRate,
@@ -42,22 +42,26 @@ pub enum CongestionControl {
 pub enum DelayedAck {
     /// Acknowledges every segment at once.
     None,
-    /// Acknowledges every second segment or after a delay, and at once out of order (RFC 1122, RFC 5681).
+    /// Acknowledges every second segment or after a delay. Acknowledges out-of-order segments at once.
+    ///
+    /// The rules are in RFC 1122 and RFC 5681.
     Standard,
-    /// Acknowledges every second segment or after a delay in any order, and retransmissions at once.
+    /// Acknowledges every second segment or after a delay, even out of order. Acknowledges retransmissions at once.
     ///
     /// The rule is that of paper 000 §3.1.2.
     Modified,
-    /// Acknowledges at once at the start of a connection, and then like `Standard`, as Linux does.
+    /// Acknowledges every segment at once at the start of a connection, and later like `Standard`.
+    ///
+    /// Linux does the same.
     Quick,
 }
 
-/// The number of duplicate acknowledgements that indicate a loss.
+/// The number of duplicate acknowledgements at which a TCP sender regards a segment as lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DupThresh {
     /// A fixed number of duplicate acknowledgements.
     Fixed(u32),
-    /// The threshold T(N) of paper 000, where N is the number of paths that routing gives the flow.
+    /// The threshold T(N) of paper 000. N is the number of paths over which routers spread the flow.
     Paths,
 }
 
@@ -81,13 +85,13 @@ pub struct TcpSpec {
     /// If it is zero, the sender uses the rate that routers grant. It requests that rate if the variant has
     /// explicit-rate signalling.
     pub explicit_rate: Rate,
-    /// Number of duplicate acknowledgements that indicate a loss.
+    /// Number of duplicate acknowledgements at which the sender regards a segment as lost.
     pub dup_thresh: DupThresh,
-    /// True if the number of duplicate acknowledgements that indicate a loss grows with the observed reordering.
+    /// True if the sender raises `dup_thresh` when it observes reordering.
     pub adaptive_reordering: bool,
     /// Rule by which the receiver delays acknowledgements.
     pub delayed_ack: DelayedAck,
-    /// Maximum delay of an acknowledgement.
+    /// Maximum time for which the receiver delays an acknowledgement.
     pub ack_delay: Duration,
     /// True if the simulator marks retransmissions for the receiver.
     ///
@@ -101,7 +105,7 @@ pub struct TcpSpec {
     pub limited_transmit: bool,
     /// True if the connection uses ECN (RFC 3168).
     pub ecn: bool,
-    /// True if the connection begins with a handshake.
+    /// True if the connection begins with a handshake. Otherwise it sends data at once.
     pub handshake: bool,
     /// Least retransmission timeout.
     pub min_rto: Duration,
@@ -109,7 +113,7 @@ pub struct TcpSpec {
     pub guaranteed: Rate,
     /// Initial rate that the sender requests with Quick-Start (RFC 4782), in bit/s with IP headers.
     ///
-    /// The variant must have explicit-rate signalling. Zero requests nothing.
+    /// The variant must have explicit-rate signalling. With zero the sender requests none.
     pub quick_start: Rate,
 }
 
@@ -138,9 +142,7 @@ impl Default for TcpSpec {
     }
 }
 
-/// The changes that a `tcp` table of a file makes to a [`TcpSpec`].
-///
-/// The default changes nothing.
+/// The changes that a `tcp` table of a file makes to a [`TcpSpec`]. `None` changes nothing.
 #[derive(Deserialize, Clone, Copy, PartialEq, Debug, Default)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct TcpChange {
@@ -190,7 +192,7 @@ impl TcpChange {
     }
 }
 
-/// Payload of a segment that fits an IPv4 packet, in bytes.
+/// Payload of a segment in bytes, small enough for an IPv4 packet with its headers.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Mss(u32);
 

@@ -6,7 +6,7 @@ use super::NetworkScenario;
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
-/// First address of the links' ends: 100.64.0.0.
+/// First of the addresses that the ends of links get: 100.64.0.0.
 ///
 /// Standard: the shared address space of RFC 6598, which is separate from the hosts' addresses.
 const FIRST_ADDRESS: u32 = 0x6440_0000;
@@ -16,11 +16,11 @@ const FIRST_ADDRESS: u32 = 0x6440_0000;
 pub struct LinkEnd {
     /// Index of the link in the network's list of links.
     pub link: usize,
-    /// Index of the end in the link's `ends`: 0 or 1.
+    /// Which of the two ends: the index in [`crate::Link::ends`], 0 or 1.
     pub end: usize,
 }
 
-/// The links and addresses of a network, as its nodes with weft see them.
+/// The links and addresses of a network beneath its overlay.
 #[derive(Clone, Debug)]
 pub struct Underlay<'a> {
     network: &'a NetworkScenario,
@@ -29,13 +29,13 @@ pub struct Underlay<'a> {
 }
 
 impl LinkEnd {
-    /// Returns the other end of the link.
+    /// Returns the end on the other side of the same link.
     #[must_use]
     pub fn other(self) -> LinkEnd {
         LinkEnd { end: 1 - self.end, ..self }
     }
 
-    /// Returns the address of this end.
+    /// Returns the IP address of this link end.
     pub fn address(self) -> Ipv4Addr {
         Ipv4Addr::from(FIRST_ADDRESS + (4 * self.link + 1 + self.end) as u32)
     }
@@ -65,14 +65,15 @@ impl<'a> Underlay<'a> {
         self.ends[node].iter().copied().filter(move |end| !leads_to_client(end))
     }
 
-    /// Returns the node at a link end.
+    /// Returns the index of the node at a link end.
     pub fn node_at(&self, end: LinkEnd) -> usize {
         self.network.links[end.link].ends[end.end]
     }
 
     /// Returns the peers of a node with weft.
     ///
-    /// They are all nodes with weft that links and routers lead to, and the other ends of the node's flows and tunnels.
+    /// They are all nodes with weft that it reaches by links and routers, and the nodes at the other ends of its flows
+    /// and tunnels.
     pub fn peers(&self, node: usize) -> BTreeSet<usize> {
         let entry = |end: usize| self.network.overlay.entry_of(end).unwrap_or(end);
         let pairs = self.network.flows.iter().map(|flow| [flow.from, flow.to].map(entry));
@@ -85,16 +86,16 @@ impl<'a> Underlay<'a> {
         self.neighbours(node).into_iter().chain(others).filter(|other| *other != node).collect()
     }
 
-    /// Returns the nodes with weft that links and routers lead to from a node.
+    /// Returns the nodes with weft that `node` reaches by links and routers, without crossing another node with weft.
     pub fn neighbours(&self, node: usize) -> BTreeSet<usize> {
         let reached = self.ends[node].iter().flat_map(|end| self.nodes_behind(*end));
         reached.filter(|other| *other != node).collect()
     }
 
-    /// Returns the addresses that a link reaches from one of its ends.
+    /// Returns the addresses of other nodes with weft that a node reaches by one of its link ends.
     ///
-    /// Each comes with the node with weft that has the address. If weft runs at the link's other end, the result is
-    /// only the address of that end.
+    /// Each comes with the node that has the address. If weft runs at the link's other end, this is only the address of
+    /// that end.
     pub fn reached_by(&self, end: LinkEnd) -> Vec<(Ipv4Addr, usize)> {
         let there = self.node_at(end.other());
         match self.network.overlay.has(there) {
@@ -103,13 +104,13 @@ impl<'a> Underlay<'a> {
         }
     }
 
-    /// Returns the addresses of a node on links that lead to routers.
+    /// Returns the addresses of `node` on its links to nodes without weft, each with `node`.
     fn addresses_among_routers(&self, node: usize) -> impl Iterator<Item = (Ipv4Addr, usize)> {
         let leads_to_router = |end: &&LinkEnd| !self.network.overlay.has(self.node_at(end.other()));
         self.ends[node].iter().filter(leads_to_router).map(move |end| (end.address(), node))
     }
 
-    /// Returns the nodes with weft that a link reaches from one of its ends, directly or over routers.
+    /// Returns the nodes with weft that a node reaches by one of its link ends, directly or over routers.
     fn nodes_behind(&self, end: LinkEnd) -> BTreeSet<usize> {
         let [first, next] = [end, end.other()].map(|end| self.node_at(end));
         let (mut seen, mut found, mut open) = (BTreeSet::from([first]), BTreeSet::new(), vec![next]);

@@ -13,12 +13,12 @@ use crate::Link;
 use crate::error::{Checked, Source};
 use crate::pattern::{Unique, sound_name};
 
-/// One of the alternatives that a run compares.
+/// One of the alternatives that a run of a network compares.
 #[derive(Clone, PartialEq, Debug)]
 pub struct NetworkVariant {
     /// Name of the variant in the results.
     pub name: String,
-    /// Routing of all routers.
+    /// The routing of all routers in this variant.
     pub routing: Routing,
     /// Changes to the TCP settings of all flows.
     pub tcp: TcpChange,
@@ -30,7 +30,7 @@ pub struct NetworkVariant {
     ///
     /// `None` means that flows do not use their proxies.
     pub proxy: Option<TcpChange>,
-    /// Use of the overlay, through which all flows go, or `None` without an overlay.
+    /// Settings of the overlay, which carries all flows; `None`: the variant has no overlay.
     pub overlay: Option<OverlayUse>,
 }
 
@@ -50,9 +50,9 @@ impl NetworkVariant {
         self.tcp.apply(flow.tcp)
     }
 
-    /// Returns the proxies of a flow and the TCP settings between them.
+    /// Returns the two proxies of a flow, and the settings of the TCP connection between them.
     ///
-    /// The result is `None` if the flow uses no proxies in this variant.
+    /// Returns `None` if the flow uses no proxies in this variant.
     pub fn proxy_tcp_of(&self, flow: &NetworkFlow) -> Option<([usize; 2], TcpSpec)> {
         let (proxies, change) = (flow.proxies?, self.proxy?);
         Some((proxies, change.apply(self.tcp_of(flow))))
@@ -64,9 +64,9 @@ impl NetworkVariant {
     }
 }
 
-/// Returns the variants of a file.
+/// Returns the variants that a file describes.
 ///
-/// A file without variants gives one with the name `plain`, which changes nothing.
+/// For a file without variants, it returns one with the name `plain`, which changes nothing.
 pub(super) fn read(
     source: &Source<'_>,
     files: &[NetworkVariantFile],

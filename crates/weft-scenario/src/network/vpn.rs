@@ -11,7 +11,7 @@ use crate::{Action, Capacity, Link, TimedEvent};
 use toml::Spanned;
 use weft_units::Rate;
 
-/// Fraction of the rate of an edge's outgoing links that leased lines may use by default.
+/// Default maximum of the leased rates at an edge, as a fraction of the rate of its links to non-hosts.
 const LEASABLE: f64 = 0.9;
 
 /// An edge: a node with hosts behind it, where tunnels begin and end.
@@ -25,10 +25,10 @@ pub struct NetworkEdge {
     pub leasable: Option<Rate>,
 }
 
-/// The service that a VPN is promised.
+/// The rate that a VPN is promised, and how firmly.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum VpnService {
-    /// A share by weight.
+    /// No promised rate. The VPN gets a share of the capacity by its weight.
     BestEffort,
     /// A rate that the VPN keeps in preference to others while enough capacity arrives (paper 004).
     Assured(Rate),
@@ -41,19 +41,21 @@ pub enum VpnService {
 pub struct NetworkVpn {
     /// Name of the VPN in the results.
     pub name: String,
-    /// Weight of the VPN relative to other VPNs.
+    /// Weight of the VPN, by which it shares capacity with other VPNs.
     pub weight: f64,
-    /// The service that the VPN is promised.
+    /// The rate that the VPN is promised, if any.
     pub service: VpnService,
     /// Indices of the VPN's hosts in the network's list of nodes.
     pub hosts: Vec<usize>,
-    /// Settings of the queue and loop.
+    /// Settings of the VPN's queue and loop before the changes of a variant.
     ///
     /// [`super::NetworkVariant::ingress_of`] returns the settings in a variant.
     pub ingress: IngressSpec,
 }
 
-/// Returns the edge that a host is behind: the only node that its links lead to.
+/// Returns the index in `edges` of the edge behind which a host is: the only node to which its links lead.
+///
+/// Returns `None` if the links lead to several nodes or to no edge.
 pub(super) fn edge_of(host: usize, edges: &[NetworkEdge], links: &[Link]) -> Option<usize> {
     let mut beside = neighbours(host, links);
     let first = beside.next()?;
@@ -101,7 +103,7 @@ fn uplinks(node: usize, links: &[Link]) -> Option<Rate> {
     Some(Rate::from_bps(sum))
 }
 
-/// The parts of the network that a VPN is checked against.
+/// The parts of the network against which a VPN is checked.
 pub(super) struct VpnSurroundings<'a> {
     pub nodes: &'a [String],
     pub links: &'a [Link],
@@ -151,9 +153,9 @@ fn service(source: &Source<'_>, file: &NetworkVpnFile) -> Checked<VpnService> {
     }
 }
 
-/// Returns the hosts of a VPN.
+/// Returns the indices of a VPN's hosts.
 ///
-/// Each host must be behind an edge and in no other VPN.
+/// It checks that each host is behind an edge and in no other VPN, and that they are behind at least two edges.
 fn hosts(
     source: &Source<'_>,
     file: &NetworkVpnFile,
@@ -209,7 +211,7 @@ fn not_behind(
     )
 }
 
-/// Checks that leased lines fit the leasable rate of the edges at their ends.
+/// Checks that the leased rates of all VPNs at each edge do not exceed the leasable rate of the edge.
 ///
 /// The error is reported at the VPN that was read last.
 fn leases(
@@ -223,7 +225,7 @@ fn leases(
     too_much_leased(&services, vpns, around).map_or(Ok(()), |why| Err(source.at(leased, why)))
 }
 
-/// Checks that the rates that events lease never exceed the leasable rate of an edge.
+/// Checks that the leased rates, which events may change, never exceed the leasable rate of an edge.
 pub(super) fn check_leases(
     source: &Source<'_>,
     files: &[EventFile],
@@ -245,7 +247,7 @@ pub(super) fn check_leases(
     Ok(())
 }
 
-/// Returns the error message if leased lines exceed the leasable rate of an edge.
+/// Returns an error message if the leased rates exceed the leasable rate of an edge. Returns `None` if they do not.
 ///
 /// `services` has the present service of each VPN.
 fn too_much_leased(services: &[VpnService], vpns: &[NetworkVpn], around: &VpnSurroundings<'_>) -> Option<String> {

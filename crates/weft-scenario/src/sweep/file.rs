@@ -10,7 +10,7 @@ use std::time::Duration;
 use toml::Spanned;
 use weft_units::Rate;
 
-/// Maximum number of mixes.
+/// Maximum number of seeds, and therefore of mixes, in a sweep.
 ///
 /// A larger number is probably a typing mistake.
 const SEEDS_MAX: u64 = 1_000_000;
@@ -60,7 +60,7 @@ enum Draw {
     Bundle,
 }
 
-/// Least ratios that the bonded goodput must reach in every mix.
+/// The ratios of weft's goodput over all links to other goodputs that every mix must reach.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
 struct LeastFile {
@@ -109,7 +109,7 @@ fn seeds(source: &Source<'_>, read: Spanned<Seeds>) -> Checked<Vec<u64>> {
 }
 
 impl RecipeFile {
-    /// Fails if the file sets a value that `draw` also determines.
+    /// Fails if the file sets a key such as `rate` although its key `draw` makes all these choices.
     fn only_drawn(&self, source: &Source<'_>) -> Checked<()> {
         let places = [
             ("links", self.links.as_ref().map(Spanned::span)),

@@ -1,7 +1,7 @@
 //! Runs sweeps: many random mixes of links, one for each seed of a list.
 //!
-//! A sweep turns a seed into a scenario, passes it to the caller's `run` function, and judges the result. It never runs
-//! a scenario itself.
+//! For each seed, a sweep makes a scenario, passes it to the caller's `run` function, and judges the result. It never
+//! runs a scenario itself.
 
 mod file;
 
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use weft_units::{Rate, Rng};
 
-/// A recipe for random mixes of links.
+/// The description of a sweep: how mixes are drawn, how often they run, and what they must reach.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Sweep {
     /// Name of the sweep in the results.
@@ -24,21 +24,22 @@ pub struct Sweep {
     pub description: String,
     /// Seeds of the sweep, one for each mix.
     pub seeds: Vec<u64>,
-    /// The source from which mixes are drawn.
+    /// The links from which mixes are drawn.
     pub source: MixSource,
     /// Number of runs of each variant in the second round of a mix.
     ///
-    /// A mix has a second round if its first run did not pass clearly. The medians of the second round then decide.
+    /// A mix gets a second round if its first run did not pass by the margin `clear_by`. The medians of the second
+    /// round then decide.
     pub repeats: u32,
-    /// Margin by which a first run must pass to be accepted without a second round.
+    /// Margin by which the first run of a mix must exceed every required ratio to be accepted without a second round.
     ///
     /// It is a fraction of the required ratio.
     pub clear_by: f64,
-    /// Ratios that each mix must reach.
+    /// The ratios of goodputs that each mix must reach to pass.
     pub least: Least,
 }
 
-/// The source from which mixes are drawn.
+/// The links from which the mixes of a sweep are drawn.
 #[derive(Clone, PartialEq, Debug)]
 pub enum MixSource {
     /// Links without impairments, whose properties are drawn from given ranges.
@@ -52,9 +53,9 @@ pub enum MixSource {
 /// Ranges of the properties of links without impairments, and the length of their runs.
 #[derive(Clone, PartialEq, Debug)]
 pub struct MixRanges {
-    /// Least and greatest number of links.
+    /// Least and greatest number of links in a mix.
     pub links: [u64; 2],
-    /// Least and greatest rate, drawn from a log-uniform distribution.
+    /// Least and greatest rate of a link, which is drawn from a log-uniform distribution.
     pub rate: [Rate; 2],
     /// Least and greatest one-way delay, drawn from a uniform distribution.
     pub delay: [Duration; 2],
@@ -73,11 +74,11 @@ pub struct MixRanges {
 /// `None` sets no requirement.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Least {
-    /// Ratio to the goodput of weft over the best link alone.
+    /// Least ratio of weft's goodput over all links to that of weft over the best link alone.
     pub of_weft: Option<f64>,
-    /// Ratio to the goodput of the best link without a tunnel.
+    /// Least ratio of weft's goodput over all links to that of the best link without a tunnel.
     pub of_plain: Option<f64>,
-    /// Ratio to the goodput of BBR on the first link without a tunnel.
+    /// Least ratio of weft's goodput over all links to that of BBR on the first link without a tunnel.
     pub of_bbr: Option<f64>,
 }
 
@@ -92,7 +93,8 @@ impl Sweep {
 
     /// Runs and judges the mix of one seed.
     ///
-    /// It runs the mix once, and again with `repeats` runs if the first run did not pass clearly.
+    /// It runs the mix once, and again `repeats` times if the first run did not pass by the margin `clear_by`. It runs
+    /// scenarios by `run`.
     ///
     /// # Errors
     /// Returns the errors of `run`.
@@ -110,7 +112,7 @@ impl Sweep {
         Ok(self.judge(seed, &scenario, run(&scenario)?))
     }
 
-    /// Returns the scenario of one seed.
+    /// Returns the scenario of the mix with this seed.
     ///
     /// It compares each link without a tunnel with weft over all links. A mix from ranges also has weft over each link.
     pub fn scenario(&self, seed: u64) -> Scenario {
@@ -202,7 +204,7 @@ impl MixRanges {
     }
 }
 
-/// Returns the total goodput of all bulk flows in both directions, in bit/s.
+/// Returns the total goodput of all flows but the ping, in both directions, in bit/s.
 fn bulk_bps(variant: &VariantResult) -> f64 {
     let is_bulk = |flow: &&FlowResult| flow.name != "ping";
     variant.flows.iter().filter(is_bulk).filter_map(|flow| flow.goodput_bps).sum()
@@ -212,7 +214,7 @@ fn ping_ms_p95(variant: &VariantResult) -> Option<f64> {
     variant.flows.iter().find(|flow| flow.name == "ping")?.rtt_ms_p95
 }
 
-/// Returns a text with the number of bulk flows in each direction.
+/// Returns the number of bulk flows in each direction as text.
 fn flow_counts(scenario: &Scenario) -> String {
     let count =
         |direction| scenario.flows.iter().filter(|flow| flow.app.is_tcp() && flow.direction == direction).count();
@@ -223,7 +225,7 @@ fn flow_counts(scenario: &Scenario) -> String {
     }
 }
 
-/// Returns a text with the link's rates, delay, loss and class, and the rate first.
+/// Returns the description of a link for people: rates, delay, loss and class. It begins with the rate.
 fn describe(link: &Link) -> String {
     let (Capacity::Rate(rate), None) = (&link.up.capacity, &link.class) else { return describe_drawn(link) };
     format!("{rate} {:.0} ms {:.2} %", link.up.delay.as_secs_f64() * 1e3, link.up.loss * 100.0)
@@ -246,36 +248,36 @@ fn describe_drawn(link: &Link) -> String {
     )
 }
 
-/// One mix of links and weft's result in it.
+/// The result of one mix: its links, and the goodputs over them with and without weft.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct MixResult {
     /// Seed of the mix.
     pub seed: u64,
     /// Descriptions of the links for people.
     pub links: Vec<String>,
-    /// Goodput of weft over all links, in bit/s.
+    /// Goodput of weft over all links of the mix, in bit/s.
     pub bonded_bps: Option<f64>,
     /// Goodput of weft over the best link alone, in bit/s.
     pub best_link_through_weft_bps: Option<f64>,
     /// Goodput of the best link without a tunnel, in bit/s.
     pub best_link_bps: Option<f64>,
-    /// Bonded goodput divided by that of the best link through weft.
+    /// Goodput of weft over all links, divided by that of weft over the best link alone.
     pub of_best_link_through_weft: Option<f64>,
-    /// Bonded goodput divided by that of the best link without a tunnel.
+    /// Goodput of weft over all links, divided by that of the best link without a tunnel.
     pub of_best_link: Option<f64>,
-    /// Further measurements of a mix from the whole range of links.
+    /// Further measurements, if the mix was drawn from the whole range of real links.
     #[serde(flatten, skip_serializing_if = "Option::is_none", default)]
     pub drawn: Option<DrawnMix>,
-    /// True if all required ratios are reached.
+    /// True if weft's goodput reached all ratios that the sweep requires.
     pub pass: bool,
-    /// The complete result of the run.
+    /// The complete result of the run by which the mix was judged.
     pub run: RunResult,
 }
 
-/// Weft's measurements in a mix from the whole range of links.
+/// Further measurements of a mix that was drawn from the whole range of real links.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct DrawnMix {
-    /// Class of each link.
+    /// The class of each link, with its kind of loss.
     pub classes: Vec<String>,
     /// Number of bulk flows in each direction, as text.
     pub flows: String,
@@ -285,13 +287,13 @@ pub struct DrawnMix {
     /// Goodput of weft over all links divided by that of BBR on the first link without a tunnel.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub of_bbr: Option<f64>,
-    /// Goodput of weft divided by [`RunResult::bound_bps`], in the direction for which that bound holds.
+    /// Goodput of weft divided by the greatest goodput that the links allow, in the direction of the first bulk flow.
     pub efficiency: Option<f64>,
     /// 95th percentile of the ping's round-trip time through weft while the bulk flows send, in milliseconds.
     pub ping_ms_p95: Option<f64>,
     /// 95th percentile of the ping's round-trip time over the best link without a tunnel, in milliseconds.
     pub plain_ping_ms_p95: Option<f64>,
-    /// Least round-trip time of any link without load, in milliseconds.
+    /// Least of the links' round-trip times when their queues are empty, in milliseconds.
     pub base_rtt_ms: f64,
 }
 
@@ -302,11 +304,11 @@ pub struct SweepResult {
     pub schema: u32,
     /// Name of the sweep.
     pub sweep: String,
-    /// Where the sweep ran: `lab` or `sim`.
+    /// The world in which the sweep ran: `lab` or `sim`.
     pub world: String,
     /// Results of the mixes, one for each seed.
     pub mixes: Vec<MixResult>,
-    /// True if every mix passed.
+    /// True if every mix passed: weft's goodput reached all required ratios on it.
     pub pass: bool,
 }
 

@@ -39,11 +39,11 @@ fn the_shipped_sweep_draws_the_same_rates_on_every_machine() {
         let crate::Capacity::Rate(rate) = link.up.capacity else { panic!("a constant rate is drawn") };
         digest.wrapping_mul(31).wrapping_add(rate.bps())
     });
-    // The digest of the 90 rates that the published results of this sweep were measured with.
+    // This digest is that of the 90 rates with which the published results of this sweep were measured.
     assert_eq!(digest, 0xf384_7b27_4f85_7359);
 }
 
-/// Returns the result of a run with the bonded goodput `bonded` and the best link's goodput 1.
+/// Returns the result of a run in which weft's goodput over all links is `bonded`, and that of the best link is 1.
 fn ran(scenario: &Scenario, bonded: f64) -> RunResult {
     let variant = |name: &str, goodput_bps| VariantResult {
         name: name.into(),

@@ -21,49 +21,50 @@ use weft_wire::handshake::{
 };
 use weft_wire::hop::PacketType;
 
-/// Result of processing a handshake datagram.
+/// Result of processing a handshake datagram, with the next step for the caller.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// A peer's initiation was accepted. The caller must send the first `len` bytes of `out` back to its source.
+    /// A peer's initiation was accepted.
     ///
-    /// The new key is in use once the first packet under it arrives ([`super::OpenedPacket::first_with_this_key`]).
+    /// The caller must send the first `len` bytes of `out` to the source of the initiation. The new session key seals
+    /// packets once the first packet under it has arrived ([`super::OpenedPacket::first_with_this_key`]).
     Reply {
         /// Length of the answer in `out`, in bytes.
         len: usize,
-        /// The peer that initiated.
+        /// The peer that initiated the handshake.
         peer: PeerId,
         /// True if the initiation is a copy of one that was answered. The same answer is then sent again.
         repeated: bool,
     },
-    /// A node that is not a peer presented a certificate for its own key. No state has changed.
+    /// An initiator that is not a peer presented a certificate for its own key. The initiation has changed no state.
     ///
     /// A caller that trusts the certificate adds the peer ([`Sessions::add_peer`]) and calls [`Sessions::handle`] with
     /// the same datagram again.
     Introduced {
-        /// The certificate. Its signature and validity period are not checked.
+        /// The certificate. Its signature and validity period have not been checked.
         certificate: Box<Certificate>,
     },
-    /// This node is under load and requests proof of the sender's address.
+    /// This node is under load, so it requests proof that the sender can receive at its address.
     ///
-    /// The caller must send the first `len` bytes of `out` back to the source.
+    /// The caller must send the first `len` bytes of `out` to the source of the datagram.
     Cookie {
         /// Length of the cookie reply in `out`, in bytes.
         len: usize,
     },
-    /// A cookie arrived, and the next [`Sessions::initiate`] of this peer uses it.
+    /// A peer under load sent a cookie. The next [`Sessions::initiate`] with this peer uses it.
     ///
     /// The caller must initiate at once, and send the initiation on the path on which the cookie arrived. A cookie is
     /// valid for one source address only.
     CookieReceived {
-        /// The peer that is under load.
+        /// The peer that sent the cookie.
         peer: PeerId,
     },
-    /// A response arrived, and the new key is in use.
+    /// A peer's response arrived, and the new session key is in use.
     ///
-    /// The caller must send this peer a packet at once, for example an empty control datagram. The peer uses the key
-    /// only after the first packet.
+    /// The caller must send this peer a packet at once, for example an empty control datagram. The peer seals with the
+    /// new key only after it has received a packet under it.
     Established {
-        /// The peer that responded.
+        /// The peer that sent the response.
         peer: PeerId,
         /// True if the peer's process is new: it restarted, or this is its first session with this node.
         ///
@@ -72,13 +73,13 @@ pub enum Outcome {
     },
     /// The peer refused the stamp of this node's initiation.
     ///
-    /// The next stamp continues from the stamp that the peer accepted last.
+    /// The next initiation uses the stamp after the one that the peer accepted last.
     Refused {
-        /// The peer that refused.
+        /// The peer that refused the initiation.
         peer: PeerId,
-        /// The refused stamp and the reason.
+        /// The stamp that the peer refused, and the reason.
         refused: RefusedStamp,
-        /// True if the caller should initiate again at once. Otherwise the next regular attempt suffices.
+        /// True if the caller should initiate again at once. If false, the caller waits for the next due attempt.
         call_again: bool,
     },
 }
@@ -87,8 +88,8 @@ impl Sessions {
     /// Writes an initiation to `out` and returns its length. The caller may send it over several paths at once.
     ///
     /// The length is at most [`MAX_INITIATION_LEN`](weft_wire::handshake::MAX_INITIATION_LEN) bytes. `stamp` must rise
-    /// with every call and across restarts of the program. For 5 s the same initiation is written again, so that a
-    /// response to any copy completes the handshake.
+    /// with every call and across restarts of the program. A call within 5 s of the first one for an initiation writes
+    /// the same initiation again, so that a response to any copy completes the handshake.
     ///
     /// # Errors
     /// [`InitiateError`].
@@ -122,12 +123,14 @@ impl Sessions {
 
     /// Returns the length of an initiation, in bytes.
     ///
-    /// With a certificate it is the length with the longest certificate, because the answer must not be longer.
+    /// With a certificate it is always the maximum, because a response must not be longer than its initiation and the
+    /// responder's certificate may be longer.
     fn initiation_len(&self) -> usize {
         if self.certificate.is_empty() { INITIATION_LEN } else { MAX_INITIATION_LEN }
     }
 
-    // Must not be inlined: the caller wipes the stack below its own frame, which then includes this function's frame.
+    // Must not be inlined: the caller wipes the stack below its own frame, which must contain the secrets of this
+    // function.
     #[inline(never)]
     fn start_handshake(&mut self, now: Instant, id: PeerId, stamp: u64) -> Result<(), InitiateError> {
         let len = self.initiation_len();
@@ -177,7 +180,7 @@ impl Sessions {
         self.handle_counted(now, datagram, source, || under_load, out)
     }
 
-    /// Processes a handshake datagram as [`Sessions::handle`] does, with a lazy test for load.
+    /// Processes a handshake datagram as [`Sessions::handle`] does, and asks for the load only if necessary.
     ///
     /// It calls `is_under_load` only after a valid MAC1. If the caller counts handshakes in `is_under_load`, a sender
     /// without this node's public key is not counted. [`route_source`](crate::route_source) encodes a source behind
@@ -222,7 +225,7 @@ impl Sessions {
         outcome
     }
 
-    /// Processes an initiation. Under load the sender must prove that it can receive at its source address.
+    /// Processes an initiation. Under load, its sender must first prove that it can receive at its source address.
     fn take_initiation(
         &mut self,
         now: Instant,
@@ -238,7 +241,8 @@ impl Sessions {
             if !CookieMaker::mac2_is_right(&cookie, &initiation.macs) {
                 return self.ask_for_proof(initiation, cookie, out);
             }
-            // Checked after the cookie, because a forged source address must not use up the tokens of the true source.
+            // The bucket is used only after the check of the cookie. A sender with a forged address can thus not empty
+            // the bucket of the true owner of this address.
             let is_admitted = match admission::via(source) {
                 Some(via) => self.admission.admits_via(now, via),
                 None => {
@@ -310,8 +314,10 @@ impl Sessions {
         let certificate = if shows { certificate.as_slice() } else { &[] };
         let out = out.get_mut(..RESPONSE_LEN + certificate.len()).ok_or(HandshakeError::NoRoom)?;
         let local_index = indices.allocate(rng, IndexTarget::Handshake(id));
-        // This node records a second node with the peer's key only when the first packet under the new key arrives. The
-        // response must report it earlier, because the peer must not seal packets under the dropped keys.
+        // This node drops the keys that it shares with a peer when another run with the same key appears. If the
+        // association of this initiation has been met before another one, the initiating run must learn of this now, so
+        // that it no longer seals under these keys. The peer's state records it only when the first packet under the
+        // new key arrives.
         let returns = peer.shared.returns(peer.peer_association, offer.wire.association);
         let answer = ResponseFields {
             wire: ResponsePayload { association: peer.association, version },
@@ -356,9 +362,10 @@ impl Sessions {
         Ok(Outcome::Reply { len: out.len(), peer: id, repeated: false })
     }
 
-    /// Resolves two simultaneous initiations: the node with the lower public key yields.
+    /// Decides between two simultaneous initiations: this node yields if its public key is lower than the peer's.
     ///
-    /// Only one key results. The yielding node delays its own attempt, and continues it if the peer's handshake fails.
+    /// Only one session key results. A node that yields delays its own attempt, and continues it if the peer's
+    /// handshake fails.
     fn yield_if_lower(&mut self, now: Instant, id: PeerId) {
         let own = self.identity.public_key();
         let Some(peer) = self.peers.get_mut(usize::from(id.0)).and_then(Option::as_mut) else { return };
@@ -456,7 +463,9 @@ impl Sessions {
     }
 }
 
-/// Checks the certificate of an unknown initiator and returns it in [`Outcome::Introduced`].
+/// Returns the certificate of an initiator that is not a peer, if it is for the initiator's own key.
+///
+/// Otherwise an error.
 fn introduction(stranger: &Responder) -> Result<Outcome, HandshakeError> {
     let certificate = Certificate::decode(&stranger.certificate).map_err(|_| HandshakeError::Stranger)?;
     if certificate.claims().public_key == stranger.peer || planted::is(Fault::CertificateOfAnother) {
@@ -466,9 +475,10 @@ fn introduction(stranger: &Responder) -> Result<Outcome, HandshakeError> {
     }
 }
 
-/// Returns the refusal of an initiation, with an answer unless the peer got an answer recently.
+/// Refuses a peer's initiation because of its stamp. Returns the refusal and the answer to it.
 ///
-/// `sender` and `association` are the initiation's index and association.
+/// The answer is empty if the peer got such an answer recently. `sender` and `association` are the receiver index and
+/// the association that the initiation states.
 fn refuse(
     peer: &mut PeerSession,
     (now, id): (Instant, PeerId),
@@ -480,7 +490,7 @@ fn refuse(
     let is_of_known_run = peer.peer_association == Some(association) || peer.shared.has_ended(now, association);
     if peer.accepted_stamps.may_answer(now) {
         answer = vec![0; RESPONSE_LEN];
-        // The answer carries index 0, because this node keeps no state for it.
+        // The answer states index 0 as this node's receiver index, because a refused handshake has no state here.
         if respond(peer, responder, (0, sender), &payload::refusal(&refused), &mut answer).is_err() {
             answer.clear();
         }
@@ -488,9 +498,9 @@ fn refuse(
     StampRefusal { peer: id, refused, is_of_known_run, answer }
 }
 
-/// Writes the response with this payload, which must fill `out`.
+/// Writes a response with this payload into `out`, which must have exactly its length. Returns the session secret.
 ///
-/// The index pair holds this node's index and the initiator's.
+/// The two indices are this node's receiver index and that of the initiator.
 fn respond(
     peer: &PeerSession,
     responder: Responder,

@@ -13,22 +13,22 @@ use weft_units::{PathId, PeerId, VpnId};
 use weft_wire::hop::{HOP_HEADER_LEN, HopHeader, PacketType, TAG_LEN};
 use weft_wire::relay::{LABEL_LEN, Way};
 
-/// An authentic packet, decrypted in place.
+/// A sealed packet that was authentic, and whose plaintext has replaced its ciphertext.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OpenedPacket {
     /// The peer that sent the packet.
     pub peer: PeerId,
-    /// The path that the packet took, as the sender numbers it.
+    /// The number of the path that the packet took, by which the sender names it.
     pub path: PathId,
-    /// Full packet number on that path.
+    /// Full number of the packet among the packets that the peer sent on this path.
     pub packet_number: u64,
     /// Type of the packet: data, control, loop data or a data part.
     pub packet_type: PacketType,
     /// The VPN for which the packet was sealed. The caller must check that the peer is a member.
     pub vpn: VpnId,
-    /// This node's receiver index of the session key that opened the packet. It is the same for all VPNs.
+    /// The session key that opened the packet, identified by this node's receiver index. It is the same for all VPNs.
     pub key: u32,
-    /// Range of the plaintext in the datagram.
+    /// Position of the plaintext in the datagram, in bytes.
     pub plaintext: Range<usize>,
     /// True for the first packet opened with its key. The responder seals with the key from this packet on.
     pub first_with_this_key: bool,
@@ -38,14 +38,14 @@ pub struct OpenedPacket {
     pub fresh: bool,
 }
 
-/// An authentic relayed datagram.
+/// A relayed datagram that was authentic, with the labels of its route decrypted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Relayed {
-    /// The peer that forwarded the datagram.
+    /// The peer that sent the relayed datagram to this node.
     pub peer: PeerId,
-    /// The route of the datagram.
+    /// The route of the datagram: the labels that the next nodes follow, and those that lead back.
     pub way: Way,
-    /// Range of the inner datagram in the relayed datagram.
+    /// Position of the inner datagram in the relayed datagram, in bytes.
     pub within: Range<usize>,
     /// True for the first datagram opened with its key, as [`OpenedPacket::first_with_this_key`].
     pub first_with_this_key: bool,
@@ -54,7 +54,7 @@ pub struct Relayed {
 }
 
 impl Sessions {
-    /// Seals a datagram in place and returns its packet number, which is never used again on this path.
+    /// Seals a packet of the default VPN in place. Returns its number, which is never used again on this path.
     ///
     /// `datagram` holds [`HOP_HEADER_LEN`] bytes that are overwritten, the plaintext, and [`TAG_LEN`] bytes for the
     /// tag.
@@ -112,7 +112,7 @@ impl Sessions {
         Ok(number)
     }
 
-    /// Seals a datagram for a relay in place.
+    /// Seals a datagram in place that the relay `relay` forwards along the route `way`.
     ///
     /// `datagram` holds [`HOP_HEADER_LEN`] bytes that are overwritten, the inner datagram, and space for the labels of
     /// `way` and the tag.
@@ -143,7 +143,7 @@ impl Sessions {
         Ok(())
     }
 
-    /// Returns the peer that a sealed or relayed datagram claims to come from. The claim is not authenticated.
+    /// Returns the peer from which a sealed or relayed datagram claims to come. This is not authenticated.
     pub fn claimed_by(&self, datagram: &[u8]) -> Option<PeerId> {
         match self.indices.get(HopHeader::parse(datagram).ok()?.receiver)? {
             IndexTarget::Key(id, _) | IndexTarget::Vpn(id, _, _) => Some(id),
@@ -151,7 +151,7 @@ impl Sessions {
         }
     }
 
-    /// Opens a relayed datagram in place.
+    /// Checks a relayed datagram from a peer and decrypts its labels in place.
     ///
     /// # Errors
     /// [`OpenError`]. The datagram's labels are then undefined, and no other state has changed.
@@ -203,7 +203,9 @@ impl Sessions {
         })
     }
 
-    /// Returns the key in a slot, and the full number of a packet that claims this key and is new.
+    /// Returns the session key in a slot, and the full number of a packet that claims to be sealed with this key.
+    ///
+    /// `low` are the low 32 bits of the number.
     #[inline]
     fn key_and_number(
         &mut self,
@@ -222,7 +224,7 @@ impl Sessions {
         Ok((key, number))
     }
 
-    /// Records an authentic packet.
+    /// Records that an authentic packet has arrived under the session key in a slot.
     ///
     /// Returns whether it is the first packet under its key, and whether the peer's process is new.
     #[inline]
@@ -242,7 +244,7 @@ impl Sessions {
         self.peer_mut(id).map(|peer| &mut peer.receive)
     }
 
-    /// Processes the first packet under a key, which confirms that the peer has the key.
+    /// Processes the first packet under a session key, which confirms that the peer has the key.
     ///
     /// The key seals from now on. Returns true if the peer's process is new.
     #[cold]

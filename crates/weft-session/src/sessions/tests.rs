@@ -19,7 +19,7 @@ mod seals;
 mod stamps;
 mod vpns;
 
-/// The only peer of each of the two nodes.
+/// Number of the peer at each of the two nodes, which have only each other as peer.
 const PEER: PeerId = PeerId(0);
 const PATH: PathId = PathId(0);
 const SOURCE: &[u8] = &[192, 0, 2, 1, 0x10, 0x00];
@@ -64,7 +64,7 @@ fn answer(to: &mut Sessions, now: Instant, datagram: &[u8]) -> Result<(Outcome, 
     Ok((outcome, out[..len].to_vec()))
 }
 
-/// Runs a whole handshake. Returns true if the responder's process is new to the initiator.
+/// Runs a whole handshake. Returns true if it is the initiator's first with the responder's process.
 fn handshake(initiator: &mut Sessions, responder: &mut Sessions, now: Instant, stamp: u64) -> bool {
     let first = initiation(initiator, now, stamp);
     let (_, second) = answer(responder, now, &first).unwrap();
@@ -99,7 +99,7 @@ fn open(to: &mut Sessions, datagram: &[u8]) -> Result<(OpenedPacket, Vec<u8>), O
     Ok((opened, text))
 }
 
-/// Sends one packet and returns the opened result.
+/// Seals a packet at one node and opens it at the other. Returns the opened packet.
 fn pass(from: &mut Sessions, to: &mut Sessions) -> OpenedPacket {
     let (number, datagram) = seal(from, PATH, b"hello").unwrap();
     let (opened, text) = open(to, &datagram).unwrap();

@@ -6,7 +6,7 @@ use crate::peer::PeerSession;
 use crate::timers::{Attempt, REKEY_AFTER, RETRY_INTERVAL};
 use weft_units::{Duration, Instant, PeerId};
 
-/// Action for the owner of the table.
+/// An action that the owner of the table must take, because its time has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TimeoutAction {
     /// Call [`Sessions::initiate`] for this peer and send the initiation over every path.
@@ -14,15 +14,15 @@ pub enum TimeoutAction {
         /// The peer to which the initiation is sent.
         peer: PeerId,
     },
-    /// The last key with this peer ended without a successor. Nothing can be sealed until a handshake succeeds.
+    /// The last session key with this peer has ended. Nothing can be sealed until a handshake succeeds.
     Expired {
-        /// The peer without a key.
+        /// The peer for which there is no session key any more.
         peer: PeerId,
     },
 }
 
 impl Sessions {
-    /// Starts an attempt to get a new key now.
+    /// Starts an attempt to get a new session key from a peer now.
     ///
     /// The next [`Sessions::handle_timeout`] requests an initiation. It is a new initiation unless the last one is
     /// younger than [`RETRY_INTERVAL`]. The caller uses this function for the first handshake with a peer, for a new
@@ -43,10 +43,11 @@ impl Sessions {
         Ok(())
     }
 
-    /// Brings forward the next initiation of an attempt in progress, because packets wait for the session.
+    /// Makes the next initiation of an attempt in progress due earlier, because packets wait for the session.
     ///
-    /// The initiation becomes due `interval` after the last one, or at once if this time is past. No attempt is
-    /// started. An initiation that waits for the peer's own handshake does not leave before this wait ends.
+    /// The initiation becomes due `interval` after the last one, or at once if this time is past. Without an attempt in
+    /// progress it does nothing. If this node waits for the peer's own handshake, the initiation is not due before this
+    /// wait ends.
     pub fn hurry(&mut self, now: Instant, peer: PeerId, interval: Duration) {
         if let Some(attempt) = self.peer_mut(peer).and_then(|peer| peer.attempt.as_mut()) {
             attempt.hurry(now, interval);
@@ -54,23 +55,23 @@ impl Sessions {
         }
     }
 
-    /// True if an attempt to get a new key is in progress.
+    /// True if an attempt to get a new session key from this peer is in progress.
     pub fn is_calling(&self, peer: PeerId) -> bool {
         self.peer(peer).is_some_and(|peer| peer.attempt.is_some())
     }
 
-    /// True if the peer initiated the handshake of the key in use, and its next handshake is overdue.
+    /// True if the peer should have started a new handshake by now: it initiated the key in use, which is old enough.
     pub fn awaits_renewal(&self, now: Instant, peer: PeerId) -> bool {
         let key = self.peer(peer).and_then(|peer| peer.keys.sending());
         key.is_some_and(|key| !key.initiator && now.since(key.created) >= REKEY_AFTER)
     }
 
-    /// Returns the time at which [`Sessions::handle_timeout`] must be called next.
+    /// Returns the time at which [`Sessions::handle_timeout`] must be called next. Returns `None` if nothing is due.
     pub fn next_timeout(&self) -> Option<Instant> {
         Some(self.timeouts.total()).filter(|at| *at != Instant::FAR_FUTURE)
     }
 
-    /// Ends old keys and returns the due actions.
+    /// Ends the session keys that have reached their lifetime, and returns the actions that are due.
     ///
     /// It allocates only if an action is due. Its cost grows with the number of due actions, not with the number of
     /// peers.
@@ -103,7 +104,9 @@ impl Sessions {
         }
     }
 
-    /// Updates the time of a peer's next action. Must be called after every change of its keys or its attempt.
+    /// Updates the time at which this node must act next for a peer.
+    ///
+    /// It must be called after every change of the peer's session keys or attempt.
     pub(super) fn refresh_timeout(&mut self, id: PeerId) {
         let timeout = self.peer(id).and_then(PeerSession::next_timeout);
         self.timeouts.set(usize::from(id.0), timeout.unwrap_or(Instant::FAR_FUTURE));

@@ -7,19 +7,23 @@ use super::Sessions;
 use crate::index::IndexTarget;
 use weft_units::{PeerId, VpnId};
 
-/// State of a VPN toward a peer.
+/// Whether packets of a VPN can be sealed for a peer, and under which session key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum VpnStanding {
-    /// The peer has announced no receiver index for the VPN, or only under keys that have ended.
+    /// No packet can be sealed, because the peer has announced no receiver index for the VPN under a present key.
     Closed,
-    /// Open under an older key than the key in use. The caller should ask the peer for its index under the new key.
+    /// Packets can be sealed under an older session key than the one in use.
+    ///
+    /// The caller should request the peer's receiver index under the newer key.
     Aging,
-    /// Open under the key in use.
+    /// Packets can be sealed under the session key in use.
     Open,
 }
 
 impl Sessions {
-    /// Returns the state of `vpn` toward `peer`. The default VPN is open as long as there is a key.
+    /// Returns whether packets of `vpn` can be sealed for `peer`.
+    ///
+    /// For the default VPN, they can as long as there is a key.
     pub fn vpn_standing(&self, peer: PeerId, vpn: VpnId) -> VpnStanding {
         let Some(keys) = self.peer(peer).map(|peer| &peer.keys) else { return VpnStanding::Closed };
         match keys.sending_slot(self.now, vpn) {
@@ -29,9 +33,9 @@ impl Sessions {
         }
     }
 
-    /// Returns the key that seals packets of `vpn` for `peer`, as this node's receiver index of that key.
+    /// Returns the session key that seals packets of `vpn` for `peer`, as this node's receiver index of it.
     ///
-    /// `None` means that nothing can be sealed at present.
+    /// Returns `None` if no packet can be sealed now.
     #[inline]
     pub fn sealing_key(&self, peer: PeerId, vpn: VpnId) -> Option<u32> {
         let keys = &self.peer(peer)?.keys;
@@ -40,8 +44,8 @@ impl Sessions {
 
     /// Returns this node's receiver index for `vpn`, and assigns it on first use.
     ///
-    /// The index belongs to the key that seals toward `peer` now. The caller must announce it in the next control
-    /// datagram that it seals. Returns `None` without a session, and for the default VPN, which needs no index.
+    /// The index belongs to the session key that seals packets for `peer` now. The caller must announce it in the next
+    /// control datagram that it seals. Returns `None` without a session, and for the default VPN, which needs no index.
     ///
     /// The caller must check that the peer is a member of the VPN, before this call and for each received packet.
     pub fn vpn_index(&mut self, peer: PeerId, vpn: VpnId) -> Option<u32> {
@@ -56,9 +60,9 @@ impl Sessions {
         Some(*entry.local_index.get_or_insert_with(new))
     }
 
-    /// Stores the peer's receiver index for `vpn`.
+    /// Stores the receiver index that the peer announced for `vpn`.
     ///
-    /// `key` is the session key of the datagram that announced it ([`super::OpenedPacket::key`]).
+    /// `key` identifies the session key of the datagram that announced it ([`super::OpenedPacket::key`]).
     pub fn set_vpn_index(&mut self, peer: PeerId, key: u32, vpn: VpnId, index: u32) {
         let Some(IndexTarget::Key(of, slot)) = self.indices.get(key) else { return };
         if of != peer || vpn == VpnId::DEFAULT || index == 0 {

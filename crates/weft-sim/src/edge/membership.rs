@@ -1,4 +1,4 @@
-//! Records the VPN and the edge of each host.
+//! Records to which VPN each host belongs, and behind which edge it is.
 
 use crate::NodeId;
 use std::collections::BTreeMap;
@@ -6,31 +6,31 @@ use std::collections::BTreeMap;
 /// The VPN and the edge of a host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct VpnMembership {
-    /// Edge that the host is behind.
+    /// The edge behind which the host is.
     pub edge: NodeId,
     /// Index of the host's VPN in the list of all VPNs.
     pub vpn: u32,
 }
 
-/// The VPN and edge of each host. Real edges exchange this information as prefix lists.
+/// The VPN and the edge of each host, which all edges have. Real edges exchange this information as prefix lists.
 #[derive(Clone, Debug, Default)]
 pub struct Membership {
     by_node: Vec<Option<VpnMembership>>,
 }
 
 impl Membership {
-    /// Adds a host to a VPN.
+    /// Records the VPN and the edge of a host.
     pub fn add(&mut self, host: NodeId, member: VpnMembership) {
         self.by_node.resize(self.by_node.len().max(host.index() + 1), None);
         self.by_node[host.index()] = Some(member);
     }
 
-    /// Returns the VPN and edge of a node, if it is a host of a VPN.
+    /// Returns the VPN and the edge of a host. Returns `None` for other nodes.
     pub fn of(&self, node: NodeId) -> Option<VpnMembership> {
         self.by_node.get(node.index()).copied().flatten()
     }
 
-    /// Returns each edge that has a VPN in common with edge `here`, with the indices of the common VPNs.
+    /// Returns the edges that have a VPN in common with the edge `here`, each with the indices of these VPNs.
     pub fn common_vpns(&self, here: NodeId) -> BTreeMap<NodeId, Vec<u32>> {
         let all = || self.by_node.iter().flatten();
         let mut own: Vec<u32> = all().filter(|member| member.edge == here).map(|member| member.vpn).collect();

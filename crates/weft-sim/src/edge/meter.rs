@@ -1,4 +1,4 @@
-//! Measures a loop at its two edges.
+//! Measures the loops of one VPN between two edges, at one of these edges.
 
 use crate::link::Histogram;
 use weft_units::{Duration, Instant};
@@ -6,11 +6,11 @@ use weft_units::{Duration, Instant};
 /// Length of the intervals in which arrivals at the egress edge are counted.
 pub const TICK: Duration = Duration::from_millis(100);
 
-/// The measurements of one loop: waiting times at the ingress edge, and arrivals at the egress edge.
+/// The measurements of one VPN at an edge: waits in the loop that begins there, arrivals of the one that ends there.
 #[derive(Clone, Debug, Default)]
 pub struct LoopMeter {
     bytes: u64,
-    /// IP bytes that arrived in each interval since the start of the simulation.
+    /// IP bytes that arrived in each [`TICK`] since the start of the simulation.
     ticks: Vec<u32>,
     waits: Histogram,
 }
@@ -32,7 +32,7 @@ impl LoopMeter {
         (self.bytes, self.waits) = (0, Histogram::default());
     }
 
-    /// Returns the IP bytes that arrived.
+    /// Returns the IP bytes that have arrived at this edge since the statistics were last reset.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -44,7 +44,7 @@ impl LoopMeter {
         &self.ticks
     }
 
-    /// Returns the times that packets waited at the ingress.
+    /// Returns the times for which packets waited in the queue of the loop that begins at this edge.
     pub fn waits(&self) -> &Histogram {
         &self.waits
     }

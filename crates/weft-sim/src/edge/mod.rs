@@ -1,8 +1,8 @@
 //! Models an edge: the node at which packets of VPN hosts enter and leave the tunnels to other edges.
 //!
 //! For each other edge there is an [`Ingress`] with a queue and a loop for each VPN that has hosts at both edges. For
-//! each such VPN there is also a [`LoopEgress`]. Hosts keep their addresses. An edge identifies the VPN of a packet by
-//! source and destination. Packets leave through the node's router, on whatever link leads to their destination.
+//! each such VPN there is also a [`LoopEgress`]. Packets keep the addresses of their hosts, by which an edge identifies
+//! the VPN. Packets leave through the node's router, on whatever link leads to their destination.
 //!
 //! Markers take bytes, whether packets carry them or they travel as separate packets. Reports are packets between edges
 //! and can be lost like any other packet. The encapsulation itself adds no bytes, as in the simulations of the papers.
@@ -23,58 +23,58 @@ use weft_core::queue::{Arrival, QueueConfig, QueueKind};
 use weft_core::service::Share;
 use weft_units::{Instant, Rng};
 
-/// Bytes that a marker adds to a packet: the VPN, the type and the marker's four numbers.
+/// Bytes that a marker adds to a packet that carries it: the VPN, the type and the marker's four numbers.
 const CARRIED_BYTES: u32 = 20;
 /// Bytes that a loop's rate request adds to a marker: the loop's weight and delay, and the three values of the grant.
 const ASK_BYTES: u32 = 14;
-/// Bytes that the granted rate adds to a report.
+/// Bytes that the granted rate adds to a report from the egress edge.
 const GRANT_BYTES: u32 = 9;
-/// Bytes that the length of the interval adds to a marker, if the loop counts packets by interval.
+/// Bytes that the length of the interval adds to a marker, if the loop counts packets in intervals.
 const COUNTING_BYTES: u32 = 4;
 /// Bytes that the packet counts add to a report, in addition to the marker's fields, if the loop counts packets.
 const COUNT_BYTES: u32 = 16;
-/// Size of a separate marker packet in IP bytes, with IP and UDP headers, hop header and tag.
+/// Size of a packet that carries only a marker, in IP bytes: IP and UDP headers, hop header, marker and tag.
 const MARKER_BYTES: u32 = 74;
-/// Size of a report packet in IP bytes.
+/// Size of a packet that carries only a report, in IP bytes.
 const REPORT_BYTES: u32 = 90;
 
-/// The data that a loop attaches to its packets.
+/// The data that an ingress edge attaches to a packet of a loop, or sends in a packet of its own.
 #[derive(Clone, Debug)]
 pub struct Tag {
-    /// Marker of the loop.
+    /// Marker of the loop, which states the number of packets that the loop has sent.
     pub marker: Marker,
-    /// Rate request to the nodes along the route, if the loop follows granted rates.
+    /// Request to the nodes along the route for a rate; `None`: the loop does not follow granted rates.
     pub ask: Option<Ask>,
 }
 
 impl Tag {
-    /// Returns the bytes beyond those of a plain marker.
+    /// Returns the number of bytes that this data takes in addition to a plain marker.
     fn more_bytes(&self) -> u32 {
         let counting = if self.marker.counting.is_some() { COUNTING_BYTES } else { 0 };
         counting + if self.ask.is_some() { ASK_BYTES } else { 0 }
     }
 }
 
-/// A message or packet between two edges.
+/// The content of a packet between two edges.
 #[derive(Clone, Debug)]
 pub enum EdgeBody {
-    /// A host's packet with data that the edge attached.
+    /// A host's packet inside the tunnel, with the data that the ingress edge attached.
     Wrapped {
-        /// Marker data of the packet's loop.
+        /// The marker that the packet carries. `None` if it carries none.
         tag: Option<Tag>,
-        /// ECN field of the packet when it entered the tunnel.
+        /// ECN field of the host's packet when it left the queue of the ingress edge.
         inner_ecn: PacketEcn,
         /// Content of the host's packet.
         body: Body,
     },
-    /// A marker of a VPN's loop, with the index of the VPN.
+    /// A packet of its own with a marker of a loop. The number is the index of the loop's VPN.
     Marker(u32, Tag),
-    /// The report on a marker, with the index of the VPN and the rate that the route granted.
+    /// The egress edge's report on a marker: the index of the VPN, the report, and the rate that the route granted.
     Report(u32, LoopReport, Option<LoopGrant>),
 }
 
 impl EdgeBody {
-    /// Returns the rate request to the nodes that the packet passes.
+    /// Returns the rate request in this message, for a node that the packet passes. Returns `None` if it has none.
     pub fn ask_mut(&mut self) -> Option<&mut Ask> {
         match self {
             EdgeBody::Wrapped { tag, .. } => tag.as_mut()?.ask.as_mut(),
@@ -84,37 +84,37 @@ impl EdgeBody {
     }
 }
 
-/// The settings of a VPN's queues and loops at an edge.
+/// The settings of a VPN's queues and loops, which are the same at each edge.
 #[derive(Clone, Debug)]
 pub struct VpnPlan {
-    /// Weight and service of the VPN.
+    /// Weight and promised rate of the VPN.
     pub share: Share,
-    /// Discipline of the VPN's queues.
+    /// Discipline of the VPN's queues at the ingress edges.
     pub queue: QueueKind,
-    /// Limits and time constants of the queues.
+    /// Limits and time constants of the VPN's queues.
     pub sizes: QueueConfig,
     /// True if the queues mark ECN-capable packets instead of dropping them.
     pub ecn: bool,
-    /// Control law of the VPN's loops: the algorithm that sets their rates or windows.
+    /// Settings of the law that sets the rates or windows of the VPN's loops; `None`: no loops.
     pub control: Option<LoopConfig>,
     /// True if packets carry the markers, and false if markers follow as separate packets.
     pub carried: bool,
 }
 
-/// The state of the tunnel between this edge and another one.
+/// The state at this edge of the tunnel to another edge and from it.
 struct TunnelState {
     edge: NodeId,
     ingress: Ingress<Box<Packet>>,
-    /// Indices of the VPNs that both edges have, in the order of their numbers in the ingress.
+    /// Indices of the VPNs that both edges have, by their numbers in `ingress`.
     vpns: Vec<u32>,
-    /// Number of each VPN in the ingress, by the index of the VPN. `None` if the other edge does not have the VPN.
+    /// Number in `ingress` of each VPN, by the VPN's index. `None` if the other edge does not have the VPN.
     places: Vec<Option<VpnNo>>,
-    /// Egress ends of the loops from the other edge, by the index of the VPN.
+    /// The egress ends at this edge of the loops that begin at the other edge, by the index of the VPN.
     arriving: Vec<LoopEgress>,
     meters: Vec<LoopMeter>,
 }
 
-/// An edge with its tunnels to other edges.
+/// An edge of VPNs, with its tunnels to the other edges.
 pub struct TunnelEdge {
     here: NodeId,
     members: Arc<Membership>,
@@ -127,9 +127,9 @@ pub struct TunnelEdge {
 impl TunnelEdge {
     /// Creates the edge at node `here`.
     ///
-    /// Random drops of the edge's queues depend only on `rng`.
+    /// Random drops in the edge's queues depend only on `rng`. `plans` has the settings of all VPNs.
     ///
-    /// With `shared_events`, each loop between two edges learns of the loss events of the other loops between them.
+    /// With `shared_events`, a loss event of one loop between two edges counts for all loops between them.
     pub fn new(
         here: NodeId,
         members: Arc<Membership>,
@@ -164,7 +164,7 @@ impl TunnelEdge {
 
     /// Processes a packet that arrived at the edge's node.
     ///
-    /// It returns the packet if the node must route it like any other packet.
+    /// It returns the packet if the node must still route it. Otherwise the edge has taken it.
     pub fn receive(&mut self, now: Instant, packet: Box<Packet>, out: &mut impl PacketSink) -> Option<Box<Packet>> {
         if packet.destination == self.here {
             return self.process(now, packet, out);
@@ -173,7 +173,7 @@ impl TunnelEdge {
             return Some(packet);
         };
         match (from.edge == self.here, to.edge == self.here) {
-            // A packet that would cross VPNs is dropped.
+            // The packet would leave its VPN, so it is dropped.
             _ if from.vpn != to.vpn => None,
             (true, false) => {
                 self.enter(now, from.vpn, to.edge, packet, out);
@@ -184,7 +184,7 @@ impl TunnelEdge {
         }
     }
 
-    /// Handles the expiry of a loop's or queue's deadline.
+    /// Sends the packets and markers that are due in the tunnels whose deadline has passed.
     pub fn wake(&mut self, now: Instant, out: &mut impl PacketSink) {
         for tunnel in 0..self.tunnels.len() {
             if self.tunnels[tunnel].ingress.deadline().is_some_and(|at| at <= now) {
@@ -198,20 +198,22 @@ impl TunnelEdge {
         self.tunnels.iter().filter_map(|tunnel| tunnel.ingress.deadline()).min()
     }
 
-    /// Returns the status of a VPN's loop to another edge, and the waiting times of its packets.
+    /// Returns the state of a VPN's loop to another edge, and the waiting times of its packets.
+    ///
+    /// Returns `None` if the edges do not have the VPN in common.
     pub fn departures(&self, vpn: u32, to: NodeId) -> Option<(VpnStatus, &LoopMeter)> {
         let tunnel = &self.tunnels[(*self.tunnel_to.get(to.index())?)? as usize];
         let place = (*tunnel.places.get(vpn as usize)?)?;
         Some((tunnel.ingress.status(place)?, &tunnel.meters[vpn as usize]))
     }
 
-    /// Returns the arrivals over a VPN's loop from another edge.
+    /// Returns the measured arrivals at this edge of a VPN's loop from another edge.
     pub fn arrivals(&self, vpn: u32, from: NodeId) -> Option<&LoopMeter> {
         let tunnel = (*self.tunnel_to.get(from.index())?)?;
         self.tunnels[tunnel as usize].meters.get(vpn as usize)
     }
 
-    /// Returns the control loops of all tunnels that begin here, for a controller of their parameters.
+    /// Returns the control loops of all VPNs that begin at this edge, so that the caller can change their parameters.
     ///
     /// Each loop is returned with its egress edge and the share of its VPN.
     pub fn laws_mut(&mut self) -> impl Iterator<Item = (NodeId, Share, &mut ControlLoop)> {
@@ -223,8 +225,8 @@ impl TunnelEdge {
 
     /// Changes the share of a VPN in the tunnels to all other edges, and the parameters of its windows.
     ///
-    /// `window` is the increase and the decrease of the window. Control algorithms without these parameters ignore
-    /// it. The caller must then wake the edge's node.
+    /// `window` is the increase and the decrease parameter of an AIMD window. Control algorithms without these
+    /// parameters ignore it. The caller must then wake the edge's node.
     pub fn set_share(&mut self, now: Instant, vpn: u32, share: Share, window: (f64, f64)) {
         for TunnelState { ingress, places, .. } in &mut self.tunnels {
             if let Some(place) = places.get(vpn as usize).copied().flatten() {
@@ -234,12 +236,12 @@ impl TunnelEdge {
         }
     }
 
-    /// Resets all statistics.
+    /// Deletes all measurements of the loops except the arrivals in each [`TICK`].
     pub fn clear_stats(&mut self) {
         self.tunnels.iter_mut().flat_map(|tunnel| &mut tunnel.meters).for_each(LoopMeter::clear);
     }
 
-    /// Processes a message from another edge.
+    /// Processes a packet from another edge that is addressed to this one. Returns it if it is no message of an edge.
     fn process(&mut self, now: Instant, packet: Box<Packet>, out: &mut impl PacketSink) -> Option<Box<Packet>> {
         let Body::Edge(body) = &packet.body else { return Some(packet) };
         let tunnel = (*self.tunnel_to.get(packet.source.index())?)? as usize;
@@ -270,7 +272,7 @@ impl TunnelEdge {
         self.pump(now, tunnel as usize, out);
     }
 
-    /// Sends the packets and markers that the loops of a tunnel allow.
+    /// Sends all packets and markers that the loops of a tunnel allow now.
     fn pump(&mut self, now: Instant, tunnel: usize, out: &mut impl PacketSink) {
         let (here, plans) = (self.here, &self.plans);
         let TunnelState { edge, ingress, vpns, meters, .. } = &mut self.tunnels[tunnel];
@@ -291,7 +293,9 @@ impl TunnelEdge {
         }
     }
 
-    /// Removes the encapsulation of a host's packet that leaves the tunnel.
+    /// Processes a host's packet that leaves the tunnel here, and returns it without the edges' data.
+    ///
+    /// It counts the packet for the loop, and answers its marker with a report.
     fn leave(
         &mut self,
         now: Instant,
@@ -309,7 +313,8 @@ impl TunnelEdge {
             packet.bytes -= carried_bytes(&carried);
             (packet.body, tag, inner_ecn) = (body, carried, entered);
         }
-        // Only congestion marks that the route set are included, not marks of the edge's own queue or of the sender.
+        // The loop reacts only to congestion on its route. A mark by the sender or by the ingress edge's own queue does
+        // not count.
         let ce = packet.ecn == PacketEcn::Ce && inner_ecn != PacketEcn::Ce;
         let TunnelState { arriving, meters, .. } = &mut self.tunnels[tunnel as usize];
         arriving[from.vpn as usize].on_time(now);
@@ -332,13 +337,13 @@ impl TunnelEdge {
     }
 }
 
-/// Returns a packet from one edge to another.
+/// Returns a packet from one edge to another with this message and length.
 fn own(source: NodeId, destination: NodeId, bytes: u32, body: EdgeBody) -> Box<Packet> {
     let body = Body::Edge(Box::new(body));
     Box::new(Packet { flow: FlowNo::NONE, source, destination, bytes, label: 0, ecn: PacketEcn::NotEct, body })
 }
 
-/// Returns a separate marker packet.
+/// Returns a packet that carries only this marker.
 fn lone(source: NodeId, destination: NodeId, vpn: u32, tag: Tag) -> Box<Packet> {
     own(source, destination, MARKER_BYTES + tag.more_bytes(), EdgeBody::Marker(vpn, tag))
 }
@@ -347,7 +352,9 @@ fn carried_bytes(tag: &Option<Tag>) -> u32 {
     tag.as_ref().map_or(0, |tag| CARRIED_BYTES + tag.more_bytes())
 }
 
-/// Returns a host's packet with the data that it carries for the edge, or unchanged if there is none.
+/// Returns a host's packet as it is sent through the tunnel, with its marker.
+///
+/// Without a marker and a congestion mark it is unchanged. `mark_ce` sets the congestion mark.
 fn wrapped(mut packet: Box<Packet>, tag: Option<Tag>, mark_ce: bool) -> Box<Packet> {
     if mark_ce {
         packet.ecn = PacketEcn::Ce;

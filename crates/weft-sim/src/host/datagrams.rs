@@ -1,4 +1,4 @@
-//! Implements the ends of flows without TCP: sources and sinks of datagrams, and echoes.
+//! Implements the ends of flows without TCP: sources of datagrams, sinks, and both ends of a ping.
 
 use super::{FlowNodes, PacketSink};
 use crate::link::Histogram;
@@ -6,7 +6,7 @@ use crate::source::Pattern;
 use crate::{Body, Packet, PacketEcn};
 use weft_units::{Duration, Instant, Rng};
 
-/// Sends datagrams with the intervals of a pattern.
+/// The sending end of a flow: sends datagrams of one size at the times of a pattern.
 #[derive(Clone, Debug)]
 pub struct DatagramSource {
     pattern: Pattern,
@@ -42,7 +42,7 @@ impl DatagramSource {
     }
 }
 
-/// Counts the datagrams that arrive.
+/// The receiving end of a flow of datagrams: counts them and measures their delays.
 #[derive(Clone, Debug, Default)]
 pub struct DatagramSink {
     received: u64,
@@ -54,12 +54,12 @@ pub struct DatagramSink {
 }
 
 impl DatagramSink {
-    /// Creates a sink that also records the time and the one-way delay of every arrival.
+    /// Creates a sink that also keeps the time and the one-way delay of every arrival.
     pub fn logging() -> DatagramSink {
         DatagramSink { log: Some(Vec::new()), ..DatagramSink::default() }
     }
 
-    /// Resets all statistics except the recorded arrivals.
+    /// Resets all statistics. The times and delays that [`DatagramSink::logging`] keeps stay.
     pub fn clear(&mut self) {
         *self = DatagramSink { last: self.last, log: self.log.take(), ..DatagramSink::default() };
     }
@@ -77,33 +77,35 @@ impl DatagramSink {
         }
     }
 
-    /// Returns the number of datagrams that arrived.
+    /// Returns the number of datagrams that have arrived since the last [`DatagramSink::clear`].
     pub fn received(&self) -> u64 {
         self.received
     }
 
-    /// Returns the IP bytes that arrived.
+    /// Returns the IP bytes that have arrived since the last [`DatagramSink::clear`].
     pub fn received_bytes(&self) -> u64 {
         self.received_bytes
     }
 
-    /// Returns the one-way delays.
+    /// Returns the one-way delays of the datagrams that arrived.
     pub fn one_way(&self) -> &Histogram {
         &self.one_way
     }
 
-    /// Returns the longest time between two arrivals.
+    /// Returns the longest time between two successive arrivals.
     pub fn longest_gap(&self) -> Duration {
         self.longest_gap
     }
 
-    /// Returns the recorded times and one-way delays of arrivals.
+    /// Returns the time and the one-way delay of each arrival.
+    ///
+    /// Empty unless [`DatagramSink::logging`] created the sink.
     pub fn log(&self) -> &[(Instant, Duration)] {
         self.log.as_deref().unwrap_or(&[])
     }
 }
 
-/// Sends echo requests and measures the round-trip times of the answers.
+/// The sending end of a ping: sends echo requests and measures their round-trip times.
 #[derive(Clone, Debug)]
 pub struct Echo {
     requests: DatagramSource,
@@ -112,22 +114,22 @@ pub struct Echo {
 }
 
 impl Echo {
-    /// Creates a source of echo requests with the sizes and times of `requests`.
+    /// Creates the sending end of a ping, whose requests have the sizes and times of `requests`.
     pub fn new(requests: DatagramSource) -> Echo {
         Echo { requests, rtt: Histogram::default(), log: Vec::new() }
     }
 
-    /// Returns the round-trip times.
+    /// Returns the round-trip times of all requests that were answered.
     pub fn rtt(&self) -> &Histogram {
         &self.rtt
     }
 
-    /// Returns the times of the answers and the round-trip times that they show.
+    /// Returns the time of each answer and the round-trip time that it shows.
     pub fn log(&self) -> &[(Instant, Duration)] {
         &self.log
     }
 
-    /// Resets the round-trip times.
+    /// Resets the histogram of round-trip times.
     pub fn clear(&mut self) {
         self.rtt = Histogram::default();
     }
@@ -148,7 +150,7 @@ impl Echo {
     }
 }
 
-/// Returns every datagram to its sender.
+/// The answering end of a ping: sends every datagram back to its sender.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EchoAnswer;
 

@@ -1,12 +1,14 @@
-//! Measures the lateness of segments, which a duplicate-acknowledgment threshold must tolerate.
+//! Measures how late segments arrive, in duplicate acknowledgments that they cause while they are missing.
+//!
+//! A threshold of duplicate acknowledgments below this lateness makes a sender retransmit without need.
 
-/// Number of segments, by the number of duplicate acknowledgments that a segment caused while it was missing.
+/// The number of segments for each number of duplicate acknowledgments that a segment caused while it was missing.
 ///
-/// If the receiver acknowledges every segment immediately, each number is the number of segments that arrived since
-/// the acknowledgment number last advanced. Retransmissions are not included.
+/// If the receiver acknowledges every segment immediately, a missing segment causes as many of them as other segments
+/// arrive while the acknowledgment number does not advance. Retransmissions are not included.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Lateness {
-    /// Number of segments, indexed by the number of duplicate acknowledgments (from 0).
+    /// Number of segments, by the number of duplicate acknowledgments that each caused, from 0.
     by_duplicates: Vec<u64>,
 }
 
@@ -19,16 +21,16 @@ impl Lateness {
         self.by_duplicates[duplicates] += 1;
     }
 
-    /// Adds the numbers of another receiver to these.
+    /// Adds the counts of another receiver to these.
     pub fn add(&mut self, other: &Lateness) {
         let length = self.by_duplicates.len().max(other.by_duplicates.len());
         self.by_duplicates.resize(length, 0);
         self.by_duplicates.iter_mut().zip(&other.by_duplicates).for_each(|(own, count)| *own += count);
     }
 
-    /// Returns the share of all counted segments that cause at least `duplicates` duplicate acknowledgments.
+    /// Returns the fraction of all counted segments that caused at least `duplicates` duplicate acknowledgments.
     ///
-    /// Fast retransmit with a threshold of `duplicates` declares these segments lost. The result is zero if no segment
+    /// A sender whose threshold is `duplicates` takes these segments for lost. The result is zero if no segment
     /// arrived.
     pub fn share_of_at_least(&self, duplicates: usize) -> f64 {
         let all: u64 = self.by_duplicates.iter().sum();

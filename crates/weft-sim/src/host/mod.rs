@@ -20,9 +20,9 @@ use crate::{Body, FlowNo, NodeId, Packet, PacketEcn};
 use relay::ConnectionRelay;
 use weft_units::Instant;
 
-/// Accepts the packets that a host sends.
+/// The place to which the agents of a host pass the packets that they send: the host's node.
 pub trait PacketSink {
-    /// Accepts a packet.
+    /// Sends a packet into the network.
     fn send(&mut self, packet: Box<Packet>);
 }
 
@@ -64,14 +64,14 @@ impl FlowAgent {
     }
 }
 
-/// The flow and the two nodes of an agent.
+/// The flow of an agent, with the node of the agent and the node at the flow's other end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FlowNodes {
     /// The flow.
     pub flow: FlowNo,
-    /// Node of this end.
+    /// The node at which the agent is.
     pub here: NodeId,
-    /// Node of the other end.
+    /// The node at the other end of the flow.
     pub there: NodeId,
 }
 
@@ -83,12 +83,12 @@ impl FlowNodes {
 
 const NO_SEAT: u32 = u32::MAX;
 
-/// A host and the ends of flows at it ([`FlowAgent`]).
+/// A host and the agents ([`FlowAgent`]) of the flows that begin or end at it.
 #[derive(Default)]
 pub struct SimHost {
     agents: Vec<(FlowNodes, FlowAgent)>,
     timers: SourceSchedule,
-    /// Index in `agents` of this host's end of each flow, by the number of the flow.
+    /// Index in `agents` of the agent of each flow, by the flow's number.
     by_flow: Vec<u32>,
     relays: Vec<ConnectionRelay>,
 }
@@ -99,7 +99,7 @@ impl SimHost {
         SimHost::default()
     }
 
-    /// Adds this host's end of a flow, at most one for each flow, and returns its index.
+    /// Adds the agent of a flow and returns its index. A host has at most one agent for each flow.
     pub fn add(&mut self, ends: FlowNodes, agent: FlowAgent) -> usize {
         let position = self.timers.add();
         self.by_flow.resize(self.by_flow.len().max(ends.flow.index() + 1), NO_SEAT);
@@ -109,24 +109,24 @@ impl SimHost {
         position as usize
     }
 
-    /// Returns the ends of flows at this host, in the order in which they were added.
+    /// Returns the agents at this host with their flows, in the order in which they were added.
     pub fn agents(&self) -> impl Iterator<Item = (FlowNo, &FlowAgent)> {
         self.agents.iter().map(|(ends, agent)| (ends.flow, agent))
     }
 
-    /// Returns this host's end of a flow.
+    /// Returns the agent of a flow at this host. Returns `None` if it has none.
     pub fn agent(&self, flow: FlowNo) -> Option<&FlowAgent> {
         let position = *self.by_flow.get(flow.index())?;
         self.agents.get(position as usize).map(|(_, agent)| agent)
     }
 
-    /// Returns this host's end of a flow for changes.
+    /// Returns the agent of a flow at this host for changes. Returns `None` if it has none.
     pub fn agent_mut(&mut self, flow: FlowNo) -> Option<&mut FlowAgent> {
         let position = *self.by_flow.get(flow.index())?;
         self.agents.get_mut(position as usize).map(|(_, agent)| agent)
     }
 
-    /// Processes a packet that is addressed to this host.
+    /// Passes a packet that is addressed to this host to the agent of its flow.
     pub fn receive(&mut self, now: Instant, packet: Box<Packet>, out: &mut impl PacketSink) {
         let Some(&position) = self.by_flow.get(packet.flow.index()) else { return };
         let Some((ends, agent)) = self.agents.get_mut(position as usize) else { return };
@@ -149,7 +149,7 @@ impl SimHost {
         }
     }
 
-    /// Makes the flow that `demand` names write the data that `demand` asks for.
+    /// Makes the TCP source of the flow that `demand` names send data, because a sink has received enough.
     fn demand(&mut self, now: Instant, demand: Trigger, out: &mut impl PacketSink) {
         let Some(&position) = self.by_flow.get(demand.flow.index()) else { return };
         if let Some((ends, FlowAgent::TcpSource(source))) = self.agents.get_mut(position as usize) {
@@ -158,7 +158,7 @@ impl SimHost {
         }
     }
 
-    /// Wakes each flow end whose deadline has passed.
+    /// Wakes each agent whose deadline has passed.
     pub fn wake(&mut self, now: Instant, out: &mut impl PacketSink) {
         loop {
             let (at, position) = self.timers.first();

@@ -1,4 +1,4 @@
-//! Joins the two TCP connections of a proxy: the data that arrives on one is sent on the other.
+//! Joins two TCP connections at a proxy: the data that arrives on one is sent on the other.
 //!
 //! If the second connection sends more slowly than data arrives, the window of the first connection closes.
 
@@ -6,24 +6,24 @@ use super::{FlowAgent, PacketSink, SimHost};
 use crate::FlowNo;
 use weft_units::{Duration, Instant};
 
-/// Two TCP connections at a host. The data that arrives on the first is sent on the second.
+/// Two TCP connections that are joined at a host. The data that arrives on the first is sent on the second.
 pub(super) struct ConnectionRelay {
     from: FlowNo,
     to: FlowNo,
-    /// Number of bytes that were written to the second connection.
+    /// Number of bytes that were passed to the second connection for sending.
     written: u64,
 }
 
 impl SimHost {
-    /// Sends the data that the sink of `from` receives through the source of `to`.
+    /// Sends the data that arrives on the connection `from` at this host on the connection `to`.
     ///
-    /// The source has a buffer with the size of its window. If that buffer is full, data stays in the sink's buffer,
-    /// and the sink's window closes.
+    /// The sending end of `to` buffers as many bytes as its window has. If this buffer is full, data stays in the
+    /// receiving end of `from`, whose window closes.
     pub fn join(&mut self, from: FlowNo, to: FlowNo) {
         self.relays.push(ConnectionRelay { from, to, written: 0 });
     }
 
-    /// Moves data between the two connections of a proxy after a packet for `flow`, if `flow` is one of them.
+    /// Passes data on between two joined connections, after a packet of `flow` has arrived, if `flow` is one of them.
     pub(super) fn relay(&mut self, now: Instant, flow: FlowNo, out: &mut impl PacketSink) {
         let Some(number) = self.relays.iter().position(|relay| relay.from == flow || relay.to == flow) else { return };
         let ConnectionRelay { from, to, written } = self.relays[number];
@@ -35,7 +35,8 @@ impl SimHost {
             sending.write(now, *ends, received - written, Duration::ZERO, out);
             self.relays[number].written = received;
         }
-        // Data for the second connection waits in that connection's own buffer, up to the size of its window.
+        // The sending end buffers as many bytes as its window has. Data beyond this counts as unread at the receiving
+        // end.
         let buffered =
             u64::from(sending.sender().config().max_window_segments) * u64::from(sending.sender().config().mss);
         let unread = received.saturating_sub(sending.sender().acked_bytes() + buffered);

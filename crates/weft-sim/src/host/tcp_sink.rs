@@ -1,4 +1,4 @@
-//! Implements the receiving end of a TCP flow.
+//! Implements the receiving end of a TCP flow: acknowledgments and statistics.
 
 use super::tcp_source::acknowledgment_bytes;
 use super::{FlowNodes, Lateness, PacketSink};
@@ -7,22 +7,22 @@ use crate::tcp::{Flags, ReceiverConfig, TcpReceiver, TcpSegment};
 use crate::{Body, FlowNo, Packet, PacketEcn};
 use weft_units::{Duration, Instant};
 
-/// A write of data that a sink requests whenever it has received a certain number of bytes.
+/// The data that another flow of the host sends whenever a sink has received a certain number of bytes.
 ///
-/// The data is the response to a request, or the next request.
+/// It stands for the response to a request, or for the next request after a response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Trigger {
-    /// Number of received bytes between two writes.
+    /// Number of bytes that the sink receives from one such write to the next.
     pub every_bytes: u64,
-    /// Flow of this host that writes the data.
+    /// Flow of this host that sends the data.
     pub flow: FlowNo,
-    /// Number of bytes to write.
+    /// Number of bytes that the flow then sends.
     pub write_bytes: u64,
-    /// Pause before the write.
+    /// Pause from the arrival of the bytes until the data is sent.
     pub pause: Duration,
 }
 
-/// Receives data over TCP and acknowledges it.
+/// The receiving end of a TCP flow, which acknowledges data and measures its arrival.
 pub struct TcpSink {
     receiver: TcpReceiver,
     header_bytes: u32,
@@ -34,14 +34,14 @@ pub struct TcpSink {
     lateness: Lateness,
     /// Number of segments that arrived since the acknowledgment number last advanced.
     duplicates: usize,
-    /// Number of bytes that arrive in order between two recorded times.
+    /// Number of bytes in order after which the time is recorded again.
     mark_every_bytes: u64,
     marks: Vec<Instant>,
     answerer: Answerer,
 }
 
 impl TcpSink {
-    /// Creates a sink whose acknowledgments have `header_bytes` of IP and TCP headers.
+    /// Creates a sink whose acknowledgments have `header_bytes` of IP and TCP headers. `trigger`: see [`Trigger`].
     pub fn new(config: ReceiverConfig, header_bytes: u32, trigger: Option<Trigger>) -> TcpSink {
         TcpSink {
             receiver: TcpReceiver::new(config),
@@ -59,14 +59,14 @@ impl TcpSink {
         }
     }
 
-    /// Makes the sink record the time whenever another `bytes` bytes have arrived in order.
+    /// Makes the sink record the time each time that another `bytes` bytes have arrived in order.
     #[must_use]
     pub fn marking(mut self, bytes: u64) -> TcpSink {
         self.mark_every_bytes = bytes.max(1);
         self
     }
 
-    /// Returns the recorded times: one for each multiple of the bytes given to [`TcpSink::marking`].
+    /// Returns the times that [`TcpSink::marking`] records: one for each multiple of its bytes.
     pub fn marks(&self) -> &[Instant] {
         &self.marks
     }
@@ -76,7 +76,7 @@ impl TcpSink {
         self.receiver.delivered_bytes()
     }
 
-    /// Resets the measurement of gaps and lateness.
+    /// Resets the longest gap and the lateness. The counts of bytes and acknowledgments stay.
     pub fn clear(&mut self) {
         self.longest_gap = Duration::ZERO;
         self.lateness = Lateness::default();
@@ -92,7 +92,7 @@ impl TcpSink {
         self.longest_gap
     }
 
-    /// Returns the lateness of the segments.
+    /// Returns the number of segments by the duplicate acknowledgments that each caused.
     pub fn lateness(&self) -> &Lateness {
         &self.lateness
     }
@@ -135,7 +135,7 @@ impl TcpSink {
         }
     }
 
-    /// Reduces the receive window by the bytes that the application has not read yet.
+    /// Reduces the announced receive window by `unread`, the bytes that the application has not read yet.
     pub(super) fn hold(&mut self, now: Instant, ends: FlowNodes, unread: u64, out: &mut impl PacketSink) {
         self.receiver.hold(now, unread);
         self.transmit(now, ends, out);

@@ -1,4 +1,4 @@
-//! Implements the sending end of a TCP flow and its supply of data.
+//! Implements the sending end of a TCP flow: when it has data to send, and its connections.
 
 use super::{FlowNodes, PacketSink};
 use crate::record::TcpState;
@@ -9,14 +9,14 @@ use crate::{Body, Packet, PacketEcn};
 use std::collections::VecDeque;
 use weft_units::{Duration, Instant, Rate, Rng};
 
-/// The data that a source sends.
+/// The data that the sending end of a TCP flow has to send.
 #[derive(Clone, Debug)]
 pub enum Supply {
     /// Data without end.
     Endless,
-    /// One connection with this number of bytes.
+    /// One connection that carries this number of bytes.
     Bytes(u64),
-    /// Successive connections of one size.
+    /// Successive connections that each carry the same number of bytes.
     Transfers {
         /// Number of payload bytes of each connection.
         bytes: u64,
@@ -25,38 +25,38 @@ pub enum Supply {
     },
     /// Short connections that start at random (Poisson) with geometrically distributed lengths.
     ///
-    /// A connection that is due while another runs waits for its end.
+    /// If a connection is due while another one runs, it starts when that one ends.
     ShortFlows {
-        /// Mean length in full segments.
+        /// Mean length of a connection, in full segments.
         mean_segments: f64,
         /// Mean time between the starts of two connections.
         interval: Duration,
     },
-    /// Data that a [`super::Trigger`] requests. The given number of bytes is sent at the start without a request.
+    /// Data whenever a [`super::Trigger`] requires it. This number of bytes is sent at the start without a trigger.
     OnDemand(u64),
 }
 
-/// Statistics of transfers.
+/// Statistics of the transfers of a source. A transfer is one amount of data that the source has to send.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct TransferStats {
     /// Number of completed transfers.
     pub completed: u64,
-    /// Sum of the durations of the completed transfers, in seconds.
+    /// Sum of the durations of the completed transfers, from due time to last acknowledgment, in seconds.
     pub total_s: f64,
-    /// Request times of the successive transfers, including the one in progress.
+    /// Time at which each transfer was due, including the one in progress. Empty except with [`Supply::Transfers`].
     pub began: Vec<Instant>,
 }
 
-/// One entry in the record of a sender.
+/// One entry in the record that [`TcpSource::keep_story`] starts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SenderRecord {
-    /// The new state of the sender, which differs from the previous one.
+    /// The new state of the sender, after a change.
     State(TcpState),
     /// The retransmission of the segment that begins at this sequence number.
     Retransmission(u64),
 }
 
-/// Sends data over one TCP connection or over successive ones.
+/// The sending end of a TCP flow, with one connection or several successive ones.
 pub struct TcpSource {
     sender: TcpSender,
     supply: Supply,
@@ -65,22 +65,22 @@ pub struct TcpSource {
     start: Instant,
     stop: Instant,
     is_started: bool,
-    /// Start times and sizes in bytes of the connections and writes that have not begun yet.
+    /// Due times and sizes in bytes of the transfers that have not begun yet.
     due: VecDeque<(Instant, u64)>,
-    /// Request time of the transfer in progress.
+    /// Time at which the transfer in progress was due. `None` if no transfer is in progress.
     began: Option<Instant>,
     end_of_transfer: u64,
     transfers: TransferStats,
     earlier: SenderCounters,
     story: Option<Vec<(Instant, SenderRecord)>>,
-    /// State of the requests for explicit rates, if the connections make such requests.
+    /// State of the requests to routers for explicit rates; `None`: the connections request none.
     asker: Option<Box<Asker>>,
-    /// State of the Quick-Start requests for initial rates, if the connections make such requests.
+    /// State of the requests to routers for initial rates (Quick-Start); `None`: the connections request none.
     quick_asker: Option<Box<QuickAsker>>,
 }
 
 impl TcpSource {
-    /// Creates a source that sends from `start` until `stop`.
+    /// Creates a source that sends the data of `supply` between `start` and `stop`.
     ///
     /// Each segment has `header_bytes` of IP and TCP headers before its payload.
     pub fn new(
@@ -110,37 +110,37 @@ impl TcpSource {
         }
     }
 
-    /// Makes each connection request an explicit rate.
+    /// Makes each connection request an explicit rate from routers.
     pub fn ask(&mut self, asker: Asker) {
         self.asker = Some(Box::new(asker));
     }
 
-    /// Makes each connection request an initial rate with Quick-Start.
+    /// Makes each connection request an initial rate from routers with Quick-Start.
     pub fn ask_quickly(&mut self, asker: QuickAsker) {
         self.quick_asker = Some(Box::new(asker));
     }
 
-    /// Returns the state of the requests for initial rates, if the connections make such requests.
+    /// Returns the state of the requests for initial rates. Returns `None` if the connections request none.
     pub fn quick_asker(&self) -> Option<&QuickAsker> {
         self.quick_asker.as_deref()
     }
 
-    /// Returns the state of the requests for explicit rates, if the connections make such requests.
+    /// Returns the state of the requests for explicit rates. Returns `None` if the connections request none.
     pub fn asker(&self) -> Option<&Asker> {
         self.asker.as_deref()
     }
 
-    /// Starts to record the states and retransmissions of the sender.
+    /// Starts to record each change of the sender's state, and its retransmissions.
     pub fn keep_story(&mut self) {
         self.story.get_or_insert_default();
     }
 
-    /// Returns the recorded states and retransmissions. Empty unless [`TcpSource::keep_story`] was called.
+    /// Returns the recorded states and retransmissions with their times. Empty without [`TcpSource::keep_story`].
     pub fn story(&self) -> &[(Instant, SenderRecord)] {
         self.story.as_deref().unwrap_or(&[])
     }
 
-    /// Returns the present state of the sender.
+    /// Returns the present congestion window, slow-start threshold and round-trip time of the sender.
     pub fn state(&self) -> TcpState {
         TcpState {
             cwnd_bytes: self.sender.cwnd_bytes(),
@@ -149,17 +149,17 @@ impl TcpSource {
         }
     }
 
-    /// Sets the explicit rate of the sender.
+    /// Sets the explicit rate at which the present connection sends.
     pub fn set_rate(&mut self, now: Instant, rate: Rate) {
         self.sender.set_rate(now, rate);
     }
 
-    /// Returns the sender of the current connection.
+    /// Returns the sender of the present connection.
     pub fn sender(&self) -> &TcpSender {
         &self.sender
     }
 
-    /// Returns the sums of the counters of all connections.
+    /// Returns the counters of all connections so far, added up.
     pub fn counters(&self) -> SenderCounters {
         self.earlier.plus(self.sender.counters())
     }
@@ -191,7 +191,7 @@ impl TcpSource {
         self.go_on(now, ends, out);
     }
 
-    /// Schedules a write of `bytes` after a pause.
+    /// Makes the source send `bytes` more after a pause.
     pub(super) fn write(
         &mut self,
         now: Instant,
@@ -275,7 +275,7 @@ impl TcpSource {
         self.end_of_transfer = self.end_of_transfer.max(self.sender.acked_bytes()) + bytes;
         self.sender.write(bytes);
         if self.asker.is_some() && matches!(self.supply, Supply::Bytes(_)) {
-            // The FIN releases the rate that the routers granted.
+            // With this data the connection ends. Its FIN makes the routers release the rate that they granted.
             self.sender.close();
         }
     }
@@ -311,7 +311,7 @@ impl TcpSource {
     }
 
     pub(super) fn deadline(&self) -> Option<Instant> {
-        // After `stop` the source sends nothing.
+        // After `stop` the source sends nothing, so it need not be woken.
         self.next().filter(|at| *at < self.stop)
     }
 

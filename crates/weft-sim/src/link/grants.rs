@@ -1,23 +1,23 @@
 //! Grants rates on a link to the loops of VPNs whose packets cross the link.
 //!
-//! It is used for links at nodes that grant explicit rates.
+//! Links at nodes that grant explicit rates use it.
 
 use super::{LinkCapacity, LinkDirectionState};
 use crate::{Body, Packet};
 use weft_core::control_loop::explicit_rate::{GrantConfig, LoopLink};
 use weft_units::{Duration, Instant, Rate};
 
-/// Time over which the bytes that a link could carry are averaged, if the link's capacity varies.
+/// Time over which a varying capacity of a link is averaged to compute the granted rates.
 const CAPACITY_OVER: Duration = Duration::from_secs(1);
 
 impl LinkDirectionState {
-    /// Makes the node at the link's entry grant rates over the link to loops.
+    /// Makes the node at which the link begins grant rates on the link to the loops that request them.
     pub fn grant_to_loops(&mut self, now: Instant) {
         self.grants = true;
         self.rest.grants = Some(LoopLink::new(GrantConfig::default(), now));
     }
 
-    /// Adds a packet to the arrivals, and writes the granted rate into its rate request.
+    /// Counts a packet that arrives at the link, and writes the granted rate into the rate request that it may carry.
     pub(super) fn grant(&mut self, now: Instant, packet: &mut Packet) {
         let Some(mut grants) = self.rest.grants.take() else { return };
         grants.on_arrival(packet.bytes.into());

@@ -2,17 +2,17 @@
 
 use weft_units::Duration;
 
-/// Number of bits after a duration's first bit of value 1 that select its bucket. They limit the error to 6 %.
+/// Number of bits behind the highest set bit of a duration that select its bucket. The error is at most 6 %.
 ///
 /// Derived: a factor of two has 2⁴ buckets.
 const PER_OCTAVE_BITS: u32 = 4;
-/// Number of factors of two in the range, from a nanosecond to 2⁴⁸ ns (three days).
+/// Number of powers of two that have buckets: from a nanosecond to 2⁴⁸ ns (three days).
 ///
-/// Longer durations need not be distinguished.
+/// Longer durations count as the longest of these.
 const OCTAVES: u32 = 48;
 const BUCKETS: usize = (OCTAVES << PER_OCTAVE_BITS) as usize;
 
-/// A histogram of durations.
+/// A histogram of durations. Its buckets have equal relative widths, so all durations have the same relative error.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Histogram {
     counts: Box<[u32; BUCKETS]>,
@@ -70,7 +70,11 @@ impl Histogram {
         self.total == 0
     }
 
-    /// Returns the duration at the quantile `q` (0 to 1), within 6 %.
+    /// Returns the duration below which the fraction `q` (0 to 1) of all durations lies.
+    ///
+    /// Returns `None` if there are none.
+    ///
+    /// The error is at most 6 %.
     pub fn quantile(&self, q: f64) -> Option<Duration> {
         let rank = (q * self.total as f64).max(1.0) as u64;
         let mut seen = 0u64;

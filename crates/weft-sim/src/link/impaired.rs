@@ -1,4 +1,4 @@
-//! Adapts the channel that the simulator and the lab share to the simulator's packets and statistics.
+//! Joins the channel model that the simulator shares with the lab to the simulator's packets and statistics.
 
 use super::{LinkSpec, LinkStats};
 use crate::{Body, Packet, PacketEcn};
@@ -6,7 +6,7 @@ use weft_scenario::channel::{About, Channel, ChannelEvent, Impaired, LossCause, 
 use weft_units::{Instant, Rng};
 use weft_wire::ip::{IpView, protocol};
 
-/// One direction of an impaired link.
+/// One direction of an impaired link, whose channel carries all of its packets.
 pub(super) struct ImpairedLink {
     channel: Channel<Box<Packet>>,
 }
@@ -43,8 +43,8 @@ impl ImpairedLink {
 
     /// Returns one packet that has arrived by `now`.
     ///
-    /// It does not advance the transmitter, because the receiving node's time may be ahead of the sending node's
-    /// time.
+    /// It does not complete transmissions up to `now`: the receiving node has reached this time, but the sending node
+    /// may still send at earlier times.
     pub(super) fn arrive(&mut self, now: Instant) -> Option<Box<Packet>> {
         let arrived = self.channel.arrive(now)?;
         let mut packet = arrived.packet;
@@ -76,7 +76,7 @@ fn plain(spec: &LinkSpec) -> Plain {
     Plain { capacity: capacity.clone(), delay, jitter, loss, queue }
 }
 
-/// Returns true if the body is a UDP datagram, which a policer of UDP limits.
+/// Returns true if the packet is a UDP datagram, to which a policer for UDP applies.
 fn is_udp(body: &Body) -> bool {
     match body {
         Body::Udp { .. } | Body::Edge(_) => true,

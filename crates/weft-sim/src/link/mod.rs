@@ -1,8 +1,8 @@
 //! Simulates one direction of a link: queue → transmitter → random loss → delay line.
 //!
-//! A drop-tail queue needs no departure events. When it accepts a packet, the departure time is already known. The only
-//! event of a packet on such a link is its arrival. Other disciplines decide at departure which packet leaves, so they
-//! have a second event.
+//! A drop-tail queue needs no events for departures, because the departure time is known when a packet is accepted. The
+//! only event of a packet on such a link is its arrival. Other disciplines decide at departure which packet leaves, so
+//! they have a second event.
 
 mod grants;
 mod histogram;
@@ -34,11 +34,11 @@ use weft_units::{Duration, Instant, Rate, Rng};
 pub struct LinkSpec {
     /// Rate of the transmitter, which is constant or follows a trace.
     pub capacity: LinkCapacity,
-    /// One-way propagation delay.
+    /// One-way propagation delay, from the end of the transmission until the arrival.
     pub delay: Duration,
-    /// Maximum additional delay of a packet, which never overtakes another one.
+    /// Maximum additional delay of a packet. It varies, but no packet overtakes another one.
     pub jitter: Duration,
-    /// Probability that a packet is lost, independent of the others.
+    /// Probability that a packet is lost, independent of other packets.
     pub loss: f64,
     /// The queue in front of the transmitter.
     pub queue: QueueSpec,
@@ -46,12 +46,12 @@ pub struct LinkSpec {
     pub mtu: u32,
     /// True if the link drops every packet, without a signal to the nodes.
     pub cut: bool,
-    /// Further impairments of the direction, which never change.
+    /// Further impairments of the direction, which do not change during the simulation. `None`: no such impairments.
     pub impaired: Option<Arc<Impaired>>,
 }
 
 impl LinkSpec {
-    /// Returns both directions of a scenario's link, first the direction up, for a run with this seed.
+    /// Returns both directions of a scenario's link, the up direction first, for a run with this seed.
     ///
     /// With `waits`, impairments that depend on the time begin when `Simulator::restart_link` is called.
     ///
@@ -99,20 +99,20 @@ impl ChangeableLink for LinkSpec {
     }
 }
 
-/// A packet in a drop-tail queue or on the delay line.
+/// A packet that was accepted by a drop-tail queue or has left the transmitter, and that has not arrived.
 struct Travelling {
     due: Instant,
-    /// The packet, or `None` if it was lost.
+    /// The packet. `None` if it will be lost.
     packet: Option<Box<Packet>>,
 }
 
-/// Number of further packets in a drop-tail queue after which the queue's departures are processed.
+/// Number of packets by which a drop-tail queue may grow before its departures are processed.
 ///
 /// They are also processed when the queue could be full or when its state is queried. Processing many departures
 /// together takes little more time than processing one.
 const SERVED_LATE_PACKETS: usize = 64;
 
-/// The stored data of a packet that has not departed from a drop-tail queue yet.
+/// Data about a packet in a drop-tail queue, from which its departure is processed.
 struct DropTailEntry {
     came: Instant,
     departs: Instant,
@@ -120,13 +120,13 @@ struct DropTailEntry {
     lost: bool,
 }
 
-/// One direction of a link.
+/// The state of one direction of a link.
 ///
 /// The fields that every packet uses come first and the others are in a separate allocation, so that many links fit a
 /// processor's cache.
 #[repr(C, align(64))]
 pub struct LinkDirectionState {
-    /// Packets in order of departure and of arrival.
+    /// The packets that have not arrived, in the order in which they depart and arrive.
     line: VecDeque<Travelling>,
     from: NodeId,
     to: NodeId,
@@ -135,13 +135,13 @@ pub struct LinkDirectionState {
     is_managed: bool,
     /// True if [`Rest::impaired`] carries all packets of the link.
     is_impaired: bool,
-    /// True if the link grants rates to loops.
+    /// True if the link grants rates to the loops of VPNs.
     grants: bool,
     last_due: Instant,
-    /// The packets at the end of `line` that had not departed when the queue was last served.
+    /// Data of the last packets of `line`: those that had not departed when departures were last processed.
     waiting: VecDeque<DropTailEntry>,
     waiting_bytes: u64,
-    /// Queue length in packets at which the queue is served.
+    /// Length of the queue in packets at which departures are processed next.
     serve_at_packets: usize,
     limit_packets: usize,
     limit_bytes: u64,
@@ -151,22 +151,22 @@ pub struct LinkDirectionState {
     rest: Box<Rest>,
 }
 
-/// The kind of processing that an arriving packet needs.
+/// The processing that a packet needs when it is sent on the link.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum LinkProcessing {
-    /// Drop-tail without loss and jitter.
+    /// A drop-tail queue, without loss and additional delays.
     Plain,
-    /// Drop-tail with loss or jitter.
+    /// A drop-tail queue, with loss or additional delays.
     Impaired,
     Managed,
     Cut,
 }
 
-/// The fields of a link that not every packet needs.
+/// The fields of a link that not every packet needs, in an allocation of their own.
 struct Rest {
     spec: LinkSpec,
     managed: Option<Managed>,
-    /// The channel of an impaired link, which then carries all packets.
+    /// The channel of an impaired link, which carries all of its packets. `None` for other links.
     impaired: Option<ImpairedLink>,
     loss: Rng,
     jitter: Wander,
@@ -225,12 +225,12 @@ impl LinkDirectionState {
         self.rest.spec = spec;
     }
 
-    /// Returns the node that sends on the link.
+    /// Returns the node at which the link begins.
     pub fn from(&self) -> NodeId {
         self.from
     }
 
-    /// Returns the node that receives from the link.
+    /// Returns the node at which the link ends.
     pub fn to(&self) -> NodeId {
         self.to
     }
@@ -240,13 +240,13 @@ impl LinkDirectionState {
         &self.rest.spec
     }
 
-    /// Returns the statistics of the link up to `now`.
+    /// Returns the statistics of the link, up to date at `now`.
     pub fn stats(&mut self, now: Instant) -> &LinkStats {
         self.serve(now);
         &self.stats
     }
 
-    /// Resets all statistics.
+    /// Sets all statistics to zero at `now`.
     pub fn clear_stats(&mut self, now: Instant) {
         self.serve(now);
         let queue_packets = self.stats.queue_packets.take().map(|_| Lengths::default());
@@ -254,17 +254,17 @@ impl LinkDirectionState {
         self.stats = LinkStats { queue_packets, packet_sizes, ..LinkStats::default() };
     }
 
-    /// Starts to record the queue length in packets.
+    /// Starts to record the queue length at each departure of a packet.
     pub fn watch_lengths(&mut self) {
         self.stats.queue_packets.get_or_insert_default();
     }
 
-    /// Starts to count the packets that finish transmission by their length, for lengths above a minimum.
+    /// Starts to count the packets that finish transmission, for each length above a minimum.
     pub fn watch_sizes(&mut self) {
         self.stats.packet_sizes.get_or_insert_default();
     }
 
-    /// Returns the backlog in packets and bytes, including the packet in transmission.
+    /// Returns the packets and bytes in the queue at `now`, including the packet in transmission.
     pub fn backlog(&mut self, now: Instant) -> (usize, u64) {
         self.serve(now);
         match (&self.rest.managed, &self.rest.impaired) {
@@ -296,7 +296,7 @@ impl LinkDirectionState {
         }
     }
 
-    /// Accepts a packet or drops it.
+    /// Takes a packet at the link's entry at `now`, and drops it or puts it into the queue.
     #[inline]
     pub(crate) fn offer(&mut self, now: Instant, mut packet: Box<Packet>) {
         if self.grants {
@@ -337,7 +337,7 @@ impl LinkDirectionState {
         self.waiting.push_back(DropTailEntry { came: now, departs, bytes, lost });
     }
 
-    /// Returns true if the queue, as last served, has no space for `bytes`.
+    /// Returns true if the queue has no space for `bytes`, as far as departures have been processed.
     ///
     /// An empty queue accepts any packet.
     #[inline]
@@ -372,7 +372,7 @@ impl LinkDirectionState {
         self.last_due
     }
 
-    /// Adds the packets that have left a drop-tail queue by `now` to the statistics.
+    /// Processes the departures up to `now`: removes the packets from the queue and counts them in the statistics.
     fn serve(&mut self, now: Instant) {
         if let Some(impaired) = self.rest.impaired.as_mut().filter(|_| self.is_impaired) {
             return impaired.advance(now, &mut self.stats);
@@ -416,7 +416,7 @@ impl LinkDirectionState {
         }
     }
 
-    /// Returns the packet that arrives at the far end at `now`, at most one for each call.
+    /// Returns the packet that arrives at the link's end at `now`. It returns at most one for each call.
     #[inline]
     pub(crate) fn arrive(&mut self, now: Instant) -> Option<Box<Packet>> {
         if self.is_impaired {
@@ -425,7 +425,7 @@ impl LinkDirectionState {
         self.line.pop_front_if(|first| first.due <= now)?.packet
     }
 
-    /// Moves a packet that a managed queue has transmitted to the delay line.
+    /// Ends the transmission of a packet from a managed queue, and puts the packet on the delay line.
     pub(crate) fn depart_managed(&mut self, now: Instant) {
         if let Some(impaired) = &mut self.rest.impaired {
             return impaired.advance(now, &mut self.stats);
@@ -443,7 +443,7 @@ impl LinkDirectionState {
         }
     }
 
-    /// Changes the properties of the link, but not the discipline of its queue.
+    /// Changes the properties of the link at `now`, except the discipline of its queue.
     ///
     /// Queued packets are transmitted with the new properties. Packets on the delay line keep their arrival times.
     pub(crate) fn set(&mut self, now: Instant, spec: LinkSpec) {
@@ -473,7 +473,9 @@ impl LinkDirectionState {
         }
     }
 
-    /// Computes new departures for the queued packets. The first one has `head_left` bytes left to send.
+    /// Computes the departure times of the packets in the queue anew, after a change of the capacity.
+    ///
+    /// `head_left` is the number of bytes of the first packet that have not been sent.
     fn replan(&mut self, now: Instant, head_left: u32) {
         for (n, waiting) in self.waiting.iter_mut().enumerate() {
             let bytes = if n == 0 { head_left } else { waiting.bytes };
@@ -490,7 +492,7 @@ impl LinkDirectionState {
     }
 }
 
-/// Records the queue length at the departure of each of the first `gone` packets.
+/// Records the queue length at the departure of each of the first `gone` packets in `waiting`.
 ///
 /// The queue length is the number of packets that had arrived by then, less the number that had left.
 fn count_lengths(waiting: &VecDeque<DropTailEntry>, gone: usize, lengths: &mut Lengths) {

@@ -4,25 +4,25 @@ use weft_scenario::measure::{Lengths, PacketSizes};
 /// Statistics of a link since its creation or since they were cleared.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct LinkStats {
-    /// Packets that finished transmission.
+    /// Packets that the transmitter has finished sending, including those that were lost afterwards.
     pub sent_packets: u64,
-    /// IP bytes that finished transmission.
+    /// IP bytes that the transmitter has finished sending, including those that were lost afterwards.
     pub sent_bytes: u64,
-    /// Packets dropped by the queue.
+    /// Packets that the queue dropped.
     pub dropped_packets: u64,
-    /// Packets marked with congestion experienced.
+    /// Packets that the queue marked as having met congestion (ECN CE).
     pub marked_packets: u64,
-    /// Packets lost after transmission.
+    /// Packets that were lost at random after their transmission.
     pub lost_packets: u64,
-    /// Packets dropped because the link was cut, or because the packet exceeded its MTU.
+    /// Packets that were dropped because the link was cut, or because they were longer than the MTU.
     pub cut_packets: u64,
-    /// Time from a packet's acceptance until its last byte left the transmitter.
+    /// Times from a packet's acceptance by the queue until its last byte left the transmitter.
     pub queue_delay: Histogram,
-    /// Queue length in packets whenever a packet left the queue.
+    /// Queue length in packets at each departure. `None` if it is not recorded.
     ///
     /// It is recorded only after [`super::LinkDirectionState::watch_lengths`].
     pub queue_packets: Option<Lengths>,
-    /// Lengths of the packets that finished transmission.
+    /// Number of packets that finished transmission, by length. `None` if it is not recorded.
     ///
     /// They are recorded only after [`super::LinkDirectionState::watch_sizes`].
     pub packet_sizes: Option<PacketSizes>,

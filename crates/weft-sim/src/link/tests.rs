@@ -38,7 +38,7 @@ fn packet(number: u64, bytes: u32) -> Box<Packet> {
     })
 }
 
-/// Runs the link until `end` and returns the number and the arrival time in µs of each packet.
+/// Lets packets arrive until `end`. Returns the number of each packet and its arrival time in µs.
 fn drain(link: &mut LinkDirectionState, end: Instant) -> Vec<(u64, u64)> {
     let mut got = Vec::new();
     while link.next_arrival().min(link.next_departure()) <= end {
@@ -108,7 +108,7 @@ fn a_new_rate_holds_from_the_next_byte_on() {
     (0..2).for_each(|n| link.offer(ms(0), packet(n, 1500)));
     let half = LinkSpec { capacity: LinkCapacity::Rate(Rate::from_mbps(6)), ..constant(0) };
     link.set(Instant::from_micros(500), half);
-    // Half of the first packet leaves at 12 Mbit/s, and the rest at 6 Mbit/s.
+    // The rate changes after half of the first packet has been sent. The second half needs twice the time.
     assert_eq!(drain(&mut link, ms(100)), [(0, 1_500), (1, 3_500)]);
 }
 
@@ -191,8 +191,8 @@ fn lengths_are_those_when_packets_leave_however_late_one_looks() {
         assert_eq!(link.stats(ms(60)).queue_packets, Some(Lengths::default()));
         (summary.mean, summary.max)
     };
-    // The queue has three packets at the first departure at 1 ms, then two, then two with the packet of 2 ms, then one,
-    // and one again.
+    // Lengths at the departures: 3 at 1 ms; 2 at 2 ms; 2 at 3 ms, because a packet arrived at 2 ms; 1 at 4 ms; and 1
+    // for the packet that arrived at 10 ms.
     assert_eq!(lengths(&[]), (9.0 / 5.0, 3.0));
     assert_eq!(lengths(&[0, 2, 10]), lengths(&[]));
 }
@@ -207,7 +207,7 @@ fn an_impaired_link_counts_what_its_channel_does() {
     let impaired = Some(Arc::new(Impaired { impairments, schedule: 1, waits: true }));
     let spec = LinkSpec { impaired, ..spec(LinkCapacity::Rate(Rate::from_mbps(24)), 5) };
     let mut link = link(spec.clone());
-    // While the link waits for its restart, it has neither a policer nor an outage.
+    // Until its restart the link drops nothing by its policer and its outages.
     (0..10).for_each(|n| link.offer(Instant::ZERO, packet(n, 1500)));
     assert_eq!(drain(&mut link, Instant::from_millis(20)).len(), 10);
     link.restart(Instant::from_millis(20));

@@ -4,7 +4,7 @@ use weft_scenario::channel::LinkCapacity;
 use weft_scenario::trace::{OPPORTUNITY_BYTES, RunningTrace};
 use weft_units::{Instant, Rate};
 
-/// Sends packets one after another.
+/// The transmitter of one direction of a link, which sends packets one after another.
 pub(super) enum Transmitter {
     Constant {
         rate: Rate,
@@ -34,7 +34,7 @@ impl Transmitter {
         }
     }
 
-    /// Transmits `bytes`, which arrived at `now`, after all earlier packets.
+    /// Transmits a packet of `bytes` after all earlier ones, not before `now`.
     ///
     /// It returns the time at which the last byte has left.
     #[inline]
@@ -63,9 +63,9 @@ impl Transmitter {
         }
     }
 
-    /// Returns the bytes of a packet that are still to be sent at `now`.
+    /// Returns the number of bytes of the first packet in the queue that have not been sent at `now`.
     ///
-    /// The packet departs at `departs` and has no packet before it.
+    /// The packet leaves at `departs`. With a trace the result is one whole opportunity.
     pub(super) fn bytes_left(&self, departs: Instant, now: Instant) -> u64 {
         match self {
             Transmitter::Constant { rate, .. } => rate.bytes_in(departs - now).max(1),
@@ -73,7 +73,7 @@ impl Transmitter {
         }
     }
 
-    /// Returns the number of bytes that could be transmitted between two moments.
+    /// Returns the number of bytes that the transmitter could have sent between `from` and `to`.
     pub(super) fn bytes_between(&self, from: Instant, to: Instant) -> u64 {
         match self {
             Transmitter::Constant { rate, .. } => rate.bytes_in(to - from),

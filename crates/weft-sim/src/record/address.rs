@@ -3,20 +3,20 @@
 use crate::{FlowNo, NodeId, Packet};
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-/// First port: the start of the dynamic ports (RFC 6335 §6).
+/// First of the ports that flows get: the start of the dynamic ports (RFC 6335 §6).
 ///
-/// A packet analyser assigns no application to these ports.
+/// A packet analyser takes these ports for those of no particular application.
 const FIRST_PORT: u16 = 49_152;
 const PORTS: u32 = 16_384;
 
-/// Returns the source and destination of a packet.
+/// Returns the IP addresses and ports that a packet has in a capture: its source, then its destination.
 ///
-/// A flow has the same 5-tuple in both directions. No two of the first 2²⁸ flows between two nodes have the same one.
+/// A flow has the same 5-tuple in both directions. The first 2²⁸ flows between two nodes all have different 5-tuples.
 pub fn endpoints(packet: &Packet) -> (SocketAddrV4, SocketAddrV4) {
     endpoints_of(packet.flow, packet.source, packet.destination)
 }
 
-/// Returns the endpoints of the packets that one end of a flow sends to the other.
+/// Returns the addresses and ports of the packets that the node `source` sends to `destination` in a flow.
 pub(crate) fn endpoints_of(flow: FlowNo, source: NodeId, destination: NodeId) -> (SocketAddrV4, SocketAddrV4) {
     let (low_port, high_port) = (port(flow.0), port(flow.0 / PORTS));
     let (source_port, destination_port) =
@@ -34,7 +34,7 @@ pub fn address_of(node: NodeId) -> Ipv4Addr {
     Ipv4Addr::new(10, x, y, z)
 }
 
-/// Returns the node with this address, as the reverse of [`address_of`].
+/// Returns the node with this address, if it is an address that [`address_of`] gives. Otherwise returns `None`.
 pub fn node_at(address: Ipv4Addr) -> Option<NodeId> {
     let [net, x, y, z] = address.octets();
     let number = u32::from_be_bytes([0, x, y, z]).checked_sub(1)?;

@@ -1,4 +1,4 @@
-//! Captures the packets of a running simulation in a file.
+//! Captures packets into a file while a simulation runs.
 
 use super::SimulatedCapture;
 use crate::{LinkId, Packet, SimNode, Simulator};
@@ -16,14 +16,16 @@ pub struct Capture<W> {
 
 #[derive(Debug)]
 struct CaptureState<W> {
-    /// The writer, or `None` after the capture has finished or failed.
+    /// The writer of the capture file. `None` after the capture has been finished or has failed.
     writer: Option<SimulatedCapture<W>>,
     interfaces: BTreeMap<LinkId, Interface>,
     failure: Option<io::Error>,
 }
 
 impl<W: Write + Send + 'static> Capture<W> {
-    /// Starts a capture of `links` with their names, which replaces the simulator's tap.
+    /// Starts a capture of the packets that arrive over `links`. Each link comes with the name of its interface.
+    ///
+    /// The capture replaces the simulator's tap ([`Simulator::tap`]).
     ///
     /// # Errors
     /// Fails if `out` cannot be written.
@@ -43,10 +45,10 @@ impl<W: Write + Send + 'static> Capture<W> {
         Ok(Capture { shared })
     }
 
-    /// Ends the capture.
+    /// Ends the capture and returns the destination of the file.
     ///
     /// # Errors
-    /// Returns the first error of a packet, or fails if buffered data cannot be written.
+    /// Returns the first error that occurred when a packet was written. Fails if buffered data cannot be written.
     pub fn finish(self) -> io::Result<W> {
         let mut shared = lock(&self.shared);
         match (shared.failure.take(), shared.writer.take()) {
@@ -122,8 +124,8 @@ mod tests {
     #[test]
     fn equal_arrivals_make_equal_captures() {
         let once = capture(100).unwrap();
-        // The section header has 28 bytes and the interface description 40. Each packet has 28 bytes of headers, 16
-        // of the mark in its payload and 32 of the enclosing block.
+        // The section header has 28 bytes and the interface description 40. Each of the five packets has 28 bytes of IP
+        // and UDP headers, 16 bytes of the mark in its payload, and 32 bytes of the enclosing block.
         assert_eq!(once.len(), 28 + 40 + 5 * (28 + 16 + 32));
         assert_eq!(once, capture(100).unwrap());
     }

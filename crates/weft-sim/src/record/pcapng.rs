@@ -1,6 +1,6 @@
 //! Captures of simulated packets, which Wireshark opens.
 //!
-//! The capture has only the headers of simulated packets, because all other bytes would be zeros. Initial sequence
+//! The capture stores only the headers of simulated packets, because all other bytes would be zeros. Initial sequence
 //! numbers are zero. A capture therefore shows payload byte *n* as 1 + *n*, in relative and absolute numbers.
 
 use super::endpoints;
@@ -12,23 +12,23 @@ use std::io::{self, Write};
 use weft_pcapng::{Interface, PcapngWriter, Record};
 use weft_units::Instant;
 
-/// Size of IPv4 and TCP headers without options, in bytes.
+/// Length of IPv4 and TCP headers without options, in bytes.
 const BARE_HEADERS: u32 = 40;
-/// Maximum segment size in bytes.
+/// Maximum segment size that the SYNs in a capture announce, in bytes.
 ///
 /// Derived: 1500 bytes less IPv4 and TCP headers without options.
 const MSS: u16 = 1460;
 
-/// Writes simulated packets to a capture. An interface of it stands for one direction of a link.
+/// Writes simulated packets to a capture, in which each interface stands for one direction of a link.
 #[derive(Debug)]
 pub struct SimulatedCapture<W> {
     writer: PcapngWriter<W>,
-    /// Window shift of each end of each connection, which fits the first window that the end announces.
+    /// Window shift of each end of each connection: the least that fits the first window of this end.
     shifts: BTreeMap<(FlowNo, NodeId), u8>,
 }
 
 impl<W: Write> SimulatedCapture<W> {
-    /// Starts a capture without interfaces.
+    /// Starts a capture without interfaces that is written to `out`.
     ///
     /// # Errors
     /// Fails if `out` cannot be written.
@@ -44,7 +44,7 @@ impl<W: Write> SimulatedCapture<W> {
         self.writer.add_interface(name, "", 0)
     }
 
-    /// Captures a packet that passed `interface` at `now`.
+    /// Writes a packet that passed the link of `interface` at `now`.
     ///
     /// # Errors
     /// Fails if the file cannot be written, or if no IP packet of this kind can have the packet's length.
@@ -55,7 +55,8 @@ impl<W: Write> SimulatedCapture<W> {
                 let headers = self.tcp_headers(packet, segment)?;
                 self.enhanced_packet(interface, now, &headers, headers.total_len())
             }
-            // The rate signal is left out, because it may not fit together with the segment's options.
+            // The rate signal of the packet is left out, because there may be no space for it beside the segment's
+            // options.
             Body::Signalled(signalled) => {
                 let bare = Packet { bytes: packet.bytes - signalled.rate_signal.bytes(), ..packet.clone() };
                 let headers = self.tcp_headers(&bare, &signalled.segment)?;
@@ -82,7 +83,7 @@ impl<W: Write> SimulatedCapture<W> {
         self.enhanced_packet(interface, now, &headers, headers.total_len())
     }
 
-    /// Ends the capture.
+    /// Ends the capture and returns the destination of the file.
     ///
     /// # Errors
     /// Fails if buffered data cannot be written.
@@ -124,7 +125,7 @@ mod tests {
         Packet { flow: FlowNo(5), source, destination, bytes, label: 0, ecn: PacketEcn::Ect, body }
     }
 
-    /// Returns the packets of a connection, a datagram and a raw packet.
+    /// Returns the packets of a whole TCP connection, then a datagram and a raw packet.
     ///
     /// The connection opens, loses a segment, receives two reports of the loss and closes.
     fn conversation() -> Vec<Packet> {
@@ -180,7 +181,8 @@ mod tests {
         let bytes = capture();
         let (mut at, mut lengths) = (0, Vec::new());
         while at < bytes.len() {
-            // Standard: type 6 is a packet, with its length after interface, time and stored length.
+            // Standard: in pcapng, a block of type 6 contains a packet. The packet's length stands behind interface,
+            // time and stored length.
             if u32_at(&bytes, at) == 6 {
                 lengths.push(u32_at(&bytes, at + 24));
             }
@@ -200,7 +202,7 @@ mod tests {
         assert!(writer.packet(interface, Instant::ZERO, &packet(0, 70_040, huge)).is_err());
     }
 
-    /// Returns the output of `tshark` with these `fields` of a capture, one line for each packet.
+    /// Returns the output of `tshark` with the values of these `fields` of a capture, one line for each packet.
     ///
     /// The result is `None` if `tshark` is not installed.
     fn tshark(capture: &[u8], fields: &[&str]) -> Option<String> {

@@ -1,6 +1,6 @@
 //! Samples time series of links, flows and loops at fixed intervals.
 //!
-//! It writes all values to a CSV file and keeps a thinned copy for charts.
+//! It writes all values to a CSV file, and keeps means over longer intervals for charts.
 
 use super::TcpState;
 use crate::link::LinkDirectionState;
@@ -11,19 +11,20 @@ use weft_units::Instant;
 
 /// Maximum number of points of a series.
 ///
-/// A chart cannot show more points. When a series has this number of points, each pair of points becomes one.
+/// A chart cannot show more points. When a series has this number of points, the mean of each pair of points replaces
+/// the pair.
 const MAX_POINTS: usize = 600;
 
-/// The state of one direction of a link.
+/// The state of one direction of a link at one moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LinkSnapshot {
-    /// IP bytes that were sent on the link so far.
+    /// IP bytes that the link has transmitted so far.
     pub sent_bytes: u64,
     /// IP bytes that the link could have carried since the previous snapshot.
     pub capacity_bytes: u64,
-    /// IP bytes in the queue.
+    /// IP bytes in the queue, including the packet in transmission.
     pub queue_bytes: u64,
-    /// Number of packets dropped and lost so far.
+    /// Number of packets that the link has dropped or lost so far.
     pub dropped_packets: u64,
 }
 
@@ -38,29 +39,29 @@ impl LinkSnapshot {
     }
 }
 
-/// The state of a flow.
+/// The state of a flow at one moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FlowSample {
     /// Payload bytes that the application has received so far.
     pub delivered_bytes: u64,
-    /// State of the sender, if the flow uses TCP.
+    /// State of the sending end; `None`: the flow does not use TCP.
     pub tcp: Option<TcpState>,
 }
 
-/// The state of a VPN's loop.
+/// The state of a VPN's loop at one moment.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct LoopSnapshot {
-    /// IP bytes that have left at the egress edge so far.
+    /// IP bytes that have left the tunnel at the egress edge so far.
     pub delivered_bytes: u64,
-    /// IP bytes in the queue at the ingress edge.
+    /// IP bytes of the VPN that wait in the queue at the ingress edge.
     pub queue_bytes: u64,
-    /// Status of the loop's control law, if the loop has a control law and has started.
+    /// State of the loop's control law; `None`: the loop has no law or has not started.
     pub control: Option<LoopStatus>,
 }
 
 /// Writes a line `time_s,series,unit,value` for every value of every sample.
 ///
-/// Its memory use depends only on the number of links, flows and loops. The series are:
+/// It needs memory only in proportion to the number of links, flows and loops. The series are:
 ///
 /// - of a link: `NAME` (bit/s sent), `NAME.utilisation`, `NAME.queue` and `NAME.drops` (in the interval);
 /// - of a flow: `NAME` (bit/s delivered), and with TCP `NAME.cwnd`, `NAME.ssthresh` and `NAME.srtt`;
@@ -76,9 +77,9 @@ pub struct Sampler<W> {
 }
 
 impl<W: Write> Sampler<W> {
-    /// Creates a sampler of links (`fibre.up` …), flows and loops.
+    /// Creates a sampler for the links (`fibre.up` …), flows and loops with these names.
     ///
-    /// It begins at the start of the simulation.
+    /// Its first sample covers the time from the start of the simulation.
     ///
     /// # Errors
     /// Fails if `out` cannot be written.
@@ -108,7 +109,7 @@ impl<W: Write> Sampler<W> {
         Ok(Sampler { out, links, flows, loops: loops.iter().map(of_loop).collect(), last: Instant::ZERO })
     }
 
-    /// Records the states at `now`, in the order of the names that [`Sampler::new`] got.
+    /// Writes the states at `now`. They must be in the order of the names that [`Sampler::new`] got.
     ///
     /// It records nothing if no time has passed since the last sample.
     ///
@@ -142,7 +143,7 @@ impl<W: Write> Sampler<W> {
         Ok(())
     }
 
-    /// Ends the file and returns the series, thinned for charts.
+    /// Ends the file. Returns its destination, and the series for charts, with means in place of single values.
     ///
     /// # Errors
     /// Fails if buffered data cannot be written.
@@ -213,9 +214,9 @@ fn add_all<W: Write, const N: usize>(
     Ok(())
 }
 
-/// A series with at most [`MAX_POINTS`] points.
+/// A series with at most [`MAX_POINTS`] points, however long the simulation runs.
 ///
-/// Each point is the mean of a number of values that depends on the length of the run.
+/// Each point is the mean of several values, whose number grows with the length of the run.
 #[derive(Debug)]
 struct BoundedSeries {
     series: Series,

@@ -1,18 +1,18 @@
-//! Records one TCP connection.
+//! Records the sending end of one TCP connection.
 //!
 //! The record has congestion window, slow-start threshold, round-trip times and retransmissions.
 
 use std::io::{self, Write};
 use weft_units::{Duration, Instant};
 
-/// The recorded state of a sender.
+/// The state of the sending end of a TCP connection, as far as it is recorded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TcpState {
     /// Congestion window in bytes.
     pub cwnd_bytes: u64,
     /// Slow-start threshold in bytes, which exceeds any window until the first congestion.
     pub ssthresh_bytes: u64,
-    /// Smoothed round-trip time (RFC 6298 §2), once it is measured.
+    /// Smoothed round-trip time (RFC 6298 §2). `None` before the first measurement.
     pub srtt: Option<Duration>,
 }
 
@@ -36,7 +36,7 @@ impl<W: Write> TcpTrace<W> {
         Ok(TcpTrace { out, last: TcpState::default() })
     }
 
-    /// Writes the values that changed since the last call.
+    /// Writes those values of `state` that differ from the previous call.
     ///
     /// # Errors
     /// Fails if the file cannot be written.
@@ -54,7 +54,7 @@ impl<W: Write> TcpTrace<W> {
         Ok(())
     }
 
-    /// Writes one round-trip time.
+    /// Writes one measured round-trip time.
     ///
     /// # Errors
     /// Fails if the file cannot be written.
@@ -62,7 +62,7 @@ impl<W: Write> TcpTrace<W> {
         self.line(now, "rtt", Millis(rtt))
     }
 
-    /// Writes the retransmission of the segment that begins at `seq`.
+    /// Writes that the segment which begins at the sequence number `seq` was retransmitted.
     ///
     /// # Errors
     /// Fails if the file cannot be written.
@@ -70,7 +70,7 @@ impl<W: Write> TcpTrace<W> {
         self.line(now, "retransmission", seq)
     }
 
-    /// Ends the trace.
+    /// Ends the trace and returns the destination of the file.
     ///
     /// # Errors
     /// Fails if buffered data cannot be written.

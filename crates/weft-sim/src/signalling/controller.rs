@@ -1,6 +1,6 @@
-//! Grants rates on one link of a router.
+//! Grants explicit rates on one link of a router.
 //!
-//! A controller samples its link at intervals and updates the algorithm that computes the rates ([`LawKind`]). It
+//! A controller measures its link at intervals and updates the algorithm that computes the rates ([`LawKind`]). It
 //! answers the rate requests in passing packets. Admission decides about guaranteed rates.
 
 use super::NearSensor;
@@ -17,31 +17,35 @@ use weft_units::{Duration, Instant, Rate, Rng};
 use weft_wire::er_sig::{Direction, Message, Signal, SignalService};
 use weft_wire::quick_start::{QuickRate, QuickStart};
 
-/// Maximum number of flows with a guaranteed rate. The number of remembered requesting flows has the same limit.
-const MOST_FLOWS: usize = 65_536;
-/// Number of the only route that this link's admission component has, which stands for the link itself.
-const LINK: RouteNo = RouteNo(0);
-/// Maximum number of missed samples that are computed after a pause.
+/// Maximum number of flows with a guaranteed rate.
 ///
-/// The rate that an idle link grants stops to change after far fewer samples.
+/// It is also the maximum number of requesting flows that a controller stores.
+const MOST_FLOWS: usize = 65_536;
+/// Number of the only route in this link's admission component. The route consists of the link alone.
+const LINK: RouteNo = RouteNo(0);
+/// Maximum number of samples that are made up for at once, after a time without packets.
+///
+/// A missed sample counts as one of an idle link. After far fewer samples of an idle link, the granted rate no longer
+/// changes.
 const MOST_MISSED: u32 = 1_000;
 
-/// The settings by which a link grants rates.
+/// The settings by which a controller grants rates on its link.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct LinkGrants {
-    /// Algorithm by which the link computes the granted rates.
+    /// Algorithm that computes the granted rates.
     pub law: LawKind,
-    /// Capacity of the link, including the rates that may be guaranteed.
+    /// Capacity of the link, or of the path behind it. It includes the rates that may be guaranteed.
     pub capacity: Rate,
     /// Maximum sum of the rates that the link may guarantee to flows.
     pub reservable: Rate,
-    /// Seed of the hash of flows and of random draws.
+    /// Seed of the hash tables of flows and of random draws.
     pub seed: u64,
 }
 
 /// Bytes that arrived for a link.
 ///
-/// ERICA needs the bytes of flows that request rates separately. For other algorithms all bytes are in `asking`.
+/// ERICA needs separate counts of the bytes of flows that request rates (`asking`) and of others. For other algorithms
+/// all bytes count as `asking`.
 #[derive(Clone, Copy, Debug, Default)]
 struct LinkBytes {
     asking: u64,
@@ -50,48 +54,48 @@ struct LinkBytes {
 
 /// The bytes that a flow sent since the last sample, and its rate in the previous interval.
 ///
-/// The rate of each flow and the sum of the rates must cover the same interval. Otherwise ERICA would oscillate.
+/// ERICA would oscillate if the rates of the flows and their sum were measured over different intervals.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sending {
     bytes: u64,
     rate: Rate,
 }
 
-/// The controller of one link.
+/// The controller of one link: measures the link, and grants rates to the flows that request them.
 #[derive(Debug)]
 pub struct LinkController {
     law: SignalLaw,
     admission: AdmissionControl<u32>,
     askers: Askers<u32>,
-    /// Rates of the flows that request rates, if the algorithm depends on these rates.
+    /// Sending rate of each flow that requests rates, by its number. Empty unless the algorithm uses these rates.
     sending: HashMap<u32, Sending, SeededState>,
     capacity: Rate,
-    /// Round-trip time of the flows on the link, without queueing delay.
+    /// Mean round-trip time of the flows on the link, without queueing delay.
     least_round_trip: Duration,
     interval: Duration,
     next_look: Instant,
-    /// Bytes that arrived since the last sample, from requesting and other flows.
+    /// Bytes that have arrived for the link since the last sample.
     arrived: LinkBytes,
-    /// Rate of all arrivals in bit/s, averaged over a round trip.
+    /// Rate of all bytes that arrive for the link in bit/s, averaged over a round trip.
     own_bps: f64,
-    /// True if the sensor of a legacy path has too few measurements, so no rate is granted.
+    /// True if the sensor of the path behind the link has not measured enough yet. Then no rate is granted.
     is_unknown: bool,
-    /// Arrival rate of requesting flows without guaranteed rates, in the last interval.
+    /// Rate at which bytes of requesting flows arrived in the last interval, less the guaranteed rates.
     arriving: Rate,
-    /// Total rate granted to new flows whose data has not arrived yet.
+    /// Sum of the rates granted to new flows whose data has not arrived yet.
     promised: Rate,
     /// Time at which `promised` is reset: two round trips after the last new flow.
     forget_at: Instant,
     quick_start: QuickStartLink,
     /// Capacity of the link minus the guaranteed rates, at the time of the last sample.
     carries: Rate,
-    /// Number of all bytes that have arrived for the link since the start.
+    /// Number of all bytes that have arrived for the link since the start of the simulation.
     came_bytes: u64,
     rng: Rng,
 }
 
 impl LinkController {
-    /// Creates a controller that samples its link at each `interval`.
+    /// Creates a controller that measures its link at this interval.
     ///
     /// `round_trip` is the mean round-trip time of the flows on the link.
     pub fn new(grants: LinkGrants, round_trip: Duration, interval: Duration) -> LinkController {
@@ -120,12 +124,12 @@ impl LinkController {
         }
     }
 
-    /// Returns the rate of all arrivals for the link, averaged over a round trip.
+    /// Returns the rate of all bytes that arrive for the link, averaged over a round trip.
     pub(super) fn own(&self) -> Rate {
         Rate::from_bps(self.own_bps as u64)
     }
 
-    /// Returns the total guaranteed rate.
+    /// Returns the sum of the rates that are guaranteed to flows on the link.
     pub fn booked(&self) -> Rate {
         self.admission.granted(LINK)
     }
@@ -137,7 +141,8 @@ impl LinkController {
 
     /// Returns the time between two samples.
     ///
-    /// An algorithm based on the flows' sending rates must wait until the flows have adopted the last granted rates.
+    /// ERICA uses the flows' sending rates. It must wait for a round trip until the flows send at the last granted
+    /// rates.
     fn spacing(&self) -> Duration {
         let least = if matches!(self.law, SignalLaw::Erica(_)) { self.round_trip() } else { Duration::ZERO };
         self.interval.max(least)
@@ -148,7 +153,7 @@ impl LinkController {
         if self.is_unknown { Rate::ZERO } else { self.law.grant(current) }
     }
 
-    /// Adds a packet that arrives for the link to the arrivals.
+    /// Counts a packet of a flow that arrives for the link.
     pub(super) fn count(&mut self, flow: FlowNo, bytes: u32) {
         let bytes = u64::from(bytes);
         self.came_bytes += bytes;
@@ -162,10 +167,10 @@ impl LinkController {
         }
     }
 
-    /// Answers the rate request in a packet that arrives for the link.
+    /// Answers the rate signal in a packet that arrives for the link: lowers and reserves the rates in it.
     ///
-    /// The caller must have checked the signal's authenticity. A mandatory request that cannot be met becomes a
-    /// rejection.
+    /// `node` is this router's number. The caller must have checked that the signal is authentic. A request that must
+    /// be met but cannot be becomes a rejection.
     pub(super) fn answer(&mut self, now: Instant, flow: FlowNo, signal: &mut Signal, node: u16) {
         let direction = match signal.message {
             Message::Response => Direction::Reverse,
@@ -174,7 +179,7 @@ impl LinkController {
         if signal.message == Message::Request {
             self.admit(now);
         }
-        // In the simulator no flow requests a rate for the reverse direction.
+        // A response carries the rates of the reverse direction, which no flow in the simulator requests.
         let available = match signal.message {
             Message::Request | Message::Update => self.available_beside(now, flow, signal),
             _ => Rate::ZERO,
@@ -187,16 +192,16 @@ impl LinkController {
         }
     }
 
-    /// Lowers the rate of a Quick-Start request.
+    /// Lowers the rate of a Quick-Start request to the rate that this link can grant.
     ///
-    /// The limits are the capacity that flows leave unused and the rate that one more requesting flow would be granted.
+    /// It is at most the unused capacity, and at most the rate that one more requesting flow would be granted.
     pub(super) fn approve(&mut self, option: &mut QuickStart) {
         let asked = option.rate.min(QuickRate::floor(self.available(Rate::ZERO)));
         let granted = self.quick_start.approve(self.carries, asked);
         option.pass(granted, 1, self.rng.next_u64() as u32);
     }
 
-    /// Adds a new flow to the algorithm's state.
+    /// Includes a new flow in the state of the algorithm, if the algorithm is PI.
     fn admit(&mut self, now: Instant) {
         if let SignalLaw::Pi(law) = &mut self.law {
             if now >= self.forget_at {
@@ -209,9 +214,9 @@ impl LinkController {
         }
     }
 
-    /// Returns the rate available to a flow beyond the rate that this request will guarantee.
+    /// Returns the rate that a flow can be granted in addition to the rate that its request `signal` will guarantee.
     ///
-    /// The algorithm's state does not include this guaranteed rate yet.
+    /// The algorithm does not take the new guarantee into account yet, so this function subtracts the part that is new.
     fn available_beside(&mut self, now: Instant, flow: FlowNo, signal: &Signal) -> Rate {
         let has = self.admission.of(&flow.0);
         let is_reserved = matches!(signal.service, SignalService::Guaranteed | SignalService::Variable);
@@ -226,7 +231,9 @@ impl LinkController {
         less(self.available(current), less(will_have, has))
     }
 
-    /// Samples the link `at` if the time of the next sample has come.
+    /// Measures the link `at` and updates the algorithm, if the next sample is due.
+    ///
+    /// `sensor` measures the path behind the link.
     pub(super) fn look(
         &mut self,
         now: Instant,
@@ -267,12 +274,13 @@ impl LinkController {
         self.next_look += since;
     }
 
-    /// Updates the algorithm with the state of the link since the last sample.
+    /// Updates the algorithm with the measured state of the link since the last sample.
     ///
     /// `missed` is the number of samples that were left out before this one.
     fn update(&mut self, now: Instant, capacity: Rate, arrived_bytes: u64, queued_bytes: u64, missed: u32) {
         let (booked, round_trip, spacing) = (self.booked(), self.round_trip(), self.spacing());
-        // The arrival times since the last sample are unknown. All bytes are assigned to the last interval.
+        // It is not known when the bytes arrived since the last sample. All of them count for the last interval, and
+        // the others as idle.
         for left in (0..=missed.min(MOST_MISSED)).rev() {
             let (arrived, queued_bytes) = if left == 0 { (arrived_bytes, queued_bytes) } else { (0, 0) };
             self.arriving = less(Rate::from_bytes_over(arrived, spacing), booked);
@@ -284,9 +292,9 @@ impl LinkController {
     }
 }
 
-/// Returns the mean capacity of a link over the time `since` before `now`, or since the start of the simulation.
+/// Returns the mean capacity of a link over the time `since` before `now`.
 ///
-/// The result is `None` at the start of the simulation.
+/// It covers less time at the start of the simulation. Returns `None` if no time has passed.
 fn carried(link: &mut LinkDirectionState, now: Instant, since: Duration) -> Option<Rate> {
     let before = now.as_nanos().saturating_sub(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX));
     let from = Instant::from_nanos(before);

@@ -1,4 +1,4 @@
-//! Implements the two ends of a connection that signals rates: one requests, the other answers.
+//! Implements the two ends of a connection that signals explicit rates: one requests rates, the other answers.
 
 use super::{RateSignal, Signalled, is_genuine, signed};
 use crate::host::FlowNodes;
@@ -9,19 +9,21 @@ use weft_units::{Duration, Instant, Rate, Rng};
 use weft_wire::er_sig::{BurstTolerance, DelayVariance, Message, Rate16, Rates, Signal, SignalService, ttl_difference};
 use weft_wire::quick_start::{Function, QuickRate, QuickStartResponse};
 
-/// Initial TTL of a packet that a host sends.
+/// TTL of a packet when a host sends it.
 pub(super) const TTL: u8 = 64;
-/// Assumed round-trip time before the first measurement.
+/// Round-trip time that the requesting end assumes before its first measurement.
 const GUESS: Duration = Duration::from_millis(200);
 
-/// The rates that a sender requests.
+/// The rates that the sending end of a connection requests from the routers.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct RateDemand {
     /// Guaranteed rate to request, or zero for none.
     ///
     /// In addition the sender requests all available capacity.
     pub guaranteed: Rate,
-    /// True if every router of the route answers rate requests. Then the TTLs need not be compared.
+    /// True if every router of the route is known to answer rate requests.
+    ///
+    /// Otherwise the sender uses a granted rate only if a comparison of TTLs shows this.
     pub path_takes_part: bool,
 }
 
@@ -52,7 +54,7 @@ impl RateDemand {
     }
 }
 
-/// The requesting end of a flow, for one connection after another.
+/// The end of a flow that requests rates, for one connection after another.
 #[derive(Clone, Debug)]
 pub struct Asker {
     wish: Wish,
@@ -61,7 +63,7 @@ pub struct Asker {
 }
 
 impl Asker {
-    /// Creates an end that sends a request with its first packet.
+    /// Creates the requesting end of a flow. The first packet carries a request.
     pub fn new(demand: RateDemand, mut rng: Rng) -> Asker {
         let wish = demand.wish();
         Asker { wish, initiator: RateInitiator::new(wish, rng.next_u64() as u32), rng }
@@ -72,7 +74,9 @@ impl Asker {
         self.initiator.rate()
     }
 
-    /// Returns the segment with a rate signal, if a signal is due.
+    /// Returns the segment with a rate signal, if a signal is due. Otherwise returns `None`.
+    ///
+    /// `srtt` is the smoothed round-trip time, if it has been measured.
     pub(crate) fn sign(
         &mut self,
         now: Instant,
@@ -90,9 +94,9 @@ impl Asker {
         Some(Box::new(Signalled { rate_signal, ttl: TTL, is_encapsulated: false, segment: *segment }))
     }
 
-    /// Processes a packet.
+    /// Processes a packet from the other end. Returns the granted rate if it answers a request, and otherwise `None`.
     ///
-    /// If the packet answers a request, it returns the granted rate, which is zero for none.
+    /// A granted rate of zero means that no rate was granted.
     pub(crate) fn receive(&mut self, now: Instant, packet: &Packet) -> Option<Rate> {
         let Body::Signalled(answer) = &packet.body else { return None };
         let RateSignal::Explicit { signal, arrived_difference } = &answer.rate_signal else { return None };
@@ -103,21 +107,21 @@ impl Asker {
         Some(self.initiator.rate().unwrap_or(Rate::ZERO))
     }
 
-    /// Resets the state for the next connection.
+    /// Forgets the granted rate, because the next connection begins.
     pub(crate) fn begin_anew(&mut self) {
         self.initiator = RateInitiator::new(self.wish, self.rng.next_u64() as u32);
     }
 }
 
-/// The end of a connection that answers rate requests.
+/// The end of a connection that answers the rate requests in the packets that it receives.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Answerer {
-    /// Answer that the next acknowledgement carries.
+    /// Answer that the next acknowledgement carries. `None` if no request waits for an answer.
     due: Option<Box<RateSignal>>,
 }
 
 impl Answerer {
-    /// Processes a packet and prepares the answer to its request.
+    /// Processes a packet from the requesting end. If it carries a request, the next acknowledgement will answer it.
     pub fn receive(&mut self, packet: &Packet) {
         let Body::Signalled(asked) = &packet.body else { return };
         let answer = match &asked.rate_signal {
@@ -130,7 +134,7 @@ impl Answerer {
         self.due = answer.map(Box::new).or(self.due.take());
     }
 
-    /// Returns the acknowledgement with the pending answer, if there is one.
+    /// Returns the acknowledgement `segment` with the answer that is due. Returns `None` if no answer is due.
     pub fn sign(&mut self, ends: FlowNodes, segment: &TcpSegment) -> Option<Box<Signalled>> {
         let mut rate_signal = *self.due.take()?;
         if let RateSignal::Explicit { signal, .. } = &mut rate_signal {
@@ -140,7 +144,7 @@ impl Answerer {
     }
 }
 
-/// Returns the answer to a rate request that arrived with this TTL.
+/// Returns the answer to a rate request that arrived in a packet with this TTL. Returns `None` if it needs none.
 ///
 /// The answer has no authentication tag yet.
 fn answer_to(asked: &Signal, ttl: u8) -> Option<RateSignal> {

@@ -7,17 +7,17 @@ use weft_units::{Instant, Rate};
 /// The algorithm by which a link computes the granted rates.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LawKind {
-    /// Each flow is granted the whole capacity except the guaranteed rates.
+    /// Each flow is granted the whole capacity of the link, less the guaranteed rates.
     ///
     /// The granted rate is correct for a single flow only.
     Capacity,
-    /// All flows are granted one rate, which a PI controller derives from the queue.
+    /// All flows on a link are granted the same rate, which a PI controller derives from the link's queue.
     Pi,
     /// Each flow is granted a rate that depends on its own sending rate (ERICA+).
     Erica,
 }
 
-/// An algorithm of [`LawKind`] with its state.
+/// The algorithm of a link with its state.
 #[derive(Clone, Debug)]
 pub(super) enum SignalLaw {
     Capacity(Rate),
@@ -26,7 +26,7 @@ pub(super) enum SignalLaw {
 }
 
 impl SignalLaw {
-    /// Creates the algorithm with the state of an unused link.
+    /// Creates the algorithm for a link of this capacity that is not used yet.
     pub fn new(kind: LawKind, capacity: Rate) -> SignalLaw {
         let config = PiConfig::default();
         let aim = capacity.scaled(config.utilization);
@@ -46,7 +46,7 @@ impl SignalLaw {
         }
     }
 
-    /// Updates the algorithm with a sample of the link.
+    /// Updates the algorithm with a measured state of the link. `at` is the time of the measurement.
     ///
     /// `askers` is the number of flows that recently requested rates on the link.
     pub fn update(&mut self, at: Instant, state: &LinkState, askers: u32) {

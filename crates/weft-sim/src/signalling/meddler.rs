@@ -1,14 +1,13 @@
-//! Models an attacker at a router. The attacker manipulates rate signals but has no key of the signalling domain.
+//! Models an attacker at a router, which manipulates rate signals without the key that authenticates them.
 
 use super::RateSignal;
 use crate::{Body, Packet};
 use weft_units::{Rate, Rng};
 use weft_wire::er_sig::{Message, Rate16, Rates};
 
-/// Probability of each attack on a passing rate signal.
+/// Probability of each of the four attacks on a passing rate signal.
 ///
-/// The attacks are to drop it, to duplicate it, to reorder it behind the next signal, and to forge another signal
-/// before it.
+/// The attacks: drop it, duplicate it, delay it behind the next signal, and send a forged signal before it.
 const SHARE: f64 = 0.1;
 
 /// An attacker at a router that drops, duplicates, reorders and forges rate signals.
@@ -19,12 +18,12 @@ pub struct Meddler {
 }
 
 impl Meddler {
-    /// Creates an attacker that draws from `rng`.
+    /// Creates an attacker whose attacks depend only on `rng`.
     pub fn new(rng: Rng) -> Meddler {
         Meddler { rng, held_back: None }
     }
 
-    /// Attacks a packet with a rate signal and sends the resulting packets.
+    /// Attacks a packet with a rate signal, or leaves it alone, and calls `send` with each packet that results.
     pub(crate) fn meddle(&mut self, packet: Box<Packet>, mut send: impl FnMut(Box<Packet>)) {
         let overtaken = self.held_back.take();
         match (self.rng.unit() / SHARE) as u32 {
@@ -43,7 +42,7 @@ impl Meddler {
         overtaken.into_iter().for_each(send);
     }
 
-    /// Returns a forged rate signal with a guessed authentication tag.
+    /// Returns a copy of the packet with a forged rate signal, whose authentication tag is guessed.
     ///
     /// It either releases all rates of the flow or grants an excessive rate.
     fn forged(&mut self, packet: &Packet) -> Box<Packet> {

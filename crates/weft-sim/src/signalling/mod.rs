@@ -1,4 +1,4 @@
-//! Signals explicit rates in band (paper 001, Figure 2).
+//! Signals explicit rates in the headers of the packets of a connection (paper 001, Figure 2).
 //!
 //! TCP segments carry ER-SIG structures with rate requests. Routers along the route lower the requested rates and
 //! reserve them. The receiving end answers, and the sender applies the granted rate. The algorithms are those of
@@ -41,23 +41,23 @@ use weft_wire::quick_start::{QuickStart, QuickStartResponse, RESPONSE_LEN};
 const KEY: SignalKey = SignalKey::new([0x5e; KEY_LEN]);
 const TCP: u8 = 6;
 
-/// The rate that a source requests from routers.
+/// The kind of rate that a TCP source requests from routers.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Wants {
-    /// An explicit rate for the whole connection.
+    /// An explicit rate at which the whole connection sends.
     Explicit(RateDemand),
-    /// An initial rate, including IP headers.
+    /// At most this initial rate for a connection (Quick-Start). It includes IP headers.
     QuickStart(Rate),
 }
 
-/// The rate signal that a segment carries.
+/// The rate signal that a TCP segment carries in its headers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RateSignal {
-    /// An ER-SIG structure in the IP header.
+    /// An ER-SIG structure in the IP header, for an explicit rate.
     Explicit {
         /// The ER-SIG structure.
         signal: Signal,
-        /// In an answer: the TTL of the request's IP header minus the TTL in its ER-SIG structure, on arrival.
+        /// In an answer: the TTL of the request's IP header less the TTL in its ER-SIG structure, on arrival.
         arrived_difference: u8,
     },
     /// A Quick-Start request in its IP option.
@@ -76,12 +76,12 @@ impl RateSignal {
     }
 }
 
-/// A TCP segment with a rate signal.
+/// A TCP segment whose packet carries a rate signal.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Signalled {
     /// The rate signal.
     pub rate_signal: RateSignal,
-    /// TTL of the packet.
+    /// TTL of the packet, which each router lowers by one.
     pub ttl: u8,
     /// True while the packet crosses a legacy path inside another packet.
     ///
@@ -91,12 +91,12 @@ pub struct Signalled {
     pub segment: TcpSegment,
 }
 
-/// Returns the signal with an authentication tag, as `from` sends it to `to`.
+/// Returns the signal with the authentication tag for a packet that `from` sends to `to` in this flow.
 fn signed(signal: Signal, flow: FlowNo, from: NodeId, to: NodeId) -> Signal {
     KEY.sign(&key_of(&signal, flow, from, to), signal)
 }
 
-/// Returns true if the authentication tag of a packet's signal is correct.
+/// Returns true if the packet carries an ER-SIG structure with the right authentication tag.
 fn is_genuine(packet: &Packet) -> bool {
     match &packet.body {
         Body::Signalled(signalled) => match &signalled.rate_signal {
@@ -109,7 +109,7 @@ fn is_genuine(packet: &Packet) -> bool {
     }
 }
 
-/// Returns the 5-tuple of the packets that the requesting end of the connection sends.
+/// Returns the 5-tuple that the tag of a signal covers: that of the packets from the requesting end of the flow.
 fn key_of(signal: &Signal, flow: FlowNo, from: NodeId, to: NodeId) -> FlowKey {
     let is_answer = matches!(signal.message, Message::Response | Message::Reject);
     let (from, to) = if is_answer { (to, from) } else { (from, to) };

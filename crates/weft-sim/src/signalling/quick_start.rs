@@ -10,17 +10,17 @@ use weft_core::explicit_rate::quick_start::PendingQuickStart;
 use weft_units::{Duration, Instant, Rate, Rng};
 use weft_wire::quick_start::{Function, QuickRate, QuickStart, QuickStartResponse};
 
-/// Assumed round-trip time before a measurement.
+/// Round-trip time that the requesting end assumes, because it has not measured any when it sends its SYN.
 ///
 /// The request is at most the rate that sends the waiting data in this time (RFC 4782 §4.2).
 const GUESS: Duration = Duration::from_millis(100);
-/// Maximum number of waiting bytes that affects the size of the request.
+/// Maximum number of waiting bytes that is taken into account for the size of a request.
 ///
-/// The highest rate that can be requested sends fewer bytes than this in [`GUESS`].
+/// Even at the highest rate that can be requested, fewer bytes than this are sent in [`GUESS`].
 const MOST_BYTES: u64 = 1 << 32;
 const NONCE_BITS: u32 = 30;
 
-/// The requesting end of a flow, for one connection after another.
+/// The end of a flow that requests initial rates, for one connection after another.
 #[derive(Clone, Debug)]
 pub struct QuickAsker {
     rate: Rate,
@@ -33,7 +33,7 @@ pub struct QuickAsker {
 enum Stands {
     Silent,
     Asked(PendingQuickStart),
-    /// The next packet must carry this report to the routers.
+    /// The next packet must carry this report to the routers, which states the rate that was granted.
     ///
     /// It has rate zero after a refusal.
     ToReport(QuickStart),
@@ -41,28 +41,28 @@ enum Stands {
 }
 
 impl QuickAsker {
-    /// Creates an end that requests `rate`, including IP headers.
+    /// Creates the requesting end of a flow. Each connection requests at most `rate`, which includes IP headers.
     pub fn new(rate: Rate, rng: Rng) -> QuickAsker {
         QuickAsker { rate, rng, stands: Stands::Silent, granted: None }
     }
 
-    /// Returns the initial rate that the connection was granted.
+    /// Returns the initial rate that the present connection was granted. Returns `None` if it was granted none.
     pub fn granted(&self) -> Option<Rate> {
         self.granted
     }
 
-    /// Resets the state for the next connection.
+    /// Forgets the granted rate, because the next connection begins.
     pub(crate) fn begin_anew(&mut self) {
         (self.stands, self.granted) = (Stands::Silent, None);
     }
 
-    /// Returns the segment with a Quick-Start option, if an option is due.
+    /// Returns the segment with a Quick-Start option, if a request or a report is due. Otherwise returns `None`.
     ///
-    /// `waiting_bytes` is the number of bytes that wait to be sent.
+    /// `waiting_bytes` is the number of bytes that the connection has to send.
     pub(crate) fn sign(&mut self, now: Instant, segment: &TcpSegment, waiting_bytes: u64) -> Option<Box<Signalled>> {
         let option = match self.stands {
-            // A retransmitted SYN has no option. A router or firewall may have dropped the first SYN because of the
-            // option.
+            // A retransmitted SYN carries no option, because a router or firewall may have dropped the first SYN for
+            // its option.
             Stands::Asked(_) if segment.flags.has(Flags::SYN) => {
                 self.stands = Stands::Over;
                 return None;
@@ -91,9 +91,11 @@ impl QuickAsker {
         option
     }
 
-    /// Processes a packet and returns the initial rate if the packet grants one.
+    /// Processes a packet from the other end.
     ///
-    /// `srtt` is the smoothed round-trip time, if known.
+    /// Returns the initial rate if the packet grants one, and otherwise `None`.
+    ///
+    /// `srtt` is the smoothed round-trip time, if it has been measured.
     pub(crate) fn receive(&mut self, now: Instant, packet: &Packet, srtt: Option<Duration>) -> Option<Rate> {
         let Stands::Asked(asked) = self.stands else { return None };
         let response = match &packet.body {
@@ -109,7 +111,7 @@ impl QuickAsker {
     }
 }
 
-/// Returns the report to the routers: the granted rate, or rate zero if the request was refused or not answered.
+/// Returns the report to the routers. It states the granted rate, or zero if the request was refused or not answered.
 fn report(granted: Option<Rate>, response: Option<QuickStartResponse>) -> QuickStart {
     let nonce = response.map_or(0, |response| response.nonce);
     let rate = granted.map_or(QuickRate::ZERO, QuickRate::floor);
@@ -140,7 +142,7 @@ mod tests {
         }
     }
 
-    /// Processes a SYN-ACK that arrives with `response` one round trip after the SYN.
+    /// Lets `asker` receive a SYN-ACK with `response`, one round trip after its SYN.
     ///
     /// It returns the granted rate and the report that the next packet carries.
     fn answered(asker: &mut QuickAsker, response: QuickStartResponse) -> (Option<Rate>, QuickStart) {
@@ -178,7 +180,7 @@ mod tests {
     #[test]
     fn a_sender_asks_for_at_most_its_backlog_and_only_once() {
         let mut asker = asker();
-        // Sending 10 kB in 100 ms takes 800 kbit/s.
+        // The source wants to send 10 kB. At 800 kbit/s this takes 100 ms, the assumed round-trip time.
         let option = option_of(asker.sign(Instant::ZERO, &SYN, 10_000));
         assert_eq!(option.rate.rate(), Rate::from_bps(1_280_000));
         let again = TcpSegment { flags: Flags::SYN.with(Flags::RETRANSMIT), ..SYN };

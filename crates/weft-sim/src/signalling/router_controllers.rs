@@ -1,18 +1,18 @@
-//! Holds the controllers of a router and applies them to packets on the way to a link.
+//! The controllers of all links of a router that grants explicit rates.
 
 use super::{LinkController, NearSensor, PROBE_BYTES, RateSignal, SensorMessage, Signalled, is_genuine};
 use crate::{Body, FlowNo, LinkId, NodeId, Packet, PacketEcn, Ports};
 use weft_units::Instant;
 use weft_wire::quick_start::{Function, QuickRate};
 
-/// The controllers of a router's links.
+/// The controllers of a router's links, which grant explicit rates to the packets that leave on these links.
 ///
 /// A router without controllers grants no explicit rates and only decrements TTLs.
 #[derive(Debug)]
 pub struct RouterControllers {
     node: NodeId,
     by_link: Vec<Controlled>,
-    /// First probe of each incomplete pair: sender, number of the pair and time of arrival.
+    /// The first probe of each pair whose second probe is missing: its sender, the pair's number and its arrival.
     pairs: Vec<(NodeId, u32, Instant)>,
 }
 
@@ -20,29 +20,29 @@ pub struct RouterControllers {
 struct Controlled {
     link: LinkId,
     controller: LinkController,
-    /// Sensor of the legacy path behind the link, if there is one.
+    /// Sensor that measures the path behind the link. `None` if the router at the link's end grants rates itself.
     sensor: Option<NearSensor>,
 }
 
 impl RouterControllers {
-    /// Creates an empty set of controllers for this node.
+    /// Creates the set of controllers of the router `node`, without controllers.
     pub fn new(node: NodeId) -> RouterControllers {
         RouterControllers { node, by_link: Vec::new(), pairs: Vec::new() }
     }
 
-    /// Adds the controller of a link.
+    /// Adds the controller of a link that begins at the router.
     ///
-    /// With a sensor, the controller grants only the unused rate of the legacy path behind the link.
+    /// With a sensor, the controller grants only the unused rate of the path behind the link, whose routers grant none.
     pub fn add(&mut self, link: LinkId, controller: LinkController, sensor: Option<NearSensor>) {
         self.by_link.push(Controlled { link, controller, sensor });
     }
 
-    /// Returns the controller of a link.
+    /// Returns the controller of a link. Returns `None` if the link has none.
     pub fn of(&self, link: LinkId) -> Option<&LinkController> {
         self.by_link.iter().find(|controlled| controlled.link == link).map(|controlled| &controlled.controller)
     }
 
-    /// Processes a packet that the router is about to send on `link`.
+    /// Processes a packet that the router is about to send on `link`: lowers its TTL and answers its rate request.
     pub(crate) fn pass(&mut self, link: LinkId, packet: &mut Packet, ports: &mut Ports<'_>) {
         let now = ports.now;
         let own = self.by_link.iter_mut().find(|controlled| controlled.link == link);
@@ -78,12 +78,12 @@ impl RouterControllers {
         }
     }
 
-    /// Returns the time at which the next probe is sent.
+    /// Returns the time at which the next probe of a sensor is due. Returns `None` if there are no sensors.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.by_link.iter().filter_map(|own| own.sensor.as_ref()).map(NearSensor::deadline).min()
     }
 
-    /// Sends the probes that are due.
+    /// Sends the probes of the sensors that are due.
     pub(crate) fn wake(&mut self, ports: &mut Ports<'_>) {
         let (now, node) = (ports.now, self.node);
         for Controlled { link, sensor, .. } in &mut self.by_link {
@@ -94,7 +94,7 @@ impl RouterControllers {
         }
     }
 
-    /// Processes a probe for this node and returns the answer, if any.
+    /// Processes a sensor's message for this node. Returns the answer. Returns `None` if it needs none.
     pub(crate) fn receive(&mut self, now: Instant, from: NodeId, probe: SensorMessage) -> Option<Box<Packet>> {
         match probe {
             SensorMessage::First(pair) => {
@@ -118,7 +118,7 @@ impl RouterControllers {
     }
 }
 
-/// Returns the number of a router in a signal, which is never zero.
+/// Returns the number by which a signal names a router. It is never zero.
 ///
 /// The field has 16 bits, so routers whose numbers differ by 65,535 share a number.
 fn router_number(node: NodeId) -> u16 {

@@ -3,7 +3,7 @@ use crate::{Body, FlowNo, PacketEcn};
 use std::sync::{Arc, Mutex};
 use weft_units::{Duration, Rate};
 
-/// A node that sends a packet in each interval and records the packets that it receives.
+/// A node that sends a packet at a constant interval, and records the packets that it receives.
 struct Chatter {
     out: Option<LinkId>,
     interval: Duration,

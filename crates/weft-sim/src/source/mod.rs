@@ -1,4 +1,4 @@
-//! Generates the transmission times of sources without congestion control.
+//! Generates the times at which sources without congestion control send datagrams.
 
 mod pareto;
 
@@ -6,7 +6,7 @@ pub use pareto::ParetoBursts;
 
 use weft_units::{Duration, Rate, Rng};
 
-/// The distribution of the times between datagrams.
+/// The distribution of the times between successive datagrams of a source.
 #[derive(Clone, Debug)]
 pub enum Pattern {
     /// Equal intervals: constant bit rate, a voice call or a probe.
@@ -14,27 +14,27 @@ pub enum Pattern {
         /// Interval between two datagrams.
         interval: Duration,
     },
-    /// Random, independent intervals.
+    /// Random intervals that are exponentially distributed and independent of each other.
     Poisson {
         /// Mean interval between two datagrams.
         mean: Duration,
     },
-    /// Bursts and pauses with Pareto distributed lengths.
+    /// Datagrams in bursts, with pauses between the bursts. Their lengths are Pareto distributed.
     Pareto(ParetoBursts),
 }
 
 impl Pattern {
-    /// Returns a pattern of datagrams of `bytes` at a constant `rate`.
+    /// Returns a pattern for datagrams of `bytes` IP bytes at the constant rate `rate`.
     pub fn constant(rate: Rate, bytes: u32) -> Pattern {
         Pattern::Even { interval: rate.time_for(u64::from(bytes)) }
     }
 
-    /// Returns a pattern of datagrams of `bytes` at random times, with the mean rate `rate`.
+    /// Returns a pattern for datagrams of `bytes` IP bytes at random times, with the mean rate `rate`.
     pub fn poisson(rate: Rate, bytes: u32) -> Pattern {
         Pattern::Poisson { mean: rate.time_for(u64::from(bytes)) }
     }
 
-    /// Returns the time until the next datagram.
+    /// Draws the time from one datagram until the next.
     pub fn next(&mut self, rng: &mut Rng) -> Duration {
         match self {
             Pattern::Even { interval } => *interval,
@@ -44,17 +44,17 @@ impl Pattern {
     }
 }
 
-/// Returns a uniformly distributed number in (0, 1].
+/// Draws a number from a uniform distribution over (0, 1].
 pub(crate) fn positive_unit(rng: &mut Rng) -> f64 {
     1.0 - rng.unit()
 }
 
-/// Returns an exponentially distributed time.
+/// Draws a time from an exponential distribution with this mean.
 pub(crate) fn exponential(mean: Duration, rng: &mut Rng) -> Duration {
     mean.mul_f64(-libm::log(positive_unit(rng)))
 }
 
-/// Returns a geometrically distributed number of at least 1 with this mean (at least 1).
+/// Draws a number of at least 1 from a geometric distribution with this mean. The mean must be at least 1.
 pub(crate) fn geometric(mean: f64, rng: &mut Rng) -> u64 {
     if mean <= 1.0 {
         return 1;

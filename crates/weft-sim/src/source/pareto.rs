@@ -1,11 +1,11 @@
-//! Generates on/off traffic with heavy tails.
+//! Generates the times of datagrams in bursts with heavy-tailed lengths, separated by pauses (on/off traffic).
 //!
-//! The sum of many such sources is self-similar traffic (Willinger et al., SIGCOMM 1995).
+//! The traffic of many such sources together is self-similar (Willinger et al., SIGCOMM 1995).
 
 use super::positive_unit;
 use weft_units::{Duration, Rate, Rng};
 
-/// Bursts of datagrams at a peak rate.
+/// The times of datagrams that a source sends at a peak rate in bursts.
 ///
 /// The lengths of bursts and pauses are Pareto distributed.
 #[derive(Clone, Debug)]
@@ -18,7 +18,7 @@ pub struct ParetoBursts {
 }
 
 impl ParetoBursts {
-    /// Creates bursts of datagrams of `bytes` at the rate `peak`.
+    /// Creates the times for datagrams of `bytes` IP bytes that are sent at the rate `peak` in bursts.
     ///
     /// `on` and `off` are the mean lengths of bursts and pauses. `shape` is the shape parameter of both Pareto
     /// distributions and is above 1.
@@ -38,7 +38,7 @@ impl ParetoBursts {
     }
 }
 
-/// Returns a Pareto distributed number with this mean.
+/// Draws a number from a Pareto distribution with this mean and this shape parameter.
 fn pareto(mean: f64, shape: f64, rng: &mut Rng) -> f64 {
     let least = mean * (shape - 1.0) / shape;
     least / libm::pow(positive_unit(rng), 1.0 / shape)
@@ -52,7 +52,8 @@ mod tests {
     fn half_the_time_on_is_half_the_peak_rate() {
         let half_a_second = Duration::from_millis(500);
         let mut rng = Rng::new(4);
-        // With a shape of 2.5 the variance is finite, so that the test can check a mean.
+        // With a shape of 2.5, above 2, the variance is finite, so that the mean over the test's run is near the
+        // expected one.
         let mut bursts = ParetoBursts::new(Rate::from_mbps(10), 500, half_a_second, half_a_second, 2.5);
         let count = 20_000_000u64;
         let seconds: f64 = (0..count).map(|_| bursts.next(&mut rng).as_secs_f64()).sum();

@@ -3,14 +3,14 @@
 use super::congestion::CongestionKind;
 use std::time::Duration;
 
-/// The method by which a sender detects and repairs losses.
+/// The method by which a TCP sender detects and repairs losses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LossRecovery {
-    /// Duplicate acknowledgments without SACK (RFC 5681, RFC 6582).
+    /// NewReno: detects losses by duplicate acknowledgments, without SACK (RFC 5681, RFC 6582).
     NewReno,
-    /// The SACK scoreboard with the pipe estimate (RFC 6675).
+    /// Detects losses by SACK blocks, and estimates the data in flight from them (RFC 6675).
     Sack,
-    /// Time-based detection with tail loss probes (RFC 8985).
+    /// RACK-TLP: detects losses by time, and probes for losses at the end of data (RFC 8985).
     ///
     /// It requires SACK.
     RackTlp,
@@ -28,15 +28,15 @@ pub struct SenderConfig {
     pub congestion: CongestionKind,
     /// Loss recovery of the sender.
     pub recovery: LossRecovery,
-    /// Number of duplicate acknowledgments that indicate a loss (DupThresh), at least 1.
+    /// Number of duplicate acknowledgments at which a segment is regarded as lost (DupThresh), at least 1.
     ///
     /// It is fixed unless `adaptive_reordering` is set.
     pub dup_thresh: u32,
-    /// True if DupThresh rises to the observed reordering, as in Linux.
+    /// True if DupThresh rises to the extent of reordering that the sender observes, as in Linux.
     ///
     /// It requires SACK.
     pub adaptive_reordering: bool,
-    /// True if the sender undoes a window reduction when DSACKs show that nothing was lost.
+    /// True if the sender takes back a reduction of its window when DSACKs show that nothing was lost.
     ///
     /// The rules are those of RFC 3708 and RFC 4015. It requires SACK.
     pub undo: bool,
@@ -48,7 +48,7 @@ pub struct SenderConfig {
     ///
     /// RFC 6928 recommends 10.
     pub initial_window_segments: u32,
-    /// Receive window in segments before the receiver has announced one, at least 1.
+    /// Receive window in segments that the sender assumes before the receiver has announced one, at least 1.
     pub max_window_segments: u32,
     /// True if the sender requests ECN (RFC 3168).
     pub ecn: bool,

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 use weft_units::{Instant, Rate};
 
-/// State of the connection at the time when a segment was sent (§3.1.2, the P variables).
+/// State of the connection at the time when a segment was sent (the P variables of the draft, §3.1.2).
 #[derive(Clone, Copy, Debug)]
 struct DeliverySnapshot {
     sent_at: Instant,
@@ -18,16 +18,16 @@ struct DeliverySnapshot {
     app_limited: bool,
 }
 
-/// Samples the rate at which data arrives.
+/// Measures the rate at which the sent data is delivered.
 ///
-/// It keeps one record for each record of the scoreboard, in the same order.
+/// It keeps one snapshot for each segment in the scoreboard, in the same order.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DeliveryRate {
     snapshots: VecDeque<DeliverySnapshot>,
     delivered: u64,
     delivered_at: Instant,
     first_sent_at: Instant,
-    /// Samples are marked as limited by the application until more than this number of bytes is delivered.
+    /// Number of delivered bytes up to which samples are marked as limited by the application. `None`: no marks.
     app_limited_until: Option<u64>,
     newest: Option<DeliverySnapshot>,
 }
@@ -47,7 +47,7 @@ impl DeliveryRate {
         }
     }
 
-    /// Records that a new segment is sent. `idle` is true if nothing was in flight (§3.2).
+    /// Records that a new segment is sent. `idle` is true if nothing was in flight (draft §3.2).
     pub fn sent(&mut self, now: Instant, idle: bool) {
         let snapshot = self.snapshot(now, idle);
         self.snapshots.push_back(snapshot);
@@ -61,7 +61,7 @@ impl DeliveryRate {
         }
     }
 
-    /// Records that the segment at `index` of the scoreboard was delivered (§3.3, UpdateRateSample).
+    /// Records that the segment at `index` of the scoreboard was delivered (UpdateRateSample, draft §3.3).
     pub fn delivered(&mut self, index: usize, now: Instant, bytes: u64) {
         self.delivered += bytes;
         self.delivered_at = now;
@@ -72,17 +72,17 @@ impl DeliveryRate {
         }
     }
 
-    /// Removes the record of the first segment that was not acknowledged yet.
+    /// Removes the record of the oldest segment, which is now cumulatively acknowledged.
     pub fn pop(&mut self) {
         self.snapshots.pop_front();
     }
 
-    /// Records that the application has no more data while `pipe_bytes` are in flight (§3.4).
+    /// Marks samples as limited by the application until the `pipe_bytes` now in flight are delivered (draft §3.4).
     pub fn app_limited(&mut self, pipe_bytes: u64) {
         self.app_limited_until = Some(self.delivered + pipe_bytes);
     }
 
-    /// Returns the sample of the acknowledgment that was processed last (§3.3, GenerateRateSample).
+    /// Returns the sample of the acknowledgment that was processed last (GenerateRateSample, draft §3.3).
     ///
     /// `None` means that the sample covers less time than `min_rtt`, or that nothing was delivered.
     pub fn sample(&mut self, min_rtt: Option<Duration>) -> Option<RateSample> {

@@ -14,22 +14,22 @@ use reassembly::Reassembly;
 use std::time::Duration;
 use weft_units::Instant;
 
-/// Maximum window in a SYN, in bytes.
+/// Maximum receive window that a SYN can announce, in bytes.
 ///
 /// Standard: the window field of a SYN has no scale factor (RFC 7323 §2.2).
 const SYN_WINDOW_BYTES: u32 = 0xffff;
 
-/// The way in which the receive window opens at the start of a connection.
+/// The receive window that a receiver announces at the start of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum WindowOpening {
     /// The receiver announces the whole window from the start.
     #[default]
     AtOnce,
-    /// The receiver announces the maximum of a SYN's window field first, and the whole window afterwards.
+    /// The receiver announces `SYN_WINDOW_BYTES` until data arrives, and the whole window afterwards.
     ///
     /// Linux does this if the program has set the size of the buffer.
     AfterHandshake,
-    /// The receiver announces the maximum of a SYN's window field plus twice the number of received bytes.
+    /// The receiver announces `SYN_WINDOW_BYTES` plus twice the number of received bytes, up to the whole window.
     ///
     /// Linux does this if the program has not set the size of the buffer: the buffer grows as the application reads.
     WithData,
@@ -43,11 +43,11 @@ const ANNOUNCE_AGAIN: Duration = Duration::from_millis(500);
 pub struct ReceiverConfig {
     /// Payload of a full segment in bytes, equal to that of the sender.
     pub mss: u32,
-    /// Receive window in segments, at least 1.
+    /// Receive buffer in segments, at least 1. It is the largest window that the receiver announces.
     ///
     /// The application reads all data at once unless [`TcpReceiver::hold`] is called.
     pub window_segments: u32,
-    /// The way in which the window opens.
+    /// The window that the receiver announces at the start of a connection.
     pub opening: WindowOpening,
     /// Rule for delaying acknowledgments.
     pub delayed_ack: AckRule,
@@ -65,7 +65,7 @@ impl Default for ReceiverConfig {
     }
 }
 
-/// The receiver of one direction of one connection.
+/// The receiving end of one direction of a TCP connection.
 #[derive(Clone, Debug)]
 pub struct TcpReceiver {
     sack: bool,
@@ -74,29 +74,29 @@ pub struct TcpReceiver {
     window_bytes: u32,
     opening: WindowOpening,
     rcv_nxt: u64,
-    /// Sequence number at which the present connection began.
+    /// Next expected sequence number when the present connection began.
     ///
-    /// A later connection continues with the same numbers.
+    /// A later connection between the same ends continues with the same numbers.
     began_at: u64,
     reassembly: Reassembly,
     timing: AckTiming,
     syn_ack_due: bool,
     /// Sequence number of the sender's FIN, once it has arrived.
     fin_at: Option<u64>,
-    /// True if congestion marks are echoed, which lasts until the sender sends CWR.
+    /// True if acknowledgments echo a congestion mark. The echo lasts until the sender sends CWR.
     echo: bool,
-    /// First byte and length of a duplicate that the next acknowledgment reports once.
+    /// First sequence number and length of data that arrived twice, which the next acknowledgment reports (DSACK).
     duplicate: Option<(u64, u32)>,
     /// Number of bytes that the application has not read yet.
     unread: u32,
-    /// Window of the last acknowledgment, in bytes.
+    /// Receive window in the last acknowledgment, in bytes.
     announced: u32,
-    /// Time at which a closed window is announced again, in case the announcement of its opening is lost.
+    /// Time at which the receiver announces its window once more, in case the announcement of its opening was lost.
     announce_again: Instant,
 }
 
 impl TcpReceiver {
-    /// Creates a receiver without any data.
+    /// Returns a receiver to which no data has arrived.
     pub fn new(config: ReceiverConfig) -> TcpReceiver {
         TcpReceiver {
             sack: config.sack,
@@ -147,7 +147,7 @@ impl TcpReceiver {
         self.echo |= ce && self.ecn;
     }
 
-    /// Stores the bytes `seq..end` and returns how they fit the data that has arrived.
+    /// Records the arrival of the bytes `seq..end`, and returns their relation to the data that has arrived before.
     fn place(&mut self, seq: u64, end: u64) -> SegmentEffect {
         if end <= self.rcv_nxt {
             self.note_duplicate(seq, end);
@@ -175,9 +175,10 @@ impl TcpReceiver {
         self.duplicate = u32::try_from(end - seq).ok().map(|len| (seq, len));
     }
 
-    /// Reduces the window by `unread`, the bytes that the application has not read yet.
+    /// Reduces the receive window by `unread`, the number of bytes that the application has not read yet.
     ///
-    /// The receiver announces the window again when it has grown sufficiently (RFC 9293 §3.8.6.2.2).
+    /// If the window has at least doubled and has space for two segments, an acknowledgment announces it (RFC 9293
+    /// §3.8.6.2.2).
     pub fn hold(&mut self, now: Instant, unread: u64) {
         self.unread = u32::try_from(unread).unwrap_or(u32::MAX).min(self.window_bytes);
         let window = self.window_bytes - self.unread;
@@ -217,7 +218,7 @@ impl TcpReceiver {
         Some(ack)
     }
 
-    /// Returns the window to announce, in bytes.
+    /// Returns the receive window that an acknowledgment now announces, in bytes.
     fn window(&self) -> u32 {
         let come = self.rcv_nxt - self.began_at;
         let open = match self.opening {

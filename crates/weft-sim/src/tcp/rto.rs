@@ -27,9 +27,9 @@ impl RttEstimator {
         RttEstimator { smoothed: None, variation: 0, shortest: u64::MAX, rto, min_rto, max_rto }
     }
 
-    /// Adds an RTT measurement (§2.2, §2.3).
+    /// Adds an RTT measurement (RFC 6298 §2.2, §2.3).
     ///
-    /// The segment must not be one that was retransmitted (§3, Karn's algorithm).
+    /// The segment must not be one that was retransmitted (RFC 6298 §3, Karn's algorithm).
     pub fn sample(&mut self, rtt_nanos: u64) {
         self.shortest = self.shortest.min(rtt_nanos);
         let smoothed = match self.smoothed {
@@ -46,14 +46,14 @@ impl RttEstimator {
         self.rto = (smoothed + (4 * self.variation).max(1)).clamp(self.min_rto, self.max_rto);
     }
 
-    /// Doubles the timeout after the timer expired (§5.5).
+    /// Doubles the timeout after the timer expired (RFC 6298 §5.5).
     ///
     /// The next measurement resets it.
     pub fn back_off(&mut self) {
         self.rto = self.rto.saturating_mul(2).min(self.max_rto);
     }
 
-    /// Sets a timeout of three seconds for data after a lost SYN, if there is no measurement (§5.7).
+    /// Sets the timeout to three seconds after a lost SYN, if no RTT was measured yet (RFC 6298 §5.7).
     pub fn lost_handshake(&mut self) {
         if self.smoothed.is_none() {
             self.rto = 3_000_000_000u64.min(self.max_rto);
@@ -73,12 +73,12 @@ impl RttEstimator {
         self.smoothed.unwrap_or(0)
     }
 
-    /// Returns the least RTT in nanoseconds, or `u64::MAX` without a measurement.
+    /// Returns the least RTT measured so far in nanoseconds, or `u64::MAX` without a measurement.
     pub fn shortest_nanos(&self) -> u64 {
         self.shortest
     }
 
-    /// Returns the least RTT measurement.
+    /// Returns the least RTT measured so far, or `None` without a measurement.
     pub fn shortest(&self) -> Option<Duration> {
         self.smoothed.map(|_| Duration::from_nanos(self.shortest))
     }

@@ -56,7 +56,7 @@ impl SentSegment {
         self.len - u32::from(self.is_fin())
     }
 
-    /// Returns true if the segment is lost and not retransmitted since.
+    /// Returns true if the segment is lost and its retransmission has not been sent yet.
     pub fn is_waiting(&self) -> bool {
         self.state & (LOST | REPEATED | SACKED) == LOST
     }
@@ -116,13 +116,13 @@ impl Scoreboard {
         self.segments.iter()
     }
 
-    /// Adds a new segment.
+    /// Adds a segment that is sent for the first time at `at`. `len` includes the sequence number of a FIN.
     pub fn push(&mut self, at: Instant, seq: u64, len: u32, fin: bool) {
         self.pipe += u64::from(len);
         self.segments.push_back(SentSegment { at, seq, len, state: if fin { FIN } else { 0 } });
     }
 
-    /// Removes and returns the first segment if the acknowledgment `ack` covers it.
+    /// Removes and returns the first segment if the acknowledgment number `ack` covers all of it.
     pub fn pop_acked(&mut self, ack: u64) -> Option<SentSegment> {
         if self.segments.front()?.end() > ack {
             return None;
@@ -169,9 +169,9 @@ impl Scoreboard {
         Some(before)
     }
 
-    /// Declares the segment at `index`, or its last retransmission, lost.
+    /// Declares the last transmission of the segment at `index` lost.
     ///
-    /// It returns the number of bytes that left the pipe.
+    /// It returns the number of bytes that left the pipe: zero if the segment is selectively acknowledged.
     pub fn mark_lost(&mut self, index: usize) -> u64 {
         let before = self.pipe;
         self.change(index, |sent| {
@@ -200,7 +200,7 @@ impl Scoreboard {
         });
     }
 
-    /// Reverts all loss declarations. The segments are again assumed to be in flight.
+    /// Reverts the loss declarations of all segments. Their first transmissions are again assumed to be in flight.
     pub fn forget_losses(&mut self) {
         for index in 0..self.segments.len() {
             self.change(index, |sent| sent.state &= !LOST);
@@ -215,7 +215,7 @@ impl Scoreboard {
         });
     }
 
-    /// Returns the index of the first lost segment that was not retransmitted.
+    /// Returns the index of the first lost segment whose retransmission has not been sent yet.
     pub fn next_waiting(&mut self) -> Option<usize> {
         if self.waiting == 0 {
             return None;

@@ -19,7 +19,7 @@ impl Flags {
     pub const CWR: Flags = Flags(16);
     /// Marks a retransmission.
     ///
-    /// It is an oracle of the model: the wire has no such bit.
+    /// It exists only in the model: a real header has no such bit.
     pub const RETRANSMIT: Flags = Flags(32);
     /// Indicates that the first SACK block reports a duplicate (RFC 2883).
     ///
@@ -42,7 +42,7 @@ impl Flags {
     }
 }
 
-/// A range of bytes that arrived, relative to the acknowledgment number (RFC 2018 §3).
+/// A range of bytes that the receiver has (RFC 2018 §3), at an offset from the acknowledgment number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SackBlock {
     /// Offset of the first byte from the acknowledgment number.
@@ -60,17 +60,19 @@ pub struct SackBlock {
 pub struct TcpSegment {
     /// Sequence number of the first payload byte.
     pub seq: u64,
-    /// Sequence number of the next expected byte.
+    /// Acknowledgment number: the sequence number that its sender expects next.
     pub ack: u64,
     /// Number of payload bytes.
     pub len: u32,
     /// Receive window: the bytes after `ack` that the receiver can take.
     pub window: u32,
-    /// Bits of the TCP header.
+    /// Header bits, and the two bits that exist only in the model.
     pub flags: Flags,
     /// Number of valid entries in `sacks`.
     pub sack_count: u8,
-    /// SACK blocks, the most recent one first.
+    /// SACK blocks, of which the first `sack_count` are valid.
+    ///
+    /// A DSACK comes first, and then the ranges, the most recent one first.
     pub sacks: [SackBlock; 3],
 }
 

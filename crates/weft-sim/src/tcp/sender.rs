@@ -22,7 +22,7 @@ use std::time::Duration;
 use timers::Timers;
 use weft_units::{Instant, Rate};
 
-/// Counters of a sender's actions.
+/// Counters of what a sender did since its connection began.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SenderCounters {
     /// Segments sent, including retransmissions.
@@ -57,11 +57,11 @@ enum HandshakePhase {
 enum RecoveryPhase {
     Open,
     FastRecovery,
-    /// Recovery after a retransmission timeout.
+    /// Recovery after the retransmission timer has expired.
     Loss,
 }
 
-/// The sender of one direction of one connection.
+/// The sending end of one direction of a TCP connection.
 #[derive(Clone, Debug)]
 pub struct TcpSender {
     config: SenderConfig,
@@ -71,7 +71,7 @@ pub struct TcpSender {
     rtt: RttEstimator,
     delivery_rate: Option<DeliveryRate>,
     detection: LossDetection,
-    /// Proportional rate reduction, which some congestion controls use during recovery.
+    /// Proportional rate reduction of the last recovery. `None` if the window is reduced at once.
     reduction: Option<ProportionalRate>,
     undo: Undo,
     timers: Timers,
@@ -95,7 +95,7 @@ pub struct TcpSender {
     ///
     /// The window grows from the bytes in flight instead of opening at once (RFC 6582 §3.2 step 3, first choice).
     opening_window: u64,
-    /// Value of SND.NXT when the last recovery began (recover, RecoveryPoint).
+    /// Value of SND.NXT when the last recovery began (recover of RFC 6582, RecoveryPoint of RFC 6675).
     recovery_point: Option<u64>,
     /// Sequence number after the last byte of the highest selectively acknowledged segment.
     high_sacked: u64,
@@ -104,9 +104,9 @@ pub struct TcpSender {
     ///
     /// They are not part of FlightSize (RFC 5681 §3.2 step 2).
     limited_bytes: u64,
-    /// True if the first lost segment is sent next, regardless of the window.
+    /// True if the first lost segment is sent next, even if the window has no space for it.
     retransmit_first: bool,
-    /// True if a tail loss probe is sent next, regardless of the window.
+    /// True if a tail loss probe is sent next, even if the window has no space for it.
     probe_due: bool,
     ecn: bool,
     /// Until this sequence number is acknowledged, the sender ignores further congestion marks.
@@ -119,7 +119,7 @@ pub struct TcpSender {
 }
 
 impl TcpSender {
-    /// Creates a sender without data.
+    /// Returns a sender to which the application has not written any data.
     pub fn new(config: SenderConfig, now: Instant) -> TcpSender {
         let mss = config.mss.max(1);
         let initial_window = u64::from(config.initial_window_segments.max(1)) * u64::from(mss);
@@ -167,7 +167,7 @@ impl TcpSender {
         }
     }
 
-    /// Adds `bytes` of application data to send.
+    /// Adds `bytes` bytes that the application writes to the stream.
     ///
     /// `u64::MAX` means an endless stream.
     pub fn write(&mut self, bytes: u64) {
@@ -237,7 +237,7 @@ impl TcpSender {
         self.window
     }
 
-    /// Returns the smoothed round-trip time.
+    /// Returns the smoothed round-trip time, or `None` before the first measurement.
     pub fn srtt(&self) -> Option<Duration> {
         self.rtt.smoothed()
     }
@@ -247,7 +247,7 @@ impl TcpSender {
         Duration::from_nanos(self.rtt.rto_nanos())
     }
 
-    /// Returns the present value of DupThresh.
+    /// Returns the present DupThresh: the number of later segments that must arrive before a segment counts as lost.
     pub fn dup_thresh(&self) -> u32 {
         self.dup_thresh
     }
@@ -257,17 +257,17 @@ impl TcpSender {
         &self.counters
     }
 
-    /// Returns true if the packet of `segment` is ECN-capable.
+    /// Returns true if the packet that carries `segment` is marked as ECN-capable.
     ///
     /// This holds only for new data (RFC 3168 §6.1.5).
     pub fn is_ecn_capable(&self, segment: &TcpSegment) -> bool {
         self.ecn && segment.len > 0 && !segment.flags.has(Flags::RETRANSMIT)
     }
 
-    /// Returns FlightSize, the bytes sent and not cumulatively acknowledged.
+    /// Returns FlightSize: the number of bytes sent and not cumulatively acknowledged, at most the congestion window.
     ///
-    /// It excludes the bytes of limited transmit. The definition is that of RFC 5681 §2 and §3.2. The result never
-    /// exceeds the congestion window, because data sent on duplicate acknowledgments does not justify a larger one.
+    /// It excludes the bytes of limited transmit (RFC 5681 §2 and §3.2). The limit is there because data sent on
+    /// duplicate acknowledgments does not justify a larger window.
     fn flight_size(&self) -> u64 {
         let outstanding = (self.nxt - self.una).saturating_sub(self.limited_bytes);
         outstanding.min(self.congestion.cwnd_bytes())

@@ -1,8 +1,8 @@
-//! Detects by DSACK that nothing was lost (RFC 3708).
+//! Detects by DSACK that the segments that were declared lost had all arrived (RFC 3708).
 //!
 //! The window reduction can then be undone (RFC 4015).
 
-/// Number of retransmissions of the last loss recovery that the receiver has not reported as duplicates.
+/// Counts the retransmissions of the last loss recovery that the receiver has not reported as duplicates.
 ///
 /// If the receiver reports each retransmission as a duplicate, all original segments had arrived.
 #[derive(Clone, Debug, Default)]
@@ -13,19 +13,21 @@ pub(super) struct Undo {
 }
 
 impl Undo {
-    /// Restarts the count at 0 when the window is reduced. `una` is the first unacknowledged byte.
+    /// Restarts the count of unreported retransmissions at 0, when the window is reduced.
+    ///
+    /// `una` is the sequence number of the first unacknowledged byte.
     pub fn begin(&mut self, una: u64) {
         *self = Undo { began_at: una, copies: 0, armed: true };
     }
 
-    /// Adds a retransmission to the count.
+    /// Adds one to the count of retransmissions that the receiver has not reported as duplicates.
     pub fn copy_sent(&mut self) {
         self.copies += 1;
     }
 
-    /// Processes the report that the receiver has the segment at `seq` twice.
+    /// Processes a DSACK for the segment at `seq`, of which the receiver got two copies.
     ///
-    /// It returns true if the reports now cover all retransmissions.
+    /// It returns true if the receiver has now reported all retransmissions, so that nothing was lost.
     pub fn duplicate_reported(&mut self, seq: u64) -> bool {
         if !self.armed || seq < self.began_at || self.copies == 0 {
             return false;

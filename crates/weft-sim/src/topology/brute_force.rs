@@ -4,9 +4,9 @@ use super::{Graph, GraphEdge};
 use crate::{LinkId, NodeId};
 use proptest::prelude::*;
 
-/// Returns graphs with 2 to 6 nodes and up to 14 links.
+/// Generates graphs with 2 to 6 nodes and up to 14 links.
 ///
-/// The links have few different costs, so that equal paths are frequent.
+/// The costs are from 1 to 4, so that paths of equal cost are frequent.
 pub fn graphs() -> impl Strategy<Value = Graph> {
     (2_u32..7).prop_flat_map(|nodes| {
         let edge = (0..nodes, 0..nodes, 1_u64..5).prop_map(|(from, to, cost)| GraphEdge {
@@ -20,7 +20,7 @@ pub fn graphs() -> impl Strategy<Value = Graph> {
     })
 }
 
-/// Returns every path from `from` to `to` that visits no node twice.
+/// Returns every path from `from` to `to` that visits no node twice, each as the list of its links.
 pub fn simple_paths(graph: &Graph, from: NodeId, to: NodeId) -> Vec<Vec<LinkId>> {
     let mut paths = Vec::new();
     extend(graph, from, to, &mut vec![from], &mut Vec::new(), &mut paths);

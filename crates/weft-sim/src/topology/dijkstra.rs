@@ -5,21 +5,21 @@ use crate::{LinkId, NodeId};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Returns the cost of the cheapest path from each node to `destination`.
+/// Returns, for each node, the cost of the cheapest path from it to `destination`.
 ///
 /// An entry is `None` if no path exists.
 pub fn distances_to(graph: &Graph, destination: NodeId) -> Vec<Option<u64>> {
     distances_over(graph, destination, |_| true)
 }
 
-/// Returns the cheapest path from `from` to `to`.
+/// Returns the links of the cheapest path from `from` to `to`, or `None` if no path exists.
 ///
 /// Of paths with equal cost it returns the one whose first differing link has the lower number.
 pub fn shortest_path(graph: &Graph, from: NodeId, to: NodeId) -> Option<Vec<LinkId>> {
     shortest_path_over(graph, from, to, |_| true)
 }
 
-/// Returns the [`shortest_path`] over the links that are `usable`.
+/// Returns the [`shortest_path`] that uses only links for which `usable` is true.
 pub(super) fn shortest_path_over(
     graph: &Graph,
     from: NodeId,
@@ -37,9 +37,9 @@ pub(super) fn shortest_path_over(
     Some(path)
 }
 
-/// Returns the links that leave `node` on a cheapest path.
+/// Returns the links that leave `node` and begin a cheapest path.
 ///
-/// `distances` is the result of [`distances_to`].
+/// `distances` is the result of [`distances_to`] for the destination.
 pub(super) fn next_links<'a>(
     graph: &'a Graph,
     distances: &'a [Option<u64>],

@@ -1,6 +1,6 @@
 //! Computes the k link-disjoint paths with the least total cost (Suurballe 1974, Bhandari 1999).
 //!
-//! It adds one augmenting path after another in the residual graph of the paths found so far.
+//! It begins without paths. Each step finds the cheapest change of the paths found so far that yields one path more.
 
 use super::Graph;
 use crate::{LinkId, NodeId};
@@ -29,18 +29,18 @@ pub fn disjoint_paths(graph: &Graph, from: NodeId, to: NodeId, k: usize) -> Vec<
     paths
 }
 
-/// One step in the residual graph.
+/// One step of a change that yields one path more.
 #[derive(Clone, Copy)]
 enum ResidualStep {
-    /// Follows a link that is not used yet.
+    /// The new set of paths uses this link.
     Take(LinkId),
-    /// Follows a used link backward, which frees the link and its cost.
+    /// The new set of paths no longer uses this link, which is followed backward and whose cost is saved.
     GiveBack(LinkId),
 }
 
-/// Returns the cheapest steps to one more path.
+/// Returns the cheapest steps from `from` to `to` that yield one path more, or `None` if there is none.
 ///
-/// It uses the Bellman-Ford algorithm because freed links have negative costs.
+/// It uses the Bellman-Ford algorithm because links that are given back have negative costs.
 fn augmenting_path(graph: &Graph, from: NodeId, to: NodeId, used: &[LinkId]) -> Option<Vec<ResidualStep>> {
     let links = graph.links();
     let mut reached: Vec<Option<(i128, Option<ResidualStep>)>> = vec![None; graph.node_count()];
@@ -74,9 +74,9 @@ fn augmenting_path(graph: &Graph, from: NodeId, to: NodeId, used: &[LinkId]) -> 
     Some(steps)
 }
 
-/// Removes one path from the used links and returns it.
+/// Removes the links of one path from `from` to `to` from `used`, and returns them in order.
 ///
-/// The links have the least total cost. They contain no cycle, so every walk from `from` ends at `to`.
+/// The links in `used` have the least total cost. They contain no cycle, so every walk from `from` ends at `to`.
 fn take_path(graph: &Graph, from: NodeId, to: NodeId, used: &mut Vec<LinkId>) -> Vec<LinkId> {
     let mut path = Vec::new();
     let mut node = from;
@@ -96,7 +96,9 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Returns the maximum number of paths, up to `k`, that share no link, and their least total cost.
+    /// Returns the largest number of `paths`, up to `k`, that share no link, and the least total cost of that number.
+    ///
+    /// Paths with a link in `taken` are not used.
     fn best(graph: &Graph, paths: &[Vec<LinkId>], taken: &[LinkId], k: usize) -> (usize, u64) {
         let mut best = (0, 0);
         for (at, path) in paths.iter().enumerate().filter(|_| k > 0) {

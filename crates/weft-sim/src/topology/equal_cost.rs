@@ -3,14 +3,16 @@
 use super::dijkstra::{distances_to, next_links};
 use super::{Graph, HopEntry, NextHops, RouteTable};
 
-/// Returns one next hop for each node and destination.
+/// Returns the route tables of all nodes, with one cheapest next hop for each destination.
 ///
 /// Of equal next hops it is the link with the lowest number.
 pub fn shortest_routes(graph: &Graph) -> Vec<RouteTable> {
     routes(graph, 1)
 }
 
-/// Returns all cheapest next hops for each node and destination, in the order of the links' numbers.
+/// Returns the route tables of all nodes, with all cheapest next hops for each destination.
+///
+/// They are in the order of the links' numbers.
 pub fn equal_cost_routes(graph: &Graph) -> Vec<RouteTable> {
     routes(graph, usize::MAX)
 }

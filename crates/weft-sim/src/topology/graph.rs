@@ -11,7 +11,7 @@ pub struct GraphEdge {
     pub to: NodeId,
     /// Routing cost of the edge.
     ///
-    /// Zero is treated as 1. A cycle therefore always has a cost.
+    /// [`Graph::new`] replaces zero by 1, so that every cycle has a cost.
     pub cost: u64,
     /// Weight of the edge where traffic is spread by weight, in a unit that all edges share.
     pub weight: u32,
@@ -26,7 +26,7 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// Creates a graph of `nodes` nodes.
+    /// Returns a graph of `nodes` nodes and these edges.
     ///
     /// # Panics
     /// Panics if an edge names a node that does not exist.
@@ -41,7 +41,7 @@ impl Graph {
         Graph { edges, leaving, arriving }
     }
 
-    /// Removes a link, for example because it failed.
+    /// Removes a link from the graph, for example because it failed.
     ///
     /// The other links keep their numbers.
     pub fn remove(&mut self, link: LinkId) {

@@ -21,9 +21,10 @@ pub fn k_shortest_paths(graph: &Graph, from: NodeId, to: NodeId, k: usize) -> Ve
     found
 }
 
-/// Returns one new path for each node of the path that was found last.
+/// Returns new paths, up to one for each node of the path that was found last.
 ///
-/// It is the cheapest path that equals the last path up to that node, and then differs from all found paths.
+/// The path for a node is the cheapest one that equals the last path up to that node and then differs from all found
+/// paths.
 fn deviations(graph: &Graph, to: NodeId, found: &[Vec<LinkId>]) -> impl Iterator<Item = Vec<LinkId>> {
     let last = found.last().map_or(&[][..], Vec::as_slice);
     (0..last.len()).filter_map(move |shared| {

@@ -4,12 +4,12 @@ use super::{Graph, HopEntry, RouteTable, distances_to};
 use crate::{LinkId, NodeId};
 use std::fmt;
 
-/// A path that needs a label.
+/// A path whose packets carry a label by which the nodes forward them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LabelPath {
     /// Links of the path, each of which begins where the link before it ends.
     pub links: Vec<LinkId>,
-    /// Weight of the path where traffic is spread by weight.
+    /// Weight of the path among the next hops of its first node, where traffic is spread by weight.
     pub weight: u32,
     /// Destinations whose packets may take the path at its first node (its forwarding equivalence class).
     pub destinations: Vec<NodeId>,
@@ -30,12 +30,11 @@ impl fmt::Display for TooManyPaths {
 
 impl std::error::Error for TooManyPaths {}
 
-/// Adds paths to the routes of `tables`, which has one table for each node.
+/// Adds label-switched paths to `tables`, which has one route table for each node.
 ///
 /// Path `i` gets label `i + 1`.
 ///
-/// At the first node of a path, the paths in `paths` replace the next hops to their destinations. Their order is
-/// kept.
+/// At the first node of a path, the paths in `paths` replace the next hops to their destinations. Their order is kept.
 ///
 /// # Errors
 /// Fails without any change if there are more paths than labels.
@@ -90,7 +89,7 @@ mod tests {
     use super::super::{GraphEdge, path_count, shortest_routes};
     use super::*;
 
-    /// Returns the graph 0 → 1 → 2 → 3 with the detour 1 → 4 → 5 → 2.
+    /// Returns the graph 0 → 1 → 2 → 3 with the detour 1 → 4 → 5 → 2. All costs are 1.
     fn detour() -> Graph {
         let ends = [(0, 1), (1, 2), (2, 3), (1, 4), (4, 5), (5, 2)];
         let edges = ends.map(|(from, to)| GraphEdge { from: NodeId(from), to: NodeId(to), cost: 1, weight: 1 });

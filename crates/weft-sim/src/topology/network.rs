@@ -10,17 +10,17 @@ use weft_scenario::{
     Capacity, CostMetric, DirectionSpec, Directions, ExplicitPath, Link, NetworkScenario, RouteSet, Routing,
 };
 
-/// Returns the simulator's link for one direction of the network's link `number`.
+/// Returns the simulator's link for one direction of link `number` of the scenario.
 ///
 /// It is twice the number, plus one for the down direction. `direction` must not be `Both`.
 pub fn link_id(number: usize, direction: Directions) -> LinkId {
     LinkId(2 * number as u32 + u32::from(direction == Directions::Down))
 }
 
-/// Returns the graph of an IP network.
+/// Returns the graph of the IP network of a scenario.
 ///
-/// Its node `i` is node `i` of the network, and [`link_id`] numbers its links. The weight of a link is its rate in
-/// kbit/s, or 1 for a link whose capacity is a trace.
+/// Its node `i` is node `i` of the network, and [`link_id`] gives the numbers of its links. The weight of a link is its
+/// rate in kbit/s, or 1 for a link whose capacity is a trace.
 pub fn graph_of(network: &NetworkScenario, metric: CostMetric) -> Graph {
     let edge = |link: &Link, direction: &DirectionSpec, from: usize, to: usize| GraphEdge {
         from: NodeId(from as u32),
@@ -50,7 +50,7 @@ fn weight(direction: &DirectionSpec) -> u32 {
     }
 }
 
-/// Returns the tables of all nodes of `network` under `routing`.
+/// Returns the route tables of all nodes of `network`, with the routes that `routing` asks for.
 ///
 /// `graph` is the result of [`graph_of`], possibly without some links.
 ///
@@ -104,10 +104,10 @@ fn both_ways(network: &NetworkScenario, graph: &Graph, path: &ExplicitPath) -> V
     count_paths.into_iter().filter_map(labelled).collect()
 }
 
-/// Returns the cheapest paths that the network's flows need, in both directions.
+/// Returns up to `k` of the cheapest paths between the ends of each flow of the network, in both directions.
 ///
-/// The paths join the routers of the hosts, so that hosts of one router share them. The weight of a path is that of its
-/// slowest link.
+/// If `disjoint` is true, these `k` paths share no link. Each path joins the routers of the two hosts, so that hosts of
+/// one router share it. The weight of a path is that of its slowest link.
 fn cheapest_paths(network: &NetworkScenario, graph: &Graph, k: usize, disjoint: bool) -> Vec<LabelPath> {
     let ends = network.flows.iter().flat_map(|flow| [(flow.from, flow.to), (flow.to, flow.from)]);
     let attached = ends.map(|(from, to)| {
@@ -181,7 +181,9 @@ flow = [{ app = "ftp", from = "s*", to = "d*" }]
         (graph, tables)
     }
 
-    /// Returns the links (up: even numbers, down: odd numbers) and weights of the next hops.
+    /// Returns the links and weights of the next hops to `destination`.
+    ///
+    /// Up links have even numbers, down links odd ones.
     fn hops(table: &RouteTable, destination: NodeId) -> Vec<(u32, u32)> {
         table.towards(destination).iter().map(|hop| (hop.link.0, hop.weight)).collect()
     }

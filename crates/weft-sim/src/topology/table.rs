@@ -4,14 +4,14 @@ use super::Graph;
 use crate::{LinkId, NodeId};
 use std::collections::BTreeMap;
 
-/// One next hop.
+/// One next hop of a [`RouteTable`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HopEntry {
     /// Link on which the packet is sent.
     pub link: LinkId,
     /// Label that the packet gets, or 0 for none.
     pub label: u16,
-    /// Weight of the next hop where traffic is spread by weight.
+    /// Weight of the next hop among those to the same destination, where traffic is spread by weight.
     pub weight: u32,
 }
 
@@ -20,14 +20,14 @@ pub type NextHops = Vec<HopEntry>;
 
 /// The routes of one node.
 ///
-/// A packet without a label takes one of `by_destination[destination]` and gets the label of that next hop. A packet
-/// with a label takes `by_label[label]` and keeps its label. If that entry is empty, the path ends at this node. The
-/// packet then loses its label and is routed by destination.
+/// If a packet has no label, one of `by_destination[destination]` is its next hop, and the packet gets the label of
+/// that entry. If a packet has a label, it leaves by the link `by_label[label]` and keeps its label. If that entry is
+/// empty, the path ends at this node: the packet loses its label and is routed by destination.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RouteTable {
-    /// Next hops, by the number of the destination.
+    /// Next hops to each destination. The index is the number of the destination.
     pub by_destination: Vec<NextHops>,
-    /// Link on which the path of a label continues, by label.
+    /// Link on which the path of each label continues. The index is the label. `None`: no path continues here.
     pub by_label: Vec<Option<LinkId>>,
 }
 
@@ -37,7 +37,7 @@ impl RouteTable {
         RouteTable { by_destination: vec![NextHops::new(); nodes], by_label: Vec::new() }
     }
 
-    /// Returns the next hops to a destination.
+    /// Returns the next hops to a destination, which are none if no route exists.
     pub fn towards(&self, destination: NodeId) -> &[HopEntry] {
         self.by_destination.get(destination.index()).map_or(&[], Vec::as_slice)
     }
@@ -49,6 +49,8 @@ impl RouteTable {
 }
 
 /// Returns the number of routes by which the tables lead a packet from `from` to `to`.
+///
+/// It is the number N of paths in the formula T(N) of paper 000.
 ///
 /// It is the N of paper 000's T(N).
 ///

@@ -1,19 +1,20 @@
 //! Chooses a congestion control for sockets with an explicit rate.
 //!
-//! The order is `weft_er` if it is loaded, BBR under `SO_MAX_PACING_RATE`, and the kernel's default.
+//! The order of preference is `weft_er` if it is loaded, BBR below a maximum pacing rate (`SO_MAX_PACING_RATE`), and
+//! the kernel's default.
 
 use super::NAME;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// Congestion control that a socket with an explicit rate gets.
+/// The congestion controls that a socket with an explicit rate can get.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Available {
     /// `weft_er`, which sends at the explicit rate.
     ExplicitRate,
     /// BBR, which finds its own rate and stays below the explicit one.
     Bbr,
-    /// The kernel's default, which reacts to loss and stays below the explicit rate.
+    /// The kernel's default, which reacts to loss and is paced at the explicit rate at most.
     Plain,
 }
 
@@ -22,12 +23,12 @@ pub enum Available {
 pub struct CongestionChoice {
     /// The chosen congestion control.
     pub available: Available,
-    /// Reason why each better choice is not available, or empty for `weft_er`.
+    /// Reasons why better congestion controls are not available, for people. Empty if `weft_er` was chosen.
     pub because: String,
 }
 
 impl Available {
-    /// Returns the name for `TCP_CONGESTION`. `None` means that the socket keeps the kernel's default.
+    /// Returns the name for the socket option `TCP_CONGESTION`. `None`: the socket keeps the kernel's default.
     pub fn name(self) -> Option<&'static str> {
         match self {
             Available::ExplicitRate => Some(NAME),
@@ -37,7 +38,9 @@ impl Available {
     }
 }
 
-/// Chooses the best congestion control. `why_not` is the reason why loading `weft_er` failed, if it was tried.
+/// Chooses the best congestion control that this process can use.
+///
+/// `why_not` is the reason why loading `weft_er` failed, or `None` if it was not tried.
 pub fn choose(why_not: Option<&str>) -> CongestionChoice {
     if is_available(NAME) {
         return CongestionChoice { available: Available::ExplicitRate, because: String::new() };

@@ -15,7 +15,7 @@ use std::os::fd::AsRawFd;
 const BY_DESTINATION: &str = "weft_er_grants";
 /// Name of the BPF map of grants by connection.
 const BY_FLOW: &str = "weft_er_flows";
-/// Number of key bits before the address: the cookie of the network namespace.
+/// Number of bits in a key of [`BY_DESTINATION`] before the address: the cookie of the network namespace.
 const COOKIE_BITS: u32 = 64;
 
 /// Reason why a grant was not written.
@@ -41,7 +41,7 @@ impl fmt::Display for GrantError {
 
 impl std::error::Error for GrantError {}
 
-/// A TCP connection of this machine, as its sender sees it.
+/// A TCP connection of this machine whose sending rate can be granted.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct KernelConnection {
     /// The local port.
@@ -50,9 +50,10 @@ pub struct KernelConnection {
     pub remote: SocketAddr,
 }
 
-/// The maps of all loaded `weft_er` programs.
+/// The maps of grants of all loaded `weft_er` programs.
 ///
-/// New connections use the program that is held now. Existing connections may still use one whose process has ended.
+/// New connections use the program that is loaded now. Existing connections may still use an earlier one, whose process
+/// has ended.
 #[derive(Debug)]
 pub(super) struct Maps {
     /// Maps of grants by destination prefix.
@@ -61,9 +62,9 @@ pub(super) struct Maps {
     by_flow: Vec<MapHandle>,
 }
 
-/// Returns the id of the `weft_er` map that new sockets use, regardless of the process that holds it.
+/// Returns the id of the BPF map of the `weft_er` that new sockets use, regardless of the process that loaded it.
 ///
-/// It is the map that a link holds, or else the newest one.
+/// It is the map that a BPF link holds, or else the newest one. `None`: no `weft_er` is loaded.
 pub(super) fn holder() -> Option<u32> {
     let is_ours = |map: &MapInfo| map.ty == MapType::StructOps && map.name.to_str().is_some_and(fit::is_ours);
     let ours: Vec<u32> = MapInfoIter::default().filter(is_ours).map(|map| map.id).collect();
@@ -75,9 +76,9 @@ pub(super) fn holder() -> Option<u32> {
 }
 
 impl Maps {
-    /// Returns the `weft_er` maps of `object`, if this process loaded one, and those of all other processes.
+    /// Finds the maps of grants of `object`, if this process loaded `weft_er`, and those of all other processes.
     ///
-    /// Finding the latter needs CAP_SYS_ADMIN.
+    /// To find those of other processes, the process needs CAP_SYS_ADMIN.
     pub(super) fn find(object: Option<&Object>) -> libbpf_rs::Result<Maps> {
         let found = |name: &str| {
             let own = object.into_iter().flat_map(Object::maps).filter(|map| map.name() == name);
@@ -93,7 +94,7 @@ impl Maps {
     }
 }
 
-/// The granted rates in one network namespace.
+/// The granted rates of connections in one network namespace.
 ///
 /// It is the namespace of the thread that first changes a grant through this object.
 #[derive(Debug)]
@@ -118,10 +119,10 @@ impl<'a> GrantTable<'a> {
         }
     }
 
-    /// Grants each flow toward the prefix a rate in bytes per second, IP headers included.
+    /// Grants each flow toward a prefix a rate in bytes per second, which includes the IP headers.
     ///
-    /// The grant expires after four round trips of a flow unless it is renewed. `now_ns` is the time of
-    /// CLOCK_MONOTONIC.
+    /// `length` is the prefix length. The grant expires after four round trips of a flow unless it is renewed. `now_ns`
+    /// is the time of CLOCK_MONOTONIC in nanoseconds.
     ///
     /// # Errors
     /// Fails if the prefix is invalid or the kernel rejects the change.
@@ -130,7 +131,9 @@ impl<'a> GrantTable<'a> {
         write(&self.maps.by_destination, &key, bytes_per_s, now_ns)
     }
 
-    /// Grants one connection a rate, as [`GrantTable::set`] does. It takes precedence over the grant of its destination.
+    /// Grants one connection a rate, as [`GrantTable::set`] does for a prefix.
+    ///
+    /// It takes precedence over the grant of the connection's destination.
     ///
     /// # Errors
     /// Fails if the kernel rejects the change.

@@ -1,4 +1,4 @@
-//! Loads and unloads `weft_er`.
+//! Loads `weft_er` into the kernel and keeps it loaded.
 
 use super::grants::{GrantTable, Maps, holder};
 use super::{NAME, OBJECT, fit, is_available};
@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Once;
 use std::{fmt, fs, io};
 
-/// The kernel's type information (BTF), without which the program cannot be fitted to the kernel.
+/// File with the kernel's type information (BTF), without which the program cannot be fitted to the kernel.
 const BTF: &str = "/sys/kernel/btf/vmlinux";
 /// File with the kernel's version.
 const RELEASE: &str = "/proc/sys/kernel/osrelease";
@@ -37,16 +37,16 @@ impl fmt::Display for LoadError {
 
 impl std::error::Error for LoadError {}
 
-/// The holder of the loaded program.
+/// The process that keeps `weft_er` loaded.
 #[derive(Debug)]
 enum Held {
-    /// This process holds it, as long as these two objects exist.
+    /// This process does, as long as these two objects exist.
     Here { _link: Link, _object: Object },
-    /// Another process holds it, identified by the id of its map.
+    /// Another process does. The number is the id of the BPF map of its `weft_er`.
     There(u32),
 }
 
-/// Holds `weft_er` loaded, or refers to the copy that another process holds.
+/// Keeps `weft_er` loaded, or refers to the copy that another process keeps loaded.
 #[derive(Debug)]
 pub struct Congestion {
     held: Held,
@@ -79,14 +79,15 @@ impl Congestion {
         }
     }
 
-    /// True if `weft_er` is unloaded when this object is dropped.
+    /// True if this process keeps `weft_er` loaded, so that it is unloaded when this object is dropped.
     pub fn is_own(&self) -> bool {
         matches!(self.held, Held::Here { .. })
     }
 
-    /// Loads `weft_er` again if the process that held it has ended, or finds the new holder.
+    /// Checks that `weft_er` is still loaded.
     ///
-    /// Must be called about once per second.
+    /// If the process that kept it loaded has ended, it loads it again or refers to another process's copy. It must be
+    /// called about once per second.
     ///
     /// # Errors
     /// [`LoadError`] with the reason why `weft_er` is no longer available.
@@ -106,7 +107,7 @@ impl Congestion {
     }
 }
 
-/// Opens the object with all programs that the kernel's TCP calls.
+/// Opens the BPF object and selects what is loaded: all programs except [`STEP`].
 fn open() -> Result<OpenObject, LoadError> {
     static QUIET: Once = Once::new();
     QUIET.call_once(|| {
@@ -122,7 +123,8 @@ fn open() -> Result<OpenObject, LoadError> {
 
 fn refused(why: libbpf_rs::Error) -> LoadError {
     let why = format!("{why:#}");
-    // The error's kind is not sufficient: the verifier also returns EACCES when it rejects the program.
+    // The kind of the error is not sufficient: EACCES is also the kernel's answer when its verifier rejects the
+    // program.
     if why.ends_with(&io::Error::from_raw_os_error(libc::EPERM).to_string()) {
         return LoadError::NotPermitted;
     }

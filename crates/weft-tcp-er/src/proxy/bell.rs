@@ -1,4 +1,4 @@
-//! Wakes a thread that waits for descriptors (eventfd).
+//! Wakes a thread that waits for events of descriptors (eventfd).
 
 use super::descriptors;
 use super::sys::unless_blocked;
@@ -6,7 +6,9 @@ use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsRawFd, RawFd};
 
-/// A wake-up signal. Several signals before the next [`Bell::clear`] have the effect of one.
+/// A wake-up signal of a thread.
+///
+/// Several signals before the next [`Bell::clear`] have the effect of one.
 pub struct Bell(File);
 
 impl AsRawFd for Bell {
@@ -26,11 +28,11 @@ impl Bell {
 
     /// Wakes the thread that waits for this signal.
     pub fn ring(&self) {
-        // The write fails only if a previous wake-up is still unread.
+        // A write fails only if the counter of the signal is at its maximum. The thread is then woken anyway.
         let _ = (&self.0).write(&1_u64.to_ne_bytes());
     }
 
-    /// Clears the signal.
+    /// Clears the signal, so that the thread waits again.
     ///
     /// # Errors
     /// Fails if the kernel returns an error.

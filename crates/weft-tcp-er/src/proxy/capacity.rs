@@ -7,15 +7,17 @@ use std::io;
 use std::num::NonZero;
 use std::thread::available_parallelism;
 
-/// Descriptors of a worker other than those of connections, pipes and listening sockets.
+/// Number of descriptors that a worker needs other than those of connections, pipes and [`LISTENING`].
 const OTHERS: usize = 80;
-/// Number of a worker's listening sockets and wake-up descriptors, which every worker's descriptor table contains.
-const LISTENING: usize = 9;
-/// Divisor of the reserve: 1/64 of the capacity.
+/// Number of listening sockets and wake-up descriptors for each worker.
 ///
-/// The reserve is for connections that arrive while the diversion is being closed.
+/// The descriptor table of every worker contains those of all workers.
+const LISTENING: usize = 9;
+/// A fraction 1/64 of the capacity is kept as a reserve.
+///
+/// The reserve is for connections that arrive before the kernel stops diverting new connections to a full proxy.
 const SPARE: usize = 64;
-/// Maximum number of pipes in use. The bytes of a connection without a pipe are copied.
+/// Maximum number of pipes that all workers use. The bytes of a connection without a pipe are copied.
 ///
 /// The kernel gives an unprivileged user this many pipes of full size.
 const PIPES: usize = 256;
@@ -23,7 +25,9 @@ const PIPES: usize = 256;
 const WANTED_WORKERS: usize = 2;
 /// Maximum number of workers, however low the descriptor limit is.
 const MOST_WORKERS: usize = 16;
-/// Margin for the random distribution of connections to workers, in standard deviations above the mean.
+/// Number of standard deviations that a worker's capacity lies above its mean number of connections.
+///
+/// The kernel distributes the connections to the workers at random.
 const DEVIATIONS: usize = 6;
 
 /// Maximum numbers of the proxy's connections and pipes.
@@ -38,20 +42,22 @@ pub struct ProxyCapacity {
 }
 
 impl ProxyCapacity {
-    /// True if no more connections should be accepted.
+    /// True if the proxy should accept no more connections.
     ///
-    /// `own` counts one worker's connections, `all` those of all workers.
+    /// `own` is the number of connections of one worker, `all` that of all workers.
     pub fn is_full(&self, own: usize, all: usize) -> bool {
         own >= self.each || all >= self.connections
     }
 
     /// True if even the reserve is used up, so that connections that still arrive must be dropped.
+    ///
+    /// The parameters are those of [`ProxyCapacity::is_full`].
     pub fn is_crammed(&self, own: usize, all: usize) -> bool {
         own >= self.each + self.each / SPARE || all > self.connections + self.connections / SPARE
     }
 }
 
-/// Returns the capacity that `descriptors` per worker allow, at most `wanted` connections.
+/// Returns the capacity with `descriptors` descriptors for each worker, at most `wanted` connections.
 ///
 /// A connection uses two descriptors, and so does a pipe.
 pub fn capacity_within(descriptors: usize, wanted: usize, workers: usize) -> ProxyCapacity {
@@ -62,15 +68,17 @@ pub fn capacity_within(descriptors: usize, wanted: usize, workers: usize) -> Pro
     ProxyCapacity { connections: wanted.min(fitting), each, pipes }
 }
 
-/// Returns the mean m of a random count that practically never exceeds `most`.
+/// Returns the mean number of connections of a worker at which the number practically never exceeds `most`.
 ///
-/// Derived: m + d·√m = `most`, where √m is the standard deviation and d is [`DEVIATIONS`].
+/// *Derived*: for the mean m, m + d·√m = `most`, where √m is the standard deviation and d is [`DEVIATIONS`].
 fn mean_within(most: usize) -> usize {
     let half = DEVIATIONS * DEVIATIONS / 2;
     most + half - DEVIATIONS * (most + half / 2).isqrt()
 }
 
-/// Returns the number of workers for `wanted` connections.
+/// Returns the least number of workers that can have `wanted` connections together.
+///
+/// It is at least [`WANTED_WORKERS`] or `cores`, whichever is less, and at most [`MOST_WORKERS`].
 fn workers_in(descriptors: usize, wanted: usize, cores: usize) -> usize {
     let fits = |workers: &usize| capacity_within(descriptors, wanted, *workers).connections >= wanted;
     (WANTED_WORKERS.min(cores)..MOST_WORKERS).find(fits).unwrap_or(MOST_WORKERS)
@@ -81,13 +89,15 @@ fn descriptors_for(connections: usize) -> usize {
     OTHERS + LISTENING * MOST_WORKERS + 2 * PIPES + 2 * (connections + connections / (SPARE - 1) + 1)
 }
 
-/// Raises the descriptor limit for `wanted` connections, and returns the resulting limit.
+/// Raises this process's descriptor limit so that it suffices for `wanted` connections, as far as permitted.
+///
+/// Returns the resulting limit.
 fn raise(wanted: usize) -> io::Result<usize> {
     let descriptors = descriptors::raise_descriptors(descriptors_for(wanted) as u64)?;
     Ok(usize::try_from(descriptors).unwrap_or(usize::MAX))
 }
 
-/// Returns the number of workers for `wanted` connections.
+/// Returns the number of workers for `wanted` connections on this machine.
 ///
 /// # Errors
 /// Fails if the kernel does not return the descriptor limit.

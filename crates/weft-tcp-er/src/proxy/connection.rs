@@ -10,18 +10,18 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd as _;
 
-/// Maximum number of the client's first bytes that the SYN toward the server carries.
+/// Maximum number of the client's first bytes that the proxy sends in the SYN toward the server.
 const EARLY_BYTES: usize = 1_360;
-/// Port range of the proxy's TCP connection to a server on this machine.
+/// Range of the source ports of the proxy's TCP connections to servers on this machine.
 ///
-/// The client's TCP connection to the proxy has the client's port and the same addresses. The kernel does not detect a
-/// second TCP connection with the same ports. The range therefore contains no ports that clients' systems choose on
-/// their own.
+/// Such a connection has the same addresses as the client's TCP connection to the proxy. With the client's port it
+/// would have the same ports too, and the kernel would not detect the conflict. The range therefore contains no ports
+/// that operating systems choose for client sockets.
 const PORTS: (u16, u16) = (10_240, 32_767);
-/// Number of ports of a worker's port range that are tried for a connection.
+/// Maximum number of ports that are tried for one connection to a server on this machine.
 const TRIES: usize = 64;
 
-/// Returns the port range of worker `index` of `workers`.
+/// Returns the first and the last port that worker `index` of `workers` uses toward servers on this machine.
 ///
 /// Each worker has its own range, because two workers would otherwise try the same ports at the same time.
 pub fn port_range(index: usize, workers: usize) -> (u16, u16) {
@@ -31,7 +31,7 @@ pub fn port_range(index: usize, workers: usize) -> (u16, u16) {
     (begin(index), begin(index + 1) - 1)
 }
 
-/// Phase of a connection.
+/// Progress in the establishment of a proxied connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ConnectionPhase {
     /// The proxy waits for bytes of the client that the SYN toward the server can carry.
@@ -42,17 +42,19 @@ pub enum ConnectionPhase {
     Open,
 }
 
-/// Parameters of the TCP connections to servers.
+/// Parameters of a TCP connection that the proxy opens to a server.
 pub struct Calling<'a> {
-    /// The mark of the proxy's own packets.
+    /// Firewall mark (`SO_MARK`) of the packets that the proxy sends.
     pub mark: u32,
     /// First and last port of this worker for TCP connections to servers on this machine.
     pub ports: (u16, u16),
     /// Position in the port range at which the search for a free port starts. It differs for each connection.
     pub start: usize,
-    /// Congestion control of a TCP connection to another proxy.
+    /// Name of the congestion control of a connection to the proxy of the other edge.
+    ///
+    /// `None`: the system's default.
     pub congestion: Option<&'a str>,
-    /// Rate granted to a TCP connection to another proxy, in bytes per second.
+    /// Rate granted to a connection to the proxy of the other edge, in bytes per second. `None`: no limit.
     pub rate: Option<u64>,
 }
 
@@ -68,22 +70,26 @@ pub struct Connection {
     from: SocketAddr,
     /// Address of the server.
     to: SocketAddr,
-    /// Initial sequence number of a client behind another proxy.
+    /// Sequence number of the SYN with which another proxy opened the connection.
+    ///
+    /// `None` if the client is not behind another proxy, or if the SYN could not be read.
     syn_sequence: Option<u32>,
     /// Direction from the client to the server.
     up: ProxyDirection,
     /// Direction from the server to the client.
     down: ProxyDirection,
-    /// Rate of the TCP connection toward the peer, in bytes per second, if it has one.
+    /// Maximum rate of the TCP connection toward the peer, in bytes per second. `None`: it has none yet.
     pub rate: Option<u64>,
-    /// Value of [`Connection::sent_to_peer`] at the last measurement of use, in bytes.
+    /// Value of [`Connection::sent_to_peer`] at the last measurement of the demand, in bytes.
     pub counted: u64,
-    /// True if the use of the TCP connection toward the peer is being measured.
+    /// True if the connection has sent to the peer recently, so that its demand is measured.
     pub is_active: bool,
 }
 
 impl Connection {
-    /// Accepts a client's connection.
+    /// Returns the proxied connection of a client whose TCP connection was accepted.
+    ///
+    /// `listening` is the address of the socket that accepted it.
     ///
     /// # Errors
     /// Fails if the client has already disconnected, or connected to the listening socket itself.
@@ -121,17 +127,17 @@ impl Connection {
         self.state
     }
 
-    /// Returns the socket toward the client.
+    /// Returns the socket of the TCP connection to the client.
     pub fn client(&self) -> &Socket {
         &self.client
     }
 
-    /// Returns the socket toward the server.
+    /// Returns the socket of the TCP connection to the server, or `None` before it was started.
     pub fn server(&self) -> Option<&Socket> {
         self.server.as_ref()
     }
 
-    /// Returns the socket toward the peer, which is that of the client or of the server.
+    /// Returns the socket of the TCP connection that crosses the tunnel: that to the client or that to the server.
     pub fn peer_leg(&self) -> Option<&Socket> {
         if self.role.is_egress() { Some(&self.client) } else { self.server.as_ref() }
     }
@@ -141,30 +147,30 @@ impl Connection {
         (self.from, self.to)
     }
 
-    /// Returns the identity of the SYN of a connection from another proxy.
+    /// Returns the fields that identify the SYN with which another proxy opened the connection, otherwise `None`.
     pub fn syn(&self) -> Option<SynIdentity> {
         self.syn_sequence.map(|sequence| SynIdentity { from: self.from, to: self.to, sequence })
     }
 
-    /// Returns the address of the end that is behind the peer.
+    /// Returns the address of the client or server that is behind the peer.
     pub fn peer_address(&self) -> IpAddr {
         if self.role.is_egress() { self.from.ip() } else { self.to.ip() }
     }
 
-    /// Number of bytes written to the socket toward the peer.
+    /// Returns the number of bytes sent so far on the TCP connection toward the peer.
     pub fn sent_to_peer(&self) -> u64 {
         if self.role.is_egress() { self.down.moved } else { self.up.moved }
     }
 
-    /// Number of bytes from the client and from the server.
+    /// Returns the number of bytes forwarded from the client, and from the server.
     pub fn moved(&self) -> (u64, u64) {
         (self.up.moved, self.down.moved)
     }
 
-    /// Connects to the server with the client's address.
+    /// Opens the TCP connection to the server, with the client's address as source.
     ///
-    /// If the server is behind a peer, the SYN carries bytes that the client has already sent. The peer's proxy can
-    /// then start at once.
+    /// If the server is behind a peer, the SYN carries bytes that the client has already sent. The proxy of the peer
+    /// then has the data one round trip earlier.
     ///
     /// # Errors
     /// Fails if the server cannot be reached.
@@ -185,7 +191,9 @@ impl Connection {
         Ok(())
     }
 
-    /// Returns the source ports to try, the best first; 0 lets the kernel choose.
+    /// Returns the source ports to try toward the server, the best first. With 0 the kernel chooses a port.
+    ///
+    /// `first`, `last` and `start` are [`Calling::ports`] and [`Calling::start`].
     fn ports(&self, (first, last): (u16, u16), start: usize) -> impl Iterator<Item = u16> + use<> {
         let width = usize::from(last - first) + 1;
         let (same, tries, any) = match self.role {
@@ -206,7 +214,8 @@ impl Connection {
         }
         server.hold_more();
         if let Some(congestion) = calling.congestion {
-            // The congestion control was available when it was chosen. Without it the socket uses the system's default.
+            // The congestion control was available when it was chosen. If that has changed, the socket keeps the
+            // system's default.
             let _ = server.set_congestion(congestion);
         }
         if calling.rate.is_some() {
@@ -232,7 +241,7 @@ impl Connection {
         }
     }
 
-    /// Processes events of the socket toward the client.
+    /// Processes events of the TCP connection to the client.
     ///
     /// # Errors
     /// Fails if the TCP connection to the client is broken.
@@ -243,7 +252,7 @@ impl Connection {
         if happened.failed { self.client.take_error() } else { Ok(()) }
     }
 
-    /// Processes events of the socket toward the server.
+    /// Processes events of the TCP connection to the server.
     ///
     /// # Errors
     /// Fails if the TCP connection to the server is broken or the server cannot be reached.
@@ -289,14 +298,16 @@ impl Connection {
         }
     }
 
-    /// Abandons all bytes in transit.
+    /// Drops all bytes that were received and not forwarded.
     pub fn abandon(&mut self, pool: &mut PipePool) {
         self.up.abandon(pool);
         self.down.abandon(pool);
     }
 }
 
-/// Widens a socket's send window if its far end is a proxy. Otherwise the transfer starts one round trip later.
+/// Enlarges the window with which a socket begins to send, if its far end is a proxy.
+///
+/// Otherwise the far end's SYN would limit it, and data beyond that small window would wait for one round trip.
 fn widen(leg: &Socket) {
     if leg.spoke_early() {
         let _ = leg.assume_window();

@@ -1,4 +1,4 @@
-//! System calls of the proxy on descriptors: readiness, the table of a thread, and its limit.
+//! System calls of the proxy on descriptors: readiness, the descriptor table of a thread, and its size limit.
 
 use super::sys::{Socket, check};
 use std::ffi::c_int;
@@ -7,7 +7,7 @@ use std::mem::zeroed;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
-/// Events of a descriptor.
+/// Events of one descriptor that [`Poll::wait`] returns.
 #[derive(Clone, Copy, Debug)]
 pub struct DescriptorEvents {
     /// Token with which the descriptor was registered.
@@ -22,7 +22,7 @@ pub struct DescriptorEvents {
     pub failed: bool,
 }
 
-/// Edge-triggered readiness of descriptors (epoll).
+/// A set of descriptors whose events a thread waits for (epoll).
 #[derive(Debug)]
 pub struct Poll {
     epoll: OwnedFd,
@@ -33,20 +33,20 @@ pub struct Poll {
 const EVENTS: usize = 512;
 
 impl Poll {
-    /// Creates a poll that watches nothing yet.
+    /// Creates a poll to which no descriptors are added yet.
     pub fn new() -> io::Result<Poll> {
         // SAFETY: no pointers; the call makes a new descriptor that nothing else owns.
         let epoll = unsafe { OwnedFd::from_raw_fd(check(libc::epoll_create1(libc::EPOLL_CLOEXEC))?) };
         Ok(Poll { epoll, events: vec![libc::epoll_event { events: 0, u64: 0 }; EVENTS] })
     }
 
-    /// Reports every change of a connection's readiness (edge-triggered).
+    /// Adds a connection's socket. Every change of its readiness is reported once (edge-triggered).
     pub fn watch(&self, socket: &Socket, token: u64) -> io::Result<()> {
         let events = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLPRI | libc::EPOLLRDHUP | libc::EPOLLET;
         self.add(socket.as_raw_fd(), token, events)
     }
 
-    /// Reports a descriptor as long as it is readable (level-triggered).
+    /// Adds a descriptor. It is reported by each wait as long as it is readable (level-triggered).
     pub fn watch_input(&self, descriptor: RawFd, token: u64) -> io::Result<()> {
         self.add(descriptor, token, libc::EPOLLIN)
     }
@@ -58,7 +58,7 @@ impl Poll {
             .map(drop)
     }
 
-    /// Waits for events, at most for `most`.
+    /// Waits for events, for at most the time `most`, and writes them to `happened`.
     pub fn wait(&mut self, most: Duration, happened: &mut Vec<DescriptorEvents>) -> io::Result<()> {
         happened.clear();
         let millis = c_int::try_from(most.as_micros().div_ceil(1_000)).unwrap_or(c_int::MAX);
@@ -85,12 +85,12 @@ impl Poll {
 
 /// Gives this thread its own descriptor table: a copy in which all open descriptors keep their numbers.
 pub fn own_descriptors() -> io::Result<()> {
-    // SAFETY: no pointers. The owner of an open descriptor closes the number in its own thread's table, where it stays
-    // valid.
+    // SAFETY: no pointers. Descriptors that are open now stay open, with the same numbers, in the tables of this thread
+    // and of the other threads. An object that owns a descriptor closes it in the table of its own thread only.
     check(unsafe { libc::unshare(libc::CLONE_FILES) }).map(drop)
 }
 
-/// Creates a non-blocking counter that is readable while it is not 0.
+/// Creates a descriptor with a counter, which is readable while the counter is not 0 (eventfd). It never blocks.
 pub fn event_descriptor() -> io::Result<OwnedFd> {
     // SAFETY: no pointers; the call makes a new descriptor that nothing else owns.
     Ok(unsafe { OwnedFd::from_raw_fd(check(libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK))?) })
@@ -112,7 +112,7 @@ pub fn raise_descriptors(wanted: u64) -> io::Result<u64> {
     Ok(limit.rlim_cur)
 }
 
-/// Makes reads of a descriptor non-blocking.
+/// Makes reads of a descriptor return at once if no data is there.
 pub fn set_nonblocking(descriptor: RawFd) -> io::Result<()> {
     // SAFETY: no pointers.
     let flags = check(unsafe { libc::fcntl(descriptor, libc::F_GETFL) })?;

@@ -8,7 +8,9 @@ fn rule(names: &DiversionNames, ipv6: bool) -> Rule<'static> {
     Rule { selector: Selector::Mark(names.divert), ipv6, table: names.divert }
 }
 
-/// Delivers marked packets to this machine. Without IPv6 on this machine it covers IPv4 only.
+/// Sets up the policy routing that delivers marked packets to this machine.
+///
+/// Without IPv6 on this machine it covers IPv4 only.
 ///
 /// # Errors
 /// Fails if the kernel rejects the change.
@@ -23,7 +25,7 @@ pub fn lead(names: &DiversionNames) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes this routing, including that of an earlier run.
+/// Removes the policy routing of [`lead`], also if an earlier run has left it behind.
 pub fn unlead(names: &DiversionNames) {
     let Ok(mut configure) = Configure::open() else { return };
     for ipv6 in [false, true] {

@@ -1,37 +1,37 @@
-//! One direction of a connection.
+//! One direction of a proxied connection.
 //!
-//! It forwards bytes, the urgent byte at its position, and the end of the stream.
+//! It forwards bytes, the urgent byte at its position, and the end of the stream (FIN).
 
 use super::pool::{PIPE_BYTES, PipePool};
 use super::sys::{Pipe, Socket, unless_blocked};
 use std::io;
 
-/// Maximum number of bytes forwarded in one turn, so that no other connection waits long.
+/// Maximum number of bytes that one call of `pump` forwards, so that no other connection waits long.
 const TURN_BYTES: usize = 1 << 20;
 
-/// Result of one turn.
+/// Result of one call of [`ProxyDirection::pump`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pumped {
     /// Nothing more can be forwarded until one of the sockets becomes ready.
     Waiting,
-    /// The turn's limit is reached, and more can be forwarded.
+    /// The maximum number of bytes for one call was forwarded, and more can be forwarded.
     Again,
     /// The end of the stream was forwarded.
     Finished,
 }
 
-/// One direction of a connection.
+/// One direction of a proxied connection: from a source socket to a destination socket.
 ///
 /// It reads only while the receiver accepts data, so that a slow receiver slows its sender.
 #[derive(Default)]
 pub struct ProxyDirection {
-    /// A pipe and the number of bytes in it, while it is not empty.
+    /// A pipe with bytes that the source sent and the destination has not accepted, and their number.
     held: Option<(Pipe, usize)>,
-    /// True if the source may have data.
+    /// True if reading from the source may succeed.
     pub readable: bool,
-    /// True if the destination may accept data.
+    /// True if writing to the destination may succeed.
     pub writable: bool,
-    /// True if an urgent byte is in the stream.
+    /// True if an urgent byte is in the data from the source.
     pub urgent: bool,
     /// True if the source has sent the end of the stream.
     ended: bool,
@@ -71,12 +71,12 @@ impl ProxyDirection {
         }
     }
 
-    /// Adds bytes that the SYN carried to the number of forwarded bytes.
+    /// Counts `bytes` bytes as forwarded, because the SYN toward the server carried them.
     pub fn sent_early(&mut self, bytes: usize) {
         self.moved += bytes as u64;
     }
 
-    /// Drops the pipe and the bytes in it.
+    /// Drops the pipe and the bytes in it, because the connection ends.
     pub fn abandon(&mut self, pool: &mut PipePool) {
         if self.held.take().is_some() {
             pool.lost();
@@ -90,8 +90,8 @@ impl ProxyDirection {
             result => {
                 pool.give_back(pipe);
                 match result? {
-                    // The splice stops before the urgent mark. If the end of the stream has arrived too, that looks
-                    // like the end.
+                    // The splice returned no bytes. It does so at the end of the stream. It also does so before an
+                    // urgent byte, if the end of the stream has already arrived.
                     Some(_) if from.is_at_mark() => self.urgent = true,
                     Some(_) => self.ended = true,
                     None => self.readable = false,
@@ -101,7 +101,7 @@ impl ProxyDirection {
         Ok(())
     }
 
-    /// Empties the pipe into `to`. Returns false if the socket buffer is full.
+    /// Moves the bytes in the pipe to the socket `to`. Returns false if the socket's buffer is full.
     fn drain(&mut self, to: &Socket, pool: &mut PipePool) -> io::Result<bool> {
         let Some((pipe, bytes)) = &mut self.held else { return Ok(true) };
         if !self.writable {
@@ -122,9 +122,10 @@ impl ProxyDirection {
         Ok(self.writable)
     }
 
-    /// Forwards without a pipe: peeks, sends, and consumes only the bytes that were sent.
+    /// Forwards bytes without a pipe, by a buffer.
     ///
-    /// Thus no unsent byte has to be stored.
+    /// It peeks at the bytes, sends them, and then consumes only those that were sent. Thus no unsent byte has to be
+    /// stored.
     fn copy(&mut self, from: &Socket, to: &Socket, pool: &mut PipePool) -> io::Result<()> {
         if from.is_at_mark() {
             self.urgent = true;
@@ -145,7 +146,7 @@ impl ProxyDirection {
     fn pass_urgent(&mut self, from: &Socket, to: &Socket) -> io::Result<()> {
         let mut byte = [0];
         match unless_blocked(from.peek(&mut byte))? {
-            // The mark arrives before its byte.
+            // The urgent pointer can arrive before the urgent byte.
             None => self.readable = false,
             Some(0) => self.ended = true,
             Some(_) => {

@@ -1,4 +1,4 @@
-//! Grants rates to a worker's TCP connections to other proxies, and renews the rates of those that are in use.
+//! Sets the rates of a worker's TCP connections to other proxies, and renews the rates of those that are in use.
 
 use super::connection::Connection;
 use super::rates::{Use, is_worth_it};
@@ -8,35 +8,35 @@ use std::time::{Duration, Instant};
 
 /// Interval between renewals of the rates.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// Minimum interval between renewals when flows start or stop.
+/// Minimum interval between two renewals, if a connection begins to send in between.
 const LEAST_INTERVAL: Duration = Duration::from_millis(10);
-/// Fraction of the granted rate. A flow that uses at least this much is assumed to want more.
+/// Fraction of its granted rate from which on a connection is assumed to want more.
 const HUNGRY: (u64, u64) = (9, 10);
 
 /// The TCP connections of one worker to other proxies, which need rates.
 pub struct Granting {
-    /// Connections that are sending.
+    /// Active connections: those that have sent, or have unacknowledged data, since the last renewal.
     active: Vec<Id>,
-    /// Connections that started before their rate was known.
+    /// Connections that started before their rate was known, and that have no rate yet.
     unlimited: Vec<Id>,
-    /// Time of the last renewal.
+    /// Time at which the rates were last renewed.
     renewed: Instant,
-    /// Time of the next renewal.
+    /// Time at which the rates must be renewed next.
     due: Instant,
 }
 
 impl Granting {
-    /// Creates a record without connections.
+    /// Creates a [`Granting`] without connections.
     pub fn new(now: Instant) -> Granting {
         Granting { active: Vec::new(), unlimited: Vec::new(), renewed: now, due: now }
     }
 
-    /// Returns the time of the next renewal; `None` while no connection sends.
+    /// Returns the time at which the rates must be renewed next; `None` while no connection sends.
     pub fn due(&self) -> Option<Instant> {
         (!self.active.is_empty()).then_some(self.due)
     }
 
-    /// Records that a connection may have got data to send.
+    /// Records that a connection may have sent to the peer. If it has, it becomes active.
     pub fn used(&mut self, id: Id, connection: &mut Connection) {
         if !connection.is_active && connection.sent_to_peer() > connection.counted {
             connection.is_active = true;
@@ -45,12 +45,14 @@ impl Granting {
         }
     }
 
-    /// Records a connection that started without a rate. It gets the first known rate, even if it sends nothing.
+    /// Records a connection that started without a rate.
+    ///
+    /// It gets a rate as soon as one is known, even if it sends nothing.
     pub fn began_unlimited(&mut self, id: Id) {
         self.unlimited.push(id);
     }
 
-    /// Returns the demands of all active connections if a renewal is due.
+    /// Returns the measured demands of all active connections, or `None` if the rates need no renewal yet.
     pub fn uses(&mut self, now: Instant, connections: &mut ConnectionTable) -> Option<Vec<Use>> {
         if self.active.is_empty() || now < self.due {
             return None;
@@ -69,7 +71,7 @@ impl Granting {
         Some(uses)
     }
 
-    /// Sets the current rate on each active connection and on each connection without a rate.
+    /// Sets the current rates on the sockets of all active connections and of all that have no rate yet.
     pub fn renew(&mut self, shared: &ProxyState, connections: &mut ConnectionTable) {
         self.unlimited.retain(|id| {
             let Some(connection) = connections.get_mut(*id) else { return false };
@@ -84,7 +86,9 @@ impl Granting {
     }
 }
 
-/// Returns the demand of a connection since the last measurement, or `None` if it has nothing more to send.
+/// Returns a connection's demand since the last call, or `None` if it sent nothing and all its data is acknowledged.
+///
+/// `elapsed` is the time since the last call.
 fn used(connection: &mut Connection, elapsed: Duration) -> Option<Use> {
     let leg = connection.peer_leg()?;
     let (waiting, unsent) = (leg.unacknowledged(), leg.unsent());

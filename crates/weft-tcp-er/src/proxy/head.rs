@@ -1,6 +1,6 @@
 //! The head thread: receives the daemon's orders and reports the status of all workers.
 //!
-//! It opens the diversion while the proxy has capacity and closes it otherwise. It forwards no bytes itself.
+//! While the proxy has capacity, it lets nftables divert new connections to the proxy. It forwards no bytes itself.
 
 use super::capacity::{ProxyCapacity, plan_capacity};
 use super::descriptors::Poll;
@@ -16,11 +16,11 @@ use std::io::{self, Write as _};
 use std::os::fd::AsRawFd as _;
 use std::time::{Duration, Instant};
 
-/// Minimum interval between status reports. An unchanged status is not reported.
+/// Minimum interval between status reports to the daemon. An unchanged status is not reported.
 const TELL: Duration = Duration::from_secs(1);
-/// Minimum interval between reports of refused connections.
+/// Minimum interval between reports of refused connections to the daemon.
 const TELL_REFUSED: Duration = Duration::from_secs(10);
-/// Interval at which a closed diversion is checked for free capacity.
+/// Interval at which the proxy checks for free capacity while new connections are not diverted to it.
 const LOOK: Duration = Duration::from_millis(50);
 /// Fraction of the capacity below which a full proxy accepts connections again.
 ///
@@ -32,11 +32,11 @@ const ORDERS: u64 = 0;
 /// Poll token of the workers' wake-up signal.
 const BELL: u64 = 1;
 
-/// The daemon's first orders.
+/// The orders with which the daemon starts the proxy.
 pub struct First {
     /// The first policy: the connections to proxy.
     pub policy: ProxyPolicy,
-    /// The latest rates toward the peers.
+    /// The latest rates toward the peers that came before that policy.
     pub totals: PeerTotals,
 }
 
@@ -48,7 +48,7 @@ pub struct HeadThread<'a> {
 }
 
 impl<'a> HeadThread<'a> {
-    /// Starts to listen to the daemon.
+    /// Starts to read the daemon's orders.
     ///
     /// # Errors
     /// Fails if the kernel refuses a descriptor.
@@ -105,7 +105,7 @@ impl<'a> HeadThread<'a> {
         Ok(())
     }
 
-    /// Executes all received orders. Returns false at their end.
+    /// Executes all received orders. Returns false if the daemon has ended the orders.
     fn take_orders(&mut self, diversion: &mut ProxyDiversion<'_>) -> io::Result<bool> {
         while let Some(order) = self.orders.next()? {
             match order {
@@ -124,7 +124,7 @@ struct ProxyDiversion<'a> {
     listeners: &'a Listeners,
     nft: nft::NftTable,
     policy: ProxyPolicy,
-    /// Maximum numbers of connections and pipes.
+    /// Maximum numbers of the proxy's connections and pipes under that policy.
     capacity: ProxyCapacity,
     status: ProxyStatus,
     /// Time of the next status report.
@@ -136,7 +136,7 @@ struct ProxyDiversion<'a> {
 }
 
 impl<'a> ProxyDiversion<'a> {
-    /// Creates the table, which diverts nothing yet.
+    /// Creates the nftables table, which diverts no connections to the proxy yet.
     fn new(names: &DiversionNames, shared: &'a ProxyState, listeners: &'a Listeners) -> io::Result<ProxyDiversion<'a>> {
         Ok(ProxyDiversion {
             shared,
@@ -175,14 +175,16 @@ impl<'a> ProxyDiversion<'a> {
         }
     }
 
-    /// True if the number of connections is within `part` of the capacity, in total and for each worker.
+    /// True if the total and each worker's number of connections are within `part` of their maximum.
+    ///
+    /// `part` gets a maximum and returns the number to compare with.
     fn has_capacity(&self, part: impl Fn(usize) -> usize) -> bool {
         let is_within = |connections: usize, most: usize| most > 0 && connections <= part(most);
         is_within(self.shared.connections(), self.capacity.connections)
             && self.shared.counts().all(|worker| is_within(worker.connections as usize, self.capacity.each))
     }
 
-    /// Closes the diversion when a worker is full, and opens it when there is capacity again.
+    /// Stops diverting new connections when a worker is full, and diverts them when there is capacity again.
     fn follow(&mut self) -> io::Result<()> {
         let (of, whole) = REOPEN;
         match (self.shared.was_full(), self.status.is_open) {
@@ -206,7 +208,9 @@ impl<'a> ProxyDiversion<'a> {
         Ok(())
     }
 
-    /// Reports the last refused connection. The counters include all refused connections.
+    /// Reports the connection that was refused last, if the last such report was long enough ago.
+    ///
+    /// The counters in the status include all refused connections.
     fn tell_refused(&mut self, now: Instant) -> io::Result<()> {
         if now < self.due_refused {
             return Ok(());

@@ -5,9 +5,9 @@ use super::sys::Socket;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// One listening socket.
+/// One listening socket of a worker.
 pub struct Listener {
-    /// Role of the connections that it accepts.
+    /// Kind of the connections that are diverted to this socket.
     pub role: DiversionRole,
     /// Address on which it listens.
     pub address: SocketAddr,
@@ -15,14 +15,16 @@ pub struct Listener {
     pub socket: Socket,
 }
 
-/// The listening sockets of all workers, by worker.
+/// The listening sockets of all workers. The index is the number of the worker.
 ///
-/// Each worker has one for each role and address family. The workers' sockets share their ports, and the kernel
-/// distributes connections among them at random (`SO_REUSEPORT`).
+/// Each worker has one socket for each role and address family. The workers' sockets for one role and family share
+/// their port, and the kernel distributes connections among them at random (`SO_REUSEPORT`).
 pub struct Listeners(Vec<Vec<Listener>>);
 
 impl Listeners {
-    /// Opens all sockets. IPv6 sockets are omitted if this machine lacks IPv6.
+    /// Opens the listening sockets of all workers.
+    ///
+    /// `mark` is the firewall mark of the proxy's own packets. IPv6 sockets are omitted if this machine lacks IPv6.
     ///
     /// # Errors
     /// Fails if the kernel refuses a socket.
@@ -42,7 +44,7 @@ impl Listeners {
         self.0.get(worker).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns the ports of all sockets.
+    /// Returns the ports of the listening sockets, which are the same for all workers.
     pub fn ports(&self) -> Listening {
         let mut listening = Listening::default();
         for Listener { role, address, .. } in self.of(0) {
@@ -54,7 +56,7 @@ impl Listeners {
         listening
     }
 
-    /// Sets the first available of these congestion controls on connections from peers' proxies.
+    /// Sets the first available congestion control of `names` on the sockets for connections from peers' proxies.
     ///
     /// Returns its name, or empty if none is available.
     pub fn choose_congestion(&self, names: &[String]) -> String {

@@ -49,7 +49,7 @@ use std::io;
 use std::thread;
 use worker::Worker;
 
-/// Returns the first of these congestion controls that a socket can use here, or `None` if there is none.
+/// Returns the first of these congestion controls that a socket on this machine can use, or `None` if there is none.
 ///
 /// # Errors
 /// Fails if the kernel refuses a socket.
@@ -58,9 +58,10 @@ pub fn congestion(names: &[String]) -> io::Result<Option<&str>> {
     Ok(names.iter().map(String::as_str).find(|name| socket.set_congestion(name).is_ok()))
 }
 
-/// Runs the proxy for the device `tun`, by orders on standard input, until standard input ends.
+/// Runs the proxy of the node with the TUN device `tun`, until standard input ends.
 ///
-/// The daemon sets up the routing. The proxy also removes it at the end, in case the daemon has died.
+/// It reads its orders from standard input. The daemon sets up the routing. The proxy also removes it at the end, in
+/// case the daemon has died.
 ///
 /// # Errors
 /// Fails if the kernel or nft returns an error.

@@ -5,7 +5,7 @@ use super::ruleset::{self, DiversionNames, Listening};
 use crate::nft::{self, NftSession};
 use std::io;
 
-/// Tests whether the kernel accepts the rules of a proxy, without any change.
+/// Tests whether the kernel accepts the rules of a proxy. It changes nothing.
 ///
 /// # Errors
 /// Fails with nft's message, or if nft is missing.
@@ -24,7 +24,7 @@ pub struct NftTable {
 }
 
 impl NftTable {
-    /// Creates the table, which diverts nothing yet.
+    /// Creates the nftables table, which diverts no connections to the proxy yet.
     ///
     /// # Errors
     /// Fails if nft is missing or rejects the rules.
@@ -33,7 +33,7 @@ impl NftTable {
         Ok(NftTable { names: names.clone(), session })
     }
 
-    /// Diverts the new connections that `policy` selects.
+    /// Diverts to the proxy exactly the new connections that `policy` selects.
     ///
     /// # Errors
     /// Fails if nft rejects the rules.
@@ -41,7 +41,7 @@ impl NftTable {
         self.session.run(&ruleset::open(&self.names, policy, listening))
     }
 
-    /// Stops diverting new connections.
+    /// Stops diverting new connections to the proxy.
     ///
     /// # Errors
     /// Fails if nft rejects the rules.

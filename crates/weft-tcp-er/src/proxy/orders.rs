@@ -10,7 +10,7 @@ use std::fmt;
 use std::io::{self, Read as _};
 use std::os::fd::{AsRawFd, RawFd};
 
-/// Maximum length of a line, in bytes. A policy lists every prefix.
+/// Maximum length of an order's line, in bytes. It is long because a policy lists every prefix.
 const MAX_LINE: usize = 1 << 20;
 
 /// An order of the daemon.
@@ -18,9 +18,9 @@ const MAX_LINE: usize = 1 << 20;
 pub enum Order {
     /// Proxy the connections of this policy.
     Policy(ProxyPolicy),
-    /// Share these rates among the flows.
+    /// Share these rates toward the peers among the connections.
     Totals(PeerTotals),
-    /// Exit.
+    /// End the proxy.
     End,
 }
 
@@ -47,7 +47,7 @@ impl std::str::FromStr for Order {
     }
 }
 
-/// Reads orders from standard input.
+/// Reads the daemon's orders from standard input.
 pub struct OrderReader {
     stdin: io::Stdin,
     read: Vec<u8>,
@@ -70,7 +70,7 @@ impl OrderReader {
         Ok(OrderReader { stdin, read: Vec::new() })
     }
 
-    /// Returns the next order, or `None` if no complete one has arrived.
+    /// Returns the next order, or `None` if no complete one has arrived; at the end of input [`Order::End`].
     ///
     /// # Errors
     /// Fails on an invalid order.

@@ -23,16 +23,16 @@ pub enum RuleVerdict {
 pub struct Permit {
     /// Decision of the rule.
     pub verdict: RuleVerdict,
-    /// Prefixes of the clients. An empty list matches all.
+    /// Prefixes of the clients that the rule matches. An empty list matches all clients.
     pub from: Vec<PolicyPrefix>,
-    /// Prefixes of the servers. An empty list matches none.
+    /// Prefixes of the servers that the rule matches. An empty list matches no server.
     pub to: Vec<PolicyPrefix>,
-    /// Ports of the servers. An empty list matches all.
+    /// Ports of the servers that the rule matches. An empty list matches all ports.
     pub ports: Vec<PortRange>,
 }
 
 impl Permit {
-    /// True if the rule matches a connection between these canonical addresses.
+    /// True if the rule matches a connection from `from` to `to`. IPv4-mapped addresses must be converted before.
     fn matches(&self, from: IpAddr, to: SocketAddr) -> bool {
         let holds = |prefixes: &[PolicyPrefix], address| prefixes.iter().any(|prefix| prefix.contains(address));
         let port = to.port();
@@ -42,7 +42,7 @@ impl Permit {
     }
 }
 
-/// Names of the verdicts in the text form.
+/// Names of the verdicts in the text form of a rule.
 const VERDICTS: [(&str, RuleVerdict); 2] = [("allow", RuleVerdict::Allow), ("deny", RuleVerdict::Deny)];
 
 impl fmt::Display for Permit {
@@ -64,7 +64,7 @@ impl FromStr for Permit {
     }
 }
 
-/// Prefixes that no rule opens, with the kind of their addresses.
+/// Prefixes of servers that no access rule can open, with the kind of their addresses.
 pub const CLOSED: [(PolicyPrefix, &str); 9] = [
     (v4([0, 0, 0, 0], 8), "unspecified"),
     (v4([127, 0, 0, 0], 8), "loopback"),
@@ -86,7 +86,7 @@ const fn v6([a, b, c, d, e, f, g, h]: [u16; 8], length: u8) -> PolicyPrefix {
     PolicyPrefix { address: IpAddr::V6(Ipv6Addr::new(a, b, c, d, e, f, g, h)), length }
 }
 
-/// Returns the kind of an address that no rule opens, or `None` for other addresses.
+/// Returns the kind of an address to which no rule can allow connections, or `None` for other addresses.
 pub fn closed(address: IpAddr) -> Option<&'static str> {
     CLOSED.iter().find(|(prefix, _)| prefix.contains(address)).map(|(_, kind)| *kind)
 }
@@ -94,9 +94,9 @@ pub fn closed(address: IpAddr) -> Option<&'static str> {
 /// Reason why the proxy refuses a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PermitRefusal {
-    /// The rule with this number, counted from 1, denies it.
+    /// The access rule with this number, counted from 1, denies the connection.
     Rule(usize),
-    /// No rule opens addresses of this kind.
+    /// The server's address is of this kind, which no rule can open.
     Closed(&'static str),
     /// The server's address is an endpoint of the tunnel.
     Tunnel,
@@ -112,12 +112,12 @@ impl fmt::Display for PermitRefusal {
     }
 }
 
-/// All access checks before a connection is made.
+/// The access rules and addresses by which the proxy decides whether it connects a client to a server.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct AccessCheck {
-    /// The rules in order.
+    /// The access rules, of which the first that matches decides.
     pub rules: Vec<Permit>,
-    /// Endpoints of the tunnel itself.
+    /// Addresses and ports of this node's and of peers' endpoints of the tunnel itself. No rule can open them.
     pub endpoints: Vec<SocketAddr>,
 }
 

@@ -4,9 +4,9 @@ use super::super::shadow::{Shade, shades};
 use super::*;
 use proptest::prelude::*;
 
-/// Draws addresses with few random bits, so that rules and addresses often match.
+/// Generates addresses with few random bits, so that rules and addresses often match.
 ///
-/// Includes addresses that no rule opens.
+/// Some are addresses that no rule opens.
 fn address() -> impl Strategy<Value = IpAddr> {
     let v4 = |bits: u32| Ipv4Addr::from_bits(0x0a00_0000 | bits & 0x8000_0003);
     let v6 = |bits: u32| Ipv6Addr::from_bits(0xfd00_u128 << 112 | u128::from(bits & 3));
@@ -59,7 +59,9 @@ fn permit() -> impl Strategy<Value = Permit> {
     })
 }
 
-/// Returns the address as bits, leftmost first. An IPv4-mapped address yields the bits of its IPv4 address.
+/// Returns the bits of the address, the most significant first.
+///
+/// An IPv4-mapped address yields the bits of its IPv4 address.
 fn bits(address: IpAddr) -> Vec<bool> {
     let octets = match address {
         IpAddr::V4(a) => a.octets().to_vec(),
@@ -81,7 +83,7 @@ fn model_holds(prefix: &PolicyPrefix, address: IpAddr) -> bool {
     a.len() == b.len() && a.iter().zip(&b).take(prefix.length.into()).all(|(a, b)| a == b)
 }
 
-/// Returns the index of the deciding rule and whether it allows, or `None` if no rule matches.
+/// Returns the index of the first matching rule and whether it allows the connection, or `None` if no rule matches.
 fn model(rules: &[Permit], from: IpAddr, to: SocketAddr) -> Option<(usize, bool)> {
     for (index, rule) in rules.iter().enumerate() {
         let is_from = rule.from.is_empty() || rule.from.iter().any(|prefix| model_holds(prefix, from));
@@ -95,7 +97,7 @@ fn model(rules: &[Permit], from: IpAddr, to: SocketAddr) -> Option<(usize, bool)
     None
 }
 
-/// True for addresses that a proxy must never reach, as the standard library classifies them.
+/// True for servers' addresses that a proxy must never reach, as the standard library classifies them.
 fn model_is_closed(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(a) => {
@@ -169,7 +171,8 @@ proptest! {
             !model_is_closed(*to) && !is_mixed(*from, *to) && matches!(model(&rules, *from, SocketAddr::new(*to, *port)), Some((by, _)) if by == last)
         };
         if found.is_empty() {
-            // If the rule is not shadowed, one of the corner cases must be a connection that it decides.
+            // No earlier rules shadow the last rule, so it must decide at least one of these connections at the
+            // boundaries.
             let corners = corners(&rules);
             prop_assert!(corners.iter().any(decides), "not shadowed, yet nothing is left for it: {rules:?}");
         } else {
@@ -184,7 +187,7 @@ proptest! {
     }
 }
 
-/// Returns connections at the boundaries of all rules.
+/// Returns connections at the boundaries of all rules: clients, servers and ports.
 ///
 /// They use the first address and port inside each range, and the first ones behind it.
 fn corners(rules: &[Permit]) -> Vec<(IpAddr, IpAddr, u16)> {

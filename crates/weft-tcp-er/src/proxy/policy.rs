@@ -1,11 +1,11 @@
-//! The connections to proxy, and the one-line text form in which the daemon sends them.
+//! The proxy's instructions, and the one-line text form in which the daemon sends them.
 
 use super::permit::AccessCheck;
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-/// Edge at which a connection is proxied.
+/// Edges at which the connections of a rule are proxied.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
     /// At both edges.
@@ -32,7 +32,7 @@ impl Side {
     }
 }
 
-/// A range of ports.
+/// A range of TCP ports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PortRange {
     /// First port of the range.
@@ -112,10 +112,10 @@ impl fmt::Display for PolicyPrefix {
     }
 }
 
-/// Selects connections to or from hosts behind peers.
+/// Selects the connections to proxy by the host behind the peer and the server's port.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ProxyRule {
-    /// Edge at which the connections are proxied.
+    /// Edges at which the connections are proxied.
     pub side: Side,
     /// Prefixes behind the peers: of servers at the ingress edge, of clients at the egress edge.
     ///
@@ -155,14 +155,14 @@ impl FromStr for ProxyRule {
     }
 }
 
-/// The proxy's instructions, which the daemon sends again after each reload.
+/// The daemon's instructions to the proxy. The daemon sends them again after each reload of its configuration.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ProxyPolicy {
-    /// Maximum number of simultaneous connections.
+    /// Maximum number of simultaneous connections that the proxy should accept.
     pub capacity: usize,
-    /// Congestion controls for connections between proxies, the best first.
+    /// Names of congestion controls for TCP connections between proxies, the best first.
     pub congestion: Vec<String>,
-    /// Connections to proxy.
+    /// Rules that select the connections to proxy.
     pub rules: Vec<ProxyRule>,
     /// Access rules for these connections.
     pub access: AccessCheck,
@@ -209,7 +209,7 @@ impl FromStr for ProxyPolicy {
     }
 }
 
-/// Returns the list as text. `*` stands for the empty list.
+/// Returns the items as text, separated by commas. `*` stands for the empty list.
 pub(super) fn list<T: fmt::Display>(items: &[T]) -> String {
     match items {
         [] => "*".to_owned(),
@@ -217,7 +217,7 @@ pub(super) fn list<T: fmt::Display>(items: &[T]) -> String {
     }
 }
 
-/// Parses a list, the reverse of [`list`].
+/// Parses the text of a list as [`list`] writes it.
 pub(super) fn items<T: FromStr<Err = &'static str>>(text: &str) -> Result<Vec<T>, &'static str> {
     match text {
         "*" => Ok(Vec::new()),

@@ -1,4 +1,4 @@
-//! Pipes for connections with bytes in transit, and one copy buffer for connections without a pipe.
+//! The pipes of a worker for bytes in transit, and its one buffer for connections without a pipe.
 
 use super::sys::Pipe;
 
@@ -7,7 +7,7 @@ pub const PIPE_BYTES: i32 = 256 << 10;
 /// Size of the copy buffer, in bytes.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// Idle pipes, and the limit on the number of pipes in use.
+/// The idle pipes of a worker, and the limit on the number of pipes in use.
 pub struct PipePool {
     idle: Vec<Pipe>,
     /// Number of pipes in use.
@@ -29,7 +29,7 @@ impl PipePool {
         self.most = most;
     }
 
-    /// Returns an empty pipe, or `None` if the maximum is in use.
+    /// Returns an empty pipe, or `None` if the maximum number is in use or the kernel refuses a pipe.
     pub fn take(&mut self) -> Option<Pipe> {
         let pipe = match self.idle.pop() {
             Some(pipe) => pipe,
@@ -40,13 +40,13 @@ impl PipePool {
         Some(pipe)
     }
 
-    /// Takes an empty pipe back.
+    /// Takes back an empty pipe that is no longer in use.
     pub fn give_back(&mut self, pipe: Pipe) {
         self.lent -= 1;
         self.idle.push(pipe);
     }
 
-    /// Records that a pipe with bytes in it was closed.
+    /// Records that a pipe in use was closed, because it still contained bytes.
     pub fn lost(&mut self) {
         self.lent -= 1;
     }
@@ -56,7 +56,7 @@ impl PipePool {
         self.lent
     }
 
-    /// Returns the buffer for one copy at a time.
+    /// Returns the buffer by which bytes are copied for a connection without a pipe.
     pub fn buffer(&mut self) -> &mut [u8] {
         &mut self.buffer
     }

@@ -1,4 +1,4 @@
-//! Rates toward the peers, and the resulting rate of each flow.
+//! Rates toward the peers, and the resulting rate of each connection.
 
 use super::policy::PolicyPrefix;
 use super::share::level;
@@ -10,9 +10,9 @@ use weft_core::route::prefix_map::PrefixMap;
 /// Rate of all paths to one peer together.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Total {
-    /// Payload rate in bytes per second, or `None` if unknown, which means no limit.
+    /// Payload rate in bytes per second. `None` if it is unknown: the connections then have no limit.
     pub bytes_per_s: Option<u64>,
-    /// Prefixes behind the peer.
+    /// Prefixes of the hosts behind the peer.
     pub prefixes: Vec<PolicyPrefix>,
 }
 
@@ -48,19 +48,19 @@ impl FromStr for PeerTotals {
     }
 }
 
-/// Demand of a flow in one interval.
+/// The demand of a connection, as measured in one interval.
 #[derive(Clone, Copy, Debug)]
 pub struct Use {
-    /// Address of the flow's end behind the peer.
+    /// Address of the connection's client or server, whichever is behind the peer.
     pub address: IpAddr,
-    /// Rate in bytes per second, or `u64::MAX` if the flow would have sent more.
+    /// Rate at which the flow sent, in bytes per second, or `u64::MAX` if it would have sent more.
     pub demand: u64,
 }
 
-/// Divisor of the change threshold: a rate changes only if it differs by more than 1/50.
+/// A connection's rate is changed only if the new rate differs by more than 1/50 of the old one.
 const WORTH: u64 = 50;
 
-/// True if the difference between two rates is large enough to change the rate.
+/// True if the rate `to` differs enough from the rate `from` to replace it.
 pub fn is_worth_it(from: Option<u64>, to: Option<u64>) -> bool {
     match (from, to) {
         (Some(old), Some(new)) => old.abs_diff(new) > old / WORTH,
@@ -68,20 +68,20 @@ pub fn is_worth_it(from: Option<u64>, to: Option<u64>) -> bool {
     }
 }
 
-/// The rates toward the peers, and the shares that the flows of all workers get.
+/// The rates toward the peers, and the resulting rates of the connections of all workers.
 pub struct PeerRates {
-    /// Rate of all paths to each peer, in bytes per second.
+    /// Rate of all paths to each peer, in bytes per second. `None` if it is unknown.
     totals: Vec<Option<u64>>,
     /// For each prefix, the index in `totals` of the peer behind which it lies.
     by_prefix: PrefixMap<usize>,
-    /// Use of each worker's flows.
+    /// Measured demands of the connections of each worker.
     uses: Vec<Vec<Use>>,
-    /// Rate of one flow toward each peer, in bytes per second.
+    /// Maximum rate of each single connection toward a peer, in bytes per second: one entry for each peer.
     levels: Vec<Option<u64>>,
 }
 
 impl PeerRates {
-    /// Creates an empty table without rates and flows.
+    /// Returns a table for `workers` workers, without rates and connections.
     pub fn new(workers: usize) -> PeerRates {
         let uses = vec![Vec::new(); workers];
         PeerRates { totals: Vec::new(), by_prefix: PrefixMap::default(), uses, levels: Vec::new() }
@@ -100,9 +100,9 @@ impl PeerRates {
         self.level();
     }
 
-    /// Replaces the use of `worker`'s flows and computes the shares again.
+    /// Replaces the measured demands of `worker`'s connections and computes the rates of all connections again.
     ///
-    /// Returns true if a share changed by more than the threshold.
+    /// Returns true if the rate toward a peer changed by more than 1/50.
     pub fn share(&mut self, worker: usize, uses: Vec<Use>) -> bool {
         if let Some(old) = self.uses.get_mut(worker) {
             *old = uses;
@@ -124,7 +124,9 @@ impl PeerRates {
         self.levels = levels.map(|(total, demands)| Some(level((*total)?, demands))).collect();
     }
 
-    /// Returns the rate of a flow to this address behind a peer, in bytes per second, or `None` if unknown.
+    /// Returns the maximum rate of a connection to this address behind a peer, in bytes per second.
+    ///
+    /// `None` if no rate is known.
     pub fn granted(&self, address: IpAddr) -> Option<u64> {
         self.levels.get(self.by_prefix.longest_match(address)?).copied().flatten()
     }

@@ -8,12 +8,12 @@ use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-/// Time after which no repetition arrives any more.
+/// Time after the reset of a connection in which a repetition of its SYN can arrive.
 ///
 /// *Derived*: with the kernel's default of six repetitions the last one is sent 63 s after the first SYN. A packet
 /// lives for at most 60 s more in the network (Linux's `TCP_TIMEWAIT_LEN`).
 const REPEATED_FOR: Duration = Duration::from_secs(123);
-/// Maximum number of SYNs that are kept. The oldest is forgotten first.
+/// Maximum number of SYNs of reset connections that are kept. The oldest is forgotten first.
 ///
 /// *Derived*: a SYN takes 100 bytes here, so that all of them take 1.6 MB at most.
 const KEPT: usize = 16_384;
@@ -47,7 +47,9 @@ impl ResetConnections {
         self.ends.insert(syn, now);
     }
 
-    /// Returns true if the SYN repeats that of a connection that was reset.
+    /// Returns true if `syn` repeats the SYN of a connection that was reset.
+    ///
+    /// It forgets SYNs after `REPEATED_FOR`.
     pub fn contains(&mut self, now: Instant, syn: &SynIdentity) -> bool {
         self.forget_old(now);
         self.ends.contains_key(syn)
@@ -60,7 +62,7 @@ impl ResetConnections {
     }
 
     fn forget_oldest(&mut self) {
-        // A SYN that was inserted twice is forgotten with its later entry.
+        // A SYN that was inserted twice has two entries, and is forgotten with the later one.
         if let Some((at, syn)) = self.order.pop_front()
             && self.ends.get(&syn) == Some(&at)
         {
@@ -69,9 +71,9 @@ impl ResetConnections {
     }
 }
 
-/// Returns the sequence number in a SYN, which begins with its IP header.
+/// Returns the initial sequence number in a SYN, or `None` if `packet` has no TCP header in the expected place.
 ///
-/// Extension headers of IPv6 are not passed over: Linux sends a SYN without them.
+/// `packet` begins with the IP header. Extension headers of IPv6 are not passed over: Linux sends a SYN without them.
 pub fn sequence_of(packet: &[u8]) -> Option<u32> {
     const SEQUENCE: usize = 4;
     let header = match packet.first()? >> 4 {
@@ -92,7 +94,7 @@ mod tests {
         SynIdentity { from, to: SocketAddr::from(([10, 0, 0, 2], 80)), sequence: (number >> 16) as u32 }
     }
 
-    /// Compares with a list of all insertions, whatever their times and repetitions.
+    /// Compares the answers of [`ResetConnections::contains`] with a search in a list of all inserted SYNs.
     #[test]
     fn a_syn_is_known_for_its_time_and_while_it_is_among_the_last() {
         for seed in 0..20 {

@@ -1,13 +1,15 @@
 //! The nftables rules that divert connections to the proxy, as text.
 //!
-//! The proxy's sockets identify packets from network devices (`socket transparent`). These packets bypass connection
-//! tracking, because the proxy's connections to the client and to the server have the same addresses and ports and
-//! would share one entry. The mark of its connection tracking entry identifies a packet that stays on this machine.
+//! The rules identify the packets of diverted connections in two ways. A packet from a network device belongs to such
+//! a connection if a socket of the proxy matches it (`socket transparent`). These packets bypass connection tracking,
+//! because the proxy's connections to the client and to the server have the same addresses and ports and would share
+//! one entry. A packet that stays on this machine belongs to such a connection if its connection tracking entry has a
+//! mark of the proxy.
 
 use super::policy::{PolicyPrefix, PortRange, ProxyPolicy, ProxyRule};
 use std::fmt::{Display, Write as _};
 
-/// Reason why a connection is diverted. Each role has its own listening sockets.
+/// The kinds of connections that are diverted to the proxy. Each kind has its own listening sockets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DiversionRole {
     /// A host behind this node connects through the tunnel.
@@ -31,18 +33,21 @@ impl DiversionRole {
     }
 }
 
-/// Names and numbers that distinguish this node's diversion from others on the same machine.
+/// Names and marks of this node's nftables table and policy routing for the proxy.
 ///
-/// They derive from the device's name, so that a later run finds the remains of an earlier one.
+/// They differ from those of other nodes on this machine. They derive from the device's name, so that a later run finds
+/// the remains of an earlier one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DiversionNames {
     /// Name of the TUN device.
     pub tun: String,
-    /// Name of the nftables table.
+    /// Name of the proxy's nftables table.
     pub table: String,
-    /// Mark of packets to the proxy. It is also the number of the routing table that delivers them.
+    /// Firewall mark of packets that are delivered to the proxy.
+    ///
+    /// It is also the number of the routing table that delivers them.
     pub divert: u32,
-    /// Mark of the proxy's own packets.
+    /// Firewall mark of the packets that the proxy sends.
     pub own: u32,
 }
 
@@ -58,10 +63,10 @@ impl DiversionNames {
     }
 }
 
-/// Ports of the listening sockets of each role, IPv4 on 127.0.0.1 and IPv6 on ::1.
+/// The ports of the proxy's listening sockets. IPv4 sockets listen on 127.0.0.1, IPv6 sockets on ::1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Listening {
-    /// Ports by role in the order of [`DiversionRole::ALL`], then IPv4 and IPv6, or `None` if a family is missing.
+    /// Ports by role in the order of [`DiversionRole::ALL`], then by family, IPv4 first. `None`: no such socket.
     pub ports: [[Option<u16>; 2]; 4],
 }
 
@@ -71,7 +76,9 @@ impl Listening {
     }
 }
 
-/// Returns the nft command, in one line, that creates the table without rules that divert new connections.
+/// Returns the nft command, in one line, that creates the proxy's table.
+///
+/// The table does not divert new connections yet.
 pub fn table(names: &DiversionNames) -> String {
     let DiversionNames { tun: _, table, divert, own } = names;
     format!(
@@ -91,13 +98,13 @@ pub fn table(names: &DiversionNames) -> String {
     )
 }
 
-/// Returns the nft command that stops diverting new connections.
+/// Returns the nft command that stops diverting new connections to the proxy.
 pub fn shut(names: &DiversionNames) -> String {
     let table = &names.table;
     format!("flush chain inet {table} take_in; flush chain inet {table} take_out")
 }
 
-/// Returns the nft command that diverts exactly the new connections that `policy` selects.
+/// Returns the nft command after which exactly the new connections that `policy` selects are diverted to the proxy.
 pub fn open(names: &DiversionNames, policy: &ProxyPolicy, listening: &Listening) -> String {
     let DiversionNames { tun, table, divert, .. } = names;
     let mut text = shut(names);
@@ -136,7 +143,7 @@ fn take(port: u16, is_ipv6: bool, divert: u32) -> String {
     format!("meta l4proto tcp tproxy {family} to {address}:{port} meta mark set {divert} accept")
 }
 
-/// Returns a rule's prefixes of one address family as the text of an nftables set, or `None` if there are none.
+/// Returns a rule's prefixes of one address family as an nftables set, or `None` if the rule has none of it.
 ///
 /// Prefixes within others are omitted, because nftables sets reject overlaps.
 fn prefixes(rule: &ProxyRule, is_ipv6: bool) -> Option<String> {
@@ -151,7 +158,9 @@ fn prefixes(rule: &ProxyRule, is_ipv6: bool) -> Option<String> {
     (!widest.is_empty()).then(|| set(&widest))
 }
 
-/// Returns the nftables text that matches a rule's ports, empty for all ports. Overlapping ranges are merged.
+/// Returns the nftables expression for a rule's ports, or an empty text if the rule matches all ports.
+///
+/// Overlapping ranges are merged, because nftables sets reject overlaps.
 fn ports(rule: &ProxyRule) -> String {
     let mut sorted = rule.ports.clone();
     sorted.sort_by_key(|ports| ports.first);

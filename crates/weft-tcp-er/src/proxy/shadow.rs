@@ -1,30 +1,33 @@
-//! Finds access rules that can never decide, because earlier rules decide everything that they match.
+//! Finds access rules that can never decide, because earlier rules decide all connections that they match.
 //!
-//! A rule is a set of boxes with three sides: client addresses, server addresses and ports. The boxes of earlier rules
-//! are cut away from it. If nothing is left, the rules that cut it shadow it.
+//! A rule is a set of boxes with three sides: ranges of client addresses, server addresses and ports. The boxes of
+//! earlier rules are cut away from those of the rule. If nothing is left, the rules that cut it shadow it.
 
 use super::permit::{CLOSED, Permit};
 use super::policy::PolicyPrefix;
 use std::net::IpAddr;
 
-/// Maximum number of boxes for one rule. A rule with more boxes is assumed to decide something.
+/// Maximum number of boxes that represent the connections that earlier rules leave to one rule.
+///
+/// A box is one range each of client addresses, server addresses and ports. A rule with more boxes is assumed to decide
+/// some connection.
 const MOST: usize = 10_000;
 
-/// The reason why a rule never decides.
+/// A reason why an access rule never decides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shade {
-    /// The earlier rule with this index, counted from 0, decides.
+    /// The earlier rule with this index, counted from 0, decides some of its connections.
     Rule(usize),
-    /// The rule's servers have addresses that no rule can open.
+    /// Some of the rule's servers have addresses that no rule can open.
     Closed,
     /// The rule's clients and servers are of different address families.
     Family,
 }
 
-/// First and last value of a range.
+/// First and last value of a range, both included.
 type Range = (u128, u128);
 
-/// A box: ranges of clients, servers and ports of one address family.
+/// A box: one range each of client addresses, server addresses and ports, of one address family.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Volume {
     is_ipv6: bool,
@@ -33,7 +36,7 @@ struct Volume {
 }
 
 impl Volume {
-    /// Returns the parts of this box outside `other`, or `None` if the two do not overlap.
+    /// Returns the boxes that remain of this box without `other`, or `None` if the two do not overlap.
     fn without(self, other: &Volume) -> Option<Vec<Volume>> {
         let meets = |(a, b): (&Range, &Range)| a.0 <= b.1 && b.0 <= a.1;
         if self.is_ipv6 != other.is_ipv6 || !self.sides.iter().zip(&other.sides).all(meets) {
@@ -94,7 +97,7 @@ fn volumes(rule: &Permit) -> Vec<Volume> {
     all
 }
 
-/// Returns the reasons why the last of `rules` never applies. The list is empty if that rule can apply.
+/// Returns the reasons why the last of `rules` never decides. The list is empty if that rule can decide.
 pub fn shades(rules: &[Permit]) -> Vec<Shade> {
     let Some((last, earlier)) = rules.split_last() else { return Vec::new() };
     let mut left = volumes(last);

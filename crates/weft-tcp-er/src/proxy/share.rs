@@ -1,9 +1,10 @@
 //! Max-min fair sharing of one total rate among several flows.
 
-/// Returns the max-min fair level: the rate up to which every flow may send within `total`.
+/// Returns the rate up to which every flow may send, so that all flows share `total` fairly (max-min).
 ///
-/// Flows that need less leave the rest to other flows. `demands` has the unit of `total`; `u64::MAX` marks a flow
-/// without an upper demand. The function sorts `demands`. Without flows the level is `total`.
+/// Flows that need less leave the rest to other flows. `demands` are the rates that the flows need, in the unit of
+/// `total`; `u64::MAX` marks a flow that would use any rate. The function sorts `demands`. Without flows it returns
+/// `total`.
 pub fn level(total: u64, demands: &mut [u64]) -> u64 {
     demands.sort_unstable();
     let mut left = total;
@@ -15,7 +16,7 @@ pub fn level(total: u64, demands: &mut [u64]) -> u64 {
         }
         left -= demand;
     }
-    // All demands are met. The largest flow may use the remaining rate too.
+    // All demands are met. Any single flow may use the remaining rate in addition to the largest demand.
     left + demands.last().copied().unwrap_or(0)
 }
 
@@ -42,8 +43,8 @@ mod tests {
         fn it_is_max_min(total in 1_u64..1 << 40, limits in prop::collection::vec(1_u64..1 << 38, 1..20)) {
             let mut demands = limits.clone();
             let level = level(total, &mut demands);
-            // An equal network for the solver: one shared link, and one link per flow with the flow's demand as
-            // capacity.
+            // `max_min` solves the same problem as a network: one link that all flows share, and one link for each
+            // flow, with the flow's demand as capacity.
             let capacities: Vec<f64> = std::iter::once(total).chain(limits.iter().copied()).map(|rate| rate as f64).collect();
             let routes: Vec<[usize; 2]> = (1..=limits.len()).map(|own| [0, own]).collect();
             let routes: Vec<&[usize]> = routes.iter().map(|route| &route[..]).collect();

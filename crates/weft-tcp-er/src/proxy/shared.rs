@@ -1,6 +1,6 @@
 //! State that the head thread and the worker threads share.
 //!
-//! The longest time for which a thread holds a lock is the computation of the rates.
+//! A thread holds a lock only briefly: at most while it computes the rates.
 
 use super::bell::Bell;
 use super::capacity::ProxyCapacity;
@@ -12,12 +12,12 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Settings that the head publishes to all workers.
+/// Settings that the head thread publishes to all workers.
 #[derive(Default)]
 pub struct ProxySettings {
     /// Maximum numbers of the proxy's connections and pipes.
     pub capacity: ProxyCapacity,
-    /// Congestion control of connections between proxies, or empty for the system's default.
+    /// Name of the congestion control of TCP connections between proxies. Empty: the system's default.
     pub congestion: String,
     /// Rules that decide which connections the proxy may make.
     pub access: AccessCheck,
@@ -35,13 +35,13 @@ pub struct ProxyState {
     rates: Mutex<PeerRates>,
     workers: Vec<WorkerState>,
     head: Bell,
-    /// The last refused connection that the head has not reported yet.
+    /// The last refused connection, if the head thread has not reported it yet.
     refused: Mutex<Option<RefusedConnection>>,
-    /// Number of connections of all workers.
+    /// Number of current connections of all workers together.
     connections: AtomicUsize,
-    /// True if a worker was full since the head last asked.
+    /// True if a worker reported since the last call of [`ProxyState::was_full`] that it is full.
     is_full: AtomicBool,
-    /// True if all threads must end.
+    /// True if a thread of the proxy has ended, so that all others must end too.
     is_over: AtomicBool,
 }
 
@@ -68,7 +68,7 @@ impl ProxyState {
         })
     }
 
-    /// Returns the wake-up signal of the head.
+    /// Returns the wake-up signal of the head thread.
     pub fn head(&self) -> &Bell {
         &self.head
     }
@@ -104,12 +104,14 @@ impl ProxyState {
         self.ring_all();
     }
 
-    /// Returns the rate of a connection to this address behind a peer, in bytes per second.
+    /// Returns the maximum rate of a connection to this address behind a peer, in bytes per second.
+    ///
+    /// `None` if no rate is known.
     pub fn granted(&self, address: IpAddr) -> Option<u64> {
         lock(&self.rates).granted(address)
     }
 
-    /// Replaces the demands of `worker`'s connections, and divides the rates among all connections again.
+    /// Replaces the measured demands of `worker`'s connections and divides the rates among all connections again.
     ///
     /// It wakes the other workers if rates change.
     pub fn share(&self, worker: usize, uses: Vec<Use>) {
@@ -124,41 +126,43 @@ impl ProxyState {
         self.connections.load(Ordering::Relaxed)
     }
 
-    /// Counts a new connection.
+    /// Adds one to the number of connections of all workers.
     pub fn one_more(&self) {
         self.connections.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts the end of a connection.
+    /// Subtracts one from the number of connections of all workers.
     pub fn one_less(&self) {
         self.connections.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Reports that a worker is full, and wakes the head.
+    /// Records that a worker is full, and wakes the head thread.
     pub fn say_full(&self) {
         if !self.is_full.swap(true, Ordering::AcqRel) {
             self.head.ring();
         }
     }
 
-    /// True if a worker was full since the last call.
+    /// Returns true if a worker was full since the last call of this function.
     pub fn was_full(&self) -> bool {
         self.is_full.swap(false, Ordering::AcqRel)
     }
 
-    /// Reports a refused connection. Wakes the head unless an earlier report is still pending.
+    /// Stores a refused connection, which the head thread reports to the daemon.
+    ///
+    /// Wakes the head thread unless an earlier one is still stored.
     pub fn refuse(&self, refused: RefusedConnection) {
         if lock(&self.refused).replace(refused).is_none() {
             self.head.ring();
         }
     }
 
-    /// Returns the last refused connection since the previous call.
+    /// Returns and removes the connection that was refused last, if the head thread has not taken it yet.
     pub fn take_refused(&self) -> Option<RefusedConnection> {
         lock(&self.refused).take()
     }
 
-    /// Publishes a worker's counters.
+    /// Stores the present counters of a worker, for the status report.
     pub fn count(&self, worker: usize, counts: Counts) {
         if let Some(worker) = self.workers.get(worker) {
             *lock(&worker.counts) = counts;

@@ -5,7 +5,7 @@ use std::iter::Sum;
 use std::net::SocketAddr;
 use std::str::FromStr;
 
-/// Counters of one worker.
+/// The counters of a worker since its start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
     /// Number of current connections.
@@ -14,7 +14,7 @@ pub struct Counts {
     pub taken: u64,
     /// Number of connections to a server that could not be reached.
     pub unreachable: u64,
-    /// Number of connections that either side reset, or that broke.
+    /// Number of connections that the client or the server reset, or that broke.
     pub reset: u64,
     /// Number of connections that ended with FIN in both directions.
     pub ended: u64,
@@ -22,9 +22,9 @@ pub struct Counts {
     pub up_bytes: u64,
     /// Number of bytes from servers to clients.
     pub down_bytes: u64,
-    /// Number of pipes in use.
+    /// Number of pipes that hold bytes in transit now.
     pub pipes: u64,
-    /// Number of connections that the access rules refused.
+    /// Number of connections that the proxy refused by its access rules.
     pub refused: u64,
 }
 
@@ -44,16 +44,16 @@ impl Sum for Counts {
     }
 }
 
-/// Status of the proxy.
+/// The status of the proxy, as it reports it to the daemon.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ProxyStatus {
     /// Sum of all workers' counters.
     pub counts: Counts,
-    /// Maximum number of connections.
+    /// Maximum number of connections of all workers together.
     pub capacity: u64,
     /// True if new connections are diverted. False if they bypass the proxy because it is full.
     pub is_open: bool,
-    /// Congestion control of connections between proxies.
+    /// Name of the congestion control of TCP connections between proxies. Empty: the system's default.
     pub congestion: String,
 }
 
@@ -90,14 +90,14 @@ impl FromStr for ProxyStatus {
     }
 }
 
-/// A connection that the proxy refused.
+/// A connection that the proxy refused by its access rules.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RefusedConnection {
     /// Address of the client.
     pub from: SocketAddr,
     /// Address of the server.
     pub to: SocketAddr,
-    /// Reason, for people.
+    /// Reason of the refusal, for people.
     pub why: String,
 }
 
@@ -125,12 +125,12 @@ impl FromStr for RefusedConnection {
     }
 }
 
-/// One line of the proxy's reports.
+/// One line that the proxy reports to the daemon.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ProxyLine {
     /// Status of the proxy.
     Status(ProxyStatus),
-    /// The last refused connection of the interval between two reports.
+    /// The connection that was refused last since the previous such report.
     Refused(RefusedConnection),
 }
 

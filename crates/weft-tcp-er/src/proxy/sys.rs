@@ -1,4 +1,6 @@
-//! System calls of the proxy on sockets and pipes: addresses of other hosts, early data, and splicing.
+//! System calls of the proxy on sockets and pipes.
+//!
+//! They cover foreign source addresses, data in the SYN, and moving bytes without copying them (splice).
 
 use std::ffi::{c_int, c_void};
 use std::io;
@@ -13,7 +15,7 @@ const TCP_FASTOPEN_NO_COOKIE: c_int = 34;
 const SIOCOUTQNSD: libc::Ioctl = 0x894b;
 /// Request `SIOCATMARK` of asm-generic/sockios.h, which `libc` lacks.
 const SIOCATMARK: libc::Ioctl = 0x8905;
-/// Bit of `tcpi_options`: the data in the SYN was acknowledged with the SYN (linux/tcp.h).
+/// Bit of `tcpi_options`: the peer acknowledged the data in the SYN (linux/tcp.h).
 const TCPI_OPT_SYN_DATA: u8 = 32;
 /// Value of `TCP_REPAIR` that ends repair mode without a window probe (linux/tcp.h).
 const TCP_REPAIR_OFF_NO_WP: c_int = -1;
@@ -23,17 +25,20 @@ const KEEPALIVE: [(c_int, c_int); 3] = [(libc::TCP_KEEPIDLE, 120), (libc::TCP_KE
 const UNSENT: c_int = 256 << 10;
 /// Requested size of the buffers of a socket between proxies, in bytes. The kernel doubles it.
 ///
-/// Derived: it holds 200 Mbit/s over 300 ms, or a third of that while retransmissions are lost too.
+/// Derived: it suffices for 200 Mbit/s over 300 ms. If retransmissions are lost too, data waits longer in the buffer.
+/// It then suffices for a third of that rate.
 const UNDER_WAY: c_int = 8 << 20;
-/// Number of bytes that a socket may send before the other proxy has announced its window.
+/// Number of bytes that a socket may send before the other proxy has announced a larger window than in its SYN.
 const ASSUMED_WINDOW: u32 = (UNDER_WAY / 2) as u32;
-/// Length of a listening socket's accept queue, in connections.
+/// Maximum number of connections that wait at a listening socket to be accepted.
 const BACKLOG: c_int = 4_096;
 
-/// Maximum length of a SYN's headers, in bytes: IPv6 without extensions, or IPv4, with the longest TCP options.
+/// Maximum length of a SYN's headers, in bytes.
+///
+/// It is that of IPv6 without extensions, or of IPv4 with options, and of TCP with options.
 pub const SYN_BYTES: usize = 60 + 60;
 
-/// Returns the result of a system call, or the error that it set.
+/// Returns the result of a system call, or the error that it set if the result is negative.
 pub fn check(result: c_int) -> io::Result<c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
@@ -42,7 +47,7 @@ fn count(result: isize) -> io::Result<usize> {
     usize::try_from(result).map_err(|_| io::Error::last_os_error())
 }
 
-/// Returns `None` for the error "would block", and the value of a success in `Some`.
+/// Returns `None` for the error "would block", and a success in `Some`. Other errors are returned.
 pub fn unless_blocked<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
@@ -117,7 +122,7 @@ impl SocketName {
     }
 }
 
-/// A TCP socket that may use addresses of other hosts.
+/// A TCP socket of the proxy, which may use addresses of other hosts as its own.
 #[derive(Debug)]
 pub struct Socket(OwnedFd);
 
@@ -128,9 +133,10 @@ impl AsRawFd for Socket {
 }
 
 impl Socket {
-    /// Creates a socket of the address family of `like` that may use addresses of other hosts.
+    /// Creates a socket of the address family of `like`, which may use addresses of other hosts as its own.
     ///
-    /// Its packets carry `mark`. If it is closed before its connection has ended, it resets the connection.
+    /// Its packets carry the firewall mark `mark`. If it is closed before its connection has ended, it resets the
+    /// connection.
     pub fn new(like: SocketAddr, mark: u32) -> io::Result<Socket> {
         let family = if like.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
         let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
@@ -151,7 +157,7 @@ impl Socket {
         Ok(socket)
     }
 
-    /// Creates a listening socket. Accepted sockets inherit its options.
+    /// Creates a socket that listens on the address `at`. Accepted sockets inherit its options.
     ///
     /// It may share its address with other sockets of the same user.
     pub fn listen(at: SocketAddr, mark: u32) -> io::Result<Socket> {
@@ -165,7 +171,7 @@ impl Socket {
         Ok(socket)
     }
 
-    /// Accepts data in the SYN without a cookie (RFC 7413).
+    /// Makes a listening socket accept data in SYNs without a cookie (RFC 7413).
     ///
     /// The namespace's `net.ipv4.tcp_fastopen` must allow it.
     pub fn take_early_data(&self) -> io::Result<()> {
@@ -173,12 +179,14 @@ impl Socket {
         self.set(libc::SOL_TCP, TCP_FASTOPEN_NO_COOKIE, 1)
     }
 
-    /// Keeps the SYN of each accepted connection until [`Socket::take_syn`].
+    /// Makes a listening socket keep the SYN of each accepted connection until [`Socket::take_syn`].
     pub fn keep_syns(&self) -> io::Result<()> {
         self.set(libc::SOL_TCP, libc::TCP_SAVE_SYN, 1)
     }
 
-    /// Writes the headers of the connection's SYN to `into`, from the IP header on, and returns them.
+    /// Copies the headers of the SYN that opened this accepted connection to `into`.
+    ///
+    /// Returns them, from the IP header on.
     pub fn take_syn<'a>(&self, into: &'a mut [u8; SYN_BYTES]) -> io::Result<&'a [u8]> {
         let mut len = into.len() as libc::socklen_t;
         let (level, option) = (libc::SOL_TCP, libc::TCP_SAVED_SYN);
@@ -187,7 +195,7 @@ impl Socket {
         Ok(into.get(..len as usize).unwrap_or_default())
     }
 
-    /// Accepts the next connection, if there is one.
+    /// Accepts the next connection of a listening socket. Returns `None` if there is none now.
     pub fn accept(&self) -> io::Result<Option<Socket>> {
         let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
         // SAFETY: this object owns the descriptor. The address is not requested.
@@ -214,7 +222,9 @@ impl Socket {
         name.address()
     }
 
-    /// Binds the socket to an address, which may be another host's. With port 0 the kernel chooses the port on connect.
+    /// Sets the local address of the socket, which may be another host's.
+    ///
+    /// With port 0 the kernel chooses the port when the socket connects.
     pub fn bind(&self, to: SocketAddr) -> io::Result<()> {
         if to.port() == 0 {
             self.set(libc::SOL_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1)?;
@@ -224,7 +234,7 @@ impl Socket {
         check(unsafe { libc::bind(self.as_raw_fd(), name.pointer(), name.len) }).map(drop)
     }
 
-    /// Starts to connect.
+    /// Starts to connect to an address, and does not wait for the result.
     pub fn connect(&self, to: SocketAddr) -> io::Result<()> {
         let name = SocketName::of(to);
         // SAFETY: this object owns the descriptor. Pointer and length describe `name`.
@@ -234,7 +244,9 @@ impl Socket {
         }
     }
 
-    /// Starts to connect with data in the SYN (RFC 7413, without a cookie). Returns the number of bytes accepted.
+    /// Starts to connect, with data in the SYN (RFC 7413, without a cookie).
+    ///
+    /// Returns the number of bytes of `data` that the kernel took.
     pub fn connect_with(&self, to: SocketAddr, data: &[u8]) -> io::Result<usize> {
         self.set(libc::SOL_TCP, TCP_FASTOPEN_NO_COOKIE, 1)?;
         let name = SocketName::of(to);
@@ -249,7 +261,7 @@ impl Socket {
         }
     }
 
-    /// Sets the congestion control.
+    /// Selects the socket's congestion control by its name.
     pub fn set_congestion(&self, name: &str) -> io::Result<()> {
         self.set_bytes(libc::SOL_TCP, libc::TCP_CONGESTION, name.as_bytes())
     }
@@ -269,7 +281,9 @@ impl Socket {
         }
     }
 
-    /// True if the SYN carried data and the receiver accepted it. Without a cookie only another proxy does so.
+    /// True if the SYN carried data that the far end accepted.
+    ///
+    /// The far end is then another proxy: no other host accepts data without a cookie.
     pub fn spoke_early(&self) -> bool {
         const OPTIONS: usize = 5;
         // The rest of `struct tcp_info` is not requested.
@@ -277,7 +291,7 @@ impl Socket {
         self.get_bytes(libc::SOL_TCP, libc::TCP_INFO, &mut info).is_ok() && info[OPTIONS] & TCPI_OPT_SYN_DATA != 0
     }
 
-    /// Sends as if the far end had already announced the window of a proxy.
+    /// Lets the socket send as if the far end, a proxy, had already announced its large window.
     ///
     /// A SYN announces at most 64 KiB (RFC 7323 §2.2), and further data would wait for the first acknowledgement. The
     /// far end accepts data up to its buffer size, regardless of the SYN's window.
@@ -304,7 +318,7 @@ impl Socket {
         self.set_bytes(libc::SOL_TCP, libc::TCP_REPAIR_WINDOW, fields.as_flattened())
     }
 
-    /// Sets whether closing resets the connection instead of ending it with FIN.
+    /// Determines how the connection ends when the socket is closed: by RST if `reset` is true, otherwise by FIN.
     pub fn reset_on_close(&self, reset: bool) -> io::Result<()> {
         let linger = [c_int::from(reset), 0];
         let bytes: Vec<u8> = linger.iter().flat_map(|value| value.to_ne_bytes()).collect();
@@ -321,17 +335,17 @@ impl Socket {
         }
     }
 
-    /// Number of bytes that are not acknowledged yet.
+    /// Returns the number of sent and unsent bytes in the socket that are not acknowledged yet.
     pub fn unacknowledged(&self) -> u64 {
         self.ask(libc::TIOCOUTQ)
     }
 
-    /// Number of bytes that are not sent yet.
+    /// Returns the number of bytes in the socket that are not sent yet.
     pub fn unsent(&self) -> u64 {
         self.ask(SIOCOUTQNSD)
     }
 
-    /// True if the next byte is the urgent one.
+    /// Returns true if the next byte to read is the urgent one.
     pub fn is_at_mark(&self) -> bool {
         self.ask(SIOCATMARK) != 0
     }
@@ -343,12 +357,12 @@ impl Socket {
         if result < 0 { 0 } else { u64::try_from(value).unwrap_or(0) }
     }
 
-    /// Copies received bytes without consuming them, and returns their number.
+    /// Copies received bytes to `into` without consuming them. Returns their number; 0 at the end of the stream.
     pub fn peek(&self, into: &mut [u8]) -> io::Result<usize> {
         self.receive(into, libc::MSG_PEEK)
     }
 
-    /// Consumes bytes that [`Socket::peek`] has copied before, and returns their number.
+    /// Consumes received bytes that [`Socket::peek`] has returned before. Returns their number.
     pub fn skip(&self, bytes: usize) -> io::Result<usize> {
         // With MSG_TRUNC, TCP copies nothing (tcp(7)).
         // SAFETY: this object owns the descriptor. The kernel writes nothing to the null pointer.
@@ -360,7 +374,9 @@ impl Socket {
         count(unsafe { libc::recv(self.as_raw_fd(), into.as_mut_ptr().cast(), into.len(), flags | libc::MSG_DONTWAIT) })
     }
 
-    /// Sends bytes and returns the number accepted. With `urgent`, the last byte is marked as urgent.
+    /// Sends bytes and returns the number that the kernel took.
+    ///
+    /// If `urgent` is true, the last byte is marked as urgent.
     pub fn send(&self, bytes: &[u8], urgent: bool) -> io::Result<usize> {
         let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT | if urgent { libc::MSG_OOB } else { 0 };
         // SAFETY: this object owns the descriptor. Pointer and length describe `bytes`.
@@ -394,7 +410,7 @@ impl Socket {
     }
 }
 
-/// A pipe with non-blocking ends.
+/// A pipe by which bytes move from one socket to another without being copied. Its calls never block.
 #[derive(Debug)]
 pub struct Pipe {
     read: OwnedFd,
@@ -415,12 +431,12 @@ impl Pipe {
         Ok(Pipe { read, write })
     }
 
-    /// Moves received bytes from `from` into the pipe, at most `most`, and returns their number.
+    /// Moves up to `most` received bytes from the socket `from` into the pipe, and returns their number.
     pub fn fill(&self, from: &Socket, most: usize) -> io::Result<usize> {
         splice(from.as_raw_fd(), self.write.as_raw_fd(), most, 0)
     }
 
-    /// Moves the first `bytes` bytes of the pipe, or fewer, to `to`, and returns their number.
+    /// Moves up to `bytes` bytes from the pipe to the socket `to`, and returns their number.
     pub fn drain(&self, to: &Socket, bytes: usize) -> io::Result<usize> {
         splice(self.read.as_raw_fd(), to.as_raw_fd(), bytes, 0)
     }
@@ -461,9 +477,9 @@ mod tests {
         }
     }
 
-    /// Returns both ends of a connection over loopback, the near one first.
+    /// Returns the two sockets of a connection over loopback: that of the client, and the accepted one.
     ///
-    /// The listener's buffers are those of a proxy.
+    /// `early` is data in the SYN. The listening socket's buffers have the size of a proxy's.
     fn connection(early: Option<&[u8]>) -> (Socket, Socket) {
         let listener = Socket::listen("127.0.0.1:0".parse().unwrap(), MARK).unwrap();
         listener.take_early_data().unwrap();
@@ -492,7 +508,7 @@ mod tests {
             assert!(near.spoke_early() && far.spoke_early() && window(&near) <= 65_535);
             near.assume_window()?;
             assert_eq!(window(&near), ASSUMED_WINDOW);
-            // The connection continues with the window that `assume_window` set: the far end receives 3 MiB.
+            // The connection works with the window that `assume_window` set: the far end receives 3 MiB.
             let (mut sent, mut got, mut buffer) = (5, 0, vec![0; 1 << 20]);
             while sent < 3 << 20 || got < sent {
                 if sent < 3 << 20 {

@@ -1,11 +1,11 @@
-//! Table of connections. An id stays unique when its slot is used again.
+//! The table of a worker's connections. An id is not used again when its slot is.
 
 use super::connection::Connection;
 
 /// Identifies a connection: the number of its slot, and how often the slot was used before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Id {
-    /// Number of the slot.
+    /// Number of the slot in the table.
     number: u32,
     /// Number of earlier uses of the slot, modulo 2^31.
     turn: u32,
@@ -17,7 +17,7 @@ impl Id {
         u64::from(self.turn & (u32::MAX >> 1)) << 32 | u64::from(self.number)
     }
 
-    /// Creates an id from its number.
+    /// Returns the id that [`Id::to_bits`] has turned into this number.
     pub fn from_bits(bits: u64) -> Id {
         Id { number: bits as u32, turn: (bits >> 32) as u32 }
     }
@@ -35,9 +35,9 @@ struct ConnectionSlot {
 #[derive(Default)]
 pub struct ConnectionTable {
     places: Vec<ConnectionSlot>,
-    /// Numbers of the free slots.
+    /// Numbers of the slots without a connection.
     free: Vec<u32>,
-    /// Number of connections.
+    /// Number of connections in the table.
     len: usize,
 }
 
@@ -62,13 +62,13 @@ impl ConnectionTable {
         id
     }
 
-    /// Returns the connection with this id, if it still exists.
+    /// Returns the connection with this id, or `None` if it was removed.
     pub fn get_mut(&mut self, id: Id) -> Option<&mut Connection> {
         let place = self.places.get_mut(id.number as usize).filter(|place| place.turn == id.turn)?;
         place.connection.as_deref_mut()
     }
 
-    /// Removes and returns the connection with this id.
+    /// Removes and returns the connection with this id. Returns `None` if it was removed before.
     pub fn remove(&mut self, id: Id) -> Option<Box<Connection>> {
         let place = self.places.get_mut(id.number as usize).filter(|place| place.turn == id.turn)?;
         let connection = place.connection.take()?;

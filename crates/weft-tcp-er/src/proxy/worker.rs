@@ -1,4 +1,4 @@
-//! A worker: one thread with its own connections, descriptors and listening sockets. Its polling is edge-triggered.
+//! A worker thread of the proxy, with its own connections, descriptors and listening sockets.
 
 use super::connection::{Calling, Connection, ConnectionPhase, port_range};
 use super::descriptors::{self, DescriptorEvents, Poll};
@@ -18,11 +18,11 @@ use std::os::fd::AsRawFd as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Maximum number of connections accepted from one socket in a turn.
+/// Maximum number of connections that are accepted from one listening socket before other events are handled.
 const ACCEPTS: usize = 64;
-/// Time that a client has to send bytes that the SYN toward the server can carry.
+/// Time for which the proxy waits for a client's first bytes, which the SYN toward the server can carry.
 const EARLY: Duration = Duration::from_millis(2);
-/// Maximum waiting time of the event loop.
+/// Maximum time for which the worker waits for events.
 const IDLE: Duration = Duration::from_secs(60);
 
 /// Poll token of the worker's wake-up signal.
@@ -32,11 +32,11 @@ const BELL: u64 = u64::MAX;
 /// Poll token of the first listening socket.
 const FIRST_LISTENER: u64 = u64::MAX - 64;
 
-/// One worker.
+/// A worker thread of the proxy, which accepts connections and forwards their bytes.
 pub struct Worker<'a> {
     /// Number of the worker, from 0.
     index: usize,
-    /// The mark of the proxy's own packets.
+    /// Firewall mark of the packets that the proxy sends.
     mark: u32,
     shared: &'a ProxyState,
     listeners: &'a Listeners,
@@ -45,11 +45,11 @@ pub struct Worker<'a> {
     connections: ConnectionTable,
     pool: PipePool,
     granting: Granting,
-    /// Connections from other proxies that were reset.
+    /// SYNs of connections from other proxies that were reset.
     were_reset: ResetConnections,
-    /// Connections that wait for their client's first bytes, the oldest first.
+    /// Connections that wait for their client's first bytes, each with the end of its waiting time, the oldest first.
     listening: VecDeque<(Instant, Id)>,
-    /// Connections with more to forward than one turn allows.
+    /// Connections that have more bytes to forward than one call of [`Connection::pump`] forwards.
     again: Vec<Id>,
     counts: Counts,
 }
@@ -124,7 +124,7 @@ impl<'a> Worker<'a> {
         [early, granting].into_iter().flatten().min().unwrap_or(IDLE).min(IDLE)
     }
 
-    /// Reads shared state after a wake-up.
+    /// Reads the settings and rates that other threads have changed, after a wake-up.
     fn on_bell(&mut self) -> io::Result<()> {
         self.shared.bell(self.index).map_or(Ok(()), |bell| bell.clear())?;
         self.take_settings();
@@ -167,12 +167,14 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Returns true if the SYN is that of a connection that was reset. Dropping the connection resets it again.
+    /// Returns true if the connection's SYN repeats that of a connection that was reset.
+    ///
+    /// The caller then drops the connection, which resets it too.
     fn is_repetition(&mut self, connection: &Connection) -> bool {
         connection.syn().is_some_and(|syn| self.were_reset.contains(Instant::now(), &syn))
     }
 
-    /// Takes in a connection that the access rules allow. Dropping any other connection resets it.
+    /// Forwards a new connection if the access rules allow it. Otherwise drops it, which resets it.
     fn judge_and_take_in(&mut self, connection: Connection, role: DiversionRole) {
         let (from, to) = connection.ends();
         match self.settings.access.judge(from.ip(), to) {
@@ -268,7 +270,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Resets a connection whose server cannot be reached.
+    /// Resets the client's connection, because the server cannot be reached.
     fn fail(&mut self, id: Id) {
         self.counts.unreachable += 1;
         self.abort(id);
@@ -298,7 +300,7 @@ fn leg(id: Id, is_server: bool) -> u64 {
     id.to_bits() << 1 | u64::from(is_server)
 }
 
-/// True if descriptors or memory have run out.
+/// True if the error means that no more descriptors or memory are available.
 fn is_lack_of_capacity(why: &io::Error) -> bool {
     matches!(why.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM))
 }

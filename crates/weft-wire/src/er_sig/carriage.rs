@@ -11,13 +11,13 @@ use crate::ip::options::{IpOption, finish_header};
 /// Number of bytes that a signal adds to a packet.
 pub const ADDED_LEN: usize = 32;
 
-/// Option numbers of a signal: IPv4 kind 30 (RFC 4727 §2.5), IPv6 type 0x3e (RFC 4727 §3.4).
+/// Numbers of the option that carries a signal: IPv4 kind 30 (RFC 4727 §2.5), IPv6 type 0x3e (RFC 4727 §3.4).
 ///
-/// The IPv4 option is not copied into fragments. The high bits of the IPv6 type mean: 00, skip if unknown; 1, may
-/// change in transit.
+/// The IPv4 option is not copied into fragments. In the IPv6 type, the first two bits (00) mean that a node that does
+/// not support the option skips it, and the third bit (1) that nodes may change it in transit.
 const OPTION: IpOption = IpOption { ipv4: 30, ipv6: 0x3e, len: SIGNAL_LEN };
 
-/// Returns the offset of a packet's signal, or `None` if it has none.
+/// Returns the offset of the signal in a packet, in bytes, or `None` if the packet has none.
 ///
 /// The search stops at an invalid option and ignores all options behind it.
 ///
@@ -27,7 +27,7 @@ pub fn locate(packet: &[u8]) -> Result<Option<usize>, WireError> {
     OPTION.locate(packet)
 }
 
-/// Returns a packet's signal and its offset, in bytes.
+/// Returns the offset of the signal in a packet, in bytes, and the signal. `None` if the packet has none.
 ///
 /// # Errors
 /// As [`locate`] and [`Signal::parse`].
@@ -37,7 +37,7 @@ pub fn parse(packet: &[u8]) -> Result<Option<(usize, Signal)>, WireError> {
     Ok(Some((at, Signal::parse(&bytes)?)))
 }
 
-/// Overwrites the signal at offset `at`.
+/// Overwrites the signal at offset `at` of the packet, and corrects the header's checksum.
 ///
 /// # Errors
 /// [`WireError::Truncated`], or as [`Signal::emit`].
@@ -48,7 +48,7 @@ pub fn update(packet: &mut [u8], at: usize, signal: &Signal) -> Result<(), WireE
     finish_header(packet)
 }
 
-/// Writes `packet` with a signal to `out` and returns the length, which is [`ADDED_LEN`] bytes greater.
+/// Writes `packet` with a signal to `out`. Returns the new length, which is [`ADDED_LEN`] bytes greater.
 ///
 /// # Errors
 /// [`WireError::NoRoom`] if `out` or the IPv4 header is full. [`WireError::TooLong`] if the packet would exceed the
@@ -60,7 +60,7 @@ pub fn insert(packet: &[u8], signal: &Signal, out: &mut [u8]) -> Result<usize, W
     OPTION.insert(packet, &bytes, out)
 }
 
-/// Removes the signal in place and returns the number of bytes by which the packet's start moved.
+/// Removes the signal from the packet. The packet then begins at the returned offset.
 ///
 /// The result is 0 if the packet had no signal. It is also 0 if the option could not be cut out. Padding options then
 /// replace the option.

@@ -1,4 +1,4 @@
-//! ER-SIG v1: explicit rates, signalled in band, in weft's own encoding.
+//! ER-SIG version 1: signals for explicit rates inside a flow's own packets, in an encoding of weft.
 //!
 //! The procedure is that of paper 001 §II-B and Figure 2, after TIA-1039. A packet of a flow carries one structure of
 //! fixed layout. The sender requests rates. Each node on the route lowers the rates to the rate that it grants. The
@@ -18,10 +18,10 @@ use crate::WireError;
 use crate::bytes::{ByteReader, Writer};
 use weft_units::Duration;
 
-/// Length of the structure, in bytes.
+/// Length of a signal, in bytes.
 pub const SIGNAL_LEN: usize = 28;
 
-/// Version of the format, in the high 12 bits of the 16-bit word at offset 24.
+/// Version of the format. It stands in the high 12 bits of the 16-bit word at offset 24 of a signal.
 const VERSION: u16 = 1;
 /// Flag bit of [`Signal::must_be_met`].
 const MUST_BE_MET: u16 = 1;
@@ -29,12 +29,12 @@ const MUST_BE_MET: u16 = 1;
 const OVERLAY: u16 = 2;
 /// Mask of the flags in the 16-bit word at offset 24 of a signal.
 const FLAGS: u16 = 0x000f;
-/// Bit of [`Signal::receiver_pays`] in the first byte.
+/// Bit of [`Signal::receiver_pays`] in the first byte of a signal.
 const RECEIVER_PAYS: u8 = 2;
-/// Bit of [`Signal::is_lowered`] in the first byte.
+/// Bit of [`Signal::is_lowered`] in the first byte of a signal.
 const IS_LOWERED: u8 = 1;
 
-/// Message type of a signal.
+/// What a signal asks for or answers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Message {
     /// The sender requests rates. Nodes reserve the rates that they grant for a limited time.
@@ -93,9 +93,9 @@ impl BurstTolerance {
     }
 }
 
-/// Delay variance in 8 bits: 4-bit exponent E, 4-bit mantissa M. The value is (1 + M/16) · 2^E · 10 µs.
+/// Bound on the delay variance in 8 bits: a 4-bit exponent E, and a 4-bit mantissa M.
 ///
-/// The byte 0 means that the sender requests no bound.
+/// The value is (1 + M/16) · 2^E · 10 µs. The byte 0 means that the sender requests no bound.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DelayVariance(pub u8);
 
@@ -109,15 +109,15 @@ impl DelayVariance {
     }
 }
 
-/// Returns (16 + M) · 2^E, where the high 4 bits are the exponent E and the low 4 bits the mantissa M.
+/// Returns (16 + M) · 2^E, where the high 4 bits of `bits` are the exponent E and the low 4 bits the mantissa M.
 const fn e4m4(bits: u8) -> u32 {
     (16 + (bits & 0x0f) as u32) << (bits >> 4)
 }
 
-/// The signalling structure.
+/// A signal: the structure of fixed layout that a flow's packet carries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Signal {
-    /// Message type.
+    /// What the signal asks for or answers.
     pub message: Message,
     /// Kind of the requested rate.
     pub service: SignalService,
@@ -133,11 +133,11 @@ pub struct Signal {
     pub burst: BurstTolerance,
     /// DV: the requested bound on delay variance.
     pub delay_variance: DelayVariance,
-    /// Rates from the initiator. Nodes lower the requested values to the granted ones.
+    /// Rates in the direction from the initiator. Nodes lower the requested values to the granted ones.
     pub forward: Rates,
-    /// Rates toward the initiator. Zero means that the signal concerns the forward direction only.
+    /// Rates in the direction toward the initiator. Zero means that the signal concerns the forward direction only.
     pub reverse: Rates,
-    /// Rates that a response returns as arrived, or that a confirmation accepts.
+    /// In a response, the rates that arrived in the request. In a confirmation, the rates that the sender accepts.
     pub echoed: Rates,
     /// Random number of the request. Answers repeat it.
     pub nonce: u32,
@@ -158,7 +158,7 @@ pub struct Signal {
 }
 
 impl Signal {
-    /// Parses a structure.
+    /// Parses the bytes of a signal.
     ///
     /// # Errors
     /// [`WireError::Truncated`], [`WireError::TooLong`]; [`WireError::Version`] for another version,
@@ -199,7 +199,7 @@ impl Signal {
         })
     }
 
-    /// Writes the structure at the start of `out` and returns its length, [`SIGNAL_LEN`].
+    /// Writes the signal at the start of `out` and returns its length, [`SIGNAL_LEN`].
     ///
     /// # Errors
     /// [`WireError::NoRoom`], or [`WireError::Malformed`] for a priority above 15.
@@ -230,9 +230,9 @@ impl Signal {
         Ok(w.len())
     }
 
-    /// Applies a node's grant: lowers the rates of `direction` to `grant` and never raises them.
+    /// Applies the grant of a node that the signal passes: the rates of `direction` are lowered to at most `grant`.
     ///
-    /// `node` is the hash of the participating node and must not be 0.
+    /// `node` is the hash of that node and must not be 0.
     pub fn pass(&mut self, direction: Direction, grant: Rates, node: u16) {
         let rates = match direction {
             Direction::Forward => &mut self.forward,
@@ -249,7 +249,7 @@ impl Signal {
         self.qttl = self.qttl.wrapping_sub(1);
     }
 
-    /// Returns the fields that no node may change in transit, as input of the tag.
+    /// Returns the fields that no node may change in transit, as input of [`Signal::tag`].
     pub fn immutable(&self) -> [u8; 8] {
         let [a, b, c, d] = self.nonce.to_be_bytes();
         let kind = (self.service as u8) << 2 | if self.receiver_pays { RECEIVER_PAYS } else { 0 };

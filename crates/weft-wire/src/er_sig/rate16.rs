@@ -1,6 +1,6 @@
 use weft_units::Rate;
 
-/// Bits of the mantissa M.
+/// Number of bits of the mantissa M of a [`Rate16`].
 const MANTISSA_BITS: u32 = 11;
 /// Number of mantissa values, 2048.
 const MANTISSAS: u64 = 1 << MANTISSA_BITS;
@@ -16,7 +16,7 @@ pub struct Rate16(pub u16);
 impl Rate16 {
     /// The rate zero. It is an exception: by the formula the number 0 would mean 1 kbit/s.
     pub const ZERO: Rate16 = Rate16(0);
-    /// No limit, or no rate specified.
+    /// The number that means no limit, or that no rate is specified.
     pub const UNLIMITED: Rate16 = Rate16(u16::MAX);
     /// The highest finite rate.
     const MOST: Rate16 = Rate16(u16::MAX - 1);
@@ -68,11 +68,11 @@ mod tests {
     #[test]
     fn every_number_is_the_floor_of_its_rate_and_greater_numbers_are_greater_rates() {
         let mut before = Rate::ZERO;
-        // Below 4 kbit/s, adjacent encodings are less than 1 bit/s apart, so the test starts at 4 kbit/s.
+        // Below 4 kbit/s, adjacent numbers stand for rates less than 1 bit/s apart, so the test starts at 4 kbit/s.
         for bits in 2 << MANTISSA_BITS..u16::MAX {
             let rate = Rate16(bits).rate().unwrap_or_default();
             assert!(rate > before, "{bits:#x}");
-            // `rate` is rounded down to whole bits per second, which can put it below the encoding's exact rate.
+            // `rate` is rounded down to whole bits per second, so it can be below the exact rate of the number.
             let again = Rate16::floor(Rate::from_bps(rate.bps() + 1));
             assert!(again == Rate16(bits) || Rate16::floor(rate) == Rate16(bits), "{bits:#x}: {again:?}");
             before = rate;

@@ -7,12 +7,12 @@ use super::Signal;
 use crate::ip::FlowKey;
 use core::net::IpAddr;
 
-/// Length of a key, in bytes.
+/// Length of the key of a signalling domain, in bytes.
 pub const KEY_LEN: usize = 32;
-/// Length of the MAC's input, in bytes: two addresses, the protocol, two ports, the immutable fields.
+/// Length of the fields that the MAC covers, in bytes: two addresses, the protocol, two ports, the immutable fields.
 const COVERED_LEN: usize = 16 + 16 + 1 + 4 + 8;
 
-/// The key of a signalling domain.
+/// The secret key of a signalling domain: all nodes with it can make and check tags.
 ///
 /// SipHash-2-4 uses the first 16 bytes as its key. The other 16 bytes precede the covered fields as a salt.
 #[derive(Clone, PartialEq, Eq)]
@@ -25,12 +25,12 @@ impl core::fmt::Debug for SignalKey {
 }
 
 impl SignalKey {
-    /// Creates a key from secret bytes.
+    /// Returns the key that consists of these secret bytes.
     pub const fn new(bytes: [u8; KEY_LEN]) -> SignalKey {
         SignalKey(bytes)
     }
 
-    /// Returns the tag of a signal of `flow`; never 0.
+    /// Returns the tag that a signal of `flow` must have; never 0.
     ///
     /// `flow` is the flow in the direction from its initiator, also if the signal is an answer.
     pub fn tag(&self, flow: &FlowKey, signal: &Signal) -> u16 {

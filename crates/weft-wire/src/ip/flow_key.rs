@@ -2,9 +2,10 @@ use super::IpView;
 use crate::WireError;
 use core::net::IpAddr;
 
-/// Identifies a flow: addresses, protocol and ports, in IPv6 also the flow label.
+/// Identifies a flow by its addresses, protocol and ports, and in IPv6 also by its flow label.
 ///
-/// Later fragments have no ports. All fragments between two addresses are therefore one flow and keep their order.
+/// Later fragments have no ports. All fragments of a protocol between two addresses are therefore one flow and keep
+/// their order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct FlowKey {
     /// Source address of the flow.

@@ -3,7 +3,7 @@
 use super::{AUTHENTICATION, DESTINATION, FRAGMENT, HOP_BY_HOP, IpVersion, IpView, MAX_EXTENSIONS, ROUTING, protocol};
 use crate::bytes::{u8_at, u16_at, u32_at};
 
-/// Identification of a fragment's packet, and the fragment's position in the packet.
+/// Identification of the packet to which a fragment belongs, and the fragment's position in that packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FragmentPlace {
     /// Identification, the same in all fragments of a packet.

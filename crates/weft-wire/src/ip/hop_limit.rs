@@ -4,9 +4,10 @@ use crate::WireError;
 use crate::bytes::{put_at, u8_at, u16_at};
 use crate::checksum;
 
-/// Lowers the hop limit by one in place, as a router does. Returns the new value.
+/// Lowers the hop limit of the packet by one, as a router does. Returns the new value.
 ///
-/// Returns zero and leaves the packet unchanged if the packet must not be forwarded (RFC 1812 §5.3.1, RFC 8200 §3).
+/// Returns zero and leaves the packet unchanged if the hop limit is used up, so that the packet must not be forwarded
+/// (RFC 1812 §5.3.1, RFC 8200 §3).
 ///
 /// # Errors
 /// [`WireError::Truncated`], [`WireError::Version`]. The packet is then unchanged.

@@ -10,7 +10,7 @@ const MOST_V4: usize = 576;
 const MOST_V6: usize = 1_280;
 /// Length of the error's own ICMP header, in bytes.
 const ICMP_LEN: usize = 8;
-/// Hop limit of an error. Standard: IANA's default TTL.
+/// Hop limit of a packet with an ICMP error. *Standard*: IANA's default TTL.
 const HOP_LIMIT: u8 = 64;
 
 /// Reason why a packet was not forwarded.
@@ -18,7 +18,7 @@ const HOP_LIMIT: u8 = 64;
 pub enum IcmpError {
     /// The packet's hop limit was used up at this node.
     TimeExceeded,
-    /// The packet is longer than the next link carries, and must not be fragmented. `mtu` is in bytes.
+    /// The packet is longer than the next link can carry, and must not be fragmented.
     TooBig {
         /// Largest packet that the next link carries, in bytes.
         mtu: u16,
@@ -37,7 +37,7 @@ impl IcmpError {
     }
 }
 
-/// Writes the error about `packet`, from `source` to the packet's sender, into `out`.
+/// Writes the ICMP error about `packet`, from `source` to the packet's sender, into `out`.
 ///
 /// Returns the error's length. Returns `None` if no error may be sent about the packet (RFC 1122 §3.2.2, RFC 4443
 /// §2.4), if `source` is of the other IP version, or if `out` is too short. 1,280 bytes always suffice.
@@ -64,7 +64,7 @@ pub fn icmp_error(packet: &IpView<'_>, error: IcmpError, source: IpAddr, out: &m
     Some(len)
 }
 
-/// True if an error may be sent about the packet.
+/// True if the RFCs allow an ICMP error about the packet.
 fn may_answer(packet: &IpView<'_>) -> bool {
     let is_one_host = match packet.src {
         IpAddr::V4(v4) => !v4.is_unspecified() && !v4.is_multicast() && !v4.is_broadcast() && !v4.is_loopback(),
@@ -74,7 +74,8 @@ fn may_answer(packet: &IpView<'_>) -> bool {
         IpAddr::V4(v4) => !v4.is_multicast() && !v4.is_broadcast(),
         IpAddr::V6(v6) => !v6.is_multicast(),
     };
-    // The type of a later fragment is not known. Only IPv4 has fragments without an extension header before them.
+    // A later fragment has no ICMP header, so it is not known whether it belongs to an ICMP error. In IPv6 the offset
+    // is in an extension header, which is not read here, so every fragment counts as a later one.
     let is_later_fragment = match packet.version {
         IpVersion::V4 => packet.bytes.get(6..8).is_some_and(|at| (at[0] & 0x1f, at[1]) != (0, 0)),
         IpVersion::V6 => packet.is_fragment,

@@ -50,7 +50,7 @@ const FRAGMENT: u8 = 44;
 const AUTHENTICATION: u8 = 51;
 /// Protocol number of the destination options header (RFC 8200 §4).
 const DESTINATION: u8 = 60;
-/// Maximum number of extension headers that the parser skips. The header after them is taken for the upper layer.
+/// Maximum number of extension headers that the parser skips. The header after them counts as the upper-layer header.
 const MAX_EXTENSIONS: usize = 8;
 
 /// IP version of a packet.
@@ -77,7 +77,7 @@ pub struct IpView<'a> {
     pub dst: IpAddr,
     /// Upper-layer protocol number of the packet.
     pub protocol: u8,
-    /// True if the packet is a fragment. This includes the first fragment.
+    /// True if the packet is a fragment, be it the first or a later one.
     pub is_fragment: bool,
     /// IPv6 flow label, or zero in IPv4.
     pub flow_label: u32,
@@ -103,12 +103,12 @@ impl<'a> IpView<'a> {
         }
     }
 
-    /// Returns the bytes after the IP headers, also for a fragment.
+    /// Returns the bytes after the IP headers. In a fragment they are a part of the original payload.
     pub fn payload(&self) -> &'a [u8] {
         self.bytes.get(self.header_len..).unwrap_or_default()
     }
 
-    /// Returns the TCP segment, or `None` for other protocols, fragments and invalid TCP headers.
+    /// Returns the TCP header and payload, or `None` for other protocols, fragments and invalid TCP headers.
     pub fn tcp(&self) -> Option<TcpView<'a>> {
         let is_tcp = self.protocol == protocol::TCP && !self.is_fragment;
         is_tcp.then(|| TcpView::parse(self.payload()).ok()).flatten()

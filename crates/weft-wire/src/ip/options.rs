@@ -38,7 +38,7 @@ pub fn has_options(packet: &[u8]) -> bool {
     }
 }
 
-/// An option whose value has a fixed length.
+/// An IP option whose value has a fixed length, in its IPv4 and its IPv6 form.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct IpOption {
     /// Option kind in IPv4.
@@ -50,7 +50,7 @@ pub(crate) struct IpOption {
 }
 
 impl IpOption {
-    /// Returns the offset of the option's value, or `None` if there is no such option.
+    /// Returns the offset of the option's value in the packet, or `None` if the packet has no such option.
     ///
     /// The search stops at an invalid option and ignores all options behind it.
     pub(crate) fn locate(&self, packet: &[u8]) -> Result<Option<usize>, WireError> {
@@ -82,9 +82,10 @@ impl IpOption {
         }
     }
 
-    /// Removes the option in place and returns the number of bytes by which the packet's start moved.
+    /// Removes the option from the packet. The packet then begins at the returned offset.
     ///
-    /// If the option cannot be cut out, padding options replace it and the result is 0.
+    /// If the option cannot be cut out, padding options replace it and the result is 0. It is also 0 without such an
+    /// option.
     pub(crate) fn remove(&self, packet: &mut [u8]) -> Result<usize, WireError> {
         let Some(at) = self.locate(packet)? else { return Ok(0) };
         if u8_at(packet, 0)? >> 4 == 4 { self.remove_ipv4(packet, at) } else { self.remove_ipv6(packet, at) }
@@ -114,7 +115,8 @@ impl IpOption {
             return Err(WireError::NoRoom);
         }
         let total = u16_at(packet, 2)?.checked_add(added_len as u16).ok_or(WireError::TooLong)?;
-        // The new option precedes the existing options, because the last existing one may be an End of Option List.
+        // The last existing option may be an End of Option List, after which no option is read. The new option is
+        // therefore the first.
         let mut added = [FILLER; ADDED_MAX];
         put_at(&mut added, 0, &[self.ipv4, (self.len + 2) as u8])?;
         put_at(&mut added, 2, value)?;
@@ -233,7 +235,7 @@ impl IpOption {
     }
 }
 
-/// Fills `place` in the IPv6 options with Pad1 or PadN.
+/// Fills `place`, a part of the IPv6 options, with padding (Pad1 or PadN).
 fn pad_ipv6(place: &mut [u8]) {
     place.fill(NOTHING);
     let len = place.len();

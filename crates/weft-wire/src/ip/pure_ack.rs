@@ -6,7 +6,7 @@ use super::{IpView, TcpFlags, TcpOption};
 /// Maximum number of SACK blocks in one segment. Standard: as many as fit into the TCP options (RFC 2018 §3).
 const MAX_SACK_BLOCKS: usize = 4;
 
-/// The acknowledgment of a TCP segment that carries nothing else.
+/// The acknowledgment in a TCP segment that carries nothing else.
 ///
 /// The segment has no data, no flag other than ACK, and no option other than timestamps and SACK.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,7 +19,7 @@ pub struct PureAck {
 }
 
 impl PureAck {
-    /// True if this acknowledgment, sent later on the same connection, makes `older` redundant.
+    /// True if `older` need not be sent, because this acknowledgment is sent later on the same connection.
     ///
     /// It must acknowledge everything that `older` acknowledges, cumulatively or by SACK, and more. A duplicate of
     /// `older` therefore does not replace it, because a sender without SACK counts duplicates. A D-SACK block (RFC
@@ -38,7 +38,7 @@ impl PureAck {
         &self.sack[..self.blocks]
     }
 
-    /// True if the segment reports that data arrived twice.
+    /// True if the segment reports data that arrived twice (D-SACK, RFC 2883).
     ///
     /// The first block then lies below the acknowledgement number or within the second block.
     fn has_duplicate_sack(&self) -> bool {
@@ -52,7 +52,7 @@ impl PureAck {
     }
 }
 
-/// True if sequence number `a` comes before `b`.
+/// True if sequence number `a` comes before `b`, in 32-bit serial-number arithmetic.
 fn is_before(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) < 0
 }

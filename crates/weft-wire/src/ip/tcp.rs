@@ -51,7 +51,7 @@ pub struct TcpView<'a> {
     pub ack: u32,
     /// TCP flags of the segment.
     pub flags: TcpFlags,
-    /// The window field, without scaling.
+    /// The receive window in the header, without scaling.
     pub window: u16,
     /// Length of the header with its options, in bytes.
     pub header_len: usize,
@@ -88,7 +88,7 @@ impl<'a> TcpView<'a> {
         })
     }
 
-    /// Returns the bytes after the header.
+    /// Returns the payload: the bytes after the header.
     pub fn payload(&self) -> &'a [u8] {
         self.bytes.get(self.header_len..).unwrap_or_default()
     }
@@ -120,12 +120,14 @@ pub enum TcpOption<'a> {
 pub struct TcpOptions<'a> {
     /// The header with its options.
     bytes: &'a [u8],
-    /// Offset of the next option, in bytes.
+    /// Offset of the next option from the start of the header, in bytes.
     at: usize,
 }
 
 impl<'a> TcpOptions<'a> {
-    /// Returns the next option: its offset in the segment, its kind and its data.
+    /// Returns the next option: its offset from the start of the segment, its kind and its data.
+    ///
+    /// Returns `None` after the last option and at a malformed one.
     fn next_raw(&mut self) -> Option<(usize, u8, &'a [u8])> {
         loop {
             let at = self.at;
@@ -156,7 +158,9 @@ impl<'a> Iterator for TcpOptions<'a> {
     }
 }
 
-/// Iterator over SACK blocks. Each item is the block's first sequence number and the number after its last.
+/// Iterator over the blocks of a SACK option.
+///
+/// Each item is the first sequence number of a block and the number after its last one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SackBlocks<'a>(&'a [u8]);
 
@@ -179,9 +183,10 @@ pub enum L4Checksum {
     Partial,
 }
 
-/// Lowers the MSS option of a TCP SYN to `max_mss` in place and corrects the checksum (RFC 1624).
+/// Lowers the MSS option of a TCP SYN to `max_mss` in the packet and corrects the checksum (RFC 1624).
 ///
-/// Returns true if it changed the packet. Only an unfragmented SYN with a larger MSS is changed.
+/// `checksum` is the state of the packet's checksum field. The function returns true if it changed the packet. Only an
+/// unfragmented SYN with a larger MSS is changed.
 pub fn clamp_mss(packet: &mut [u8], max_mss: u16, checksum: L4Checksum) -> bool {
     let Some((l4, at)) = larger_mss_at(packet, max_mss) else { return false };
     let written = match checksum {
@@ -192,6 +197,8 @@ pub fn clamp_mss(packet: &mut [u8], max_mss: u16, checksum: L4Checksum) -> bool 
 }
 
 /// Returns the offsets of the TCP header and of the MSS value in a SYN whose MSS exceeds `max_mss`.
+///
+/// Returns `None` for every other packet.
 fn larger_mss_at(packet: &[u8], max_mss: u16) -> Option<(usize, usize)> {
     let ip = IpView::parse(packet).ok().filter(|ip| ip.protocol == protocol::TCP)?;
     let tcp = ip.tcp().filter(|tcp| tcp.flags.any(TcpFlags::SYN))?;

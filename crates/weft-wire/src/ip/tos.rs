@@ -32,7 +32,7 @@ impl Ecn {
         tos & !3 | self as u8
     }
 
-    /// True if a queue may mark the packet instead of dropping it.
+    /// True if the packet's transport supports ECN, so that a queue may mark the packet instead of dropping it.
     pub const fn is_capable(self) -> bool {
         !matches!(self, Ecn::NotEct)
     }
@@ -50,7 +50,7 @@ pub fn tos(packet: &[u8]) -> Result<u8, WireError> {
     }
 }
 
-/// Writes the TOS or traffic class byte in place and corrects an IPv4 header checksum (RFC 1624).
+/// Writes the TOS or traffic class byte of the packet and corrects an IPv4 header checksum (RFC 1624).
 ///
 /// # Errors
 /// [`WireError::Truncated`], [`WireError::Version`]. The packet is then unchanged.
@@ -63,7 +63,7 @@ pub fn set_tos(packet: &mut [u8], tos: u8) -> Result<(), WireError> {
     }
 }
 
-/// Writes the ECN field in place, as [`set_tos`] does.
+/// Writes the ECN field of the packet, as [`set_tos`] does.
 ///
 /// # Errors
 /// As [`set_tos`].
@@ -71,7 +71,7 @@ pub fn set_ecn(packet: &mut [u8], ecn: Ecn) -> Result<(), WireError> {
     set_tos(packet, ecn.set_in(tos(packet)?))
 }
 
-/// Writes the low six bits of `dscp` as the DSCP in place, as [`set_tos`] does.
+/// Writes the low six bits of `dscp` as the DSCP of the packet, as [`set_tos`] does.
 ///
 /// # Errors
 /// As [`set_tos`].

@@ -12,11 +12,11 @@ use crate::bytes::{ByteReader, Writer, array_at, put_at};
 use crate::ip::options::{IpOption, finish_header};
 use weft_units::Rate;
 
-/// Length of the option's value, in bytes.
+/// Length of the value of the Quick-Start option, in bytes.
 const VALUE_LEN: usize = 6;
-/// Numbers of the option (RFC 4782 §3.1): IPv4 kind 25, IPv6 hop-by-hop type 0x26.
+/// Numbers of the Quick-Start option (RFC 4782 §3.1): IPv4 kind 25, IPv6 hop-by-hop type 0x26.
 ///
-/// The IPv6 type means: skip if unknown, may change in transit.
+/// The IPv6 type means that a node that does not support the option skips it, and that nodes may change it in transit.
 const OPTION: IpOption = IpOption { ipv4: 25, ipv6: 0x26, len: VALUE_LEN };
 /// The constant K of RFC 4782 §3.1, in bit/s. A rate is K · 2^N.
 const UNIT_BPS: u64 = 40_000;
@@ -33,12 +33,12 @@ impl QuickRate {
     /// The highest rate, 1.31072 Gbit/s.
     pub const MOST: QuickRate = QuickRate(15);
 
-    /// Creates the rate with exponent `n`. Values above 15 become 15.
+    /// Returns the rate 40 kbit/s · 2^`n`, or no rate for 0. Values above 15 become 15.
     pub const fn new(n: u8) -> QuickRate {
         if n > 15 { QuickRate::MOST } else { QuickRate(n) }
     }
 
-    /// Returns the exponent N.
+    /// Returns the exponent N of the rate 40 kbit/s · 2^N; 0 means no rate.
     pub const fn get(self) -> u8 {
         self.0
     }
@@ -54,13 +54,13 @@ impl QuickRate {
         if floor.rate() < rate { QuickRate::new(floor.0 + 1) } else { floor }
     }
 
-    /// Returns the rate, which includes IP headers.
+    /// Returns the rate in bits per second, which include the IP headers.
     pub const fn rate(self) -> Rate {
         if self.0 == 0 { Rate::ZERO } else { Rate::from_bps(UNIT_BPS << self.0) }
     }
 }
 
-/// Purpose of a Quick-Start option (RFC 4782 §3.1: "function").
+/// Purpose of a Quick-Start option (the field "Func." of RFC 4782 §3.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Function {
     /// The sender requests a rate.
@@ -69,14 +69,16 @@ pub enum Function {
     Report = 8,
 }
 
-/// The Quick-Start IP option.
+/// The value of a Quick-Start IP option.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QuickStart {
-    /// Request or report.
+    /// Purpose of the option: request or report.
     pub function: Function,
-    /// The requested rate, which routers lower to the granted rate.
+    /// The requested rate, which routers may lower, or the rate that was granted.
     pub rate: QuickRate,
-    /// Random start value that approving routers decrement along with the IP TTL. Unused in a report.
+    /// Random start value in a request, which routers that approve it decrement along with the IP TTL.
+    ///
+    /// It is not used in a report.
     pub ttl: u8,
     /// Random nonce of 30 bits: two bits per step of the rate.
     ///
@@ -121,9 +123,10 @@ impl QuickStart {
         }
     }
 
-    /// Applies a router's decision on a request. `lowered` is the amount by which the router decrements the IP TTL.
+    /// Applies a router's decision about a request.
     ///
-    /// A grant of zero means that the router does not approve.
+    /// `lowered` is the number by which the router decrements the IP TTL. A grant of zero means that the router does
+    /// not approve the request. The new bits of the nonce come from `random`.
     pub fn pass(&mut self, granted: QuickRate, lowered: u8, random: u32) {
         if granted == QuickRate::ZERO {
             return self.refuse();
@@ -138,14 +141,16 @@ impl QuickStart {
     }
 }
 
-/// True if two nonces agree in the bits that lowering to `rate` does not change.
+/// True if two nonces agree in the bits that routers keep when they lower the rate to `rate`.
+///
+/// `asked` is the nonce of the request, `answered` that of the response.
 pub const fn nonces_agree(asked: u32, answered: u32, rate: QuickRate) -> bool {
     let bits = 2 * rate.0 as u32;
     debug_assert!(bits <= NONCE_BITS);
     (asked ^ answered) & ((1 << bits) - 1) == 0
 }
 
-/// Returns the option of a packet and the offset of its value.
+/// Returns the offset of the option's value in the packet, and the parsed option. `None` if the packet has none.
 ///
 /// # Errors
 /// [`WireError::Truncated`], [`WireError::Version`], [`WireError::Malformed`] for contradictory lengths, and as
@@ -156,7 +161,7 @@ pub fn parse(packet: &[u8]) -> Result<Option<(usize, QuickStart)>, WireError> {
     Ok(Some((at, QuickStart::parse(&value)?)))
 }
 
-/// Overwrites the option whose value begins at offset `at`.
+/// Overwrites the option whose value begins at offset `at` of the packet, and corrects the header's checksum.
 ///
 /// # Errors
 /// [`WireError::Truncated`].
@@ -175,7 +180,7 @@ pub fn insert(packet: &[u8], option: QuickStart, out: &mut [u8]) -> Result<usize
     OPTION.insert(packet, &option.to_bytes()?, out)
 }
 
-/// Removes the option in place and returns the number of bytes by which the packet's start moved.
+/// Removes the option from the packet. The packet then begins at the returned offset.
 ///
 /// The result is 0 if the packet had no Quick-Start option. It is also 0 if the option could not be cut out. Padding
 /// options then replace the option.

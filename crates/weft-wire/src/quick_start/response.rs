@@ -7,7 +7,7 @@ use crate::ip::{IpVersion, IpView, L4Checksum, TcpOption, TcpView};
 
 /// Option kind of the Quick-Start Response (RFC 4782 §4.1).
 const KIND: u8 = 27;
-/// Length of the TCP option, in bytes.
+/// Length of the Quick-Start Response option, in bytes.
 pub const RESPONSE_LEN: usize = VALUE_LEN + 2;
 /// Length of the longest TCP header, in bytes.
 const TCP_HEADER_MAX: usize = 60;
@@ -17,14 +17,14 @@ const TCP_HEADER_MAX: usize = 60;
 pub struct QuickStartResponse {
     /// The rate in the request when it arrived at the receiver.
     pub rate: QuickRate,
-    /// IP TTL of the received packet minus the TTL field of its option, modulo 256.
+    /// IP TTL of the packet that carried the request, minus the TTL field of the request, modulo 256.
     pub ttl_difference: u8,
     /// The nonce in the request when it arrived at the receiver, 30 bits.
     pub nonce: u32,
 }
 
 impl QuickStartResponse {
-    /// Creates the response to a request that arrived in a packet with this IP TTL.
+    /// Returns the response to a request that arrived in a packet with the IP TTL `ttl`.
     pub fn to(request: &QuickStart, ttl: u8) -> QuickStartResponse {
         QuickStartResponse { rate: request.rate, ttl_difference: ttl.wrapping_sub(request.ttl), nonce: request.nonce }
     }
@@ -40,7 +40,7 @@ impl QuickStartResponse {
         Ok(QuickStartResponse { rate: QuickRate(rate & 0x0f), ttl_difference, nonce: nonce >> 2 })
     }
 
-    /// Returns the response in a TCP segment, or `None` if there is no valid one.
+    /// Returns the Quick-Start Response in a packet with a TCP segment, or `None` if it has no valid one.
     pub fn of(packet: &[u8]) -> Option<QuickStartResponse> {
         let tcp = IpView::parse(packet).ok()?.tcp()?;
         tcp.options().find_map(|option| match option {
@@ -63,10 +63,10 @@ impl QuickStartResponse {
         Ok(w.len())
     }
 
-    /// Writes `packet` with this response to `out` and returns its length.
+    /// Writes `packet` with this response to `out` and returns the new length.
     ///
-    /// The length grows by [`RESPONSE_LEN`]. The response precedes the other TCP options. The checksum field remains
-    /// complete or partial as it was.
+    /// The length grows by [`RESPONSE_LEN`]. The response precedes the other TCP options. `checksum` is the state of
+    /// the packet's checksum field, which remains the same.
     ///
     /// # Errors
     /// [`WireError::NoRoom`] if `out` or the TCP header is full. [`WireError::TooLong`] if the packet would exceed the

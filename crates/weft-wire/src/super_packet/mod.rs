@@ -17,7 +17,7 @@ use crate::bytes::{put_at, u8_at, u16_at, u32_at};
 use crate::checksum::{self, Sum};
 use crate::ip::{IpVersion, IpView, TcpFlags, UDP_HEADER_LEN, protocol};
 
-/// Length of the longest header of a super-packet that may be sliced, in bytes.
+/// Length of the longest header of a super-packet that may be sent as a head and slices, in bytes.
 ///
 /// Derived: 60 bytes of IPv4 and 60 of TCP fit.
 pub const MAX_HEADER_LEN: usize = 128;
@@ -54,7 +54,7 @@ struct Headers {
 }
 
 impl Headers {
-    /// Returns `None` unless the packet is an unfragmented TCP segment or UDP datagram.
+    /// Returns the header positions of an unfragmented TCP segment or UDP datagram, or `None` for other packets.
     fn of(ip: &IpView<'_>) -> Option<Headers> {
         if ip.is_fragment {
             return None;
@@ -86,12 +86,12 @@ impl Headers {
     }
 }
 
-/// Converts the header of a packet into the header of another part of the same super-packet.
+/// Computes the header of a packet that is cut from a super-packet or joined, from the header of another such packet.
 #[derive(Clone, Copy, Debug)]
 struct Rewrite {
     /// Number of segments between the start of the old packet and the start of the new packet.
     skip: usize,
-    /// Payload of each skipped segment, in bytes.
+    /// Payload of each of these segments, in bytes.
     gso_size: usize,
     /// Payload length that the old header states, in bytes.
     old_payload_len: usize,
@@ -149,7 +149,8 @@ impl Rewrite {
 
     /// Adjusts the urgent pointer, which is relative to the segment's own sequence number (RFC 9293 §3.1).
     ///
-    /// Returns the mask of flags to keep: a segment that begins after the urgent data has no URG.
+    /// `moved` is the distance from the old sequence number to the new one. Returns the mask of flags to keep: a
+    /// segment that begins after the urgent data has no URG.
     fn rewrite_urgent_pointer(&self, h: &Headers, header: &mut [u8], moved: u32) -> Result<u8, WireError> {
         if h.tcp_flags(header)? & TcpFlags::URG == 0 {
             return Ok(0xff);

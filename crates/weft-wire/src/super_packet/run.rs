@@ -9,7 +9,7 @@ use weft_units::planted::{self, Fault};
 /// Length of the longest packet that a TUN device accepts, in bytes.
 const MAX_TOTAL_LEN: usize = 65_535;
 
-/// Consecutive units that are written to a TUN device as one packet or super-packet.
+/// Consecutive units of a flow that are written to a TUN device as one packet or super-packet.
 ///
 /// A run begins with a packet or a head slice. After a missing unit it begins with a tail slice whose head slice is
 /// still stored. The TUN write gathers these buffers in order:
@@ -36,12 +36,12 @@ pub struct Run {
     segments: u16,
     /// FIN and PSH flags of the super-packet to which the run's last unit belongs.
     last_flags: u8,
-    /// True if the run includes the end of the super-packet to which the last unit belongs.
+    /// True if the run's last unit is the last one of its super-packet.
     is_ended: bool,
 }
 
 impl Run {
-    /// Begins a run with a packet or a head slice.
+    /// Returns a run that begins with the packet or head slice `first`.
     ///
     /// # Errors
     /// As [`IpView::parse`]. [`WireError::Malformed`] for:
@@ -80,7 +80,9 @@ impl Run {
         })
     }
 
-    /// Begins a run after a missing unit with the tail slice `index` (1..=31). `head` is its head slice.
+    /// Returns a run that begins with the tail slice `index` (1..=31), because a unit before it is missing.
+    ///
+    /// `head` is the head slice of its super-packet.
     ///
     /// # Errors
     /// As [`Run::begin`] for the head and [`Run::push_tail`] for the tail.
@@ -117,7 +119,9 @@ impl Run {
         self.segments.into()
     }
 
-    /// Appends the next tail slice of the super-packet at the end of the run.
+    /// Appends the next tail slice to the run.
+    ///
+    /// `tail_len` is its length in bytes; `is_last` is true for the last slice of the super-packet.
     ///
     /// # Errors
     /// The run does not change on an error. [`WireError::Malformed`] if the run has its last slice, or if a slice at
@@ -136,7 +140,7 @@ impl Run {
         Ok(())
     }
 
-    /// True if `next` can be joined to the run, by the rules of generic receive offload.
+    /// True if the packet `next` can be joined to the run, by the rules of generic receive offload (GRO).
     ///
     /// `next` is a partial packet or a head slice. It must be the next segment of the same TCP flow, have equal header
     /// fields, and be no longer than the run's segments. Its IPv4 identification must be the previous one plus one, as
@@ -175,7 +179,9 @@ impl Run {
             && !(self.is_ended && self.last_flags != 0)
     }
 
-    /// True if segmentation would produce the header of `next` for the segment after the run.
+    /// True if `next` has the header that segmentation would produce for the segment after the run.
+    ///
+    /// `None` if a header is incomplete.
     fn is_next(&self, h: &Headers, first: &[u8], next: &[u8]) -> Option<bool> {
         let tcp = h.transport_at();
         let same = |from: usize, to: usize| first.get(from..to) == next.get(from..to);

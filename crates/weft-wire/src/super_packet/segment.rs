@@ -7,10 +7,10 @@ use crate::ip::{IpVersion, IpView, TcpFlags};
 use crate::virtio::{GsoType, VnetHeader};
 use core::ops::Range;
 
-/// Purpose of a segment's header.
+/// How the segment with a header is sent: as a packet of its own, or as a head.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum SegmentRole {
-    /// The segment is sent as a packet of its own. Only the last segment keeps FIN and PSH.
+    /// The segment is a packet of its own. Only the last segment of the super-packet keeps FIN and PSH.
     Alone,
     /// Tail slices may follow the segment. FIN and PSH stay, and the egress edge decides whether they apply.
     Head,
@@ -22,7 +22,7 @@ pub enum SegmentRole {
 /// with or without the header. A packet that needs no cutting consists of the header only, and has one empty segment.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct SuperPacket {
-    /// Header positions, present if the transport checksum is partial.
+    /// Positions of the header's fields; `None` if the transport checksum is complete.
     headers: Option<Headers>,
     /// Length of all headers together, in bytes.
     header_len: u32,
@@ -30,15 +30,15 @@ pub struct SuperPacket {
     total_len: u32,
     /// Payload of every segment but the last, in bytes. Zero for a packet that needs no cutting.
     gso_size: u16,
-    /// True if the packet is TCP with URG set.
+    /// True if the packet is a TCP super-packet with urgent data (URG set).
     is_urgent: bool,
 }
 
 impl SuperPacket {
     /// Parses a packet as a TUN device delivers it.
     ///
-    /// A partial checksum outside a plain TCP or UDP header is completed in place, because the egress edge could not
-    /// find its position.
+    /// A partial checksum that is not in a plain TCP or UDP header is completed in place, because the egress edge could
+    /// not find the position of the checksum field.
     ///
     /// # Errors
     /// As [`IpView::parse`]; [`WireError::Malformed`] if the virtio_net_hdr does not match the packet.
@@ -140,10 +140,10 @@ impl SuperPacket {
         start..start.saturating_add(self.gso_size()).min(end)
     }
 
-    /// Writes the header of segment `k` to `out` and returns its length.
+    /// Writes the header of segment `k`, counted from 0, to `out` and returns its length.
     ///
-    /// `packet` must be the parsed packet. For either purpose the header states the payload length of this segment
-    /// only, and its transport checksum is partial.
+    /// `packet` must be the parsed packet. For either role the header states the payload length of this segment only,
+    /// and its transport checksum is partial.
     ///
     /// # Errors
     /// [`WireError::NoRoom`]; [`WireError::Malformed`] if there is no segment `k`; [`WireError::Truncated`] if `packet`

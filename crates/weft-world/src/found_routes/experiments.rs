@@ -1,23 +1,26 @@
-//! Measures routes that members find by themselves, and compares the figures with their requirements.
+//! Measures the routes that members of an overlay find by themselves.
+//!
+//! It returns figures that the callers compare with the requirements.
 
 use super::world::{MemberLink, MemberWorld, key};
 use std::collections::BTreeMap;
 use weft_units::{Duration, Instant, Rate, Rng};
 
-/// Time in which members find each other and their routes.
+/// Time from the start of the network in which members find each other and their routes.
 const SETTLE: Duration = Duration::from_secs(20);
-/// Time from the start of a flow until a relay dies or the measurement begins.
+/// Time from the start of a flow until a relay on its route is stopped, and the pause after its restart.
 const WARM: Duration = Duration::from_secs(8);
 /// Interval between two packets of a flow.
 const EVERY: Duration = Duration::from_millis(2);
 /// Length of a flow's packets, in IP bytes.
 const PACKET_BYTES: usize = 200;
-/// Time for which a flow is watched after a death.
+/// Time for which a flow is recorded after a relay on its route was stopped.
 const WATCHED: Duration = Duration::from_secs(2);
 
-/// Returns a network of `nodes` nodes on a plane, joined to their neighbours on a ring and to random other nodes.
+/// Returns the links of `nodes` nodes at random places on a plane.
 ///
-/// Each node has about `degree` links.
+/// They join each node to its two neighbours on a ring and to random other nodes, so that each node has about `degree`
+/// links. The delay of a link grows with its length.
 fn plane(rng: &mut Rng, nodes: usize, degree: usize) -> BTreeMap<(usize, usize), MemberLink> {
     let places: Vec<(f64, f64)> = (0..nodes).map(|_| (rng.unit(), rng.unit())).collect();
     let mut links = BTreeMap::new();
@@ -36,20 +39,21 @@ fn plane(rng: &mut Rng, nodes: usize, degree: usize) -> BTreeMap<(usize, usize),
     links
 }
 
-/// Longest gap of a flow after a relay on its route failed.
+/// The interruption of a flow after a relay on its route was stopped.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct DeathGap {
-    /// Longest time between two packets that arrived at the far end.
+    /// Longest time between two successive packets that arrived at the far end after the relay was stopped.
     pub gap: Duration,
-    /// Round-trip time of the flow over its quickest route before the death.
+    /// Round-trip time of the flow's quickest route before the relay was stopped.
     pub rtt: Duration,
-    /// Number of routes that the flow could use before the death.
+    /// Number of routes that the flow could use before the relay was stopped.
     pub routes: usize,
 }
 
-/// Ends a relay on the route of a flow, `deaths` times, in an overlay of `nodes` nodes.
+/// Stops a relay on the route of a flow, `deaths` times, in an overlay of `nodes` nodes. Returns the interruptions.
 ///
-/// The flow joins two nodes that do not reach each other directly. A node that died starts again.
+/// The flow joins two nodes that do not reach each other directly. A node that was stopped is then started again. The
+/// list is shorter if too few of the drawn flows have several routes.
 pub fn deaths(seed: u64, nodes: usize, deaths: usize) -> Vec<DeathGap> {
     let mut rng = Rng::new(seed);
     let links = plane(&mut rng, nodes, 8);
@@ -100,7 +104,7 @@ fn longest_gap(world: &MemberWorld, node: usize, since: Instant) -> Duration {
     times.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(Duration::MAX)
 }
 
-/// Returns the rate in bit/s at which inner packets arrive over two routes of 50 and 30 Mbit/s.
+/// Returns the rate in bit/s at which inner packets arrive over two routes of 50 and 30 Mbit/s together.
 ///
 /// Each route crosses two relays.
 pub fn two_routes(seed: u64) -> f64 {
@@ -132,13 +136,13 @@ pub fn two_routes(seed: u64) -> f64 {
 pub struct Knowledge {
     /// Share of the network's links that a member's link map contains: the least over all members, 0…1.
     pub least_known: f64,
-    /// Share of the links in a member's link map whose round-trip time is within 15 % of the actual one.
+    /// Fraction of the links in a member's link map whose round-trip time is within 15 % of the actual one, 0…1.
     ///
-    /// It is the least over all members, 0…1.
+    /// It is the least over all members.
     pub least_right: f64,
 }
 
-/// Compares the link map of each of `nodes` members after `time` with the actual links.
+/// Compares the link map of each of `nodes` members with the actual links, after the network has run for `time`.
 pub fn knowledge(seed: u64, nodes: usize, time: Duration) -> Knowledge {
     let mut rng = Rng::new(seed);
     let links = plane(&mut rng, nodes, 8);
@@ -168,10 +172,10 @@ pub fn knowledge(seed: u64, nodes: usize, time: Duration) -> Knowledge {
     Knowledge { least_known, least_right }
 }
 
-/// Returns the bit/s that a member sends for the link map, once all members have the whole map.
+/// Returns the rate in bit/s at which a member sends messages of the link map, after the map has settled.
 ///
-/// It is the mean over `nodes` members and over `time`. For each message, 60 bytes of headers are included, although
-/// several messages may share a datagram.
+/// It is the mean over `nodes` members and over `time`, which begins after 40 s. For each message, 60 bytes of headers
+/// are included, although several messages may share a datagram.
 pub fn map_cost_bps(seed: u64, nodes: usize, time: Duration) -> f64 {
     let mut rng = Rng::new(seed);
     let links = plane(&mut rng, nodes, 8);

@@ -1,4 +1,4 @@
-//! The nodes, the links between them, and the datagrams in flight.
+//! The members of an overlay, the links between them, and the datagrams in flight.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -12,9 +12,9 @@ use weft_wire::virtio::VNET_HEADER_LEN;
 
 const PORT: u16 = 51_900;
 const LINK: LinkId = LinkId(1);
-/// Wall clock at the start, in seconds since 1970.
+/// Time of day at the start of a run, in seconds since 1970.
 const NOW_UNIX_S: u64 = 1_800_000_000;
-/// Maximum time that a datagram waits in front of a link.
+/// Maximum time for which a datagram waits in front of a link. Datagrams that would wait longer are lost.
 const QUEUE: Duration = Duration::from_millis(60);
 /// Length of IPv4 and UDP headers around a datagram, in bytes.
 const OUTER_BYTES: u64 = 28;
@@ -24,29 +24,29 @@ const NUMBER_AT: usize = VNET_HEADER_LEN + 28;
 /// A link between two nodes, the same in both directions.
 #[derive(Clone, Copy, Debug)]
 pub struct MemberLink {
-    /// One-way delay.
+    /// One-way delay of the link.
     pub delay: Duration,
     /// Rate in each direction.
     pub rate: Rate,
-    /// Share of datagrams lost, 0…1.
+    /// Fraction of the datagrams that the link loses, 0…1.
     pub loss: f64,
-    /// True if nothing crosses the link.
+    /// True if the link is cut, so that no datagram crosses it.
     pub is_cut: bool,
     free_at: [Instant; 2],
 }
 
 impl MemberLink {
-    /// Returns a link without loss.
+    /// Returns a link without loss that is not cut.
     pub fn new(delay: Duration, rate: Rate) -> MemberLink {
         MemberLink { delay, rate, loss: 0.0, is_cut: false, free_at: [Instant::ZERO; 2] }
     }
 }
 
-/// One node.
+/// One member of the overlay.
 pub(super) struct WorldNode {
     pub engine: Engine,
     pub is_alive: bool,
-    /// Numbers of the packets that arrived, with their times.
+    /// Numbers of the packets that arrived at this node's hosts, each with its arrival time.
     pub delivered: Vec<(Instant, u64)>,
     wake: Option<Instant>,
 }
@@ -54,7 +54,9 @@ pub(super) struct WorldNode {
 /// Receiver, sender and bytes of a datagram in flight.
 type Flight = (usize, usize, Vec<u8>);
 
-/// Nodes of one overlay. Each node reaches some of the other nodes directly.
+/// The members of one overlay. Each of them reaches some of the others directly.
+///
+/// Time is virtual, and everything random comes from a seed.
 pub struct MemberWorld {
     pub(super) now: Instant,
     pub(super) nodes: Vec<WorldNode>,
@@ -94,7 +96,9 @@ fn node_of(address: IpAddr) -> Option<usize> {
     }
 }
 
-/// Returns a UDP packet of `len` IP bytes behind a virtio-net header, with a number in its payload.
+/// Returns a UDP packet of `len` IP bytes from one node's host to another's, behind a virtio-net header.
+///
+/// `number` is in its payload.
 fn packet(from: usize, to: usize, number: u64, len: usize) -> Vec<u8> {
     let mut ip = vec![0; len.max(36)];
     let total = (ip.len() as u16).to_be_bytes();
@@ -112,7 +116,7 @@ fn packet(from: usize, to: usize, number: u64, len: usize) -> Vec<u8> {
 }
 
 impl MemberWorld {
-    /// Returns `nodes` nodes that have the first node as a contact. Each node is a relay for all other nodes.
+    /// Returns an overlay of `nodes` nodes at its start. Each node is a relay for all others.
     ///
     /// `links` names the pairs of nodes that reach each other.
     pub fn new(seed: u64, nodes: usize, links: impl IntoIterator<Item = ((usize, usize), MemberLink)>) -> MemberWorld {
@@ -134,7 +138,9 @@ impl MemberWorld {
         world
     }
 
-    /// Returns a node at its start. Its first contacts are two of the nodes that it reaches, with the lowest numbers.
+    /// Returns the engine of a node at its start.
+    ///
+    /// Its first contacts are two of the nodes that it reaches, with the lowest numbers.
     fn started(&mut self, node: usize) -> Engine {
         self.serial += 1;
         let mut seed = [0; 32];
@@ -190,25 +196,25 @@ impl MemberWorld {
         self.links.keys().filter_map(other).collect()
     }
 
-    /// Ends a node without any message to other nodes.
+    /// Stops a node without any message to other nodes.
     pub fn kill(&mut self, node: usize) {
         self.nodes[node].is_alive = false;
     }
 
-    /// Starts a dead node again.
+    /// Starts a stopped node again, without the state of its earlier run.
     pub fn restart(&mut self, node: usize) {
         let engine = self.started(node);
         let member = &mut self.nodes[node];
         (member.engine, member.is_alive, member.wake) = (engine, true, Some(self.now));
     }
 
-    /// Returns the routes that a node has found to another.
+    /// Returns the routes that the node `node` has found to the node `to`.
     pub fn routes(&self, node: usize, to: usize) -> Vec<RouteStatus> {
         let name = format!("n{to}");
         self.nodes[node].engine.found_route_status().into_iter().filter(|route| route.to == name).collect()
     }
 
-    /// Sends a packet of `len` IP bytes from one node's host to another's.
+    /// Sends a packet of `len` IP bytes with this number from the host of one node to that of another.
     pub fn send(&mut self, from: usize, to: usize, number: u64, len: usize) {
         let packet = packet(from, to, number, len);
         let member = &mut self.nodes[from];
@@ -250,7 +256,7 @@ impl MemberWorld {
         member.wake = Some(now);
     }
 
-    /// Runs a node's due work.
+    /// Lets a node handle its timers, send its datagrams and deliver its packets.
     fn turn(&mut self, node: usize, buffer: &mut [u8]) {
         let now = self.now;
         if !self.nodes[node].is_alive {
@@ -271,7 +277,7 @@ impl MemberWorld {
         *wake = engine.next_timeout(now);
     }
 
-    /// Runs the world for a time.
+    /// Runs the network for the virtual time `time`.
     pub fn run_for(&mut self, time: Duration) {
         let until = self.now + time;
         let mut buffer = vec![0; 65_536];

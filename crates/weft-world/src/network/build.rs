@@ -18,7 +18,7 @@ use weft_units::{Instant, Rng};
 /// Maximum number of relays of a route that nodes find by themselves.
 const FOUND_RELAYS: usize = 6;
 
-/// A flow in the simulator.
+/// A flow of the scenario, as it exists in the simulator.
 pub struct BuiltFlow {
     /// The flow's number. If the flow has responses, they have the next number.
     pub number: FlowNo,
@@ -26,7 +26,7 @@ pub struct BuiltFlow {
     pub from: NodeId,
     /// The node that receives the data.
     pub to: NodeId,
-    /// Number of paths that the flow's data can take.
+    /// Number of routes that the flow's data can take.
     pub paths: u32,
     /// Number of the TCP connection that delivers the data at `to`.
     ///
@@ -42,11 +42,11 @@ pub struct Built {
     pub flows: Vec<BuiltFlow>,
     /// Both directions of each of the scenario's links, first the direction up.
     pub links: Vec<[LinkId; 2]>,
-    /// The loops that the VPNs can have.
+    /// All loops that can exist: one for each VPN and each ordered pair of its edges.
     pub loops: Vec<BuiltLoop>,
     /// The controllers that adjust the loops' windows while the network runs.
     pub steering: NetworkSteering,
-    /// Number of bytes that each link could have carried since counting began.
+    /// Number of bytes that each link could have carried since [`Offered`] was last cleared.
     pub offered: Offered,
     /// The rates of connections between proxies. They follow the rates of the overlay's paths.
     rates: ProxyRates,
@@ -59,11 +59,11 @@ impl Built {
     }
 }
 
-/// Builds one variant of a network. Everything random in it depends on `seed`.
+/// Builds the simulator of one variant of a network. Everything random in it depends on `seed`.
 ///
 /// # Errors
-/// Returns an error if there are more explicit paths than labels or if a trace is not in `traces`. Also fails
-/// if a VPN's share is not valid.
+/// Returns an error if there are more explicit paths than labels, if a trace is not in `traces`, or if a VPN's share is
+/// not valid.
 pub fn build(network: &NetworkScenario, variant: &NetworkVariant, seed: u64, traces: &Traces) -> Result<Built, String> {
     let rng = Rng::new(seed);
     let graph = graph_of(network, variant.routing.cost);
@@ -105,12 +105,12 @@ pub fn build(network: &NetworkScenario, variant: &NetworkVariant, seed: u64, tra
     Ok(Built { simulator, flows, links, loops: loops(network), steering, offered, rates })
 }
 
-/// Returns a flow's TCP settings.
+/// Returns the TCP settings of a flow's first connection in this variant.
 fn tcp_of(network: &NetworkScenario, variant: &NetworkVariant, flow: &NetworkFlow) -> TcpSpec {
     fitted(network, variant, variant.tcp_of(flow))
 }
 
-/// Returns TCP settings with segments that fit into the bytes that the overlay leaves of a packet.
+/// Returns the settings `tcp` with segments that fit into an overlay packet.
 ///
 /// The window keeps its size in bytes.
 fn fitted(network: &NetworkScenario, variant: &NetworkVariant, tcp: TcpSpec) -> TcpSpec {
@@ -121,7 +121,9 @@ fn fitted(network: &NetworkScenario, variant: &NetworkVariant, tcp: TcpSpec) -> 
     TcpSpec { mss_bytes, window_segments, ..tcp }
 }
 
-/// Returns the node with this number, with an engine if the overlay has one there.
+/// Returns the simulator's node with this number.
+///
+/// If `engines` has an engine or a client for the node, the host's packets pass it.
 fn node_of(
     number: NodeId,
     router: Router,
@@ -176,7 +178,7 @@ fn add_agents(
     }
 }
 
-/// Adds the connections between and behind proxies.
+/// Adds the TCP connections between proxies and behind the last proxy.
 ///
 /// If a variant has proxies, a flow's first connection ends at the first proxy. This function joins the later
 /// connections to it. It returns the connections between proxies whose rates follow the rates of the overlay's paths.
@@ -211,7 +213,7 @@ fn add_proxies(
     followers
 }
 
-/// A connection between two proxies.
+/// A TCP connection between two proxies whose rate follows the rates of the overlay's paths.
 struct ProxyLeg {
     from: usize,
     to: usize,
@@ -223,7 +225,7 @@ fn first_end(variant: &NetworkVariant, flow: &NetworkFlow) -> NodeId {
     node_id(variant.proxy_tcp_of(flow).map_or(flow.to, |([first, _], _)| first))
 }
 
-/// True if the flow's result is that of its responses instead of its requests.
+/// True if the goodput of the flow is that of its responses, not of its requests.
 pub(super) fn counts_responses(flow: &NetworkFlow) -> bool {
     matches!(flow.traffic, Traffic::RequestResponse { .. })
 }
@@ -241,7 +243,7 @@ fn forwarding(variant: &NetworkVariant) -> weft_sim::forward::HopSelection {
     }
 }
 
-/// Returns the largest TCP payload in a packet of 1500 bytes on the overlay, in bytes.
+/// Returns the largest TCP payload in bytes that fits into a packet of 1500 bytes on a link of the overlay.
 ///
 /// weft takes 60 bytes, a first relay 30 bytes and each further relay 4 bytes. IPv4 and TCP with timestamps
 /// take 52 bytes. Routes that nodes find have at most six relays.

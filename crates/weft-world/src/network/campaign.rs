@@ -11,11 +11,12 @@ use weft_scenario::{
     NetworkScenario, NetworkVariant, RunResult, SCHEMA, Series, Traces, VariantResult, VariantRun, nearest,
 };
 
-/// Runs a network's variants once for each of `seeds`. An empty `chosen` selects all variants.
+/// Runs variants of a network, each once for each of `seeds`. An empty `chosen` selects all variants.
 ///
-/// The function calls `done` with the number of finished runs and the number of all runs. The result does not depend
-/// on `threads`. With `looks`, every run writes the requested records as files into that directory. Their names
-/// contain scenario, variant and run. The result then also contains each run's time series, by the same name.
+/// Up to `threads` runs are made at a time; the result does not depend on that number. The function calls `done` with
+/// the number of finished runs and the number of all runs. With `looks`, every run writes the requested records as
+/// files into that directory. Their names contain scenario, variant and run. The result then also contains each run's
+/// time series, by the same name.
 ///
 /// # Errors
 /// Returns an error if the network's duration is too long, if there is no such variant, or if [`run`] or

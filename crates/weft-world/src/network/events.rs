@@ -13,7 +13,7 @@ use weft_sim::SimNode;
 use weft_sim::link::LinkSpec;
 use weft_units::Instant;
 
-/// The share of a VPN between the edges of a network.
+/// The share of a VPN at the edges of a network.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct EdgeShare {
     /// Weight relative to the other VPNs.
@@ -22,7 +22,7 @@ pub(super) struct EdgeShare {
     pub service: VpnService,
 }
 
-/// The times at which events of the scenario begin or end, and the changes by the events in force.
+/// The events of the scenario that are still due, and the state that past events have changed.
 pub(super) struct Timeline {
     moments: VecDeque<EventMoment>,
     links: LinkStates<LinkSpec>,
@@ -61,7 +61,7 @@ impl Timeline {
         self.marks.note(at, flows.map(|(flow, spec)| delivered(built, flow, spec)).collect());
     }
 
-    /// Begins or ends an event.
+    /// Begins or ends the event to which `moment` belongs.
     fn carry_out(&mut self, network: &NetworkScenario, built: &mut Built, moment: EventMoment) {
         let Some(event) = network.events.get(moment.event) else { return };
         match &event.action {
@@ -78,7 +78,7 @@ impl Timeline {
         }
     }
 
-    /// Changes a VPN's share at all edges, or restores the share of the scenario.
+    /// Changes a VPN's share at all edges. At the end of the event, restores the share that the scenario describes.
     fn set_share(&mut self, network: &NetworkScenario, built: &mut Built, change: &ShareChange, is_end: bool) {
         let (Some(now), first) = (self.shares.get_mut(change.vpn), first_share(network, change.vpn)) else { return };
         if let Some(weight) = change.weight {
@@ -112,7 +112,7 @@ fn set_link(built: &mut Built, ((link, way), settings): ChangedDirection<LinkSpe
     built.simulator.set_link(link, |spec| *spec = settings);
 }
 
-/// Sets the weights of links in the engines at the links' first ends.
+/// Sets the weights of links in the engines of the nodes at the links' first ends. `weights` is by the links' names.
 fn set_weights(network: &NetworkScenario, built: &mut Built, weights: &BTreeMap<String, u32>) {
     for overlay in &network.overlay.nodes {
         let own = weights_at(overlay.node, &network.links, weights);
@@ -121,7 +121,7 @@ fn set_weights(network: &NetworkScenario, built: &mut Built, weights: &BTreeMap<
             continue;
         }
         built.simulator.with_node(node_id(overlay.node), |node: &mut NetworkNode, now, ports| {
-            // A variant without an overlay has no engine, and continues unchanged.
+            // In a variant without an overlay the node has no engine, and nothing changes.
             if node.site_mut().is_some_and(|site| site.command(now, Command::SetWeights(Some(own))).is_ok()) {
                 SimNode::wake(node, now, ports);
             }

@@ -1,4 +1,4 @@
-//! Makes the ends of flows at hosts ([`FlowAgent`]) from a scenario's flows.
+//! Makes the ends of a scenario's flows ([`FlowAgent`]) for the hosts.
 
 use weft_scenario::{CongestionControl, DelayedAck, DupThresh, NetworkFlow, TcpRecovery, TcpSpec, Traffic};
 use weft_sim::FlowNo;
@@ -9,7 +9,7 @@ use weft_sim::tcp::congestion::{CongestionKind, CubicGrowth, HyStartKind};
 use weft_sim::tcp::{self, ReceiverConfig, SenderConfig};
 use weft_units::{Duration, Instant, Rate, Rng};
 
-/// Offset from a source's random stream to the random stream of its rate requests.
+/// The random stream for a source's rate requests has the label of the source's own stream plus this number.
 const ASKING: u64 = 16;
 /// Length of a `ping` packet at the IP layer, in bytes, with `ping`'s default payload of 56 bytes.
 const PING_BYTES: u32 = 84;
@@ -29,7 +29,9 @@ pub(super) struct Agents {
     pub back: Option<[FlowAgent; 2]>,
 }
 
-/// Returns the length of IP and TCP headers, in bytes. Only senders with RACK use timestamps.
+/// Returns the length of the IP and TCP headers of a segment with these settings, in bytes.
+///
+/// Only senders with RACK use timestamps.
 pub fn header_bytes(tcp: &TcpSpec) -> u32 {
     match tcp.recovery {
         TcpRecovery::NewReno | TcpRecovery::Sack => PLAIN_HEADER_BYTES,
@@ -37,7 +39,9 @@ pub fn header_bytes(tcp: &TcpSpec) -> u32 {
     }
 }
 
-/// Returns the configuration of a sender with the settings `tcp`, over `paths` paths.
+/// Returns the configuration of a TCP sender with the settings `tcp`, whose data can take `paths` routes.
+///
+/// `seed` is that of BBR.
 pub fn sender_config(tcp: &TcpSpec, paths: u32, seed: u64) -> SenderConfig {
     SenderConfig {
         mss: tcp.mss_bytes,
@@ -46,7 +50,7 @@ pub fn sender_config(tcp: &TcpSpec, paths: u32, seed: u64) -> SenderConfig {
             CongestionControl::Cubic => CongestionKind::Cubic {
                 hystart: HyStartKind::Classic,
                 fast_convergence: true,
-                // Scenarios of networks are compared with ns-2 and the RFCs, and those of the lab with the kernel.
+                // Scenarios of networks are compared with ns-2 and the RFCs, so they do not use the growth of Linux.
                 growth: CubicGrowth::Continuous,
             },
             CongestionControl::Bic => CongestionKind::Bic,
@@ -93,7 +97,9 @@ pub fn receiver_config(tcp: &TcpSpec) -> ReceiverConfig {
     }
 }
 
-/// Returns the ends of a flow and of its responses. `back` is the number of the flow that carries the responses.
+/// Returns the ends of a flow and, if it has responses, of the flow that carries them.
+///
+/// `this` is the number of the flow, `back` that of the flow with the responses, and `paths` the number of routes.
 pub(super) fn agents(
     flow: &NetworkFlow,
     tcp: &TcpSpec,
@@ -156,9 +162,9 @@ pub(super) fn agents(
     }
 }
 
-/// Returns the two ends of a connection between proxies or behind the last proxy.
+/// Returns the two ends of a TCP connection between proxies or behind the last proxy.
 ///
-/// The connection forwards the data of the connection before it.
+/// The connection forwards the data of the connection before it, and sends none of its own.
 pub(super) fn onward(flow: &NetworkFlow, tcp: &TcpSpec, wants: Option<Wants>, paths: u32, rng: &Rng) -> [FlowAgent; 2] {
     let traffic = NetworkFlow { traffic: Traffic::Ftp { size_bytes: Some(0) }, ..flow.clone() };
     agents(&traffic, tcp, wants, paths, FlowNo(0), FlowNo(0), rng).ends

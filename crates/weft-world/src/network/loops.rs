@@ -1,4 +1,4 @@
-//! The VPNs of a network.
+//! The VPNs of a network: their edges and loops.
 //!
 //! The module makes the VPNs' edges in the simulator, adjusts the loops' windows while the network runs, and collects
 //! each loop's result.
@@ -22,11 +22,11 @@ use weft_sim::record::LoopSnapshot;
 use weft_sim::{LinkId, NodeId, Simulator};
 use weft_units::{Duration, Instant, Rate, Rng};
 
-/// Additive increase a of a window algorithm, in the unit of paper 003.
+/// Additive increase a of a loop with a window, in packets per round trip (paper 003).
 const WINDOW_INCREASE: f64 = 0.1;
-/// Increase α of a rate algorithm, in packets, as in paper 004.
+/// Increase α of a loop with accumulation control, in packets per τ, which is about a round trip (paper 004).
 const RATE_INCREASE: f64 = 1.0;
-/// Rate that a VPN's managed queue assumes if the parameters of its discipline need a rate.
+/// Rate with which the parameters of a VPN's queue discipline are computed, if they depend on a rate.
 const NOMINAL_RATE: Rate = Rate::from_mbps(10);
 
 /// The loop of one VPN from one edge to another.
@@ -40,7 +40,7 @@ pub struct BuiltLoop {
     pub to: NodeId,
     /// The name of the loop in time series: the VPN and both edges.
     pub name: String,
-    /// True if the loop leads from an earlier edge of the scenario file to a later one.
+    /// True if the ingress edge stands before the egress edge in the scenario file.
     pub is_up: bool,
 }
 
@@ -51,7 +51,7 @@ pub struct LoopRun {
     pub which: BuiltLoop,
     /// IP bytes that left at the egress edge in each [`weft_sim::edge::TICK`] of the run.
     pub by_tick: Vec<u32>,
-    /// Number of congestion epochs that the rate algorithm began after the warm-up.
+    /// Number of congestion epochs that the accumulation control began after the warm-up.
     pub epochs: u32,
     /// The figures of the loop, in the format of all results.
     pub result: VpnResult,
@@ -76,7 +76,7 @@ pub(super) fn loops(network: &NetworkScenario) -> Vec<BuiltLoop> {
     loops
 }
 
-/// Makes edges of the nodes that are edges in the scenario.
+/// Makes tunnel edges of those nodes that are edges in the scenario.
 ///
 /// Returns the controllers that adjust the windows between the edges.
 ///
@@ -107,7 +107,7 @@ pub(super) fn add_edges(
     Ok(steering)
 }
 
-/// True if a VPN's loops also react to the losses of other loops.
+/// True if the loops of a VPN with this ingress also react to the losses of other loops.
 fn hears(spec: &IngressSpec) -> bool {
     spec.shared_events && spec.law == ControlLaw::AimdWindow
 }
@@ -124,7 +124,7 @@ fn membership(network: &NetworkScenario) -> Membership {
     members
 }
 
-/// Converts a VPN's service into the type that engines use.
+/// Converts the service of a VPN from the scenario's type into the type that engines use.
 pub(crate) fn service(of: VpnService) -> Service {
     match of {
         VpnService::BestEffort => Service::BestEffort,
@@ -133,14 +133,15 @@ pub(crate) fn service(of: VpnService) -> Service {
     }
 }
 
-/// Returns a VPN's share at the edges. Its weight is relative to the mean of all weights at the start.
+/// Returns the share of a VPN as the edges use it. Its weight is divided by the mean of all weights at the start.
 pub(super) fn share(network: &NetworkScenario, of: EdgeShare) -> Result<Share, String> {
     Share::new(of.weight / mean_weight(network), service(of.service)).map_err(|error| error.to_string())
 }
 
-/// Returns the mean weight of the VPNs at the start.
+/// Returns the mean of the VPNs' weights in the scenario.
 ///
-/// H, L and α are proportional to the weight, so weights are normalised to a mean of one.
+/// The bounds H and L of the accumulation and the increase α (paper 004) are proportional to the weight. Weights are
+/// therefore divided by this mean, so that the scenario's values apply to a VPN of mean weight.
 fn mean_weight(network: &NetworkScenario) -> f64 {
     network.vpns.iter().map(|vpn| vpn.weight).sum::<f64>() / network.vpns.len().max(1) as f64
 }
@@ -206,12 +207,14 @@ fn explicit_rate(spec: &IngressSpec) -> ExplicitRateConfig {
     }
 }
 
-/// Adjusts all windows of a network.
+/// Adjusts the windows of all loops with AIMD windows in a network.
 ///
 /// One controller adjusts the windows from earlier to later edges of the scenario file. Another controller adjusts
 /// the windows in the opposite direction.
 pub struct NetworkSteering {
-    /// The controllers for windows up and down. `None` if there are no windows to adjust.
+    /// The controller for windows up, and that for windows down. `None` if no loop has a window.
+    ///
+    /// Up means from an earlier to a later edge of the scenario file.
     controllers: Option<[WindowController; 2]>,
     nominal_weight: f64,
     /// The position of each edge in the scenario file.
@@ -249,13 +252,13 @@ impl NetworkSteering {
         NetworkSteering { controllers: Some(controllers), nominal_weight, rank }
     }
 
-    /// Returns the increase a and the decrease factor b of a new window with this weight.
+    /// Returns the additive increase a and the decrease factor b of a new loop's window with this weight.
     pub(super) fn initial(&self, weight: f64) -> (f64, f64) {
         let first = self.controllers.as_ref().map(|[up, _]| up);
         first.map_or((WINDOW_INCREASE, 0.1), |controller| controller.initial(weight, self.nominal_weight))
     }
 
-    /// Runs the simulator until `end`, and adjusts the windows whenever a controller's next time has come.
+    /// Runs the simulator until `end`, and lets each controller adjust the windows when it is due.
     pub(super) fn run_until(&mut self, simulator: &mut Simulator<NetworkNode>, end: Instant) {
         while let Some(due) = self.deadline().filter(|due| *due <= end) {
             simulator.run_until(due);
@@ -291,7 +294,7 @@ impl NetworkSteering {
     }
 }
 
-/// Clears the statistics of all edges.
+/// Clears the statistics of all edges at the end of the warm-up.
 ///
 /// Returns the counters of each loop until now.
 pub(super) fn start_counting(built: &mut Built) -> Vec<LoopCounters> {
@@ -300,14 +303,14 @@ pub(super) fn start_counting(built: &mut Built) -> Vec<LoopCounters> {
     before
 }
 
-/// Counters of a loop since the start of the run.
+/// Counters of a loop's ingress edge since the start of the run.
 #[derive(Clone, Copy, Default)]
 pub(super) struct LoopCounters {
     /// Packets lost between the edges.
     lost: f64,
-    /// Packets dropped by the VPN's queue.
+    /// Packets that the VPN's queue at the ingress edge dropped.
     dropped: f64,
-    /// Congestion epochs of the rate algorithm.
+    /// Congestion epochs of the accumulation control.
     epochs: u32,
 }
 
@@ -329,7 +332,7 @@ fn arrivals<'a>(simulator: &'a Simulator<NetworkNode>, this: &BuiltLoop) -> Opti
     simulator.nodes().get(this.to.index())?.edge()?.arrivals(this.vpn, this.from)
 }
 
-/// Returns the current state of a loop, for time series.
+/// Returns the current state of a loop, as time series record it.
 pub(super) fn snapshot(simulator: &Simulator<NetworkNode>, this: &BuiltLoop) -> LoopSnapshot {
     let edge = simulator.nodes().get(this.from.index()).and_then(NetworkNode::edge);
     let status = edge.and_then(|edge| edge.departures(this.vpn, this.to)).map(|(status, _)| status);
@@ -341,6 +344,8 @@ pub(super) fn snapshot(simulator: &Simulator<NetworkNode>, this: &BuiltLoop) -> 
 }
 
 /// Returns the results of all loops that carried packets since [`start_counting`].
+///
+/// `before` is the result of that function, and `counted` the time since then.
 pub(super) fn results(
     network: &NetworkScenario,
     built: &Built,

@@ -19,20 +19,22 @@ pub enum NetworkNode {
     Client(Box<TunnelledStation>),
 }
 
-/// A host behind an OpenVPN tunnel, and a router that forwards the packets of other nodes.
+/// A host that sends through an OpenVPN tunnel, and a router that forwards the packets of other nodes.
 pub struct TunnelledStation {
     station: Station,
     site: PlainSite,
 }
 
-/// A host behind an engine, and a router that forwards the packets of other nodes.
+/// A host that sends through an engine, and a router that forwards the packets of other nodes.
 pub struct EngineGateway {
     station: Station,
     site: EngineSite,
 }
 
 impl NetworkNode {
-    /// Returns a node with an engine and the hosts behind it. The station's own host sends nothing.
+    /// Returns a node whose host sends and receives all packets through the engine of `site`.
+    ///
+    /// The own host of `station` sends nothing.
     pub fn gate(station: Station, site: EngineSite) -> NetworkNode {
         NetworkNode::Gate(Box::new(EngineGateway { station, site }))
     }
@@ -62,7 +64,7 @@ impl NetworkNode {
         }
     }
 
-    /// Returns the node's engine, if it has one.
+    /// Returns the site with the node's engine, or `None` if the node has no engine.
     pub fn site(&self) -> Option<&EngineSite> {
         match self {
             NetworkNode::Station(_) | NetworkNode::Client(_) => None,
@@ -70,7 +72,7 @@ impl NetworkNode {
         }
     }
 
-    /// Returns the node's engine for changes, if it has one.
+    /// Returns the site with the node's engine, to change it, or `None` if the node has no engine.
     pub fn site_mut(&mut self) -> Option<&mut EngineSite> {
         match self {
             NetworkNode::Station(_) | NetworkNode::Client(_) => None,
@@ -88,17 +90,17 @@ impl NetworkNode {
         self.station_mut().router_mut()
     }
 
-    /// Makes the node an edge.
+    /// Makes the node a tunnel edge of the network's VPNs.
     pub fn set_edge(&mut self, edge: TunnelEdge) {
         self.station_mut().set_edge(edge);
     }
 
-    /// Returns the node's edge, if it is one.
+    /// Returns the node's tunnel edge, or `None` if it is none.
     pub fn edge(&self) -> Option<&TunnelEdge> {
         self.station().edge()
     }
 
-    /// Returns the node's edge for changes, if it is one.
+    /// Returns the node's tunnel edge, to change it, or `None` if it is none.
     pub fn edge_mut(&mut self) -> Option<&mut TunnelEdge> {
         self.station_mut().edge_mut()
     }
@@ -124,7 +126,8 @@ impl SimNode for NetworkNode {
     #[inline]
     fn pass_on(&mut self, packet: Box<Packet>, ports: &mut Ports<'_>) -> Option<Box<Packet>> {
         match self {
-            // Only `receive` gets the link over which the packet arrived. The link shows if a client sent the packet.
+            // Only the link of arrival shows whether the packet comes from a client. `receive` is told this link, and
+            // this function is not, so the packet is left to `receive`.
             NetworkNode::Gate(gate) if gate.site.has_clients() && !matches!(packet.body, Body::Raw(_)) => Some(packet),
             _ => self.station_mut().pass_on(packet, ports),
         }

@@ -13,14 +13,14 @@ use weft_sim::host::FlowAgent;
 use weft_sim::record::{FlowSample, LinkSnapshot, LoopSnapshot, Sampler};
 use weft_units::{Duration, Instant};
 
-/// Runs a variant and writes `STEM.csv` into `directory`.
+/// Runs a network variant and writes its time series to the file `STEM.csv` in `directory`.
 ///
-/// Returns the series, thinned to the resolution of a picture. The function also writes `STEM.pcapng` and
-/// `STEM.tcp.csv` if `observers` asks for them.
+/// Returns the result and the time series, thinned to the resolution of a picture. The function also writes the capture
+/// `STEM.pcapng` and the story of a TCP sender, `STEM.tcp.csv`, if `observers` asks for them.
 ///
 /// # Errors
-/// Returns an error if the network cannot be built or if a file cannot be written. Also fails if a link or
-/// flow to record does not exist.
+/// Returns an error if the network cannot be built, if a file cannot be written, or if a link or flow to record does
+/// not exist.
 pub fn run_observed(
     network: &NetworkScenario,
     variant: &NetworkVariant,
@@ -62,7 +62,7 @@ fn start_story(network: &NetworkScenario, name: &str, built: &mut Built) -> Resu
     }
 }
 
-/// Takes samples at a fixed interval while the network runs.
+/// Takes samples of links, flows and loops at a fixed interval while the network runs.
 struct Watcher<W> {
     sampler: Sampler<W>,
     interval: Duration,

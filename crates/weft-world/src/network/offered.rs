@@ -4,7 +4,7 @@ use super::node::NetworkNode;
 use weft_sim::{LinkId, Simulator};
 use weft_units::Instant;
 
-/// Bytes that each link could have carried since the last call of `clear`.
+/// Number of bytes that each link could have carried since the last call of `Offered::clear`.
 #[derive(Debug, Default)]
 pub struct Offered {
     /// For each link, the time of the last computation, and the bytes that the link could have carried until then.
@@ -12,12 +12,12 @@ pub struct Offered {
 }
 
 impl Offered {
-    /// Sets the bytes of all links to zero at the current time.
+    /// Sets the number of each link to zero at the current time.
     pub(super) fn clear(&mut self, simulator: &Simulator<NetworkNode>) {
         self.by_link = vec![(simulator.now(), 0); simulator.links().len()];
     }
 
-    /// Returns the bytes that a link could have carried until now.
+    /// Returns the number of bytes that a link could have carried since [`Offered::clear`].
     ///
     /// The caller must call it before each change of the link, because the link does not store its earlier rate.
     pub(super) fn bytes(&mut self, simulator: &Simulator<NetworkNode>, link: LinkId) -> u64 {

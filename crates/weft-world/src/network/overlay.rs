@@ -14,12 +14,14 @@ use weft_sim::record::address_of;
 use weft_units::{Instant, Rng};
 
 const PORT: u16 = 51_900;
-/// Time of day at the start of a run, in seconds since 1970. Certificates are valid around it.
+/// Time of day at the start of a run, in seconds since 1970.
+///
+/// Certificates are valid from [`VALID_S`] before it to [`VALID_S`] after it.
 const START_UNIX_S: u64 = 1_800_000_000;
-/// Validity of certificates before and after the start, in seconds.
+/// Time for which certificates are valid before and after the start, in seconds.
 const VALID_S: u64 = 1_000_000;
 
-/// Makes an [`EngineSite`] of each node that runs weft.
+/// Makes the engine ([`EngineSite`]) of each node that runs weft.
 pub(super) struct OverlayEngines<'a> {
     network: &'a NetworkScenario,
     used: &'a OverlayUse,
@@ -41,7 +43,7 @@ impl<'a> OverlayEngines<'a> {
         self.network.overlay.has(node)
     }
 
-    /// Returns the engine and host of a node.
+    /// Returns the site of a node: its engine, and a host that has no flows yet.
     pub fn site(&self, node: usize) -> Result<EngineSite, String> {
         let links: Vec<SiteLink> = self.underlay.tunnel_ends_at(node).map(|end| self.link(end)).collect();
         let known = if self.used.discovers { BTreeSet::new() } else { self.underlay.peers(node) };
@@ -82,13 +84,13 @@ impl<'a> OverlayEngines<'a> {
         SiteClient { node: node_id(client.node), out, back }
     }
 
-    /// Returns the addresses behind a node: its own, and those of its clients.
+    /// Returns the addresses behind a node: that of its own host, and those of its clients.
     fn prefixes(&self, node: usize) -> Vec<Prefix> {
         let nodes = std::iter::once(node).chain(self.clients(node).map(|client| client.node));
         nodes.map(|node| Prefix { address: address_of(node_id(node)).into(), length: 32 }).collect()
     }
 
-    /// Gives a node its certificate, and its neighbours as first contacts: the nodes that it calls at its start.
+    /// Lets a node join the overlay. It gets a certificate, and its neighbours as the contacts that it calls first.
     fn join(&self, site: &mut EngineSite, node: usize) -> Result<(), String> {
         let root = RootKey::from_seed(bytes(&mut self.rng.split(3)));
         let prefixes = self.prefixes(node);
@@ -150,7 +152,7 @@ impl<'a> OverlayEngines<'a> {
         Policy { schedule, sense: self.used.senses, ..Policy::default() }
     }
 
-    /// Returns the settings of a link for the site at the end `end` of the link.
+    /// Returns the settings of a link for the site of the node at its end `end`.
     fn link(&self, end: LinkEnd) -> SiteLink {
         let reaches = self.underlay.reached_by(end).into_iter().map(|(address, node)| (address, node_id(node)));
         let described = &self.network.links[end.link];

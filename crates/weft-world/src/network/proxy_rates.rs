@@ -12,12 +12,12 @@ use weft_sim::host::FlowAgent;
 use weft_sim::{FlowNo, SimNode, Simulator};
 use weft_units::{Duration, Instant, Rate};
 
-/// Interval between two readings of the rates.
+/// Interval between two readings of the path rates.
 ///
 /// Tuned: the daemon reads the rates ten times a second, and a hundred times a second while they grow.
 const EVERY: Duration = Duration::from_millis(20);
 
-/// A connection between two proxies that has no explicit rate in the scenario.
+/// A TCP connection between two proxies for which the scenario states no explicit rate.
 struct PacedConnection {
     /// Index of the node with the sending proxy.
     node: usize,
@@ -28,14 +28,14 @@ struct PacedConnection {
     key: PublicKey,
 }
 
-/// All connections whose rates follow the paths of an overlay.
+/// All TCP connections between proxies whose rates follow the paths of an overlay.
 #[derive(Default)]
 pub(super) struct ProxyRates {
     connections: Vec<PacedConnection>,
     next: Instant,
 }
 
-/// True if the rate of a connection between proxies is that of the paths.
+/// True if the rate of a connection between proxies with these settings is that of the overlay's paths.
 pub(super) fn follows_paths(tcp: &TcpSpec) -> bool {
     tcp.congestion == CongestionControl::ExplicitRate && tcp.explicit_rate == Rate::ZERO
 }
@@ -46,7 +46,7 @@ impl ProxyRates {
         self.connections.push(PacedConnection { node, flow, to, key });
     }
 
-    /// Runs the network until `end`, and sets the connections' rates at each reading.
+    /// Runs the network until `end`, and sets the connections' rates each time that it reads the path rates.
     pub(super) fn run_until(
         &mut self,
         steering: &mut NetworkSteering,

@@ -15,12 +15,12 @@ use weft_sim::tcp::SenderCounters;
 use weft_sim::{FlowNo, NodeId, Simulator};
 use weft_units::{Duration, Instant, Rate};
 
-/// Time that nodes with weft have before a run to find each other and their routes.
+/// Time between the start of nodes with weft and the run, in which they find each other and their routes.
 ///
-/// Tuned: the time that the experiments of [`crate::found_routes`] give their members.
+/// *Tuned*: the time that the experiments of [`crate::found_routes`] give their members.
 const SETTLING: Duration = Duration::from_secs(20);
 
-/// The figures of one run.
+/// The figures of one run of a network variant.
 #[derive(Clone, Debug, Default)]
 pub struct NetworkRun {
     /// The figures in the format of all results.
@@ -29,19 +29,23 @@ pub struct NetworkRun {
     pub senders: Vec<SenderCounters>,
     /// Counters of each flow's TCP sender at the end of the warm-up.
     pub senders_before: Vec<SenderCounters>,
-    /// Payload bytes that each flow had delivered at the end of each second of the run.
+    /// Number of payload bytes that each flow had delivered when each second of the run ended.
+    ///
+    /// The outer list has one entry for each flow.
     pub delivered_by_second: Vec<Vec<u64>>,
     /// Number of acknowledgments that all TCP receivers sent over the whole run.
     pub acknowledgments: u64,
-    /// Lateness of segments after the warm-up, over all TCP receivers.
+    /// Distribution of the number of duplicate acknowledgments that each late TCP segment caused.
+    ///
+    /// It covers all TCP receivers, after the warm-up.
     pub lateness: Lateness,
-    /// Number of packets that finished transmission on any link over the whole run.
+    /// Number of packet transmissions that ended on any link over the whole run.
     pub packet_hops: u64,
-    /// Queues of both directions of each link after the warm-up, first the direction up.
+    /// Statistics of the queues in both directions of each link after the warm-up, first the direction up.
     pub queues: Vec<[LinkQueue; 2]>,
-    /// Results of the VPNs' loops.
+    /// Results of the VPNs' loops that carried packets after the warm-up.
     pub loops: Vec<LoopRun>,
-    /// Statistics of each flow's transfers.
+    /// Statistics of the transfers of each flow's TCP sender.
     pub transfers: Vec<TransferStats>,
     /// Rate granted to each flow at the end of the run, in bit/s.
     ///
@@ -51,26 +55,26 @@ pub struct NetworkRun {
     ///
     /// `None` if the flow did not ask or got no grant.
     pub quick_start_bps: Vec<Option<u64>>,
-    /// Rates guaranteed to flows at the end of the run on each link, first the direction up, in bit/s.
+    /// Sum of the rates guaranteed to flows on each link when the run ended, in bit/s, first the direction up.
     pub booked_bps: Vec<[u64; 2]>,
 }
 
-/// Statistics of a link's queue.
+/// Statistics of the queue in one direction of a link.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct LinkQueue {
     /// Mean number of packets in the queue, including the packet in transmission (Little's law).
     pub mean_packets: f64,
-    /// Longest time that a packet took to leave the queue, in ms, within 6 %.
+    /// Longest time from the arrival of a packet in the queue until it left, in ms, within 6 %.
     pub longest_ms: f64,
 }
 
 impl NetworkRun {
-    /// Returns the increase of a counter after the warm-up, summed over all TCP senders.
+    /// Returns the increase of a counter since the warm-up, summed over all TCP senders.
     pub fn counted(&self, counter: impl Fn(&SenderCounters) -> u64) -> u64 {
         self.sum(&counter) - self.senders_before.iter().map(counter).sum::<u64>()
     }
 
-    /// Returns a counter summed over all TCP senders.
+    /// Returns the value of a counter over the whole run, summed over all TCP senders.
     pub fn sum(&self, counter: impl Fn(&SenderCounters) -> u64) -> u64 {
         self.senders.iter().map(counter).sum()
     }
@@ -93,7 +97,7 @@ pub fn run(
     Ok(run)
 }
 
-/// Returns the network with the settings of a variant.
+/// Returns the network as it must be run for a variant.
 ///
 /// In a variant whose nodes find each other and their routes, the run begins [`SETTLING`] later.
 pub(super) fn settled<'a>(network: &'a NetworkScenario, variant: &NetworkVariant) -> Cow<'a, NetworkScenario> {
@@ -103,7 +107,7 @@ pub(super) fn settled<'a>(network: &'a NetworkScenario, variant: &NetworkVariant
     }
 }
 
-/// Runs a built network to the end of the scenario.
+/// Runs a built network to the end of the scenario, and returns its figures.
 pub fn run_built(network: &NetworkScenario, built: &mut Built) -> NetworkRun {
     let mut by_second = vec![Vec::new(); network.flows.len()];
     let run = run_watched(network, built, |timeline, built, end| {
@@ -119,7 +123,9 @@ pub fn run_built(network: &NetworkScenario, built: &mut Built) -> NetworkRun {
     NetworkRun { delivered_by_second: by_second, ..run }
 }
 
-/// Runs a built network. The function `advance` must run the simulator until the given time.
+/// Runs a built network to the end of the scenario, and returns its figures.
+///
+/// `advance` is called for each part of the run. It must run the network until the given time.
 pub(super) fn run_watched(
     network: &NetworkScenario,
     built: &mut Built,
@@ -169,7 +175,9 @@ fn hops_so_far(built: &mut Built) -> u64 {
     links.into_iter().map(|link| built.simulator.link_mut(link).stats(now).sent_packets).sum()
 }
 
-/// Clears the statistics of links and hosts. Returns the packet-hops until now.
+/// Clears the statistics of links and hosts at the end of the warm-up.
+///
+/// Returns the number of packet transmissions on all links until now.
 fn start_counting(built: &mut Built) -> u64 {
     let hops = hops_so_far(built);
     let now = built.simulator.now();
@@ -195,7 +203,7 @@ pub(super) fn agent(simulator: &Simulator<NetworkNode>, node: NodeId, flow: Flow
     simulator.nodes().get(node.index())?.host().agent(flow)
 }
 
-/// Returns the bytes that reached the application so far.
+/// Returns the number of payload bytes of a flow that have reached the application so far.
 pub(super) fn delivered(built: &Built, flow: &BuiltFlow, spec: &NetworkFlow) -> u64 {
     let (node, number) = match counts_responses(spec) {
         true => (flow.from, FlowNo(flow.number.0 + 1)),
@@ -207,7 +215,7 @@ pub(super) fn delivered(built: &Built, flow: &BuiltFlow, spec: &NetworkFlow) -> 
     }
 }
 
-/// Returns a value of each flow's TCP source, or the default if the flow has none.
+/// Returns a value of each flow's TCP source, or the type's default for a flow without TCP.
 fn sources<T: Default>(built: &Built, of: impl Fn(&TcpSource) -> T) -> Vec<T> {
     let one = |flow: &BuiltFlow| match agent(&built.simulator, flow.from, flow.number) {
         Some(FlowAgent::TcpSource(source)) => of(source),

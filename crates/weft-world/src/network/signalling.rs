@@ -12,7 +12,7 @@ use weft_sim::signalling::{
 use weft_sim::{LinkId, Simulator};
 use weft_units::{Rate, Rng};
 
-/// Returns the rate that a flow requests from the routers. `None` if it requests nothing.
+/// Returns what a TCP flow with these settings requests from the routers. `None` if it requests no rate.
 pub(super) fn wants(tcp: &TcpSpec, signalling: &SignallingSpec) -> Option<Wants> {
     if signalling.law == GrantLaw::Off {
         return None;
@@ -24,7 +24,7 @@ pub(super) fn wants(tcp: &TcpSpec, signalling: &SignallingSpec) -> Option<Wants>
     (tcp.quick_start > Rate::ZERO).then_some(Wants::QuickStart(tcp.quick_start))
 }
 
-/// Returns the mean rates of a link, first the direction up.
+/// Returns the mean rates of both directions of a link, first the direction up.
 fn link_rates(link: &Link, traces: &Traces) -> [Rate; 2] {
     [&link.up, &link.down].map(|direction| match &direction.capacity {
         Capacity::Rate(rate) => *rate,
@@ -32,9 +32,9 @@ fn link_rates(link: &Link, traces: &Traces) -> [Rate; 2] {
     })
 }
 
-/// Gives a controller to each outgoing link of each router that grants explicit rates.
+/// Adds to each router that grants explicit rates a controller for each of its outgoing links.
 ///
-/// If the scenario configures a router that changes TTLs, this router does so.
+/// If the scenario names a router that changes TTLs, that router does so.
 pub(super) fn add_controllers(
     network: &NetworkScenario,
     variant: &NetworkVariant,
@@ -76,7 +76,7 @@ pub(super) fn add_controllers(
     }
 }
 
-/// Returns the rates that are guaranteed to flows on each link, first the direction up, in bit/s.
+/// Returns the sum of the rates that are guaranteed to flows on each link, in bit/s, first the direction up.
 pub(super) fn booked_bps(simulator: &Simulator<NetworkNode>, links: &[[LinkId; 2]]) -> Vec<[u64; 2]> {
     let booked = |link: LinkId| {
         let routers = simulator.nodes().iter().filter_map(|station| station.router().controllers());

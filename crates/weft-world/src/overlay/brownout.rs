@@ -1,4 +1,4 @@
-//! A link in use begins to lose 15 % of its packets.
+//! An experiment in which a link in use begins to lose 15 % of its packets (a brownout).
 //!
 //! The run measures how soon the overlay stops using the link, and how often it uses the link again while the loss
 //! lasts. It also measures how soon the link is in the state good after the loss ends.
@@ -15,21 +15,21 @@ const LONGEST_WAIT: Duration = Duration::from_secs(300);
 /// The result of one brownout.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct BrownoutOutcome {
-    /// Time from the start of the loss until the link was degraded, in ms.
+    /// Time from the start of the loss until the sender considered the link degraded or worse, in ms.
     pub demoted_ms: f64,
-    /// True if the flow took another route one second after the link was degraded.
+    /// True if the flow took another route one second after that.
     ///
     /// The flow keeps the link if no other member is nearer to the flow's key.
     pub left: bool,
-    /// Number of times that the link became good again while it still lost packets.
+    /// Number of times that the sender considered the link good again while it still lost packets.
     pub flaps: u32,
-    /// Time from the end of the loss until the link was good again, in ms.
+    /// Time from the end of the loss until the sender considered the link good again, in ms.
     pub back_ms: f64,
 }
 
-/// Makes the first link of a flow lossy for `duration`, in an overlay of `nodes` nodes.
+/// Makes the first link on a flow's route lossy for `duration`, in an overlay of `nodes` nodes.
 ///
-/// The loss affects one direction of the link, or both.
+/// The link loses packets in the flow's direction, and with `both_ways` also in the other one.
 pub fn run(seed: u64, nodes: u32, duration: Duration, both_ways: bool) -> BrownoutOutcome {
     let mut rng = Rng::new(seed).split(1);
     let mut terrain = Terrain::new(TerrainShape::Plane, rng.split(2));
@@ -77,7 +77,7 @@ struct BrownoutFlow {
 }
 
 impl BrownoutFlow {
-    /// Sends packets until `is_over` returns true, or for `longest`. Returns the time that passed.
+    /// Sends packets of the flow until `is_over` returns true, at most for `longest`. Returns the time that passed.
     fn run_until(&mut self, longest: Duration, mut is_over: impl FnMut(&BrownoutFlow) -> bool) -> Duration {
         let start = self.world.now();
         while self.world.now() - start < longest && !is_over(self) {

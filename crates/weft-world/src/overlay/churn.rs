@@ -1,8 +1,8 @@
 //! Random overlays under random faults.
 //!
-//! Nodes join, die and restart. Links are cut, lose packets and flap. The network splits into parts and joins
-//! again. After the last fault the run checks that the overlay heals: packets reach the roots of their keys
-//! and routing tables are full.
+//! Nodes join, die and restart. Links are cut, lose packets, or go down and up again and again. The network splits into
+//! parts and joins again. After the last fault the run checks that the overlay heals: packets reach the roots of their
+//! keys and routing tables are full.
 
 use super::judge::{Roots, Walk, missing_in_cells, walk};
 use super::percentile;
@@ -15,55 +15,58 @@ use weft_units::{Duration, Instant, NodeId, Rng};
 const JOIN: Duration = Duration::from_secs(3);
 const SETTLE: Duration = Duration::from_secs(4);
 const CHURN: Duration = Duration::from_secs(8);
-/// Time after the last fault by which every packet must reach its root again.
+/// Time after the end of the random faults by which every packet must reach its root again.
 const HEAL: Duration = Duration::from_secs(12);
-/// Time after a death by which the cells of the routing tables must be full again.
+/// Time after nodes died by which the cells of the routing tables must be full again.
 const REPAIR: Duration = Duration::from_secs(5);
-/// Time after a cut by which packets must have a route around it.
+/// Time after links were cut by which packets must have routes around the cuts.
 const AROUND: Duration = Duration::from_secs(10);
 /// The first node, which never stops.
 const FIRST: u32 = 0;
 /// Interval between two steps of the run.
 const STEP: Duration = Duration::from_millis(100);
-/// Number of random keys to which each node's packets are followed.
+/// Number of packets that are followed from each node, each to a random key.
 const KEYS_PER_NODE: usize = 3;
 
-/// The result of one seed.
+/// The result of a run with one seed.
 #[derive(Clone, Debug, Default)]
 pub struct ChurnOutcome {
     /// The seed of the run.
     pub seed: u64,
     /// Number of nodes alive at the end.
     pub nodes: usize,
-    /// Packets followed during the faults, and those that were lost or ended at a wrong node.
+    /// Packets followed during the random faults, and the number of these that were lost or ended at a wrong node.
     pub disturbed: (u64, u64),
-    /// Number of packets that a node sent to a member that is no nearer to their key.
+    /// Number of followed packets that a node sent to a member that is no nearer to their key, so that they may loop.
     pub astray: u64,
-    /// Packets followed after the time to heal, and the number of these packets that did not reach their root.
+    /// Packets followed after `HEAL`, and the number of these that did not reach their root.
     pub healed: (u64, u64),
-    /// Packets followed after the last deaths, and the number of these packets that did not reach their root.
+    /// Packets followed after the last deaths and `REPAIR`, and the number of these that did not reach their root.
     pub mended: (u64, u64),
-    /// Packets followed after permanent cuts, and the number of these packets that did not reach their root.
+    /// Packets followed after permanent cuts and `AROUND`, and the number of these that did not reach their root.
     pub around: (u64, u64),
-    /// Hops of each packet that reached its root after the time to heal.
+    /// Numbers of hops of the packets that reached their root, after the time to heal and after the last deaths.
     pub hops: Vec<u32>,
-    /// Results of the table check five seconds after the last deaths.
+    /// Results of the check of the routing tables five seconds after the last deaths.
     ///
     /// The numbers are missing entries in cells, tables checked, and tables with missing entries.
     pub missing: (u64, u64, u64),
-    /// Number of members that nodes declared down, including members that were alive.
+    /// Number of times that a node declared a member down, including members that were alive.
     pub losses: u64,
     /// Number of events (messages, packets and timers) in the simulation.
     pub events: u64,
 }
 
 impl ChurnOutcome {
-    /// True if a packet went astray, was lost after the time to heal, or a cell stayed incomplete.
+    /// True if the run broke a requirement.
+    ///
+    /// This is so if a packet ever went astray, if a packet was lost after a time to heal, or if a routing table stayed
+    /// incomplete.
     pub fn is_broken(&self) -> bool {
         self.astray + self.healed.1 + self.mended.1 + self.around.1 + self.missing.0 > 0
     }
 
-    /// True if 95 % of the packets took at most log₁₆ N + 2 hops.
+    /// True if 95 % of the packets took at most log₁₆ N + 2 hops, where N is the number of nodes.
     pub fn has_few_hops(&self) -> bool {
         f64::from(percentile(&self.hops, 0.95)) <= libm::log2(self.nodes as f64) / 4.0 + 2.0
     }
@@ -72,7 +75,7 @@ impl ChurnOutcome {
 struct ChurnRun {
     world: OverlayWorld,
     rng: Rng,
-    /// The end time of each disturbance: a fault between two nodes, or the absence of a node that restarts.
+    /// Actions that end a fault or let a stopped node restart, each with the time at which it is due.
     pending: Vec<(Instant, PendingLookup)>,
     outcome: ChurnOutcome,
     most: usize,
@@ -86,7 +89,7 @@ enum PendingLookup {
     Flap { a: u32, b: u32, left: u32 },
 }
 
-/// Runs the overlay and the faults of one seed.
+/// Runs an overlay that joins, suffers random faults and must heal, with everything random from `seed`.
 pub fn run(seed: u64) -> ChurnOutcome {
     let mut rng = Rng::new(seed).split(1);
     let shape = if rng.chance(0.5) { TerrainShape::Plane } else { TerrainShape::TransitStub };
@@ -264,9 +267,10 @@ impl ChurnRun {
         self.outcome.around = self.follow(KEYS_PER_NODE, false);
     }
 
-    /// Follows packets to random keys from every node that is ready.
+    /// Follows packets to `keys` random keys from every node that is ready.
     ///
-    /// Returns the number of packets, and the number of those that did not reach their root.
+    /// Returns the number of packets, and the number of those that did not reach their root. With `counts_hops`, the
+    /// hops of the others are recorded.
     fn follow(&mut self, keys: usize, counts_hops: bool) -> (u64, u64) {
         let (mut all, mut lost) = (0, 0);
         let mut roots: BTreeMap<u8, Roots> = BTreeMap::new();

@@ -9,23 +9,23 @@ use weft_units::{Duration, Instant, NodeId, Rng};
 const SETTLE: Duration = Duration::from_secs(120);
 const WARM_UP: Duration = Duration::from_secs(3);
 const AFTER: Duration = Duration::from_secs(2);
-/// Time after the restart of a node for which the run waits, so that the node is a member again.
+/// Time for which the run waits after the restart of a node, so that the node is a member again.
 const RETURN: Duration = Duration::from_secs(8);
 /// Interval between two packets of a flow.
 const SPACING: Duration = Duration::from_millis(2);
-/// Number of flows through each node that dies, and also the number of flows that end at it.
+/// Maximum number of flows through each node that dies, and also of flows that end at it.
 const FLOWS: usize = 3;
-/// Maximum number of random flows that are tried to find enough flows through and to a node that dies.
+/// Number of random flows that are tried to find enough flows through and to a node that dies.
 const TRIES: usize = 400;
 
-/// The longest interruption of a flow when a node on its route died.
+/// The longest interruption of a flow after a node on its route was stopped.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Gap {
-    /// Longest time between two packets that arrived, in ms.
+    /// Longest time between two successive packets that arrived, in ms, around and after the stop.
     pub ms: f64,
-    /// Round-trip time of the flow's route before the death, in ms.
+    /// Round-trip time of the flow's route before the stop, in ms.
     pub rtt_ms: f64,
-    /// True if the dead node was the root of the flow's key, so that another node had to take over.
+    /// True if the stopped node was the root of the flow's key, so that another node had to take over.
     pub of_root: bool,
 }
 
@@ -36,9 +36,9 @@ struct DeathsFlow {
     first_seq: u32,
 }
 
-/// Kills `deaths` of `nodes` nodes one after the other, and returns the interruptions of flows.
+/// Stops `deaths` times one of `nodes` nodes, and returns the interruptions of the flows.
 ///
-/// A few flows pass through each of these nodes, and a few flows end there.
+/// A few flows pass through each of these nodes, and a few flows end there. The node starts again afterwards.
 pub fn run(seed: u64, nodes: usize, deaths: usize) -> Vec<Gap> {
     let mut rng = Rng::new(seed).split(1);
     let mut terrain = Terrain::new(TerrainShape::Plane, rng.split(2));
@@ -128,7 +128,7 @@ fn gap(
     };
     let mut at: Vec<Instant> = arrivals.iter().filter(is_right).map(|a| a.at).collect();
     at.sort();
-    // If no further packet arrives, the gap lasts until the end of the wait.
+    // If no further packet arrives, the interruption lasts until the end of the wait.
     at.push(world.now());
     let longest = at.windows(2).filter(|pair| pair[1] >= kill_at).map(|pair| pair[1] - pair[0]).max()?;
     let one_way: Duration = flow.path.windows(2).map(|hop| world.terrain.delay(hop[0], hop[1])).sum();

@@ -1,19 +1,19 @@
-//! The correct state of an overlay: roots of keys, fates of packets, and full routing tables.
+//! The correct state of an overlay, computed from the state of all nodes: roots of keys, fates of packets, full tables.
 //!
-//! The functions read the state of all nodes. A real node cannot do this. They never change the state.
+//! A real node cannot compute this. The functions never change the state.
 
 use super::world::OverlayWorld;
 use weft_core::route::overlay::{CELL, NextHop};
 use weft_units::{NodeId, RingDistance};
 
-/// The identifiers of all live nodes, sorted, to find the root of a key.
+/// The identifiers of the live nodes of a network or of one part of it, sorted, to find the root of a key.
 #[derive(Clone, Debug)]
 pub struct Roots {
     sorted: Vec<NodeId>,
 }
 
 impl Roots {
-    /// Returns the identifiers of all live nodes on the same side of a partition as `node`.
+    /// Returns the identifiers of the live nodes that `node` can reach: those on its side of a partition.
     pub fn beside(world: &OverlayWorld, node: u32) -> Roots {
         let alive = world.alive().into_iter().filter(|other| world.terrain.are_together(*other, node));
         let mut sorted: Vec<NodeId> = alive.map(|node| world.id(node)).collect();
@@ -21,7 +21,7 @@ impl Roots {
         Roots { sorted }
     }
 
-    /// Returns the identifier nearest to `key`.
+    /// Returns the root of `key`: the node with the identifier nearest to it. `None` if there are no nodes.
     pub fn of(&self, key: NodeId) -> Option<NodeId> {
         let at = self.sorted.partition_point(|id| *id < key);
         let around = [at.checked_sub(1).unwrap_or(self.sorted.len().checked_sub(1)?), at % self.sorted.len()];
@@ -38,20 +38,21 @@ fn remoteness(id: NodeId, key: NodeId) -> (RingDistance, NodeId) {
     (id.distance_to(&key), id)
 }
 
-/// The fate of a packet if the state of the overlay did not change while it was in flight.
+/// The fate of a packet, if the state of the overlay does not change while it is in flight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Walk {
-    /// The packet reaches this node, which is the root by its own routing table, after this number of hops.
+    /// The packet ends at this node, which considers itself the root, after this number of hops.
     Ends(NodeId, usize),
-    /// The packet is dropped, or sent to a node that is dead or cut off.
+    /// The packet is dropped, or sent to a node that is dead or behind a cut.
     Lost,
     /// The packet is sent to a node that is no nearer to the key, so that it may loop.
     Astray,
 }
 
-/// Follows a packet from `node` toward `key`.
+/// Follows a packet from `node` toward `key`, and returns its fate.
 ///
-/// If a copy of the packet takes another route, returns the better of the two fates.
+/// If a node sends the packet on two routes, returns the better of the two fates. If one of the two goes astray, so
+/// does the packet.
 pub fn walk(world: &OverlayWorld, node: u32, key: NodeId) -> Walk {
     follow(world, node, key, true, 0)
 }
@@ -90,7 +91,7 @@ fn follow(world: &OverlayWorld, node: u32, key: NodeId, may_duplicate: bool, hop
     }
 }
 
-/// Returns the number of entries that the cells of `node` lack.
+/// Returns the number of entries that are missing in the cells of `node`'s routing table.
 ///
 /// A full cell has three entries. If fewer live nodes fit the cell, it has one entry for each of these nodes.
 pub fn missing_in_cells(world: &OverlayWorld, node: u32, roots: &Roots) -> usize {

@@ -23,7 +23,7 @@ pub use world::{OverlayTraffic, OverlayWorld, RootArrival};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Runs `one` for each of `seeds` on `threads` threads.
+/// Calls `one` for each of `seeds`, on `threads` threads.
 ///
 /// Returns the results in the order of the seeds.
 pub fn for_seeds<T: Send>(seeds: std::ops::Range<u64>, threads: usize, one: impl Fn(u64) -> T + Sync) -> Vec<T> {

@@ -1,6 +1,6 @@
-//! The directory of prefix owners in whole overlays.
+//! Whole overlays whose nodes keep the directory of prefix owners.
 //!
-//! Every site owns prefixes, and any node can look up any address.
+//! A site is a node that owns prefixes. Any node can look up the owner of any address.
 
 use super::judge::Roots;
 use super::sites::LookupResult;
@@ -15,12 +15,12 @@ use weft_wire::certificate::WirePrefix;
 
 const GROWTH: f64 = 0.5;
 const SETTLE: Duration = Duration::from_secs(20);
-/// Longest time that a lookup may take.
+/// Maximum time that a lookup of an owner may take.
 pub const PATIENCE: Duration = Duration::from_secs(10);
-/// Time between the starts of two successive lookups, by whichever nodes.
+/// Time between two successive lookups, whichever nodes make them.
 const APART: Duration = Duration::from_millis(1);
 
-/// A world of sites. Each site owns its [`prefixes`].
+/// An overlay of sites: nodes each of which owns its [`prefixes`].
 pub struct Estate {
     /// The nodes and the network.
     pub world: OverlayWorld,
@@ -29,9 +29,9 @@ pub struct Estate {
     nodes: u32,
 }
 
-/// Returns the prefixes that site `n` owns: a host's address and the prefix of an IP network.
+/// Returns the prefixes that site `n` owns: the address of a host, and an IP network.
 ///
-/// Every eighth site also owns an IPv6 prefix. Site 0 owns the default route, and site 1 owns a short prefix, which
+/// Every eighth site also owns an IPv6 prefix. Site 0 owns the default route. Site 1 owns a short prefix, which
 /// contains many addresses.
 pub fn prefixes(n: u32) -> Vec<WirePrefix> {
     let [_, _, high, low] = n.to_be_bytes();
@@ -47,7 +47,7 @@ pub fn prefixes(n: u32) -> Vec<WirePrefix> {
     all
 }
 
-/// Returns an address in a prefix. No longer prefix of any site contains this address.
+/// Returns an address in a prefix that a site owns. No longer prefix of any site contains this address.
 pub fn address_in((network, length): WirePrefix) -> IpAddr {
     match network {
         IpAddr::V4(_) if length == 0 => Ipv4Addr::new(192, 0, 2, 1).into(),
@@ -58,7 +58,7 @@ pub fn address_in((network, length): WirePrefix) -> IpAddr {
 }
 
 impl Estate {
-    /// Builds an overlay of `nodes` nodes and lets it settle.
+    /// Builds an overlay of `nodes` sites, lets them claim their prefixes, and lets it settle.
     pub fn new(seed: u64, nodes: u32) -> Estate {
         let mut rng = Rng::new(seed).split(1);
         let mut terrain = Terrain::new(TerrainShape::Plane, rng.split(2));
@@ -77,12 +77,14 @@ impl Estate {
         Estate { world, rng, nodes }
     }
 
-    /// Lets virtual time pass.
+    /// Runs the overlay for this virtual time.
     pub fn wait(&mut self, duration: Duration) {
         self.world.run_until(self.world.now() + duration);
     }
 
-    /// Looks up all these addresses. Returns each result and the time that it took.
+    /// Lets nodes look up the owners of addresses: each pair is a node and the address.
+    ///
+    /// Returns each result and the time that the lookup took.
     pub fn look_up(&mut self, all: impl IntoIterator<Item = (u32, IpAddr)>) -> Vec<(LookupResult, Duration)> {
         self.world.take_findings();
         let mut began = BTreeMap::new();
@@ -104,9 +106,9 @@ impl Estate {
         (owner(&self.world, finding), *took)
     }
 
-    /// Returns the root of the key that a lookup of this address tries first.
+    /// Returns the node at which a lookup of this address asks first: the root of the first key that it tries.
     ///
-    /// The root is a live node on the same side of a partition as `beside`.
+    /// Only live nodes on the same side of a partition as `beside` are considered.
     pub fn root_for(&self, address: IpAddr, beside: u32) -> u32 {
         let world = &self.world;
         let key = world.key_of(Region::around(address)[0]);
@@ -124,7 +126,7 @@ impl Estate {
     }
 }
 
-/// Returns the node that a lookup found, if it found an owner.
+/// Returns the owner that a lookup found, or `None` if it found none.
 pub fn owner(world: &OverlayWorld, finding: &LookupResult) -> Option<u32> {
     match &finding.found {
         Found::Owner(owner) => Some(world.node(owner.id)),
@@ -132,31 +134,31 @@ pub fn owner(world: &OverlayWorld, finding: &LookupResult) -> Option<u32> {
     }
 }
 
-/// The measurements of one overlay of sites.
+/// The measurements of an overlay whose nodes all own prefixes (sites).
 #[derive(Clone, Debug, Default)]
 pub struct OwnershipOutcome {
-    /// Number of sites in the overlay.
+    /// Number of sites.
     pub nodes: u32,
     /// Number of lookups, and number of lookups that found no owner or a wrong one.
     pub lookups: (u64, u64),
     /// Duration of each lookup, in ms.
     pub ms: Vec<f64>,
-    /// Number of owners whose claim each node stores.
+    /// Number of owners whose claim each site stores.
     pub kept: Vec<u32>,
-    /// Rate at which each node sends messages of the directory without lookups, in bit/s, with headers.
+    /// Rate at which each site sends to keep stored claims alive, measured without lookups, in bit/s, with headers.
     pub bps: Vec<f64>,
-    /// Number of nodes with which each node has a session for the directory only.
+    /// Number of sites with which each site had a session only for the directory of prefix owners.
     pub met: Vec<u32>,
-    /// Bytes that all nodes together sent for one lookup, on average.
+    /// Bytes that all sites together sent for one lookup, on average.
     pub bytes_per_lookup: f64,
 }
 
-/// Time over which the traffic is measured that renews the stored claims.
+/// Time without lookups over which the traffic that keeps the stored claims alive is measured.
 const MEASURE: Duration = Duration::from_secs(120);
 
-/// Measures an overlay of `nodes` sites.
+/// Builds and measures an overlay of `nodes` sites.
 ///
-/// Each node looks up a prefix of each of `others` other sites.
+/// Each site looks up an address in each prefix of each of `others` other sites.
 pub fn run(seed: u64, nodes: u32, others: u32) -> OwnershipOutcome {
     let mut estate = Estate::new(seed, nodes);
     let total = |world: &OverlayWorld, node| world.directory_traffic(node).bytes as f64;

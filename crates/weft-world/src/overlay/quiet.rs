@@ -1,4 +1,4 @@
-//! A network that loses and delays packets, but in which no node stops.
+//! An experiment with a network that loses and delays packets, but in which no node stops.
 //!
 //! No node may declare a member down.
 
@@ -9,23 +9,23 @@ use weft_units::{Duration, Instant, NodeId, Rng};
 
 const SPACING: Duration = Duration::from_millis(200);
 
-/// The result of a run without deaths.
+/// The result of a run in which no node stops.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct QuietOutcome {
-    /// Number of members that a node declared down, although no node died.
+    /// Number of times that a node declared a member down, although no node stopped.
     pub false_alarms: u64,
-    /// Number of messages that nodes sent for the overlay.
+    /// Number of messages that all nodes sent to maintain the overlay.
     pub messages: u64,
-    /// Packets sent, and packets that reached a root.
+    /// Number of packets sent, and number of those that reached a root.
     pub packets: (u64, u64),
     /// Number of events (messages, packets and timers) in the simulation.
     pub events: u64,
 }
 
-/// Runs `nodes` nodes with a few flows of five packets a second.
+/// Runs an overlay of `nodes` nodes for `duration`, with a few flows of five packets a second.
 ///
-/// Links lose the fraction `loss` of the packets in each direction, and delay each packet by up to `jitter`
-/// more.
+/// Links lose the fraction `loss` of the packets in each direction, and delay each packet by a random time of up to
+/// `jitter`.
 pub fn run(seed: u64, nodes: u32, duration: Duration, loss: f64, jitter: Duration) -> QuietOutcome {
     let rng = Rng::new(seed).split(1);
     let mut terrain = Terrain::new(TerrainShape::Plane, rng.split(2));

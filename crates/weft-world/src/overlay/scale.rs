@@ -1,6 +1,4 @@
-//! Overlays of any size.
-//!
-//! The run measures the memory and traffic of a node, and how many hops packets take.
+//! Measures overlays of any size: the members and traffic of a node, and how many hops packets take.
 
 use super::judge::{Roots, Walk, missing_in_cells, walk};
 use super::terrain::{Terrain, TerrainShape};
@@ -17,9 +15,9 @@ const MEASURE: Duration = Duration::from_secs(5);
 pub struct ScaleOutcome {
     /// Number of nodes in the overlay.
     pub nodes: u32,
-    /// Number of members that each node stores.
+    /// Number of members that each node stores in its tables.
     pub members: Vec<u32>,
-    /// Rate at which each node sends for an unchanging overlay, in bit/s, headers included.
+    /// Rate at which each node sends to maintain an overlay in which nothing changes, in bit/s, headers included.
     pub bps: Vec<f64>,
     /// Bytes that a new node sends in its first five seconds.
     pub join_bytes: f64,
@@ -27,13 +25,16 @@ pub struct ScaleOutcome {
     pub hops: Vec<u32>,
     /// Number of packets that did not reach their root.
     pub lost: u64,
-    /// Number of entries missing in the cells of all nodes checked, and the number of those nodes.
+    /// Number of entries missing in the routing tables of all nodes checked, and the number of those nodes.
     pub missing: (u64, u64),
     /// Number of events (messages, packets and timers) in the simulation.
     pub events: u64,
 }
 
-/// Grows an overlay to `nodes` nodes by half its size each second, lets it settle and measures it.
+/// Builds and measures an overlay of `nodes` nodes.
+///
+/// The overlay grows by about half its size each second, and then settles. `lookups` packets to random keys are
+/// followed.
 pub fn run(seed: u64, nodes: u32, lookups: u32) -> ScaleOutcome {
     let mut rng = Rng::new(seed).split(1);
     let terrain = Terrain::new(TerrainShape::Plane, rng.split(2));

@@ -1,4 +1,6 @@
-//! Nodes with prefixes: certificates, directories, results of lookups, and nodes that lie.
+//! The sites of an overlay: nodes that own prefixes.
+//!
+//! It defines their certificates, their directories of prefix owners, the results of lookups, and nodes that lie.
 
 use super::world::OverlayWorld;
 use std::collections::BTreeSet;
@@ -13,19 +15,19 @@ use weft_wire::call;
 use weft_wire::certificate::WirePrefix;
 use weft_wire::ownership::{self, Claim, ClaimVerdict, Reply, emit_holders};
 
-/// Wall clock at the start of the world's time, in seconds since 1970.
+/// Time of day at the start of a run, in seconds since 1970.
 pub const START_UNIX_S: u64 = 1_700_000_000;
 /// Validity of a certificate, in seconds: one year.
 const VALID_S: u64 = 31_536_000;
 
-/// The key of the VPN's root, and the nodes whose certificates the root has revoked.
+/// The root key of the VPN, and the nodes whose certificates the root has revoked.
 pub struct Registry {
     key: RootKey,
     root: RootPublicKey,
     revoked: BTreeSet<NodeId>,
 }
 
-/// The registry at a certain time, with the functions that a directory needs.
+/// The registry together with the present time. It checks certificates for directories of prefix owners.
 pub(super) struct Now<'a> {
     pub(super) registry: &'a Registry,
     pub(super) now: Instant,
@@ -39,9 +41,9 @@ impl Default for Registry {
 }
 
 impl Registry {
-    /// Returns a certificate for the node `id`.
+    /// Returns a certificate for the node `id` and these prefixes.
     ///
-    /// It is valid for a year, from `since` seconds after the world's start.
+    /// It is valid for a year, from `since` seconds after the start of the run.
     pub fn certify(&self, id: NodeId, prefixes: &[WirePrefix], since: u64) -> Vec<u8> {
         let mut public_key = PublicKey([0; 32]);
         public_key.0[..NodeId::LEN].copy_from_slice(id.as_bytes());
@@ -64,7 +66,7 @@ impl DirectoryAuthority for Now<'_> {
         weft_session::place_of(name)
     }
 
-    /// Checks a certificate, and returns the prefixes that it grants to its owner.
+    /// Checks a certificate, and returns what it grants: its owner, prefixes and duration. `None` if it is invalid.
     ///
     /// In the simulation, a node's identifier is the first bytes of its key. A real node's identifier is a hash of
     /// its key.
@@ -81,21 +83,21 @@ impl DirectoryAuthority for Now<'_> {
     }
 }
 
-/// Change that a lying node makes to the directory messages that it writes or forwards.
+/// The lie of a node about prefix owners: how it changes the answers that it gives or forwards.
 #[derive(Clone, Debug)]
 pub enum Lie {
-    /// Answers that there is no owner, and names only itself as a node that stores keys.
+    /// Answers that the address has no owner, and that only the node itself stores claims.
     Denies,
-    /// Answers with wrong addresses of owners.
+    /// Answers with wrong addresses of the owner.
     Misleads,
-    /// Answers with this certificate as the owner's.
+    /// Answers as if the node itself were the owner, with this certificate.
     Shows(Vec<u8>),
-    /// Forwards nothing and answers nothing.
+    /// Forwards no calls of other nodes, and answers none.
     Swallows,
 }
 
 impl Lie {
-    /// Returns the message that the lying node sends instead of `bytes`, or `None` if it sends nothing.
+    /// Returns the message that the lying node `own` sends instead of `bytes`, or `None` if it sends nothing.
     pub(super) fn forge(&self, own: &NodeContact, bytes: &[u8]) -> Option<Vec<u8>> {
         let Ok(message) = call::CallMessage::parse(bytes) else { return Some(bytes.to_vec()) };
         if matches!(self, Lie::Swallows) {
@@ -123,12 +125,12 @@ impl Lie {
     }
 }
 
-/// The result of a lookup.
+/// The result of a lookup of an address's owner.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LookupResult {
-    /// The node that asked.
+    /// The node that looked up the owner.
     pub node: u32,
-    /// The address that it looked up.
+    /// The address whose owner was looked up.
     pub address: IpAddr,
     /// The owner of the address, or the reason why none was found.
     pub found: Found,
@@ -136,18 +138,18 @@ pub struct LookupResult {
     pub at: Instant,
 }
 
-/// The directory and the certificate of a node, which are separate from its overlay state.
+/// The state of a site apart from its overlay state: its directory of prefix owners and its certificate.
 #[derive(Default)]
 pub(super) struct OverlaySite {
     pub(super) directory: Option<OwnershipDirectory>,
     pub(super) certificate: Vec<u8>,
     pub(super) lie: Option<Lie>,
-    /// Nodes that are not neighbours, and with which the node had a session for the directory only.
+    /// Nodes that are not neighbours, and with which the site had a session only for the directory of prefix owners.
     pub(super) met: BTreeSet<u32>,
 }
 
 impl OverlaySite {
-    /// Starts the directory of a node whose program starts.
+    /// Starts the directory of prefix owners of a site whose program starts for the `run`-th time.
     pub(super) fn start(&mut self, run: u32, now: Instant, overlay: &OverlayState, registry: &Registry, rng: Rng) {
         let mut directory = OwnershipDirectory::new(START_UNIX_S, run, rng);
         let context = DirectoryContext { now, overlay, authority: &Now { registry, now } };
@@ -159,19 +161,19 @@ impl OverlaySite {
 }
 
 impl OverlayWorld {
-    /// Gives a directory to every node that starts after this call.
+    /// From now on, every node that starts gets a directory of prefix owners.
     pub fn keep_directories(&mut self) {
         self.registry = Some(Registry::default());
     }
 
-    /// Certifies a node's prefixes, and makes the node claim them.
+    /// Gives a node a certificate for these prefixes, and makes the node claim them.
     pub fn own(&mut self, node: u32, prefixes: &[WirePrefix]) {
         let since = (self.now() - Instant::ZERO).as_secs();
         let certificate = self.registry.as_ref().map(|registry| registry.certify(self.id(node), prefixes, since));
         self.show(node, certificate.unwrap_or_default());
     }
 
-    /// Returns the verdict of `holder` on a claim by `thief` with the certificate `certificate`.
+    /// Lets `thief` claim the prefixes of a certificate that may be another node's. Returns the verdict of `holder`.
     ///
     /// `seq` is the sequence number of the claim. The result is `None` if `holder` gives no verdict.
     pub fn claim_as(&mut self, thief: u32, holder: u32, certificate: &[u8], seq: u64) -> Option<ClaimVerdict> {
@@ -200,13 +202,13 @@ impl OverlayWorld {
         self.with_directory(node, |directory, context| directory.own(context, &certificate));
     }
 
-    /// Makes a node give up its prefixes.
+    /// Makes a node withdraw the claim for its prefixes.
     pub fn withdraw(&mut self, node: u32) {
         self.nodes[node as usize].site.certificate.clear();
         self.with_directory(node, |directory, context| directory.withdraw(context));
     }
 
-    /// Changes the address of a node.
+    /// Changes the address of a node, and lets the node notice it.
     pub fn relocate(&mut self, node: u32) {
         let this = &mut self.nodes[node as usize];
         this.contact.details[0] += 1;
@@ -227,19 +229,19 @@ impl OverlayWorld {
         }
     }
 
-    /// Makes a node lie from now on.
+    /// Makes a node lie in this way from now on.
     pub fn corrupt(&mut self, node: u32, lie: Lie) {
         self.nodes[node as usize].site.lie = Some(lie);
     }
 
-    /// Starts a lookup of an address's owner at a node.
+    /// Lets a node start to look up the owner of an address. The result is in [`OverlayWorld::take_findings`].
     pub fn look_up(&mut self, node: u32, address: IpAddr) {
         self.with_directory(node, |directory, context| directory.look_up(context, address));
     }
 
-    /// True if the owner in a lookup result is at the address in this result.
+    /// True if the owner that a lookup found is alive, at the address in the result.
     ///
-    /// If it is not, the node that asked reports this to its directory.
+    /// If it is not, the node that looked it up reports this to its directory of prefix owners.
     pub fn meet(&mut self, finding: &LookupResult) -> bool {
         let Found::Owner(owner) = &finding.found else { return false };
         let to = &self.nodes[self.node(owner.id) as usize];
@@ -251,32 +253,34 @@ impl OverlayWorld {
         is_there
     }
 
-    /// Returns the results of lookups since the last call.
+    /// Returns the results of the lookups that ended since the last call.
     pub fn take_findings(&mut self) -> Vec<LookupResult> {
         std::mem::take(&mut self.findings)
     }
 
-    /// Returns the other events of directories since the last call.
+    /// Returns all other events of the directories since the last call, each with the number of its node.
     pub fn take_reports(&mut self) -> Vec<(u32, DirectoryEvent)> {
         std::mem::take(&mut self.reports)
     }
 
-    /// Returns the key of a region, which is a position on the ring.
+    /// Returns the key under which claims for prefixes in a region are stored.
     pub fn key_of(&self, region: Region) -> NodeId {
         self.registry.as_ref().map_or(NodeId::default(), |registry| region.key(&Now { registry, now: self.now() }))
     }
 
-    /// Returns the number of nodes with which a node had a session for the directory only.
+    /// Returns the number of nodes with which a node had a session only for the directory of prefix owners.
     pub fn met(&self, node: u32) -> u32 {
         self.nodes[node as usize].site.met.len() as u32
     }
 
-    /// Returns a node's directory, if the node is alive.
+    /// Returns a node's directory of prefix owners, or `None` if the node is dead or has none.
     pub fn directory(&self, node: u32) -> Option<&OwnershipDirectory> {
         self.nodes.get(node as usize)?.site.directory.as_ref()
     }
 
-    /// Calls `act` with a node's directory, then sends the messages that result.
+    /// Calls `act` with a node's directory of prefix owners, and sends the resulting messages.
+    ///
+    /// It returns the result of `act`, or `None` if the node has no directory.
     pub fn with_directory<T>(
         &mut self,
         node: u32,

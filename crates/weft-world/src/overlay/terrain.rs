@@ -7,10 +7,10 @@ use weft_units::{Duration, Rng};
 const ACROSS_MS: f64 = 40.0;
 /// Least one-way delay between two nodes, in ms.
 const LEAST_MS: f64 = 1.0;
-/// Number of positions at which nodes are in the transit-stub shape.
+/// Number of positions on the map at which nodes can be in the transit-stub shape.
 const STUBS: u64 = 8;
 
-/// The placement of nodes.
+/// Where the nodes are on the map.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TerrainShape {
     /// Nodes are anywhere on a square. Delays grow with the distance.
@@ -26,11 +26,11 @@ struct Position {
     access_ms: f64,
 }
 
-/// Delay, jitter, loss and faults between numbered nodes.
+/// The network between numbered nodes: its delay, jitter, loss and faults.
 #[derive(Clone, Debug)]
 pub struct Terrain {
     shape: TerrainShape,
-    /// Fraction of messages that the network loses in each direction without any fault.
+    /// Fraction of the messages that the network loses in each direction where there is no fault.
     pub loss: f64,
     /// Largest random delay that is added to a message.
     pub jitter: Duration,
@@ -41,13 +41,13 @@ pub struct Terrain {
 }
 
 impl Terrain {
-    /// Returns a terrain without nodes.
+    /// Returns a network without nodes.
     pub fn new(shape: TerrainShape, rng: Rng) -> Terrain {
         let (places, sides, faults) = (Vec::new(), Vec::new(), BTreeMap::new());
         Terrain { shape, loss: 0.0, jitter: Duration::ZERO, rng, places, sides, faults }
     }
 
-    /// Adds a position for one more node.
+    /// Adds one more node at a random position.
     pub fn add(&mut self) {
         let rng = &mut self.rng;
         self.places.push(match self.shape {
@@ -61,14 +61,16 @@ impl Terrain {
         self.sides.push(0);
     }
 
-    /// Returns the one-way delay of a message, without jitter.
+    /// Returns the one-way delay of a message between two nodes, without jitter.
     pub fn delay(&self, from: u32, to: u32) -> Duration {
         let (a, b) = (self.places[from as usize], self.places[to as usize]);
         let ms = LEAST_MS + ACROSS_MS * libm::hypot(a.x - b.x, a.y - b.y) + a.access_ms + b.access_ms;
         Duration::from_nanos((ms * 1e6) as u64)
     }
 
-    /// Returns the time until a message arrives, or `None` if it is lost.
+    /// Returns the time that a message takes between two nodes, or `None` if it is lost.
+    ///
+    /// Jitter, loss and faults are included.
     pub fn cross(&mut self, from: u32, to: u32) -> Option<Duration> {
         let loss = self.faults.get(&(from, to)).copied().unwrap_or(self.loss);
         if !self.are_together(from, to) || loss > 0.0 && self.rng.chance(loss) {
@@ -78,29 +80,29 @@ impl Terrain {
         Some(self.delay(from, to) + late)
     }
 
-    /// Makes the network lose a fraction of the messages between two nodes, in one direction.
+    /// From now on, the network loses the fraction `loss` of the messages from one node to another.
     ///
     /// A loss of one is a cut.
     pub fn spoil(&mut self, from: u32, to: u32, loss: f64) {
         self.faults.insert((from, to), loss);
     }
 
-    /// Ends faults between two nodes, in one direction.
+    /// Ends the fault in the direction from one node to another.
     pub fn mend(&mut self, from: u32, to: u32) {
         self.faults.remove(&(from, to));
     }
 
-    /// True if no message passes from `from` to `to`.
+    /// True if no message can pass from `from` to `to`, because of a cut or a partition.
     pub fn is_cut(&self, from: u32, to: u32) -> bool {
         !self.are_together(from, to) || self.faults.get(&(from, to)).is_some_and(|loss| *loss >= 1.0)
     }
 
-    /// Puts a node on a side of a partition. No message passes between sides.
+    /// Puts a node on a side of a partition. No message passes from one side to another.
     pub fn put_on_side(&mut self, node: u32, side: u8) {
         self.sides[node as usize] = side;
     }
 
-    /// Returns the side that a node is on.
+    /// Returns the side of a partition on which a node is.
     pub fn side(&self, node: u32) -> u8 {
         self.sides[node as usize]
     }

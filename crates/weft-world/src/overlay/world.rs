@@ -1,7 +1,7 @@
 //! Many overlay nodes and the network between them, in virtual time.
 //!
-//! The world owns the clock, the nodes and an agenda of events. It delivers messages and packets with the terrain's
-//! delays and losses. Its random values must come only from its own random stream.
+//! The world owns the clock, the nodes and an agenda of events. It delivers messages and packets with the delays and
+//! losses of the terrain. All its random values come from its own random stream.
 
 use super::sites::{LookupResult, Now, OverlaySite, Registry};
 use super::terrain::Terrain;
@@ -12,32 +12,34 @@ use weft_core::route::ownership::{DirectoryContext, DirectoryEvent, OwnershipDir
 use weft_units::{Duration, Instant, NodeId, Rng};
 use weft_wire::overlay::MAX_MESSAGE;
 
-/// Details of a contact: a public key and an IPv4 address. The first byte is the number of times that the node moved.
+/// Details of each contact: a public key and an IPv4 address, all zero.
+///
+/// The first byte counts the changes of the node's address.
 const DETAILS: [u8; 39] = [0; 39];
-/// Bytes of the two handshake messages of two nodes that open a session, headers included.
+/// Number of bytes that opening a session takes: both handshake messages with their headers.
 const MEETING: u64 = 28 + 148 + 28 + 92;
-/// Bytes that are added to a message: IPv4, UDP, hop header and tag.
+/// Number of bytes around a message: headers of IPv4 and UDP, hop header and tag.
 const OVERHEAD: u64 = 28 + 10 + 16;
-/// Maximum number of hops of a packet.
+/// Maximum number of times that a packet is forwarded.
 const MOST_HOPS: u8 = 32;
 
-/// Messages that a node sent for the overlay.
+/// The messages that a node has sent to maintain the overlay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct OverlayTraffic {
     /// Number of messages that the node sent.
     pub messages: u64,
-    /// Number of bytes on the wire, headers included.
+    /// Number of bytes of these messages, headers included.
     pub bytes: u64,
 }
 
-/// A packet that reached the root of its key.
+/// A packet that reached a node which considers itself the root of the packet's key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RootArrival {
     /// The packet's number at its source.
     pub seq: u32,
     /// The node that sent the packet.
     pub source: u32,
-    /// The node that received the packet as the root of its key.
+    /// The node at which the packet ended.
     pub root: u32,
     /// The time at which the source sent the packet.
     pub sent_at: Instant,
@@ -98,7 +100,7 @@ impl Ord for OverlayAgendaEntry {
     }
 }
 
-/// Nodes, numbered from zero, and the messages and packets in flight between them.
+/// Overlay nodes, numbered from zero, and the messages and packets in flight between them.
 pub struct OverlayWorld {
     /// The network between the nodes.
     pub terrain: Terrain,
@@ -117,7 +119,7 @@ pub struct OverlayWorld {
 }
 
 impl OverlayWorld {
-    /// Returns a world without nodes.
+    /// Returns a world without nodes, at time zero.
     pub fn new(terrain: Terrain, timing: OverlayTiming, rng: Rng) -> OverlayWorld {
         OverlayWorld {
             terrain,
@@ -146,7 +148,7 @@ impl OverlayWorld {
         self.events
     }
 
-    /// Returns all nodes that are alive.
+    /// Returns the numbers of all nodes that are alive.
     pub fn alive(&self) -> Vec<u32> {
         (0..self.nodes.len() as u32).filter(|node| self.overlay(*node).is_some()).collect()
     }
@@ -162,22 +164,22 @@ impl OverlayWorld {
         u32::from_be_bytes([a, b, c, d])
     }
 
-    /// Returns a node's overlay, if the node is alive.
+    /// Returns the overlay state of a node, or `None` if the node is not alive.
     pub fn overlay(&self, node: u32) -> Option<&OverlayState> {
         self.nodes.get(node as usize)?.overlay.as_ref()
     }
 
-    /// Returns the traffic that a node has sent.
+    /// Returns the messages that a node has sent so far.
     pub fn traffic(&self, node: u32) -> OverlayTraffic {
         self.nodes[node as usize].traffic
     }
 
-    /// Returns the traffic that a node has sent for the directory.
+    /// Returns the part of these messages that a node has sent for the directory of prefix owners.
     pub fn directory_traffic(&self, node: u32) -> OverlayTraffic {
         self.nodes[node as usize].of_directory
     }
 
-    /// Adds a node that has the contacts `via` and no others. Returns its number.
+    /// Adds a node whose contacts at its start are the nodes `via`. Returns its number.
     pub fn add(&mut self, via: &[u32]) -> u32 {
         let node = self.nodes.len() as u32;
         let mut bytes = *NodeId::random(&mut self.rng).as_bytes();
@@ -200,7 +202,9 @@ impl OverlayWorld {
         node
     }
 
-    /// Starts a node again. It keeps its identifier and no other state.
+    /// Starts a node, possibly again. It keeps its identifier and no other state.
+    ///
+    /// Its contacts at its start are the nodes `via`.
     pub fn start(&mut self, node: u32, via: &[u32]) {
         let bootstrap = via.iter().map(|via| self.nodes[*via as usize].contact.clone()).collect();
         let rng = Rng::new(self.rng.next_u64());
@@ -221,7 +225,7 @@ impl OverlayWorld {
         (this.overlay, this.site.directory) = (None, None);
     }
 
-    /// Sends a packet toward the root of `key`. Returns its number.
+    /// Sends a packet from the node `source` toward the root of `key`. Returns the packet's number.
     pub fn send(&mut self, source: u32, key: NodeId) -> u32 {
         let node = &mut self.nodes[source as usize];
         node.next_seq += 1;
@@ -231,7 +235,7 @@ impl OverlayWorld {
         seq
     }
 
-    /// Returns the packets that arrived since the last call.
+    /// Returns the packets that reached a root since the last call.
     pub fn take_arrivals(&mut self) -> Vec<RootArrival> {
         std::mem::take(&mut self.arrivals)
     }
@@ -301,9 +305,9 @@ impl OverlayWorld {
         }
     }
 
-    /// Returns the time until a message arrives, directly or over the relay `via`.
+    /// Returns the time that a message takes, directly or over the relay `via`.
     ///
-    /// Returns `None` if the message is lost.
+    /// Returns `None` if the message is lost, or if the relay does not forward it.
     fn cross(&mut self, from: u32, via: Option<NodeId>, to: u32) -> Option<Duration> {
         let Some(via) = via else { return self.terrain.cross(from, to) };
         let relay = self.node(via);
@@ -312,7 +316,7 @@ impl OverlayWorld {
         Some(first + self.terrain.cross(relay, to)?)
     }
 
-    /// Sends a node's pending messages, and schedules its next timer.
+    /// Sends the messages of a node that are due, and schedules its next timer.
     pub(super) fn settle(&mut self, node: u32) {
         let this = &mut self.nodes[node as usize];
         let Some(mut overlay) = this.overlay.take() else { return };
@@ -329,7 +333,9 @@ impl OverlayWorld {
         }
     }
 
-    /// Runs a node's directory and sends its messages. Returns the time at which the directory must run again.
+    /// Handles the timers of a node's directory of prefix owners and sends its messages.
+    ///
+    /// Returns the time of its next timer.
     fn settle_directory(&mut self, node: u32, overlay: &OverlayState) -> Instant {
         let now = self.now;
         let site = &mut self.nodes[node as usize].site;
@@ -359,9 +365,9 @@ impl OverlayWorld {
         wake
     }
 
-    /// Opens a session with a node that is no neighbour, unless a session with it exists.
+    /// Opens a session with a node that is no neighbour, unless one was opened before.
     ///
-    /// Returns false if the node is not at its stated address.
+    /// Returns false if the node is not at the address that the directory has for it.
     fn meet_for(&mut self, node: u32, id: NodeId, directory: &OwnershipDirectory) -> bool {
         let to = self.node(id);
         let Some(other) = self.nodes.get(to as usize) else { return false };
@@ -374,7 +380,7 @@ impl OverlayWorld {
         true
     }
 
-    /// Sends the message that is in the buffer.
+    /// Sends the message of `node` that is in the buffer. A lying node changes it first.
     fn transmit(&mut self, node: u32, OverlayTransmit { to, via, len }: OverlayTransmit) {
         let this = &mut self.nodes[node as usize];
         let run = this.run;

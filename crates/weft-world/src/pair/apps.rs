@@ -1,4 +1,4 @@
-//! The applications of a scenario as flow ends on the two hosts, and the measurements of these ends.
+//! The flows of a scenario as flow ends at the two nodes, and the figures that their applications measure.
 
 use super::world::{FIRST_HOST, HOME, HUB, TwoSiteWorld};
 use crate::site::Site;
@@ -17,7 +17,7 @@ use weft_units::{Duration, Instant, Rate, Rng};
 const TCP_HEADERS_LEN: u32 = 52;
 /// Length of IPv4 and UDP headers, in bytes.
 const UDP_HEADERS_LEN: u32 = 28;
-/// Length of an echo request of `ping` with its IP header, in bytes.
+/// Length of a packet of `ping`, with its IP header, in bytes.
 const PING_BYTES: u32 = 84;
 /// Receive window that Linux announces for a `tcp_rmem` of 32 MB, in bytes: half of the buffer.
 const WINDOW_BYTES: u32 = 16 << 20;
@@ -27,14 +27,14 @@ const MAX_ACK_DELAY: Duration = Duration::from_millis(40);
 const MIN_RTO: Duration = Duration::from_millis(200);
 /// Greatest retransmission timeout in Linux.
 const MAX_RTO: Duration = Duration::from_secs(120);
-/// Pause between two transfers, as in the lab.
+/// Pause between two transfers of a transfer flow, as in the lab.
 const PAUSE: Duration = Duration::from_millis(200);
-/// Number of duplicate acknowledgments that show a loss: the default of Linux's `tcp_reordering`.
+/// Number of duplicate acknowledgments at which TCP assumes a loss: the default of Linux's `tcp_reordering`.
 const DUP_THRESH: u32 = 3;
-/// Congestion controls of the simulator, by the kernel's names.
+/// Names in the kernel of the congestion controls that the simulator has.
 const CONGESTION: [&str; 5] = ["reno", "cubic", "bic", "bbr", "weft_er"];
 
-/// Returns a flow's congestion control.
+/// Returns the congestion control of a flow's TCP sender.
 ///
 /// With `has_paths`, a tunnel carries the flow. A flow that names no explicit rate then uses the rates of the
 /// tunnel's paths.
@@ -57,7 +57,7 @@ fn congestion(flow: &Flow, has_paths: bool, seed: u64) -> Result<CongestionKind,
     }
 }
 
-/// Returns the configuration of a TCP sender as in Linux.
+/// Returns the configuration of a TCP sender that behaves as in Linux.
 fn sender_config(mss: u32, congestion: CongestionKind, dup_thresh: u32) -> SenderConfig {
     SenderConfig {
         mss,
@@ -76,10 +76,10 @@ fn sender_config(mss: u32, congestion: CongestionKind, dup_thresh: u32) -> Sende
     }
 }
 
-/// Returns the configuration of a TCP receiver as in Linux.
+/// Returns the configuration of a TCP receiver that behaves as in Linux.
 ///
-/// The kernel doubles the buffer size that iperf3 asks for, and announces half of the buffer. The buffer of a
-/// transfer has exactly the size that the flow gives.
+/// The kernel doubles the buffer size that iperf3 asks for, and announces half of the buffer as window. The buffer of a
+/// transfer flow has exactly the size that the flow states.
 fn receiver_config(flow: &Flow, mss: u32) -> ReceiverConfig {
     let window_of = |buffer: u64| if flow.app == App::Transfer { buffer / 2 } else { buffer };
     let set = flow.receive_buffer_bytes.map(|buffer| u32::try_from(window_of(buffer)).unwrap_or(u32::MAX));
@@ -100,7 +100,7 @@ fn subflow_receiver_config(flow: &Flow, mss: u32) -> ReceiverConfig {
     ReceiverConfig { opening: WindowOpening::AtOnce, ..receiver_config(flow, mss) }
 }
 
-/// A flow's two ends in the world, and the bytes that it has delivered.
+/// The two ends of a flow in the simulator, and the bytes that the flow has delivered over time.
 pub(super) struct FlowEnds {
     flow: Flow,
     number: FlowNo,
@@ -109,14 +109,16 @@ pub(super) struct FlowEnds {
     /// Host at which the flow begins: `from` itself, or one of the scenario's hosts behind `from`.
     host: NodeId,
     epoch: Instant,
-    /// Time of each sample since the beginning of the run, and the bytes delivered to the application until then.
+    /// For each sample: the time since the beginning of the run, and the bytes delivered until then.
     delivered: Vec<(Duration, u64)>,
 }
 
-/// Adds the two ends of every flow to the hosts. The run begins at `epoch`.
+/// Adds the two ends of every flow to the two nodes.
+///
+/// The run begins at the simulated time `epoch`.
 ///
 /// # Errors
-/// Returns an error if a congestion control is not known.
+/// Returns an error if the simulator does not have a flow's congestion control.
 pub(super) fn add_flows(
     scenario: &Scenario,
     world: &mut TwoSiteWorld,
@@ -150,12 +152,12 @@ pub(super) fn add_flows(
 }
 
 impl FlowEnds {
-    /// Returns the node of the flow's sender, and the flow's number there.
+    /// Returns the node of the flow's sender, and the flow's number.
     pub(super) fn sender(&self) -> (NodeId, FlowNo) {
         (self.from, self.number)
     }
 
-    /// Assigns the flow's packets to a VPN at both nodes, if there are VPNs.
+    /// Assigns the flow's packets to a VPN at both nodes, if the nodes run engines.
     fn join(&self, world: &mut TwoSiteWorld, vpn: &str) {
         for node in [HOME, HUB] {
             world.simulator.with_node(node, |site, _, _| {
@@ -166,7 +168,7 @@ impl FlowEnds {
         }
     }
 
-    /// Adds one of the flow's ends at `node`.
+    /// Calls `add` with the site of `node` and the flow's nodes as seen from there, to add one of the flow's ends.
     fn add(&self, world: &mut TwoSiteWorld, node: NodeId, add: impl FnOnce(&mut Site, FlowNodes)) {
         let [here, there] = if node == self.from { [self.host, self.to] } else { [self.to, self.host] };
         world.simulator.with_node(node, |site, now, ports| {
@@ -239,7 +241,7 @@ impl FlowEnds {
         Ok([FlowAgent::TcpSource(Box::new(source)), FlowAgent::TcpSink(Box::new(sink))])
     }
 
-    /// True if the flow's explicit rate is the rate of the tunnel's paths.
+    /// True if the flow's explicit rate is a part of the rate of the tunnel's paths.
     pub(super) fn goes_by_paths(&self) -> bool {
         self.flow.app.is_tcp() && self.flow.congestion == "weft_er" && self.flow.pacing.is_none()
     }
@@ -283,7 +285,7 @@ impl FlowEnds {
         }
     }
 
-    /// Records the bytes delivered until `at`, the time since the beginning of the run.
+    /// Records the number of bytes delivered until `at`, a time since the beginning of the run.
     pub(super) fn sample(&mut self, world: &TwoSiteWorld, at: Duration) {
         if let Some(bytes) = self.delivered_bytes(world) {
             self.delivered.push((at, bytes));
@@ -298,7 +300,7 @@ impl FlowEnds {
         }
     }
 
-    /// Returns all arrivals of a probe or `cbr` flow so far.
+    /// Returns all datagrams of a probe or `cbr` flow that have arrived so far.
     pub(super) fn arrivals(&self, world: &TwoSiteWorld) -> Vec<ProbeArrival> {
         let Some(FlowAgent::DatagramSink(sink)) = self.agent(world, self.to) else { return Vec::new() };
         let arrival = |(at, one_way): &(Instant, Duration)| {
@@ -322,7 +324,7 @@ impl FlowEnds {
         sent.saturating_sub(self.flow.start).div_duration_f64(self.flow.interval).round() as u64
     }
 
-    /// Returns the figures that the application measured, and its time series.
+    /// Returns the figures that the flow's application measured, and their time series.
     pub(super) fn report(&self, world: &TwoSiteWorld, warmup: Duration) -> (FlowResult, Series) {
         let series = |unit, points| Series { name: self.flow.name.clone(), unit, points };
         match self.flow.app {
@@ -367,7 +369,7 @@ impl FlowEnds {
         }
     }
 
-    /// Returns the result of a flow of datagrams at a constant rate.
+    /// Returns the result of a `cbr` flow, which sends datagrams at a constant rate.
     fn cbr_result(&self, world: &TwoSiteWorld, warmup: Duration) -> FlowResult {
         let timed = probe_result(&self.flow, warmup, &self.arrivals(world), self.sent(world));
         let FlowResult { delay_variation_ms_p999, lost, .. } = timed;

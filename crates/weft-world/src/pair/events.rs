@@ -13,19 +13,19 @@ use weft_sim::NodeId;
 use weft_sim::link::LinkSpec;
 use weft_units::{Duration, Instant};
 
-/// Time after a cut or a new loss rate of a link during which the paths' states are recorded.
+/// Time after a link is cut or gets a new loss rate in which a worse state of its path counts as the reaction.
 const WATCH: Duration = Duration::from_secs(5);
 
-/// An event that was carried out.
+/// An event of the scenario that was carried out.
 #[derive(Clone, Debug)]
 pub(super) struct ObservedEvent {
     event: TimedEvent,
-    /// Index in the scenario of the link that the event changes.
+    /// Position in the scenario of the link that the event changes. `None`: none, or several.
     link: Option<usize>,
     restored_at: Option<Duration>,
 }
 
-/// Runs to the end of the scenario and carries out all events until then.
+/// Runs to the end of the scenario, and carries out all its events at their times. Returns these events.
 pub(super) fn play(stage: &mut SimStage<'_>) -> Vec<ObservedEvent> {
     let events = stage.scenario.events.clone();
     let mut links = LinkStates::new(stage.described.clone());
@@ -50,7 +50,7 @@ pub(super) fn play(stage: &mut SimStage<'_>) -> Vec<ObservedEvent> {
     happened.into_values().collect()
 }
 
-/// Returns the link that an event changes. `None` if it changes no link or several links.
+/// Returns the position of the link that an event changes. `None` if it changes no link or several links.
 fn find(stage: &SimStage<'_>, target: &EventTarget) -> Option<usize> {
     match target {
         EventTarget::Link(link) => Some(*link),
@@ -71,7 +71,7 @@ fn set_links(stage: &mut SimStage<'_>, changed: Vec<ChangedDirection<LinkSpec>>)
     }
 }
 
-/// Carries out events that change weft's settings, not a link.
+/// Carries out an event that changes weft's settings. Events that change links have no effect here.
 fn carry_out(stage: &mut SimStage<'_>, event: &TimedEvent) {
     match &event.action {
         Action::Weights(weights) => {
@@ -89,7 +89,7 @@ fn carry_out(stage: &mut SimStage<'_>, event: &TimedEvent) {
     }
 }
 
-/// Sends a command to a node's engines, if the node has engines.
+/// Sends a command to all engines of a node.
 ///
 /// An engine refuses a command for a link or VPN that it does not have. This has no effect.
 fn send_command(stage: &mut SimStage<'_>, node: NodeId, command: &Command) {
@@ -118,7 +118,7 @@ fn undo(stage: &mut SimStage<'_>, event: &TimedEvent) {
     }
 }
 
-/// Returns the effect of each event.
+/// Returns the effect of each event that was carried out.
 ///
 /// The effect is measured from the probes' arrivals, the links' bytes and the paths' states.
 pub(super) fn judge(stage: &SimStage<'_>, happened: &[ObservedEvent], carried: &CarriedBytes) -> Vec<EventResult> {
@@ -145,14 +145,16 @@ pub(super) fn judge(stage: &SimStage<'_>, happened: &[ObservedEvent], carried: &
     judged.collect()
 }
 
-/// Returns the severity of a path's state, from 0 (good) upward.
+/// Returns the severity of a path's state, from 0 (good) to 3 (down).
 ///
 /// `None` if the path is not open yet.
 fn severity(state: PathState) -> Option<usize> {
     [PathState::Good, PathState::Degraded, PathState::Suspect, PathState::Down].iter().position(|known| *known == state)
 }
 
-/// Returns the time from a cut or a new loss rate until the engine at the home node lowered the path's state.
+/// Returns the time from a cut or a new loss rate until the first node's engine considered the path worse.
+///
+/// `None` for other events, and if it did not do so within [`WATCH`].
 fn demoted_after(stage: &SimStage<'_>, done: &ObservedEvent) -> Option<Duration> {
     let link = done.link.filter(|_| matches!(done.event.action, Action::Cut | Action::Loss(_)))?;
     let site = stage.world.simulator.nodes().get(HOME.index())?.engine()?;

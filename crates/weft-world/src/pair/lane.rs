@@ -1,37 +1,37 @@
 //! The lanes of a scenario.
 //!
-//! A lane is a set of links and a way to carry packets over them, for one run of all flows. A variant makes
-//! one lane, or one lane for each link.
+//! A lane is a set of links and a way to carry packets over them, for one run of all flows. Most variants make one
+//! lane; some make one lane for each link.
 
 use super::world::{EngineSettings, VpnSettings};
 use weft_scenario::{Scenario, Variant, VariantKind};
 
-/// The bytes that a tunnel adds to packets, and the payload that it leaves.
+/// The number of bytes that a tunnel adds to each packet, and the payload that it leaves in a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct TunnelOverhead {
     /// Number of bytes that the tunnel adds to a packet on the link.
     pub bytes: u32,
-    /// TCP payload of a full packet, in bytes.
+    /// TCP payload of a full packet inside the tunnel, in bytes.
     pub mss: u32,
 }
 
-/// Overhead without a tunnel: IPv4 and TCP with timestamps in a packet of 1500 bytes.
+/// Overhead without a tunnel: none. The TCP payload is that of a packet of 1500 bytes with IPv4, TCP and timestamps.
 const PLAIN: TunnelOverhead = TunnelOverhead { bytes: 0, mss: 1448 };
-/// Overhead of OpenVPN: IPv4, UDP, opcode and peer, packet number, tag.
+/// Overhead of OpenVPN in bytes: IPv4 and UDP, opcode and peer, packet number, tag.
 ///
 /// `mssfix 1492` clamps the announced MSS as if TCP used no options.
 const OPENVPN: TunnelOverhead = TunnelOverhead { bytes: 28 + 4 + 4 + 16, mss: 1492 - 52 - 40 - 12 };
-/// Overhead of WireGuard: IPv4, UDP, header, tag. The device's MTU is 1420 bytes.
+/// Overhead of WireGuard in bytes: IPv4 and UDP, header, tag. The MTU of its device is 1420 bytes.
 const WIREGUARD: TunnelOverhead = TunnelOverhead { bytes: 28 + 16 + 16, mss: 1420 - 52 };
 
-/// The carrier of a lane's packets.
+/// How the packets of a lane are carried.
 #[derive(Clone, Debug)]
 pub(super) enum LaneCarrier {
-    /// One link with hosts at its ends.
+    /// Over one link with hosts at its ends, with the overhead of a tunnel.
     Plain { link: usize, overhead: TunnelOverhead },
-    /// Hosts that use MPTCP over these links.
+    /// By MPTCP between the hosts, over these links.
     Multipath { links: Vec<usize> },
-    /// Pairs of engines over these links. Most lanes have one pair.
+    /// By pairs of engines over these links. Most lanes have one pair.
     Engines { links: Vec<usize>, pairs: Vec<EngineSettings> },
 }
 
@@ -42,10 +42,10 @@ pub(super) struct SimLane {
     pub name: String,
     /// The name of the variant that the lane belongs to.
     pub variant: String,
-    /// Index of the lane's link in the scenario, if the lane has only one link.
+    /// Position in the scenario of the lane's only link. `None` if the lane has several links.
     pub link: Option<usize>,
     pub carrier: LaneCarrier,
-    /// A note that names the part of the lane that is a model instead of real code.
+    /// Text for the reader, if a part of the lane is a model instead of real code.
     pub note: Option<&'static str>,
 }
 
@@ -107,7 +107,7 @@ pub(super) fn lanes(variant: &Variant, scenario: &Scenario, settings: EngineSett
     }
 }
 
-/// Returns the indices, in the scenario, of the links that a variant uses.
+/// Returns the positions in the scenario of the links that a variant uses.
 fn chosen_links(variant: &Variant, scenario: &Scenario) -> Vec<usize> {
     let uses = |name: &String| variant.links.is_empty() || variant.links.contains(name);
     (0..).zip(&scenario.links).filter(|(_, link)| uses(&link.name)).map(|(position, _)| position).collect()

@@ -20,19 +20,19 @@ use weft_units::{Duration, Instant, Rate, Rng};
 
 /// Time from the moment when the tunnel is ready until the run begins.
 const LEAD: Duration = Duration::from_millis(700);
-/// Time after the end of a run in which packets may still arrive.
+/// Time after the end of a run in which packets may still arrive and are counted.
 const DRAIN: Duration = Duration::from_secs(2);
 
 /// Interval at which the queueing delays of the ports are read. The ports measure with the same interval.
 const PORT_STEP: Duration = Duration::from_millis(20);
 
-/// Percentage of the paths' estimated rate that flows with explicit rates get in total.
+/// Percentage of the paths' estimated rate that all flows with explicit rates get together.
 ///
-/// It exceeds 100 %. If less than the capacity is sent on a path, the path's estimated rate never reaches the
+/// It exceeds 100 %: if less than the capacity were sent on a path, the path's estimated rate would never reach the
 /// capacity.
 const USED_PERCENT: u64 = 104;
 
-/// The inputs that all runs share.
+/// The inputs that all runs of a scenario share.
 pub(super) struct SimRunInputs<'a> {
     pub scenario: &'a Scenario,
     pub traces: &'a Traces,
@@ -54,15 +54,15 @@ pub(super) struct SimStage<'a> {
     /// The simulated time at which the run began.
     pub epoch: Instant,
     carried: CarriedBytes,
-    /// Bytes sent until the last sample, for each link, first the direction up.
+    /// For each link, first the direction up: the number of bytes that it had sent at the last sample.
     before: Vec<[u64; 2]>,
-    /// Bytes that each link could have sent since the warm-up, first the direction up.
+    /// For each link, first the direction up: the number of bytes that it could have sent since the warm-up.
     capacity: Vec<[u64; 2]>,
     /// Time of the next sample, since the beginning of the run.
     next_look: Duration,
-    /// Time of the next reading of the ports, since the beginning of the run.
+    /// Time of the next reading of the ports' queueing delays, since the beginning of the run.
     next_port_look: Duration,
-    /// Delays of each node's port since the warm-up, in milliseconds.
+    /// Queueing delays of each node's port that were read since the warm-up, in milliseconds.
     port_ms: [Vec<f64>; 2],
     at: Duration,
     results: Vec<LinkResult>,
@@ -160,10 +160,10 @@ impl SimRunInputs<'_> {
         LaneRun { run, series }
     }
 
-    /// Returns by how much the newest received probe packet is older than with an ideal sender, in ms.
+    /// Returns by how much older the newest received packet of a probe flow is than with an ideal sender, in ms.
     ///
-    /// An ideal sender knows the links' future capacity. The result is the difference of the 95th percentiles.
-    /// Returns `None` unless a trace drives one of the links.
+    /// An ideal sender knows the future capacity of the links. The result is the difference of the 95th percentiles of
+    /// the age. Returns `None` unless a trace drives one of the links.
     fn beyond_omniscient(&self, stage: &SimStage<'_>, ends: &FlowEnds) -> Option<f64> {
         let flow = events::probe_flows(std::slice::from_ref(ends)).next()?.flow();
         let is_trace = |link: &weft_scenario::Link| matches!(link.towards(flow.direction).capacity, Capacity::Trace(_));
@@ -176,7 +176,9 @@ impl SimRunInputs<'_> {
 }
 
 impl SimStage<'_> {
-    /// Runs until `end`, a time since the beginning of the run. Samples links and applications until then.
+    /// Runs until `end`, a time since the beginning of the run, and takes samples of links and flows on the way.
+    ///
+    /// At the end of the scenario, it also collects the results of the links.
     pub(super) fn run_until(&mut self, end: Duration) {
         while self.next_look <= end {
             self.go(self.next_look);
@@ -245,7 +247,7 @@ impl SimStage<'_> {
         self.grant_paths();
     }
 
-    /// Divides the rate of the tunnel's paths among the flows that use it as their explicit rate.
+    /// Divides the rate of the tunnel's paths among the flows whose explicit rate it is.
     ///
     /// A proxy of the daemon divides this rate in the same way.
     fn grant_paths(&mut self) {
@@ -258,7 +260,7 @@ impl SimStage<'_> {
         }
     }
 
-    /// Returns the results of the ports of nodes with flow state.
+    /// Returns the queueing delays at the ports of those nodes whose engines keep flow state.
     fn port_results(&self) -> Vec<PortResult> {
         let of = |(node, ms): (&String, &Vec<f64>)| {
             let at = |share| percentile(ms.iter().copied(), share);

@@ -1,4 +1,4 @@
-//! Runs a whole scenario: every variant and every repeat, in parallel on the processor's cores.
+//! Runs a whole scenario of two nodes: every variant and every repeat, in parallel on the processor's cores.
 //!
 //! Collects the result.
 
@@ -23,34 +23,33 @@ pub struct PairOptions {
     pub variants: Vec<String>,
     /// Number of runs of each variant. `None` selects the scenario's number.
     pub repeat: Option<u32>,
-    /// Seed of the first run. Each next run adds one. `None` selects the scenario's seed.
+    /// Seed of the first repeat. Each next repeat has the next number. `None` selects the scenario's seed.
     pub seed: Option<u64>,
     /// Number of threads, at least one. The result does not depend on this number.
     pub threads: usize,
-    /// The records of each run, and the directory for their files.
+    /// The records that each run makes, and the directory for their files. `None`: no records.
     ///
     /// File names contain scenario, variant and run.
     pub looks: Option<(Observers, PathBuf)>,
 }
 
-/// The outcome of a scenario run.
+/// The outcome of all runs of a scenario.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PairRun {
     /// The figures in the format of all results.
     pub result: RunResult,
-    /// The time series of each run, by the variant's name.
+    /// The time series of all runs of each lane, by the lane's name.
     pub series: BTreeMap<String, Vec<RunSeries>>,
 }
 
 /// Runs a scenario in virtual time.
 ///
-/// `settings` reads a variant's own weft settings. The function calls `done` with the number of finished runs
-/// and the number of all runs.
+/// `settings` returns the weft settings of a variant. The function calls `done` with the number of finished runs and
+/// the number of all runs.
 ///
 /// # Errors
-/// Returns an error if the scenario is too long, if there is no such variant, link or flow, or if a variant's
-/// settings are wrong. A variant that the simulator cannot run is no error. [`RunResult::skipped`] lists it with the
-/// reason.
+/// Returns an error if the scenario is too long, if there is no such variant, link or flow, or if a variant's settings
+/// are wrong. A variant that the simulator cannot run is no error. [`RunResult::skipped`] lists it with the reason.
 pub fn run(
     scenario: &Scenario,
     traces: &Traces,
@@ -66,7 +65,7 @@ pub fn run(
         .collect::<Result<_, String>>()?;
     let repeats = options.repeat.unwrap_or(scenario.repeats).max(1);
     let first_seed = options.seed.unwrap_or(scenario.seed);
-    // The result's upper bound depends on the impaired links, and their capacity depends on the seed.
+    // The result contains an upper bound of goodput. It depends on the links' capacities, and these on the seed.
     let scenario = &Scenario { seed: first_seed, ..scenario.clone() };
     check_looks(scenario, options)?;
     let bench = SimRunInputs { scenario, traces, looks: options.looks.as_ref() };
@@ -94,7 +93,7 @@ pub fn run(
     Ok(campaign.finish(&wanted, &to_run, first_seed, repeats))
 }
 
-/// Returns the reason why the simulator cannot run a variant, if there is one.
+/// Returns the reason why the simulator cannot run a variant, or `None` if it can.
 fn lacking(variant: &Variant) -> Option<&'static str> {
     if !variant.kind.is_weft() {
         return None;
@@ -108,7 +107,7 @@ fn lacking(variant: &Variant) -> Option<&'static str> {
     }
 }
 
-/// Returns an error if a link or flow to record does not exist.
+/// Returns an error if a link or flow that the options want to record does not exist, or if the flow is not TCP.
 fn check_looks(scenario: &Scenario, options: &PairOptions) -> Result<(), String> {
     let Some((observers, _)) = &options.looks else { return Ok(()) };
     for name in &observers.captured {
@@ -130,7 +129,7 @@ impl LaneRun {
     }
 }
 
-/// The runs so far.
+/// The runs of a scenario so far, and the inputs of all its runs.
 struct Campaign<'a> {
     bench: &'a SimRunInputs<'a>,
     seeds: Vec<u64>,
@@ -140,7 +139,7 @@ struct Campaign<'a> {
 }
 
 impl Campaign<'_> {
-    /// Runs lanes once for each seed.
+    /// Runs each of these lanes once for each seed.
     fn run(&mut self, lanes: &[SimLane], done: &(dyn Fn(usize, usize) + Sync)) {
         let jobs: Vec<(&SimLane, usize, u64)> = (lanes.iter())
             .flat_map(|lane| self.seeds.iter().zip(1..).map(move |(seed, number)| (lane, number, *seed)))
@@ -164,7 +163,9 @@ impl Campaign<'_> {
         }
     }
 
-    /// Returns the index in the scenario of the best single link, by measured goodput or else by rate.
+    /// Returns the position in the scenario of the best single link.
+    ///
+    /// It is the link with the highest measured goodput, or before any measurement the one with the highest rate.
     fn best_link(&self) -> usize {
         let goodput = |runs: &[LaneRun]| median(runs.iter().map(|lane| lane.run.goodput_bps)).unwrap_or(0.0);
         let measured = self.runs.iter().filter_map(|(lane, runs)| Some((lane.link?, goodput(runs))));

@@ -5,7 +5,7 @@ use super::{PairOptions, run};
 use crate::side_by_side::side_by_side;
 use weft_scenario::{MixResult, Sweep};
 
-/// Runs the mixes at the positions for which `takes` returns true.
+/// Runs those mixes of a sweep for whose position in the list of seeds `takes` returns true.
 ///
 /// Returns the results in the order of the positions. The function runs `threads` mixes at a time, each on its own
 /// thread. The result does not depend on `threads`. The function calls `done` with the number of finished mixes and

@@ -1,4 +1,4 @@
-//! The state of all VPNs' ingress queues, read through the engines' public status.
+//! The state of the VPNs' ingress queues at both nodes, read from the public status of the engines.
 
 use super::world::{HOME, HUB, TwoSiteWorld};
 use crate::site::Site;
@@ -7,12 +7,12 @@ use weft_scenario::FlowDirection;
 use weft_scenario::PairVpn;
 use weft_scenario::measure::EntryEnd;
 
-/// The state of the ingress queues at both nodes, in the scenario's order of VPNs.
+/// The state of the ingress queue of each VPN at both nodes, in the scenario's order of VPNs.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Entries([Vec<Option<VpnStatus>>; 2]);
 
 impl Entries {
-    /// Reads the current state. It is empty if there are no engines.
+    /// Reads the current state. It is empty for a node without engines.
     pub(super) fn of(world: &TwoSiteWorld, vpns: &[PairVpn]) -> Entries {
         Entries([HOME, HUB].map(|node| {
             let Some(engines) = world.simulator.nodes().get(node.index()).and_then(Site::engines) else {
@@ -30,7 +30,7 @@ impl Entries {
         node.get(vpn).copied().flatten()
     }
 
-    /// Returns the state of a VPN's ingress queue, and its lost and dropped packets since `before`.
+    /// Returns the state of a VPN's ingress queue, and the numbers of packets lost and dropped since `before`.
     pub(super) fn since(&self, before: &Entries, vpn: usize, direction: FlowDirection) -> EntryEnd {
         let Some(now) = self.get(vpn, direction) else { return EntryEnd::default() };
         let before = before.get(vpn, direction);
@@ -41,7 +41,8 @@ impl Entries {
             window_bytes: now.control.map(|control| control.window_bytes as f64),
             rtt_ms: now.control.map(|control| control.rtt.as_secs_f64() * 1e3),
             accumulation_bytes: now.control.map(|control| control.accumulation_bytes as f64),
-            // A unit that was declared lost may arrive after `before` was read, so the difference can be negative.
+            // A unit that was declared lost before `before` was read may arrive later. The difference can thus be
+            // negative.
             lost: f64::from(lost(now).wrapping_sub(before.map_or(0, lost)) as i32),
             dropped: (dropped(now) - before.map_or(0, dropped)) as f64,
         }

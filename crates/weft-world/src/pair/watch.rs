@@ -1,4 +1,4 @@
-//! Records of one lane's run: a capture of links, and a trace of one flow's TCP sender.
+//! Records of one lane's run: a capture of links, and a record of one flow's TCP sender over time.
 
 use super::apps::FlowEnds;
 use super::lane::SimLane;
@@ -14,14 +14,14 @@ pub(super) struct RunRecords<'a> {
     directory: &'a Path,
     stem: String,
     capture: Option<Capture<BufWriter<File>>>,
-    /// Index in the scenario of the flow that is traced.
+    /// Position in the scenario of the flow whose TCP sender is recorded.
     ///
     /// MPTCP has no single TCP sender, so its flows are not traced.
     traced: Option<usize>,
 }
 
 impl<'a> RunRecords<'a> {
-    /// Starts the records. `number` is the number of the run.
+    /// Starts the records of a run. `number` is the number of this run among the runs of the lane, from 1.
     pub(super) fn start(
         (observers, directory): &'a (Observers, PathBuf),
         lane: &SimLane,
@@ -46,7 +46,7 @@ impl<'a> RunRecords<'a> {
         Ok(RunRecords { directory, stem, capture, traced })
     }
 
-    /// Writes the rest of the records.
+    /// Completes the capture's file, and writes the record of the TCP sender.
     pub(super) fn finish(self, stage: &SimStage<'_>) -> Result<(), String> {
         if let Some(capture) = self.capture {
             capture.finish().map_err(|error| error.to_string())?;

@@ -1,4 +1,4 @@
-//! Two sites and the links between them, built from a scenario.
+//! The simulator of a scenario with two nodes: two sites and the links between them.
 
 use super::lane::{LaneCarrier, SimLane};
 use crate::site::{DSS_MAPPING_LEN, EngineSite, Engines, MultipathSite, PlainSite, Site, SiteLink};
@@ -20,11 +20,11 @@ pub const HUB: NodeId = NodeId(1);
 /// The first of the scenario's hosts behind the first node. They have no links of their own.
 pub(super) const FIRST_HOST: NodeId = NodeId(2);
 const PORT: u16 = 51_900;
-/// Prefix of the hosts behind each of the two nodes: all addresses. It is the same in every VPN.
+/// Prefix of the hosts behind each of the two nodes: all IPv4 addresses. It is the same in every VPN.
 const EVERYWHERE: Prefix = Prefix { address: IpAddr::V4(Ipv4Addr::UNSPECIFIED), length: 0 };
 /// Length of IPv4 and TCP headers with timestamps, in bytes.
 const HEADERS_LEN: u32 = 52;
-/// Longest time that a tunnel may take until it carries packets.
+/// Maximum time until a tunnel must carry packets.
 const READY_TIMEOUT: Duration = Duration::from_secs(20);
 /// Interval between two checks that the tunnel carries packets.
 const READY_STEP: Duration = Duration::from_millis(50);
@@ -36,13 +36,13 @@ pub struct EngineSettings {
     pub policy: Policy,
     /// The AEAD that both engines prefer.
     pub cipher: Cipher,
-    /// Maximum inner MTU, in bytes. `None` derives the MTU from the paths.
+    /// Maximum MTU of the tunnel's device, in bytes. `None`: the MTU is derived from the paths.
     pub inner_mtu: Option<u16>,
     /// Settings of links, by name.
     pub links: Vec<LinkConfig>,
     /// VPNs besides the default one, in the scenario's order.
     pub vpns: Vec<VpnSettings>,
-    /// Flow state; `None` keeps none.
+    /// Settings of the flow state; `None`: the engines keep none.
     pub flows: Option<FlowsConfig>,
 }
 
@@ -55,7 +55,7 @@ pub struct VpnSettings {
     pub weight: u32,
     /// The service of the VPN, for example a guaranteed rate.
     pub service: Service,
-    /// The settings of the VPN's ingress queue.
+    /// Settings of the VPN's queue at the ingress edge.
     pub entry: Entry,
 }
 
@@ -75,19 +75,19 @@ impl Default for EngineSettings {
 
 /// Two sites joined by the links of a scenario.
 pub struct TwoSiteWorld {
-    /// The simulator with both nodes and all links. The home node is first.
+    /// The simulator with both nodes and all links. The first node of the scenario is first.
     pub simulator: Simulator<Site>,
-    /// Both directions of each link, first the direction up.
+    /// Simulator's links for both directions of each link of the scenario, first the direction up.
     pub links: Vec<[LinkId; 2]>,
-    /// TCP payload of a full packet between the hosts, in bytes.
+    /// TCP payload of a full packet between the hosts, in bytes, if no engine determines it.
     pub(super) mss: u32,
 }
 
 impl TwoSiteWorld {
-    /// Builds the lane's world. Everything random in it depends on `seed`.
+    /// Builds the simulator of a lane. Everything random in it depends on `seed`.
     ///
-    /// The world contains all links of the scenario, so the random values of a link are the same in every lane. Links
-    /// that the lane does not use carry no packets.
+    /// It contains all links of the scenario, so the random values of a link are the same in every lane. Links that the
+    /// lane does not use carry no packets.
     pub(super) fn build(
         scenario: &Scenario,
         traces: &Traces,
@@ -117,7 +117,9 @@ impl TwoSiteWorld {
         Ok(world)
     }
 
-    /// Runs until the session is established and all paths carry packets.
+    /// Runs until each session is established and `paths` paths of each pair of engines carry packets.
+    ///
+    /// Returns an error if that takes longer than [`READY_TIMEOUT`].
     fn wait_until_ready(&mut self, paths: usize) -> Result<(), String> {
         while self.carrying_paths() < paths {
             if self.simulator.now() > Instant::ZERO + READY_TIMEOUT {
@@ -128,7 +130,9 @@ impl TwoSiteWorld {
         Ok(())
     }
 
-    /// Returns the number of paths that carry packets in the pair of engines with the fewest such paths.
+    /// Returns the number of paths that carry packets.
+    ///
+    /// With several pairs of engines it is that of the pair with the fewest such paths.
     fn carrying_paths(&self) -> usize {
         let Some(engines) = self.simulator.nodes().first().and_then(Site::engines) else { return 0 };
         engines.all().map(|site| self.carrying_paths_of(site)).min().unwrap_or(0)
@@ -149,7 +153,7 @@ impl TwoSiteWorld {
         site.engine().payload_rates(self.simulator.now()).next()?.rate
     }
 
-    /// Returns the delay in the queue of each node's port in its last interval, first node first.
+    /// Returns the queueing delay of each node's port in the port's last interval, first node first.
     ///
     /// Returns `None` for a node without flow state, and for a port through which no packet passed.
     pub(super) fn port_delays(&self) -> [Option<Duration>; 2] {
@@ -160,9 +164,9 @@ impl TwoSiteWorld {
         })
     }
 
-    /// Returns the TCP payload of a full packet that `node` sends now, in bytes.
+    /// Returns the TCP payload of a full packet of a new connection of `node`, in bytes.
     ///
-    /// It is computed from the MTU of the route and device, as for a new connection.
+    /// It is computed from the engine's present MTU, if there is an engine.
     pub(super) fn mss(&self, node: NodeId) -> u32 {
         let engine = self.simulator.nodes().get(node.index()).and_then(Site::engine);
         engine.map_or(self.mss, |site| u32::from(site.engine().inner_mtu()).saturating_sub(HEADERS_LEN))
@@ -214,14 +218,14 @@ fn sites(scenario: &Scenario, lane: &SimLane, links: &[[LinkId; 2]], rng: &Rng) 
     }
 }
 
-/// Puts several engines on one node.
+/// Returns the site of a node that runs these engines.
 fn side_by_side(engines: Vec<EngineSite>) -> Result<Site, String> {
     let mut engines = engines.into_iter();
     let first = engines.next().ok_or("the scenario has no VPN for a pair of nodes")?;
     Ok(Site::Engines(Box::new(Engines::new(first, engines.collect()))))
 }
 
-/// Makes one engine for each end of the links.
+/// Returns a pair of engines, one at each node, with these links.
 ///
 /// `number` distinguishes several pairs on the same links.
 fn engine_pair(
@@ -277,14 +281,17 @@ fn engine_pair(
     Ok([site(HOME, home)?, site(HUB, hub)?])
 }
 
-/// Returns the links at the positions `used`, with the addresses of `node` and of the nodes that it reaches.
+/// Returns the links at the positions `used`, as the site `node` sees them.
+///
+/// They have the addresses of `node` and those of the other node that it reaches.
 fn seen_from(node: NodeId, scenario: &Scenario, used: &[usize], links: &[[LinkId; 2]]) -> Vec<SiteLink> {
     let there = if node == HOME { HUB } else { HOME };
     let address = |position: usize, node: NodeId| Ipv4Addr::new(10, 77, position as u8, node.0 as u8 + 1);
     let seen = used.iter().filter_map(|&position| {
         let [up, down] = *links.get(position)?;
         let (out, back) = if node == HOME { (up, down) } else { (down, up) };
-        // The other node answers at each of its addresses over every link, as a Linux host does.
+        // The other node answers at each of its addresses over every link, as a Linux host does. So all its addresses
+        // are listed for this link.
         let others = used.iter().copied().filter(|other| *other != position);
         let reaches = std::iter::once(position).chain(others).map(|other| (address(other, there), there)).collect();
         let link = scenario.links.get(position)?;

@@ -1,4 +1,4 @@
-//! The scenario files of the reproduction, and the cases made from them.
+//! The scenario files of the reproduction, and the cases (variants to run) made from them.
 
 use super::laboratory::Case;
 use weft_scenario::{NetworkScenario, Scenario};
@@ -53,27 +53,27 @@ impl CompiledScenario {
     }
 }
 
-/// Parses a scenario of two nodes.
+/// Parses a scenario file that describes two nodes, not a network.
 pub(super) fn read_pair(file: CompiledScenario) -> Result<Scenario, String> {
     Scenario::parse(file.text, file.name).map_err(|error| error.to_string())
 }
 
 /// Returns one variant of a network as a case.
 ///
-/// `label` distinguishes this network from others with the same name.
+/// `label` distinguishes this network in the case's name from others that are made from the same file.
 pub(super) fn case(network: &NetworkScenario, label: &str, variant: &str) -> Result<Case, String> {
     let found = network.variant(variant).ok_or_else(|| format!("{} has no variant `{variant}`", network.name))?;
     let name = format!("{}, {label}, {variant}", network.name);
     Ok(Case { name, network: network.clone(), variant: found.clone(), length: None })
 }
 
-/// Returns one variant of a network as a case that lasts as long as its scenario.
+/// Returns one variant of a network as a case that lasts as long as the scenario says.
 pub(super) fn whole_case(network: &NetworkScenario, label: &str, variant: &str) -> Result<Case, String> {
     let length = Some([network.duration, network.warmup]);
     Ok(Case { length, ..case(network, label, variant)? })
 }
 
-/// Returns Figure 2 of paper 000 with this number of paths.
+/// Returns a case of paper 000, Figure 2, with this number of paths.
 ///
 /// The delay of path k, counted from 0, exceeds that of path 0 by k times `difference_percent`.
 pub(super) fn figure_2(paths: u32, difference_percent: u32, variant: &str) -> Result<Case, String> {

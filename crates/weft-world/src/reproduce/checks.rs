@@ -1,32 +1,32 @@
-//! The conditions of a row, and a list of those that were not met.
+//! Checks the conditions of a row, and lists those that were not met.
 
 use super::row::{Measured, RowFinding, RowVerdict};
 
-/// The conditions of a row. Only conditions that were not met are stored.
+/// The conditions of a row that were checked. Only those that were not met are stored.
 #[derive(Default)]
 pub(super) struct Checks {
     missed: Vec<String>,
 }
 
 impl Checks {
-    /// Records the condition `what` as missed unless `is_met`.
+    /// Checks a condition. If it is not met, records the text `what`.
     pub fn check(&mut self, is_met: bool, what: impl FnOnce() -> String) {
         if !is_met {
             self.missed.push(what());
         }
     }
 
-    /// Requires that `value` is at least `least`. `what` names the value.
+    /// Checks the condition that `value` is at least `least`. `what` names the value.
     pub fn at_least(&mut self, what: &str, value: f64, least: f64) {
         self.check(value >= least, || format!("{what} is {value:.2}, below {least:.2}"));
     }
 
-    /// Requires that `value` is below `bound`. `what` names the value.
+    /// Checks the condition that `value` is below `bound`. `what` names the value.
     pub fn below(&mut self, what: &str, value: f64, bound: f64) {
         self.check(value < bound, || format!("{what} is {value:.2}, not below {bound:.2}"));
     }
 
-    /// Returns a finding with these measurements. It passes if all conditions were met.
+    /// Returns a finding with these measurements. Its verdict says whether all conditions were met.
     pub fn finding(self, measured: Measured) -> RowFinding {
         RowFinding { measured, verdict: self.verdict(), remarks: self.into_remarks(), ..RowFinding::default() }
     }

@@ -1,4 +1,4 @@
-//! Reads the number of verdicts of each kind from a document.
+//! Counts the rows with each verdict in the document of the reproduction.
 
 use super::rows::is_own;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::fmt;
 /// Number of rows in the checklist: A1 to A10, B1 to B12, C1 to C8, D1 to D10 and E1 to E15.
 const CHECKLIST: usize = 55;
 
-/// The verdicts in a document's summary table.
+/// Number of rows with each verdict in the summary table of the document.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RowCounts {
     /// Rows of the checklist whose condition is met.
@@ -15,12 +15,12 @@ pub struct RowCounts {
     pub missed: usize,
     /// Rows of the checklist that only report figures.
     pub reported: usize,
-    /// Rows beyond the checklist: met, missed and reported.
+    /// Rows that the checklist does not have: numbers of those met, missed and reported.
     pub own: [usize; 3],
 }
 
 impl RowCounts {
-    /// Adds up the verdicts in the lines of a summary table. All other lines are ignored.
+    /// Counts the verdicts in a text with the lines of a summary table. Lines of other forms are ignored.
     pub fn of(text: &str) -> RowCounts {
         let mut counts = RowCounts::default();
         for (id, verdict) in text.lines().filter_map(line) {
@@ -40,7 +40,7 @@ impl RowCounts {
     }
 }
 
-/// Returns the name and the verdict of a row's line.
+/// Returns the name and the verdict in a row's line of the summary table. Returns `None` for any other line.
 fn line(line: &str) -> Option<(&str, &str)> {
     let (id, rest) = line.strip_prefix("| [")?.split_once(']')?;
     Some((id, rest.trim_end().strip_suffix('|')?.rsplit('|').next()?.trim()))

@@ -6,7 +6,7 @@ use super::row::{Figure, Measured, RowVerdict};
 use super::{Estimate, Reproduction, RowResult, ids};
 use std::fmt::Write;
 
-/// Points that the papers leave open or contradict, and the assumption that the reproduction makes.
+/// Places at which the papers are open or contradict themselves, and the assumption that the reproduction makes.
 const INCONSISTENCIES: [(&str, &str); 12] = [
     (
         "000, Figure 3",
@@ -47,8 +47,8 @@ const INCONSISTENCIES: [(&str, &str); 12] = [
 
 /// Returns the whole document in Markdown.
 ///
-/// `pictures` is the path of the pictures' directory, relative to the document. Rows that were not run are
-/// copied from the `earlier` document, if it contains them.
+/// `pictures` is the path of the directory with the pictures, relative to the document. `earlier` is an earlier
+/// document: rows that were not run now are copied from it, if it contains them.
 pub fn document(reproduction: &Reproduction, pictures: &str, earlier: &str) -> String {
     let earlier = Earlier::of(earlier);
     let (mut lines, mut sections) = (String::new(), String::new());

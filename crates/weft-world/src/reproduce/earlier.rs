@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-/// The rows of a document, by their names.
+/// The rows of an earlier document, by their names (`A1`).
 #[derive(Default)]
 pub(super) struct Earlier<'t> {
-    /// The row's line in the summary table.
+    /// For each row, its line in the summary table.
     pub lines: BTreeMap<&'t str, &'t str>,
-    /// The row's section, from the text of its heading on.
+    /// For each row, its section, from the text of the heading on.
     pub sections: BTreeMap<&'t str, &'t str>,
 }
 

@@ -18,7 +18,7 @@ const T_975: [f64; 30] = [
 const Z_975: f64 = 1.96;
 
 impl Estimate {
-    /// Returns an estimate of a value that does not depend on chance.
+    /// Returns the estimate of a value that does not depend on chance: its interval has no width.
     pub fn exact(value: f64) -> Estimate {
         Estimate { mean: value, half_width: 0.0 }
     }
@@ -34,13 +34,15 @@ impl Estimate {
         Estimate { mean, half_width: quantile * (variance / count).sqrt() }
     }
 
-    /// Returns the ends of the interval.
+    /// Returns the lower and the upper end of the 95 % confidence interval.
     pub fn interval(self) -> [f64; 2] {
         [self.mean - self.half_width, self.mean + self.half_width]
     }
 }
 
-/// Returns the coefficient of determination R² of the best-fitting straight line (least squares).
+/// Returns how straight the line through these points is: the coefficient of determination R².
+///
+/// It is that of the best-fitting straight line (least squares), from 0 to 1.
 pub fn r_squared(points: &[(f64, f64)]) -> f64 {
     let count = points.len() as f64;
     let mean_x = points.iter().map(|(x, _)| x).sum::<f64>() / count;
@@ -58,7 +60,7 @@ mod tests {
     fn intervals_are_those_of_student() {
         let five = Estimate::of([9.0, 10.0, 11.0, 10.0, 10.0]);
         assert_eq!(five.mean, 10.0);
-        // s = √0.5, s/√5 = 0.31623, t(4) = 2.776.
+        // The standard deviation is s = √0.5, so s/√5 = 0.31623, and the quantile is t(4) = 2.776.
         assert!((five.half_width - 0.878).abs() < 1e-3);
         assert_eq!(Estimate::of([3.0]), Estimate::exact(3.0));
         let many = Estimate::of((0..1_000).map(|n| f64::from(n % 2)));
@@ -68,7 +70,7 @@ mod tests {
     #[test]
     fn a_straight_line_has_r_squared_one() {
         assert!((r_squared(&[(1.0, 3.0), (2.0, 5.0), (3.0, 7.0)]) - 1.0).abs() < 1e-12);
-        // Σxx = 2, Σxy = 1, Σyy = 2/3 around the means.
+        // Around the means, Σx² = 2, Σxy = 1 and Σy² = 2/3, so R² = 1/(2 · 2/3).
         assert!((r_squared(&[(1.0, 0.0), (2.0, 1.0), (3.0, 1.0)]) - 0.75).abs() < 1e-12);
     }
 }

@@ -6,9 +6,9 @@ use crate::network::NetworkRun;
 use weft_core::fair::index;
 use weft_sim::edge::TICK;
 
-/// Returns the rate of each VPN's upward loops between two times in seconds, in bit/s.
+/// Returns the rate of each VPN in one run between two times in seconds, in bit/s.
 ///
-/// `vpns` is the number of VPNs.
+/// It is the sum over the VPN's loops in the direction up. `vpns` is the number of VPNs.
 pub(super) fn rates(run: &NetworkRun, vpns: usize, from_s: f64, to_s: f64) -> Vec<f64> {
     let [first, end] = [from_s, to_s].map(|time| (time / TICK.as_secs_f64()).round() as usize);
     let mut rates = vec![0.0; vpns];
@@ -21,7 +21,9 @@ pub(super) fn rates(run: &NetworkRun, vpns: usize, from_s: f64, to_s: f64) -> Ve
     rates
 }
 
-/// Returns the fairness index of the VPNs' rates in each step of `step_s` seconds, with the step's end time.
+/// Returns the fairness index of the VPNs' rates in each step of `step_s` seconds until `end_s`.
+///
+/// Each entry has the end of the step, in seconds, and the index.
 pub(super) fn indices(run: &NetworkRun, weights: &[f64], step_s: f64, end_s: f64) -> Vec<(f64, f64)> {
     let steps = (end_s / step_s).round() as u32;
     let of = |step: u32| (f64::from(step) * step_s, f64::from(step + 1) * step_s);
@@ -29,7 +31,9 @@ pub(super) fn indices(run: &NetworkRun, weights: &[f64], step_s: f64, end_s: f64
     (0..steps).map(of).map(one).collect()
 }
 
-/// Returns the mean fairness index over the steps that end after `from_s`. Each run gives one value.
+/// Returns the mean of the fairness index over those steps that end after `from_s`. Each run gives one value.
+///
+/// The steps are those of [`indices`].
 pub(super) fn mean_index(runs: &Outcomes, weights: &[f64], step_s: f64, from_s: f64, end_s: f64) -> Estimate {
     Estimate::of(runs.iter().map(|run| {
         let late: Vec<f64> =
@@ -39,13 +43,16 @@ pub(super) fn mean_index(runs: &Outcomes, weights: &[f64], step_s: f64, from_s: 
 }
 
 /// Returns the fairness index of the VPNs' rates over the whole time from `from_s` to `to_s`.
+///
+/// Each run gives one value.
 pub(super) fn index_between(runs: &Outcomes, weights: &[f64], from_s: f64, to_s: f64) -> Estimate {
     Estimate::of(runs.iter().map(|run| index(&rates(run, weights.len(), from_s, to_s), weights)))
 }
 
-/// Returns the time at which the fairness index, smoothed over five steps, first reaches `bound`.
+/// Returns the time in seconds at which the fairness index first reaches `bound`. Each run gives one value.
 ///
-/// If a run never reaches `bound`, its time is the end of the run.
+/// The index is the mean over five steps of one second, and the time is the end of the first of them. If a run never
+/// reaches `bound`, its time is `end_s`.
 pub(super) fn settling(runs: &Outcomes, weights: &[f64], bound: f64, end_s: f64) -> Estimate {
     Estimate::of(runs.iter().map(|run| {
         let all = indices(run, weights, 1.0, end_s);
@@ -54,7 +61,7 @@ pub(super) fn settling(runs: &Outcomes, weights: &[f64], bound: f64, end_s: f64)
     }))
 }
 
-/// Returns the curve of the fairness index over time, as the mean of all runs.
+/// Returns the fairness index over time. Each point has a time in seconds, and the estimate over all runs.
 pub(super) fn index_curve(runs: &Outcomes, weights: &[f64], end_s: f64) -> Vec<(f64, Estimate)> {
     let all: Vec<Vec<(f64, f64)>> = runs.iter().map(|run| indices(run, weights, 1.0, end_s)).collect();
     let at = |n: usize| Estimate::of(all.iter().filter_map(|run| run.get(n)).map(|(_, f)| *f));
@@ -62,12 +69,12 @@ pub(super) fn index_curve(runs: &Outcomes, weights: &[f64], end_s: f64) -> Vec<(
     times.map(|(n, (time, _))| (*time, at(n))).collect()
 }
 
-/// Returns the rate of VPN number `vpn` between two times of each run, in Mbit/s.
+/// Returns the rate of VPN number `vpn` of `vpns` between two times in seconds, in Mbit/s. Each run gives one value.
 pub(super) fn rate_mbps(runs: &Outcomes, vpns: usize, vpn: usize, from_s: f64, to_s: f64) -> Estimate {
     Estimate::of(runs.iter().map(|run| rates(run, vpns, from_s, to_s).get(vpn).copied().unwrap_or(0.0) / 1e6))
 }
 
-/// Returns a value of a link's upward direction, one from each run.
+/// Returns `value` of a link's results in the direction up. Each run gives one value.
 pub(super) fn of_link(runs: &Outcomes, link: &str, value: fn(&weft_scenario::LinkResult) -> f64) -> Estimate {
     let found = |run: &NetworkRun| {
         let link = run.run.links.iter().find(|result| result.name == link && result.direction == "up");
@@ -76,18 +83,18 @@ pub(super) fn of_link(runs: &Outcomes, link: &str, value: fn(&weft_scenario::Lin
     Estimate::of(runs.iter().map(found))
 }
 
-/// Returns a value of the queue of the scenario's link number `link`, upward, one from each run.
+/// Returns `value` of the queue in the direction up of link number `link` of the scenario. Each run gives one value.
 pub(super) fn of_queue(runs: &Outcomes, link: usize, value: fn(&crate::network::LinkQueue) -> f64) -> Estimate {
     Estimate::of(runs.iter().map(|run| run.queues.get(link).map_or(0.0, |[up, _]| value(up))))
 }
 
-/// Returns the goodputs of the flows whose names begin with `prefix`, in bit/s.
+/// Returns the goodputs of those flows of a run whose names begin with `prefix`, in bit/s.
 pub(super) fn goodputs(run: &NetworkRun, prefix: &str) -> Vec<f64> {
     let flows = run.run.flows.iter().filter(|flow| flow.name.starts_with(prefix));
     flows.filter_map(|flow| flow.goodput_bps).collect()
 }
 
-/// Returns the bytes of the flows whose names begin with `prefix`, for each second after `from_s`.
+/// Returns the bytes that the flows whose names begin with `prefix` delivered in each second from `from_s` on.
 ///
 /// The outer list has one entry for each second, the inner list one for each flow.
 pub(super) fn by_second(run: &NetworkRun, prefix: &str, from_s: usize) -> Vec<Vec<f64>> {

@@ -1,4 +1,4 @@
-//! Runs cases over all seeds on all cores. Each case runs only once.
+//! Runs cases with all seeds on all processor cores, and keeps their results so that each case runs once.
 
 use crate::network::{NetworkRun, run};
 use crate::pair::{self, EngineSettings, PairOptions, PairRun};
@@ -9,7 +9,7 @@ use std::thread;
 use weft_scenario::{AccumulationBy, NetworkScenario, NetworkVariant, RunSeries, Scenario, Traces};
 use weft_units::Duration;
 
-/// The number of seeds and threads, and whether runs are short.
+/// The extent of a reproduction: its number of seeds and threads, and whether runs are short.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Effort {
     /// The largest seed. Each case runs with the seeds from 1 to this one.
@@ -20,7 +20,7 @@ pub struct Effort {
     pub threads: usize,
 }
 
-/// Receives the progress of a reproduction.
+/// Receives reports on the progress of a reproduction.
 pub trait Progress: Sync {
     /// Called when `runs` runs begin for the row `what`.
     fn begin(&self, what: &str, runs: usize);
@@ -35,24 +35,24 @@ pub(super) struct Case {
     pub name: String,
     pub network: NetworkScenario,
     pub variant: NetworkVariant,
-    /// Length of a run and length of its warm-up. `None` selects the common lengths.
+    /// Duration of a run, and duration of its warm-up. `None` selects `Effort::run_length`.
     pub length: Option<[Duration; 2]>,
 }
 
 /// The results of a case, seed by seed.
 pub(super) type Outcomes = Vec<NetworkRun>;
 
-/// Length of a run.
+/// Simulated duration of a run, unless its case states another one.
 pub const RUN_LENGTH: Duration = Duration::from_secs(30);
-/// Length of the warm-up, which the results exclude.
+/// Simulated duration of the warm-up at the start of a run, which the results exclude.
 pub const WARMUP: Duration = Duration::from_secs(10);
-/// Length of a quick run.
+/// Simulated duration of a short run, which only tests that a row runs.
 const QUICK_RUN_LENGTH: Duration = Duration::from_secs(3);
-/// Length of the warm-up of a quick run.
+/// Simulated duration of the warm-up of a short run.
 const QUICK_WARMUP: Duration = Duration::from_secs(1);
 
 impl Effort {
-    /// Returns the length of a run and of its warm-up.
+    /// Returns the duration of a run, and the duration of its warm-up.
     pub(super) fn run_length(self) -> (Duration, Duration) {
         if self.quick { (QUICK_RUN_LENGTH, QUICK_WARMUP) } else { (RUN_LENGTH, WARMUP) }
     }
@@ -64,7 +64,7 @@ pub(super) struct Laboratory<'a> {
     progress: &'a dyn Progress,
     row: &'static str,
     seeds_used: u64,
-    /// True if loops with the accumulation algorithm count packets instead of measuring a delay.
+    /// True if loops with accumulation control count packets instead of measuring a delay.
     is_counted: bool,
     known: BTreeMap<String, Outcomes>,
     /// Number of runs so far.
@@ -87,22 +87,22 @@ impl<'a> Laboratory<'a> {
         }
     }
 
-    /// Sets the row for which the next cases run.
+    /// Sets the row for which the next cases run. Its name is shown in the progress.
     pub fn turn_to(&mut self, row: &'static str) {
         (self.row, self.seeds_used) = (row, 0);
     }
 
-    /// Returns the largest number of seeds with which the row's cases ran.
+    /// Returns the number of seeds of the present row: the largest with which its cases ran.
     pub fn seeds_used(&self) -> u64 {
         self.seeds_used
     }
 
-    /// Records the number of seeds of runs that the row makes without [`Laboratory::measure`].
+    /// Records that the present row made runs with this number of seeds without [`Laboratory::measure`].
     pub fn ran_with(&mut self, seeds: u64) {
         self.seeds_used = self.seeds_used.max(seeds);
     }
 
-    /// Runs the cases that have not run yet. Returns the results in the order of `cases`.
+    /// Runs those cases that have not run yet with all seeds. Returns the results in the order of `cases`.
     ///
     /// # Errors
     /// Returns an error if a case cannot be built.
@@ -110,7 +110,7 @@ impl<'a> Laboratory<'a> {
         self.measure_over(cases, self.effort.seeds)
     }
 
-    /// Does as [`Laboratory::measure`], with twice as many seeds as other rows have.
+    /// Does the same as [`Laboratory::measure`], with twice as many seeds.
     ///
     /// # Errors
     /// Returns an error if a case cannot be built.
@@ -118,12 +118,12 @@ impl<'a> Laboratory<'a> {
         self.measure_over(cases, 2 * self.effort.seeds)
     }
 
-    /// Selects for all later cases how the accumulation algorithm measures: by counted packets, or by delay.
+    /// Selects for all later cases how accumulation control measures: by counted packets, or by delay.
     pub fn count_accumulation(&mut self, is_counted: bool) {
         self.is_counted = is_counted;
     }
 
-    /// Returns the case with the selected measure of the accumulation.
+    /// Returns the case, in which accumulation control measures as [`Laboratory::count_accumulation`] selected.
     fn with_measure(&self, mut case: Case) -> Case {
         if self.is_counted {
             case.variant.ingress.accumulation = Some(AccumulationBy::Counted);
@@ -155,14 +155,14 @@ impl<'a> Laboratory<'a> {
         Ok(cases.iter().map(|case| self.known.get(&case.name).map(first).unwrap_or_default()).collect())
     }
 
-    /// Returns the number of seeds with which a case has run.
+    /// Returns the number of seeds with which the case of this name has run.
     fn known_seeds(&self, name: &str) -> u64 {
         self.known.get(name).map_or(0, |known| known.len() as u64)
     }
 
-    /// Runs a scenario of two nodes over all seeds, with the length that the scenario gives.
+    /// Runs all variants of a scenario of two nodes with all seeds, for the duration that the scenario states.
     ///
-    /// Every engine has the settings `settings`. Returns the time series of each run, by the names of results.
+    /// Every engine has the settings `settings`. Returns the time series of the runs of each lane, by the lane's name.
     ///
     /// # Errors
     /// Returns an error if the scenario cannot be run.

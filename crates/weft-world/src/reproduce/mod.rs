@@ -1,8 +1,8 @@
-//! The rows of the reproduction checklist.
+//! Tests the claims of the reproduction checklist, its rows, in the simulator.
 //!
-//! A row is one claim of papers 000 to 004, which the simulator tests. Each row runs its cases over several
-//! seeds and returns means with 95 % confidence intervals (Student's t). A case that several rows need runs
-//! once. Results depend on the seeds only, not on the number of threads.
+//! A row is one claim of papers 000 to 004. Each row runs its cases with several seeds and returns means with 95 %
+//! confidence intervals (Student's t). A case that several rows need runs once. Results depend on the seeds only, not
+//! on the number of threads.
 
 mod case;
 mod checks;
@@ -25,20 +25,20 @@ pub use laboratory::{Effort, Progress, RUN_LENGTH, WARMUP};
 pub use row::{Figure, Measured, Picture, RowChart, RowCurve, RowResult, RowVerdict, Surface, Surfaces};
 use serde::Serialize;
 
-/// The results of a reproduction.
+/// The results of all rows that were run.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Reproduction {
-    /// Version of this format.
+    /// Version of the format of these results.
     pub schema: u32,
     /// The world in which the rows ran: always "sim".
     pub world: &'static str,
     /// Number of seeds of each case.
     pub seeds: u64,
-    /// Length of a run of papers 000 and 002, in seconds.
+    /// Simulated duration of a run in seconds, unless its row states another one.
     pub duration_s: f64,
-    /// Length of the warm-up, in seconds.
+    /// Simulated duration of the warm-up of such a run, in seconds.
     pub warmup_s: f64,
-    /// Number of all runs.
+    /// Number of runs for all rows together.
     pub runs: usize,
     /// Total simulated time of all runs, in seconds.
     pub simulated_s: f64,
@@ -55,7 +55,7 @@ pub struct Reproduction {
 /// Rows of the checklist that a simulation cannot show.
 const ELSEWHERE: [&str; 4] = ["D7", "D8", "D9", "D10"];
 
-/// Returns the names of all rows.
+/// Returns the names of all rows that the simulator can test.
 pub fn ids() -> Vec<&'static str> {
     rows::all().iter().map(|row| row.id).collect()
 }

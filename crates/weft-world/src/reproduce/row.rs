@@ -1,10 +1,10 @@
-//! A row of the checklist and its result.
+//! A row of the checklist (one claim of a paper), and its result.
 
 use super::Estimate;
 use super::laboratory::Laboratory;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-/// The judgement of a row by the words of its condition.
+/// The verdict on a row: whether the condition for its acceptance was met.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum RowVerdict {
     /// The condition was met.
@@ -17,7 +17,7 @@ pub enum RowVerdict {
 }
 
 impl RowVerdict {
-    /// Returns the verdict on a condition.
+    /// Returns the verdict on a row, given whether its condition was met.
     pub(super) fn of(is_met: bool) -> RowVerdict {
         if is_met { RowVerdict::Met } else { RowVerdict::Missed }
     }
@@ -41,20 +41,20 @@ impl RowVerdict {
 pub(super) struct Row {
     /// The row's name in the checklist.
     pub id: &'static str,
-    /// The number of the paper and the figure or table in it, for example the number of a figure.
+    /// The number of the paper, and the figure, table or section in it, for example "Paper 000, Figure 8".
     pub figure: &'static str,
-    /// The claim of the paper.
+    /// The claim of the paper, which the row tests.
     pub claim: &'static str,
-    /// The condition for acceptance. Empty if the row only records a figure.
+    /// The condition under which the row is accepted.
     pub accept: &'static str,
     /// The cases that run, and the assumptions where the paper leaves a setting open.
     pub setup: &'static str,
-    /// Runs the row and tests the condition.
+    /// Runs the cases of the row and tests the condition.
     pub examine: fn(&mut Laboratory) -> Result<RowFinding, String>,
 }
 
 impl Row {
-    /// Returns the row with its result. `seeds` is the number of seeds that the runs used.
+    /// Returns the row with its result. `seeds` is the number of seeds with which its cases ran.
     pub fn result(&self, finding: RowFinding, seeds: u64) -> RowResult {
         RowResult {
             id: self.id,
@@ -70,7 +70,7 @@ impl Row {
     }
 }
 
-/// The result of a row.
+/// What the runs of a row have shown.
 #[derive(Default)]
 pub(super) struct RowFinding {
     pub measured: Measured,
@@ -83,7 +83,7 @@ pub(super) struct RowFinding {
     pub surfaces: Option<Surfaces>,
 }
 
-/// A picture of a figure.
+/// A picture with charts, as in one figure of a paper.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Picture {
     /// The name of the checklist row to which the picture belongs.
@@ -92,11 +92,11 @@ pub struct Picture {
     pub file: &'static str,
     /// The title of the picture.
     pub title: &'static str,
-    /// The picture's panels.
+    /// The charts in the picture.
     pub charts: Vec<RowChart>,
 }
 
-/// A picture of surfaces.
+/// A picture with surfaces, each of which shows a value for each pair of two settings.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Surfaces {
     /// The name of the checklist row to which the picture belongs.
@@ -105,9 +105,9 @@ pub struct Surfaces {
     pub file: &'static str,
     /// The title of the picture.
     pub title: &'static str,
-    /// Titles of columns and rows, with units.
+    /// Names of the settings of the columns and of the rows, with their units.
     pub axes: [&'static str; 2],
-    /// The surfaces, in Mbit/s.
+    /// The surfaces in the picture. Their values are in Mbit/s.
     pub surfaces: Vec<Surface>,
 }
 
@@ -116,14 +116,14 @@ pub struct Surfaces {
 pub struct Surface {
     /// The name of the surface.
     pub name: String,
-    /// The settings of the columns.
+    /// Settings of the columns, as text.
     pub columns: Vec<String>,
-    /// The setting of each row, with a value for each column.
+    /// For each row: its setting as text, and its value for each column.
     pub rows: Vec<(String, Vec<f64>)>,
 }
 
 impl Surface {
-    /// Returns a surface. `values` contains one row after another.
+    /// Returns a surface. `values` has the values of one row after another; the surface shows their means.
     pub(super) fn new(name: &str, columns: &[String], rows: &[String], values: &[Estimate]) -> Surface {
         let row =
             |(row, values): (&String, &[Estimate])| (row.clone(), values.iter().map(|value| value.mean).collect());
@@ -132,7 +132,7 @@ impl Surface {
     }
 }
 
-/// One panel of a picture.
+/// One chart of a picture.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RowChart {
     /// The quantity on the vertical axis, with its unit.
@@ -143,31 +143,31 @@ pub struct RowChart {
     ///
     /// Empty if the horizontal axis is a scale.
     pub categories: Vec<String>,
-    /// The curves of the panel.
+    /// The curves of the chart.
     pub curves: Vec<RowCurve>,
 }
 
-/// One curve of a panel.
+/// One curve of a chart.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RowCurve {
     /// The curve's name.
     pub name: String,
-    /// The curve's points, from left to right.
+    /// Points of the curve, from left to right: the value on the horizontal axis, and the estimate.
     pub points: Vec<(f64, Estimate)>,
 }
 
 /// A measured figure: its row and column in a table, and its value.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Figure {
-    /// The quantity, which is the figure's row in a table.
+    /// Name of the quantity, which is the table's row.
     pub row: String,
-    /// The figure's column in the table. Empty if the figure stands alone.
+    /// Name of the table's column. Empty if the figure stands alone in its row.
     pub column: String,
-    /// The figure's value.
+    /// The measured value.
     pub value: Estimate,
 }
 
-/// The measured figures, in order.
+/// The figures that a row of the checklist measured, in the order in which they are shown.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Measured(pub Vec<Figure>);
 
@@ -184,26 +184,26 @@ impl Figure {
     }
 }
 
-/// A row with its result, in the format of results.
+/// A row of the checklist with its result, as results show it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RowResult {
     /// The row's name in the checklist.
     pub id: &'static str,
-    /// The number of the paper and the figure or table in it.
+    /// The number of the paper, and the figure, table or section in it.
     pub figure: &'static str,
     /// The claim of the paper.
     pub claim: &'static str,
     /// The cases that run, and the assumptions where the paper leaves a setting open.
     pub setup: &'static str,
-    /// Number of seeds of the row's runs: the runs have the seeds 1 to this one. Zero if nothing is random.
+    /// Number of seeds: the row's cases ran with the seeds from 1 to this one. Zero if nothing is random.
     pub seeds: u64,
-    /// The row's measured figures.
+    /// The figures that the row measured.
     pub measured: Measured,
-    /// The condition for acceptance. Empty if the row only records a figure.
+    /// The condition under which the row is accepted.
     pub accept: &'static str,
-    /// The judgement of the row by its condition.
+    /// The verdict on the row: whether the condition was met.
     pub verdict: RowVerdict,
-    /// Further remarks on the row.
+    /// Remarks that the row computes: conditions that were not met, or the results of other assumptions.
     pub remarks: Vec<String>,
 }
 
@@ -224,7 +224,7 @@ impl Serialize for RowResult {
     }
 }
 
-/// Serializes the measured figures as a map from names to values.
+/// Serializes measured figures as a map from their names to values, which the function computes.
 struct Named<'a, T>(&'a Measured, fn(Estimate) -> T);
 
 impl<T: Serialize> Serialize for Named<'_, T> {

@@ -10,7 +10,7 @@ pub(super) const DIFFERENCES: [u32; 5] = [0, 25, 50, 75, 100];
 /// The largest number of paths in Figure 2 of paper 000.
 pub(super) const PATHS: u32 = 5;
 
-/// One variant of Figure 2 of paper 000, run for all numbers of paths and all delay differences.
+/// The results of one variant of paper 000, Figure 2, for all numbers of paths and all delay differences.
 pub(super) struct FigureSweep {
     single: Outcomes,
     /// Results of two and more paths: for each number of paths, one entry for each of [`DIFFERENCES`].
@@ -37,14 +37,14 @@ impl FigureSweep {
         }
     }
 
-    /// Returns the goodput divided by the goodput over one path, with the same TCP and the same seed.
+    /// Returns the goodput divided by that of one path with the same TCP. Each seed gives one value.
     pub fn ratio(&self, paths: u32, difference: u32) -> Estimate {
         ratio(self.outcomes(paths, difference), &self.single)
     }
 
-    /// Returns the goodput ratios of all numbers of paths and all delay differences.
+    /// Returns the goodput over one path, and the goodput ratios of all other numbers of paths and delay differences.
     ///
-    /// `what` is the start of each value's name.
+    /// The name of each value begins with `what`.
     pub fn ratios(&self, what: &str) -> Measured {
         let mut measured = Measured::default();
         measured.add(format!("{what}one path, Mbit/s"), "", goodput_mbps(&self.single));
@@ -58,6 +58,8 @@ impl FigureSweep {
     }
 
     /// Returns R² of the straight line that best fits the goodput ratio over the number of paths.
+    ///
+    /// `difference` is the delay difference in percent.
     pub fn straightness(&self, difference: u32) -> f64 {
         let point = |paths| (f64::from(paths), self.ratio(paths, difference).mean);
         r_squared(&(1..=PATHS).map(point).collect::<Vec<_>>())
@@ -78,12 +80,12 @@ impl FigureSweep {
     }
 }
 
-/// Returns the goodput of `outcomes` divided by that of `reference`, seed by seed.
+/// Returns the goodput of `outcomes` divided by that of `reference`. Each seed gives one value.
 pub(super) fn ratio(outcomes: &Outcomes, reference: &Outcomes) -> Estimate {
     Estimate::of(outcomes.iter().zip(reference).map(|(a, b)| a.run.goodput_bps / b.run.goodput_bps))
 }
 
-/// Returns the mean goodput in Mbit/s.
+/// Returns the goodput in Mbit/s. Each run gives one value.
 pub(super) fn goodput_mbps(outcomes: &Outcomes) -> Estimate {
     Estimate::of(outcomes.iter().map(|outcome| outcome.run.goodput_bps / 1e6))
 }

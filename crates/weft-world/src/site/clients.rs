@@ -1,4 +1,4 @@
-//! The OpenVPN clients of a node with an engine.
+//! The OpenVPN clients that send through a node with an engine.
 //!
 //! A client's packets arrive over its link with OpenVPN's additional headers. The node's OpenVPN server removes these
 //! headers, and the kernel forwards the packets one by one to the engine's device.
@@ -15,7 +15,7 @@ use weft_wire::virtio::VNET_HEADER_LEN;
 /// Derived: 20 (IPv4) + 8 (UDP) + 4 (opcode and peer) + 4 (packet number) + 16 (tag of AES-256-GCM).
 pub(crate) const OPENVPN_BYTES: u32 = 52;
 
-/// The settings of a client at the site to which it connects.
+/// A client of a site, with the link between them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SiteClient {
     /// The client's node.
@@ -26,7 +26,9 @@ pub struct SiteClient {
     pub back: LinkId,
 }
 
-/// All clients of a site, each with the codec of its packets.
+/// All clients of a site.
+///
+/// Each has a converter between the packets of the simulator and those of a TUN device.
 #[derive(Default)]
 pub(super) struct SiteClients(Vec<(SiteClient, InnerCodec)>);
 
@@ -39,24 +41,24 @@ impl SiteClients {
         self.0.is_empty()
     }
 
-    /// True if a client sends over this direction of a link.
+    /// True if `link` is the direction of a client's link in which the client sends.
     pub(super) fn sends_over(&self, link: LinkId) -> bool {
         self.0.iter().any(|(client, _)| client.back == link)
     }
 
-    /// Returns the link to a client. `None` if the node is no client.
+    /// Returns the direction of a link that leads to the client `node`. `None` if the node is no client.
     pub(super) fn link_to(&self, node: NodeId) -> Option<LinkId> {
         self.0.iter().find(|(client, _)| client.node == node).map(|(client, _)| client.out)
     }
 
-    /// Returns the codec of a client's packets. `None` if the node is no client.
+    /// Returns the converter for the packets of the client `node`. `None` if the node is no client.
     pub(super) fn codec(&mut self, node: NodeId) -> Option<&mut InnerCodec> {
         self.0.iter_mut().find(|(client, _)| client.node == node).map(|(_, codec)| codec)
     }
 
-    /// Returns the codec of the client to which the engine delivers a packet. `None` if it is for no client.
+    /// Returns the converter for the client to which the packet `written` goes. `None` if it is for no client.
     ///
-    /// `written` is the packet with a virtio_net_hdr before it.
+    /// `written` begins with a virtio_net_hdr, as an engine delivers it.
     pub(super) fn codec_for(&mut self, written: &[u8]) -> Option<&mut InnerCodec> {
         if self.0.is_empty() {
             return None;

@@ -19,17 +19,17 @@ use weft_units::{Duration, Instant, VpnId};
 
 /// Least time until the next run of the engine's timer.
 ///
-/// Virtual time would never advance if an engine always asked to be woken at the current time and there were no least
-/// delay.
+/// Without it virtual time would never advance if an engine always asked to be woken at the current time.
 const TIMER_GRAIN: Duration = Duration::from_micros(1);
 const TRANSMIT_BYTES: usize = 65_536;
 const LINK_MTU: u16 = 1500;
 /// Difference between the ports of a NAT's successive mappings.
 ///
-/// It must exceed the number of engines on a node.
+/// The engines of a node listen on adjacent ports. The difference exceeds their number, so the NAT gives no two engines
+/// the same port.
 const MAPPING_STEP: u16 = 101;
 
-/// The settings of one of a site's links, with the site's own end first.
+/// The settings of one link of a simulated node (the site), as seen from that node.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SiteLink {
     /// The name of the link's interface.
@@ -53,12 +53,12 @@ impl SiteLink {
     fn mapped(&self, port: u16, now: Instant) -> u16 {
         let Some(every) = self.rebind else { return port };
         let number = now.as_nanos() / (every.as_nanos() as u64).max(1);
-        // A large step keeps the mappings of ports with adjacent numbers different.
+        // The large step gives different ports to engines that listen on adjacent ports.
         port.wrapping_add((number as u16).wrapping_mul(MAPPING_STEP))
     }
 }
 
-/// A change of a path's state.
+/// A change of the state of one of the engine's paths.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EnginePathChange {
     /// The time of the change.
@@ -149,7 +149,7 @@ impl EngineSite {
         &self.path_changes
     }
 
-    /// Returns the `reordering` metric that the engine last asked for on routes to the peer.
+    /// Returns the `reordering` metric (ip-route(8)) that the engine last demanded for the routes of its TUN device.
     ///
     /// `None` stands for the kernel's default.
     pub fn reordering_metric(&self) -> Option<u32> {
@@ -185,10 +185,10 @@ impl EngineSite {
         self.engine.set_overlay(now, Some(overlay));
     }
 
-    /// Starts or changes flow state; `None` stops it.
+    /// Makes the engine store the state of flows, as `flows` configures it. `None` ends that.
     ///
     /// # Errors
-    /// Returns the first fault in the rules.
+    /// Returns the first fault in the rules of `flows`.
     pub fn set_flows(&mut self, now: Instant, flows: Option<FlowsConfig>) -> Result<(), String> {
         let faults = self.engine.set_flows(now, flows).err().unwrap_or_default();
         faults.first().map_or(Ok(()), |fault| Err(format!("rule `{}`: {}", fault.name, fault.problem)))

@@ -17,7 +17,7 @@ pub struct Engines {
 }
 
 impl Engines {
-    /// Puts engines on the same links. Each must have its own port.
+    /// Creates the engines of one node, which share its links. Each must have its own port.
     pub fn new(first: EngineSite, others: Vec<EngineSite>) -> Engines {
         Engines { first, others, of_flow: Vec::new() }
     }
@@ -51,12 +51,12 @@ impl Engines {
         self.of_flow[flow.index()] = number;
     }
 
-    /// Returns the host at this end of a flow.
+    /// Returns the host of the engine that carries a flow.
     pub fn host(&self, flow: FlowNo) -> &SimHost {
         self.position(flow).and_then(|other| self.others.get(other)).unwrap_or(&self.first).host()
     }
 
-    /// Returns the host at this end of a flow, to add its application.
+    /// Returns the host of the engine that carries a flow, to add the flow's application.
     pub fn host_mut(&mut self, flow: FlowNo) -> &mut SimHost {
         match self.position(flow).and_then(|other| self.others.get_mut(other)) {
             Some(site) => site.host_mut(),
@@ -69,7 +69,7 @@ impl Engines {
         self.of_flow.get(flow.index())?.checked_sub(1)
     }
 
-    /// Hands a packet to the engine that listens on the packet's destination port.
+    /// Passes a packet to the engine that listens on its destination port, or to the first engine if none does.
     pub(super) fn receive(&mut self, now: Instant, from: LinkId, packet: &Packet, ports: &mut Ports<'_>) {
         let port = if self.others.is_empty() { None } else { outer::destination_port(packet) };
         match self.others.iter_mut().find(|site| port.is_some_and(|port| site.listens(now, from, port))) {

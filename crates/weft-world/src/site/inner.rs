@@ -64,7 +64,7 @@ impl InnerCodec {
                 self.flush(device);
                 self.send_udp(packet, *number, *sent_at, device);
             }
-            // Hosts send these bodies only in networks in which they have no engine.
+            // Hosts send packets of these kinds only in networks without engines.
             Body::Signalled(_) | Body::Probe(_) | Body::Raw(_) | Body::Edge(_) => {}
         }
     }
@@ -95,7 +95,8 @@ impl InnerCodec {
 
     /// Reads a packet or super-packet that the engine writes to the device.
     ///
-    /// `written` is the packet with a virtio_net_hdr before it.
+    /// `written` is the packet with a virtio_net_hdr before it. Returns `None` if no modelled host can have sent the
+    /// packet.
     pub(super) fn receive(&mut self, written: &[u8]) -> Option<Box<Packet>> {
         self.read(written).map(|(packet, _)| Box::new(packet))
     }
@@ -119,7 +120,9 @@ impl InnerCodec {
         }
     }
 
-    /// Returns the packet, and its segments if it is TCP.
+    /// Reads a packet or super-packet that the engine writes. Returns its segments too if it is TCP.
+    ///
+    /// Returns `None` if no modelled host can have sent the packet.
     fn read(&mut self, written: &[u8]) -> Option<(Packet, Option<SuperSegment>)> {
         let packet = written.get(VNET_HEADER_LEN..)?;
         let ip = IpView::parse(packet).ok()?;
@@ -136,7 +139,7 @@ impl InnerCodec {
         }
     }
 
-    /// Returns the codec of a flow from the host `here` to the host `there`.
+    /// Returns the codec of a flow from the host `here` to the host `there`. Creates it if there is none.
     fn codec(&mut self, flow: FlowNo, [here, there]: [NodeId; 2]) -> &mut FlowCodec {
         if self.flows.len() <= flow.index() {
             self.flows.resize_with(flow.index() + 1, || None);
@@ -165,7 +168,7 @@ impl InnerCodec {
     }
 }
 
-/// Returns the flow that has the addresses of a packet for the host `here`.
+/// Returns the flow of a packet from the host `there` to the host `here`, by the packet's ports.
 fn flow_of(ip: &IpView<'_>, here: NodeId, there: NodeId) -> Option<FlowNo> {
     let (first, _) = endpoints(&blank(FlowNo(0), here.min(there), here.max(there)));
     let (source_port, destination_port) = ip.ports();

@@ -1,4 +1,4 @@
-//! The ends of a pair of nodes: hosts with applications, and their connection to the links.
+//! A simulated node: hosts with applications, and their connection to the links.
 
 mod clients;
 mod engine_site;
@@ -22,11 +22,11 @@ use weft_sim::host::{PacketSink, SimHost};
 use weft_sim::{FlowNo, LinkId, Packet, Ports, SimNode};
 use weft_units::Instant;
 
-/// One of the two nodes.
+/// A simulated node with its hosts.
 pub enum Site {
     /// Hosts behind engines. Most nodes have one engine.
     Engines(Box<Engines>),
-    /// A host on one link.
+    /// A host on one link, without weft.
     Plain(Box<PlainSite>),
     /// A host whose TCP is MPTCP.
     Multipath(Box<MultipathSite>),

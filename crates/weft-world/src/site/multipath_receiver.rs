@@ -32,7 +32,7 @@ impl MultipathReceiver {
         MultipathReceiver { subflows, next_data: 0, early: BTreeMap::new() }
     }
 
-    /// Returns the bytes that reached the application, in order.
+    /// Returns the number of bytes that reached the application, in order.
     pub(super) fn delivered_bytes(&self) -> u64 {
         self.next_data
     }

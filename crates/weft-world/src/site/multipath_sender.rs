@@ -33,7 +33,7 @@ struct Subflow {
 }
 
 impl Subflow {
-    /// True if the congestion window has space for a segment and all written data has been sent.
+    /// True if the subflow is open, has sent all written data, and its congestion window has space for a segment.
     fn has_room(&self, mss: u64) -> bool {
         let sent_all = self.mappings.back().is_none_or(|last| last.subflow_seq < self.written);
         let is_open = self.sender.srtt().is_some();
@@ -46,7 +46,7 @@ impl Subflow {
         self.sender.write(len.into());
     }
 
-    /// Returns the subflow's next segment with its data sequence number.
+    /// Returns the subflow's next segment with its data sequence number. `None` if it may send none now.
     fn transmit(&mut self, now: Instant) -> Option<TcpSegment> {
         let mut segment = self.sender.transmit(now)?;
         if segment.len > 0

@@ -33,7 +33,7 @@ pub struct MultipathSite {
 }
 
 impl MultipathSite {
-    /// Returns a host on these links.
+    /// Creates a host whose TCP connections use these links.
     pub fn new(links: Vec<SiteLink>) -> MultipathSite {
         MultipathSite { host: SimHost::new(), links, connections: Vec::new(), outbox: Outbox::default() }
     }
@@ -60,7 +60,7 @@ impl MultipathSite {
         self.connections.push((ends, MultipathEnd::Receiver(Box::new(receiver))));
     }
 
-    /// Returns the bytes that reached the application of a connection that ends here.
+    /// Returns the bytes that reached a flow's application here. `None` if no connection of the flow ends here.
     pub fn delivered_bytes(&self, flow: FlowNo) -> Option<u64> {
         self.connections.iter().find_map(|(ends, end)| match end {
             MultipathEnd::Receiver(receiver) if ends.flow == flow => Some(receiver.delivered_bytes()),

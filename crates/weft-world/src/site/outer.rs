@@ -71,7 +71,7 @@ pub(super) struct ReceivedDatagram<'a> {
     pub datagram: &'a [u8],
 }
 
-/// Returns the destination port of a packet that [`packet`] made.
+/// Returns the destination port of a packet that [`packet`] made. `None` for any other packet.
 pub(super) fn destination_port(packet: &Packet) -> Option<u16> {
     let Body::Raw(bytes) = &packet.body else { return None };
     IpView::parse(bytes).ok().map(|ip| ip.ports().1)

@@ -9,7 +9,7 @@ use super::wire::{DatagramFate, corrupt};
 use super::world::{STRANGER, SwarmWorld, Todo};
 use weft_units::{Duration, Instant};
 
-/// Minimum and maximum interval between two datagrams of a liar, in µs.
+/// Minimum and maximum interval between two datagrams of the liar, a member that sends arbitrary datagrams, in µs.
 const LIES_APART_US: (u64, u64) = (200, 8_000);
 
 impl SwarmWorld<'_> {
@@ -117,9 +117,9 @@ impl SwarmWorld<'_> {
         self.take_in(node, SocketDatagram { link, source: STRANGER, tos: 0, bytes, tampered: true, sender: None })
     }
 
-    /// Makes the liar send a datagram to one of the hub's addresses, and schedules the next one.
+    /// Makes the liar `node` send a datagram to its only peer, and schedules the next datagram.
     ///
-    /// The liar sends no datagram after `until`.
+    /// A liar is a member that sends arbitrary datagrams. It sends none after `until`.
     pub(super) fn lie(&mut self, node: usize, until: Instant) {
         let NodeRole::Liar { hub } = self.plan.roles[node] else { return };
         if self.now >= until {

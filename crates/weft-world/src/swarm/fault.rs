@@ -4,7 +4,7 @@ use super::plan::NodePlan;
 use std::fmt;
 use weft_units::{Duration, Instant, Rng};
 
-/// A fault, from one instant to another.
+/// A fault, with the times at which it begins and ends.
 #[derive(Clone, Debug)]
 pub(super) struct SwarmFault {
     pub(super) at: Instant,
@@ -32,7 +32,7 @@ pub(super) enum FaultKind {
     CutUp { node: usize, link: usize },
     /// The link carries no datagram to the node.
     CutDown { node: usize, link: usize },
-    /// No datagram passes between two nodes.
+    /// No datagram passes between the nodes `a` and `b`.
     Partition { a: usize, b: usize },
     /// A firewall passes only datagrams of existing sessions, and drops handshakes.
     NoHandshakes { node: usize },
@@ -44,13 +44,13 @@ pub(super) enum FaultKind {
     Unplug { node: usize, link: usize },
     /// The NAT in front of the link forgets its mapping.
     Rebind { node: usize, link: usize },
-    /// The link's MTU falls and stays small. Longer datagrams vanish.
+    /// The link's MTU falls to `mtu` and stays there. Longer datagrams vanish.
     Mtu { node: usize, link: usize, mtu: u16 },
-    /// The delay of the path grows.
+    /// The delay of the path through the link grows by `by`.
     Delay { node: usize, link: usize, by: Duration },
-    /// The node's clock jumps ahead.
+    /// The node's clock jumps ahead by `by`.
     ClockStep { node: usize, by: Duration },
-    /// A stranger replays datagrams to the node, exact or changed, from another address.
+    /// A stranger sends `count` datagrams to the node: replays, exact or changed, or random bytes.
     Attack { node: usize, count: u32 },
     /// The machine sleeps. When it wakes up, the node starts new sessions.
     Suspend { node: usize },
@@ -91,7 +91,7 @@ impl SwarmFault {
         !is_innocent && self.at <= at && at <= self.until + CALLED_WITHIN
     }
 
-    /// Returns a second fault that makes this one worse, for some faults and some random values.
+    /// Returns a second fault that makes this one worse. `None` for most kinds, and for some random values.
     ///
     /// The second fault of a crash is a replay to the node that has restarted. The second fault of a NAT rebinding is
     /// reordering. Datagrams from the old address then arrive after datagrams from the new one.
@@ -109,12 +109,16 @@ impl SwarmFault {
     }
 
     /// Draws a fault that begins and ends between `from` and `end`.
+    ///
+    /// It lasts at most 250 s if `is_long`, else at most 3 s.
     pub(super) fn draw(rng: &mut Rng, nodes: &[NodePlan], from: Instant, end: Instant, is_long: bool) -> SwarmFault {
         let (at, until) = SwarmFault::draw_time(rng, from, end, is_long);
         SwarmFault { at, until, kind: FaultKind::draw(rng, nodes, is_long) }
     }
 
-    /// Draws the time at which a fault begins and the time at which it ends.
+    /// Draws the time at which a fault begins and the time at which it ends, both between `from` and `end`.
+    ///
+    /// The fault lasts at most 250 s if `is_long`, else at most 3 s.
     pub(super) fn draw_time(rng: &mut Rng, from: Instant, end: Instant, is_long: bool) -> (Instant, Instant) {
         let at = from + Duration::from_nanos(rng.below((end - from).as_nanos() as u64));
         let most = (end - at).min(if is_long { Duration::from_secs(250) } else { Duration::from_secs(3) });

@@ -14,11 +14,11 @@ use weft_units::{Duration, Instant, VpnId};
 ///
 /// A receiver deletes the state after a minute on its own clock, which may have jumped.
 const FORGETFUL: Duration = Duration::from_secs(50);
-/// Maximum age of a packet that arrives, except TCP.
+/// Maximum age at which a packet may arrive, except TCP. An older one violates the invariant `stale`.
 ///
-/// It covers 1 s in a queue, the time in flight, and 5 s of waiting for a missing unit.
+/// The maximum covers 1 s in a queue, the time in flight, and 5 s of waiting for a missing unit.
 const OLDEST: Duration = Duration::from_secs(10);
-/// Maximum number of missing packets that are recorded for a flow.
+/// Maximum number of missing packets that are recorded for a flow. The order of further ones is not checked.
 const MAX_HOLES: usize = 256;
 
 /// A packet that was sent, and when it was delivered.
@@ -29,7 +29,7 @@ struct SentPacket {
     delivered: Option<Instant>,
 }
 
-/// The packets of one flow.
+/// The packets of one flow that were sent, and the state of their delivery.
 #[derive(Debug, Default)]
 struct Account {
     sent: Vec<SentPacket>,
@@ -53,7 +53,7 @@ pub(super) struct DeliveryJudge<'a> {
     flows: &'a [SwarmFlow],
     by_port: BTreeMap<(VpnId, u16), usize>,
     accounts: Vec<Account>,
-    /// A node that is not a member, and the time from which it is not.
+    /// The guest whose membership ends during the run, and the time from which it is no member.
     expelled: Option<(usize, Instant)>,
     /// The node whose key a second node also has.
     ///
@@ -62,7 +62,7 @@ pub(super) struct DeliveryJudge<'a> {
     shares_key: Option<usize>,
     /// True if no machine stops and no clock jumps in this plan.
     is_timely: bool,
-    /// Number of packets delivered.
+    /// Number of packets that nodes delivered to hosts.
     pub(super) delivered: u64,
 }
 
@@ -71,7 +71,9 @@ pub(super) struct ReceivingNode {
     pub(super) node: usize,
     /// True if the node delivers flows in order.
     pub(super) resequences: bool,
-    /// True if the node's clock jumped a short time ago.
+    /// True if the node's clock jumped a short time ago, or if two nodes of the plan have the same key.
+    ///
+    /// The order of the node's packets is then not checked.
     pub(super) stepped: bool,
 }
 
@@ -114,7 +116,9 @@ impl<'a> DeliveryJudge<'a> {
         segment
     }
 
-    /// Deletes the order of all flows from `from` to `to`, because the receiver starts again with new state for them.
+    /// Forgets which packets were overtaken in the flows from node `from` to node `to`.
+    ///
+    /// The receiver has lost its state for these flows and starts again with new state.
     pub(super) fn forget_order(&mut self, now: Instant, from: usize, to: usize) {
         for (flow, account) in self.flows.iter().zip(&mut self.accounts) {
             if (flow.from, flow.to) == (from, to) {
@@ -126,8 +130,9 @@ impl<'a> DeliveryJudge<'a> {
 
     /// Checks a packet that a node writes to its TUN device of `vpn`.
     ///
-    /// `hold` returns the time for which the node waits for a missing packet. Returns the packet if it is out of
-    /// order.
+    /// `hold` returns the time for which the node waits for a missing packet of the sender with a given number. If
+    /// later packets of the flow were delivered before this one, the function returns how long the node waited for
+    /// it.
     pub(super) fn deliver(
         &mut self,
         now: Instant,
@@ -218,7 +223,7 @@ impl<'a> DeliveryJudge<'a> {
         }
         if let Some(before) = account.sent[number].delivered.replace(now) {
             // A node that was killed or suspended has no record of the packets that it delivered. Its peer sends TCP
-            // segments again.
+            // segments again, so the node may deliver them twice.
             if flow.tcp && account.forgotten_at.is_some_and(|at| at >= before) {
                 return Ok(None);
             }

@@ -12,9 +12,9 @@ use weft_wire::train::Chirp;
 
 const TIERS: [PathTier; 4] = [PathTier::Primary, PathTier::Secondary, PathTier::Backup, PathTier::Detour];
 
-/// The hub, the liar's only peer.
+/// The hub, the liar's only peer, in the liar's own session table.
 const HUB: PeerId = PeerId(0);
-/// Maximum length of a plaintext, in bytes.
+/// Maximum length of the plaintext of a datagram that the liar sends, in bytes.
 const MOST: u64 = 1_300;
 
 /// The state of a lying member: its session with the hub.
@@ -41,7 +41,7 @@ impl Liar {
         }
     }
 
-    /// Returns the next datagram: a handshake initiation, or sealed arbitrary content.
+    /// Returns the next datagram: a handshake initiation, or sealed arbitrary content. `None` if its session refuses.
     pub(super) fn send(&mut self, now: Instant) -> Option<Vec<u8>> {
         // `handle_timeout` deletes session keys that have ended.
         let _ = self.sessions.handle_timeout(now);

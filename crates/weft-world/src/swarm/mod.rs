@@ -9,13 +9,14 @@
 //!
 //! | invariant | kind of violation |
 //! |---|---|
-//! | a packet is delivered at most once, unaltered, at its own node; a TCP segment once more by a node that was killed or suspended | `twice`, `altered`, `wrong peer` |
+//! | a packet is delivered at most once, unaltered, at its own node (see below) | `twice`, `altered`, `wrong peer` |
 //! | a packet is delivered only if its source is behind the peer | `forged` |
 //! | a packet stays in its VPN, also where others use the same addresses, and reaches members only | `wrong VPN` |
 //! | where flows are resequenced, no packet overtakes another before the hold time is over | `order` |
 //! | replayed, changed and invented datagrams are refused | `outsider` |
-//! | strangers get cookies and refusals at most; a path follows its newest datagram | `stranger`, `wrong address` |
-//! | packet numbers rise per path and key; a key ends after 180 s | `packet number`, `old key` |
+//! | a node sends only cookies and refusals to a stranger | `stranger` |
+//! | a node sends on a path to the source of the path's newest datagram | `wrong address` |
+//! | the packet numbers under one key rise on each path; a key ends after 180 s | `packet number`, `old key` |
 //! | no datagram is longer than its link's MTU | `too long` |
 //! | a node sends only after an input, or at a time at which it asked to be woken | `lost wake-up` |
 //! | no peer makes a node wait for a missing unit for more than 5 s | `hold` |
@@ -30,6 +31,8 @@
 //! | 8 s after the faults (30 s after minutes of silence) all traffic flows | `silence`, `lost` |
 //! | from then on no session ends, and nothing genuine is refused | `session lost`, `refused` |
 //! | 13 s after that nothing is queued, in flight, held, or kept in a buffer | `memory` |
+//!
+//! A node that was killed or suspended may deliver a TCP segment a second time.
 
 mod acting;
 mod fault;

@@ -50,18 +50,18 @@ pub(super) struct SwarmSegment {
     pub(super) push: bool,
 }
 
-/// The form in which packets enter a node.
+/// Form in which the packets of a flow are read from a node's TUN device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Offload {
-    /// Packets have complete checksums.
+    /// Each packet is read alone, with complete checksums.
     None,
-    /// Packets have a partial transport checksum.
+    /// Each packet is read alone, with a partial transport checksum.
     Checksum,
-    /// Several segments form one super-packet.
+    /// Several segments are read as one super-packet.
     Segmentation,
 }
 
-/// Returns the address of a node's host.
+/// Returns the address of the host behind a node.
 pub(super) fn host(node: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 9, node as u8, 1)
 }
@@ -214,7 +214,7 @@ impl SwarmFlow {
         packet
     }
 
-    /// Splits a packet that a node writes to its TUN device, as a kernel would.
+    /// Splits a packet that a node writes to its TUN device into single segments, as a kernel would.
     ///
     /// The function completes a partial checksum.
     ///
@@ -271,6 +271,8 @@ impl SwarmFlow {
     }
 
     /// Returns the number that the packet seems to have in its flow: a TCP offset or a UDP number.
+    ///
+    /// Returns `None` if the packet is too short for such a number.
     pub(super) fn name_of(&self, packet: &[u8]) -> Option<PacketName> {
         if self.tcp {
             let seq = u32::from_be_bytes(packet.get(24..28)?.try_into().ok()?);

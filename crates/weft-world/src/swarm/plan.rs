@@ -19,7 +19,9 @@ use weft_units::{Duration, Instant, PathUse, Rate, Rng, VpnId};
 /// On a slower link the drawn traffic would still be in a drop-tail queue when the final traffic ([`PROOF`]) begins.
 const LEAST_MBPS: u64 = 2;
 
-/// Maximum number of nodes. The traffic of more nodes would exceed the rate of a slow link of the hub.
+/// Maximum number of nodes whose traffic does not exceed the rate of a slow link of the hub.
+///
+/// In a plan with more nodes the hub's links are made faster.
 const FEW_NODES: usize = 4;
 /// Maximum number of nodes of a mesh, in which each two nodes are peers.
 const MOST_IN_A_MESH: usize = 6;
@@ -57,13 +59,13 @@ pub(super) struct Plan {
     pub(super) is_long: bool,
     /// True if nodes relay datagrams between other nodes.
     pub(super) has_relays: bool,
-    /// The role of each node.
+    /// The role of each node, by the node's number.
     pub(super) roles: Vec<NodeRole>,
     /// True if pairs of members share a preshared secret in addition to their keys.
     pub(super) has_secrets: bool,
 }
 
-/// The phases of a run.
+/// The times at which the phases of a run begin or end.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Times {
     pub(super) faults_end: Instant,
@@ -150,7 +152,8 @@ impl Plan {
         plan.draw_traffic(&mut root.split(2));
         plan.draw_faults(&mut root.split(3));
         if plan.faults.iter().any(|fault| matches!(fault.kind, FaultKind::Mtu { .. })) {
-            // If a packet is too long even in parts, it cannot pass until the sender has learnt the small MTU.
+            // A packet of a 9000-byte interface may be too long for the small MTU even if it is sent in parts. It could
+            // not pass before the sender has learnt the MTU, so interfaces get at most 1500 bytes here.
             plan.nodes.iter_mut().flat_map(|n| &mut n.links).for_each(LinkPlan::forgo_jumbo_frames);
             plan.draw_long_packets(&mut root.split(4));
         }
@@ -173,8 +176,8 @@ impl Plan {
             4 | 5 => Some(LoopConfig::ExplicitRate(Arc::default())),
             _ => None,
         };
-        // A window shrinks after losses. In one long queue before the window, packets would wait too long and arrive
-        // too late.
+        // The AIMD loop sends less after losses. A drop-tail queue before it would then empty so slowly that packets
+        // arrive too late.
         let queue = match control {
             Some(LoopConfig::AimdWindow(_)) => queue::QueueKind::FqCodel,
             _ if rng.chance(0.5) => queue::QueueKind::FqCodel,
@@ -185,8 +188,8 @@ impl Plan {
 
     /// Distributes the flows over VPNs.
     ///
-    /// Some flows get a second flow with the same addresses and ports in another VPN. Some of these VPNs are such
-    /// that the receiver must not accept them.
+    /// Some flows get a second flow with the same addresses and ports in another VPN. The receiver does not have some
+    /// of these VPNs, and must not accept their packets.
     fn draw_vpns(&mut self, rng: &mut Rng) {
         let of_all = [VpnId::DEFAULT, VPNS[0], VPNS[1]];
         for flow in &mut self.flows {
@@ -234,7 +237,7 @@ impl Plan {
     /// Adds long packets after the faults.
     ///
     /// A node detects a black hole for long packets only by the loss of long packets, so such packets must be sent.
-    /// They must not fill the queue of a slow link when the final traffic begins.
+    /// They must not fill the queue of a slow link when the traffic that proves the recovery begins ([`PROOF`]).
     fn draw_long_packets(&mut self, rng: &mut Rng) {
         let Times { faults_end, proof, .. } = self.times;
         for (from, to) in self.directions() {
@@ -272,7 +275,9 @@ impl Plan {
         self.flows.len() - 1
     }
 
-    /// Adds a steady flow, an occasional burst, and a flow that no node may accept.
+    /// Adds a steady flow and up to two flows of bursts, from node `from` to node `to`.
+    ///
+    /// Some flows of bursts have a forged source address, so that no node may accept their packets.
     pub(super) fn draw_background(&mut self, rng: &mut Rng, from: usize, to: usize) {
         let ms = Duration::from_millis;
         let Times { faults_end, proof, .. } = self.times;
@@ -310,7 +315,9 @@ impl Plan {
         }
     }
 
-    /// Adds a few packets of every size for the final traffic. Each of them must arrive.
+    /// Adds a few packets of every size from node `from` to node `to` after the faults. Each of them must arrive.
+    ///
+    /// They prove that the nodes have recovered.
     pub(super) fn draw_proof(&mut self, rng: &mut Rng, from: usize, to: usize) {
         let Times { proof, proof_end, .. } = self.times;
         let start = proof + Duration::from_millis(rng.below(100));
@@ -396,9 +403,9 @@ impl LinkPlan {
         self.rate.bytes_in(self.queue) / 1_500
     }
 
-    /// Makes the link as fast as the slowest access links of `nodes` nodes together.
+    /// Raises the link's rate to at least [`LEAST_MBPS`] times `nodes`, so that it carries the traffic of all nodes.
     ///
-    /// This applies to plans with many nodes only.
+    /// Does nothing if there are at most [`FEW_NODES`] nodes.
     fn make_room(&mut self, nodes: usize) {
         if nodes > FEW_NODES {
             let least = Rate::from_mbps(LEAST_MBPS * nodes as u64);

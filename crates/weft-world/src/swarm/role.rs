@@ -46,7 +46,7 @@ pub(super) enum Papers {
     },
     OtherRoot,
     NotYetValid,
-    /// The certificate belongs to another node.
+    /// The guest shows the certificate of another node.
     Stolen,
     /// The certificate claims the hub's own addresses.
     Overlap,
@@ -96,7 +96,7 @@ impl Plan {
         matches!(self.roles[node], NodeRole::Member | NodeRole::Guest { .. })
     }
 
-    /// Returns the guest whose membership ends during the run, and the time of this end.
+    /// Returns the guest whose membership ends during the run, and the time of this end. `None` if there is none.
     pub(super) fn expelled(&self) -> Option<(usize, Instant)> {
         let (node, role) = self.roles.iter().enumerate().find(|(_, role)| matches!(role, NodeRole::Guest { .. }))?;
         let NodeRole::Guest { hub, papers } = *role else { return None };
@@ -106,7 +106,8 @@ impl Plan {
             // The revoking node may crash and then lose a revocation that was not stored because its disk was full.
             Papers::Revoked { by, at } if self.has_full_disk(by, at) => Instant::FAR_FUTURE,
             Papers::Revoked { by, at } if by == hub => at,
-            // The hub learns of the revocation as soon as it is reachable.
+            // The revoking node sends the revocation to the hub as soon as it can reach the hub: at the latest when
+            // the final traffic, the proof of the recovery, begins.
             Papers::Revoked { .. } => self.times.proof,
             Papers::OtherRoot | Papers::NotYetValid | Papers::Stolen | Papers::Overlap => Instant::ZERO,
         };
@@ -121,7 +122,7 @@ impl Plan {
         self.faults.iter().any(is_it)
     }
 
-    /// Returns the node whose key a second node also has.
+    /// Returns the node whose key a second node also has. `None` if there is none.
     pub(super) fn shared_key(&self) -> Option<usize> {
         self.roles.iter().find_map(|role| if let NodeRole::Twin { of, .. } = role { Some(*of) } else { None })
     }
@@ -195,7 +196,9 @@ impl Plan {
         for _ in 0..befalls {
             self.draw_mishap(rng, members);
         }
-        // No node can verify the reports of relays about each other. A node that sends nothing detects no black hole.
+        // No special node in a plan with relays: no node can verify the reports of relays about each other. None in a
+        // plan with a small MTU: a node detects the MTU only by the loss of its own long packets, and a special node
+        // may send none.
         if self.has_relays || is_narrowed {
             return;
         }
@@ -239,11 +242,11 @@ impl Plan {
         self.faults.push(fault);
     }
 
-    /// Adds faults to a node without its peer's addresses: it sends a handshake, gets no answer, and crashes.
+    /// Adds faults to a node: it sleeps, then sends handshakes but receives no datagram, and then crashes.
     ///
-    /// The node first sleeps, and the peer sends handshakes to it. When it wakes up, it sends handshakes to its
-    /// peers. The peer has the lower key, so the peer answers instead of initiating. After the crash only the peer
-    /// has an address to which a handshake can be sent.
+    /// While the node sleeps, its peer sends handshakes to it. When the node wakes up, it sends handshakes, too. The
+    /// peer has the lower key, so the peer answers and sends no more handshakes of its own. After the crash the node
+    /// has no address of the peer, so only the peer can begin a new handshake.
     pub(super) fn draw_deaf_caller(&mut self, rng: &mut Rng) {
         let ms = Duration::from_millis;
         let is_member = |node: usize| self.roles[node] == NodeRole::Member;
@@ -266,8 +269,8 @@ impl Plan {
 
     /// Draws the share of a link's datagrams that a hijacker forwards.
     ///
-    /// If the hijacker forwards all datagrams, the path stays at its address. The share has a separate random
-    /// stream.
+    /// If the hijacker forwards all of them, no datagram from the peer's own address moves the path back from the
+    /// hijacker's address. The share has a separate random stream.
     fn draw_hijacked_share(&self) -> f64 {
         if Rng::new(self.seed).split(10).chance(0.5) { 1.0 } else { 0.1 }
     }

@@ -17,11 +17,11 @@ const PASSING_ON: Duration = Duration::from_millis(7);
 const LEAST_RATE: Rate = Rate::from_bps(200);
 /// Minimum number of full packets for each peer for which a queue must have space.
 ///
-/// In a smaller queue many packets are lost before the peers have found their shares.
+/// The peers share the link. In a smaller queue many packets are lost before each peer sends at its share of the rate.
 const FEWEST_EACH: u64 = 2;
 /// Maximum time for which a peer may make a node wait for a missing unit (SECURITY.md).
 const LONGEST_HOLD: Duration = Duration::from_secs(5);
-/// Maximum window of a loop, in bytes.
+/// Maximum window of a loop that the check accepts, in bytes.
 const MOST_WINDOW: u64 = 1 << 30;
 
 /// The result of a run.
@@ -129,7 +129,8 @@ fn check_holds(world: &SwarmWorld<'_>) -> Result<(), Violation> {
 
 /// Checks that windows and rates are within their bounds.
 ///
-/// At the end every unit must be recorded as received or lost, although markers and reports may have been lost.
+/// With [`LoopsAre::Settled`], no unit may still be recorded as in flight. Each must be recorded as received or lost,
+/// although markers and reports may have been lost.
 fn check_loops(world: &SwarmWorld<'_>, are: LoopsAre) -> Result<(), Violation> {
     let engines = world.sites.iter().map(|site| site.engine.as_ref()).enumerate();
     for (node, engine) in engines.filter_map(|(node, engine)| Some((node, engine?))) {
@@ -147,7 +148,7 @@ fn check_loops(world: &SwarmWorld<'_>, are: LoopsAre) -> Result<(), Violation> {
     Ok(())
 }
 
-/// Returns for each flow the packets that its VPN's queue has dropped so far.
+/// Returns for each flow the number of packets that its sender's queues of its VPN have dropped so far.
 ///
 /// The number includes the drops of all flows of the VPN. A queue may drop packets even of a slow flow: after two of
 /// its packets have waited too long, the queue does not treat it as a sparse flow.
@@ -162,7 +163,8 @@ fn dropped_by_queues(world: &SwarmWorld<'_>) -> Vec<usize> {
 
 /// Checks that the packets sent after the faults have arrived.
 ///
-/// Packets that queues have dropped may be missing. `before` contains the drops until the final traffic began.
+/// Packets that queues have dropped may be missing. `before` contains for each flow the packets that queues had dropped
+/// before these packets were sent.
 fn check_proof(world: &SwarmWorld<'_>, before: &[usize]) -> Result<(), Violation> {
     let plan = world.plan;
     let dropped = dropped_by_queues(world);
@@ -183,7 +185,7 @@ fn check_proof(world: &SwarmWorld<'_>, before: &[usize]) -> Result<(), Violation
     Ok(())
 }
 
-/// Returns the number of packets of `talk` that may be missing after the faults.
+/// Returns the number of packets of `talk` that may be missing, of `sent` packets that were sent after the faults.
 ///
 /// With retransmission no packet of a sparse flow may be missing. A burst may exceed a short queue on its
 /// path.

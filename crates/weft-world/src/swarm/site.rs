@@ -16,7 +16,7 @@ pub(super) const PORT: u16 = 51_900;
 /// Largest number of a node's addresses that other nodes have configured.
 const MAX_ENDPOINTS: usize = 2;
 
-/// Returns the address of a node's access link.
+/// Returns the address and port of a node's access link.
 pub(super) fn address(node: usize, link: usize) -> SocketAddr {
     SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, link as u8, 0, 1 + node as u8)), PORT)
 }
@@ -66,7 +66,7 @@ pub(super) struct SocketDatagram {
     pub(super) bytes: Vec<u8>,
     /// True if the datagram was changed in flight or comes from a stranger.
     pub(super) tampered: bool,
-    /// The sender, if the datagram is unchanged.
+    /// Number of the node that sent the datagram, if the datagram is unchanged.
     pub(super) sender: Option<usize>,
 }
 
@@ -78,11 +78,11 @@ pub(super) struct SwarmSite {
     pub(super) stepped_at: Option<Instant>,
     /// Time at which the node's event loop runs next.
     pub(super) wake: Instant,
-    /// Number of consecutive runs of the event loop without work.
+    /// Number of runs of the event loop without work in the present second.
     pub(super) idle_turns: IdleTurns,
     /// Time at which the engine asked to be woken. `None` if the engine got input since it asked.
     pub(super) asked: Option<Instant>,
-    /// True while the process is stopped.
+    /// True while a fault keeps the process stopped.
     pub(super) paused: bool,
     pub(super) inbox: Vec<SocketDatagram>,
     /// Maximum length of a packet that the node's TUN device delivers, in bytes.
@@ -93,7 +93,7 @@ pub(super) struct SwarmSite {
     is_unplugged: Vec<bool>,
     node: usize,
     disk: Disk,
-    /// True if the disk stores nothing more.
+    /// True while the disk is full and stores nothing.
     pub(super) is_disk_full: bool,
     stamp_base: u64,
     runs: u64,
@@ -158,7 +158,9 @@ impl SwarmSite {
         self.wake = self.wake.min(at);
     }
 
-    /// Updates the least hold times. An input may change a hold time after it released packets.
+    /// Lowers the recorded least hold times to the present ones. It is called after each input.
+    ///
+    /// An input may release packets with one hold time and then set another.
     pub(super) fn note_holds(&mut self) {
         let now = self.engine.iter().flat_map(Engine::hold_times);
         self.holds.iter_mut().zip(now).for_each(|(least, hold)| *least = hold.min(*least));
@@ -231,7 +233,7 @@ impl SwarmSite {
         self.stamp_base = self.stamp_base.saturating_sub(back.as_nanos() as u64);
     }
 
-    /// Wakes the machine up.
+    /// Wakes the machine up from sleep. The engine then starts new sessions.
     pub(super) fn wake_up(&mut self, now: Instant) {
         let local = self.local(now);
         let mut entropy = [0; 32];
@@ -242,7 +244,7 @@ impl SwarmSite {
         }
     }
 
-    /// Applies a revocation at this node.
+    /// Applies a revocation at this node, or stores it on disk if the node's process does not run.
     pub(super) fn revoke(&mut self, revocation: &Revocation, now: Instant) {
         let local = self.local(now);
         match &mut self.engine {
@@ -252,7 +254,7 @@ impl SwarmSite {
         self.on_input(now);
     }
 
-    /// Reads the configuration again.
+    /// Makes the process, if it runs, read its configuration again. Fails if the engine refuses the configuration.
     pub(super) fn reload(&mut self, plan: &Plan, now: Instant) -> Result<(), ConfigError> {
         let config = self.config(plan);
         let local = self.local(now);

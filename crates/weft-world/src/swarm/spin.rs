@@ -3,7 +3,7 @@
 use super::violation::Violation;
 use weft_units::{Duration, Instant};
 
-/// Maximum number of runs of the event loop without input and output within [`WINDOW`].
+/// Maximum number of runs of the event loop without input and output within [`WINDOW`]. More violate an invariant.
 ///
 /// *Derived*: one run each 50 µs. Paced packets wake a node a few hundred microseconds apart. A timer whose time has
 /// passed wakes it each microsecond.

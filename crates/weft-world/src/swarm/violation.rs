@@ -10,7 +10,7 @@ pub struct Violation {
     pub kind: &'static str,
     /// The time at which the run showed the violation.
     pub at: Instant,
-    /// A description of the event.
+    /// A description of the violation, for a reader.
     pub what: String,
 }
 

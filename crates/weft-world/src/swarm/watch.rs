@@ -20,7 +20,7 @@ const SEALED: [u8; 5] = [4, 5, RELAYED, 7, 8];
 ///
 /// Its second byte is not a path id. All such datagrams between two nodes have one sequence of packet numbers.
 const RELAYED: u8 = 6;
-/// Datagram types that carry units. Markers of loops travel in other types as well.
+/// Datagram types that carry units.
 const DATA: [u8; 2] = [4, 8];
 const INITIATION: u8 = 1;
 const RESPONSE: u8 = 2;
@@ -88,14 +88,16 @@ pub(super) struct Observer {
     unanswered: BTreeMap<usize, Vec<AcceptedDatagram>>,
     /// Packet number and source address of the newest datagram of each path, by receiver, sender and path.
     sources: BTreeMap<(usize, usize, u8), (u32, SocketAddr)>,
-    /// Keys that a node had before its machine slept, by node and receiver index.
+    /// Keys that a node had before its machine slept, and must no longer use, by node and receiver index.
     retired: BTreeSet<(usize, u32)>,
     /// Number of IP bytes that each node received from the hijacker, and the number that it sent to the hijacker.
     hijacked: BTreeMap<usize, (usize, usize)>,
 }
 
 impl Observer {
-    /// Checks a datagram that a node sends. `local` is the time on the node's clock.
+    /// Checks the packet number of a datagram that node `from` sends, and the age of its key.
+    ///
+    /// `local` is the time on the node's clock.
     pub(super) fn on_sent(
         &mut self,
         now: Instant,
@@ -144,7 +146,7 @@ impl Observer {
         }
     }
 
-    /// Marks a node's keys as retired when the node's machine wakes up.
+    /// Marks a node's keys as retired when the node's machine wakes up, so that it must use new ones.
     ///
     /// A copy of the machine that was made while it slept has the same keys and packet numbers.
     pub(super) fn on_wake_up(&mut self, node: usize) {
@@ -156,7 +158,9 @@ impl Observer {
         self.hijacked.entry(node).or_default().0 += len + HEADERS;
     }
 
-    /// Checks the number of bytes that a node sends to the hijacker, which never answers.
+    /// Checks that a node sends the hijacker at most three times the bytes that arrived from it.
+    ///
+    /// The hijacker never answers, so it never proves its address.
     pub(super) fn on_sent_to_hijacker(&mut self, now: Instant, node: usize, len: usize) -> Result<(), Violation> {
         let (came, sent) = self.hijacked.entry(node).or_default();
         *sent += len + HEADERS;
@@ -187,7 +191,7 @@ impl Observer {
         }
     }
 
-    /// Returns a random sealed datagram that `node` accepted before.
+    /// Returns a random sealed datagram that `node` accepted before. `None` if it has accepted none.
     pub(super) fn old_datagram(&self, rng: &mut Rng, node: usize) -> Option<&AcceptedDatagram> {
         let list = self.taken.get(&node)?;
         // Prefer the newest datagram, because it is at the edge of the replay window.
@@ -195,7 +199,9 @@ impl Observer {
         if rng.chance(0.3) { newest } else { list.get(rng.below(list.len() as u64) as usize) }
     }
 
-    /// Returns an initiation that `node` answered more than [`REPEAT_FOR`] ago. The node must not answer it again.
+    /// Returns an initiation that `node` answered more than [`REPEAT_FOR`] ago. `None` if there is none.
+    ///
+    /// The node must not answer it again.
     pub(super) fn old_initiation(&self, rng: &mut Rng, now: Instant, node: usize) -> Option<&AcceptedDatagram> {
         let old: Vec<_> = self.initiations.get(&node)?.iter().filter(|t| now - t.at > REPEAT_FOR).collect();
         old.get(rng.below(old.len() as u64) as usize).copied()
@@ -217,7 +223,9 @@ impl Observer {
         self.sources.retain(|key, _| (key.0, key.1) != (node, peer));
     }
 
-    /// Returns the address to which `node` must send on a path that `peer` opened.
+    /// Returns the address to which `node` must send `datagram`, on a path that `peer` opened.
+    ///
+    /// Returns `None` if the node has accepted no datagram on the path.
     pub(super) fn place_of(&self, node: usize, peer: usize, datagram: &[u8]) -> Option<SocketAddr> {
         self.sources.get(&(node, peer, datagram[1])).map(|(_, source)| *source)
     }

@@ -26,13 +26,13 @@ struct AccessLinkState {
     newest: Instant,
 }
 
-/// The fate of a datagram.
+/// The fate of a datagram that a node sends.
 pub(super) enum DatagramFate {
     /// The datagram was lost, or no node has the destination address.
     Gone,
     /// The sender's kernel refuses the datagram as too long.
     TooBig,
-    /// The datagram arrives, perhaps more than once.
+    /// The arrivals of the datagram, of which there may be several: time, receiving node, datagram.
     Arrives(Vec<(Instant, usize, SocketDatagram)>),
 }
 
@@ -83,18 +83,18 @@ impl Wire {
         address
     }
 
-    /// Returns the node and link that an address reaches now.
+    /// Returns the node and link that an address reaches now. `None` if it reaches none.
     fn at(&self, address: SocketAddr) -> Option<(usize, usize)> {
         self.behind(address.ip()).filter(|&(n, l)| self.public(n, l) == address)
     }
 
-    /// Returns the node and link that have an IP address, whatever the port.
+    /// Returns the node and link that have an IP address, whatever the port. `None` if none has it.
     pub(super) fn behind(&self, ip: IpAddr) -> Option<(usize, usize)> {
         let places = self.access.iter().enumerate().flat_map(|(n, links)| (0..links.len()).map(move |l| (n, l)));
         places.into_iter().find(|&(n, l)| address(n, l).ip() == ip)
     }
 
-    /// Sends a datagram of a node.
+    /// Sends a datagram from node and link `from`, and returns what becomes of it: lost, refused, or its arrivals.
     pub(super) fn send(
         &mut self,
         now: Instant,

@@ -39,14 +39,14 @@ const PEEK_EVERY: Duration = Duration::from_millis(31);
 
 /// Tolerance of the check of [`PEEK_EVERY`].
 ///
-/// A node may send up to this time before the time at which it asked to be woken. Some work becomes possible as time
-/// passes, such as sending a unit that the scheduler holds, and has no exact time.
+/// A node may send up to this time before the time at which it asked to be woken. Some work, such as sending a unit
+/// that the scheduler holds, becomes possible as time passes and has no exact time.
 const SOON: Duration = Duration::from_millis(10);
 
 /// An event on the world's agenda.
 pub(super) enum Todo {
     Arrive(usize, SocketDatagram),
-    /// The next datagram of the lying node with this number, and the time at which the node stops to lie.
+    /// Node number of a member whose next arbitrary datagram is due, and the time after which it sends no more.
     Lie(usize, Instant),
     Talk(usize),
     Begin(usize),
@@ -78,7 +78,7 @@ impl Ord for SwarmAgendaEntry {
     }
 }
 
-/// Counters for the end of a run.
+/// Number of datagrams that arrived at any node, and of runs of the nodes' event loops, in a run of the swarm.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SwarmCounts {
     pub(super) datagrams: u64,
@@ -154,7 +154,7 @@ impl<'a> SwarmWorld<'a> {
         self.agenda.push(Reverse(SwarmAgendaEntry { at, serial: self.serial, todo }));
     }
 
-    /// Runs the world until `end`.
+    /// Runs the world until `end`. Fails at the first violated invariant.
     pub(super) fn run_until(&mut self, end: Instant) -> Result<(), Violation> {
         let mut stuck = 0;
         loop {
@@ -337,7 +337,7 @@ impl<'a> SwarmWorld<'a> {
         if rejected > 0 {
             self.log(node, || format!("refuses {rejected} datagrams of {:02x?}", first.bytes.get(..10)));
         }
-        // An answer to a handshake arrives over each path. The node uses only the first answer.
+        // Answers to one handshake arrive over all paths, and all but the first are refused: these are not counted.
         let is_honest = first.sender.is_none_or(|sender| !self.plan.is_doubtful(sender, sender));
         let is_genuine = is_honest && is_sealed(&first.bytes) && !may_be_handshake_within(&first.bytes);
         self.refused += if is_genuine { rejected } else { 0 };
@@ -447,9 +447,9 @@ impl<'a> SwarmWorld<'a> {
 
     /// Checks the destination of a datagram.
     ///
-    /// A stranger may get only answers that store no state: a cookie, or the refusal of a replayed initiation, which
-    /// has no index. A datagram on a path that the peer opened must be sent to the source of that path's newest
-    /// datagram.
+    /// A stranger may get only answers that store no state: a cookie, or the response with sender index 0, which
+    /// refuses a replayed initiation. A datagram on a path that the peer opened must be sent to the source of that
+    /// path's newest datagram.
     fn check_destination(&self, node: usize, to: SocketAddr, datagram: &[u8]) -> Result<(), Violation> {
         if to == STRANGER {
             let kind = datagram[0] & 15;
@@ -488,7 +488,8 @@ impl<'a> SwarmWorld<'a> {
         let to = ReceivingNode {
             node,
             resequences: plan.nodes[node].policy.reorder == Reorder::Resequence,
-            // Two nodes with the same key each receive some of the packets that are sent to that key.
+            // If two nodes have the same key, each receives some of the packets for that key, and may deliver them
+            // out of order.
             stepped: plan.has_twin() || site.stepped_at.is_some_and(|at| now - at < LONGEST_HOLD),
         };
         let is_twin = matches!(plan.roles[node], NodeRole::Twin { .. });
@@ -525,14 +526,14 @@ impl<'a> SwarmWorld<'a> {
         Ok(())
     }
 
-    /// Returns the number of units toward node `to` that node `from` gave up.
+    /// Returns the number of units toward node `to` that node `from` gave up, or 1 if this is not known.
     fn abandoned(&self, from: usize, to: usize) -> u64 {
         let peer = self.peers[from].iter().position(|p| *p == to);
         let snapshot = self.sites[from].engine.as_ref().map(|e| e.snapshot(self.sites[from].local(self.now)));
         peer.zip(snapshot).and_then(|(peer, s)| s.peers.get(peer).map(|p| p.abandoned_units)).unwrap_or(1)
     }
 
-    /// Adds a line to the log.
+    /// Adds a line about `node` to the log, if a log was requested.
     pub(super) fn log(&mut self, node: usize, what: impl FnOnce() -> String) {
         let now = self.now;
         if let Some(story) = &mut self.story {
@@ -569,7 +570,7 @@ impl<'a> SwarmWorld<'a> {
         Ok(())
     }
 
-    /// Checks that a node without new input has nothing to send before the time at which it asked to be woken.
+    /// Checks that no node has units on a path that is down, or sends earlier than it asked to be woken.
     fn peek(&mut self) -> Result<(), Violation> {
         self.plan_for(self.now + PEEK_EVERY, Todo::Peek);
         for node in 0..self.sites.len() {

@@ -16,11 +16,11 @@ use weft_session::{Identity, PublicKey};
 
 /// Name of the file that lists the admitted clients.
 const TABLE: &str = "access";
-/// Name of the lock file for changes of the table and of the key.
+/// Name of the lock file for changes of the table of clients and of the edge's key.
 const LOCK: &str = "access.lock";
 /// Name of the file with the edge's private key for WireGuard.
 const KEY: &str = "access.key";
-/// Maximum length of the table, in bytes.
+/// Maximum length of the table of clients, in bytes. A longer table is an error.
 const MAX_BYTES: u64 = 8 << 20;
 
 /// An admitted client.
@@ -64,7 +64,7 @@ fn read_in(directory: &Directory) -> Result<Vec<Client>, String> {
     text.lines().enumerate().map(|(number, line)| Client::parse(line).ok_or_else(|| bad(number))).collect()
 }
 
-/// Changes the table under a lock, so that no other process changes it at the same time.
+/// Changes the table of clients under a lock, so that no other process changes it at the same time.
 ///
 /// `change` receives the state directory and the clients. If `change` fails, the table stays as it was.
 ///

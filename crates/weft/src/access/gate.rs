@@ -23,13 +23,13 @@ use weft_session::Identity;
 const HANDSHAKES: u64 = 2 * 100;
 /// Maximum length of a UDP datagram, in bytes.
 const MAX_DATAGRAM: usize = 65_535;
-/// Maximum difference between the lengths of a WireGuard datagram and the packet in it, in bytes.
+/// Maximum number of bytes by which a WireGuard datagram is longer than the packet in it.
 ///
-/// *Standard*: the length of a handshake initiation, which is sent in place of a short packet.
+/// *Standard*: the length of a handshake initiation. Without a session it is sent while the packet waits.
 const OVERHEAD: usize = 148;
-/// Type of the cookie reply, which demands a proof of address (WireGuard paper, §5.4.7).
+/// Message type of the cookie reply, which demands a proof of address (WireGuard paper, §5.4.7).
 const COOKIE_REPLY: u8 = 3;
-/// Maximum index of a tunnel.
+/// Maximum index of a tunnel, after which the indices begin anew.
 ///
 /// Of WireGuard's 32-bit index 24 bits are for the tunnel and 8 bits for its sessions.
 const MAX_INDEX: u32 = 0xff_ffff;
@@ -43,7 +43,7 @@ pub struct Remote {
     pub local: Option<IpAddr>,
 }
 
-/// Output of the gate.
+/// An output of the gate, which the caller must send or deliver.
 #[derive(PartialEq, Eq, Debug)]
 pub enum GateOutput<'a> {
     /// A datagram for a client.
@@ -56,13 +56,13 @@ pub enum GateOutput<'a> {
 pub struct SeenClient {
     /// Entry of the client in the list of admitted clients.
     pub client: Client,
-    /// Time since the last handshake; absent: there was none.
+    /// Time since the last handshake. `None` if there was none.
     pub handshake: Option<Duration>,
-    /// Current address and port of the client.
+    /// Address and port from which the client's last genuine datagram arrived. `None` if none has arrived.
     pub remote: Option<SocketAddr>,
-    /// Bytes in packets sent to the client.
+    /// Bytes in the packets sent to the client since its tunnel was created.
     pub sent_bytes: u64,
-    /// Bytes in packets received from the client.
+    /// Bytes in the packets received from the client since its tunnel was created.
     pub received_bytes: u64,
 }
 
@@ -157,7 +157,8 @@ impl Gate {
         let is_genuine = match tunnel.tunn.decapsulate(Some(address), datagram, &mut self.buffer) {
             TunnResult::WriteToNetwork(answer) => {
                 out(GateOutput::Datagram(from, answer));
-                // The client to which a cookie is sent has not yet proved that it has this address.
+                // A client to which a cookie is sent has not yet proved that it has this address, so the address is not
+                // stored.
                 answer.first() != Some(&COOKIE_REPLY)
             }
             TunnResult::WriteToTunnelV4(packet, source) if source == tunnel.client.address => {
@@ -226,7 +227,9 @@ impl Gate {
     }
 }
 
-/// Returns the private key of the identity. The key's text is always the base64 of 32 bytes.
+/// Returns the private key of the identity.
+///
+/// Decoding cannot fail, because the key's text is always the base64 of 32 bytes.
 fn secret_bytes(identity: &Identity) -> [u8; 32] {
     let mut bytes = [0; 32];
     let _ = Base64::decode(identity.secret_to_base64(), &mut bytes);

@@ -7,7 +7,7 @@ const LONGEST: usize = 45;
 /// Beginnings of the names of interfaces that contain a hardware address (*standard*: systemd.net-naming-scheme(7)).
 const NAMED_BY_ADDRESS: [&str; 3] = ["enx", "wlx", "wwx"];
 
-/// Returns the longest IP address at the start of `text`, with its length in bytes.
+/// Returns the longest IP address at the start of `text`, with its length in bytes. `None` if there is none.
 pub fn ip(text: &str) -> Option<(usize, IpAddr)> {
     if !text.starts_with(|c: char| c.is_ascii_hexdigit() || c == ':') {
         return None;
@@ -21,7 +21,7 @@ pub fn ip(text: &str) -> Option<(usize, IpAddr)> {
 
 /// Returns the hardware address at the start of `text`, or in the name of an interface there, with its length in bytes.
 ///
-/// The returned address has lower-case digits and no separators.
+/// The returned address has lower-case digits and no separators. Returns `None` if there is no address.
 pub fn hardware(text: &str) -> Option<(usize, String)> {
     let is_hex = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_hexdigit());
     let ends = |length: usize| !text[length..].starts_with(|c: char| c.is_ascii_hexdigit() || c == ':');

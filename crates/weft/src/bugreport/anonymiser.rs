@@ -17,7 +17,7 @@ const LEAST_SECRET: usize = 4;
 const LEAST_TOKEN: usize = 16;
 /// Minimum number of characters outside ordinary words in a token that may be a secret.
 ///
-/// *Tuned*: names of interfaces in file paths are not replaced.
+/// *Tuned*: with this value, names of interfaces in file paths are not taken for secrets.
 const LEAST_OPAQUE: usize = 12;
 /// Maximum length of an ordinary word, in characters (*tuned*).
 const LONGEST_WORD: usize = 15;
@@ -71,7 +71,7 @@ pub struct Anonymiser {
     names: Vec<(String, NameKind)>,
     /// Number of the label of each name, hardware address and IP address.
     labels: BTreeMap<(NameKind, String), usize>,
-    /// Number of labels of each kind.
+    /// Number of labels of each kind that were given so far.
     counts: BTreeMap<NameKind, usize>,
 }
 
@@ -81,7 +81,9 @@ impl Anonymiser {
         Anonymiser { disclosure, ..Anonymiser::default() }
     }
 
-    /// Hides a secret text, its base64 and its hex form at every disclosure level, and also the parts of a URL.
+    /// Hides a secret text at every disclosure level, and also its base64 and its hex form.
+    ///
+    /// If the text is a URL, its credentials are hidden wherever they occur without the URL, too.
     pub fn add_secret(&mut self, text: &str) {
         let credentials = text.split_once("://").and_then(|(_, rest)| rest.split_once('@')).map(|(user, _)| user);
         let parts = credentials.into_iter().flat_map(|user| [user].into_iter().chain(user.split(':')));
@@ -130,7 +132,7 @@ impl Anonymiser {
         found.min_by_key(|(at, length)| (*at, std::cmp::Reverse(*length)))
     }
 
-    /// Appends a text without known secrets to `out`.
+    /// Appends `text` to `out`, with labels in place of names and addresses. The text must contain no known secret.
     fn scan(&mut self, text: &str, out: &mut String) {
         let (mut rest, mut before) = (text, None);
         while let Some(first) = rest.chars().next() {
@@ -163,7 +165,7 @@ impl Anonymiser {
 
     /// Returns the number of bytes at the start of `rest` to replace, and their label.
     ///
-    /// `before` is the character before `rest` in the text.
+    /// `before` is the character before `rest` in the text. Returns `None` if nothing at the start is to be replaced.
     fn replacement(&mut self, before: Option<char>, rest: &str) -> Option<(usize, String)> {
         let starts_word = !before.is_some_and(char::is_alphanumeric);
         if starts_word && let Some((scheme, length)) = credentials(rest) {
@@ -213,7 +215,7 @@ impl Anonymiser {
         Some((length, self.label(kind, &name)))
     }
 
-    /// Finds a name at the start of `rest` by its form: an account before an `@`, a home directory or a host name.
+    /// Finds an unknown name at the start of `rest` by its form: account before an `@`, home directory, host name.
     ///
     /// Returns the same values as [`Self::replacement`].
     fn unknown_name(&mut self, rest: &str) -> Option<(usize, String)> {
@@ -258,6 +260,8 @@ fn folded_prefix(text: &str, lower: &str) -> Option<usize> {
 }
 
 /// Returns the scheme of a URL with credentials at the start of `rest`, and the number of bytes up to the URL's `@`.
+///
+/// Returns `None` if there is no such URL.
 fn credentials(rest: &str) -> Option<(&str, usize)> {
     let (scheme, behind) = rest.split_once("://")?;
     let is_scheme = !scheme.is_empty() && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+.-".contains(c));

@@ -2,11 +2,13 @@ use super::*;
 use proptest::prelude::*;
 use std::net::{IpAddr, Ipv6Addr};
 
-/// All words of labels.
+/// All words that the labels in place of names and addresses consist of.
 const VOCABULARY: &str = "peer- host- user- vpn- rule- key- mac- addr- -loopback4 -shared4 -link-local4 -multicast4 \
                           -private4 -public4 -loopback6 -multicast6 -link-local6 -private6 -public6 (hidden)";
 
-/// Text to anonymise, its identity, and its kind.
+/// A name or an address as it stands in a text.
+///
+/// Two items with equal `identity` are one name or address in two notations, and must get one label.
 #[derive(Clone, Debug)]
 struct Item {
     text: String,

@@ -25,7 +25,7 @@ use weft_control::{Request, Response};
 
 /// Number of log lines in a report (*tuned*: a failed start and a few changes of every path).
 const LOG_LINES: usize = 200;
-/// Maximum length of a log file or a configuration that is read, in bytes.
+/// Maximum number of bytes that are read of a log file or a configuration, from its beginning.
 const MOST_BYTES: u64 = 16 << 20;
 /// User ids of human users (*standard*: login.defs(5), UID_MIN and UID_MAX).
 const PERSONS: std::ops::RangeInclusive<u32> = 1_000..=60_000;
@@ -46,13 +46,13 @@ impl<T> From<Result<T, String>> for Collected<T> {
     }
 }
 
-/// Sources of a report.
+/// Files and sockets from which a report is collected.
 pub struct Sources<'a> {
     /// File of the configuration.
     pub config: &'a Path,
     /// Control socket of the node.
     pub control: &'a Path,
-    /// File of the log; absent: the journal of the service.
+    /// File of the log. `None` means that the log is in the journal of the service.
     pub log: Option<&'a Path>,
 }
 
@@ -66,11 +66,11 @@ pub struct BugReport {
     build: String,
     kernel: String,
     node: Collected<Status>,
-    /// One line for each setting.
+    /// One line for each setting of the configuration.
     configuration: Collected<Vec<String>>,
-    /// Findings of `weft check`.
+    /// Findings of `weft check` about the configuration.
     mistakes: Vec<String>,
-    /// Findings of `weft doctor`.
+    /// Findings of `weft doctor` about this machine.
     checks: Vec<Check>,
     /// Last lines of the log.
     log: Collected<Vec<String>>,
@@ -118,7 +118,7 @@ impl BugReport {
         report
     }
 
-    /// Anonymises the texts that other code wrote. The status and the settings are anonymous already.
+    /// Anonymises the parts that contain text of other code. The status and the settings are anonymous already.
     fn anonymise(&mut self, anonymiser: &mut Anonymiser) {
         for part in [&mut self.log, &mut self.tables, &mut self.routes] {
             match part {
@@ -188,7 +188,7 @@ fn status(socket: &Path) -> Result<Status, String> {
     }
 }
 
-/// Replaces the texts of a status. Its numbers stay.
+/// Returns a copy of `status` in which labels replace names and addresses. Its numbers stay.
 fn anonymous_status(status: &Status, anonymiser: &mut Anonymiser) -> Result<Status, String> {
     let mut value = serde_json::to_value(status).map_err(|why| why.to_string())?;
     anonymiser.value(&mut value);
@@ -226,7 +226,7 @@ fn learn_machine(anonymiser: &mut Anonymiser) {
     }
 }
 
-/// Returns the peer that a log line names.
+/// Returns the peer that a log line names, if it names one.
 ///
 /// The peer may have been removed since, so status and configuration may lack its name.
 fn named_peer(line: &str) -> Option<&str> {
@@ -235,7 +235,9 @@ fn named_peer(line: &str) -> Option<&str> {
     (!name.is_empty() && !name.contains(char::is_whitespace)).then_some(name)
 }
 
-/// Returns the findings of `weft check`. Quoted words of the file are hidden, unless they are keys of weft.
+/// Returns the findings of `weft check`.
+///
+/// Quoted words of the file are hidden, unless they are keys of weft's configuration.
 fn mistakes(file: &Path) -> Vec<String> {
     let Ok((_, report)) = config::read_and_check(file) else { return Vec::new() };
     let diagnostics = report.diagnostics().into_iter();
@@ -244,7 +246,7 @@ fn mistakes(file: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Hides each quoted word that is not a key of weft.
+/// Hides each quoted word of a message of `weft check` that is not a key of weft's configuration.
 fn without_quotes(message: &str) -> String {
     let quoted = |(at, word): (usize, &str)| match at % 2 {
         1 if !settings::is_key(word) => HIDDEN.to_owned(),

@@ -8,7 +8,9 @@ use weft_tcp_er::nft::find_program;
 
 /// Maximum output that a report takes from one program, in bytes (*tuned*: issue trackers accept about 64 KiB of text).
 const MOST_OUTPUT: u64 = 64 << 10;
-/// Maximum time for one program (*tuned*: nft lists a table of 10,000 elements within a second).
+/// Maximum run time of one program, which is killed then.
+///
+/// *Tuned*: nft lists a table of 10,000 elements within a second.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Interval between two checks whether a program still runs.
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
@@ -71,7 +73,8 @@ fn run(name: &str, arguments: &[&str]) -> Result<Vec<String>, String> {
         read.transpose().map(|_| output)
     });
     let began = Instant::now();
-    // The reader ends at the limit too, and closes the pipe. A program that continues to write then ends by itself.
+    // The reader ends after `MOST_OUTPUT` bytes, too, and closes the pipe. A program that continues to write then
+    // ends by itself.
     while child.try_wait().map_err(|why| format!("{name}: {why}"))?.is_none() {
         if began.elapsed() > PATIENCE {
             let _ = child.kill();

@@ -174,7 +174,7 @@ struct Setting<'a> {
 }
 
 impl Setting<'_> {
-    /// Returns the pattern in `list` that matches the setting's keys.
+    /// Returns the pattern in `list` that matches the setting's keys. `None` if none does.
     fn pattern_in<'l>(&self, list: &[&'l str]) -> Option<&'l str> {
         list.iter().copied().find(|pattern| self.matches(pattern))
     }
@@ -244,7 +244,7 @@ fn learn_name(anonymiser: &mut Anonymiser, kind: NameKind, text: &str) {
     }
 }
 
-/// Returns one line for each setting.
+/// Returns one line for each setting of a configuration, with its value or [`HIDDEN`].
 pub fn lines(table: &Table, anonymiser: &mut Anonymiser) -> Vec<String> {
     let mut line = |setting: &Setting<'_>| {
         let Some(pattern) = setting.pattern_in(SHOWN) else {

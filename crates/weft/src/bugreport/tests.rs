@@ -47,7 +47,9 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Keys at which a secret, a file with one, or credentials can stand, and some that no version has.
+/// Table and key of settings whose value can be a secret, a file with a secret, or credentials.
+///
+/// Some of these settings exist in no version of weft.
 const KEYS: [(&str, &str); 17] = [
     ("node", "key"),
     ("node", "state"),
@@ -95,7 +97,8 @@ proptest! {
         logged in prop::collection::vec(token(), 4..5),
     ) {
         let scratch = TestDirectory::new();
-        // These keys hold public keys. A password in their place is no setting of weft, so it is not tested.
+        // These keys hold public keys. A password in their place is no setting of weft, so passwords are not tested
+        // there.
         let is_key = |key: &str| matches!(key, "public-key" | "root");
         let pick = |at: usize| if use_passwords && !is_key(KEYS[at].1) { passwords[at].clone() } else { tokens[at].clone() };
         let secrets: Vec<_> = (0..KEYS.len()).map(pick).collect();

@@ -14,7 +14,7 @@ mod number {
     pub const DESTINATION: u8 = 60;
 }
 
-/// Maximum number of IPv6 extension headers that are followed.
+/// Maximum number of IPv6 extension headers that are followed. The headers are taken to end there.
 const MAX_EXTENSIONS: usize = 8;
 
 /// Returns the length of the IP header and the TCP, UDP or ICMP header at the start of `packet`, in bytes.
@@ -59,7 +59,9 @@ fn v6(packet: &[u8]) -> Option<usize> {
     Some(at)
 }
 
-/// Returns the length of a transport header, in bytes. For a TCP header that is cut, it is that of the fixed part.
+/// Returns the length of a transport header, in bytes.
+///
+/// For a TCP header that is cut, it is the length of the fixed part.
 fn transport(protocol: u8, segment: &[u8]) -> usize {
     match protocol {
         number::TCP => segment.get(12).map_or(20, |offset| (usize::from(offset >> 4) * 4).max(20)),
@@ -116,7 +118,7 @@ mod tests {
         fn the_headers_end_where_the_payload_begins(packet in packet()) {
             let view = IpView::parse(&packet).unwrap();
             let transport = match view.protocol {
-                // The offset of random bytes may be too small or too large.
+                // The header is random, so its data offset may be too small or too large.
                 protocol::TCP => (usize::from(view.payload()[12] >> 4) * 4).max(20).min(view.payload().len()),
                 protocol::UDP | protocol::ICMP | protocol::ICMPV6 => 8,
                 _ => 0,

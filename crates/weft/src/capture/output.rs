@@ -12,13 +12,15 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Size of the buffer before a file, in bytes.
+/// Number of bytes that are collected before they are written to the file or the pipe.
 const BUFFER: usize = 256 << 10;
 /// Number of bytes that a writable pipe accepts without blocking. Standard: `PIPE_BUF` of pipe(7).
 const PIPE_BUF: usize = 4_096;
 /// Maximum time for a pipe's reader to take the remaining bytes after the user has ended the capture.
+///
+/// After it the capture ends without these bytes.
 const LAST_WAIT: Duration = Duration::from_secs(1);
-/// Mode of a new file: packets are private.
+/// Mode of a new capture file: only its owner may read it, because packets are private.
 const MODE: u32 = 0o600;
 
 /// The signals that end a capture.
@@ -77,7 +79,7 @@ impl CaptureOutput {
         Ok(CaptureOutput::File(BufWriter::with_capacity(BUFFER, file)))
     }
 
-    /// True for a pipe, whose reader shows packets as they come.
+    /// True if the output is a pipe, whose reader may show packets as they arrive.
     pub fn is_live(&self) -> bool {
         matches!(self, CaptureOutput::Pipe(_))
     }
@@ -127,7 +129,8 @@ impl Write for OutputPipe {
         let out = io::stdout();
         for piece in self.buffer.chunks(PIPE_BUF) {
             wait_for_reader(out.as_fd(), self.signals.as_fd())?;
-            // Standard output's own buffer would end at a line, not at a block.
+            // The bytes are written to the descriptor directly: Rust's buffer of standard output would hold back the
+            // bytes after the last line end.
             let mut rest = piece;
             while !rest.is_empty() {
                 match nix::unistd::write(out.as_fd(), rest) {
@@ -142,7 +145,10 @@ impl Write for OutputPipe {
     }
 }
 
-/// Waits until the pipe is writable. After a signal it waits at most `LAST_WAIT`. Then the capture is cut.
+/// Waits until the pipe is writable.
+///
+/// After a signal it waits at most `LAST_WAIT`. If the pipe is still full then, it fails, and the rest of the capture
+/// is not written.
 fn wait_for_reader(out: BorrowedFd<'_>, signals: BorrowedFd<'_>) -> io::Result<()> {
     let mut fds = [PollFd::new(out, PollFlags::POLLOUT), PollFd::new(signals, PollFlags::POLLIN)];
     let is_ready = |fds: &[PollFd<'_>], at: usize| fds.get(at).is_some_and(|fd| fd.any().unwrap_or(false));

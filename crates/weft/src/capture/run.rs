@@ -20,13 +20,13 @@ use std::time::{Duration, Instant, SystemTime};
 use weft_control::{Request, Response};
 use weft_pcapng::PcapngWriter;
 
-/// Interval at which the node is asked for its sockets.
+/// Interval at which the node is asked for its present sockets and addresses.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// Minimum time between two requests to the node, also if packets with a new address arrive.
 const LEAST_INTERVAL: Duration = Duration::from_millis(200);
 /// Maximum number of packets that are read from one interface before the next interface has its turn.
 const PACKETS_PER_TURN: usize = 256;
-/// Maximum time to store the packets that wait when the capture ends.
+/// Maximum time, after the end of the capture, to store the packets that still wait in the sockets.
 const LAST_WORK: Duration = Duration::from_secs(1);
 
 /// Captures until a signal, the number of packets or the time limit ends the capture.
@@ -169,7 +169,7 @@ struct RunningCapture<'a> {
 }
 
 impl RunningCapture<'_> {
-    /// Tells the user what is captured.
+    /// Prints which interfaces are captured.
     fn announce(&self) {
         let names: Vec<&str> = self.taps.iter().map(InterfaceTap::name).collect();
         let names = if names.is_empty() {
@@ -233,12 +233,12 @@ impl RunningCapture<'_> {
         self.arguments.count.map_or(u64::MAX, |count| count.saturating_sub(self.packets))
     }
 
-    /// Waits for packets. Returns true if a signal ends the capture.
+    /// Waits for packets, at most for `most`. Returns true if a signal ends the capture.
     fn wait(&self, most: Duration) -> io::Result<bool> {
         let sockets = self.taps.iter().filter_map(InterfaceTap::socket).map(|socket| socket.as_fd());
         let all = std::iter::once(self.signals.as_fd()).chain(sockets);
         let mut fds: Vec<PollFd<'_>> = all.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
-        // Rounded up: a wait of zero would spin until the time is over.
+        // The wait is rounded up to whole milliseconds: a wait of zero would spin until the time is over.
         let timeout = PollTimeout::try_from(most + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX);
         match poll(&mut fds, timeout) {
             Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(fds.first().is_some_and(|fd| fd.any().unwrap_or(false))),
@@ -308,7 +308,7 @@ impl RunningCapture<'_> {
         self.writer.flush()
     }
 
-    /// Ends the capture with the counters of its interfaces.
+    /// Ends the capture: writes the counters of its interfaces, and returns the summary.
     fn finish(mut self, ended_by: &'static str) -> io::Result<Summary> {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let unix_ns = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);

@@ -8,7 +8,9 @@ use std::net::{IpAddr, SocketAddr};
 use weft_io::packet::FilterRule;
 use weft_wire::ip::{IpView, protocol};
 
-/// Maximum number of TCP connections that are remembered. A node has a few for each peer.
+/// Maximum number of TCP connections that are remembered. If there are more, all are forgotten.
+///
+/// A node has a few connections for each peer.
 const MAX_CONNECTIONS: usize = 4_096;
 
 /// Judgement about a packet of a link.
@@ -99,7 +101,7 @@ impl LinkScope {
     }
 }
 
-/// Returns the protocol number, the source and the destination of a TCP or UDP packet.
+/// Returns the protocol number, the source and the destination of a TCP or UDP packet. `None` if it cannot be parsed.
 fn ends(packet: &[u8]) -> Option<(u8, SocketAddr, SocketAddr)> {
     let view = IpView::parse(packet).ok()?;
     let (source, destination) = view.ports();
@@ -109,12 +111,14 @@ fn ends(packet: &[u8]) -> Option<(u8, SocketAddr, SocketAddr)> {
 /// Prefixes of a VPN and the peers that have them, for captures of one peer's inner packets.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PrefixOwners {
-    /// Prefix, and true if the peer of interest has it; the longest first.
+    /// Address and length of each prefix, and true if the peer of interest has it. The longest prefix is the first.
     prefixes: Vec<(IpAddr, u8, bool)>,
 }
 
 impl PrefixOwners {
-    /// Returns the owners for prefixes such as `10.9.0.0/24`. A text that is no prefix is left out.
+    /// Returns the owners for prefixes such as `10.9.0.0/24`, each with true if the peer of interest has it.
+    ///
+    /// A text that is no prefix is left out.
     pub fn new<'a>(prefixes: impl Iterator<Item = (&'a str, bool)>) -> PrefixOwners {
         let parsed = prefixes.filter_map(|(text, is_wanted)| {
             let (address, length) = text.split_once('/')?;
@@ -135,7 +139,7 @@ impl PrefixOwners {
     }
 }
 
-/// Returns source and destination of a packet that may be cut.
+/// Returns source and destination of a packet that may be cut. `None` if it is too short or no IP packet.
 fn addresses(packet: &[u8]) -> Option<[IpAddr; 2]> {
     let v4 = |at: usize| packet.get(at..)?.first_chunk::<4>().map(|bytes| IpAddr::from(*bytes));
     let v6 = |at: usize| packet.get(at..)?.first_chunk::<16>().map(|bytes| IpAddr::from(*bytes));

@@ -1,4 +1,4 @@
-//! Properties: a capture stores the node's packets and no others, and follows its addresses.
+//! Properties: a capture stores the node's packets and no others, and follows changes of the node's addresses.
 
 use super::*;
 use proptest::collection::vec;
@@ -37,7 +37,7 @@ fn datagrams_of_the_nodes_port_and_addresses_are_its_own() {
     let (own, peer) = ("192.0.2.1:51900", "203.0.113.9:40000");
     assert_eq!(scope.judge(true, &packet(17, own, peer)), ScopeVerdict::Own);
     assert_eq!(scope.judge(false, &packet(17, peer, own)), ScopeVerdict::Own);
-    // Packets that the machine forwards for a node behind it have the same port.
+    // The address may be a new one of the node, or of another node for which this machine forwards.
     assert_eq!(scope.judge(false, &packet(17, peer, "192.0.2.77:51900")), ScopeVerdict::NewAddress);
     assert_eq!(scope.judge(true, &packet(17, peer, own)), ScopeVerdict::Foreign, "the remote port alone is no reason");
     assert_eq!(scope.judge(true, &packet(17, "192.0.2.1:53", "203.0.113.9:51900")), ScopeVerdict::Foreign);

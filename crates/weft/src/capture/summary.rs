@@ -15,9 +15,9 @@ pub struct Summary {
     pub time_ms: u64,
     /// Reason for the end: `count`, `time`, `signal` or `reader`.
     pub ended_by: &'static str,
-    /// Packets stored.
+    /// Number of packets stored, over all interfaces.
     pub packets: u64,
-    /// Packets that the kernel dropped because the command was too slow.
+    /// Number of packets that the kernel dropped because the command was too slow, over all interfaces.
     pub dropped: u64,
     /// Counters of each interface.
     pub interfaces: Vec<InterfaceSummary>,
@@ -30,11 +30,11 @@ pub struct InterfaceSummary {
     pub name: String,
     /// `outer`: datagrams on a link; `inner`: packets on a tunnel's device.
     pub layer: &'static str,
-    /// Packets stored.
+    /// Number of packets of this interface that were stored.
     pub packets: u64,
-    /// Total length of these packets in bytes, with the bytes that were not stored.
+    /// Total length of the stored packets in bytes, including the bytes that were cut off.
     pub bytes: u64,
-    /// Packets that the kernel dropped because the command was too slow.
+    /// Number of packets of this interface that the kernel dropped because the command was too slow.
     pub dropped: u64,
 }
 

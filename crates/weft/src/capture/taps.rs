@@ -94,11 +94,11 @@ pub struct Wanted {
     pub name: String,
     /// The kernel's index of the interface.
     pub index: u32,
-    /// Layer of the interface.
+    /// Kind of the interface, and which of its packets are stored.
     pub layer: Layer,
 }
 
-/// An interface of the capture.
+/// An interface of a running capture, with its packet socket.
 pub struct InterfaceTap {
     name: String,
     index: u32,
@@ -107,17 +107,17 @@ pub struct InterfaceTap {
     sink: InterfaceSink,
 }
 
-/// The choice of an interface's packets, and the interface's entry in the capture file.
+/// Decides which packets of an interface are stored, and writes them to the capture file.
 struct InterfaceSink {
     layer: Layer,
-    /// Maximum number of bytes that are stored of each packet.
+    /// Maximum number of bytes that are stored of each packet. `None` sets no limit.
     snap: Option<u32>,
     interface: Option<Interface>,
     counters: Counters,
     bytes: u64,
 }
 
-/// A packet that waits until the node's addresses are known again.
+/// A packet that is kept until the node has been asked for its present addresses.
 pub struct HeldPacket {
     packet: Vec<u8>,
     len: usize,
@@ -144,7 +144,7 @@ impl HeldPacket {
 pub enum Taken {
     /// No packet waits.
     Nothing,
-    /// A packet was read. It was stored as this number of packets of the wire; 0 if it is not the node's.
+    /// A packet or batch was read. The value is the number of packets stored from it: 0 if they are not the node's.
     Done(u64),
     /// The packet may belong to an address of the node that is not known yet.
     NewAddress(HeldPacket),
@@ -154,7 +154,7 @@ impl InterfaceTap {
     /// Opens the socket of an interface.
     ///
     /// # Errors
-    /// Fails without the privilege, or if the interface is not in this network namespace.
+    /// Fails without CAP_NET_RAW, or if the interface is not in this network namespace.
     pub fn open(wanted: Wanted, snap: Option<u32>) -> Result<InterfaceTap, Failure> {
         let Wanted { name, index, layer } = wanted;
         let socket = open(&name, index, &layer.filter(snap))?;
@@ -174,7 +174,7 @@ impl InterfaceTap {
         Ok(())
     }
 
-    /// True if this interface is the wanted one.
+    /// True if this interface is the one that `wanted` describes.
     pub fn is(&self, wanted: &Wanted) -> bool {
         (self.index, &self.name) == (wanted.index, &wanted.name) && self.sink.layer.is_like(&wanted.layer)
     }
@@ -210,7 +210,7 @@ impl InterfaceTap {
         self.socket = None;
     }
 
-    /// Returns the open socket.
+    /// Returns the open socket. `None` while the node does not use the interface.
     pub fn socket(&self) -> Option<&PacketSocket> {
         self.socket.as_ref()
     }
@@ -220,7 +220,7 @@ impl InterfaceTap {
         &self.name
     }
 
-    /// Reads the next packet, and stores at most `most` packets of the wire if it belongs to the node.
+    /// Reads the next packet or batch from the kernel. Stores at most `most` of its packets if they are the node's.
     ///
     /// # Errors
     /// Fails if the capture cannot be written.
@@ -230,7 +230,8 @@ impl InterfaceTap {
         writer: &mut PcapngWriter<impl Write>,
         scratch: &mut PacketBuffers,
     ) -> io::Result<Taken> {
-        // A socket that fails has no packets. After the next request to the node it is opened again or closed.
+        // A socket that fails is treated as one without packets. After the next request to the node it is opened
+        // again or closed.
         match self.socket.as_mut().and_then(|socket| socket.receive().ok().flatten()) {
             Some(captured) => self.sink.take(&captured, most, writer, scratch),
             None => Ok(Taken::Nothing),
@@ -254,7 +255,7 @@ impl InterfaceTap {
         }
     }
 
-    /// Adds the packets that the kernel dropped to the counters.
+    /// Adds the number of packets that the kernel has dropped to the interface's counters.
     pub fn count_drops(&mut self) {
         let dropped = self.socket.as_ref().and_then(|socket| socket.take_drops().ok());
         self.sink.counters.dropped += u64::from(dropped.unwrap_or(0));
@@ -279,7 +280,7 @@ impl InterfaceTap {
 }
 
 impl InterfaceSink {
-    /// Stores at most `most` packets of the wire that `captured` stands for, if it belongs to the node.
+    /// Stores at most `most` of the packets that the kernel has joined in `captured`, if they belong to the node.
     fn take(
         &mut self,
         captured: &Captured<'_>,

@@ -14,18 +14,19 @@ use weft_wire::virtio::{GsoType, NEEDS_CSUM, VnetHeader};
 /// Offset of the checksum in a UDP header, in bytes.
 const UDP_CHECKSUM: usize = 6;
 
-/// Memory for the packets of the wire.
+/// Memory in which captured batches are cut into the packets that leave the machine.
 #[derive(Default)]
 pub struct PacketBuffers {
-    /// The captured packet, whose checksum may be finished in place.
+    /// The captured packet or batch, whose checksum may be finished in place.
     whole: Vec<u8>,
-    /// One packet as it crosses the wire.
+    /// One packet as it leaves the machine or arrives.
     one: Vec<u8>,
 }
 
-/// Passes each packet of the wire that a captured one stands for to `each`.
+/// Cuts a captured batch into the packets that leave the machine or arrive, and passes each packet to `each`.
 ///
-/// A TCP super-packet stays whole, and so does a packet that the kernel does not describe, or that is cut.
+/// A TCP super-packet stays whole, and so does a packet without a virtio-net header from the kernel, or one that is
+/// cut.
 ///
 /// # Errors
 /// Returns the error of `each`.
@@ -37,7 +38,8 @@ pub fn each_on_wire(
     let Some(description) = description(captured) else { return each(captured.packet) };
     scratch.whole.clear();
     scratch.whole.extend_from_slice(captured.packet);
-    // For a batch the sum of the pseudo-header is computed again for each datagram, so its checksum is ignored.
+    // In a batch, the checksum field has the sum of the batch's pseudo-header. The field is ignored, because the sum
+    // is computed again for each datagram.
     let is_partial = description.needs_csum() && description.gso_type == GsoType::None;
     let parsed = VnetHeader { flags: if is_partial { NEEDS_CSUM } else { 0 }, ..description };
     let Ok(shape) = SuperPacket::parse(&parsed, &mut scratch.whole) else { return each(captured.packet) };
@@ -51,7 +53,9 @@ pub fn each_on_wire(
     Ok(())
 }
 
-/// Returns how the kernel or the card changes a packet, with offsets from the IP header on, or `None` if it does not.
+/// Returns the virtio-net header that states how the kernel or the card still changes a packet.
+///
+/// Its offsets count from the IP header. Returns `None` if nothing is changed.
 fn description(captured: &Captured<'_>) -> Option<VnetHeader> {
     let (description, _) = VnetHeader::parse(captured.segmentation?).ok()?;
     let changes = match description.gso_type {
@@ -65,10 +69,10 @@ fn description(captured: &Captured<'_>) -> Option<VnetHeader> {
         .then(|| VnetHeader { csum_start: description.csum_start.saturating_sub(link_len), ..description })
 }
 
-/// The transport checksum that each packet of the wire still lacks.
+/// The transport checksum that each packet of a captured batch still lacks.
 #[derive(Clone, Copy)]
 struct Checksum {
-    /// Start of the summed bytes, and offset of the checksum in them.
+    /// Position of the first summed byte in the packet, and offset of the checksum field from that byte.
     place: (usize, usize),
     /// False if the sender uses no checksum, which UDP over IPv4 allows.
     is_used: bool,
@@ -101,7 +105,7 @@ impl Checksum {
     }
 }
 
-/// Writes one packet of the wire. Returns `None` if the super-packet has no segment with this number.
+/// Writes packet `number` of a captured batch to `scratch`. Returns `None` if the batch has no such packet.
 fn write_segment(
     scratch: &mut PacketBuffers,
     shape: &SuperPacket,
@@ -202,7 +206,7 @@ mod tests {
                 let sum = checksum(&packet[..20]);
                 packet[10..12].copy_from_slice(&sum.to_be_bytes());
             }
-            // The kernel has stored the sum of the pseudo-header.
+            // In a packet from the kernel, the checksum field contains the sum of the pseudo-header.
             let view = IpView::parse(&packet).unwrap();
             let sum = pseudo_header(view.src, view.dst, 17, packet.len() - ip_len).fold();
             packet[ip_len + 6..ip_len + 8].copy_from_slice(&sum.to_be_bytes());

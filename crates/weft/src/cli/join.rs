@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Parses an endpoint of a hub.
+/// Parses the address and port at which nodes reach a hub.
 fn endpoint(text: &str) -> Result<SocketAddr, String> {
     let wrong = "expected an IP address and a port, for example 203.0.113.5:51900 or [2001:db8::5]:51900";
     text.parse().map_err(|_| wrong.to_owned())

@@ -42,7 +42,7 @@ pub struct PlanArguments {
     pub control: Control,
 }
 
-/// The rates of a link by the command line: `LINK=RATE`, or `LINK=RATE,RATE` to and from the peer.
+/// The rates of a link that the user states: `LINK=RATE`, or `LINK=RATE,RATE` to the peer and from it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GivenRate {
     /// Name of the link.

@@ -87,7 +87,7 @@ Changes apply to the file, whose comments stay, and to the running node."
 }
 
 impl QosView {
-    /// Returns the options for showing.
+    /// Returns the options that the view has in common with other commands that show state, such as `--json`.
     pub fn reading(&self) -> &Reading {
         match self {
             QosView::Flows { reading, .. } | QosView::Why { reading, .. } => reading,

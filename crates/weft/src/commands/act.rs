@@ -16,7 +16,7 @@ use std::time::Duration;
 use weft_control::{Pong, Request, Response, VpnSetting};
 use weft_units::parse_rate;
 
-/// Maximum time to wait until the node has ended.
+/// Maximum time to wait until the node has ended. If it still runs then, the command fails.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Interval between two checks whether the node has ended.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
@@ -55,13 +55,13 @@ pub fn reload(control: &Control) -> Result<Outcome, Failure> {
     Ok(Outcome::Well)
 }
 
-/// Makes the node forget the handshake stamps of a peer.
+/// Makes the node forget the stamp of the last handshake that it accepted from a peer.
 pub fn reset_peer(name: &str, control: &Control) -> Result<Outcome, Failure> {
     ask(&control.control, &Request::ResetPeer { peer: name.to_owned() })?;
     Ok(Outcome::Well)
 }
 
-/// Sets the weights given as `LINK=WEIGHT`, or `measured`.
+/// Sets the weights of links: each of `words` is `LINK=WEIGHT`, or the only one is `measured`.
 pub fn set_weights(words: &[String], control: &Control) -> Result<Outcome, Failure> {
     let weights = match words {
         [word] if word == "measured" => None,
@@ -105,7 +105,7 @@ pub fn set_vpn(vpn: &str, settings: &[String], control: &Control) -> Result<Outc
     Ok(Outcome::Well)
 }
 
-/// Sends the revocation in `file` to the node.
+/// Sends the revocation in `file` to the node, which applies it.
 pub fn revoke(file: &Path, control: &Control) -> Result<Outcome, Failure> {
     let revocation = keys::load_revocation(file).map_err(|why| Failure::new(why.to_string()))?;
     ask(&control.control, &Request::Revoke { revocation: revocation.to_string() })?;

@@ -14,7 +14,7 @@ struct CheckReport {
     file: String,
     /// True if a node would start with this configuration.
     is_usable: bool,
-    /// Reason why the file could not be read; absent if it was read.
+    /// Reason why the file could not be read. `None` if it was read.
     #[serde(skip_serializing_if = "Option::is_none")]
     unreadable: Option<String>,
     findings: Vec<config::Diagnostic>,

@@ -9,7 +9,7 @@ use std::io::Write as _;
 
 /// Bars of rising height, for values from zero to the greatest value of the line.
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-/// A row of the table: its name, its value in a point, and the format of the value.
+/// A row of the table: its name, the function that reads its value from a point, and that which formats the value.
 type HistoryRow = (&'static str, fn(&Point) -> Option<f64>, fn(f64) -> String);
 /// Width of a line of bars, in characters.
 const WIDTH: usize = 60;
@@ -51,9 +51,9 @@ fn table(paths: &[PathHistory]) -> String {
     if table.is_empty() { "no history: no path to this peer was recorded\n".to_owned() } else { table.to_string() }
 }
 
-/// Returns the last `span` values as bars from zero to the greatest value.
+/// Returns the values as bars from zero to the greatest value. One bar stands for `span` / [`WIDTH`] values.
 ///
-/// A missing value is a blank.
+/// A bar shows the mean of its values, and is blank if none of them is known.
 fn line(values: &[Option<f64>], span: usize) -> String {
     let most = values.iter().flatten().copied().fold(0.0, f64::max);
     let step = span / WIDTH;

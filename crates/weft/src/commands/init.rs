@@ -12,9 +12,11 @@ use weft_session::Claims;
 
 /// Validity of the hub's own certificate, in days.
 ///
-/// The root key is on the same machine, so the owner can renew it with `weft ca renew`.
+/// The owner can renew it with `weft ca renew`, because the root key is on the same machine.
 const HUB_DAYS: u64 = 3_650;
-/// Addresses for documentation (RFC 5737, RFC 3849). The kernel would send to them by its default routes.
+/// Addresses for documentation (RFC 5737, RFC 3849).
+///
+/// They are used to find the source address that the kernel chooses for its default routes.
 const FAR: [&str; 2] = ["192.0.2.1:9", "[2001:db8::1]:9"];
 
 /// Creates root key, node key, certificate and configuration, and prints the next steps.
@@ -93,6 +95,8 @@ fn endpoints(options: &InitOptions) -> Result<Vec<SocketAddr>, Failure> {
 }
 
 /// Returns the source address that the kernel would give a datagram to `far`. No datagram is sent.
+///
+/// Returns `None` if the kernel has no route to `far`, or would use a loopback address.
 fn own_address(far: &str) -> Option<IpAddr> {
     let far: SocketAddr = far.parse().ok()?;
     let any: SocketAddr =

@@ -21,14 +21,14 @@ use weft_engine::Prefix;
 use weft_session::enrolment::Inviter;
 use weft_session::{Certificate, Claims, Identity, PresharedKey, PublicKey};
 
-/// Maximum time for each message of an applicant.
+/// Maximum time to wait for each message of an applicant, and to send each answer to it.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Interval at which the listener looks for connections.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Maximum number of connections at the same time. A further one is closed.
 const MAX_CONNECTIONS: usize = 16;
 
-/// An invitation that waits for its node.
+/// The data of an invitation, while the command waits for the node that uses it.
 struct Invitation {
     identity: Identity,
     secret: PresharedKey,
@@ -169,7 +169,9 @@ fn listen(port: u16) -> Result<TcpListener, Failure> {
     Ok(listener)
 }
 
-/// Answers connections until a node has confirmed its certificate, or `time` is over. Returns that node's key.
+/// Answers connections until a node has confirmed its certificate. Returns that node's key.
+///
+/// Returns `None` if `time` is over before that.
 fn wait(listener: &TcpListener, invitation: &Arc<Invitation>, time: Duration) -> Option<PublicKey> {
     let (done, joined) = mpsc::channel();
     let open = Arc::new(AtomicUsize::new(0));
@@ -212,6 +214,8 @@ fn answer(invitation: &Invitation, mut stream: TcpStream) -> Option<PublicKey> {
 }
 
 /// Signs the certificate for the first node with the secret, and returns it again to the same node.
+///
+/// Returns `None` for any other node, or if the certificate cannot be signed.
 fn certificate_for(invitation: &Invitation, key: PublicKey) -> Option<Certificate> {
     let mut member = invitation.member.lock().unwrap_or_else(PoisonError::into_inner);
     match &*member {

@@ -13,9 +13,9 @@ use weft_engine::Prefix;
 use weft_session::enrolment::Applicant;
 use weft_session::{Certificate, PresharedKey, PublicKey, RootPublicKey};
 
-/// Maximum time to connect to one endpoint, and for each message.
+/// Maximum time to connect to one endpoint, to send a message, and to wait for one.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Maximum length of a code on standard input, in bytes.
+/// Maximum number of bytes of a code that are read from standard input.
 const MAX_CODE: u64 = 1_024;
 
 /// Joins the network to which an invitation's code belongs.
@@ -136,7 +136,9 @@ fn contacts(key: &PublicKey, endpoints: &[SocketAddr]) -> String {
     format!("contacts = [{}]\n", contacts.join(", "))
 }
 
-/// Returns the `[[peer]]` table of an exit, with the default routes. Longer prefixes of other nodes take precedence.
+/// Returns the `[[peer]]` table of the inviting node as an exit, with the default routes.
+///
+/// Longer prefixes of other nodes take precedence.
 fn exit(name: &str, key: &PublicKey, endpoints: &[SocketAddr]) -> String {
     let endpoints: Vec<String> = endpoints.iter().map(|endpoint| format!("\"{endpoint}\"")).collect();
     format!(

@@ -66,12 +66,11 @@ fn joined(verbs: &[&str], rest: &[OsString]) -> Vec<OsString> {
 
 /// Runs a scenario in the simulator of `weft-lab`, and returns its result as JSON.
 ///
-/// # Errors
-/// The program is not installed, or it refuses the scenario.
+/// # Errors Fails if the program is not installed, or if it refuses the scenario.
 pub fn simulate(scenario: &str) -> Result<Vec<u8>, Failure> {
     let exchange = |command: &mut Command| -> io::Result<std::process::Output> {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-        // The program reads all of its input before it writes.
+        // The program reads all of its input before it writes, so it never waits for this process to read.
         child.stdin.take().map_or(Ok(()), |mut stdin| stdin.write_all(scenario.as_bytes()))?;
         child.wait_with_output()
     };

@@ -6,7 +6,7 @@ use crate::screen::Screen;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
-/// Interval between two readings of the state.
+/// Interval between two readings of the node's state.
 const INTERVAL: Duration = Duration::from_secs(1);
 /// Rows of the screen that show no lines of the view: the names of the views, and the keys.
 const FRAME_ROWS: usize = 3;
@@ -40,7 +40,7 @@ impl ScrollPosition {
             *self = ScrollPosition { page, from: 0 };
             return;
         }
-        // The cursor keys end with these capital letters.
+        // The escape sequences of the cursor keys end with these capital letters.
         self.from = match key {
             b'j' | b'B' => self.from + 1,
             b'k' | b'A' => self.from.saturating_sub(1),
@@ -100,7 +100,10 @@ pub fn show<T>(pages: &[Page<T>], instead: &str, read: impl Fn() -> Result<T, Fa
     }
 }
 
-/// Returns the bytes that paint the screen.
+/// Returns the bytes that paint the screen: the names of the views, the view's lines from `place` on, and the keys.
+///
+/// Of `lines`, `room` fit on the screen. `width` is the screen's width in columns. `problem` is the reason why the
+/// node does not answer, if it does not.
 fn frame<T>(
     pages: &[Page<T>],
     place: ScrollPosition,
@@ -167,7 +170,7 @@ mod tests {
     }
 
     proptest! {
-        /// After any keys, the position exists, and a frame fills the screen exactly.
+        /// After any keys, the shown line exists in the chosen view, and a frame fills the screen exactly.
         #[test]
         fn a_frame_fills_the_screen(keys in proptest::collection::vec(any::<u8>(), 0..40), count in 0..50usize, height in 1..40usize) {
             let (mut place, room) = (ScrollPosition::default(), height.saturating_sub(FRAME_ROWS).max(1));

@@ -126,7 +126,7 @@ fn keep(out: &Path, posed: &[PosedQuestion]) -> Result<Vec<PathBuf>, Failure> {
     posed.iter().enumerate().map(write).collect()
 }
 
-/// Runs each scenario in the simulator, with progress on a terminal.
+/// Runs each scenario in the simulator. Prints the progress to standard error if that is a terminal.
 fn answers(posed: &[PosedQuestion]) -> Result<Vec<PlanAnswer>, Failure> {
     let answer = |(number, question): (usize, &PosedQuestion)| {
         if std::io::stderr().is_terminal() {

@@ -25,7 +25,7 @@ const PAGES: [Page<Qos>; 5] = [
     Page { key: b'r', name: "rules", text: rules },
 ];
 
-/// Prints one view of the flow state, or all of them on the whole screen, or changes it.
+/// Prints one view of the flow state or shows all views on the whole screen, or changes the rules or classes.
 pub fn qos(arguments: &QosArguments) -> Result<Outcome, Failure> {
     match &arguments.view {
         None => pages::show(&PAGES, "weft qos flows", || read(&arguments.control.control, ON_SCREEN)),

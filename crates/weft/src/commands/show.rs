@@ -24,7 +24,7 @@ pub fn show(reading: &Reading, view: fn(&Status) -> String) -> Result<Outcome, F
     })
 }
 
-/// Returns the view of the node and its peers.
+/// Returns the text of `weft status`: the state of the node and its peers.
 pub fn status(status: &Status) -> String {
     let up = span(Duration::from_secs(status.uptime_s));
     let mut text = format!(
@@ -117,7 +117,7 @@ fn unused_links(status: &Status) -> String {
     status.unused_links.iter().map(|link| format!("\nlink {} not used: {}\n", link.name, link.why)).collect()
 }
 
-/// Returns a line for the TCP connections of each path.
+/// Returns a line for each pair of a link and an address that uses TCP connections.
 fn tcp(status: &Status) -> String {
     let line = |of: &TcpBundle| {
         let why = of.why.as_ref().map_or_else(|| "the peer has called".to_owned(), Clone::clone);
@@ -138,7 +138,7 @@ fn by_certificate(peer: &Peer) -> &'static str {
     if peer.certified_until_unix_s.is_some() { ", by certificate" } else { "" }
 }
 
-/// Returns the state of the proxy, in one line.
+/// Returns the state of the TCP proxy, in one line.
 fn proxy(proxy: &Proxy) -> String {
     if proxy.state != "running" {
         return format!("\nproxy {}, started again {} times\n", proxy.state, proxy.restarts);

@@ -15,7 +15,7 @@ pub fn check(file: &Path) -> Result<Outcome, Failure> {
     Ok(Outcome::Well)
 }
 
-/// Signals for the interface that `file` names, until a signal ends the process.
+/// Signals explicit rates for the interface that `file` names, until a signal ends the process.
 pub fn run(file: &Path, level: Level) -> Result<Outcome, Failure> {
     host::run(file, level)?;
     Ok(Outcome::Well)

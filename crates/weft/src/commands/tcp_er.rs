@@ -7,7 +7,7 @@ use crate::daemon::{self, Level, Log};
 use crate::outcome::{Failure, Outcome};
 use weft_tcp_er::congestion::{Available, NAME};
 
-/// Keeps the congestion control loaded until a signal ends the process.
+/// Keeps the congestion control `weft_er` loaded until a signal ends the process.
 pub fn hold(grants: &[String]) -> Result<Outcome, Failure> {
     let wanted = TcpEr::from_arguments(grants).map_err(Failure::new)?;
     let failed = |why: std::io::Error| Failure::new(format!("cannot keep {NAME} loaded: {why}"));

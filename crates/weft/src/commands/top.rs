@@ -16,7 +16,7 @@ use std::time::Duration;
 const FLOWS: usize = 10;
 /// Width of a bar, in characters.
 const BAR: usize = 10;
-/// The pages, by key.
+/// The pages of `weft top`, each with the key that shows it.
 const PAGES: [Page<Status>; 4] = [
     Page { key: b'a', name: "all", text: all },
     Page { key: b'p', name: "paths", text: show::paths },
@@ -40,7 +40,7 @@ pub(super) fn all(status: &Status) -> String {
     format!("{}\n{}\n{}\n{}\n{}", head(status), links(status), paths(status), peers(status), flows(status))
 }
 
-/// All paths, each with its peer.
+/// Returns all paths, each with its peer.
 fn all_paths(status: &Status) -> impl Iterator<Item = (&Peer, &Path)> {
     status.peers.iter().flat_map(|peer| peer.paths.iter().map(move |path| (peer, path)))
 }
@@ -66,7 +66,7 @@ fn links(status: &Status) -> String {
     for link in &status.links {
         let own: Vec<&Path> = all_paths(status).map(|(_, path)| path).filter(|path| is_over(path, link)).collect();
         let sum = |value: fn(&Path) -> Option<u64>| own.iter().filter_map(|path| value(path)).sum::<u64>();
-        // Each path of a link estimates the capacity of the same link.
+        // Each path estimates the capacity of the same link. The greatest estimate is shown.
         let capacity = own.iter().filter_map(|path| path.capacity_bps).max();
         let sending = sum(|path| path.sending_bps);
         let quota = link.quota.as_ref().map(|quota| quota.used_bytes as f64 / quota.limit_bytes.max(1) as f64);

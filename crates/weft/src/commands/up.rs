@@ -1,4 +1,4 @@
-//! `weft up`: runs the node. `weft guard`: sets its kill switch without it, while the machine boots.
+//! `weft up`: runs the node. `weft guard`: sets the kill switch before the node runs, while the machine boots.
 
 use crate::config;
 use crate::daemon::machine::kill_switch;
@@ -12,7 +12,7 @@ pub fn up(config: &Path, level: Level) -> Result<Outcome, Failure> {
     Ok(Outcome::Well)
 }
 
-/// Sets the kill switch if the configuration has it. The node takes it over when it starts.
+/// Sets the kill switch if the configuration has it. When the node starts, it takes over the kill switch.
 pub fn guard(file: &Path) -> Result<Outcome, Failure> {
     let config = config::load(file).map_err(Failure::new)?.config;
     let log = Log::new(Level::Error);

@@ -56,7 +56,7 @@ fn page(text: &str, screen: Screen, has_keys: bool) -> String {
     format!("\x1b[H{lines}{more}{help}\x1b[K\x1b[J")
 }
 
-/// Input of the user.
+/// The event for which [`Keys::next`] waits.
 pub enum Pressed {
     /// No key and no signal arrived in the given time.
     Nothing,
@@ -130,7 +130,8 @@ impl Keys {
                 Err(_) => {}
                 Ok(_) => {
                     let mut key = [0];
-                    // Reads past the buffer of `io::stdin`, which would hide further keys from `poll`.
+                    // Reads without the buffer of `io::stdin`. In this buffer further keys could wait that `poll`
+                    // does not report.
                     return match nix::unistd::read(&stdin, &mut key) {
                         Ok(1) if !ENDING.contains(&key[0]) => Pressed::Key(key[0]),
                         _ => Pressed::End,

@@ -12,7 +12,7 @@ const LONGEST_AGO_NS: u64 = 1_000_000_000;
 const SHORTEST_SLEEP_NS: i128 = 1_000_000_000;
 /// Minimum step of the wall clock that is taken for an interruption, in nanoseconds.
 ///
-/// NTP slews offsets up to 0.128 s and corrects larger ones in a step (RFC 5905).
+/// Smaller steps are usual: NTP corrects an offset of more than 0.128 s in a step (RFC 5905).
 const SMALLEST_STEP_NS: i128 = 2_000_000_000;
 
 /// Clock whose time is zero at the node's start.
@@ -100,7 +100,9 @@ fn judge(before: &Readings, now: &Readings) -> Option<&'static str> {
     (stepped.abs() > SMALLEST_STEP_NS).then_some("the wall clock was set, or the machine was copied")
 }
 
-/// Reads a clock of the kernel, in nanoseconds. Linux has every clock that this module reads.
+/// Reads a clock of the kernel, in nanoseconds.
+///
+/// Linux has every clock that this module reads, so no reading fails.
 fn read_ns(clock: ClockId) -> u64 {
     let time = clock_gettime(clock).map_or(Duration::ZERO, Duration::from);
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)

@@ -21,14 +21,16 @@ use std::time::{Duration, Instant};
 use weft_control::{Request, Response, socket};
 use weft_io::wait::Waker;
 
-/// Maximum number of tasks that wait for the packet loop.
+/// Maximum number of tasks that wait for the packet loop. A thread that sends a further task waits, too.
 const MAX_TASKS: usize = 64;
 /// Maximum number of clients at the same time. A further one is disconnected.
 const MAX_CLIENTS: usize = 16;
 /// Pause after a failure to accept a client.
 const AFTER_FAILURE: Duration = Duration::from_millis(100);
 
-/// Maximum time for which a killed run's socket may outlive it. Tuned: 5 of 150 starts after a kill failed without it, none with it.
+/// Maximum time to wait until a killed run's socket has ended.
+///
+/// *Tuned*: without this wait 5 of 150 starts after a kill failed, and with it none.
 const DYING_RUN: Duration = Duration::from_millis(300);
 /// Interval of attempts to listen while a killed run's socket still exists.
 const AGAIN_AFTER: Duration = Duration::from_millis(10);
@@ -37,7 +39,7 @@ const AGAIN_AFTER: Duration = Duration::from_millis(10);
 pub enum Task {
     /// Answer the request of a client, which waits for the response.
     Answer(Request, SyncSender<Response>),
-    /// Apply changes of prefixes learnt from routing daemons, and send the batch back with the outcomes.
+    /// Apply a batch of changes of prefixes learnt from routing daemons. Send the batch back with the outcomes.
     Learn(LearntSlice, SyncSender<LearntSlice>),
     /// Store these counts of learnt routes, and these refused routes, for status output.
     Routing(Box<RoutingReport>),
@@ -75,6 +77,8 @@ impl TaskSender {
     }
 
     /// Sends a request and waits for the response.
+    ///
+    /// Returns a refusal if the packet loop has ended, or does not answer in time.
     pub fn ask(&self, request: Request) -> Response {
         let (reply, response) = sync_channel(1);
         let patience = request.patience();
@@ -169,7 +173,7 @@ pub(super) fn serve_some<S, W: FnOnce() + Send + 'static>(
     let clients = Arc::new(AtomicUsize::new(0));
     loop {
         let Ok(stream) = accept() else {
-            // The process may be out of descriptors for a while.
+            // The process may be out of descriptors for a while, so the thread waits before it tries again.
             thread::sleep(AFTER_FAILURE);
             continue;
         };

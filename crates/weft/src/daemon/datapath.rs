@@ -45,7 +45,7 @@ const LONGEST_INTAKE: Duration = Duration::from_millis(5);
 /// A batch holds datagrams of one peer. With many peers each batch may hold one datagram, so the packet loop repeats
 /// the receive call for this time.
 const INTAKE_OF_A_SOCKET: Duration = Duration::from_millis(1);
-/// Maximum time for which a turn sends ready datagrams.
+/// Maximum time for which one turn sends ready datagrams. The next turn sends the rest.
 const LONGEST_OUTPUT: Duration = Duration::from_millis(4);
 /// Maximum interval between two turns of the packet loop.
 const IDLE: Duration = Duration::from_secs(10);
@@ -53,12 +53,12 @@ const IDLE: Duration = Duration::from_secs(10);
 ///
 /// A turn takes milliseconds. A reload that opens devices may take seconds.
 const LONGEST_WORK: Duration = Duration::from_secs(10);
-/// Maximum time for sending the last datagrams when the node stops.
+/// Maximum time for sending the last datagrams when the node stops. The rest is not sent.
 const LAST_WORDS: Duration = Duration::from_millis(100);
 
 /// Poller token of the default VPN's device.
 const TUN: u64 = 0;
-/// Poller token of the waker.
+/// Poller token of the waker, with which other threads end the packet loop's wait.
 const WAKER: u64 = 1;
 /// Poller token of the netlink socket.
 const NETLINK: u64 = 2;
@@ -86,7 +86,7 @@ pub struct Datapath {
     bounces: Vec<Bounce>,
     out: Box<[u8]>,
     watched: Vec<LinkId>,
-    /// Devices whose routes the netlink socket does not report.
+    /// Interface indices of this node's devices. The netlink socket reports no events about routes over them.
     own_devices: Vec<u32>,
 }
 
@@ -204,7 +204,8 @@ impl Datapath {
                     node.on_task(task);
                     self.record_progress();
                     if is_slice {
-                        // The next batch may arrive at once. It waits for the next turn, so that packets come first.
+                        // The next batch of learnt prefixes may arrive at once. It waits for the next turn, so that
+                        // packets are processed first.
                         self.waker.wake()?;
                         break;
                     }
@@ -225,8 +226,8 @@ impl Datapath {
         for _ in 0..PACKETS_PER_TURN {
             let pool = node.engine.pool();
             let Some(buf) = pool.alloc_large() else {
-                // The packet is read and dropped: if it stayed in the device, the device would wake the loop again at
-                // once.
+                // The pool has no buffer, so the packet is read and dropped. If it stayed in the device, the device
+                // would wake the loop again at once.
                 match device.tun().read(&mut self.out[..MAX_READ_LEN.min(TRANSMIT_BYTES)])? {
                     Some(_) => node.drops.no_buffer += 1,
                     None => return Ok(()),
@@ -277,7 +278,8 @@ impl Datapath {
             let now = self.clock.now();
             let pool = node.engine.pool();
             let Some(buf) = pool.alloc_large() else {
-                // The batch is read and dropped, so that the loop does not spin.
+                // The pool has no buffer, so the batch is read and dropped. If it stayed, the port would wake the loop
+                // again at once.
                 match node.carriers.port(link).and_then(|port| port.receive(&mut self.out)) {
                     Some(batch) => node.drops.no_buffer += datagrams(batch.len, batch.stride),
                     None => return,
@@ -388,11 +390,13 @@ impl Datapath {
         Ok(())
     }
 
-    /// Filters events about routes by the node's own devices: a routing daemon may cause very many.
+    /// Makes the netlink socket drop events about routes over the node's own devices.
+    ///
+    /// A routing daemon may cause very many of these events.
     fn ignore_routes(&mut self, node: &DaemonNode) {
         let devices = node.devices.indices();
         if devices != self.own_devices {
-            // Without the filter, the events only take time.
+            // If the filter cannot be set, the events only take time.
             let _ = self.watch.ignore_routes_by(&devices);
             self.own_devices = devices;
         }
@@ -432,7 +436,7 @@ impl Datapath {
     }
 }
 
-/// Moves received data into a buffer of the pool.
+/// Moves received data into a buffer of the pool. `None` if no buffer is free.
 ///
 /// A batch is moved with its memory. A small datagram is copied, so that large buffers stay few.
 fn take_slot(pool: &mut Pool, slot: &mut ReceiveSlot, len: usize) -> Option<BufId> {

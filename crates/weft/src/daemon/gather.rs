@@ -4,10 +4,12 @@
 
 use weft_units::Instant;
 
-/// Ratio of the pause to the duration of the work, so that the work takes at most a tenth of the time.
+/// Pause after each run of the work, as a multiple of the run's duration.
+///
+/// The work thus takes at most a tenth of the time.
 const RESTS: u32 = 9;
 
-/// Requests for one kind of work.
+/// Requests for one kind of work, such as setting routes. Many requests lead to one run of the work.
 #[derive(Default)]
 pub struct Gathered {
     is_wanted: bool,
@@ -15,7 +17,7 @@ pub struct Gathered {
 }
 
 impl Gathered {
-    /// Requests the work.
+    /// Records that the work must run.
     pub fn want(&mut self) {
         self.is_wanted = true;
     }

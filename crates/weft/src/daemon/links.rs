@@ -73,7 +73,7 @@ pub enum Leave {
     With(Option<IpAddr>),
     /// Do not send it: no route leads to its destination by the link.
     Never {
-        /// True if this was not known before.
+        /// True if it was not known before that no route leads there.
         is_new: bool,
     },
 }
@@ -154,7 +154,7 @@ impl LinkTable {
         known.map_or("removed link", |link| &link.name)
     }
 
-    /// Returns the link in use with this id.
+    /// Returns the link in use with this id. `None` if no link in use has it.
     pub fn get_mut(&mut self, id: LinkId) -> Option<&mut Active> {
         self.active.iter_mut().find(|active| active.id == id)
     }
@@ -164,7 +164,9 @@ impl LinkTable {
         self.wanted = wanted;
     }
 
-    /// Checks all interfaces again, because routes or the configuration may have changed.
+    /// Checks all interfaces again, because routes or the configuration may have changed. Adds changes to `changes`.
+    ///
+    /// `demand` has the addresses at which the node begins handshakes from now on.
     pub fn look_again(&mut self, demand: Demand, changes: &mut Vec<LinkChange>) {
         self.demand = demand;
         self.route_cache.forget();
@@ -172,7 +174,9 @@ impl LinkTable {
         indices.into_iter().for_each(|index| self.refresh(index, changes));
     }
 
-    /// Decides if and with which source address a datagram leaves.
+    /// Decides if a datagram to `to` leaves by `link`, and with which source address.
+    ///
+    /// `from` is the source address that the engine has chosen, if it has.
     pub fn leave(&mut self, link: LinkId, to: IpAddr, from: Option<IpAddr>) -> Leave {
         let is_loopback =
             self.known.get(&link.0).and_then(|known| known.link.as_ref()).is_some_and(|of| of.is_loopback);
@@ -187,7 +191,7 @@ impl LinkTable {
         }
     }
 
-    /// Returns true if another program has the port on a link.
+    /// Returns true if another program has the node's UDP port on a link.
     pub fn is_port_taken(&self) -> bool {
         self.failed.values().any(|failed| failed.kind == io::ErrorKind::AddrInUse)
     }
@@ -245,7 +249,7 @@ impl LinkTable {
         }
     }
 
-    /// Processes netlink events.
+    /// Processes netlink events, and adds the changes of links that result to `changes`.
     pub fn apply(&mut self, events: &[NetlinkEvent], changes: &mut Vec<LinkChange>) {
         let mut touched = Vec::new();
         self.route_cache.forget();
@@ -393,7 +397,8 @@ fn bind(device: &str, port: u16) -> io::Result<UdpLink> {
         io::ErrorKind::AddrInUse | io::ErrorKind::PermissionDenied => Err(why),
         _ => UdpLink::bind(&UdpConfig { local: Some(IpAddr::V4(Ipv4Addr::UNSPECIFIED)), ..config }),
     })?;
-    // Only the kill switch needs the mark. A node without the capability for the mark cannot set the kill switch.
+    // A failure is ignored: only the kill switch needs the mark, and a node that may not set the mark cannot set the
+    // kill switch either.
     let _ = socket.set_mark(TUNNEL_MARK);
     // ICMP errors only improve the diagnosis of a silent peer, so their absence is no failure.
     let _ = socket.keep_bounces();

@@ -91,7 +91,7 @@ pub struct DaemonNode {
     fallback: Fallback,
     /// Pings without an answer yet.
     pub pings: Pings,
-    /// Listings of flows in progress, each with the client that waits for it.
+    /// Unfinished listings of flows for `weft qos`, each with the client that waits for it.
     listings: Vec<(FlowListing, SyncSender<Response>)>,
     allowances: Allowances,
     names: Names,
@@ -102,7 +102,7 @@ pub struct DaemonNode {
     /// Durations of the packet loop's turns.
     pub turns: TurnTimes,
     file: PathBuf,
-    /// A changed configuration that is not confirmed yet.
+    /// Trial of a changed configuration, if one is in progress.
     trial: ConfigTrial,
     config: Config,
     identity: Identity,
@@ -306,7 +306,9 @@ impl DaemonNode {
         }
     }
 
-    /// Passes flow records to the export. Returns true if more wait.
+    /// Passes flow records from the engine to the export. Returns true if more wait.
+    ///
+    /// Discards the records if there is no export.
     pub fn export_flows(&mut self) -> bool {
         match &mut self.export {
             Some(export) => export.pass_records(&mut self.engine),
@@ -341,8 +343,8 @@ impl DaemonNode {
         let unix_ns = clock::unix_ns();
         let entropy = entropy::seed().unwrap_or_else(|why| {
             self.log.error(format_args!("cannot get random numbers from the kernel: {why}"));
-            // The old keys must end in any case. The wall clock replaces the random numbers: the clocks of two copies
-            // of a machine differ, and the engine mixes the clock into a state that stays secret.
+            // The old keys must end even if the kernel gives no random numbers. The wall clock then replaces them: the
+            // clocks of two copies of a machine differ, and the engine mixes the clock into a state that stays secret.
             let mut entropy = [0; 32];
             entropy[..8].copy_from_slice(&unix_ns.to_le_bytes());
             entropy
@@ -355,7 +357,7 @@ impl DaemonNode {
         &self.threads
     }
 
-    /// Stores the state for the next run.
+    /// Ends the parts of the node, and stores the state for the next run.
     pub fn finish(self) {
         let DaemonNode { mut engine, state_writer, export, quotas, .. } = self;
         let DaemonNode { resolver, mut kill_switch, lifts_kill_switch, .. } = self;
@@ -394,7 +396,7 @@ impl DaemonNode {
         self.close(cause);
     }
 
-    /// Ends all sessions and makes the node stop.
+    /// Ends all sessions and makes the node stop. Logs `cause`.
     pub fn close(&mut self, cause: &str) {
         self.log.info(format_args!("stopping: {cause}"));
         // The engine never refuses this command.
@@ -407,7 +409,8 @@ impl DaemonNode {
     fn set_routes(&mut self, anew: bool) {
         let sieve = Sieve::new(&self.config, &self.links);
         self.outside = Some(sieve.outside().clone());
-        // The engine first drops peers whose certificates claim an IP network of this machine.
+        // This call makes the engine drop peers whose certificates claim an IP network of this machine. So their
+        // prefixes get no routes below.
         self.engine.set_outside(self.clock.now(), sieve.outside().clone());
         flows::set_transit(&mut self.engine, self.clock.now(), &self.config, sieve.outside());
         let certified = trust::prefixes(&self.engine);
@@ -443,7 +446,7 @@ impl DaemonNode {
         }
     }
 
-    /// Continues the listings of flows by one step each. Returns true while one is in progress.
+    /// Continues each unfinished listing of flows by one step. Returns true while one is unfinished.
     pub fn continue_listings(&mut self, now: Instant) -> bool {
         for (mut listing, reply) in std::mem::take(&mut self.listings) {
             if self.engine.continue_listing(now, &mut listing) {
@@ -591,7 +594,7 @@ fn engine(
         || entropy::seed().map_err(|why| Failure::new(format!("cannot get random numbers from the kernel: {why}")));
     let seed = fresh()?;
     let mut engine = Engine::new(engine_config, now, seed).map_err(|why| Failure::new(why.to_string()))?;
-    // A copy of the first seed may have stayed on the stack.
+    // A copy of the first seed may have stayed on the stack, so the engine gets a second one.
     engine.reseed(fresh()?);
     Ok(engine)
 }

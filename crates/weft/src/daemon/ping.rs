@@ -63,7 +63,7 @@ impl Pings {
         });
     }
 
-    /// Returns the time at which the first ping times out.
+    /// Returns the time at which the first ping times out. `None` if no ping is unfinished.
     pub fn next_timeout(&self) -> Option<Instant> {
         self.list.iter().map(|ping| ping.deadline).min()
     }

@@ -23,7 +23,7 @@ const MAX_QUEUED: usize = 64;
 const MAX_UNANSWERED: usize = 256;
 /// Maximum number of path changes that are kept for clients. A further change drops the oldest.
 const MAX_CHANGES: usize = 1_024;
-/// Maximum number of programs.
+/// Maximum number of programs. A further one is refused.
 const MAX_APPLICATIONS: usize = 64;
 
 /// A program that receives calls.
@@ -61,18 +61,16 @@ pub fn key_of(text: &str) -> NodeId {
     }
 }
 
-/// Decodes the body of a request.
+/// Decodes the body of a call from base64.
 ///
-/// # Errors
-/// Returns a message for a reader.
+/// # Errors Returns a message for a reader if the text is not base64.
 pub fn body(text: &str) -> Result<Vec<u8>, String> {
     Base64::decode_vec(text).map_err(|_| "the body is not base64".to_owned())
 }
 
 /// Checks that programs may use this application number.
 ///
-/// # Errors
-/// Returns a message for a reader.
+/// # Errors Returns a message for a reader if the number is 0, which is reserved for weft.
 pub fn check(application: u16) -> Result<(), String> {
     if application == 0 { Err("application 0 is reserved for weft".to_owned()) } else { Ok(()) }
 }
@@ -99,12 +97,12 @@ impl Platform {
         Ok(())
     }
 
-    /// Removes and returns the call that a program answers.
+    /// Removes and returns the call that a program answers. `None` if no call with this number waits for an answer.
     pub fn take(&mut self, call: u64) -> Option<ReceivedCall> {
         self.unanswered.remove(&call)
     }
 
-    /// Registers a client that waits for changes of paths whose number is above `after`.
+    /// Registers a client that waits for path changes with a number above `after`. The changes are numbered in order.
     pub fn watch(&mut self, now: Instant, after: u64, reply: SyncSender<Response>) {
         self.watching.push((after, now + WAIT, reply));
         self.notify_watchers(now);
@@ -154,7 +152,7 @@ impl Platform {
         self.hand_over(application);
     }
 
-    /// Passes a call to the program that waits for it.
+    /// Passes the oldest waiting call of an application to its program, if the program waits for one.
     fn hand_over(&mut self, application: u16) {
         let Some(of) = self.applications.get_mut(&application).filter(|of| of.waiting.is_some()) else { return };
         while let Some(call) = of.queue.pop_front() {
@@ -189,7 +187,7 @@ impl Platform {
         self.applications.retain(|_, of| now - of.asked_at < GONE);
     }
 
-    /// Returns the time at which the first client's wait is over.
+    /// Returns the time at which the first client's wait is over. `None` if no client waits.
     pub fn next_timeout(&self) -> Option<Instant> {
         let waiting = self.applications.values().filter_map(|of| of.waiting.as_ref()).map(|(until, _)| *until);
         waiting.chain(self.watching.iter().map(|(_, until, _)| *until)).min()

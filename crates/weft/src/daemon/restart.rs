@@ -17,7 +17,7 @@ fn routing(config: &Config) -> Option<Routing> {
     Some(routing)
 }
 
-/// Returns the first changed setting that a running node cannot change.
+/// Returns the name of the first changed setting that a running node cannot change. `None` if there is none.
 pub fn needs_restart(old: &Config, new: &Config) -> Option<&'static str> {
     let differs = [
         ("[node] cipher", old.node.cipher != new.node.cipher),

@@ -66,7 +66,7 @@ pub fn store(name: &str, descriptor: &impl AsRawFd) {
     notify_with(&format!("FDSTORE=1\nFDNAME={name}\n"), &[descriptor.as_raw_fd()]);
 }
 
-/// Closes the stored descriptors of this name.
+/// Makes the service manager close the descriptors that it stores under this name.
 pub fn forget(name: &str) {
     notify(&format!("FDSTOREREMOVE=1\nFDNAME={name}\n"));
 }

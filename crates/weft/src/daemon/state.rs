@@ -25,9 +25,9 @@ const REFILL: Duration = Duration::from_secs(30);
 ///
 /// A node that crashes repeatedly thus stays within [`RESERVE`] of the clock.
 const RESERVE_STEPS: u64 = 1_000_000;
-/// Maximum time to write the last changes.
+/// Maximum time to write the last changes when the node stops.
 const LAST_WORDS: Duration = Duration::from_secs(2);
-/// Maximum length of a state file, in bytes.
+/// Maximum length of a state file, in bytes. A longer file is not read.
 const MAX_BYTES: u64 = 8 << 20;
 /// Name of the file with the stamp up to which this node's own are reserved.
 const STAMP: &str = "stamp";
@@ -77,8 +77,8 @@ impl StateWriter {
     ///
     /// `unix_ns` is the wall clock.
     ///
-    /// If something cannot be read or written, the log has the reason and the node runs without it. It accepts no stamp
-    /// twice within this run, and tries to write again with every change.
+    /// If something cannot be read or written, the log has the reason and the node runs without it. The node then
+    /// accepts no stamp twice within this run, and tries to write again with every change.
     ///
     /// # Errors
     /// Returns an error if the thread cannot be started.
@@ -138,7 +138,7 @@ impl StateWriter {
         self.send(StateChange::Forget(key))
     }
 
-    /// Writes the waiting changes, and `used`, the last used stamp, after which the next run continues.
+    /// Writes the waiting changes and `used`, this node's last stamp. The next run continues with higher stamps.
     ///
     /// Waits for at most `LAST_WORDS`.
     pub fn close(self, used: u64) {
@@ -148,7 +148,7 @@ impl StateWriter {
         let _ = ended.recv_timeout(LAST_WORDS);
     }
 
-    /// Returns false if the queue is full. A change after the end of the thread is dropped.
+    /// Passes a change to the thread. Returns false if the queue is full. A change after the thread's end is dropped.
     fn send(&self, change: StateChange) -> bool {
         !matches!(self.changes.try_send(change), Err(TrySendError::Full(_)))
     }
@@ -208,7 +208,7 @@ impl Files {
 
     fn keep(mut self, queue: &Receiver<StateChange>, log: Log, pulse: &Pulse) -> Result<(), String> {
         while let Ok(change) = pulse.resting(|| queue.recv()) {
-            // A disk may take any time.
+            // A write to the disk may take any time, so the watchdog does not watch this thread meanwhile.
             if let Err(why) = pulse.resting(|| self.apply(change)) {
                 log.error(self.describe(&why));
             }

@@ -36,7 +36,7 @@ impl ConfigTrial {
         self.ends.map(|ends| ends - now)
     }
 
-    /// Returns the time at which the trial ends without a confirmation.
+    /// Returns the time at which the trial ends without a confirmation. `None` if no trial is in progress.
     pub fn next_timeout(&self) -> Option<Instant> {
         self.ends
     }

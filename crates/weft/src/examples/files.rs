@@ -40,7 +40,7 @@ impl ExampleDirectory {
         fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
     }
 
-    /// Checks the text as the node would. Returns the mistakes.
+    /// Checks the text as the node would. Returns the mistakes, or `None` if there are none.
     fn refusal(&self, text: &str) -> Option<String> {
         let file = self.0.join("weft.toml");
         fs::write(&file, text).unwrap();
@@ -157,7 +157,7 @@ fn every_configuration_of_every_document_is_read() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// Checks a configuration of `weft signal`.
+/// Checks a configuration of `weft signal`. Returns the mistakes, or `None` if there are none.
 fn host(directory: &Path, text: &str) -> Option<String> {
     let file = directory.join("signal.toml");
     fs::write(&file, text).unwrap();

@@ -18,7 +18,7 @@ const PROGRAMS: [&str; 11] =
 
 /// Returns the mistake in a command, or `None` if it is right, or belongs to another program.
 fn fault(words: &[String]) -> Option<String> {
-    // Skips environment settings, and programs that start another.
+    // Environment settings at the start are skipped, and so is `sudo`.
     let start = words.iter().position(|word| !word.contains('=') && word != "sudo")?;
     let words = &words[start..];
     if words.get(1).is_some_and(|word| word == "=") {
@@ -34,7 +34,7 @@ fn fault(words: &[String]) -> Option<String> {
     own.or(missing)
 }
 
-/// Returns a path that an example names and the repository lacks.
+/// Returns a message if a word of an example is a path in the repository that does not exist.
 ///
 /// A file that the example itself writes may be absent.
 fn missing(word: &str) -> Option<String> {
@@ -52,7 +52,7 @@ fn unknown_target(words: &[String]) -> Option<String> {
         .map(|word| format!("there is no target {word}"))
 }
 
-/// Returns jq's error about a `jq` filter, or `None` if it has none, or if jq is not installed.
+/// Returns jq's error about the filter of a `jq` command. `None` if the filter has no error, or jq is not installed.
 fn bad_filter(words: &[String]) -> Option<String> {
     let filter = words.iter().skip(1).find(|word| !word.starts_with('-')).filter(|_| words[0] == "jq")?;
     let output = std::process::Command::new("jq").arg("-n").arg(format!("def example: {filter}; 1")).output().ok()?;

@@ -7,7 +7,7 @@ use std::io;
 use weft_io::netfilter::{Copies, NetfilterQueue};
 use weft_tcp_er::nft::NftSession;
 
-/// Maximum number of packets that wait for a verdict.
+/// Maximum number of diverted packets that wait in the kernel for this process's verdict.
 const MOST_WAITING: u32 = 1_024;
 /// Base of the numbers of the netfilter queue and log group, chosen to avoid those of other programs.
 ///

@@ -9,13 +9,13 @@ use crate::config::prefix;
 use std::fmt::Write as _;
 use weft_engine::Prefix;
 
-/// Mark of packets for the queue, where nftables cannot queue them itself.
+/// Mark of the packets that iptables passes to the queue, if nftables cannot queue them itself.
 pub const HAND_OVER: u32 = 0x8000_0000;
 /// Mark of the packets that the signalling agent sends.
 pub const OWN: u32 = 0x7765_5347;
-/// Length of the copies, in bytes. The longest headers fit.
+/// Number of bytes of a packet that the kernel copies for the signalling agent. The longest headers fit.
 pub const COPIED: u32 = 192;
-/// Name of the chain for which the signalling agent looks, to check that the table exists.
+/// Name of the chain for which the signalling agent looks, to check that its nft table exists.
 pub const CHAIN: &str = "leaving";
 
 /// Method by which packets get to the queue.
@@ -27,13 +27,13 @@ pub enum Handover {
     Mark,
 }
 
-/// Returns the name of the table for an interface.
+/// Returns the name of the nft table for an interface.
 pub fn name(interface: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
     format!("weft_signal_{}", interface.chars().map(plain).collect::<String>())
 }
 
-/// Returns the table as text. `number` is the number of both queue and group.
+/// Returns the nft table as text. `number` is the number of both the netfilter queue and the log group.
 pub fn table(interface: &str, number: u16, handover: Handover, rules: &[SignalledFlows]) -> String {
     let hand_over = match handover {
         Handover::Queue => format!("queue flags bypass to {number}"),

@@ -10,12 +10,13 @@ use weft_session::PublicKey;
 const PREFIX: &str = "weft1-";
 /// Length of a public key and of a secret, in bytes.
 const KEY_LEN: usize = 32;
-/// Maximum number of endpoints in a code.
+/// Maximum number of endpoints in a code. A code with more is refused.
 pub const MAX_ENDPOINTS: usize = 8;
 
 /// An invitation as the new node sees it.
 ///
-/// Its binary form is: public key 32 | secret 32 | each endpoint: 4 or 6 | address 4 or 16 | port u16. The text is base64url behind a prefix.
+/// Its binary form, with lengths in bytes, is: public key 32 | secret 32 | for each endpoint: the number 4 or 6 in 1
+/// | address 4 or 16 | port 2. The text is base64url behind a prefix.
 #[derive(Clone)]
 pub struct Code {
     /// Public key of the inviting node.
@@ -83,7 +84,7 @@ impl FromStr for Code {
     }
 }
 
-/// Reads one endpoint and returns it with the bytes behind it.
+/// Reads one endpoint and returns it with the bytes behind it. `None` if the bytes do not begin with one.
 fn endpoint(bytes: &[u8]) -> Option<(SocketAddr, &[u8])> {
     let (kind, rest) = bytes.split_first()?;
     let (address, rest) = match kind {

@@ -23,7 +23,7 @@ pub struct Welcome {
     pub name: String,
     /// Certificate of the new member, in base64.
     pub certificate: String,
-    /// Public root key of the network.
+    /// Public half of the network's root key.
     pub root: String,
     /// Addresses of the new member's TUN device, each with the prefix length of the VPN's IP network.
     pub addresses: Vec<String>,

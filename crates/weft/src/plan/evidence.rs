@@ -5,7 +5,7 @@ use crate::table::{rate, span};
 use std::time::Duration;
 use weft_units::Rate;
 
-/// A rate and the sentence that says how it is known.
+/// A rate, and a text that states how it is known.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KnownRate {
     pub rate: Rate,
@@ -18,10 +18,11 @@ impl KnownRate {
     }
 }
 
-/// Returns the rate at which a node can send on its path, from the most to the least direct evidence.
+/// Returns the rate at which a node can send on its path, and the evidence for it. `None` if there is no evidence.
 ///
-/// The present rate may be that of a short disturbance, so the median of the last ten minutes replaces it.
-/// `limit_bps` is the node's own limit of the link, which the rate does not exceed.
+/// The best evidence is the median of the last ten minutes (else of the last day), because the present rate may be that
+/// of a short disturbance. Then follows the present rate, and last the link's limit. `limit_bps` is that limit, which
+/// the node sets itself and which the rate does not exceed.
 pub fn sending_rate(path: &Path, history: Option<&PathHistory>, limit_bps: Option<u64>) -> Option<KnownRate> {
     let typical = history.and_then(|history| typical(&history.seconds).or_else(|| typical(&history.minutes)));
     let limit = || KnownRate::new(limit_bps?, "not measured: assumed to be the link's limit");
@@ -41,7 +42,9 @@ pub fn sending_rate(path: &Path, history: Option<&PathHistory>, limit_bps: Optio
     })
 }
 
-/// Returns the rate that the path shows now.
+/// Returns the present estimate of the path's capacity: measured under load, or else by packet trains.
+///
+/// Returns `None` if there is no estimate.
 fn present_rate(path: &Path) -> Option<KnownRate> {
     let learnt = || KnownRate::new(path.capacity_bps?, "measured under load");
     let by_trains = || {
@@ -52,7 +55,7 @@ fn present_rate(path: &Path) -> Option<KnownRate> {
     learnt().or_else(by_trains)
 }
 
-/// Returns the median of the known rates of a history.
+/// Returns the median of the capacities in a history. `None` if the history has none.
 fn typical(points: &[Point]) -> Option<KnownRate> {
     let mut values: Vec<u64> = points.iter().filter_map(|point| point.capacity_bps).map(|bps| bps as u64).collect();
     values.sort_unstable();

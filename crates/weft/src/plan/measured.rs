@@ -17,7 +17,7 @@ pub(super) const JITTER_RANGE: u32 = 3;
 /// The node's measurements of its paths to a peer.
 #[derive(Clone, Copy)]
 pub struct Measurements<'a> {
-    /// Links of the node.
+    /// All links of the node.
     pub links: &'a [Link],
     /// Paths to the peer.
     pub paths: &'a [Path],
@@ -27,14 +27,14 @@ pub struct Measurements<'a> {
     pub far: &'a [Path],
 }
 
-/// A link of a plan.
+/// A link of a plan, with the measurements of its best path.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct PlanLink {
-    /// Name of the link.
+    /// Name of the link, at this node or at the peer.
     pub name: String,
-    /// Rate to the peer, in bits per second.
+    /// Rate from this node to the peer, in bits per second.
     pub to_peer_bps: u64,
-    /// Rate from the peer, in bits per second.
+    /// Rate from the peer to this node, in bits per second.
     pub from_peer_bps: u64,
     /// Least round-trip time, in microseconds.
     pub rtt_us: u64,
@@ -44,16 +44,16 @@ pub struct PlanLink {
     pub loss: f64,
     /// True if the link carries data only while no other one answers.
     pub standby: bool,
-    /// Sentences that say how the figures are known.
+    /// Texts that state how the figures are known.
     pub notes: Vec<String>,
 }
 
-/// The links to a peer.
+/// The links to a peer, as a plan uses them.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PlanLinks {
     /// Links of the plan.
     pub links: Vec<PlanLink>,
-    /// Sentences about paths that are not in the plan, and about assumptions.
+    /// Texts about paths that are not in the plan, and about assumptions.
     pub remarks: Vec<String>,
 }
 
@@ -97,6 +97,9 @@ impl Measurements<'_> {
     }
 
     /// Returns the rank of a path among the paths of one link. The plan uses the path with the greatest rank.
+    ///
+    /// A path that bulk may use precedes others, then one that is no spare path, then one over UDP, then the faster
+    /// one.
     fn rank(&self, path: &Path) -> (bool, bool, bool, u64) {
         let rate = self.sending(path).map_or(0, |known| known.rate.bps());
         (path.in_bundle, !path.standby, !is_tcp(path), rate)
@@ -143,8 +146,7 @@ impl Measurements<'_> {
 
 /// Checks that all names are among the names of the links.
 ///
-/// # Errors
-/// A name is unknown. The message proposes a similar one, or lists all that are known.
+/// # Errors Fails if a name is unknown. The message proposes a similar one, or lists all that are known.
 pub(super) fn known<'a>(
     mut names: impl Iterator<Item = &'a str>,
     links: impl Iterator<Item = &'a str> + Clone,

@@ -3,14 +3,14 @@
 use super::measured::{PlanLink, known};
 use crate::cli::GivenRate;
 
-/// A question that the simulator answers.
+/// A question that the simulator answers: a change of the network.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PlanQuestion {
     /// The network as it was measured.
     AsItIs,
     /// The network without these links.
     Without(Vec<String>),
-    /// The network with other rates of a link.
+    /// The network with other rates of one link, to the peer and from it.
     With(GivenRate),
     /// The network with this number of further sites. They share all links, and each sends as much as this one.
     Sites(u16),

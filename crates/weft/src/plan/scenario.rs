@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 
 /// Time before the first phase, in seconds, in which the paths become known.
 const WARMUP_S: u64 = 2;
-/// Length of the phase without load, in seconds.
+/// Length of the phase in which the telephone call is alone, in seconds.
 const ALONE_S: u64 = 5;
 /// Pause between the two flows, in seconds, in which queues empty.
 const PAUSE_S: u64 = 2;
@@ -20,7 +20,7 @@ const PAUSE_S: u64 = 2;
 ///
 /// The limits of a flow's length ([`FLOW_S`]) take precedence.
 const MOST_BITS: u64 = 1_200_000_000;
-/// Least and greatest length of a flow, in seconds.
+/// Least and greatest length of a flow, in seconds. [`FLOW_ROUND_TRIPS`] can make it longer.
 const FLOW_S: [u64; 2] = [5, 20];
 /// Least length of a flow, in round trips of the slowest link. A flow has passed its slow start then.
 const FLOW_ROUND_TRIPS: u64 = 20;
@@ -32,8 +32,8 @@ const CALL_BITS: u64 = 3_600;
 const CALL_PART: u64 = 10;
 /// Least length of a queue: as a multiple of rate × round trip, and in microseconds at the link's rate.
 ///
-/// Tuned: the first value is the simulator's default. Routers have queues of the second even if round trips are
-/// short.
+/// Tuned: the first value is the simulator's default. Queues of routers hold the second value, 20 ms, even if round
+/// trips are short.
 const QUEUE_LEAST: (f64, f64) = (1.5, 20_000.0);
 /// Maximum length of a link's name in a scenario, in characters.
 const NAME_CHARS: usize = 15;
@@ -54,9 +54,9 @@ pub struct Occasion<'a> {
     pub peer: &'a str,
     /// Unix time of the measurement, in seconds.
     pub unix_s: u64,
-    /// Remarks of the measurement.
+    /// Sentences about the measured links, which the scenario contains as comments.
     pub remarks: &'a [String],
-    /// Lengths of flows and intervals of packets.
+    /// Lengths of flows, and intervals of a call's packets.
     pub pace: Pace,
 }
 

@@ -205,7 +205,7 @@ impl TrueNetwork {
                 known.far.push(Path { capacity_bps: Some(link.rates[1]), ..path(number, far_link, None) });
             }
             let others = link.others(50 + 10 * number, self.is_site);
-            // The path stands between the others.
+            // The path of the link stands between its other paths in the status, and the plan must find it.
             known.paths.extend(others.iter().take(1).cloned());
             known.paths.push(own);
             known.paths.extend(others.iter().skip(1).cloned());
@@ -328,7 +328,7 @@ proptest! {
         prop_assert_eq!(measurements.links(&[given]).unwrap().links.len(), network.links.len());
     }
 
-    /// Property: any text is a given rate or an error.
+    /// Property: any text is the rates of a link or gives an error, and never a panic.
     #[test]
     fn any_text_is_a_given_rate_or_an_error(text in ".{0,40}") {
         let _ = text.parse::<GivenRate>();

@@ -7,7 +7,7 @@ use weft_engine::Unreachable;
 /// If links have different causes, the first one in this order is reported: handshakes with that cause got furthest.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Cause {
-    /// No process at the peer's address has the port.
+    /// No process at the peer's address has bound the port.
     NotRunning,
     /// A firewall rejects the handshakes.
     Rejected,
@@ -25,29 +25,29 @@ pub enum Cause {
     Filtered,
     /// This machine has no route to the peer.
     NoRoute,
-    /// The link is down.
+    /// The link that would carry the handshakes is down.
     LinkDown,
-    /// This node has no link.
+    /// This node has no link in use.
     NoLink,
     /// The peer must begin the handshake and does not.
     NoCall,
     /// The peer must begin the handshake and does not, and the addresses of this node are private.
     NoCallBehindNat,
-    /// The peer's key differs from the configured one.
+    /// A handshake arrived from a key that is configured for no peer.
     UnknownKey,
-    /// The peer has another key configured for this node.
+    /// A handshake arrived for another key than this node's.
     OtherKey,
-    /// A handshake cannot be decrypted.
+    /// This node received a handshake for its key that it cannot decrypt.
     Unreadable,
-    /// The preshared keys differ.
+    /// The preshared keys of this node and the peer differ.
     PresharedKey,
     /// This node's answer does not arrive, or the peer cannot decrypt it.
     AnswerLost,
-    /// The handshake's stamp is below the last accepted one.
+    /// The stamp of a handshake is below the last stamp that the receiver accepted.
     StampBehind,
-    /// The handshake's stamp is too far in the future.
+    /// The stamp of a handshake is too far in the future.
     ClockAhead,
-    /// Only small packets pass.
+    /// Only packets shorter than the minimum MTU of IPv6 pass.
     SmallMtu,
     /// The root revoked the peer's key.
     Revoked,

@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::net::IpAddr;
 use weft_engine::{Tried, Unreachable};
 
-/// Maximum number of names in a list.
+/// Maximum number of names in a list. Of further ones only the number is stated.
 const MOST_NAMED: usize = 4;
 
 /// Pairs of a link and an address with the same reaction to handshakes.

@@ -1,4 +1,4 @@
-//! Checks of rules of access: names that do not exist, and the tests of the file.
+//! Checks of the rules of access: they must name things that exist, and every `[[allow-test]]` must pass.
 
 use super::{AllowAnswer, AllowFault, AllowSetting, Party};
 use crate::config::Config;
@@ -6,7 +6,7 @@ use crate::config::diagnose::{Report, did_you_mean};
 use crate::config::flows::DEFAULT_VPN;
 use weft_session::Certificate;
 
-/// Reports faults of the rules, and each test that the rules do not pass.
+/// Reports faults of the rules, and each `[[allow-test]]` for which the rules make another decision.
 ///
 /// `own` is this node's certificate, which states its name and groups.
 pub fn check(config: &Config, own: Option<&Certificate>, report: &Report) {
@@ -30,7 +30,7 @@ pub fn check(config: &Config, own: Option<&Certificate>, report: &Report) {
             return report.error(span, fault.to_string(), Some("use groups and prefixes instead of lists".to_owned()));
         }
     };
-    // A table with a mistake is missing here, so a test could fail because of that table alone.
+    // A table with a mistake is not among the rules. A test could fail only because of that.
     if report.is_partial() {
         return;
     }
@@ -56,7 +56,7 @@ pub fn check(config: &Config, own: Option<&Certificate>, report: &Report) {
     }
 }
 
-/// Reports VPNs that do not exist, and warns of nodes that are not peers.
+/// Reports a VPN in a rule that does not exist, and warns of nodes and groups that no peer has.
 fn names(config: &Config, rule: &AllowSetting, report: &Report) {
     if report.is_partial() {
         return;
@@ -69,7 +69,7 @@ fn names(config: &Config, rule: &AllowSetting, report: &Report) {
             report.error(vpn.span.clone(), format!("there is no VPN `{}`", vpn.value), Some(help));
         }
     }
-    // With certificates a node need not be a peer in this file.
+    // In a network with certificates, nodes that are not in this file may match the rule.
     if config.network.is_some() {
         return;
     }

@@ -1,7 +1,7 @@
 //! Rules of access: `[[allow]]` and `[[allow-test]]`.
 //!
-//! `question` answers whether a flow may enter. The tests of the file, `weft acl test` and the engine use the same
-//! compiled rules.
+//! The module `question` determines whether the rules let a flow enter. `[[allow-test]]`, `weft acl test` and the
+//! engine use the same compiled rules.
 
 mod check;
 mod question;
@@ -64,7 +64,7 @@ impl AllowSettings {
     /// # Errors
     /// Returns the first fault. The checks of the configuration report it with its place.
     pub fn compile(&self, vpns: &[Vpn]) -> Result<AllowRules, AllowFault> {
-        // A VPN that does not exist matches no flow. The checks refuse it.
+        // A name that no VPN has gets a number that matches no flow. The checks report this name as an error.
         let number = |name: &str| vpn_number(name, vpns).unwrap_or(VpnId(u32::MAX));
         let rule = |setting: &AllowSetting| AllowRule {
             name: setting.name.value.clone(),
@@ -82,7 +82,7 @@ impl Config {
     /// Returns the rules of access for the engine; `None` without `[[allow]]`.
     ///
     /// # Errors
-    /// Returns the fault of the rules. A checked configuration has none.
+    /// Returns the fault of the rules. A configuration that passed the checks has none.
     pub fn engine_access(&self, own: Option<&Certificate>) -> Result<Option<AccessConfig>, AllowFault> {
         if self.allow.rules.is_empty() {
             return Ok(None);

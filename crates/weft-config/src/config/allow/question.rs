@@ -12,9 +12,9 @@ use weft_units::VpnId;
 /// A flow that is checked against the rules of access.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AllowQuestion {
-    /// The sender: its node, its groups, its address. Missing properties come from `[[peer]]`.
+    /// The sender: its node, its groups, its address. `[[peer]]` and the certificate supply missing ones.
     pub from: Vec<Party>,
-    /// The destination: its node, its groups, its address. Missing properties come from `[[peer]]`.
+    /// The destination: its node, its groups, its address. `[[peer]]` and the certificate supply missing ones.
     pub to: Vec<Party>,
     /// Protocol number.
     pub protocol: u8,
@@ -61,7 +61,7 @@ impl AllowQuestion {
         self.answer_by(&rules, config, own)
     }
 
-    /// Returns the decision of these compiled rules. `own` is this node's certificate.
+    /// Returns the decision that `rules` make about this flow. `own` is this node's certificate.
     pub(super) fn answer_by(
         &self,
         rules: &AllowRules,
@@ -87,7 +87,7 @@ impl AllowQuestion {
     }
 }
 
-/// Returns the node and the address that `parties` describe together. `key` is their key in the file, for messages.
+/// Returns the node and the address that `parties` describe together. Messages call this end of the flow `key`.
 fn end(parties: &[Party], config: &Config, own: &NodeGroups, key: &str) -> Result<AskedEnd, String> {
     let mut end = AskedEnd { node: NodeGroups::default(), address: None };
     for party in parties {
@@ -129,9 +129,9 @@ fn owner(address: Option<IpAddr>, config: &Config, own: &NodeGroups) -> String {
     config.peers.iter().find(holds).map_or_else(String::new, |peer| peer.name.value.clone())
 }
 
-/// Returns the address of an end.
+/// Returns the address of one end of a flow.
 ///
-/// An address that is not given is that of the node, or one that no prefix but a default route contains.
+/// If no address was given, it is an address of the end's node. If none is known, it is 0.0.0.0 or ::.
 fn place(end: &AskedEnd, config: &Config, own: &NodeGroups, is_ipv4: bool) -> IpAddr {
     if let Some(address) = end.address {
         return address;

@@ -14,7 +14,7 @@ use weft_flows::rules::FlowPrefix;
 use weft_wire::certificate::MAX_GROUP_LEN;
 use weft_wire::ip::protocol;
 
-/// Example of a party, in messages.
+/// Example of one end of a flow, for messages.
 const EXAMPLE: &str = "\"group:staff\", \"node:laptop\", \"10.9.1.0/24\" or \"any\"";
 
 /// Parses all `[[allow]]` and `[[allow-test]]` tables of a file.
@@ -43,7 +43,7 @@ fn rule(number: usize, mut section: Section<'_, '_>, report: &Report) -> Option<
     Some(AllowSetting { name, from: from?, to: to?, protocol, ports, vpn, span })
 }
 
-/// Reads senders or destinations. A missing key matches every node and address.
+/// Parses the senders or the destinations at `key`. Without the key, every node and address matches.
 fn parties(section: &mut Section<'_, '_>, key: &'static str) -> Option<Vec<At<Party>>> {
     if !section.has(key) {
         let span = section.span();
@@ -57,7 +57,7 @@ fn parties(section: &mut Section<'_, '_>, key: &'static str) -> Option<Vec<At<Pa
         section.complain(span, &format!("`{key}` is empty, so nothing matches"), &format!("for example {EXAMPLE}"));
         return None;
     }
-    // Each entry that cannot be parsed has a message of its own.
+    // If no entry can be parsed, the table is left out. Each wrong entry has a message of its own.
     (!parties.is_empty()).then_some(parties)
 }
 

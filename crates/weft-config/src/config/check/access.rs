@@ -63,7 +63,7 @@ fn names(config: &Config, access: &Access, report: &Report) {
     }
 }
 
-/// Reports addresses of the pool that another node or VPN has as well.
+/// Reports a pool that contains addresses of a peer or this node's own network.
 fn overlaps(at: &At<AddressPool>, config: &Config, report: &Report) {
     let pool = at.value.prefix();
     let is_within = |other: Prefix| other.length >= pool.length && other.overlaps(pool);
@@ -81,9 +81,9 @@ fn overlaps(at: &At<AddressPool>, config: &Config, report: &Report) {
     }
 }
 
-/// Warns if the certificate does not cover the pool.
+/// Warns if this node's certificate does not contain the pool.
 ///
-/// Other nodes accept from this node only the prefixes of its certificate.
+/// Other nodes accept from this node only packets from the prefixes of its certificate.
 fn in_certificate(at: &At<AddressPool>, certificate: Option<&Certificate>, report: &Report) {
     let Some(claims) = certificate.map(Certificate::claims) else { return };
     let pool = at.value;

@@ -1,7 +1,7 @@
 //! Checks across several keys: contradictions between settings, and the files that settings name.
 //!
-//! These checks run after the whole file has been parsed. They report findings and change nothing but the preshared
-//! keys that they read.
+//! These checks run after the whole file has been parsed. They report findings. They also read the preshared keys into
+//! the configuration.
 
 pub mod access;
 mod proxies;
@@ -16,7 +16,7 @@ use nix::net::if_::{Interface, if_nameindex};
 use weft_engine::Prefix;
 use weft_session::Identity;
 
-/// Reports all contradictions in `config`, and returns the private key that it names.
+/// Reports all contradictions in `config`, and returns the node's private key if it can be read.
 pub fn check(config: &Config, report: &Report) -> Option<Identity> {
     settings(config, report);
     let key = key(config, report)?;
@@ -28,7 +28,7 @@ pub fn check(config: &Config, report: &Report) -> Option<Identity> {
     Some(key)
 }
 
-/// Reports the contradictions between settings, without the files that they name.
+/// Reports the contradictions between settings. Does not read the files that the settings name.
 pub fn settings(config: &Config, report: &Report) {
     links(config, report);
     link_names(config, report);
@@ -46,7 +46,7 @@ fn key(config: &Config, report: &Report) -> Option<Identity> {
     keys::load(&at.value).map_err(|why| report.error(at.span.clone(), why.to_string(), None)).ok()
 }
 
-/// Reads the secrets shared with peers.
+/// Reads the preshared key of each peer from the file that the configuration names.
 pub fn preshared_keys(config: &mut Config, report: &Report) {
     for peer in &mut config.peers {
         let Some(file) = &peer.preshared_key_file else { continue };
@@ -147,9 +147,9 @@ fn peers(config: &Config, report: &Report) {
     }
 }
 
-/// Warns if the tunnel has no address of a prefix's family.
+/// Warns if a peer has a prefix of IPv4 or IPv6, but the tunnel has no address of this version.
 ///
-/// Without one, this machine's own packets to the prefix have no source address to which the peer sends replies.
+/// Without such an address, packets of this machine to the prefix have no source address to which the peer can reply.
 fn inner_families(config: &Config, report: &Report) {
     if report.is_partial() {
         return;

@@ -39,7 +39,9 @@ pub fn check(config: &Config, report: &Report) {
     }
 }
 
-/// Reports rules that never apply because earlier ones do, and rules without a proxy.
+/// Reports rules of `[proxies]` that never apply, because earlier rules match all their connections.
+///
+/// It also warns of rules without a `[[proxy]]` table.
 fn rules(config: &Config, report: &Report) {
     let rules = &config.proxies.rules;
     if let Some(first) = rules.first().filter(|_| config.proxies.each.is_empty()) {
@@ -62,7 +64,9 @@ fn rules(config: &Config, report: &Report) {
     }
 }
 
-/// Returns a description of the rules that apply instead of this one, or `None` if this rule can apply.
+/// Returns the reason why a rule never applies, as text, or `None` if it can apply.
+///
+/// `shades` are the earlier rules that match its connections, or another reason for which it never decides.
 fn shadow(shades: &[Shade]) -> Option<String> {
     let numbers = shades.iter().filter_map(|shade| if let Shade::Rule(index) = shade { Some(index + 1) } else { None });
     let numbers: Vec<String> = numbers.map(|number| number.to_string()).collect();
@@ -88,9 +92,9 @@ fn prefixes(config: &Config, proxy: &At<Proxy>) -> Vec<(Range<usize>, Prefix)> {
     }
 }
 
-/// Reports a prefix that contains an endpoint of the tunnel.
+/// Reports a prefix that contains the address of a peer, or that is this node's own address.
 ///
-/// A proxy must not divert the tunnel's own packets.
+/// A proxy must not divert the packets of the tunnel itself, which go to these addresses.
 fn own_packets(config: &Config, span: &Range<usize>, to: Prefix, report: &Report) {
     let holds = |address: IpAddr| {
         let one = Prefix { address, length: prefix::host_bits(address) };
@@ -117,7 +121,9 @@ fn own_packets(config: &Config, span: &Range<usize>, to: Prefix, report: &Report
     }
 }
 
-/// Refuses a prefix that is behind no peer. In a network with certificates, peers join that the file does not list.
+/// Reports a prefix that is behind no peer.
+///
+/// In a network with certificates it reports nothing, because peers join that the file does not list.
 fn behind_peers(config: &Config, at: &At<Prefix>, report: &Report) {
     if config.network.is_some() {
         return;

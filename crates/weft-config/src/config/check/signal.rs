@@ -8,12 +8,12 @@ use crate::keys;
 use weft_engine::Prefix;
 use weft_units::Rate;
 
-/// The configured capacity that signalling can grant from.
+/// The capacity in the configuration up to which signalling can grant rates.
 #[derive(Clone, Copy)]
 pub(in crate::config) enum Carried {
     /// Sum of the capacities of a node's links.
     Links(Rate),
-    /// Capacity of a host's interface, in the slower direction.
+    /// Capacity of a host's interface, in the direction with the lower rate.
     Interface(Rate),
 }
 
@@ -24,7 +24,7 @@ impl Carried {
         }
     }
 
-    /// Returns the words for messages: a sentence about the capacity, its owner, and the setting.
+    /// Returns parts of messages: a sentence with the capacity, the capacity's owner, and the setting's name.
     fn words(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Carried::Links(_) => ("the links carry {} in total", "the links'", "max-rate-up"),
@@ -33,7 +33,7 @@ impl Carried {
     }
 }
 
-/// Reports all contradictions in the signalling of `config`, and reads its key.
+/// Reports all contradictions in `[signal]` of `config`, and reads the key file that `[signal]` names.
 pub fn check(config: &mut Config, report: &Report) {
     let most = carried(config).map(Carried::Links);
     if let Some(signal) = &mut config.signal {
@@ -41,7 +41,9 @@ pub fn check(config: &mut Config, report: &Report) {
     }
 }
 
-/// Reports the contradictions in the table `[signal]`, and reads its key.
+/// Reports the contradictions in `[signal]`, and reads its key file.
+///
+/// `most` is the capacity up to which rates can be granted, if it is known.
 pub(in crate::config) fn check_signal(signal: &mut Signal, most: Option<Carried>, report: &Report) {
     key(signal, report);
     for (at, rule) in signal.rules.iter().enumerate() {
@@ -67,7 +69,7 @@ fn key(signal: &mut Signal, report: &Report) {
     }
 }
 
-/// Returns the sum of the links' capacities, if all of them are configured.
+/// Returns the sum of the configured rates of the links, or `None` if a link has none.
 pub(in crate::config) fn carried(config: &Config) -> Option<Rate> {
     let links = config.link.iter().filter(|link| link.up && config.links.allows(&link.name.value));
     let is_known = |name: &str| config.link.iter().any(|link| link.name.value == name);
@@ -93,10 +95,10 @@ fn rates(signal: &Signal, rule: &SignalledFlows, carried: Carried, report: &Repo
     }
 }
 
-/// Reports a rule whose flows an earlier rule matches.
+/// Reports the rule at index `at` of `rules` if an earlier rule matches some of its flows.
 ///
-/// The first rule that matches a flow applies to it. It is an error if a rule can never be the first, and a warning if
-/// it shares flows with an earlier rule.
+/// The first rule that matches a flow applies to it. It is an error if earlier rules match all flows of the rule, and a
+/// warning if they match some.
 fn overlaps(rules: &[SignalledFlows], at: usize, report: &Report) {
     let Some((rule, earlier)) = rules.get(at).zip(rules.get(..at)) else { return };
     let name = &rule.name;

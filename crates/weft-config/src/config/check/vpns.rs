@@ -23,7 +23,7 @@ pub fn check(config: &Config, report: &Report) {
     routes(config, report);
 }
 
-/// Reports ids, names and devices that two VPNs share.
+/// Reports ids, names and devices that more than one VPN has.
 fn unique(config: &Config, report: &Report) {
     let (mut ids, mut names) = (HashMap::new(), HashMap::new());
     let mut devices = HashMap::from([(config.tun.name.as_str(), "[tun]")]);
@@ -118,9 +118,9 @@ fn overlaps(vpn: &Vpn, report: &Report) {
     }
 }
 
-/// Reports leased lines that exceed the leasable capacity toward a member.
+/// Reports each promise of a leased line with which the leased lines toward a peer exceed `leasable`.
 ///
-/// The error is reported at the last of these leased lines.
+/// `leasable` in the policy is the highest rate that leased lines may have toward that peer together.
 fn leases(config: &Config, report: &Report) {
     for peer in &config.peers {
         let mut sum = Rate::ZERO;
@@ -145,7 +145,7 @@ fn leases(config: &Config, report: &Report) {
     }
 }
 
-/// Reports a prefix that one routing table would lead to two devices.
+/// Reports a prefix for which one routing table would need routes to two devices.
 fn routes(config: &Config, report: &Report) {
     let mut owners: HashMap<(Option<u32>, IpAddr, u8), &str> = HashMap::new();
     let key = |table, prefix: Prefix| (table, prefix::trimmed(prefix).address, prefix.length);

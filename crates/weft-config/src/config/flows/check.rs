@@ -20,7 +20,7 @@ pub fn check(config: &Config, report: &Report) {
         names(config, rule, report);
     }
     users(flows, report);
-    // Faults of a class would be repeated for each of its rules.
+    // If a class exceeds a limit, each of its rules would too. The rules are then checked without limits.
     let limits = if report.count(Severity::Error) == before { limits } else { RuleLimits::default() };
     let classes = flows.classes();
     for fault in flows.rules(&config.vpns).check(&classes, &limits) {
@@ -63,7 +63,7 @@ fn tell(rule: &RuleSetting, fault: &RuleFault, classes: &Classes, report: &Repor
     report.error(place, message, help(&fault.problem, classes));
 }
 
-/// Returns the keys that the problem concerns, the most likely mistake first.
+/// Returns the keys of a `[[class]]` or `[[rule]]` table that may cause the problem, the likeliest first.
 fn keys(problem: &RuleProblem) -> &'static [&'static str] {
     match problem {
         RuleProblem::TooMany | RuleProblem::NameTwice { .. } | RuleProblem::Shadowed { .. } => &["name"],
@@ -98,7 +98,7 @@ fn help(problem: &RuleProblem, classes: &Classes) -> Option<String> {
     Some(help.to_owned())
 }
 
-/// Reports names of VPNs and users that do not exist, and warns of nodes that are not peers.
+/// Reports a VPN or user in a rule that does not exist, and warns of nodes that are not peers.
 fn names(config: &Config, rule: &RuleSetting, report: &Report) {
     if let Some(At { value, span }) = &rule.vpn {
         let known = || config.vpns.iter().map(|vpn| vpn.name.value.as_str()).chain([DEFAULT_VPN]);
@@ -113,7 +113,7 @@ fn names(config: &Config, rule: &RuleSetting, report: &Report) {
     {
         report.error(span.clone(), format!("`{value}` is no user"), Some(why));
     }
-    // With certificates a node need not be a peer in this file.
+    // In a network with certificates, a node that is not in this file may join.
     if config.network.is_none() && !report.is_partial() {
         for At { value, span } in rule.near.iter().chain(&rule.far) {
             let peers = || config.peers.iter().map(|peer| peer.name.value.as_str());

@@ -11,14 +11,16 @@ use weft_flows::{Classes, Treatment};
 pub struct ClassSetting {
     /// Name of the class. The name of a built-in class changes that class.
     pub name: At<String>,
-    /// Rates, delays and precedence that replace those of the built-in class, or of `bulk` in a new class.
+    /// Rates, delays and precedence that the table sets. They replace those of the built-in class, or of `bulk`.
     pub figures: Overrides,
-    /// Byte ranges of the figures in the file.
+    /// Byte ranges of the rates, delays and precedence in the file.
     pub(super) spans: KeySpans,
 }
 
 impl ClassSetting {
-    /// Returns the treatment of a flow of the class, if `classes` are the classes before it in the file.
+    /// Returns the treatment of a flow of this class.
+    ///
+    /// `classes` are the built-in classes as the earlier `[[class]]` tables of the file change them.
     pub fn treatment(&self, classes: &Classes) -> Treatment {
         let before = classes.find(&self.name.value).and_then(|id| classes.get(id));
         self.figures.apply(&before.map_or_else(|| classes.default_treatment(), |class| class.treatment)).treatment

@@ -34,11 +34,11 @@ names!(ExportFormat { Ipfix = "ipfix", Netflow9 = "netflow9" });
 ///
 /// *Standard*: the active time-out of most exporters, which collectors expect.
 const INTERVAL: Duration = Duration::from_secs(60);
-/// Maximum of `interval`. With a longer one, a collector would see no record of a flow for too long.
+/// Maximum of `interval`. A collector must receive a record of each long flow at least once an hour.
 const INTERVAL_MAX: Duration = Duration::from_secs(3_600);
 /// Maximum of `template-interval`.
 ///
-/// *Standard*: the default of RFC 7011 §8.4 is 10 minutes, the longest that collectors must wait for.
+/// *Standard*: RFC 7011 §8.4 has a default of 10 minutes. A collector need not wait longer for a template.
 const TEMPLATE_INTERVAL_MAX: Duration = Duration::from_secs(600);
 /// Minimum of `interval` and of `template-interval`.
 const SHORTEST: Duration = Duration::from_secs(1);

@@ -22,7 +22,7 @@ pub struct KeySpans {
 }
 
 impl KeySpans {
-    /// Keeps the places of the values of `keys` that are present.
+    /// Stores the byte range of the value of each of `keys` that is in the table.
     pub fn keep(&mut self, section: &mut Section<'_, '_>, keys: &[&'static str]) {
         for key in keys {
             if let Some(value) = section.value(key) {
@@ -31,13 +31,13 @@ impl KeySpans {
         }
     }
 
-    /// Returns the place of the first of `keys` that is present, or else `otherwise`.
+    /// Returns the stored byte range of the first of `keys` that is present. Without any, returns `otherwise`.
     pub fn first(&self, keys: &[&str], otherwise: &Range<usize>) -> Range<usize> {
         keys.iter().find_map(|key| self.spans.get(key)).unwrap_or(otherwise).clone()
     }
 }
 
-/// Parses a flow's rates, delays and precedence, and keeps their places in the file in `spans`.
+/// Parses a flow's rates, delays and precedence, and stores the byte ranges of their values in `spans`.
 pub fn read(section: &mut Section<'_, '_>, spans: &mut KeySpans) -> Overrides {
     let priorities = 0..i64::from(MAX_PRIORITY) + 1;
     let figures = Overrides {

@@ -1,7 +1,7 @@
 //! The flow-state router: `[[class]]`, `[[rule]]`, `[users]`, `[export]` and `[router]`.
 //!
-//! Each file reads one table. `check` then asks the library of rules for contradictions and gives each its place in the
-//! file.
+//! Each module parses one table. `check` then has `weft-flows` check the rules, and reports each contradiction with its
+//! place in the file.
 
 mod check;
 mod class;
@@ -27,7 +27,7 @@ use weft_flows::rules::{FlowRules, RuleLimits};
 use weft_flows::table::TableConfig;
 use weft_units::VpnId;
 
-/// Name of the VPN without a `[[vpn]]` table, in rules.
+/// Name by which rules refer to the default VPN, which has no `[[vpn]]` table.
 pub const DEFAULT_VPN: &str = "default";
 
 /// Settings of the flow-state router.
@@ -37,13 +37,13 @@ pub struct FlowSettings {
     pub classes: Vec<ClassSetting>,
     /// `[[rule]]`: which flows get which class, in their order.
     pub rules: Vec<RuleSetting>,
-    /// `[users]`: the users between which a port is shared equally.
+    /// `[users]`: the users between which a port's rate is shared by weight.
     pub users: UserSettings,
     /// `[export]`: where records of flows go; absent: nowhere.
     pub export: Option<ExportSettings>,
     /// `[router]`: transit and the size of the flow table.
     pub router: RouterSettings,
-    /// True if the file has one of these tables.
+    /// True if the file has at least one of the tables above.
     is_present: bool,
 }
 
@@ -68,7 +68,7 @@ impl FlowSettings {
 
     /// Returns the built-in classes with the changes and additions of the file.
     ///
-    /// The checks guarantee that no class is left out.
+    /// A class that cannot be added is left out. The checks refuse a file with such a class.
     pub fn classes(&self) -> Classes {
         let mut classes = Classes::built_in();
         for class in &self.classes {
@@ -78,9 +78,9 @@ impl FlowSettings {
         classes
     }
 
-    /// Returns the rules in their order.
+    /// Returns the rules in the order of the file.
     ///
-    /// A VPN that is not in `vpns` matches no flow. The checks refuse it.
+    /// A rule with a VPN that is not in `vpns` matches no flow. The checks refuse such a rule.
     pub fn rules(&self, vpns: &[Vpn]) -> FlowRules {
         let number = |name: &str| vpn_number(name, vpns).unwrap_or(VpnId(u32::MAX));
         FlowRules::new(self.rules.iter().map(|rule| rule.flow_rule(number)).collect())
@@ -95,7 +95,7 @@ pub fn vpn_number(name: &str, vpns: &[Vpn]) -> Option<VpnId> {
     }
 }
 
-/// Parses the tables about classes, rules and users of a file.
+/// Parses the tables `[[class]]`, `[[rule]]`, `[users]`, `[export]` and `[router]` of a file.
 pub fn read(root: &mut Section<'_, '_>, report: &Report) -> FlowSettings {
     let is_present = ["class", "rule", "users", "export", "router"].iter().any(|key| root.has(key));
     let classes = root.sections("class", "[[class]]").into_iter().filter_map(class::read).collect();

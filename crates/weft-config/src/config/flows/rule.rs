@@ -59,13 +59,13 @@ pub struct RuleSetting {
     pub dscp: Option<u8>,
     /// Name of the VPN.
     pub vpn: Option<At<String>>,
-    /// Name of the flow's user (the unit of fair sharing), as lists of users show it.
+    /// Name of the flow's user (the unit of fair sharing), in the form in which `weft qos` lists it.
     pub user: Option<At<String>>,
     /// Name of the node that is the flow's ingress edge.
     pub near: Option<At<String>>,
     /// Name of the node that is the flow's egress edge.
     pub far: Option<At<String>>,
-    /// Rates, delays and precedence that replace those of the class.
+    /// Rates, delays and precedence that the table sets. They replace those of the class.
     pub figures: Overrides,
     /// Byte ranges of the keys in the file.
     pub(super) spans: KeySpans,

@@ -1,4 +1,4 @@
-//! Parsing of `[users]`: between whom a port is shared.
+//! Parsing of `[users]`: the units between which a port's rate is shared.
 
 use crate::config::policy::MAX_WEIGHT;
 use crate::config::prefix;
@@ -6,13 +6,13 @@ use crate::config::read::{At, Section, names};
 use std::net::IpAddr;
 use weft_flows::router::{UserBy, UserName, UserRule};
 
-/// Unit of fair sharing that is one user.
+/// Kind of the users between which a port's rate is shared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum UserKind {
     /// A host: one address.
     #[default]
     Host,
-    /// A prefix of fixed length.
+    /// All addresses of a prefix of a configured length.
     Prefix,
     /// A node, by the name in its certificate.
     Certificate,
@@ -20,23 +20,23 @@ pub enum UserKind {
 
 names!(UserKind { Host = "host", Prefix = "prefix", Certificate = "certificate" });
 
-/// Prefix length of a user of IPv4, if users are prefixes and no length is set.
+/// Length of a user's IPv4 prefix, if users are prefixes and no length is set.
 ///
-/// *Standard*: the smallest prefix that is usual for a site.
+/// *Standard*: a site usually has at least a prefix of this length.
 const IPV4_LENGTH: u8 = 24;
-/// Prefix length of a user of IPv6, if users are prefixes and no length is set.
+/// Length of a user's IPv6 prefix, if users are prefixes and no length is set.
 ///
 /// *Standard*: the length of a subnet (RFC 4291 §2.5.4).
 const IPV6_LENGTH: u8 = 64;
 
-/// `[users]`: between whom a port is shared.
+/// `[users]`: the units between which a port's rate is shared.
 #[derive(Clone, PartialEq, Debug)]
 pub struct UserSettings {
-    /// Unit of fair sharing that is one user.
+    /// Kind of the users between which a port's rate is shared.
     pub by: UserKind,
-    /// Prefix length of a user of IPv4.
+    /// Length of a user's IPv4 prefix, if users are prefixes.
     pub ipv4_length: u8,
-    /// Prefix length of a user of IPv6.
+    /// Length of a user's IPv6 prefix, if users are prefixes.
     pub ipv6_length: u8,
     /// Users whose weight in fair sharing is not 1: name and weight.
     pub weights: Vec<(At<String>, u32)>,
@@ -64,7 +64,7 @@ impl UserSettings {
         UserRule { by, weights: self.weights.iter().map(weight).collect() }
     }
 
-    /// Returns the name of a user in the form of lists of users. `text` is an address, a prefix or a node's name.
+    /// Returns the name under which `weft qos` lists a user. `text` is an address, a prefix or a node's name.
     ///
     /// # Errors
     /// Returns the reason why the text names no user.

@@ -12,21 +12,23 @@ const FORM: &str = "expected hours and a rate, such as \"08:00-18:00 5 Mbit/s\" 
 /// A limit of the rate during some hours, in the local time of the machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CapHours {
-    /// Days on which the hours begin. Bit 0 is Sunday.
+    /// Days of the week on which the period begins. Bit 0 is Sunday.
     days: u8,
-    /// First minute of the day at which the limit applies.
+    /// First minute at which the limit applies, in minutes since midnight.
     from: u16,
-    /// First minute at which the limit no longer applies. If it is not after `from`, it lies on the next day.
+    /// First minute at which the limit no longer applies, in minutes since midnight.
+    ///
+    /// If it is not greater than `from`, it lies on the next day.
     to: u16,
     /// Maximum rate during these hours.
     pub rate: Rate,
 }
 
 impl CapHours {
-    /// True if the limit applies at this minute of this day of the week; 0 is Sunday.
+    /// True if the limit applies at `minute` (since midnight) of the day `weekday`; 0 is Sunday.
     ///
-    /// When clocks are put forward, the skipped hour does not occur. When they are put back, the limit applies in both
-    /// passes of the repeated hour.
+    /// When daylight saving time begins, the skipped hour does not occur. When it ends, the limit applies in the
+    /// repeated hour both times.
     pub fn counts_at(&self, weekday: u8, minute: u16) -> bool {
         let begins_on = |day: u8| self.days & 1 << (day % 7) != 0;
         if self.from < self.to {
@@ -36,7 +38,7 @@ impl CapHours {
     }
 }
 
-/// Parses an entry.
+/// Parses an entry of `max-rate-up-at`.
 ///
 /// # Errors
 /// Returns the expected form.

@@ -1,4 +1,4 @@
-//! Limits of a link in `[[link]]`: the rate by the time of day, and the data of a period.
+//! Limits of a link in `[[link]]`: its rate by the time of day, and the data that it may carry in a day or a month.
 
 pub mod cap_hours;
 pub mod quota;

@@ -11,13 +11,13 @@ pub struct Quota {
     pub bytes: u64,
     /// Length of a period.
     pub per: QuotaPeriod,
-    /// Day of the month on which a period of a month begins, 1 to 28.
+    /// Day of the month on which a monthly period begins, 1 to 28.
     pub first_day: u8,
     /// Use of the link once the quota is used up.
     pub reached: QuotaReached,
 }
 
-/// Length of a period. It begins at midnight UTC.
+/// Length of a period: a day or a month. Each period begins at midnight UTC.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum QuotaPeriod {
     /// A day.
@@ -31,7 +31,7 @@ pub enum QuotaPeriod {
 pub enum QuotaReached {
     /// The link carries sparse flows only.
     Sparse,
-    /// The link carries data only while no other link answers.
+    /// The link carries data only while no path over another link answers.
     Backup,
     /// The link is not used.
     Never,

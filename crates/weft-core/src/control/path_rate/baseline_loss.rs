@@ -4,10 +4,11 @@ use weft_units::Instant;
 
 /// Maximum loss that is attributed to the path itself, as a fraction of the packets.
 ///
-/// Without a maximum, a path with a buffer of two packets would be flooded to compensate its drops. Standard: the
-/// worst links in the requirements lose 10 %. The rest is a margin for their bursts.
+/// The sender sends more to make up for the path's own loss. Without a maximum, a buffer of two packets, which drops
+/// much, would make it send ever more. *Standard*: the worst links in weft's requirements lose 10 %. The rest is a
+/// margin for their bursts of losses.
 const MOST_BASELINE_LOSS: f64 = 0.15;
-/// Maximum number of rounds between two ebbs of the rate on a lossy path.
+/// Maximum number of rounds (about one RTT each) between two ebbs of the rate on a path with losses.
 ///
 /// An ebb measures the loss slightly below the capacity.
 ///
@@ -26,7 +27,7 @@ const MEMORY_PACKETS: f64 = 2_000.0;
 pub struct BaselineLoss {
     recent: LossRate,
     baseline: LossRate,
-    /// Loss of all rounds without a rival, from any cause. A rival is other traffic at the bottleneck.
+    /// Loss of the rounds in which the sender neither competed nor tried a higher rate, whatever its cause.
     usual: LossRate,
     /// Remaining rounds of the ebb, in which the rate is slightly below the capacity.
     ebb: u8,
@@ -48,7 +49,7 @@ impl Default for BaselineLoss {
 }
 
 impl BaselineLoss {
-    /// Adds packets that were delivered or declared lost by `now`.
+    /// Adds packets whose fate became known by `now`: delivered, or declared lost.
     pub fn on_fates(&mut self, now: Instant, delivered: u64, lost: u64) {
         self.recent.on_fates(now, delivered, lost);
     }
@@ -70,21 +71,22 @@ impl BaselineLoss {
         }
     }
 
-    /// Replaces the baseline and the usual loss by losses measured at a rate below the path's limit.
+    /// Discards all stored loss, and starts anew with losses that were measured at a rate below the path's limit.
     ///
-    /// A policer confirms each wrong value: a sender that sends 5 % more to make up for losses loses these 5 %.
+    /// Behind a policer, a wrong value would confirm itself: a sender that sends 5 % more to make up for supposed
+    /// losses loses these 5 %.
     pub fn measured_anew(&mut self, now: Instant, delivered: u64, lost: u64) {
         (self.baseline, self.usual) = (LossRate::over_packets(MEMORY_PACKETS), LossRate::over_packets(MEMORY_PACKETS));
         self.on_own_losses(now, delivered, lost);
         self.usual.on_fates(now, delivered, lost);
     }
 
-    /// Adds losses that are known to be the path's own.
+    /// Adds packets whose losses are known to be caused by the path and not by the sender's rate.
     pub fn on_own_losses(&mut self, now: Instant, delivered: u64, lost: u64) {
         self.baseline.on_fates(now, delivered, lost);
     }
 
-    /// Adds a round of an undisturbed path to the usual loss.
+    /// Adds a round in which the sender neither competed nor tried a higher rate to the usual loss.
     pub fn on_usual_round(&mut self, now: Instant, round: &Round) {
         self.usual.on_fates(now, round.delivered, round.lost);
     }
@@ -96,14 +98,14 @@ impl BaselineLoss {
 
     /// Largest fraction of the packets whose loss does not show that the rate is too high.
     ///
-    /// On a short path the rate does not ebb, so the baseline loss is unknown and the usual loss applies. A sender that
-    /// exceeds the capacity again and again causes the usual loss itself. The part of the usual loss above
-    /// [`MOST_BASELINE_LOSS`] is therefore not included.
+    /// It is the larger of two losses: the path's own, and that of the rounds in which the sender tried no higher rate.
+    /// On a short path the rate does not ebb, so the path's own loss is unknown. A sender that exceeds the capacity
+    /// again and again causes the second loss itself. Its part above [`MOST_BASELINE_LOSS`] is therefore not included.
     pub fn expected(&self) -> f64 {
         self.baseline.fraction().max(self.usual.fraction().min(MOST_BASELINE_LOSS))
     }
 
-    /// Loss of the last packets, whatever its cause.
+    /// Loss of about the last 200 packets, whatever its cause.
     pub fn recent(&self) -> &LossRate {
         &self.recent
     }
@@ -113,7 +115,7 @@ impl BaselineLoss {
         self.ebb > 0
     }
 
-    /// Returns the bytes to send for each byte that should arrive.
+    /// Returns the number of bytes to send for each byte that should arrive, given the path's own loss.
     pub fn fill(&self) -> f64 {
         1.0 / (1.0 - self.baseline.fraction().min(MOST_BASELINE_LOSS))
     }

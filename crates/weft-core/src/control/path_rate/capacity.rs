@@ -4,24 +4,23 @@ use super::rate_meter::RateMeter;
 use super::{PathRate, Sample};
 use weft_units::Duration;
 
-/// Minimum number of packets over which a rate is measured: during startup, and later.
+/// Minimum number of packets over which the delivery rate is measured: during startup, and after startup.
 ///
-/// One packet more or less must not look like another rate. Tuned.
+/// One packet more or less must not look like another rate. *Tuned*.
 const METER_PACKETS: [f64; 2] = [8.0, 10.0];
 /// Minimum number of full packets over which the rate of a slow path is measured, except during startup.
 ///
 /// Tuned: with random links below 2 Mbit/s.
 const SLOW_METER_PACKETS: f64 = 20.0;
-/// Maximum ratio of the capacity to the rate sent, if both are known from a short time only.
+/// Maximum ratio of a newly learnt capacity to the rate sent, if the rate was measured over a short time only.
 ///
 /// Standard: BBR's gain of a probe. It is also the greatest gain of [`PathRate::law`] without growth.
 const MOST_OF_BURST: f64 = 1.25;
 
 impl PathRate {
-    /// True if the bottleneck was busy throughout the window, however little was sent.
+    /// True if the bottleneck was busy during the whole interval of `sample`, however little was sent.
     ///
-    /// At the start of the window the queueing delay was at least the time in which the window's packets were sent, and
-    /// the queue then grew.
+    /// At the start of the interval the queueing delay was at least as long as the interval, and the queue then grew.
     pub fn kept_busy(&self, sample: &Sample) -> bool {
         self.delay.queue() >= sample.send_interval.max(self.noise() * 4)
             && sample.receive_interval > sample.send_interval.mul_f64(GROWING)
@@ -29,8 +28,8 @@ impl PathRate {
 
     /// Updates the capacity from the received rate.
     ///
-    /// While a queue stands at both ends of a window, the received rate is the capacity. Without a queue it is a
-    /// lower bound. `full` is true if the sender had a backlog or kept the bottleneck busy.
+    /// While a queue stands at the bottleneck, the received rate is the capacity. Without a queue it is a lower bound.
+    /// `full` is true if the sender had a backlog or kept the bottleneck busy.
     pub fn learn_capacity(&mut self, sample: &Sample, full: bool) {
         let (span, packets) = match self.state {
             State::Startup => (self.rtt.min() / 4, METER_PACKETS[0]),
@@ -43,7 +42,8 @@ impl PathRate {
         if !full {
             self.busy_meter = RateMeter::default();
             if self.assumed || matches!(self.state, State::Startup) {
-                // A window with little traffic, or with pauses of a young flow, reveals nothing about the path.
+                // A sample with little traffic, or with pauses of a flow that has just begun, reveals nothing about the
+                // path.
                 return;
             }
         }
@@ -54,8 +54,8 @@ impl PathRate {
         if self.meter.delivered_bps() * fill > IN_USE * self.capacity_bps {
             self.not_shown_for += sample.interval();
         }
-        // On a plateau the sender does not exceed the delivery rate. A queue then comes from the sender's own bursts
-        // and reveals nothing.
+        // On a plateau the sender does not exceed the delivery rate. A queue is then caused by the sender's own bursts,
+        // and the received rate is not the capacity.
         if full && !matches!(self.state, State::Plateau(_)) && self.is_queued() {
             self.busy_meter.on_sample(sample, span);
             let (sent, received) = (self.busy_meter.sent_bps(), self.busy_meter.received_bps());
@@ -63,7 +63,8 @@ impl PathRate {
             let standing = (0.87..1.08).contains(&(received / sent));
             if self.busy_meter.bits_ever() >= 6.0 * self.packet_bits {
                 self.not_shown_for = Duration::ZERO;
-                // A burst arrives faster than the bottleneck forwards. Over a short time it proves little.
+                // Of a burst, packets may arrive faster than the bottleneck forwards. A rate measured over a short time
+                // is thus limited.
                 let most = match self.busy_meter.spans(span / 2) {
                     true => f64::MAX,
                     false => self.capacity_bps.max(MOST_OF_BURST * sent * fill),
@@ -76,7 +77,8 @@ impl PathRate {
             }
         } else {
             self.busy_meter = RateMeter::default();
-            // Delivery cannot exceed the paced rate. A higher value comes from packets bunched together on the path.
+            // Packets cannot be delivered faster than they are paced. A higher value means that the path delayed some
+            // packets, which then arrived together.
             let delivered = (self.meter.delivered_bps() * fill).min(self.rate_bps);
             let measured = self.meter.bits_ever() >= 4.0 * self.packet_bits;
             if measured {
@@ -87,12 +89,12 @@ impl PathRate {
         self.capacity_bps = self.bounded(self.capacity_bps);
     }
 
-    /// True if the measured queueing delay exceeds the noise, so that a queue stands.
+    /// True if a queue stands: the measured standing queue is longer than [`PathRate::least_queue`].
     pub fn is_queued(&self) -> bool {
         self.delay.standing_queue() > self.least_queue()
     }
 
-    /// Returns the smallest queueing delay that exceeds the noise.
+    /// Returns the queueing delay above which a queue is distinguished from noise.
     pub fn least_queue(&self) -> Duration {
         (self.queue_target() / 4).max(self.noise())
     }

@@ -3,15 +3,15 @@ use super::phase::State;
 use super::{PathRate, Sample};
 use weft_units::{Duration, Instant};
 
-/// First time for which a share of the bottleneck is held before the next test whether the queue drains.
+/// First time for which a share of the bottleneck is held before the sender tests again whether its queue drains.
 ///
 /// The time doubles with each failed test. Tuned.
 const FIRST_SPELL: Duration = Duration::from_millis(500);
-/// Longest time for which a share of the bottleneck is held before the next test whether the queue drains.
+/// Longest time for which a share of the bottleneck is held before the sender tests again whether its queue drains.
 ///
 /// Standard: the spacing of BBR's probes of the minimum RTT.
 const LONGEST_SPELL: Duration = Duration::from_secs(10);
-/// Factors on the held share: after a round with too many losses, and after any other round.
+/// Factor by which the held share changes: after a round with too many losses, and after any other round.
 ///
 /// Standard: the first is the decrease of CUBIC (RFC 9438). Tuned: the second, beside CUBIC and BBR in one FIFO.
 const SHARE: [f64; 2] = [0.7, 1.015];
@@ -36,12 +36,14 @@ pub struct CapacityTest {
     pub since: Instant,
     queue_s: f64,
     capacity_bps: f64,
-    /// Time of the bottleneck's service that was left unused since the start, in seconds.
+    /// Capacity that the sender has left unused since the test began, as seconds of the bottleneck's time.
     left_s: f64,
 }
 
 impl PathRate {
-    /// Adds up the amount by which the queue should have shrunk, to check whether it did.
+    /// Adds up the capacity that the sender leaves unused while a queue stands.
+    ///
+    /// The queue should shrink by this amount. [`PathRate::is_contended`] checks whether it did.
     pub fn watch_room(&mut self, now: Instant, sample: &Sample) {
         let queue_s = self.delay.standing_queue().as_secs_f64();
         if queue_s < 2.0 * self.queue_target().as_secs_f64() {
@@ -63,7 +65,7 @@ impl PathRate {
         room.left_s += sample.send_interval.as_secs_f64() - passed_s;
     }
 
-    /// True if the queue stayed although the sender left capacity unused. Other traffic then fills the queue.
+    /// True if the queue did not shrink by the capacity left unused: other traffic then fills the queue.
     pub fn is_contended(&self) -> bool {
         let tolerance = (self.rtt.min() + self.packets_time(4.0) + self.noise() * 4).as_secs_f64() + 0.02;
         self.confirmed
@@ -77,7 +79,9 @@ impl PathRate {
         State::Compete(Competition { since: now, share_bps: self.capacity_bps.max(self.alone_bps / 2.0) })
     }
 
-    /// Tests whether the queue drains. `full` is true if the path is full.
+    /// Stops holding a share, to test whether the queue drains. Returns the next state.
+    ///
+    /// If `full` (the sender had a backlog or kept the bottleneck busy), the capacity becomes the rate that arrived.
     pub fn stop_competing(&mut self, full: bool) -> State {
         self.room = None;
         if full {
@@ -86,7 +90,7 @@ impl PathRate {
         State::Steady
     }
 
-    /// True if the controller continues to hold its share.
+    /// True if the sender continues to hold its share of the bottleneck.
     pub fn stays_competing(&self, now: Instant, held: &Competition) -> bool {
         let tested = now - held.since > self.rtt.smoothed() * 6;
         let alone = self.meter.delivered_bps() > 0.9 * self.alone_bps;

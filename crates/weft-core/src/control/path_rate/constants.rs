@@ -1,8 +1,8 @@
 //! The constants of the path rate, each with its origin.
 //!
 //! *Derived* constants follow from a formula. *Standard* constants come from a publication or from the requirements.
-//! *Tuned* constants were chosen by the sweep of random single links (`make verify TOPIC=links`) and by the path
-//! model (`tests/path_rate`). A constant that only one phase uses is in the file of that phase.
+//! *Tuned* constants were chosen with a sweep of random single links (`make verify TOPIC=links`) and with a model of a
+//! path (`tests/path_rate`). A constant that only one phase of the algorithm uses is in the file of that phase.
 
 use weft_units::Duration;
 
@@ -14,7 +14,7 @@ pub const FULL_PACKET_BITS: f64 = 12_000.0;
 ///
 /// Standard: the last factor is that of slow start. Tuned: the other factors, so that one empty round costs little.
 pub const GROWTH: [f64; 6] = [1.0, 1.02, 1.05, 1.15, 1.4, 2.0];
-/// Time constant of two decaying rates: the capacity without contention, and the highest delivery rate.
+/// Time constant of two decaying rates: the capacity while nothing competes, and the highest delivery rate.
 ///
 /// Standard: the window of BBR's minimum RTT.
 pub const ALONE_MEMORY: Duration = Duration::from_secs(10);
@@ -24,11 +24,11 @@ pub const ALONE_MEMORY: Duration = Duration::from_secs(10);
 pub const LONGEST_WINDOW: Duration = Duration::from_millis(250);
 /// Ratio of a sample's receive interval to its send interval above which the queue grew.
 ///
-/// Tuned.
+/// The intervals are the times in which the sample's packets arrived and were sent. *Tuned*.
 pub const GROWING: f64 = 1.25;
-/// Time in use after which senders may be granted more than the capacity: a number of round trips and a minimum time.
+/// Time in use after which senders may be granted more than the capacity: round trips, and a minimum time.
 ///
-/// Senders that obey granted rates would otherwise never find free capacity. Tuned.
+/// It tests whether the path carries more. Senders that obey granted rates would otherwise never send more. *Tuned*.
 pub const LOOK_FOR_MORE_AFTER: (u32, Duration) = (20, Duration::from_millis(500));
 /// Delivery rate above which the path is in use, as a fraction of the capacity.
 ///
@@ -38,7 +38,7 @@ pub const IN_USE: f64 = 0.8;
 ///
 /// Standard: BBR's gain of a probe.
 pub const MORE: f64 = 1.25;
-/// Factor on the capacity in grants until a queue has made the capacity measurable.
+/// Factor on the capacity in grants as long as no queue has made the capacity measurable.
 ///
 /// Standard: slow start.
 pub const MORE_AT_FIRST: f64 = 2.0;
@@ -50,7 +50,7 @@ pub const IDLE: Duration = Duration::from_secs(1);
 ///
 /// Tuned.
 pub const IDLE_DOUBT: Duration = Duration::from_secs(60);
-/// Longest interval between reports on a short path while packets arrive.
+/// Maximum time for which a rate of a short path is held, because reports on arriving packets are not further apart.
 ///
 /// Derived: twice the longest delay of a report.
 pub const LONGEST_HELD: Duration = Duration::from_millis(20);

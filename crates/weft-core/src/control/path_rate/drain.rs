@@ -4,24 +4,25 @@ use weft_units::{Duration, Instant};
 const EVERY: Duration = Duration::from_secs(10);
 /// Length of a drain in round trips.
 ///
-/// The report on the first packet sent at the lower rate arrives after one round trip.
+/// The report on the first packet that was sent at the lower rate arrives after one round trip. The second shows the
+/// effect.
 const ROUND_TRIPS: u32 = 2;
-/// A queue is doubtful if the capacity is below this fraction of the highest capacity since the last drain.
+/// A queue is doubtful (perhaps a longer path) below this ratio of the capacity to its maximum since the last drain.
 ///
-/// The delay that lowered the capacity may then be that of a longer path.
+/// The capacity is lowered while the delay looks like a queue. On a longer path that would be wrong.
 const FELL: f64 = 0.8;
-/// First time from a drain until a doubtful queue is drained, in round trips.
+/// First time from a drain until the next one if a queue is doubtful ([`FELL`]), in round trips.
 ///
 /// Each drain that empties a queue doubles the time.
 const FIRST_WAIT: u32 = 8;
-/// Longest time from a drain until a doubtful queue is drained, in round trips.
+/// Longest time from a drain until the next one if a queue is doubtful ([`FELL`]), in round trips.
 const LONGEST_WAIT: u32 = 1_024;
-/// Minimum time from a drain until a doubtful queue is drained.
+/// Minimum time from a drain until the next one if a queue is doubtful ([`FELL`]).
 const LEAST_WAIT: Duration = Duration::from_millis(100);
 
-/// Drains the queue for a moment from time to time, and reports whether it emptied.
+/// Empties the queue for a short time at intervals, and reports whether it became empty.
 ///
-/// A drain removes the delay of a queue. It does not change the delay of a longer path.
+/// A drain removes the delay that a queue causes. A longer delay of the path itself remains.
 #[derive(Clone, Copy, Debug)]
 pub struct Drain {
     started: Instant,
@@ -37,7 +38,7 @@ pub struct Drain {
 impl Default for Drain {
     fn default() -> Drain {
         let none = Duration::ZERO;
-        // With this value, the first measured capacity is treated as one that has fallen.
+        // The highest capacity is infinite at first, so that the first measured capacity counts as one that has fallen.
         Drain { started: Instant::ZERO, queue: none, least: none, capacity_bps: f64::MAX, wait: FIRST_WAIT }
     }
 }
@@ -67,9 +68,9 @@ impl Drain {
         goes_on
     }
 
-    /// Ends the drain. Returns true if the delay did not fall.
+    /// Ends the drain. Returns true if a queue stood and its delay did not fall by half.
     ///
-    /// A queue of at most `seen` cannot be distinguished from no queue.
+    /// `capacity_bps` is the present capacity. A queue of at most `seen` cannot be distinguished from no queue.
     pub fn end(&mut self, capacity_bps: f64, seen: Duration) -> bool {
         let stays = self.queue > seen && self.least > self.queue / 2;
         self.capacity_bps = capacity_bps;

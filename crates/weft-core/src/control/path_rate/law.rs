@@ -3,10 +3,10 @@ use super::phase::State;
 use super::{PathRate, Sample, plateau, trial};
 use weft_units::{Duration, Instant, Rate};
 
-/// Minimum number of packet times over which the rate of a slow path corrects an error of the queue.
+/// Minimum time, in packet times, in which the rate of a slow path removes a deviation of the queue from its target.
 ///
-/// A queue is known to within one packet. Over a shorter time the rate would swing with each packet. Tuned: with random
-/// links below 2 Mbit/s.
+/// The queue is measured with an error of one packet. In a shorter time the rate would change with each packet.
+/// *Tuned*: with random links below 2 Mbit/s.
 const CORRECTED_OVER_PACKETS: f64 = 6.0;
 
 impl PathRate {
@@ -19,7 +19,7 @@ impl PathRate {
         (self.delay.standing_queue().as_secs_f64() + sent_s - (now - sample.largest_sent_at).as_secs_f64()).max(0.0)
     }
 
-    /// True if the path is so slow that a report covers too few packets to be a mean of many.
+    /// True if the path is so slow that a report covers too few packets for a mean.
     pub fn is_slow(&self) -> bool {
         self.packets_time(CORRECTED_OVER_PACKETS) > LONGEST_HELD
     }
@@ -35,7 +35,8 @@ impl PathRate {
             _ => self.queue_target().as_secs_f64(),
         };
         let feedback = (now - sample.largest_sent_at) / 2;
-        // The rate stays in force until the next sample.
+        // The deviation of the queue is removed over at least the time until the next sample, for which the rate stays
+        // the same.
         let held = sample.interval().min(self.rtt.min().max(LONGEST_HELD));
         let packets = if self.is_slow() { self.packets_time(CORRECTED_OVER_PACKETS) } else { Duration::ZERO };
         let horizon = feedback.max(self.noise() * 2).max(held).max(packets).as_secs_f64().max(0.002);
@@ -55,13 +56,13 @@ impl PathRate {
         Rate::from_bps(self.bounded(self.rate_bps * (1.0 - self.caution(now))) as u64)
     }
 
-    /// Returns the fraction by which an idle time lowers the rate.
+    /// Returns the fraction by which the rate is lowered after an idle time: 0, rising to 1/2 after about a minute.
     pub fn caution(&self, now: Instant) -> f64 {
         let idle = (now - self.last_sample).saturating_sub(IDLE);
         (idle.as_secs_f64() / IDLE_DOUBT.as_secs_f64()).min(1.0) / 2.0
     }
 
-    /// Limit of bytes in flight. It stops the sender if reports stop.
+    /// Returns the maximum number of bytes in flight. It stops the sender if reports no longer arrive.
     pub fn in_flight_limit_bytes(&self) -> u64 {
         let report_interval = (self.rtt.min() / 4).clamp(Duration::from_millis(1), Duration::from_millis(25));
         let queue = match self.state {
@@ -81,7 +82,8 @@ impl PathRate {
 
     /// Returns the total rate to grant to the senders on this path that obey granted rates.
     ///
-    /// It is [`PathRate::carried`], and from time to time more. Otherwise such senders never find free capacity.
+    /// It is [`PathRate::carried`], and from time to time more. Such senders send no more than is granted, so free
+    /// capacity would otherwise never be found.
     pub fn offered(&self) -> Rate {
         let (round_trips, least) = LOOK_FOR_MORE_AFTER;
         let more = match self.state {

@@ -63,12 +63,12 @@ use startup::FullPath;
 use trial::Trial;
 use weft_units::{Duration, Instant, Rate};
 
-/// Limits of a path's pacing rate. None of them is the path's capacity, which need not be known.
+/// Limits of a path's pacing rate. The path's capacity is not among them: it is learnt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PathRateConfig {
     /// Rate at which the search for the path's capacity starts.
     pub initial: Rate,
-    /// Minimum rate. Without packets nothing could be measured.
+    /// Minimum rate. Below it, too few packets would be sent to measure the path.
     pub floor: Rate,
     /// Maximum rate, if set.
     pub cap: Option<Rate>,
@@ -93,7 +93,7 @@ pub struct PathRate {
     busy_meter: RateMeter,
     state: State,
     capacity_bps: f64,
-    /// True while the capacity is the configured starting value.
+    /// True as long as the capacity is the configured initial rate, because nothing was measured.
     assumed: bool,
     confirmed: bool,
     growth: usize,
@@ -101,12 +101,12 @@ pub struct PathRate {
     packet_bits: f64,
     round: Round,
     fruitless: FruitlessGrowth,
-    /// Longest standing queue of the round before.
+    /// Longest standing queue of the previous round.
     longest_queue_before: Duration,
     full_path: FullPath,
     plateaus: PlateauHistory,
     drain: Drain,
-    /// True if the last drain did not empty the queue.
+    /// True if the last drain did not empty the queue, so that a trial must show whether it is one.
     queue_stays: bool,
     trial: Trial,
     room: Option<CapacityTest>,
@@ -115,7 +115,7 @@ pub struct PathRate {
     best_bps: f64,
     compete_for: Duration,
     last_sample: Instant,
-    /// Time in which the path was in use since a queue last made the capacity measurable.
+    /// Time for which the path was in use since a queue last showed its capacity.
     not_shown_for: Duration,
     recall: Recall,
     /// Capacity before the last outage, in bits per second, until traffic has filled the path again.
@@ -168,9 +168,9 @@ impl PathRate {
         self.rate_bps = self.bounded(self.rate_bps);
     }
 
-    /// Takes over the capacity that `other` has learnt.
+    /// Takes over the capacity that `other` has learnt, if it has learnt one.
     ///
-    /// `other` used the same link until now, so the capacity that it learnt is newer.
+    /// `other` is the controller of a path that used the same link until now, so its capacity is the newer one.
     pub fn take_over(&mut self, other: &PathRate) {
         if !other.assumed {
             self.capacity_bps = self.bounded(other.capacity_bps);
@@ -178,7 +178,7 @@ impl PathRate {
         }
     }
 
-    /// Records that the peer restarted with a new clock. The capacity of the path is kept.
+    /// Records that the peer has restarted, so that its clock is another. The path's capacity is kept.
     pub fn on_new_clock(&mut self) {
         self.delay.on_new_clock();
         self.noise.on_new_clock();
@@ -218,7 +218,8 @@ impl PathRate {
     fn learn_noise(&mut self, now: Instant, sample: &Sample) {
         let sent_s = sample.send_interval.as_secs_f64();
         let service_s = match self.state {
-            // The capacity is not known yet, and startup expects no queue.
+            // During startup the capacity is unknown. The queue is expected not to change, so all packets count as
+            // forwarded at once.
             State::Startup => sent_s,
             _ => sample.received_bytes as f64 * 8.0 / self.capacity_bps,
         };
@@ -226,10 +227,10 @@ impl PathRate {
         self.noise.on_sample(now, queue_s, standing_s, service_s - sent_s, self.rtt.min());
     }
 
-    /// Returns the store-and-forward delay of all hops except the bottleneck.
+    /// Returns the time that all hops but the bottleneck take to transmit a packet of `bytes` (store and forward).
     ///
-    /// The bottleneck's part is included in the queueing delay: if packets are sent at the bottleneck's rate, the
-    /// bottleneck still transmits the packet before.
+    /// The bottleneck's time counts as queueing delay: at the bottleneck's rate, a packet waits until the one before it
+    /// has left.
     fn taken_by_other_hops(&self, bytes: u32) -> Duration {
         let at_bottleneck = Duration::from_secs_f64(f64::from(bytes) * 8.0 / self.capacity_bps.max(1.0));
         self.transmission.time(bytes).saturating_sub(at_bottleneck)
@@ -246,9 +247,9 @@ impl PathRate {
 
     /// Resumes after an outage.
     ///
-    /// The capacity is the one before the outage, reduced by at most half. The longer the silence was, the larger is
-    /// the reduction. If another outage comes before traffic has filled the path, the capacity before the first of
-    /// these outages is reduced again in this way.
+    /// The capacity is the one before the outage, reduced by at most half. The longer the outage was, the more it is
+    /// reduced. If a further outage begins before traffic has filled the path, the capacity before the first outage
+    /// counts again.
     pub fn resume(&mut self, now: Instant) {
         let before = *self.before_outage_bps.get_or_insert(self.capacity_bps);
         self.capacity_bps = self.bounded(before * (1.0 - self.caution(now)));
@@ -258,7 +259,7 @@ impl PathRate {
         self.plateaus.end();
     }
 
-    /// Returns the learnt capacity, or `None` until a queue has made it measurable.
+    /// Returns the learnt capacity, or `None` until a queue has shown it.
     pub fn capacity(&self) -> Option<Rate> {
         self.confirmed.then(|| Rate::from_bps(self.capacity_bps as u64))
     }
@@ -273,8 +274,8 @@ impl PathRate {
 
     /// Returns the rate that the path is known to carry.
     ///
-    /// It is the capacity, or the highest delivery rate until a queue shows the capacity. Zero means that the path
-    /// has carried nothing yet.
+    /// It is the learnt capacity. Until a queue has shown the capacity, it is the highest delivery rate. Zero means
+    /// that the path has carried nothing yet.
     pub fn carried(&self) -> Rate {
         if self.assumed { Rate::ZERO } else { Rate::from_bps(self.capacity_bps as u64) }
     }
@@ -291,7 +292,7 @@ impl PathRate {
         self.config.cap
     }
 
-    /// Mean error of a predicted change of the delay over a round trip, see [`DelayNoise`].
+    /// Mean error in the prediction of the delay's change over a round trip, see [`DelayNoise`].
     pub fn noise(&self) -> Duration {
         self.noise.mean()
     }
@@ -321,7 +322,9 @@ impl PathRate {
 mod tests {
     use super::*;
 
-    /// Returns the sample of a single packet of 1500 bytes in its own window, without a backlog.
+    /// Returns the sample of a single packet of 1500 bytes, without a backlog.
+    ///
+    /// `before` and `now` are the departure and arrival of the previous packet and of this one, in milliseconds.
     fn lone_packet(sent_at: Instant, before: (u64, u64), now: (u64, u64)) -> Sample {
         let [send_interval, receive_interval] = [now.0 - before.0, now.1 - before.1].map(Duration::from_millis);
         Sample {
@@ -368,7 +371,7 @@ mod tests {
                     at_ms += 1;
                 }
             };
-            // Startup ends, and then the rate grows by one step after the other.
+            // Startup ends, and then the growth factor rises step by step.
             while control.growth < 2 {
                 play(&mut control, 1, true);
             }
@@ -390,13 +393,13 @@ mod tests {
             one_way_delay_us: delay_us as u32,
             ..lone_packet(Instant::from_millis(at_ms), (0, 20), (gap_ms, 20 + gap_ms))
         };
-        // 4 Mbit/s with a short queue.
+        // Packets arrive at 4 Mbit/s with a short queue.
         for n in 0..2_000 {
             control.on_sample(Instant::from_millis(n * 3 + 40), &sample(n * 3, 3, 2_000 + n % 2 * 3_000, 1_500, true));
         }
         let busy = control.carried();
         assert!((3_500_000..4_500_000).contains(&busy.bps()), "{busy:?}");
-        // One clock gains 0.7 ms per second on the other.
+        // The two clocks drift apart by 0.7 ms per second, which looks like a growing delay.
         for n in 1..300 {
             control.on_sample(
                 Instant::from_millis(6_000 + n * 50),
@@ -411,7 +414,8 @@ mod tests {
     fn a_sender_below_the_path_rate_still_detects_a_growing_queue() {
         let initial = Rate::from_mbps(10);
         let mut control = PathRate::new(PathRateConfig { initial, ..PathRateConfig::default() });
-        // Ten packets 2 ms apart, twice a second, as an ACK clock sends them, over 1 Mbit/s and 20 ms.
+        // Ten packets are sent 2 ms apart, twice a second, as the arrival of ACKs makes TCP send. The path has 1 Mbit/s
+        // and 20 ms.
         let (mut before, mut free_at) = ((0, 20), 0);
         for packet in 1..60 {
             let sent = packet / 10 * 500 + packet % 10 * 2;

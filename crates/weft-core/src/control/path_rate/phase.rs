@@ -3,20 +3,20 @@ use super::compete::Competition;
 use super::plateau::Plateau;
 use weft_units::Instant;
 
-/// State of the controller, for display.
+/// Phase of the path-rate controller, for display.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Phase {
     /// Doubles the rate every round trip until a queue appears or the rate stops growing.
     Startup,
-    /// Holds a small queue.
+    /// Keeps a short queue at the bottleneck.
     Steady,
     /// Raises the rate, because no queue appears despite a backlog.
     Probe,
     /// Stays at the delivery rate, because a higher rate brought only losses.
     Plateau,
-    /// Empties the queue for a moment, to measure the base delay.
+    /// Empties the queue for a short time, to measure the base delay.
     Drain,
-    /// Holds a share of the bottleneck instead of a queueing delay, because other traffic keeps the queue full.
+    /// Keeps a share of the bottleneck's rate and not a short queue, because other traffic keeps the queue full.
     Compete,
 }
 
@@ -48,7 +48,8 @@ impl State {
 impl PathRate {
     /// Selects the next phase.
     ///
-    /// A sender competes only if it fills the path: without a backlog, clock drift would look like a rival too.
+    /// `full` is true if the sender had a backlog or kept the bottleneck busy. Only then does a sender compete. Without
+    /// it, a delay that rises because the two clocks drift apart would look like other traffic.
     pub fn choose_phase(&mut self, now: Instant, full: bool) {
         let queue = self.delay.standing_queue();
         let is_drain_due = self.drain.is_due(now, self.capacity_bps, self.is_queued(), self.rtt.smoothed());

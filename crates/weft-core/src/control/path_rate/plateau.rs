@@ -3,17 +3,18 @@ use super::phase::State;
 use super::round::{LONGEST_ROUND, ROUND_PACKETS, Round};
 use weft_units::{Duration, Instant};
 
-/// Maximum time after which a plateau is tested again, however often it was found.
+/// Maximum time for which a plateau is held before a higher rate is tested again.
 ///
 /// Standard: the spacing of BBR's probes of the minimum RTT.
 const LONGEST_PLATEAU: Duration = Duration::from_secs(10);
-/// Number of rounds for which a plateau is held that was not found shortly before.
+/// Number of rounds for which a plateau is held if no plateau was found shortly before.
 ///
-/// Tuned: the losses of a path whose rate swings look like a limit too.
+/// *Tuned*: a path whose rate falls for a short time causes losses that look like a limit.
 const FIRST_HOLD: u32 = 3;
-/// Maximum number of rounds in which growth from a plateau meets the same limit again.
+/// Maximum number of rounds after a plateau in which growth that causes losses has met the same limit again.
 ///
-/// Derived: six rounds of growth double the rate, and each may wait for a round of reports and for its losses.
+/// *Derived*: six rounds of growth double the rate. Each may take three rounds, until its reports and its losses are
+/// known.
 const ROUNDS_TO_LOSS: u32 = 20;
 /// Number of packets on a plateau after which the path's own loss is known.
 ///
@@ -21,7 +22,7 @@ const ROUNDS_TO_LOSS: u32 = 20;
 const MEASURED_PACKETS: f64 = 64.0;
 /// Rate on a plateau, as a fraction of the capacity.
 ///
-/// Tuned: the small buffer whose overflow caused the losses must not fill again.
+/// *Tuned*: it is below one, so that the small buffer whose overflow caused the losses does not fill again.
 pub const BELOW: f64 = 0.985;
 
 /// Maximum difference of the capacities of two plateaus that show the same limit, as a fraction of the first.
@@ -40,7 +41,7 @@ pub struct Plateau {
     is_measured: bool,
 }
 
-/// Start and capacity of the last plateau, and the time for which it is held.
+/// The last plateau: its start, its capacity, and the time for which it is held.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PlateauHistory {
     last: Option<Instant>,
@@ -49,10 +50,11 @@ pub struct PlateauHistory {
 }
 
 impl PlateauHistory {
-    /// Records a plateau that starts now.
+    /// Records a plateau that starts now, and determines the time for which it is held.
     ///
-    /// Losses long after the last plateau have another cause, such as an outage. Losses at another rate are those of a
-    /// path whose rate changes, and it may rise again at once. Only a limit that is found repeatedly is held long.
+    /// Only a limit that is found repeatedly is held long. Losses long after the last plateau have another cause, such
+    /// as an outage. Losses at another rate than before belong to a path whose rate changes, and its rate may soon rise
+    /// again.
     fn begin(&mut self, now: Instant, round_trip: Duration, capacity_bps: f64) {
         let soon = (self.hold * 3).max(round_trip * ROUNDS_TO_LOSS);
         let is_late = self.last.is_some_and(|last| now - last > soon);
@@ -69,7 +71,7 @@ impl PlateauHistory {
         self.last = None;
     }
 
-    /// True if the plateau lasts.
+    /// True if the time for which the plateau is held has not yet passed.
     pub fn is_held(&self, now: Instant) -> bool {
         self.last.is_some_and(|since| now - since < self.hold)
     }
@@ -79,8 +81,9 @@ impl PathRate {
     /// Stays at the delivery rate, because growth brought only losses. `loss` is the fraction of packets lost.
     pub fn enter_plateau(&mut self, now: Instant, loss: f64) {
         let before_bps = self.capacity_bps;
-        // The capacity falls at most by the fraction of packets lost, because losses prove no lower rate.
-        // Without an allowance for the path's own loss, the rate is below the limit, and that loss can be measured.
+        // The capacity falls at most by the fraction of packets that were lost, because the losses prove no lower rate.
+        // The rate contains no addition for the path's own loss. It is thus below the limit, and the path's own loss
+        // can be measured.
         self.capacity_bps = self.meter.delivered_bps().max(before_bps * (1.0 - loss));
         let round = self.rtt.min().max(self.packets_time(ROUND_PACKETS as f64).min(LONGEST_ROUND));
         self.plateaus.begin(now, round, self.capacity_bps);
@@ -90,9 +93,9 @@ impl PathRate {
         self.state = State::Plateau(Plateau { loss, before_bps, delivered: 0, lost: 0, is_measured: false });
     }
 
-    /// Ends the plateau if the losses continue at the delivery rate.
+    /// Ends the plateau if packets are still lost at the delivery rate.
     ///
-    /// They are then the path's own, and the previous rate was right.
+    /// The path itself then causes the losses, and the rate before the plateau was not too high.
     pub fn judge_plateau(&mut self, now: Instant, round: Round) {
         let (State::Plateau(plateau), Some(since)) = (&mut self.state, self.plateaus.last) else { return };
         if round.started < since + self.rtt.smoothed() {

@@ -34,19 +34,20 @@ impl RateMeter {
         self.receive_s >= time.as_secs_f64()
     }
 
-    /// Rate in bits per second on the receiver's clock. It is the capacity while a queue stands.
+    /// Bits divided by the time in which they arrived, in bits per second. It is the capacity while a queue stands.
     pub fn received_bps(&self) -> f64 {
         if self.receive_s > 0.0 { self.bits / self.receive_s } else { 0.0 }
     }
 
-    /// Rate in bits per second on the sender's clock.
+    /// Bits that arrived, divided by the time in which they were sent, in bits per second.
     pub fn sent_bps(&self) -> f64 {
         if self.send_s > 0.0 { self.bits / self.send_s } else { 0.0 }
     }
 
-    /// Rate in bits per second over the longer of the send and the receive interval.
+    /// Bits divided by the longer of the times in which they were sent and arrived, in bits per second.
     ///
-    /// It never exceeds the rate sent, so packets bunched together on the path do not look like capacity.
+    /// It never exceeds the rate sent. Packets that the path delays and then delivers together thus do not look like
+    /// capacity.
     pub fn delivered_bps(&self) -> f64 {
         let interval = self.receive_s.max(self.send_s);
         if interval > 0.0 { self.bits / interval } else { 0.0 }

@@ -4,28 +4,29 @@ use super::round::Round;
 use super::{PathRate, Sample};
 use weft_units::{Duration, Instant};
 
-/// Ratio of the remembered rate to the capacity above which the path may have returned to the remembered rate.
+/// Ratio of the best rate of the last seconds to the capacity above which the sender may return to that rate.
 ///
-/// Derived: growth reaches a lower remembered rate within the first three rounds without a queue.
+/// *Derived*: the first three rounds of growth without a queue reach a lower rate anyway.
 const WORTH: f64 = 1.25;
-/// Minimum rate that fills the path, as a fraction of the capacity.
+/// Minimum rate at which the sender fills the path, as a fraction of the capacity.
 ///
-/// If the queue empties at a lower rate, this does not show that the path carries more. Tuned.
+/// A queue that empties at a lower rate does not show that the path carries more. *Tuned*.
 const FILLED: f64 = 0.9;
-/// Fraction of the remembered rate that must arrive for an attempt to succeed.
+/// Fraction of the tried rate that must arrive for a return to that rate to succeed.
 ///
 /// Tuned.
 const FOUND: f64 = 0.85;
-/// Growth step after a return to the remembered rate, as an index into the table of growth factors.
+/// Step of growth after a return to an earlier rate, as an index into the table `GROWTH`.
 ///
-/// Tuned: the path changed by much, so it may carry more than before its fall.
+/// *Tuned*: the path's rate changed by much, so it may now be higher than before it fell.
 const NEXT_GROWTH: usize = 3;
-/// First and longest time between two attempts, in round trips. Each attempt that fails doubles the time.
+/// First and longest time between two attempts to return to an earlier rate, in round trips.
 ///
-/// Derived: the first is the time until the reports on an attempt are known. Tuned: the longest.
+/// Each attempt that fails doubles the time. *Derived*: the first is the time after which the reports on an attempt
+/// have arrived. *Tuned*: the longest.
 const WAIT: [u32; 2] = [2, 64];
 
-/// Finds the time to return to a rate that the path carried a short time ago.
+/// Determines when to return to a rate that the path carried a short time ago.
 ///
 /// Where the rate of a path falls and rises again within seconds, growth from the low rate takes many round trips each
 /// time. The fall leaves a queue. If this queue vanishes although the sender fills the path, the fall is over.
@@ -33,11 +34,11 @@ const WAIT: [u32; 2] = [2, 64];
 pub struct Recall {
     /// Time since which the rate fills the path.
     filled_since: Option<Instant>,
-    /// Start of the last attempt.
+    /// Start of the last attempt to return to an earlier rate.
     since: Instant,
     due: Instant,
     wait: u32,
-    /// Rate of the last attempt, in bits per second; `None` once packets have arrived at that rate.
+    /// Rate of the last attempt to return, in bits per second; `None` once packets have arrived at that rate.
     sought_bps: Option<f64>,
 }
 
@@ -64,12 +65,14 @@ impl Recall {
         self.filled_since.is_some_and(|since| sample.largest_sent_at >= since + sample.send_interval)
     }
 
-    /// True if the sample's packets were sent before the last attempt, and thus show the lower rate.
+    /// True if the sample's packets were sent before the last attempt. They then show the earlier, lower rate.
     pub fn precedes(&self, sample: &Sample) -> bool {
         sample.largest_sent_at < self.since
     }
 
-    /// Records the delivery rate. If it reaches the rate of the attempt, the next wait is the shortest again.
+    /// Records the delivery rate.
+    ///
+    /// If it reaches the rate of the last attempt, that attempt has succeeded, and the next one may follow soon.
     fn on_delivered(&mut self, delivered_bps: f64) {
         if self.sought_bps.is_some_and(|sought_bps| delivered_bps > FOUND * sought_bps) {
             (self.wait, self.sought_bps) = (0, None);

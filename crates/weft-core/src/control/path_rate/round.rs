@@ -3,13 +3,13 @@ use super::phase::State;
 use super::{PathRate, Sample};
 use weft_units::{Duration, Instant};
 
-/// Number of packets in a round that must be delivered or lost before the round is judged.
+/// Number of packets of a round (about one RTT) that must be delivered or lost before the round is judged.
 ///
 /// Tuned.
 pub const ROUND_PACKETS: u64 = 20;
-/// Time after which a round is judged with fewer packets.
+/// Time after which a round is judged even with fewer than [`ROUND_PACKETS`] packets.
 ///
-/// At the lowest rates [`ROUND_PACKETS`] take seconds, and growth would take minutes. Tuned.
+/// At the lowest rates that number of packets takes seconds, and growth would take minutes. *Tuned*.
 pub const LONGEST_ROUND: Duration = Duration::from_millis(250);
 
 /// Growth ends after this number of successive rounds in which a higher rate brought only losses.
@@ -32,7 +32,9 @@ pub struct FruitlessGrowth {
 }
 
 impl FruitlessGrowth {
-    /// Adds a round. Returns the number of successive rounds that were `fruitless`.
+    /// Adds a round. `fruitless` is true if in this round a higher rate brought only losses.
+    ///
+    /// Returns the number of successive fruitless rounds.
     fn on_round(&mut self, round: &Round, fruitless: bool) -> u32 {
         if !fruitless {
             *self = FruitlessGrowth::default();
@@ -50,7 +52,7 @@ impl FruitlessGrowth {
     }
 }
 
-/// Events of the current round, which lasts about one RTT.
+/// Measurements of the current round, which lasts about one RTT.
 #[derive(Clone, Copy, Debug)]
 pub struct Round {
     pub started: Instant,
@@ -113,8 +115,9 @@ impl PathRate {
         let grew = self.capacity_bps > round.capacity_bps * 1.01;
         let empty = !round.queued && round.backlogged;
         let ebbs = self.loss.is_ebbing();
-        // A long queue makes the capacity measurable, so no plateau is needed. A plateau is for limits that cause no
-        // queue. Losses are known a round trip later than the queue that caused them.
+        // A plateau is for a limit that causes no queue. If there was a long queue, the capacity is measurable and no
+        // plateau is needed. The previous round counts too: losses are known one round trip later than the queue that
+        // caused them.
         let longest = round.longest_queue.max(core::mem::replace(&mut self.longest_queue_before, round.longest_queue));
         let overflows = longest > self.queue_target() * 2;
         self.judge_startup(&round, grew);
@@ -127,8 +130,8 @@ impl PathRate {
             _ if too_many && !grew && round.backlogged && !ebbs && !overflows => self.enter_plateau(now, round.loss()),
             _ if fruitless >= FRUITLESS_ROUNDS => self.enter_plateau(now, self.fruitless.loss()),
             _ if empty && !ebbs => self.growth = (self.growth + 1).min(GROWTH.len() - 1),
-            // The sender had too little to send, so the round does not measure the path. The growth factor stays:
-            // after a short fall of the capacity, the flows need some time to fill the path again.
+            // The sender had too little to send, so the round does not measure the path. The growth factor is kept:
+            // after a short fall of the capacity, the flows need some time until they fill the path again.
             _ if !round.backlogged && !round.queued && !too_many && !ebbs => {}
             _ => self.growth = 0,
         }
@@ -139,7 +142,9 @@ impl PathRate {
         }
     }
 
-    /// True if the rate would empty the queue if the capacity were not corrected for the path's losses.
+    /// True if the path loses so much that the rate must be raised for it.
+    ///
+    /// Without the correction the rate would be so low that the queue becomes empty.
     fn loss_matters(&self) -> bool {
         let loss = self.loss.recent().fraction();
         loss > 0.002 && self.rtt.smoothed().mul_f64(1.5 * loss) > self.queue_target() / 2

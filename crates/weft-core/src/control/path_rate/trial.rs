@@ -4,15 +4,15 @@ use super::phase::State;
 use crate::sense::Sample;
 use weft_units::{Duration, Instant};
 
-/// Rate of a trial, as a multiple of the capacity.
+/// Rate of a trial (a short time at a higher rate), as a multiple of the capacity.
 ///
-/// Tuned: the step must exceed the effect of jitter on the interval of a round trip.
+/// *Tuned*: its effect on the time between arrivals must be greater than that of jitter.
 pub const FASTER: f64 = 1.5;
-/// Number of round trips after which a trial tests a persistent queue.
+/// Number of round trips for which a queue must persist before a trial tests it.
 ///
-/// The controller needs less time to drain a queue.
+/// The controller drains a real queue in less time.
 const ODD_ROUND_TRIPS: u32 = 8;
-/// First and last wait after a trial that found the path full, in trial lengths.
+/// Shortest and longest wait after a trial that found the path full, as a multiple of the trial's length.
 ///
 /// Each further such trial doubles the wait.
 const WAIT: [u32; 2] = [4, 64];
@@ -33,9 +33,10 @@ const SHORTEST_TRIAL: Duration = Duration::from_millis(20);
 ///
 /// Tuned.
 const LONGEST_TRIAL: Duration = Duration::from_millis(60);
-/// Minimum length of a trial in reports.
+/// Minimum length of a trial, in intervals between reports.
 ///
-/// Derived: the first and the last report may cover packets outside the trial, so one whole report remains.
+/// *Derived*: the first and the last report of a trial may also cover packets outside it. One report then covers only
+/// packets of the trial.
 const TRIAL_REPORTS: u32 = 3;
 
 /// Result of a trial, in which the sender exceeds the path's capacity.
@@ -49,19 +50,19 @@ pub enum TrialOutcome {
     Full(f64),
 }
 
-/// Tells a queue from a longer path by sending above the capacity for a moment.
+/// Distinguishes a queue from a longer path by sending above the capacity for a short time.
 ///
 /// A bottleneck with a queue forwards the packets at its own rate, so they arrive over a longer time than they were
 /// sent in. A full bottleneck drops the excess. Without a queue the packets arrive at the rate at which they were
 /// sent.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Trial {
-    /// Time since which a queue stands that should have drained.
+    /// Time since which a queue has stood that the controller should have drained.
     odd_since: Option<Instant>,
     run: Option<RunningTrial>,
     due: Instant,
     wait: u32,
-    /// Time at which the last trial found the path full.
+    /// End of the last trial if it found the path full; `None` if it did not.
     full_at: Option<Instant>,
 }
 
@@ -70,7 +71,7 @@ pub struct Trial {
 struct RunningTrial {
     since: Instant,
     until: Instant,
-    /// Expected upper limit of the arriving rate, in bits per second.
+    /// Rate at which packets arrive if the path is full, in bits per second. A higher rate proves free capacity.
     capacity_bps: f64,
     bits: f64,
     send_s: f64,
@@ -78,9 +79,9 @@ struct RunningTrial {
 }
 
 impl Trial {
-    /// Records whether a queue stands that should have drained.
+    /// Records whether a queue stands that the controller should have drained (`is_odd`).
     ///
-    /// Returns true if it has stood long enough for a trial.
+    /// Returns true if it has stood for [`ODD_ROUND_TRIPS`], so that a trial is due.
     pub fn doubts(&mut self, now: Instant, is_odd: bool, round_trip: Duration) -> bool {
         self.odd_since = if is_odd { self.odd_since.or(Some(now)) } else { None };
         self.odd_since.is_some_and(|since| now - since > round_trip * ODD_ROUND_TRIPS)
@@ -88,7 +89,7 @@ impl Trial {
 
     /// Starts a trial of this length if one is due.
     ///
-    /// `capacity_bps` is the expected upper limit of the arriving rate.
+    /// `capacity_bps` is the rate at which packets arrive if the path is full.
     pub fn begin(&mut self, now: Instant, length: Duration, capacity_bps: f64) {
         if self.run.is_none() && now >= self.due {
             let (since, until) = (now, now + length);
@@ -96,12 +97,12 @@ impl Trial {
         }
     }
 
-    /// True if the last trial found the path full after `since`.
+    /// True if the last trial found the path full and ended after `since`.
     pub fn found_full(&self, since: Instant) -> bool {
         self.full_at.is_some_and(|at| at > since)
     }
 
-    /// Makes the next trial due at once, because there is evidence against a queue.
+    /// Makes the next trial due at once, because something indicates that there is no queue.
     pub fn hurry(&mut self) {
         self.due = Instant::ZERO;
     }
@@ -162,10 +163,11 @@ impl RunningTrial {
 }
 
 impl PathRate {
-    /// Tries a higher rate if a queue stands for longer than the controller needs to drain one.
+    /// Starts a trial if a queue stands for too long, and applies the outcome of a trial.
     ///
-    /// If everything arrives, the delay is not a queue: the route became longer, or a radio link's delay wanders. The
-    /// baseline then restarts, and the rate grows fast.
+    /// Too long is longer than the controller needs to drain a queue. If everything arrives, the delay is not a queue:
+    /// the route became longer, or a radio link's delay changes by itself. The base delay is then measured anew, and
+    /// the rate grows fast.
     pub fn try_more(&mut self, now: Instant, sample: &Sample) {
         let is_odd = matches!(self.state, State::Steady) && self.delay.standing_queue() >= self.queue_target() * 2;
         let is_doubted = self.trial.doubts(now, is_odd, self.rtt.smoothed());
@@ -206,7 +208,7 @@ mod tests {
 
     /// Effects of a path on the packets of a trial.
     struct SimulatedPath {
-        /// Ratio of the arrival interval to the sending interval.
+        /// Ratio of the time between arrivals to the time between departures of the packets.
         slower: f64,
         /// Maximum jitter of an arrival, in microseconds.
         jitter_us: u64,

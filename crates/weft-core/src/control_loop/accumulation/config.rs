@@ -1,7 +1,7 @@
 use crate::control_loop::Losses;
 use weft_units::{Duration, Rate};
 
-/// The way in which the law measures how many bytes stand in queues.
+/// Method by which the loop measures how many of its bytes stand in queues (the accumulation).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum AccumulationMeasure {
     /// By delay: the accumulation a is the arriving rate μ times the time q that a marker spent in queues.
@@ -9,28 +9,29 @@ pub enum AccumulationMeasure {
     Delay,
     /// By counts over fixed intervals (paper 004 §6.1): bytes sent minus bytes arrived at the end of an interval.
     ///
-    /// a(k) = a(k − 1) + (λ(k) − μ(k)) T.
+    /// For interval k of length T, with the rate sent λ and the rate arrived μ: a(k) = a(k − 1) + (λ(k) − μ(k)) T.
     Counted,
 }
 
 /// Parameters of [`Accumulation`](super::Accumulation). The defaults are those of paper 004 §7.
 ///
-/// τ and T are derived from measured delay unless set.
+/// The times τ and T follow from the measured RTT unless they are set.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct AccumulationConfig {
     /// The way in which the accumulation is measured.
     pub measure: AccumulationMeasure,
-    /// β: fraction of the arriving rate that the loop sends during an epoch, below one.
+    /// β: fraction of the arriving rate at which the loop sends during a congestion epoch; below one.
     pub beta: f32,
-    /// α: packets per τ by which the rate of a loop of weight one grows in each τ.
+    /// α: number of packets per τ by which the rate of a loop of weight one grows in each τ.
     ///
-    /// Keep Σα below (1 − β)C, or long routes starve (paper 004 §6.2).
+    /// The sum of all loops' α must be below (1 − β)C, with C the capacity, or loops on long routes get nothing (paper
+    /// 004 §6.2).
     pub increase_packets: f32,
     /// Packet size in bytes for α and the hold-down window.
     pub packet_bytes: u32,
     /// σ: largest burst that leaves at once, in bytes.
     ///
-    /// It is a packet, or a super-packet that no lower layer paces.
+    /// It is one packet, or one super-packet if the paths send a super-packet without pacing its segments.
     pub burst_bytes: u32,
     /// H: an epoch begins when the accumulation exceeds this number of bursts, for a loop of weight one.
     pub high_bursts: f32,
@@ -38,21 +39,23 @@ pub struct AccumulationConfig {
     pub low_bursts: f32,
     /// Shortest delay that is treated as a queue.
     ///
-    /// A busy machine delays markers by about this time. At 100 Mbit/s the paper's H is a delay of only 240 µs.
+    /// A busy machine delays markers by about this time. At 100 Mbit/s the paper's threshold H of two packets is a
+    /// delay of only 240 µs.
     pub resolution: Duration,
     /// w_max: packets per interval that the hold-down window withholds; below α.
     ///
-    /// While the loop pays back a resynchronisation, it sends this number of packets less.
+    /// After a resynchronisation that may have hidden a queue, the loop sends up to this number of packets less in each
+    /// interval, until the queue has drained.
     pub hold_packets: f32,
     /// τ: time in which the rate grows by α. By default it is the minimum RTT, clamped to 10 ms to 1 s.
     pub tau: Option<Duration>,
     /// T: time between markers. By default it is τ.
     pub interval: Option<Duration>,
-    /// The way in which the loop learns of losses.
+    /// Source from which the loop learns of losses.
     pub losses: Losses,
-    /// Time by which a busy processor may release a waiting packet late without a loss of rate.
+    /// Delay with which a busy processor may release a waiting packet, without a loss of rate.
     ///
-    /// The bytes that were missed leave at once, and the paths pace them.
+    /// The bytes that should have left in this time leave together, and the paths pace them.
     pub late: Duration,
     /// If set, λ grows by half each τ at the start and after idle times.
     ///

@@ -1,6 +1,6 @@
 use weft_units::{Duration, Instant};
 
-/// Number of intervals after which the loop checks whether the accumulation has drained.
+/// Number of intervals T after which the loop checks whether the accumulation has drained.
 const PATIENCE: u32 = 8;
 
 /// A congestion epoch: the time from the accumulation's rise above H to its fall below L (paper 004 §6.1).
@@ -10,14 +10,14 @@ pub(super) struct CongestionEpoch {
     judged_bytes: f32,
     /// Time of the last check of the drain, in microseconds modulo 2^32.
     judged_at_us: u32,
-    /// Minimum number of bytes that the loop's own back-off has drained since the last check.
+    /// Number of bytes that must have drained since the last check because the loop sent less than arrived.
     drained_bytes: f32,
 }
 
-/// State of an epoch after a measurement.
+/// Result of a measurement during a congestion epoch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Course {
-    /// The epoch continues: the accumulation stands or drains.
+    /// The epoch continues: it is not yet known, or the accumulation changes.
     Goes,
     /// The epoch ends: the accumulation fell below the threshold L.
     Ends,
@@ -35,7 +35,7 @@ impl CongestionEpoch {
     /// Adds one measurement and returns the state of the epoch.
     ///
     /// `drained_bytes` is the number of bytes by which the loop sent less than arrived since the last measurement.
-    /// `interval` is T.
+    /// `low_bytes` is the threshold L, and `interval` is T.
     pub fn on_accumulation(
         &mut self,
         now: Instant,
@@ -70,9 +70,10 @@ mod tests {
 
     const T: Duration = Duration::from_millis(40);
 
-    /// Returns the interval in which an epoch ends, and how it ends, if its accumulation follows `of`.
+    /// Returns the interval in which a congestion epoch ends, and how it ends.
     ///
-    /// `of` gives one value per interval. Each interval should drain 500 bytes.
+    /// `of` returns the accumulation in bytes at the end of each interval. In each interval the loop sends 500 bytes
+    /// less than arrive.
     fn course(of: impl Fn(u32) -> f32) -> (u32, Course) {
         let mut epoch = CongestionEpoch::begin(Instant::ZERO, of(0));
         for k in 1..100 {

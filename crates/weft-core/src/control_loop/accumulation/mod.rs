@@ -24,9 +24,9 @@ use standing::StandingDelay;
 use synchronisation::{MarkerDelay, Synchronisation};
 use weft_units::{Duration, Instant, Rate};
 
-/// Number of intervals T of the current rate that may be in flight in addition to one round trip.
+/// Number of intervals T whose data, at the current rate, may be in flight in addition to that of one round trip.
 const FLIGHT_INTERVALS: f64 = 4.0;
-/// The route is treated as free of queues below this fraction of L, the accumulation at which an epoch ends.
+/// The route counts as free of queues below this fraction of L, the accumulation at which an epoch ends.
 const EMPTY: f32 = 0.1;
 /// Upper limit of the factor by which a promised rate raises the thresholds H and L of the accumulation.
 const MOST_PROMISE_SCALE: f64 = 4.0;
@@ -90,18 +90,18 @@ pub struct Accumulation {
     standing: StandingDelay,
     /// λ, the loop's rate before the hold-down window is subtracted, in bits per second.
     rate_bps: f64,
-    /// Rate up to which λ climbs during startup, in bits per second.
+    /// Rate up to which λ grows fast during startup, in bits per second.
     climb_to_bps: f64,
     /// Accumulation a of the last report, in bytes.
     accumulation: f32,
-    /// Paper 004's a_global: bytes in queues that a resynchronisation may have hidden.
+    /// Bytes in queues that the loop may have taken for a longer path at a resynchronisation (paper 004's a_global).
     unpaid: f32,
     last: AccumulationSample,
     /// True once `last` holds a measurement.
     has_last: bool,
-    /// Number of settled packets at which the last congestion event ends.
+    /// Number of packets that must be settled (received or lost) for the last congestion event to end.
     ///
-    /// Losses belong to that event until all packets sent before it are settled.
+    /// A loss belongs to that event until all packets sent before the event are settled.
     recover: u32,
     sent_bytes: u32,
     /// True if the VPN's queue ran empty since the last measurement.
@@ -112,12 +112,14 @@ pub struct Accumulation {
     epochs: u32,
 }
 
-/// Reference against which the accumulation is measured. A loop stores only one kind, so that it stays small.
+/// Reference against which the accumulation is measured.
+///
+/// A loop stores only the reference that its measure needs, which saves memory.
 #[derive(Clone, Debug)]
 enum AccumulationBase {
     /// The one-way delay of a route without queues.
     Delay(Synchronisation),
-    /// Intervals that both ends started together.
+    /// Intervals that the ingress and the egress edge started with the same marker.
     Counted(Box<SentIntervals>),
 }
 
@@ -200,7 +202,7 @@ impl Accumulation {
         self.emptied |= !more;
         self.backlogged = more;
         let first = self.ledger.sequence() == 0;
-        // α is prorated to at most two intervals, so markers must not be further apart.
+        // The growth per report is limited to α of two intervals, so markers must not be further apart than that.
         let every = self.interval() * if self.config.losses.hurries(more) { 1 } else { 2 };
         let due = now - self.ledger.marked_at() >= every || first;
         due.then(|| {
@@ -209,7 +211,7 @@ impl Accumulation {
         })
     }
 
-    /// Adds the intervals that the egress edge must count to a marker, if the accumulation is counted.
+    /// If the accumulation is counted, adds to a marker the request that the egress edge counts bytes in intervals.
     fn with_counting(&mut self, now: Instant, marker: Marker) -> Marker {
         let (interval, round_trip) = (self.interval(), self.ledger.rtt.smoothed());
         let AccumulationBase::Counted(counted) = &mut self.base else { return marker };
@@ -263,7 +265,7 @@ impl Accumulation {
         }
     }
 
-    /// Records packets that the lower layers declared lost for good.
+    /// Records packets that the lower layers report as lost after recovery.
     pub fn on_loss(&mut self, now: Instant, packets: u32) {
         self.ledger.on_lost(packets);
         self.on_congestion(now);
@@ -278,7 +280,7 @@ impl Accumulation {
         self.config.losses.patience(self.backlogged)
     }
 
-    /// At the deadline, returns a marker to send by itself.
+    /// Once the deadline has passed, returns a marker to send by itself. Before it, returns `None`.
     ///
     /// If an earlier marker was not answered, the loop treats that as congestion, unless lower layers report losses.
     pub fn on_deadline(&mut self, now: Instant) -> Option<Marker> {
@@ -304,7 +306,7 @@ impl Accumulation {
         Some(marker)
     }
 
-    /// Changes weight and service. A leased line gets its rate at once.
+    /// Changes the loop's weight and service. A leased line gets its promised rate at once.
     pub fn set_share(&mut self, now: Instant, share: Share) {
         self.bucket.fill(now, self.sending_bps());
         self.share = share;
@@ -378,7 +380,7 @@ impl Accumulation {
         (self.sent_bytes, self.emptied) = (0, false);
     }
 
-    /// Discards the accumulation: a queue stood when its base was set.
+    /// Discards the accumulation, because its reference was set while a queue stood.
     fn base_was_wrong(&mut self) {
         self.accumulation = 0.0;
         if !matches!(self.phase, AccumulationPhase::Test) {
@@ -386,11 +388,12 @@ impl Accumulation {
         }
     }
 
-    /// Changes phase and rate by the present accumulation.
+    /// Changes the loop's phase and its rate according to the present accumulation.
     fn judge(&mut self, now: Instant, arriving_bps: f64, one_way_delay_us: u32, elapsed: Duration) {
         let scale = self.threshold_scale(arriving_bps);
         let (high, low) = ((self.config.high_bytes() * scale) as f32, (self.config.low_bytes() * scale) as f32);
-        // A counted accumulation is wrong by up to a packet, so the rate grows whenever no epoch runs, as in the paper.
+        // A counted accumulation has an error of up to a packet. The rate therefore grows whenever there is no epoch,
+        // as in the paper.
         let is_counted = matches!(self.base, AccumulationBase::Counted(_));
         let still = if is_counted { high } else { low * EMPTY };
         let interval = self.interval();
@@ -417,11 +420,11 @@ impl Accumulation {
         }
     }
 
-    /// Returns the factor for H and L.
+    /// Returns the factor by which the thresholds H and L of this loop are multiplied.
     ///
-    /// It contains the weight, so that all loops reach their thresholds at the same queue. For a promised rate A it
-    /// also contains μ/(μ − A), because only the excess competes. That part is at most four, so that a loop whose
-    /// promise cannot be kept still backs off.
+    /// It contains the weight, so that all loops reach their thresholds at the same queue. For a promised rate A and an
+    /// arriving rate μ it also contains μ/(μ − A), because only the rate above the promise competes with other loops.
+    /// That part is at most four, so that a loop whose promise cannot be kept still backs off.
     fn threshold_scale(&self, arriving_bps: f64) -> f64 {
         let excess = arriving_bps - self.share.service().rate().bps() as f64;
         let promise =
@@ -429,9 +432,9 @@ impl Accumulation {
         self.share.weight() * promise
     }
 
-    /// Resynchronises the loop if its supposed queue stays constant although the rate does not grow.
+    /// Resynchronises the loop if its delay stays constant although the rate does not grow: it is then not a queue.
     ///
-    /// `measured` is the value that the accumulation follows from: a delay in microseconds, or a number of bytes.
+    /// `measured` is the value from which the accumulation follows: a delay in microseconds, or a number of bytes.
     fn accept_if_it_stands(&mut self, now: Instant, elapsed: Duration, measured: u32, one_way_delay_us: u32) {
         let round = self.ledger.rtt.smoothed().max(elapsed);
         if self.standing.on_value(now, measured, round) && self.accumulation > 0.0 {
@@ -456,7 +459,7 @@ impl Accumulation {
         let periods = (elapsed.as_secs_f64() / tau.as_secs_f64()).min(2.0);
         let alpha = self.alpha_bps(tau) * periods;
         if self.emptied {
-            // A VPN that does not use its rate loses it, except for one burst (paper 004 §6.1).
+            // A VPN that does not use its rate keeps only the used rate plus one burst (paper 004 §6.1).
             let used_bps = f64::from(self.sent_bytes) * 8.0 / elapsed.as_secs_f64().max(1e-9);
             let burst_bps = f64::from(self.config.burst_bytes) * 8.0 / tau.as_secs_f64();
             if self.config.startup {
@@ -489,12 +492,12 @@ impl Accumulation {
         }
     }
 
-    /// Subtracts from `unpaid` the bytes that the loop sent less in one interval (w_hold).
+    /// Reduces `unpaid` by w_hold, the bytes that the loop did not send in one interval to let the queue drain.
     fn pay_back(&mut self) {
         self.unpaid = (self.unpaid - self.hold_bytes() as f32).max(0.0);
     }
 
-    /// Returns w_hold, the number of bytes by which the loop sends less in an interval to pay back `unpaid`.
+    /// Returns w_hold: the number of bytes by which the loop sends less in an interval, until `unpaid` is zero.
     fn hold_bytes(&self) -> f64 {
         f64::from(self.unpaid).min(self.config.hold_bytes())
     }
@@ -517,7 +520,7 @@ impl Accumulation {
 
     fn shrink_after_idling(&mut self, now: Instant) {
         let (idle, tau) = (self.ledger.idle(now), self.tau());
-        // Time that packets waited for the token bucket is not idle time.
+        // A packet that waits for the token bucket is a backlog. Such a time is not idle time.
         if idle < tau * 2 || self.backlogged {
             return;
         }

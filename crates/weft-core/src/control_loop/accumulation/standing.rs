@@ -1,28 +1,30 @@
 use weft_units::{Duration, Instant};
 
-/// Number of round trips, and of measurements, for which a value must stay nearly constant.
+/// Number of round trips, and of measurements, for which a delay must stay nearly constant to count as a longer path.
 ///
-/// Tuned: loops that share a link hold its queue in balance for some round trips. With 8, row E14 missed its bound by a
-/// thousandth. With 16 its figures are those without this rule.
+/// *Tuned*: loops that share a link keep the length of its queue constant for some round trips. With 8, row E14 of
+/// docs/reproduction.md missed its limit by a thousandth. With 16, its results are those without this rule.
 const PATIENCE: u32 = 16;
 /// Divisor of the stored values, so that a value fits into 16 bits and a loop stays small.
 const UNIT: u32 = 64;
 
-/// Finds a delay that stays constant although the loop's rate does not grow.
+/// Detects a delay that stays constant although the loop's rate does not grow.
 ///
-/// A queue would have to lose exactly as much as it gets for so long. A longer path explains the delay better.
+/// A queue stays constant only if as much arrives as leaves for the whole time. A longer path is the more likely cause.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct StandingDelay {
-    /// The first value: a delay in microseconds, or a number of bytes, divided by [`UNIT`]. Zero stands for none.
+    /// Value at the start of the constant time: a delay in microseconds, or a number of bytes, divided by [`UNIT`].
+    ///
+    /// Zero stands for none.
     first: u16,
-    /// Time of the first value, in milliseconds modulo 2^16.
+    /// Time at which `first` was measured, in milliseconds modulo 2^16.
     since_ms: u16,
 }
 
 impl StandingDelay {
-    /// Adds the value of a measurement. `round` is the round-trip time, or the time between measurements if longer.
+    /// Adds a measured value. `round` is the RTT, or the time between measurements if that is longer.
     ///
-    /// Returns true once all values since the first one differ from it by at most an eighth for [`PATIENCE`] rounds.
+    /// Returns true if for [`PATIENCE`] rounds no value has differed from the first one by more than an eighth.
     pub fn on_value(&mut self, now: Instant, value: u32, round: Duration) -> bool {
         let value = u16::try_from(value / UNIT).unwrap_or(u16::MAX);
         let now_ms = (now.as_micros() / 1_000) as u16;
@@ -33,7 +35,7 @@ impl StandingDelay {
         u128::from(now_ms.wrapping_sub(self.since_ms)) >= (round * PATIENCE).as_millis()
     }
 
-    /// Discards the values, because the rate grows or the loop has a new base.
+    /// Starts anew, because the rate grows or the reference for the delay is a new one.
     pub fn restart(&mut self) {
         self.first = 0;
     }
@@ -45,9 +47,9 @@ mod tests {
 
     const RTT: Duration = Duration::from_millis(50);
 
-    /// Returns the index, from 0, of the first measurement at which [`StandingDelay::on_value`] returns true.
+    /// Returns the number of measurements after which [`StandingDelay::on_value`] first returns true.
     ///
-    /// `of` gives one value per measurement. `every` is the time between two of them.
+    /// `of` returns the value of each measurement, from 0. `every` is the time between two measurements.
     fn stands_at(every: Duration, of: impl Fn(u32) -> f32) -> Option<u32> {
         let mut standing = StandingDelay::default();
         (0..200).find(|k| standing.on_value(Instant::ZERO + every * *k, of(*k) as u32, every.max(RTT)))

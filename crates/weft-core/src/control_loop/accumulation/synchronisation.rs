@@ -1,6 +1,6 @@
 use weft_units::Instant;
 
-/// Rate at which the base delay rises, in µs per second.
+/// Rate at which the stored base delay rises, in µs per second, so that clock drift does not look like a queue.
 ///
 /// Derived: two crystals of 100 ppm each drift apart by up to 200 ppm.
 const DRIFT_US_PER_S: u32 = 200;
@@ -9,9 +9,9 @@ const JITTER_US: u32 = 250;
 /// Time in which the base delay rises by 1 µs. Derived: 1 s divided by [`DRIFT_US_PER_S`].
 const LIFT_EVERY_US: u32 = 1_000_000 / DRIFT_US_PER_S;
 
-/// One-way delay without a queue, measured with two clocks.
+/// One-way delay of a route without a queue, as the difference of two clocks.
 ///
-/// The egress's intervals are synchronised to it (paper 004 §6.1).
+/// Paper 004 §6.1 synchronises the intervals of the egress edge to it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Synchronisation {
     base_us: u32,
@@ -20,23 +20,23 @@ pub(super) struct Synchronisation {
     started: bool,
 }
 
-/// Interpretation of a marker's one-way delay.
+/// Result of the comparison of a marker's one-way delay with the base delay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum MarkerDelay {
-    /// The marker is the first, or it is faster than the base by more than the jitter.
+    /// The marker is the first, or its delay is below the base delay by more than the jitter.
     ///
-    /// Its delay is the new base.
+    /// Its delay is now the base delay.
     Resynchronised,
     /// Time that the marker spent in queues, in microseconds.
     ///
-    /// A delay slightly below the base gives zero and lowers the base.
+    /// It is zero for a delay slightly below the base delay, which is lowered to it.
     Queued(u32),
 }
 
 impl Synchronisation {
-    /// Applies a marker's one-way delay and returns how to interpret it.
+    /// Compares a marker's one-way delay with the base delay, and updates the base delay.
     ///
-    /// A delay below the base would mean a negative accumulation, so the base was set while a queue stood.
+    /// A delay below the base delay shows that a queue stood when the base delay was set.
     pub fn on_delay(&mut self, now: Instant, one_way_delay_us: u32) -> MarkerDelay {
         let lifts = (now.as_micros() as u32).wrapping_sub(self.lifted_at_us) / LIFT_EVERY_US;
         self.base_us = self.base_us.wrapping_add(lifts);

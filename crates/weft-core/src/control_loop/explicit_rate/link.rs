@@ -4,14 +4,14 @@ use super::UNIT_WEIGHT;
 use crate::explicit_rate::pi::{LinkState, PiConfig, PiRate};
 use weft_units::{Duration, Instant, Rate};
 
-/// Data that travels with a marker: the loop's request to the nodes on its route, and their answer.
+/// Data that travels with a marker: the request of a loop to the nodes on its route, and the nodes' grant.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Ask {
-    /// Weight of the loop.
+    /// Weight of the loop that asks.
     pub weight: f64,
-    /// Longest time from a grant until its effect arrives: one RTT and two marker intervals.
+    /// Longest time until a grant of a node changes the rate that arrives at it: one RTT and two marker intervals.
     pub feedback: Duration,
-    /// Minimum of the grants so far on the route.
+    /// Minimum of the grants of the nodes that the marker has passed so far.
     pub granted: LoopGrant,
 }
 
@@ -20,16 +20,16 @@ pub struct Ask {
 pub struct LoopGrant {
     /// Rate per unit of weight.
     pub share: Rate,
-    /// Fraction of a promised rate that may be used.
+    /// Fraction of its promised rate that the loop may use.
     ///
-    /// It is below one if the promises exceed the capacity.
+    /// It is below one if the promises of all loops exceed the capacity.
     pub promised: f64,
     /// Maximum rate of any single loop.
     pub most: Rate,
 }
 
 impl LoopGrant {
-    /// Grant of a route on which no node grants rates.
+    /// Grant of a route on which no node limits the rate.
     pub const UNLIMITED: LoopGrant =
         LoopGrant { share: Rate::from_bps(u64::MAX), promised: 1.0, most: Rate::from_bps(u64::MAX) };
 
@@ -61,26 +61,29 @@ impl Default for GrantConfig {
 
 /// Minimum grant to a loop of weight [`UNIT_WEIGHT`], in bytes per round trip.
 ///
-/// It is low enough to reduce promised rates to a hundredth.
+/// Below [`GIVE_WAY_BYTES`] a grant reduces promised rates in proportion. With this minimum it reduces them to a
+/// hundredth.
 pub(super) const LEAST_BYTES: u32 = 1;
-/// Grant in bytes per round trip below which promised rates are reduced in proportion.
+/// Grant to a loop of weight [`UNIT_WEIGHT`] below which promised rates are reduced too, in bytes per round trip.
 const GIVE_WAY_BYTES: f64 = 100.0;
 /// Minimum and maximum time between updates of the link's grant.
 ///
 /// The time is a quarter of the feedback delay within these limits.
 const LOOK: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(50));
-/// Minimum ratio of the rate after an update to the rate before.
+/// Minimum ratio of the granted rate after an update to that before.
 ///
-/// The effect of a change is visible only four updates later, so a larger fall could go too far.
+/// The effect of a grant is visible only four updates later. With a larger step the rate could fall too far meanwhile.
 const MOST_FALL: f64 = 0.7;
-/// Number of feedback delays in a span. The link considers loops that asked in the current or the previous span.
+/// Length of a span of time, in feedback delays.
+///
+/// A link takes into account the loops that asked in the current span or in the previous one.
 const SPAN: u32 = 32;
 /// Feedback delay assumed before any loop has asked.
 const FEEDBACK: Duration = Duration::from_millis(100);
-/// Initial rate of a loop of [`UNIT_WEIGHT`], as a fraction of the capacity.
+/// Rate that the link first grants to a loop of weight [`UNIT_WEIGHT`], as a fraction of the capacity.
 const BEGIN: f64 = 1.0 / 256.0;
 
-/// The least weight and the longest feedback delay of the loops that asked.
+/// The least weight and the longest feedback delay of the loops that asked in a span of time.
 #[derive(Clone, Copy, Debug)]
 struct FeedbackExtremes {
     weight: f64,
@@ -92,10 +95,10 @@ const NOBODY: FeedbackExtremes = FeedbackExtremes { weight: f64::INFINITY, feedb
 /// Grants one rate per unit of weight to the loops of a link.
 ///
 /// [`PiRate`] derives the rate from the link's queue. It keeps no state per loop. Loops may differ in weight and in
-/// promised rates. The controlled rate is that of a loop of weight [`UNIT_WEIGHT`]. When that rate approaches zero,
-/// the grant also reduces promises (see [`LoopGrant::promised`]). One variable thus controls the rate per weight and
-/// the promised rates. The rate never rises above the use of the lightest loop. Otherwise it would be far off when the
-/// next loop starts.
+/// promised rates. The controlled rate is that of a loop of weight [`UNIT_WEIGHT`]. When that rate approaches zero, the
+/// grant also reduces promises (see [`LoopGrant::promised`]). One variable thus controls the rate per weight and the
+/// promised rates. The rate rises no further than until the loop with the least weight gets the maximum rate of a loop.
+/// Otherwise it would be much too high when the next loop starts.
 #[derive(Clone, Debug)]
 pub struct LoopLink {
     config: GrantConfig,
@@ -103,7 +106,7 @@ pub struct LoopLink {
     grant: LoopGrant,
     updated_at: Instant,
     arrived_bytes: u64,
-    /// Extremes of the loops that asked in this span, and of those that asked in the previous one.
+    /// Least weight and longest feedback delay of the loops that asked: in the current span, and in the previous one.
     asked: [FeedbackExtremes; 2],
     span_began: Instant,
 }
@@ -128,10 +131,10 @@ impl LoopLink {
         self.arrived_bytes += bytes;
     }
 
-    /// Handles a loop's marker that arrived for the link.
+    /// Handles a loop's marker that leaves by the link.
     ///
-    /// It updates the grant if an update is due, and writes the grant into `ask`. `capacity` is the rate that the
-    /// link can carry, and `queued_bytes` its backlog.
+    /// It updates the link's grant if that is due. It then lowers the grant in `ask` to the link's grant. `capacity` is
+    /// the rate that the link can carry, and `queued_bytes` is its backlog.
     pub fn stamp(&mut self, now: Instant, capacity: Rate, queued_bytes: u64, ask: &mut Ask) {
         self.on_ask(now, ask);
         if self.is_due(now) {
@@ -140,7 +143,7 @@ impl LoopLink {
         ask.granted = ask.granted.min(self.grant);
     }
 
-    /// Records that a loop crosses the link.
+    /// Records the weight and the feedback delay of a loop that crosses the link.
     pub fn on_ask(&mut self, now: Instant, ask: &Ask) {
         if now - self.span_began >= self.feedback() * SPAN {
             (self.asked, self.span_began) = ([NOBODY, self.asked[0]], now);

@@ -18,16 +18,16 @@ use weft_units::{Duration, Instant, Rate};
 
 /// Minimum weight of a loop. A lower weight is raised to this.
 ///
-/// Each node controls the rate of a loop of this weight.
+/// Each node computes the rate of a loop of this weight. The rates of other loops are multiples of it.
 pub const UNIT_WEIGHT: f64 = 1.0 / 16.0;
 
 /// Number of markers per round trip.
 const MARKERS: u32 = 4;
 /// Minimum and maximum time between markers.
 const APART: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(50));
-/// Minimum length of a round in which the loop measures its use, for short routes.
+/// Minimum length of a round, in which the loop measures the rate that it uses. Longer than the RTT of a short route.
 const LEAST_ROUND: Duration = Duration::from_millis(10);
-/// Multiple of the used rate that a loop keeps if it does not use its grant.
+/// Multiple of the rate that it used up to which a loop may send next, if it does not use its whole grant.
 const HEADROOM: f64 = 2.0;
 /// Number of marker intervals, and of bursts, whose data may be in flight in addition to that of one round trip.
 const FLIGHT: f64 = 4.0;
@@ -41,10 +41,10 @@ pub struct ExplicitRateConfig {
     pub interval: Option<Duration>,
     /// Source from which the loop learns of losses.
     pub losses: Losses,
-    /// Time by which a waiting packet may be released late without a loss of rate.
+    /// Delay with which a waiting packet may be released, without a loss of rate.
     ///
-    /// A busy processor or another VPN's turn may delay the release. The bytes that were missed leave at once, and the
-    /// paths pace them.
+    /// A busy processor or another VPN's turn may delay the release. The bytes that should have left in this time leave
+    /// together, and the paths pace them.
     pub late: Duration,
     /// Rate of the loop until the first grant.
     pub initial: Rate,
@@ -178,7 +178,7 @@ impl ExplicitRateLoop {
         Ask { weight: self.share.weight(), feedback, granted: LoopGrant::UNLIMITED }
     }
 
-    /// Records packets that the lower layers declared lost for good.
+    /// Records packets that the lower layers report as lost after recovery.
     pub fn on_loss(&mut self, packets: u32) {
         self.ledger.on_lost(packets);
     }
@@ -192,7 +192,7 @@ impl ExplicitRateLoop {
         self.config.losses.patience(self.backlogged)
     }
 
-    /// At the deadline, returns a marker to send by itself.
+    /// Once the deadline has passed, returns a marker to send by itself. Before it, returns `None`.
     pub fn on_deadline(&mut self, now: Instant) -> Option<Marker> {
         if self.deadline().is_none_or(|deadline| now < deadline) {
             return None;
@@ -204,7 +204,7 @@ impl ExplicitRateLoop {
         Some(marker)
     }
 
-    /// Changes weight and service. A leased line gets its rate at once.
+    /// Changes the loop's weight and service. A leased line gets its promised rate at once.
     pub fn set_share(&mut self, now: Instant, share: Share) {
         self.share = share;
         self.go(now, self.rate_bps);
@@ -259,7 +259,7 @@ impl ExplicitRateLoop {
         self.rate_bps * time / 8.0 + FLIGHT * f64::from(self.config.burst_bytes)
     }
 
-    /// Sets the rate, within the grant.
+    /// Sets the rate, limited to the grant of the nodes and to the configured rates.
     fn go(&mut self, now: Instant, rate_bps: f64) {
         self.bucket.fill(now, self.rate_bps);
         self.rate_bps = rate_bps;
@@ -276,7 +276,9 @@ impl ExplicitRateLoop {
         (promised + weight * grant.share.bps() as f64).min(grant.most.bps() as f64)
     }
 
-    /// Bounds the rate. A promised rate is available at once, unless the nodes grant less.
+    /// Limits the rate to the grant and to the configured rates.
+    ///
+    /// It is at least the promised rate, unless the nodes grant less.
     fn bound(&mut self) {
         let service = self.share.service();
         let promised = service.rate().bps() as f64 * self.granted.map_or(1.0, |grant| grant.promised);

@@ -1,32 +1,32 @@
-//! Rules for units that cannot leave because the scheduler holds them.
+//! Rules for units that cannot leave because the path scheduler holds them back.
 //!
-//! Sparse flows become new again after a while, and units that are too old are dropped. The rules use time and not
-//! deficit rounds, because the rounds do not advance while units are held.
+//! Sparse flows become new again after some time, and units that are too old are dropped. The rules use time and not
+//! rounds of the deficit round robin, because no round ends while units are held back.
 
 use super::{FqCodel, List, NIL};
 use crate::queue::Expiry;
 use weft_units::{Duration, Instant};
 
-/// Time without a departure of an old flow after which the deficit rounds are treated as stalled.
+/// Time without a departure of an old flow after which the rounds of the deficit round robin count as stalled.
 ///
-/// Time then takes the place of rounds. Tuned: in steady state a scheduler holds bulk back for 5 ms, or for a
-/// packet's time at 1 Mbit/s. A sparse flow can bear a delay of 20 ms.
+/// Rules then use time instead of rounds. *Tuned*: usually a scheduler holds bulk back for 5 ms, or for a packet's time
+/// at 1 Mbit/s. A sparse flow can bear a delay of 20 ms.
 const STALLED_AFTER: Duration = Duration::from_millis(20);
-/// Time since a flow last became new after which it may be new again while the deficit rounds are stalled.
+/// Time after which a flow that became new may become new again, while the rounds are stalled ([`STALLED_AFTER`]).
 ///
 /// Derived: one quantum (RFC 8290) each 100 ms is 121 kbit/s. A G.711 call needs 87 kbit/s with headers. A flow that
 /// needs more is not sparse.
 const NEW_AGAIN_AFTER: Duration = Duration::from_millis(100);
-/// Interval between searches for flows that may be new again while the deficit rounds are stalled.
+/// Time between two searches for flows that may become new again, while the rounds are stalled.
 const RENEW_EVERY: Duration = Duration::from_millis(5);
 
 impl<T> FqCodel<T> {
     /// Records that the selected unit cannot leave now. Returns true if another unit can be selected.
     ///
     /// The caller calls this when it could send a unit of a sparse flow. If the selected flow is new, it becomes old,
-    /// so that other flows do not wait behind it. If old flows have been held for a while, thin flows become new
-    /// again. A flow is thin if its backlog is at most one quantum and it last became new at least 100 ms ago.
-    /// Otherwise thin flows would have to wait for the end of a round.
+    /// so that other flows do not wait behind it. If old flows have been held back for [`STALLED_AFTER`], thin flows
+    /// become new again. A flow is thin if its backlog is at most one quantum and it last became new at least 100 ms
+    /// ago. Otherwise thin flows would have to wait for the end of a round.
     pub fn on_hold(&mut self, now: Instant) -> bool {
         match self.selected {
             Some((id, List::New)) => {
@@ -72,7 +72,7 @@ impl<T> FqCodel<T> {
         }
     }
 
-    /// Drops a flow's expired units from its head.
+    /// Drops a flow's expired units, beginning at the head of its queue.
     ///
     /// The units wait in order of age, so the head expires first.
     fn expire_flow(&mut self, now: Instant, id: u32, expiry: &impl Fn(&T) -> Expiry, dropped: &mut impl FnMut(T)) {

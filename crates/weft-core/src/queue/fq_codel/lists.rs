@@ -14,7 +14,7 @@ pub(super) enum List {
     Old,
 }
 
-/// The queue of one flow: its units, its deficit and its place in a list.
+/// The queue of one flow: its units, its deficit (the bytes that it may still send), and its place in a list.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FlowBacklog {
     pub(super) head: u32,
@@ -22,7 +22,7 @@ pub(super) struct FlowBacklog {
     pub(super) bytes: u64,
     pub(super) deficit: i64,
     pub(super) list: List,
-    /// True while the flow has not used up the quantum that it received when it last became new.
+    /// True while the flow has not used up the quantum that it got when it last became new.
     pub(super) is_within_quantum: bool,
     /// Time when the flow last became new.
     pub(super) new_since: Instant,

@@ -1,19 +1,20 @@
-//! Replaces a waiting unit with a newer one that makes it superfluous.
+//! Replaces a waiting unit by a newer one that contains its information, such as a TCP acknowledgment.
 
 use super::FqCodel;
 use crate::queue::Arrival;
 use weft_units::{Duration, Instant};
 
-/// Least age of a flow's first unit before units of that flow may be replaced.
+/// Time for which a flow's first unit must have waited before units of that flow may be replaced.
 ///
 /// Tuned: below 1 ms, one batch of packets from the TUN device would look like a queue.
 const WAITS_AFTER: Duration = Duration::from_millis(1);
 
 impl<T> FqCodel<T> {
-    /// Replaces the last unit of the arrival's flow with `item`.
+    /// Replaces the last unit of the flow to which `arrival` belongs by `item`. Returns the replaced unit.
     ///
-    /// It does so only if the flow's first unit has waited for a time and `is_superfluous` accepts the replaced unit.
-    /// The new unit inherits the age of the replaced one. The first unit of a flow is never replaced.
+    /// It does so only if the flow's first unit has waited for [`WAITS_AFTER`], and `is_superfluous` returns true for
+    /// the unit to be replaced. The new unit counts as having waited for as long as the replaced one. The first unit of
+    /// a flow is never replaced.
     ///
     /// # Errors
     ///

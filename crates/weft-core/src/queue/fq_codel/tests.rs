@@ -14,9 +14,9 @@ fn unit(flow: u16, bytes: u32) -> Arrival {
     Arrival { flow: FlowId(flow), bytes, ecn_capable: false }
 }
 
-/// Returns a queue with `count` units of `bytes` for each flow.
+/// Returns a queue with units of several flows: for each flow its number, the bytes of a unit and the count of units.
 ///
-/// Each item is the flow's number × 1,000 + its position.
+/// The item of a unit is the flow's number × 1,000 plus the unit's position.
 fn filled(config: QueueConfig, flows: &[(u16, u32, u32)]) -> FqCodel<u32> {
     let mut q = FqCodel::new(config);
     for &(flow, bytes, count) in flows {
@@ -36,7 +36,7 @@ fn a_held_flow_delays_no_other_flow_and_loses_no_turn() {
     let mut q = filled(QueueConfig::default(), &[(1, 1_000, 50), (2, 1_000, 50), (3, 1_000, 50)]);
     let mut served = [0u32; 4];
     for turn in 0..90 {
-        // Flow 1 cannot send during the first turns.
+        // During the first turns the path takes no unit of flow 1.
         while q.head(ms(1), &mut |_| ()).is_some_and(|head| head.flow == FlowId(1) && turn < 30) {
             assert!(q.pass_over());
         }
@@ -97,7 +97,7 @@ fn a_flow_within_its_quantum_goes_first_however_long_the_others_wait() {
     next(&mut q, 1);
     let mut first = 0;
     for n in 0..40 {
-        // The round does not advance: the test looks at the bulk unit and does not remove it.
+        // The test selects the bulk unit but does not remove it, so the round does not end.
         assert!(q.head(ms(2), &mut |_| ()).is_some_and(|head| head.flow == FlowId(1)));
         q.enqueue(ms(2), unit(9, 100), n, &mut |_| ());
         let Some(head) = q.head(ms(2), &mut |_| ()) else { panic!("two flows wait") };
@@ -188,7 +188,7 @@ proptest! {
 
     /// Every unit leaves exactly once, by `pop` or by a drop, in its flow's order.
     ///
-    /// The backlog counters match after each step.
+    /// The counters of the backlog are right after each step.
     #[test]
     fn nothing_is_lost_or_made_up(steps in prop::collection::vec((0..6u16, 40..9_000u32, 0..3u8, 0..20u64), 1..400)) {
         let config = QueueConfig { limit_bytes: 60_000, flow_limit_bytes: 30_000, ..QueueConfig::default() };

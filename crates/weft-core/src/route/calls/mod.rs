@@ -28,12 +28,12 @@ const MOST_HOPS: u8 = 32;
 const MOST_OPEN: usize = 512;
 /// Maximum number of messages that wait to be sent.
 const MOST_OUTGOING: usize = 1_024;
-/// Limit of calls and answers from one neighbour: messages per second, and burst in messages.
+/// Limit of calls and answers accepted from one neighbour: messages per second, and burst in messages.
 const FROM_NEIGHBOUR: (u32, u32) = (400, 400);
-/// Limit of calls from one source that are answered: calls per second, and burst in calls.
+/// Limit of the calls of one source that this node answers: calls per second, and burst in calls.
 const FROM_SOURCE: (u32, u32) = (50, 100);
 
-/// Time-out and number of attempts of a call.
+/// Time after which an own call is sent again, and the number of attempts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Patience {
     /// Time after which an unanswered call is sent again. It doubles with each attempt.
@@ -45,9 +45,9 @@ pub struct Patience {
 /// Reason why a call was not made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CallError {
-    /// The body is longer than [`MAX_BODY`] bytes.
+    /// The body of the call or answer is longer than [`MAX_BODY`] bytes.
     TooLong,
-    /// Too many calls wait for an answer.
+    /// Too many calls of this node wait for an answer.
     Busy,
 }
 
@@ -62,7 +62,7 @@ impl fmt::Display for CallError {
 
 impl core::error::Error for CallError {}
 
-/// A call that arrived at this node, because this node is the root of the call's key.
+/// A call that arrived at this node, because this node is the nearest to the call's key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ReceivedCall {
     /// Identifier of the caller, as stated by the nodes on the route.
@@ -73,11 +73,11 @@ pub struct ReceivedCall {
     pub key: NodeId,
     /// Number of the application for which the call is meant.
     pub application: u16,
-    /// Bytes of the call.
+    /// Content of the call for the application.
     pub body: Box<[u8]>,
 }
 
-/// An arrived call, or the result of an own call.
+/// A call that arrived at this node for an answer, or the result of a call that this node made.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CallEvent {
     /// A call of another node arrived.
@@ -88,7 +88,7 @@ pub enum CallEvent {
         number: u32,
         /// Identifier of the answering node, as stated by the nodes on the route.
         by: NodeId,
-        /// Bytes of the answer.
+        /// Content of the answer, without its header.
         body: Box<[u8]>,
     },
     /// An own call was not answered after all attempts.
@@ -98,7 +98,7 @@ pub enum CallEvent {
     },
 }
 
-/// A call that waits for its answer.
+/// An own call that waits for its answer.
 #[derive(Clone, Debug)]
 struct OpenCall {
     key: NodeId,
@@ -109,7 +109,7 @@ struct OpenCall {
     due: Instant,
 }
 
-/// A node's own calls, and the calls that it forwards.
+/// The calls that this node made, and the forwarding of calls and answers of other nodes.
 #[derive(Clone, Debug)]
 pub struct Calls {
     run: u32,
@@ -124,7 +124,10 @@ pub struct Calls {
 }
 
 impl Calls {
-    /// Returns a node without calls. `run` must be higher than at the node's last start.
+    /// Returns the state of a node that has made no call yet.
+    ///
+    /// `run` numbers the starts of the node: it must be higher than at the last start, so that receivers do not take
+    /// calls for duplicates of earlier ones.
     pub fn new(run: u32, rng: Rng) -> Calls {
         Calls {
             run,
@@ -139,7 +142,7 @@ impl Calls {
         }
     }
 
-    /// Sends a call to the root of `key` and returns its number. An event reports the result.
+    /// Sends a call to the node nearest to `key` and returns the call's number. An event reports the result.
     ///
     /// # Errors
     ///
@@ -172,11 +175,7 @@ impl Calls {
         self.open.remove(&number);
     }
 
-    /// Answers a call.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`CallError::TooLong`] if the body is too long.
+    /// Sends the answer `body` to the caller of a call that arrived here.
     pub fn answer(
         &mut self,
         now: Instant,
@@ -219,22 +218,24 @@ impl Calls {
         }
     }
 
-    /// Returns the time at which to call [`Calls::handle_timeout`].
+    /// Returns the time at which the next call of [`Calls::handle_timeout`] is due.
     pub fn next_timeout(&self) -> Instant {
         self.open.values().map(|open| open.due).min().unwrap_or(Instant::FAR_FUTURE)
     }
 
-    /// Returns the next message to send, and the neighbour to which to send it.
+    /// Removes and returns the next message to send, and the neighbour to which to send it.
     pub fn poll_transmit(&mut self) -> Option<(NodeId, Box<[u8]>)> {
         self.outgoing.pop_front()
     }
 
-    /// Returns the next event of the node's calls.
+    /// Removes and returns the oldest event: a call that arrived, or the result of an own call.
     pub fn poll_event(&mut self) -> Option<CallEvent> {
         self.events.pop_front()
     }
 
-    /// Returns a random unused call number, so that other nodes cannot guess it and forge an answer.
+    /// Returns a random number for an own call. It differs from those of the calls that wait for an answer.
+    ///
+    /// Other nodes cannot guess it, so they cannot forge an answer.
     fn unused_number(&mut self) -> u32 {
         loop {
             let number = self.rng.next_u64() as u32;

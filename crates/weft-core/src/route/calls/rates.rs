@@ -1,11 +1,13 @@
 //! Rate limits per node by the generic cell rate algorithm (ITU-T I.371).
 //!
-//! Each node needs one time stamp.
+//! It stores only one time per node.
 
 use alloc::collections::BTreeMap;
 use weft_units::{Duration, Instant, NodeId};
 
-/// Maximum number of nodes that are tracked. A node that may send its full burst needs no entry.
+/// Maximum number of nodes that have an entry. A node that may send its full burst needs none.
+///
+/// Messages of further nodes are refused.
 const MOST: usize = 1_024;
 
 /// The same rate and burst limit for each of many nodes.
@@ -13,7 +15,7 @@ const MOST: usize = 1_024;
 pub struct PerNodeLimit {
     apart: Duration,
     ahead: Duration,
-    /// Theoretical arrival time of each node's next message.
+    /// Time at which each node's next message would arrive if the node sent at exactly the rate limit.
     next: BTreeMap<NodeId, Instant>,
 }
 

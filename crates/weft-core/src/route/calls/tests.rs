@@ -8,13 +8,13 @@ fn id(first: u8) -> NodeId {
     NodeId::new(core::array::from_fn(|n| if n == 0 { first } else { 0 }))
 }
 
-/// Returns a node that knows no other node. It is the root of every key.
+/// Returns a node that has learnt of no other node, so that it is the root of every key.
 fn alone() -> OverlayState {
     let contact = NodeContact { id: id(5), details: [].into() };
     OverlayState::new(Instant::ZERO, contact, Vec::new(), OverlayTiming::default(), Rng::new(1))
 }
 
-/// Returns a node that has not found its place in the overlay. It routes nothing.
+/// Returns a node that has not found its place in the overlay yet. It delivers and forwards no message.
 fn lost() -> OverlayState {
     let [own, other] = [5, 6].map(|n| NodeContact { id: id(n), details: [].into() });
     OverlayState::new(Instant::ZERO, own, alloc::vec![other], OverlayTiming::default(), Rng::new(1))

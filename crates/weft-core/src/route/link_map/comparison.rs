@@ -17,25 +17,26 @@ pub enum Lacked<'a> {
     Claim(&'a [u8]),
 }
 
-/// A comparison of another node's digest with the own link map. It can be advanced while the map changes.
+/// A comparison of another node's digest with the own link map. The map may change between its steps.
 ///
-/// Certificates come first, because a node keeps no claim of an author that it does not know. Then the newest message of
-/// each author comes first, so that an author with many messages does not push out the others if only some can be sent.
+/// Certificates come first, because a node keeps no claim of an author that it does not know. Then the newest message
+/// of each author comes first, so that an author with many messages does not push out the others if only some can be
+/// sent.
 #[derive(Debug)]
 pub struct Comparison {
-    /// Authors that the other node knows and the fingerprints of their claims, in order.
+    /// Authors that the other node knows and the fingerprints of their claims, in rising order of the labels.
     theirs: Vec<(Label, u64)>,
     /// Number of authors compared so far that both nodes know.
     common: usize,
     has_other_claims: bool,
-    /// Least and greatest author label that is still to be compared.
+    /// Least and greatest label (first 32 bits of the node id) of the authors that are still to be compared.
     left: Option<(Label, Label)>,
     /// Authors whose claims differ between the two nodes, and the number of their messages already returned.
     differing: VecDeque<(Label, usize)>,
 }
 
 impl Comparison {
-    /// Begins a comparison.
+    /// Begins the comparison of another node's `digest` with the own link map.
     pub fn new(digest: &Digest<'_>) -> Comparison {
         let mut theirs: Vec<(Label, u64)> = digest.iter().collect();
         theirs.sort_unstable();
@@ -43,7 +44,9 @@ impl Comparison {
         Comparison { theirs, common: 0, has_other_claims: false, left, differing: VecDeque::new() }
     }
 
-    /// Looks at up to `most` authors, and returns what the other node lacks of them.
+    /// Examines up to `most` further authors. Returns the certificates that the other node lacks.
+    ///
+    /// Once all authors have been compared, it returns up to `most` claims of those authors whose claims differ.
     pub fn advance<'a>(&mut self, map: &'a LinkMap, most: usize) -> Vec<Lacked<'a>> {
         match self.left {
             Some((first, last)) => self.compare(map, first, last, most),
@@ -51,7 +54,7 @@ impl Comparison {
         }
     }
 
-    /// Returns the next claims of the authors whose turn it is.
+    /// Returns up to `most` further claims that the other node may lack. The authors of these claims take turns.
     fn claims<'a>(&mut self, map: &'a LinkMap, most: usize) -> Vec<Lacked<'a>> {
         let mut lacked = Vec::new();
         for _ in 0..most {
@@ -64,7 +67,9 @@ impl Comparison {
         lacked
     }
 
-    /// Compares the next authors, and returns the certificates of the unknown ones.
+    /// Compares up to `most` authors with labels from `first` to `last`.
+    ///
+    /// Returns the certificates of those that the other node does not know.
     fn compare<'a>(&mut self, map: &'a LinkMap, first: Label, last: Label, most: usize) -> Vec<Lacked<'a>> {
         let authors = map.digest(first, most);
         let next = authors.last().filter(|_| authors.len() == most).and_then(|(label, _)| label.0.checked_add(1));
@@ -90,12 +95,14 @@ impl Comparison {
         self.left.is_none()
     }
 
-    /// True if nothing is left that the other node may lack.
+    /// True if all authors have been compared, and all claims that the other node may lack have been returned.
     pub fn has_ended(&self) -> bool {
         self.left.is_none() && self.differing.is_empty()
     }
 
-    /// True if the other node stores claims that this node does not have. Known once the comparison is complete.
+    /// True if the other node stores claims or members that this node does not have, as far as fingerprints show.
+    ///
+    /// Meaningful once all authors have been compared.
     pub fn lacks_here(&self) -> bool {
         self.has_other_claims || self.common < self.theirs.len()
     }

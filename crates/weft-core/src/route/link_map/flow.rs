@@ -1,4 +1,4 @@
-//! Paths without a common member, of the least total cost.
+//! Search for several paths between two members that share no other member and have the least total cost.
 //!
 //! Successive shortest paths on a graph in which every member is split in two (Suurballe 1974, Bhandari 1999). A later
 //! path may cross a link of an earlier path against its direction. This removes the link from both paths. Potentials
@@ -11,11 +11,15 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 /// Returns the index of the half of a member at which links arrive.
+///
+/// The search graph splits each member in two halves.
 fn entry(place: usize) -> usize {
     2 * place
 }
 
-/// Returns the index of the half of a member at which links leave.
+/// Returns the index of the half of a member from which links leave.
+///
+/// The search graph splits each member in two halves.
 fn exit(place: usize) -> usize {
     2 * place + 1
 }
@@ -27,15 +31,18 @@ struct DisjointPaths<'a> {
     target: usize,
     /// The links of all paths, each in the direction of its path.
     used: Vec<(usize, usize)>,
-    /// By member: for each relay on a path, the members before it and after it on that path.
+    /// For each member that is a relay on a path: the members before and after it on that path. Listed by member.
     crossed: Vec<Option<(usize, usize)>>,
-    /// Potential of each half of a member. The cost of an arc is increased by the difference of its ends' potentials.
+    /// Johnson's potential of each node of the search graph, in which each member is split into two nodes.
+    ///
+    /// The search adds the potential of an arc's start to the arc's cost, and subtracts that of its end.
     potentials: Vec<i64>,
 }
 
-/// Returns up to `most` paths that share no member but their ends, and never the direct link.
+/// Returns up to `most` paths over relays that have no member in common but the source and the target.
 ///
-/// `looked` is increased by the number of links examined.
+/// None of them is the direct link from the source to the target. `looked` is increased by the number of links
+/// examined.
 pub(super) fn disjoint_paths(
     graph: &MemberGraph,
     (source, target): (usize, usize),
@@ -53,9 +60,10 @@ pub(super) fn disjoint_paths(
 }
 
 impl DisjointPaths<'_> {
-    /// Calls `arc` with each half that follows a half in the residual graph, and the cost of the arc.
+    /// Calls `arc` for each arc of the residual graph that leaves the node `half`, with the arc's end and cost.
     ///
-    /// Arcs of paths lead backwards. All others lead forwards.
+    /// A node of this graph is one of the two halves of a member. A link of a path that was found before can only be
+    /// crossed backwards, and all other links forwards.
     fn each_arc(&self, half: usize, mut arc: impl FnMut(usize, i64)) {
         let member = half / 2;
         if half == entry(member) {
@@ -85,7 +93,10 @@ impl DisjointPaths<'_> {
         self.graph.between(one, other).map_or(0, |link| link.cost_us as i64)
     }
 
-    /// Returns the halves on the cheapest path in the residual graph, and prepares the potentials for the next one.
+    /// Returns the cheapest path in the residual graph as a list of halves of members, or `None` if there is no path.
+    ///
+    /// It also updates the potentials for the next search. The graph splits each member in two halves: links arrive
+    /// at one and leave at the other.
     fn shortest(&mut self, looked: &mut usize) -> Option<Vec<usize>> {
         let (first, last) = (exit(self.source), entry(self.target));
         let mut least = vec![i64::MAX; self.potentials.len()];
@@ -111,8 +122,8 @@ impl DisjointPaths<'_> {
         if least[last] == i64::MAX {
             return None;
         }
-        // Halves that cost more than the target have no final cost. The target's cost in place of theirs keeps the cost
-        // of every arc positive.
+        // The search ends at the target, so a half of a member that lies farther than the target has no final cost. The
+        // target's cost in its place keeps the cost of every arc, with the potentials, from becoming negative.
         let most = least[last];
         for (potential, least) in self.potentials.iter_mut().zip(&least) {
             *potential += most.min(*least);
@@ -125,7 +136,9 @@ impl DisjointPaths<'_> {
         Some(halves)
     }
 
-    /// Adds an augmenting path of the residual graph to the routes. A link that it crosses backwards is removed from them.
+    /// Adds the path `halves` of the residual graph to the paths found.
+    ///
+    /// A link of an earlier path that it crosses backwards is removed from that path.
     fn cross(&mut self, halves: &[usize]) {
         for arc in halves.windows(2).filter(|arc| arc[0] / 2 != arc[1] / 2) {
             let (from, to) = (arc[0] / 2, arc[1] / 2);

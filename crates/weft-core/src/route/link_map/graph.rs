@@ -1,4 +1,4 @@
-//! The members and the links on which both ends agree, as a graph.
+//! The graph of the overlay's members and of the links that both of their ends claim.
 
 use super::LinkMap;
 use super::routes::{class_of, edge_cost, rate_of};
@@ -9,16 +9,16 @@ use weft_wire::er_sig::Rate16;
 use weft_wire::link_map::ClaimedLink;
 use weft_wire::relay::Label;
 
-/// A link between two members. Each figure is the worse one of both ends' claims.
+/// A link between two members. Both ends claim its figures, and each figure here is the worse of the two.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct MapEdge {
     /// Round-trip time of the link, in microseconds.
     pub rtt_us: u32,
     /// Mean deviation of the link's round-trip time, in microseconds.
     pub jitter_us: u32,
-    /// Share of the datagrams that the link loses, 0…1.
+    /// Fraction of the datagrams that the link loses, 0…1.
     pub loss: f64,
-    /// Rate of the link: the available bandwidth if it is known, else the capacity.
+    /// Rate of the link: the available bandwidth if claimed, else the capacity. `None` if neither is claimed.
     pub rate: Option<Rate>,
 }
 
@@ -27,7 +27,7 @@ fn known(rate: Rate16) -> Option<Rate> {
 }
 
 impl MapEdge {
-    /// Returns the link that one end claims.
+    /// Returns the link with the figures that one of its ends claims.
     fn claimed(link: &ClaimedLink) -> MapEdge {
         MapEdge {
             rtt_us: link.rtt_us,
@@ -37,7 +37,7 @@ impl MapEdge {
         }
     }
 
-    /// Returns the link with the worse figures of two claims.
+    /// Returns the link with the worse one of each figure in the claims of its two ends.
     fn worse(self, other: MapEdge) -> MapEdge {
         MapEdge {
             rtt_us: self.rtt_us.max(other.rtt_us),
@@ -48,14 +48,14 @@ impl MapEdge {
     }
 }
 
-/// A link as the graph lists it for one of the two members that it connects.
+/// A link in the list of one of the two members that it connects.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LinkTo {
     pub to: usize,
     pub edge: MapEdge,
-    /// Rate of the link, or an assumed rate if it is unknown.
+    /// Rate of the link, or the assumed 10 Mbit/s if no end claims it.
     pub rate: Rate,
-    /// Cost of the link in microseconds, before any penalty of a search.
+    /// Cost of the link in microseconds, without the multiple that a search uses for links to be avoided.
     pub cost_us: u64,
 }
 
@@ -63,11 +63,13 @@ pub(super) struct LinkTo {
 #[derive(Clone, Debug, Default)]
 pub struct MemberGraph {
     pub(super) labels: Vec<Label>,
-    /// True for members that relay.
+    /// True for members that forward datagrams of others. Indexed as `labels`.
     pub(super) relays: Vec<bool>,
     /// For each member the links to its neighbours, in order of the neighbours' indices.
     pub(super) edges: Vec<Vec<LinkTo>>,
-    /// Rates at which the rate classes with at least one link begin, in rising order. An octave has three classes.
+    /// Rate classes that contain at least one link, each given by its least rate, in rising order.
+    ///
+    /// A class spans a third of a doubling of the rate.
     pub(super) classes: Vec<Rate>,
     link_count: usize,
     places: BTreeMap<Label, usize>,
@@ -80,7 +82,8 @@ impl MemberGraph {
         for label in map.labels() {
             graph.add_member(label, map.is_relay(label));
         }
-        // The claims of each member. Claims about members with lower labels are taken when those members are processed.
+        // For each member the claims about its links, in order of the other end's label. The claims of both ends of a
+        // link are joined when the end with the lower label is processed.
         let mut claims: Vec<_> =
             map.labels().map(|label| map.links_of(label).map(|(_, link)| link).peekable()).collect();
         for one in 0..graph.labels.len() {
@@ -109,7 +112,7 @@ impl MemberGraph {
         self.edges.push(Vec::new());
     }
 
-    /// Adds a link between two members. Unknown members are ignored.
+    /// Adds a link between two members. Does nothing if one of them is not in the graph.
     pub fn add_edge(&mut self, one: Label, other: Label, edge: MapEdge) {
         if let (Some(one), Some(other)) = (self.place(one), self.place(other)) {
             self.join(one, other, edge);
@@ -133,13 +136,13 @@ impl MemberGraph {
         self.link_count
     }
 
-    /// Returns the link between two members.
+    /// Returns the link between two members, or `None` if there is none.
     pub fn edge(&self, one: Label, other: Label) -> Option<&MapEdge> {
         let (one, other) = (self.place(one)?, self.place(other)?);
         self.between(one, other).map(|link| &link.edge)
     }
 
-    /// Returns all links once, with their ends.
+    /// Returns each link of the graph once, after the labels of the two members that it connects.
     pub fn links(&self) -> impl Iterator<Item = (Label, Label, &MapEdge)> {
         let of = |one: usize| self.edges[one].iter().map(move |link| (one, link.to, &link.edge));
         let all = (0..self.labels.len()).flat_map(of).filter(|(one, other, _)| one < other);

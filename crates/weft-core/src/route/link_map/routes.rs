@@ -1,4 +1,4 @@
-//! Routes over relays, their figures and costs, and the shortest path on links of a least rate.
+//! Routes over relays, their RTTs, rates and costs, and the search for the shortest path over links of enough rate.
 //!
 //! A route has at most six relays. Its cost is the time that it takes for a small transfer: its round-trip time with
 //! retransmissions, and the time of [`TRANSFER_BITS`] at its narrowest link.
@@ -14,13 +14,15 @@ use weft_wire::relay::{Label, MAX_RELAYS};
 pub(super) const MAX_HOPS: usize = MAX_RELAYS + 1;
 /// Size of the transfer whose time is the cost of a route, in bits. Chosen: a web page of 125 kB.
 const TRANSFER_BITS: u64 = 1_000_000;
-/// Rate that is assumed in the cost of a link whose rate is unknown.
+/// Rate that is assumed for a link whose ends claim no rate.
 const UNKNOWN_RATE: Rate = Rate::from_mbps(10);
-/// Cost that each link of a route adds, in microseconds, so that of two equal routes the one with fewer relays wins.
+/// Addition to the cost of each link in microseconds, so that of two equal routes the one with fewer relays wins.
 const RELAY_US: u64 = 300;
-/// Factor that raises the cost of a link that is in doubt or on another chosen route. Tuned on random maps.
+/// Factor by which a search raises the cost of a link that it should avoid.
+///
+/// It avoids links of a route that did not answer, and links of a route chosen before. *Tuned* on random maps.
 const PENALTY: u64 = 16;
-/// As many new routes replace the present ones if they cost less than this fraction of the present cost.
+/// New routes replace as many present routes only if their cost is below this fraction of the present cost.
 const BETTER: f64 = 0.8;
 
 /// A route over relays.
@@ -30,22 +32,22 @@ pub struct FoundRoute {
     pub nodes: Vec<Label>,
     /// Round-trip time of the route according to the link map, in microseconds.
     pub rtt_us: u64,
-    /// Share of the route's datagrams that are lost according to the link map, 0…1.
+    /// Fraction of the datagrams that the route loses according to the link map, 0…1.
     pub loss: f64,
-    /// Rate of the route's narrowest link, if the rates of all its links are known.
+    /// Rate of the route's slowest link; `None` if the rate of one of its links is unknown.
     pub rate: Option<Rate>,
     /// Cost of the route: the time of a small transfer over it, in microseconds.
     pub cost_us: u64,
 }
 
-/// Nodes and links that a search avoids.
+/// Members and links that a search does not use, and links that it uses only at a higher cost.
 #[derive(Clone, Default)]
 pub(super) struct Avoided {
-    /// Members that must not be crossed.
+    /// Indices of the members that no path may cross.
     pub nodes: BTreeSet<usize>,
-    /// Links whose cost is multiplied by [`PENALTY`].
+    /// Links that are avoided if possible: their cost is multiplied by [`PENALTY`].
     pub doubted: BTreeSet<(usize, usize)>,
-    /// A link that must not be crossed.
+    /// A link that no path may use.
     pub banned: Option<(usize, usize)>,
 }
 
@@ -59,7 +61,7 @@ impl Avoided {
     }
 }
 
-/// Returns a link by its two ends, whatever their order.
+/// Returns the pair of indices that stands for the link between two members, whatever their order.
 pub(super) fn link_of(one: usize, other: usize) -> (usize, usize) {
     (one.min(other), one.max(other))
 }
@@ -72,7 +74,9 @@ pub(super) fn rate_of(edge: &MapEdge) -> Rate {
     edge.rate.unwrap_or(UNKNOWN_RATE)
 }
 
-/// Returns the rate at which the rate class of `rate` begins. A doubling of the rate has three classes.
+/// Returns the least rate of the rate class to which `rate` belongs.
+///
+/// Each doubling of the rate is divided into three classes.
 pub(super) fn class_of(rate: Rate) -> Rate {
     let octave = Rate::from_bps(1 << rate.bps().max(1).ilog2());
     let classes = [octave.scaled(1.587), octave.scaled(1.26)];
@@ -83,7 +87,10 @@ fn transfer_us(rate: Rate) -> u64 {
     TRANSFER_BITS.saturating_mul(1_000_000) / rate.bps().max(1)
 }
 
-/// True if `new` routes should replace the `present` ones: they are more, or clearly better.
+/// True if `new` routes should replace the `present` ones.
+///
+/// They should if they are more, or if they are as many and their best or total cost is below 0.8 times the present
+/// one.
 pub fn are_better(present: &[FoundRoute], new: &[FoundRoute]) -> bool {
     let least = |routes: &[FoundRoute]| routes.iter().map(|route| route.cost_us).min().unwrap_or(0) as f64;
     let all = |routes: &[FoundRoute]| routes.iter().map(|route| route.cost_us).sum::<u64>() as f64;
@@ -92,7 +99,9 @@ pub fn are_better(present: &[FoundRoute], new: &[FoundRoute]) -> bool {
 }
 
 impl MemberGraph {
-    /// Returns a route with its figures by the map, or `None` if a link of it is down or a node of it is no relay.
+    /// Returns a route over `nodes`, of which the last is the destination, with its figures by the link map.
+    ///
+    /// Returns `None` if a link of it is missing or down, or a node before the last is not a relay.
     pub fn route(&self, from: Label, nodes: &[Label]) -> Option<FoundRoute> {
         let path: Option<Vec<usize>> = [from].iter().chain(nodes).map(|label| self.place(*label)).collect();
         let path = path?;
@@ -100,7 +109,7 @@ impl MemberGraph {
         if relays.iter().all(|relay| self.relays[*relay]) { self.measured(&path) } else { None }
     }
 
-    /// Returns the delay of a path in microseconds, in which each doubted link counts [`PENALTY`]-fold.
+    /// Returns the delay of a path in microseconds. A link that `avoided` lists as doubted counts [`PENALTY`]-fold.
     pub(super) fn delay_us(&self, path: &[usize], avoided: &Avoided) -> u64 {
         let of_hop = |hop: &[usize]| {
             let factor = if avoided.doubts(hop[0], hop[1]) { PENALTY } else { 1 };
@@ -109,12 +118,12 @@ impl MemberGraph {
         path.windows(2).map(of_hop).sum()
     }
 
-    /// Returns the cost of a path in microseconds, in which each doubted link counts [`PENALTY`]-fold.
+    /// Returns the cost of a path in microseconds. A link that `avoided` lists as doubted counts [`PENALTY`]-fold.
     pub(super) fn penalised(&self, path: &[usize], avoided: &Avoided) -> u64 {
         self.delay_us(path, avoided) + transfer_us(self.narrowest(path))
     }
 
-    /// Returns the rate of the narrowest link of a path.
+    /// Returns the rate of the slowest link of a path, or zero if the path has no link.
     pub(super) fn narrowest(&self, path: &[usize]) -> Rate {
         let rates = path.windows(2).filter_map(|hop| self.between(hop[0], hop[1])).map(|link| link.rate);
         rates.min().unwrap_or(Rate::ZERO)
@@ -125,7 +134,7 @@ impl MemberGraph {
         edges.binary_search_by_key(&other, |link| link.to).ok().map(|at| &edges[at])
     }
 
-    /// Returns the path of least delay over at least one relay, of links that carry at least `least`.
+    /// Returns the path of least delay over at least one relay, over links with a rate of at least `least`.
     ///
     /// Bellman and Ford's algorithm, one round for each hop, so that the limit of hops holds. A round continues from
     /// the members that the previous round has reached at less cost, if they are nearer than the target. The links to
@@ -199,10 +208,12 @@ impl MemberGraph {
     }
 }
 
-/// The least cost so far of a path to each member, and the member before it on that path.
+/// For each member: the least cost so far of a path to it, and the member before it on that path.
 type RoundCosts = Vec<(u64, usize)>;
 
-/// Returns the path found, by following the predecessors back from the target in the last round.
+/// Returns the path to the target, by following the predecessors back to the source, beginning in the last round.
+///
+/// Returns `None` if no round reached the target.
 fn traced(rounds: &[RoundCosts], source: usize, target: usize) -> Option<Vec<usize>> {
     let (mut at, mut path) = (target, vec![target]);
     let mut round = rounds.len() - 1;
@@ -211,7 +222,8 @@ fn traced(rounds: &[RoundCosts], source: usize, target: usize) -> Option<Vec<usi
     }
     while at != source {
         let before = rounds[round][at];
-        // The earliest round with the same cost has the predecessor that was valid then.
+        // Go back to the first round in which this member had this cost. The member before it on the path reached its
+        // own cost in the round before that one.
         while round > 0 && rounds[round - 1][at] == before {
             round -= 1;
         }

@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use weft_units::Rate;
 use weft_wire::relay::Label;
 
-/// A route whose delay is at most this multiple of the least delay may be chosen, whatever its rate.
+/// A route whose delay is at most this multiple of the least delay may be chosen even if its rate is low.
 ///
 /// Chosen: a quarter more delay is hardly felt.
 const NEAR: f64 = 1.25;
@@ -20,13 +20,13 @@ const NEAR: f64 = 1.25;
 const CLASSES_IN_OCTAVE: usize = 3;
 /// Maximum number of rate classes that a search examines, so that many different link rates do not prolong it.
 ///
-/// *Tuned* on random maps: twelve classes, one per octave, reach from 10 kbit/s to 40 Mbit/s, or from 10 Mbit/s to
-/// 40 Gbit/s.
+/// *Tuned* on random maps: at one class per octave, twelve classes reach from 10 kbit/s to 40 Mbit/s, or from 10 Mbit/s
+/// to 40 Gbit/s.
 const MOST_CLASSES: usize = 12;
 /// A path: the indices of its members in the graph, from the source to the target.
 type Path = Vec<usize>;
 
-/// The search must pause, because it has examined as many links as the caller allowed.
+/// Error of a search that must pause, because it has examined the number of links that the caller allowed.
 struct Paused;
 
 /// A search for routes that can pause. It uses the link map as it was when the search began.
@@ -40,7 +40,7 @@ pub struct RouteSearch {
 }
 
 impl RouteSearch {
-    /// Begins a search. The arguments are those of [`MemberGraph::routes`].
+    /// Begins a search for up to `most` routes between two members. See [`MemberGraph::routes`] for `doubted`.
     pub fn new(
         graph: Arc<MemberGraph>,
         ends: (Label, Label),
@@ -53,7 +53,8 @@ impl RouteSearch {
     /// Continues the search while `links` is positive, and subtracts the number of links examined from `links`.
     ///
     /// Returns the routes when the search has ended, and `None` before. The last query may make `links` negative. A
-    /// query examines each member's links at most once for each hop of a route, or twice for each route.
+    /// query for one path examines each member's links at most once for each hop. A query for several disjoint paths
+    /// examines them at most twice for each path.
     pub fn advance(&mut self, links: &mut i64) -> Option<Vec<FoundRoute>> {
         let mut search = Search { graph: &self.graph, answers: &mut self.answers, asked: 0, links };
         search.routes(self.ends, self.most, &self.doubted).ok()
@@ -63,8 +64,9 @@ impl RouteSearch {
 impl MemberGraph {
     /// Returns up to `most` routes over relays from one member to another, the best first.
     ///
-    /// They share no relay and no link if such routes exist. Otherwise the second one shares as little as possible
-    /// with the first. Links between `doubted` pairs of members cost more.
+    /// They share no relay and no link if such routes exist. Otherwise the second one shares as little as possible with
+    /// the first. The cost of a link between a `doubted` pair of members is multiplied, so that it is avoided if
+    /// possible.
     pub fn routes(&self, from: Label, to: Label, most: usize, doubted: &[(Label, Label)]) -> Vec<FoundRoute> {
         let (mut answers, mut links) = (Vec::new(), i64::MAX);
         let mut search = Search { graph: self, answers: &mut answers, asked: 0, links: &mut links };
@@ -72,18 +74,21 @@ impl MemberGraph {
     }
 }
 
-/// A search from its beginning to its pause or end.
+/// One call of a search, from its beginning up to the next pause or to its end.
 struct Search<'a> {
     graph: &'a MemberGraph,
     answers: &'a mut Vec<Vec<Path>>,
-    /// Number of queries since the search began or was last continued.
+    /// Number of queries in this call so far. The first ones are answered from `answers`.
     asked: usize,
     /// Number of links that the search may still examine. It is negative if the last query examined more.
     links: &'a mut i64,
 }
 
 impl Search<'_> {
-    /// Returns the stored result of the next query, or runs `find`, which counts the links that it examines.
+    /// Returns the stored result of the next query. If none is stored, runs `find` and stores its result.
+    ///
+    /// `find` adds the number of links that it examines to its second argument. Returns [`Paused`] if no more may be
+    /// examined.
     fn ask(&mut self, find: impl FnOnce(&MemberGraph, &mut usize) -> Vec<Path>) -> Result<Vec<Path>, Paused> {
         self.asked += 1;
         if let Some(known) = self.answers.get(self.asked - 1) {
@@ -128,9 +133,9 @@ impl Search<'_> {
         Ok(paths.iter().filter_map(|path| graph.measured(path)).collect())
     }
 
-    /// Returns up to `most` paths that share no member and no link. Each is the cheapest that the earlier ones leave.
+    /// Returns up to `most` paths that share no relay and no link, each the cheapest that the earlier ones leave.
     ///
-    /// If a cheap path blocks several others, the result is instead the set of paths with the least total cost.
+    /// If the cheapest path prevents others, the result is instead the larger set of paths with the least total cost.
     fn apart(&mut self, ends: (usize, usize), most: usize, avoided: &Avoided) -> Result<Vec<Path>, Paused> {
         let (mut paths, mut left): (Vec<Path>, _) = (Vec::new(), avoided.clone());
         while paths.len() < most
@@ -151,7 +156,7 @@ impl Search<'_> {
         Ok(more)
     }
 
-    /// Returns a path that shares as little as possible with `first`.
+    /// Returns the path that shares as little as possible with `first`, or `None` if there is no other path.
     fn another(&mut self, ends: (usize, usize), first: &[usize], avoided: &Avoided) -> Result<Option<Path>, Paused> {
         let mut avoided = avoided.clone();
         avoided.doubt(first);
@@ -185,7 +190,7 @@ impl Search<'_> {
         let open = &classes[..open];
         let widest = open[open.len() - 1];
         let least_delay = graph.delay_us(&quickest, avoided) as f64;
-        // An octave is three classes. One class in each octave is enough.
+        // A rate class spans a third of a doubling of the rate. To search at one class in each doubling is enough.
         let step = CLASSES_IN_OCTAVE.max(open.len().div_ceil(MOST_CLASSES));
         let mut found = Vec::new();
         for least in open.iter().rev().step_by(step) {

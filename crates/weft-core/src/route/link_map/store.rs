@@ -13,48 +13,51 @@ use weft_wire::relay::Label;
 pub const MAX_AUTHORS: usize = 256;
 /// Time after which a claim that was not repeated is deleted.
 ///
-/// Derived: 2.8 times the interval at which a member of the largest network repeats its claims.
+/// *Derived*: 2.8 times the interval at which a member of the largest network repeats its claims.
 pub const LIFETIME: Duration = Duration::from_secs(3_600);
-/// Greatest difference between two members' clocks at which claims are still accepted.
+/// Greatest amount by which a claim's time of signature may lie in the future of this node's clock.
 const CLOCK_SKEW: Duration = Duration::from_secs(120);
-/// Maximum number of links of one member.
+/// Maximum number of links stored for one member. Further links in its claims are ignored.
 const MAX_LINKS: usize = 256;
 /// Maximum number of messages kept of one member.
 ///
-/// An honest member needs up to five. If it has more than eight, it sends all its claims again.
+/// The claims of an honest member need up to five messages. If its newest claims lie in more than eight, the member
+/// sends all its claims again in fewer messages.
 const MAX_MESSAGES: usize = 16;
-/// Maximum number of claims of one member that are accepted at once.
+/// Maximum number of messages of one member that are accepted in succession before the rate limit applies.
 const BURST: u32 = 12;
-/// Interval at which one more claim of a member is accepted. Members send claims at twice this interval.
+/// Interval after which one more message of a member may be accepted. Members send claims at twice this interval.
 const CLAIM_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Result of a received claim.
+/// Result of [`LinkMap::receive`] for one claim message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ClaimReceipt {
-    /// The claim is stored, and should be forwarded.
+    /// The claim is stored, and should be forwarded to the other neighbours.
     News,
     /// Nothing in the claim is newer than the stored claims.
     Stale,
-    /// No certificate of the author is known.
+    /// The link map has no certificate of the claim's author.
     UnknownAuthor,
-    /// The signature of the claim is not the author's.
+    /// The claim's signature is not that of its author.
     Forged,
-    /// Another member with the author's label is stored. The signature was not checked.
+    /// The claim's key is not that of the stored member with the same label (first 32 bits of the node id).
+    ///
+    /// The signature was not checked.
     OtherOwner,
-    /// The author claims more often than allowed.
+    /// The author sent claims more often than allowed, so this one was ignored.
     TooOften,
-    /// The claim is too old, or from the future.
+    /// The claim was signed too long ago, or later than this node's clock allows.
     OutOfTime,
 }
 
-/// The newest claim about one link.
+/// The newest claim about one link, and the number of the message that contained it.
 #[derive(Clone, Copy, Debug)]
 struct ToldLink {
     seq: u64,
     link: ClaimedLink,
 }
 
-/// One member, and its claims.
+/// One member with a known certificate, and the newest claims about its links.
 #[derive(Debug)]
 struct Author {
     public_key: [u8; 32],
@@ -63,21 +66,22 @@ struct Author {
     until_unix_s: u64,
     /// True if its certificate allows it to relay.
     may_relay: bool,
-    /// True if the member claims that it relays, with the number of that claim.
+    /// Whether the member states that it relays, and the number of the message in which it did so.
     says_relay: (bool, u64),
     links: BTreeMap<Label, ToldLink>,
-    /// The messages that hold a newest claim, with their numbers, in order of the numbers.
+    /// Messages that hold the newest claim about at least one link, with their numbers, in rising order.
     messages: Vec<(u64, Box<[u8]>)>,
-    /// A value that depends on the numbers of all stored claims, and on nothing else. Digests compare it.
+    /// A hash of the numbers of all stored claims of the member. Two nodes compare it to find differing claims.
     fingerprint: u64,
-    /// Number of claims that may be accepted at once, and the time at which this number was computed.
+    /// Number of messages that may be accepted now, and the time at which this number last increased.
     allowance: (u32, Instant),
 }
 
 impl Author {
-    /// Drops messages without a newest claim, and the oldest ones beyond [`MAX_MESSAGES`] with their claims.
+    /// Drops messages that no longer hold the newest claim about any link, and the oldest beyond [`MAX_MESSAGES`].
     ///
-    /// A link is deleted with its message. Otherwise two nodes could never have the same fingerprint of the author.
+    /// A link is deleted with the message that claims it. Otherwise two nodes could never have the same fingerprint
+    /// of the author.
     fn drop_superseded(&mut self) {
         let (links, says) = (&self.links, self.says_relay.1);
         let is_newest = |seq: u64| seq == says || links.values().any(|told| told.seq == seq);
@@ -94,8 +98,9 @@ impl Author {
 
     /// True if a claim contains anything newer than the stored claims.
     ///
-    /// Honest authors use each number once. Of two claims with the same number, the one with the greater bytes is kept,
-    /// so that all nodes keep the same claim.
+    /// Returns true if it states anything about a link that is newer than the stored claim. Honest authors use each
+    /// number once. Of two claims with the same number, the one with the greater bytes is kept, so that all nodes keep
+    /// the same claim.
     fn has_news_in(&self, claim: &LinkClaim<'_>, bytes: &[u8]) -> bool {
         if let Ok(at) = self.messages.binary_search_by_key(&claim.seq, |(seq, _)| *seq) {
             return self.messages.get(at).is_some_and(|(_, kept)| **kept < *bytes);
@@ -107,7 +112,7 @@ impl Author {
             && (claim.seq > self.says_relay.1 || claim.links.iter().any(|link| is_newer(&link)))
     }
 
-    /// Removes the claim with this number.
+    /// Removes the message with this number, and the links that only it claims.
     fn remove_claim(&mut self, seq: u64) {
         self.messages.retain(|(other, _)| *other != seq);
         self.links.retain(|_, told| told.seq != seq);
@@ -137,7 +142,7 @@ fn mix(number: u64) -> u64 {
     number ^ (number >> 31)
 }
 
-/// All members' newest claims about their links.
+/// The link map of a node: all members, and their newest claims about their links.
 #[derive(Debug, Default)]
 pub struct LinkMap {
     authors: BTreeMap<Label, Author>,
@@ -155,42 +160,46 @@ impl LinkMap {
         self.authors.len()
     }
 
-    /// Returns the labels of all members with a known certificate, in order.
+    /// Returns the labels of all members with a known certificate, in rising order.
+    ///
+    /// A label is the first 32 bits of a node id.
     pub fn labels(&self) -> impl Iterator<Item = Label> {
         self.authors.keys().copied()
     }
 
-    /// Returns a member's public key and certificate.
+    /// Returns the public key and certificate of a member, or `None` if the member is unknown.
     pub fn member(&self, label: Label) -> Option<(&[u8; 32], &[u8])> {
         self.authors.get(&label).map(|author| (&author.public_key, &*author.certificate))
     }
 
-    /// Returns a member's links, each with the number of its claim.
+    /// Returns the links that a member claims, each with the number of the message that claims it.
     pub fn links_of(&self, label: Label) -> impl Iterator<Item = (u64, ClaimedLink)> {
         self.authors.get(&label).into_iter().flat_map(|author| author.links.values().map(|told| (told.seq, told.link)))
     }
 
-    /// Returns the number of messages that are kept of a member.
+    /// Returns the number of stored claim messages of a member.
     pub fn messages_of(&self, label: Label) -> usize {
         self.authors.get(&label).map_or(0, |author| author.messages.len())
     }
 
-    /// Returns a stored message of a member: the newest for `newer` = 0, the one before it for 1.
+    /// Returns a stored claim message of a member, or `None` if there are not that many.
+    ///
+    /// `newer` is the number of newer messages of the member: 0 selects its newest message.
     pub fn message(&self, label: Label, newer: usize) -> Option<&[u8]> {
         self.authors.get(&label)?.messages.iter().rev().nth(newer).map(|(_, message)| &**message)
     }
 
-    /// True if a member relays: its certificate allows it, and its claim states it.
+    /// True if a member relays: its certificate allows it, and its newest claim states it.
     pub fn is_relay(&self, label: Label) -> bool {
         self.authors.get(&label).is_some_and(|author| author.may_relay && author.says_relay.0)
     }
 
-    /// Returns one member's claim about its link to another.
+    /// Returns the newest claim of member `of` about its link to member `to`, if there is one.
     pub fn claim(&self, of: Label, to: Label) -> Option<&ClaimedLink> {
         Some(&self.authors.get(&of)?.links.get(&to)?.link)
     }
 
-    /// True if [`LinkMap::admit`] would add a member, so that its certificate is worth a check.
+    /// True if [`LinkMap::admit`] would add or update this member, so that its certificate is worth a check.
     pub fn would_admit(&self, label: Label, key: &[u8; 32], until_unix_s: u64) -> bool {
         match self.authors.get(&label) {
             Some(author) => author.public_key == *key && until_unix_s > author.until_unix_s,
@@ -200,7 +209,8 @@ impl LinkMap {
 
     /// Adds a member whose certificate the caller has checked. Returns true if it is new or has a later certificate.
     ///
-    /// A label has one owner. Another node with the same label is refused while the owner is known.
+    /// Of two nodes with the same label (first 32 bits of the node id), the second is refused while the first is
+    /// stored.
     pub fn admit(
         &mut self,
         now: Instant,
@@ -239,10 +249,10 @@ impl LinkMap {
         self.version += u64::from(self.authors.remove(&label).is_some());
     }
 
-    /// Stores a claim. `label` is the label of the claim's public key, `bytes` are the whole message.
+    /// Stores a claim of the member with this label. `bytes` is the whole message that contains the claim.
     ///
-    /// `verify` checks the signature. It is called only if something in the claim is new, and not more often than
-    /// the author may claim.
+    /// A label is the first 32 bits of a node id. `verify` checks the signature. It is called only if something in the
+    /// claim is new, and only if the author's rate limit allows one more claim.
     pub fn receive(
         &mut self,
         (now, unix_ms): (Instant, u64),
@@ -298,7 +308,7 @@ impl LinkMap {
         }
     }
 
-    /// Returns up to `most` entries of a digest from a label on: the authors, and the fingerprints of their claims.
+    /// Returns up to `most` entries of a digest: members from label `from` on, and the fingerprints of their claims.
     pub fn digest(&self, from: Label, most: usize) -> Vec<(Label, u64)> {
         let authors = self.authors.range(from..).take(most);
         authors.map(|(label, author)| (*label, author.fingerprint)).collect()

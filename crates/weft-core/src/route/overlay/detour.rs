@@ -10,13 +10,13 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use weft_units::{Instant, NodeId};
 
-/// Maximum number of third nodes tried for one silent node, one after the other.
+/// Maximum number of third nodes tried in one search for a detour to one silent node, one after the other.
 ///
 /// If all fail, the next search tries others.
 const MOST_TRIED: usize = 2 * LEAVES;
 
 impl OverlayState {
-    /// Searches for a detour to a silent node, if the node would be a leaf or was used recently.
+    /// Searches for a detour to a silent node, if it was used recently or is one of the next nodes on the ring.
     pub(super) fn start_detour(&mut self, now: Instant, id: NodeId) {
         let third_nodes = self.table.iter().filter(|(_, other)| other.is_close()).count();
         if let Some(neighbour) = self.table.get_mut(id) {
@@ -45,7 +45,7 @@ impl OverlayState {
         self.set_timer(now, id);
     }
 
-    /// Ends a detour that is not needed, and replaces a detour that does not work.
+    /// Ends the detour to a node if the direct link works again. Replaces a detour that does not work by another.
     pub(super) fn judge_detour(&mut self, now: Instant, id: NodeId) {
         let Some(neighbour) = self.table.get(id) else { return };
         let Some(detour) = &neighbour.detour else { return };
@@ -63,7 +63,7 @@ impl OverlayState {
         }
     }
 
-    /// Searches again for detours to silent nodes, because a link may work again.
+    /// Searches again for detours to all silent nodes without one, because a link to a third node may work again.
     pub(super) fn retry_detours(&mut self, now: Instant) {
         let is_without = |(_, n): &(NodeId, &OverlayNeighbour)| n.standing == NodeStanding::Lost && n.detour.is_none();
         let silent: Vec<NodeId> = self.table.iter().filter(is_without).map(|(id, _)| id).collect();

@@ -5,13 +5,13 @@
 use alloc::collections::BTreeMap;
 use weft_units::{Duration, Instant, NodeId};
 
-/// Maximum number of sources whose windows are stored.
+/// Maximum number of sources for which arrived packet numbers are stored. Beyond it, the oldest entry is deleted.
 const SOURCES: usize = 256;
-/// Time without duplicates after which a source's window is deleted.
+/// Time after which the stored numbers of a source are deleted if no packet that was sent twice arrived from it.
 ///
 /// No copy of a packet stays in flight longer.
 const MEMORY: Duration = Duration::from_secs(10);
-/// Number of packet numbers below the newest that can be distinguished.
+/// Number of packet numbers of a source, the newest and those below it, for which it is stored whether they arrived.
 const WINDOW: u32 = 128;
 
 #[derive(Clone, Copy, Debug)]
@@ -23,7 +23,7 @@ struct DuplicateWindow {
     used: Instant,
 }
 
-/// Packet numbers that arrived from the sources that send duplicates.
+/// Packet numbers that arrived from each source, among packets that some node sent on two links.
 #[derive(Clone, Debug, Default)]
 pub struct Duplicates {
     windows: BTreeMap<NodeId, DuplicateWindow>,

@@ -1,6 +1,6 @@
 //! The nodes next to this one on the ring (Pastry's and Chimera's leaf set).
 //!
-//! One of these nodes, or this node, is the root of a key nearby: the node nearest to the key.
+//! For a key near this node, the node that is nearest to the key is one of these nodes, or this node.
 
 use alloc::vec::Vec;
 use weft_units::NodeId;
@@ -32,19 +32,19 @@ impl LeafSet {
         self.clockwise.iter().chain(&self.counterclockwise).copied()
     }
 
-    /// True if `id` is a leaf.
+    /// True if the node `id` is a leaf: one of the next nodes to this one on the ring.
     pub fn contains(&self, id: NodeId) -> bool {
         self.iter().any(|leaf| leaf == id)
     }
 
-    /// True if `id` is a leaf, or would be one if it were usable.
+    /// True if the node `id` is a leaf, or lies so near on the ring that it would be one if it were usable.
     pub fn is_place_for(&self, id: NodeId) -> bool {
         let own = self.own;
         self.clockwise.get(LEAVES - 1).is_none_or(|last| own.clockwise_to(&id) <= own.clockwise_to(last))
             || self.counterclockwise.get(LEAVES - 1).is_none_or(|last| id.clockwise_to(&own) <= last.clockwise_to(&own))
     }
 
-    /// True if, as far as known, the root of `key` is a leaf or this node.
+    /// True if, as far as known, the node nearest to `key` is this node or a leaf.
     ///
     /// The key then lies between the outermost leaves.
     pub fn covers(&self, key: NodeId) -> bool {
@@ -64,7 +64,7 @@ impl LeafSet {
         first.clockwise_to(last).share() / (2 * LEAVES as u64)
     }
 
-    /// True if both sides meet, so that there are no other nodes.
+    /// True if a leaf is on both sides of this node, so that there are no other nodes than the leaves.
     fn closes_the_ring(&self) -> bool {
         self.clockwise.iter().any(|leaf| self.counterclockwise.contains(leaf))
     }

@@ -23,45 +23,51 @@ use crate::sense::Rtt;
 use alloc::collections::VecDeque;
 use weft_units::{Duration, Instant};
 
-/// Probability of a run of lost probes at or below which the link is suspect.
+/// Limit of the probability of a run of lost probes. A link is suspect once its run is at most as probable.
 const SUSPECT_BOUND: f64 = 1e-3;
-/// Minimum run of lost probes before the link is suspect.
+/// Minimum number of probes lost in a row before the link is suspect.
 const LEAST_SUSPECT_RUN: u32 = 2;
-/// Probability of a run of lost probes at or below which the link is down.
+/// Limit of the probability of a run of lost probes. A link is down once its run is at most as probable.
 const DOWN_BOUND: f64 = 1e-12;
-/// Minimum run of lost probes before the link is down.
+/// Minimum number of probes lost in a row before the link is down.
 const LEAST_DOWN_RUN: u32 = 3;
-/// Probability of a run of answers at or below which a degraded link is good again.
+/// Limit of the probability of a run of answers if the loss were unchanged.
+///
+/// A degraded link is good again once its run of answered probes is at most as probable.
 const BACK_BOUND: f64 = 1e-4;
 /// Minimum number of answers in a row before a link is good again.
 ///
-/// Tuned by hand: fewer answers often occur by chance on a link that still loses packets.
+/// *Tuned* by hand: fewer answers often occur by chance on a link that still loses packets.
 const LEAST_BACK_RUN: u32 = 10;
 /// Loss above which the link is degraded, as a fraction of the last probes.
 const DEGRADED_ABOVE: f64 = 0.1;
-/// Loss above which a link is in doubt, as a fraction. One lost probe among the last eighteen exceeds it.
+/// Share of lost probes above which a good link is probed faster, because it may be failing.
+///
+/// The share is a moving average over about twenty probes. One lost probe among the last eighteen exceeds the limit.
 const DOUBT_ABOVE: f64 = 0.02;
-/// Number of answers in a row after which a degraded link is probed faster, because it may be recovering.
+/// Number of probes answered in a row after which a degraded link is probed faster, because it may be recovering.
 const HOPE_AFTER: u32 = 5;
-/// Minimum loss assumed for a degraded link, so that its recovery does not take too long.
+/// Minimum loss assumed for a degraded link, as a fraction.
+///
+/// A lower loss would require a longer run of answers, so recovery would take too long.
 const LEAST_DEGRADED_LOSS: f64 = 0.05;
-/// Time after which one fall of the link, to degraded or down, is forgotten.
+/// Time after the last fall of the link (to degraded or down) after which one of its counted falls is forgotten.
 const FLAP_MEMORY: Duration = Duration::from_secs(600);
-/// Maximum number of times that falls double the run of answers needed for recovery.
+/// Maximum number of falls of a link that double the number of answers needed for its recovery.
 const MOST_DOUBLINGS: u32 = 6;
 
-/// Time that a busy node may take to answer.
+/// Time that a busy node may take to answer a probe, in addition to the expected RTT.
 const SLACK: Duration = Duration::from_millis(10);
-/// Time to wait for an echo before the first RTT sample.
+/// Time to wait for the echo of a probe while the link has no RTT sample.
 const FIRST_PATIENCE: Duration = Duration::from_millis(500);
-/// Time after which an unanswered probe is deleted, so that a later echo has no effect.
+/// Time after a probe was sent at which it is deleted, so that a later echo has no effect.
 const MEMORY: Duration = Duration::from_secs(2);
 /// Maximum interval between probes of a link that is down.
 ///
 /// It bounds the time until a node that was cut off is found again.
 const LONGEST_REST: Duration = Duration::from_secs(8);
 
-/// Probe intervals of a neighbour.
+/// Intervals at which a link to a neighbour is probed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ProbePace {
     /// Probe interval while the link works.
@@ -70,16 +76,16 @@ pub struct ProbePace {
     pub in_doubt: Duration,
 }
 
-/// Quality of a link, the best first.
+/// Quality of a link to a neighbour. The variants are in order, the best first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Quality {
-    /// The link loses little.
+    /// The link answers, and its loss is low.
     Good,
-    /// The link loses much.
+    /// The link answers, but it recently lost more than a tenth of the probes or was down.
     Degraded,
-    /// The link may have failed.
+    /// Some probes in a row stayed unanswered, so the link may have failed.
     Suspect,
-    /// The link has failed.
+    /// The link has failed: too many probes in a row stayed unanswered, or another part of the node detected it.
     Down,
 }
 
@@ -96,13 +102,13 @@ struct SentProbe {
     fate: ProbeFate,
 }
 
-/// The link to a neighbour.
+/// The link to a neighbour, and its measurements by probes.
 #[derive(Clone, Debug)]
 pub struct NeighbourLink {
     rtt: Rtt,
     latency: Duration,
     loss: Loss,
-    /// The newest probes. The last one has the number `next_seq` − 1.
+    /// The newest probes sent, in order. The last one has the number `next_seq` − 1.
     sent: VecDeque<SentProbe>,
     next_seq: u32,
     newest_answered: u32,
@@ -126,7 +132,7 @@ impl Default for NeighbourLink {
             latency: Duration::MAX,
             loss: Loss::default(),
             sent: VecDeque::new(),
-            // Numbers below the first one are treated as answered.
+            // Probe numbers start at 1. Lower numbers are treated as answered.
             next_seq: 1,
             newest_answered: 0,
             missed: 0,
@@ -162,7 +168,7 @@ impl NeighbourLink {
         self.rtt.is_known()
     }
 
-    /// Returns the RTT by which links are ordered.
+    /// Returns the RTT by which the links to several nodes are ranked.
     ///
     /// It follows the smoothed RTT only when the two differ by more than a fifth and 1 ms, so that equal links do not
     /// alternate.
@@ -170,22 +176,22 @@ impl NeighbourLink {
         self.latency
     }
 
-    /// Fraction of probes without an echo, for both directions together.
+    /// Fraction of about the last twenty probes that got no echo, because the probe or the echo was lost.
     pub fn loss(&self) -> f64 {
         self.loss.recent()
     }
 
-    /// Number of probes in a row without an echo.
+    /// Number of newest probes, in a row, whose echo is overdue.
     pub fn missed(&self) -> u32 {
         self.missed
     }
 
-    /// Makes the next probe due after the short interval for links in doubt.
+    /// Makes the next probe due [`ProbePace::in_doubt`] after the last one, instead of the longer usual interval.
     pub fn hasten(&mut self) {
         self.is_urgent = true;
     }
 
-    /// Marks the link as down, because another part of the node or the lower layer detected a failure.
+    /// Marks the link as down, because another part of the node detected a failure before the probes did.
     pub fn mark_down(&mut self, now: Instant) {
         if !self.is_down {
             self.fall(now);
@@ -194,14 +200,14 @@ impl NeighbourLink {
         (self.missed, self.answered) = (0, 0);
     }
 
-    /// Returns the next time at which a probe must be sent or is overdue.
+    /// Returns the time at which the next probe must be sent or the echo of a sent one becomes overdue.
     pub fn due(&self, pace: ProbePace) -> Instant {
         let open = self.sent.iter().find(|probe| probe.fate == ProbeFate::Open);
         let deadline = open.map_or(Instant::FAR_FUTURE, |probe| probe.at + self.patience());
         deadline.min(self.next_probe(pace))
     }
 
-    /// Returns the number of a probe to send now, if one is due.
+    /// Returns the number of a new probe if one must be sent now, and records that it is sent.
     pub fn poll_probe(&mut self, now: Instant, pace: ProbePace) -> Option<u32> {
         if now < self.next_probe(pace) {
             return None;
@@ -213,7 +219,7 @@ impl NeighbourLink {
         Some(seq)
     }
 
-    /// Counts probes as missed whose echo is overdue.
+    /// Counts the probes whose echo is overdue as missed, and updates the quality of the link.
     pub fn settle(&mut self, now: Instant) {
         let (patience, first) = (self.patience(), self.first_seq());
         let (mut in_row, mut between) = (0, 0);
@@ -232,7 +238,7 @@ impl NeighbourLink {
         self.judge(now);
     }
 
-    /// Processes an echo. An unknown or repeated echo has no effect.
+    /// Processes the echo of probe `seq`. An echo of an unknown probe, or a second echo, has no effect.
     pub fn on_echo(&mut self, now: Instant, seq: u32) {
         let (first, answered) = (self.first_seq(), self.newest_answered);
         let at = seq.wrapping_sub(first) as usize;

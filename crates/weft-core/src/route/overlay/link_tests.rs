@@ -4,7 +4,7 @@ use weft_units::Rng;
 
 const PACE: ProbePace = ProbePace { calm: Duration::from_millis(100), in_doubt: Duration::from_millis(20) };
 
-/// A link in virtual time. Each probe returns after a delay, or is lost.
+/// A link in virtual time. Each probe returns as an echo after a delay, or is lost.
 struct LinkWorld {
     link: NeighbourLink,
     now: Instant,
@@ -28,7 +28,7 @@ impl LinkWorld {
         }
     }
 
-    /// Runs until `wanted` holds, or for `longest`. Returns the time that it took.
+    /// Runs until `wanted` holds, or for `longest`. Returns the time until it held, or `None` if it never did.
     fn run(&mut self, longest: Duration, mut wanted: impl FnMut(&NeighbourLink) -> bool) -> Option<Duration> {
         let start = self.now;
         while self.now - start <= longest {

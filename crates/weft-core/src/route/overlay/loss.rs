@@ -1,21 +1,25 @@
-//! Loss averages of a neighbour's probes, and the length of a loss run that chance does not explain.
+//! Averages of the loss of probes to a neighbour, and the number of losses in a row that chance does not explain.
 
 /// Weight of the newest probe in [`Loss::recent`].
 ///
-/// The average thus covers about the last twenty probes. Standard: the SUCCESS_WINDOW of Chimera, an overlay library.
+/// The average thus covers about the last twenty probes. *Standard*: the SUCCESS_WINDOW of Chimera, an overlay library.
 const RECENT: f64 = 0.05;
-/// Decay of the long average per probe. The average covers about a hundred probes.
+/// Factor by which earlier results in [`Loss::average`] fade with each probe.
+///
+/// The average covers about the last hundred probes.
 const KEEP: f64 = 0.99;
-/// Number of assumed probes of a new neighbour, half of them lost (Chimera: ten failed and ten good).
+/// Number of probes that are assumed before the first real one, half of them lost.
+///
+/// *Standard*: Chimera, an overlay library, assumes ten failed and ten good ones.
 const PRIOR: f64 = 20.0;
-/// Minimum loss assumed for any neighbour.
+/// Minimum of [`Loss::cautious`], the loss assumed for any neighbour, as a fraction.
 ///
 /// With this minimum, six lost probes in a row mark a link as down that never lost a probe before.
 const LEAST: f64 = 1.0 / 128.0;
 
-/// Moving averages over the results of probes: L ← (1 − α)·L + α·fate.
+/// Moving averages over the results of probes: L ← (1 − α)·L + α·x.
 ///
-/// The fate of a probe is 1 if it was lost, and 0 otherwise.
+/// x is 1 if the probe was lost, and 0 otherwise.
 #[derive(Clone, Copy, Debug)]
 pub struct Loss {
     recent: f64,
@@ -50,7 +54,7 @@ impl Loss {
         if self.total > 0.0 { (self.lost / self.total).max(least) } else { least }
     }
 
-    /// Returns the long average of the loss, with the assumed first probes, half of them lost, included.
+    /// Returns the loss over about a hundred probes, including the assumed first ones, as a fraction.
     ///
     /// Use it where an estimate that is too low does harm.
     pub fn cautious(&self) -> f64 {

@@ -1,7 +1,7 @@
-//! Membership of the routing table.
+//! Membership: decides which nodes are in the overlay's routing table.
 //!
-//! Candidates are probed and then admitted, and silent members are removed. A member stays while it is among the best
-//! of its cell or next on the ring.
+//! Nodes that others named (*candidates*) are probed and then admitted, and silent members are removed. A member stays
+//! while it is among the best of its table cell or is one of the next nodes on the ring.
 
 use super::link::Quality;
 use super::neighbour::{NodeStanding, OverlayNeighbour};
@@ -11,30 +11,30 @@ use weft_units::{Instant, NodeId};
 
 /// Maximum number of candidates: nodes that are probed and not yet admitted to the table.
 const MOST_CANDIDATES: usize = 64;
-/// Number of nodes beyond the capacity of a cell that may be probed for it, to provide a choice.
+/// Number of nodes beyond a table cell's capacity [`CELL`] that may be probed for it, so that the best can be chosen.
 const SPARE_CANDIDATES: usize = 4;
-/// Number of unanswered probes after which a candidate's trial ends.
+/// Number of unanswered probes after which a candidate counts as silent. It is then probed only occasionally.
 pub(super) const TRIES: u32 = 4;
-/// Number of unanswered probes after which a candidate that never answered is deleted.
+/// Number of unanswered probes after which a silent node that never answered is deleted.
 ///
 /// The last of these probes are eight seconds apart.
 const LATE_TRIES: u32 = 8;
-/// If at least this number of recent candidates never answered, answers that name further nodes are ignored.
+/// If at least this number of candidates did not answer recently, answers that name further nodes are ignored.
 ///
-/// The count falls by one per second.
+/// The count of such candidates falls by one per second.
 const MOST_GHOSTS: u64 = 32;
-/// Maximum number of silent nodes that are probed occasionally.
+/// Maximum number of silent nodes that stay stored and are probed occasionally.
 ///
-/// Nodes that ever answered, nearest on the ring first, are preferred. They allow a partitioned network to merge
-/// again.
+/// Beyond it, nodes that never answered are deleted first, then those farthest on the ring. The others allow a
+/// partitioned network to merge again.
 const MOST_LOST: usize = 32;
-/// Number of neighbours that are asked for a replacement after a table row lost a node.
+/// Number of neighbours that are asked for a replacement after a row of the routing table lost a node.
 const ROW_QUESTIONS: u8 = 6;
 
 impl OverlayState {
-    /// Adds a node that another node named to the candidates, if the table needs it.
+    /// Makes a node that another node named a candidate, if the routing table can use it.
     ///
-    /// `anyway` skips the check whether the table needs it.
+    /// `anyway` skips the check whether the table can use it.
     pub(super) fn consider(&mut self, now: Instant, id: NodeId, details: &[u8], anyway: bool) {
         let is_news = id != self.own.id && self.table.get(id).is_none();
         if is_news && (anyway || self.is_wanted(id)) && self.census().candidates < MOST_CANDIDATES {
@@ -43,7 +43,7 @@ impl OverlayState {
         }
     }
 
-    /// True if too many candidates never answered.
+    /// True if so many candidates recently did not answer that names from other nodes are not to be trusted.
     ///
     /// Another node may have lied, or the network has just been partitioned.
     pub(super) fn is_misled(&self, now: Instant) -> bool {
@@ -69,9 +69,10 @@ impl OverlayState {
         }
     }
 
-    /// Records that a node sent a probe. If its link seems silent, the link is probed at once.
+    /// Records that a node sent a probe. If the node seemed silent, its link is probed soon.
     ///
-    /// Such a node may still have this node as a member, and would then never introduce itself.
+    /// The sender may still store this node as a member. It then sends plain probes without its contact, so this node
+    /// must not wait for a message with the contact.
     pub(super) fn on_sign_of_life(&mut self, now: Instant, from: NodeId) {
         if let Some(neighbour) = self.table.get_mut(from)
             && neighbour.link.quality() >= Quality::Suspect
@@ -81,7 +82,7 @@ impl OverlayState {
         }
     }
 
-    /// Updates the standing of a neighbour.
+    /// Updates whether a node is a candidate, a member or silent, after its link or its detour changed.
     pub(super) fn judge(&mut self, now: Instant, id: NodeId) {
         self.judge_detour(now, id);
         let Some(neighbour) = self.table.get(id) else { return };
@@ -100,9 +101,9 @@ impl OverlayState {
         }
     }
 
-    /// Ends a candidate's trial: it becomes a member if it is among the best of its cell or a leaf.
+    /// Makes an answering node a member, if it is among the best of its table cell or next to this one on the ring.
     ///
-    /// Otherwise it is deleted.
+    /// Otherwise the node is deleted.
     fn admit(&mut self, now: Instant, id: NodeId) {
         if let Some(neighbour) = self.table.get_mut(id) {
             neighbour.standing = NodeStanding::Member;
@@ -126,7 +127,7 @@ impl OverlayState {
 
     /// Marks a node as silent, so that it is probed only occasionally.
     ///
-    /// Searches for a detour if the node is needed.
+    /// Searches for a detour to the node if it was used recently or is one of the next nodes on the ring.
     fn put_off(&mut self, now: Instant, id: NodeId) {
         if let Some(neighbour) = self.table.get_mut(id) {
             neighbour.standing = NodeStanding::Lost;
@@ -142,7 +143,7 @@ impl OverlayState {
         }
     }
 
-    /// Deletes a node that left.
+    /// Deletes a node that left. If it was a member, neighbours are asked for a replacement.
     pub(super) fn forget(&mut self, now: Instant, id: NodeId) {
         if self.table.remove(id).is_some_and(|neighbour| neighbour.is_member()) {
             self.mend_after(now, id);
@@ -193,12 +194,12 @@ impl OverlayState {
         }
     }
 
-    /// Returns the members of the cell to which `id` belongs.
+    /// Returns those members that are in the table cell to which `id` belongs.
     fn cell_members(&self, id: NodeId) -> impl Iterator<Item = (NodeId, &OverlayNeighbour)> {
         self.table.cell_of(id).filter(|(_, neighbour)| neighbour.is_member())
     }
 
-    /// Deletes members that are neither leaves nor among the best of their cell.
+    /// Deletes, from the table cell of `id`, the members that are neither its best nor next to this node on the ring.
     fn trim_cell_of(&mut self, id: NodeId) {
         let mut members: Vec<_> = self.cell_members(id).map(|(id, neighbour)| (neighbour.rank(), id)).collect();
         members.sort();
@@ -209,9 +210,10 @@ impl OverlayState {
         }
     }
 
-    /// Marks the node as ready once all its leaves have answered.
+    /// Marks this node as ready once all its leaves (the next nodes on the ring) have answered its query.
     ///
-    /// No node that they named may still be on trial. A node without leaves becomes ready after a time.
+    /// The query asks for the nodes near this one. No candidate that would be a leaf may be left. A node without leaves
+    /// becomes ready after 5 s.
     pub(super) fn check_ready(&mut self, now: Instant) {
         if self.state.is_ready {
             return;

@@ -1,21 +1,22 @@
-//! The overlay's routing: selects the next node on the route to a key's root.
+//! The overlay's routing: selects the next node on the route to the node nearest to a key.
 //!
 //! The sources are paper 001 §II, Chimera, and Tapestry (JSAC 22(1) 2004). A node stores O(log N) others: three in
 //! each cell of a prefix table ([`PrefixTable`]), and its neighbours on the ring ([`LeafSet`]). Each of a cell's
-//! three nodes is a step nearer to the key, so two of them are ready backups. [`OverlayState`] is the whole protocol as a
-//! state machine. Its inputs are [`OverlayState::handle_message`] and [`OverlayState::handle_timeout`], its outputs
-//! [`OverlayState::poll_transmit`] and [`OverlayState::next_timeout`].
+//! three nodes is a step nearer to the key, so two of them are ready backups. [`OverlayState`] is the whole protocol
+//! as a state machine. Its inputs are [`OverlayState::handle_message`] and [`OverlayState::handle_timeout`], its
+//! outputs [`OverlayState::poll_transmit`] and [`OverlayState::next_timeout`].
 //!
 //! - **Probed before use.** Information from other nodes only creates candidates. A node enters the table only after
 //!   it answered this node's own probes. It leaves only through its own silence or its own message. A node that lies
 //!   about others thus costs only a few probes.
 //! - **Detours.** If a neighbour on the ring cannot be reached directly, a third node forwards to it, if possible
-//!   ([`OverlayState::via`]). Otherwise both neighbours would consider themselves the root of the keys between them.
+//!   ([`OverlayState::via`]). Otherwise both neighbours would consider themselves the nearest to the keys between
+//!   them.
 //! - **Soft state.** Every echo carries counters of changes at its sender. A node that lacks information asks a
 //!   sender that may have it, until it is answered. Joining is repair that starts with one known node.
 //! - **No loops.** A packet moves only to nodes strictly nearer to the key ([`select`]).
 //!
-//! The lower layer carries messages between authenticated nodes. It may report path failures
+//! The caller carries the messages between authenticated nodes. It may report path failures
 //! ([`OverlayState::handle_unreachable`]), which is faster than probes.
 
 mod detour;
@@ -48,15 +49,15 @@ use weft_wire::WireError;
 pub use weft_wire::call::Header;
 use weft_wire::overlay::{NodeState, OverlayMessage, Query};
 
-/// Number of nodes in a cell of the table: a primary and two backups.
+/// Number of nodes in a cell of the routing table: a primary and two backups.
 ///
-/// Standard: Chimera's MAX_ENTRY.
+/// *Standard*: Chimera's MAX_ENTRY.
 pub const CELL: usize = 3;
 
 /// Time after which a node that found no other node considers itself the only one.
 const ALONE_AFTER: Duration = Duration::from_secs(5);
 
-/// Intervals of probes and gossip.
+/// Intervals at which a node of the overlay sends probes and gossip.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OverlayTiming {
     /// Pace of probes on links that carried a packet in the last second.
@@ -83,29 +84,29 @@ impl Default for OverlayTiming {
 pub struct NodeContact {
     /// Identifier of the node.
     pub id: NodeId,
-    /// Key and addresses of the node, for the lower layer.
+    /// Key and addresses of the node. Sessions use them to reach it; the overlay does not read them.
     ///
     /// At most [`weft_wire::overlay::MAX_DETAILS`] bytes.
     pub details: Box<[u8]>,
 }
 
-/// Number of nodes that an overlay stores.
+/// Numbers of the other nodes that an overlay node stores, by standing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Census {
-    /// Number of members in table and leaf set.
+    /// Number of members in the table and among the leaves, the next nodes on the ring.
     pub members: usize,
     /// Number of candidates: nodes that are probed and not yet admitted to the table.
     pub candidates: usize,
-    /// Number of silent nodes.
+    /// Number of nodes that were probed and fell silent or never answered. They are still probed occasionally.
     pub lost: usize,
     /// Number of times that a member fell silent since the start.
     pub losses: u64,
 }
 
-/// A message to be sent.
+/// A message of the overlay protocol to be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OverlayTransmit {
-    /// Destination of the message.
+    /// Node for which the message is meant.
     pub to: NodeId,
     /// Third node that forwards the message, or `None` if the message is sent directly.
     pub via: Option<NodeId>,
@@ -196,36 +197,36 @@ impl OverlayState {
         &self.own
     }
 
-    /// Changes the details by which others reach this node.
+    /// Changes the key and addresses by which others reach this node.
     ///
     /// Nodes that it meets from now on receive them.
     pub fn set_own_details(&mut self, details: &[u8]) {
         self.own.details = details.into();
     }
 
-    /// True if the node has found its place.
+    /// True if this node has found its place on the ring.
     ///
     /// Before that it delivers nothing, and others do not route through it.
     pub fn is_ready(&self) -> bool {
         self.state.is_ready
     }
 
-    /// Returns the details needed to reach another node.
+    /// Returns the key and addresses needed to reach another node.
     pub fn details(&self, id: NodeId) -> Option<&[u8]> {
         self.table.get(id).map(|neighbour| &*neighbour.details)
     }
 
-    /// Returns the standing of another node, if it is known.
+    /// Returns whether another node is a candidate, a member or silent, if it is known.
     pub fn standing(&self, id: NodeId) -> Option<NodeStanding> {
         self.table.get(id).map(|neighbour| neighbour.standing)
     }
 
-    /// Returns the link to a neighbour.
+    /// Returns the direct link to another node, if the node is known.
     pub fn link(&self, id: NodeId) -> Option<&NeighbourLink> {
         self.table.get(id).map(|neighbour| &neighbour.link)
     }
 
-    /// Iterates over the members of table and leaf set.
+    /// Iterates over the members: the nodes in the table and the leaves, which are the next nodes on the ring.
     pub fn members(&self) -> impl Iterator<Item = NodeId> {
         self.table.iter().filter(|(_, neighbour)| neighbour.is_member()).map(|(id, _)| id)
     }
@@ -240,7 +241,7 @@ impl OverlayState {
         &self.leaves
     }
 
-    /// Returns the number of known nodes by standing.
+    /// Returns the numbers of members, of candidates and of silent nodes, and of losses of members so far.
     pub fn census(&self) -> Census {
         let mut census = Census { losses: self.losses, ..Census::default() };
         for (_, neighbour) in self.table.iter() {
@@ -253,14 +254,14 @@ impl OverlayState {
         census
     }
 
-    /// Returns the third node through which to reach `id`, if the direct link is down.
+    /// Returns the third node through which to reach `id` while the direct link is down, if a detour exists.
     ///
     /// Messages and packets on this detour are sealed for `id`, as direct ones are.
     pub fn via(&self, id: NodeId) -> Option<NodeId> {
         self.table.get(id).and_then(OverlayNeighbour::via)
     }
 
-    /// True if this node forwards messages of others to `id`.
+    /// True if this node forwards messages of other nodes to `id`: `id` is a member and the direct link works.
     pub fn relays_to(&self, id: NodeId) -> bool {
         self.table.get(id).is_some_and(OverlayNeighbour::is_close)
     }
@@ -304,7 +305,7 @@ impl OverlayState {
         Ok(())
     }
 
-    /// Records that the lower layer has lost `id`, or a part of the route to it, for good.
+    /// Marks the direct link to `id` as down at once, because the caller can no longer reach the node.
     pub fn handle_unreachable(&mut self, now: Instant, id: NodeId) {
         if let Some(neighbour) = self.table.get_mut(id) {
             neighbour.link.mark_down(now);
@@ -312,9 +313,9 @@ impl OverlayState {
         }
     }
 
-    /// Records that the lower layer has a path to `id` again.
+    /// Records that the caller has a session and a path to `id` again.
     ///
-    /// Probes start at once, and enough answers make it usable.
+    /// Probes start at once. The node becomes usable after enough answers.
     pub fn handle_reachable(&mut self, now: Instant, id: NodeId) {
         if let Some(neighbour) = self.table.get_mut(id) {
             neighbour.link.hasten();
@@ -322,14 +323,17 @@ impl OverlayState {
         }
     }
 
-    /// Takes the contacts that a neighbour named in the last answer that this node had asked for.
+    /// Removes and returns the contacts in the last accepted answer to a query of this node.
     ///
-    /// The table ignores new details of a node that it contains already. The lower layer may need these details.
+    /// The table ignores new details (key and addresses) of a node that it contains already. The caller may need them
+    /// to reach the node.
     pub fn take_told(&mut self) -> Vec<NodeContact> {
         core::mem::take(&mut self.told)
     }
 
-    /// Stores newer details from the lower layer on how to reach a node.
+    /// Replaces the stored details (key and addresses) of a node by newer ones.
+    ///
+    /// Does nothing if the node is not stored.
     pub fn set_details(&mut self, id: NodeId, details: &[u8]) {
         if let Some(neighbour) = self.table.get_mut(id)
             && *neighbour.details != *details
@@ -338,12 +342,12 @@ impl OverlayState {
         }
     }
 
-    /// Adds a node that the lower layer has met, and that may belong to the overlay, to the candidates.
+    /// Makes a node with which the caller has a session, and that may belong to the overlay, a candidate.
     pub fn handle_met(&mut self, now: Instant, contact: &NodeContact) {
         self.consider(now, contact.id, &contact.details, true);
     }
 
-    /// Deletes a node that left, or whose departure the lower layer detected.
+    /// Deletes a node that left the overlay or that ended its session with the caller.
     pub fn handle_leave(&mut self, now: Instant, id: NodeId) {
         self.forget(now, id);
     }
@@ -369,7 +373,7 @@ impl OverlayState {
         }
     }
 
-    /// Returns the time at which to call [`OverlayState::handle_timeout`].
+    /// Returns the time at which the next call of [`OverlayState::handle_timeout`] is due.
     pub fn next_timeout(&mut self) -> Instant {
         let timer = self.timers.next(|at, id| self.table.get(id).is_some_and(|n| n.timer == at));
         timer.map_or(self.gossip_at, |at| at.min(self.gossip_at))
@@ -398,7 +402,7 @@ impl OverlayState {
         }
     }
 
-    /// Tells all members that this node leaves.
+    /// Queues a message to each member that this node leaves the overlay.
     pub fn leave(&mut self) {
         let members: Vec<NodeId> = self.members().collect();
         self.outgoing.extend(members.into_iter().map(|id| (id, None, OutgoingMessage::Leave)));
@@ -419,7 +423,7 @@ impl OverlayState {
         self.outgoing.push_back((to, self.via(to), what));
     }
 
-    /// Updates the standing of a neighbour and sets its timer.
+    /// Updates whether a neighbour is a candidate, a member or silent, and sets its timer.
     fn review(&mut self, now: Instant, id: NodeId) {
         self.judge(now, id);
         self.check_ready(now);

@@ -4,23 +4,23 @@ use alloc::boxed::Box;
 use weft_units::{Duration, Instant, NodeId};
 use weft_wire::overlay::NodeState;
 
-/// Time after a packet for which a link is treated as used.
+/// Time for which a link counts as used after the overlay forwarded a packet on it.
 const USED_FOR: Duration = Duration::from_secs(1);
 /// Minimum time between two queries of the same kind to one neighbour.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
-/// Standing of another node in this node's table.
+/// Whether another node is a member of this node's table, is still on trial, or is silent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NodeStanding {
     /// Another node named the node, and this node has not admitted it to the table yet.
     Candidate,
-    /// The node is in the table or the leaf set.
+    /// The node is in the table, or is one of the next nodes on the ring.
     Member,
-    /// The node fell silent.
+    /// The node answered no probes, or no longer. It is probed only occasionally.
     Lost,
 }
 
-/// A query to a neighbour: open, answered, or outdated by the neighbour's later changes.
+/// State of one kind of query to a neighbour: open, answered, or outdated by the neighbour's later changes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NeighbourQuery {
     asked_at: Option<Instant>,
@@ -29,12 +29,14 @@ pub struct NeighbourQuery {
 }
 
 impl NeighbourQuery {
-    /// True if the query is worth sending. `news` is the present value of the neighbour's counter of changes.
+    /// True if the query should be sent: the neighbour's last answer is outdated, and [`ASK_AGAIN`] has passed.
+    ///
+    /// `news` is the present value of the neighbour's counter of changes.
     pub fn is_worth_asking(&self, now: Instant, news: u8) -> bool {
         self.answered != Some(news) && self.may_ask(now)
     }
 
-    /// True if the last query to the neighbour was long enough ago.
+    /// True if the last query to the neighbour was at least [`ASK_AGAIN`] ago.
     pub fn may_ask(&self, now: Instant) -> bool {
         self.asked_at.is_none_or(|at| now - at >= ASK_AGAIN)
     }
@@ -45,6 +47,8 @@ impl NeighbourQuery {
     }
 
     /// Processes an answer. Returns false if no query was open.
+    ///
+    /// `news` is the value of the neighbour's counter of changes when it answered.
     pub fn answer(&mut self, news: u8) -> bool {
         if self.is_open {
             (self.is_open, self.answered) = (false, Some(news));
@@ -53,7 +57,7 @@ impl NeighbourQuery {
         false
     }
 
-    /// Records that nothing needs to be asked until the neighbour's counter changes.
+    /// Records that there is nothing to ask until the neighbour's counter of changes differs from `news`.
     pub fn skip(&mut self, news: u8) {
         self.answered = Some(news);
     }
@@ -63,20 +67,20 @@ impl NeighbourQuery {
         self.answered = None;
     }
 
-    /// True if the neighbour's answer is still valid.
+    /// True if the neighbour has answered this query since the last [`NeighbourQuery::renew`].
     pub fn is_answered(&self) -> bool {
         self.answered.is_some()
     }
 }
 
-/// A detour around a link that is down. The third node forwards messages that it cannot decrypt.
+/// A detour around a direct link that is down. The third node `via` forwards messages that it cannot decrypt.
 #[derive(Clone, Debug)]
 pub struct Detour {
     pub via: NodeId,
     pub link: NeighbourLink,
 }
 
-/// Another node, and the links to it.
+/// What this node stores about another node of the overlay, with the links to it.
 #[derive(Clone, Debug)]
 pub struct OverlayNeighbour {
     pub details: Box<[u8]>,
@@ -86,13 +90,13 @@ pub struct OverlayNeighbour {
     pub detour: Option<Box<Detour>>,
     /// Number of third nodes tried since the node fell silent.
     pub detours_tried: usize,
-    /// Number of third nodes that may still be tried before a pause.
+    /// Number of third nodes that may still be tried in the present search for a detour.
     pub detours_left: usize,
     /// State that the node reported last: whether it is ready, and its counters of changes.
     pub state: NodeState,
     pub near: NeighbourQuery,
     pub row: NeighbourQuery,
-    /// Time to which the node's timer is set.
+    /// Time at which the next probe to the node must be sent or becomes overdue.
     pub timer: Instant,
     last_used: Option<Instant>,
 }
@@ -126,12 +130,12 @@ impl OverlayNeighbour {
         }
     }
 
-    /// Returns the third node through which packets travel, if the direct link is down.
+    /// Returns the third node through which packets travel while the direct link is down, or `None` without a detour.
     pub fn via(&self) -> Option<NodeId> {
         self.detour.as_ref().filter(|_| self.link.quality() == Quality::Down).map(|detour| detour.via)
     }
 
-    /// Returns the link over which a message arrived.
+    /// Returns the link over which a message arrived: the direct link, or the detour through the third node `via`.
     pub fn link_via(&mut self, via: Option<NodeId>) -> Option<&mut NeighbourLink> {
         match via {
             None => Some(&mut self.link),
@@ -151,21 +155,21 @@ impl OverlayNeighbour {
         self.is_member() && self.link.quality() < Quality::Suspect
     }
 
-    /// Returns the link's quality and latency, by which nodes are ranked. The best node has the lowest value.
+    /// Returns quality and latency of the link to the node. Nodes are ranked by them: the lowest value is the best.
     pub fn rank(&self) -> (Quality, Duration) {
         (self.way().quality(), self.way().latency())
     }
 
-    /// Returns the next time at which a probe on the direct link or the detour must be sent or is overdue.
+    /// Returns the time at which a probe on the direct link or the detour must be sent or becomes overdue next.
     pub fn due(&self, now: Instant, timing: &OverlayTiming) -> Instant {
         let pace = self.pace(now, timing);
         let detour = self.detour.as_ref().map_or(Instant::FAR_FUTURE, |detour| detour.link.due(pace));
         self.link.due(pace).min(detour)
     }
 
-    /// Counts overdue probes as missed.
+    /// Counts overdue probes as missed, and returns the numbers of the probes to send now.
     ///
-    /// Returns the probes to send, each with its third node if it takes the detour.
+    /// The first is for the direct link, the second for the detour. Each stands behind the third node, if there is one.
     pub fn on_timeout(&mut self, now: Instant, timing: &OverlayTiming) -> [Option<(Option<NodeId>, u32)>; 2] {
         let pace = self.pace(now, timing);
         self.link.settle(now);

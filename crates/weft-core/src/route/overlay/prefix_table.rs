@@ -1,7 +1,7 @@
-//! The routing table of Tapestry and Chimera.
+//! The routing table of the overlay networks Tapestry and Chimera.
 //!
-//! Row r holds nodes that share r digits with this one, column c those whose next digit is c. One ordered map
-//! represents all rows and cells: a cell is a range of identifiers. Empty rows need no memory.
+//! Row r holds the nodes whose identifiers share r digits with this node's. Column c of it holds those whose next digit
+//! is c. One ordered map represents all rows and cells: a cell is a range of identifiers. Empty rows need no memory.
 
 use alloc::collections::BTreeMap;
 use weft_units::NodeId;
@@ -46,7 +46,7 @@ impl<T> PrefixTable<T> {
         self.nodes.iter().map(|(id, node)| (*id, node))
     }
 
-    /// Number of rows up to the last one that holds a node.
+    /// Number of rows from row 0 to the last one that holds a node.
     pub fn rows(&self) -> usize {
         let neighbours = [self.clockwise_from(self.own).next(), self.counterclockwise_from(self.own).next()];
         neighbours.into_iter().flatten().map(|(id, _)| self.own.common_digits(&id) + 1).max().unwrap_or(0)
@@ -82,7 +82,7 @@ mod tests {
     use alloc::vec::Vec;
     use proptest::prelude::*;
 
-    /// Generates identifiers that collide often.
+    /// Generates identifiers of which many are equal or share leading digits.
     ///
     /// They differ only in their first three digits and the last one.
     fn few() -> impl Strategy<Value = NodeId> {

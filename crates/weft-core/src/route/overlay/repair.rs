@@ -9,17 +9,17 @@ use weft_units::{Duration, Instant, NodeId};
 use weft_wire::WireError;
 use weft_wire::overlay::{Contacts, MAX_CONTACTS, Query, WireContact, emit_found};
 
-/// Interval at which a node that knows no member probes its bootstrap nodes.
+/// Interval at which a node without members in its table probes its bootstrap nodes.
 const SEARCH: Duration = Duration::from_secs(1);
 /// Maximum number of nodes from one gossip answer that are probed although the table does not need them.
 const GOSSIP_TRIALS: usize = 4;
-/// Maximum factor by which the gossip interval grows while it finds nothing.
+/// Maximum factor by which the gossip interval grows while gossip brings no new member.
 const LONGEST_GOSSIP: u32 = 32;
 /// Column bits that select all columns of a row.
 const ALL_COLUMNS: u16 = u16::MAX;
 
 impl OverlayState {
-    /// Asks `id` for information that is missing here, if it may have it.
+    /// Sends `id` a query for nodes that this node's table lacks, if `id` may have learnt of such nodes.
     ///
     /// Call this after an echo of `id`.
     pub(super) fn ask(&mut self, now: Instant, id: NodeId) {
@@ -91,7 +91,7 @@ impl OverlayState {
         }
     }
 
-    /// Writes the answer to a query of `asker`.
+    /// Writes the answer to a query of the node `asker` into `out`, and returns its length.
     pub(super) fn answer(&mut self, asker: NodeId, query: Query, out: &mut [u8]) -> Result<usize, WireError> {
         let (ids, news) = match query {
             Query::Near(target) => (self.nearest(target), self.state.leaf_news),
@@ -101,7 +101,7 @@ impl OverlayState {
         emit_found(query, news, ids.into_iter().filter(|id| *id != asker).filter_map(contact), out)
     }
 
-    /// Returns the nodes that would be the leaves of `target`, and one more on each side.
+    /// Returns the nodes nearest to `target` on the ring: its leaves if it were a member, and one more on each side.
     fn nearest(&self, target: NodeId) -> Vec<NodeId> {
         let told = |(_, neighbour): &(NodeId, &OverlayNeighbour)| neighbour.is_close();
         let clockwise = self.table.clockwise_from(target).filter(told).take(LEAVES + 1);
@@ -114,10 +114,10 @@ impl OverlayState {
         ids
     }
 
-    /// Returns members of the wanted cells, from a random position in each.
+    /// Returns members of the table cells that a query asks for: `columns` of row `row` in the table of `of`.
     ///
-    /// Up to half of these members are from this node's own cell, which its table covers best. The rest is from the
-    /// other cells in turn.
+    /// They start at a random position in each cell. Up to half of them are from this node's own cell, which its table
+    /// covers best. The rest is from the other cells in turn.
     fn spread(&mut self, of: NodeId, row: usize, columns: u16) -> Vec<NodeId> {
         let own_column = self.own.id.digit(row);
         let (mut ids, mut cells) = (Vec::new(), Vec::new());
@@ -140,8 +140,9 @@ impl OverlayState {
 
     /// Performs one gossip round: asks a random member for nodes of the table row in which this node stores it.
     ///
-    /// Some of these nodes may be nearer than the known ones. A leaf is also asked for its neighbourhood. The round
-    /// also probes one of the bootstrap nodes, so that separate parts of the network can merge.
+    /// Some of these nodes may be nearer than the known ones. If the member is next to this node on the ring, it is
+    /// also asked for the nodes near this one. The round also probes one of the bootstrap nodes, so that separate
+    /// parts of the network can merge.
     pub(super) fn gossip(&mut self, now: Instant) {
         self.retry_detours(now);
         let members: Vec<NodeId> = self.members().collect();

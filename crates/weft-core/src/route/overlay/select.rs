@@ -1,8 +1,8 @@
-//! First reachable link selection (paper 001 §II; Zhao et al., ICNP 2003): picks the first good choice.
+//! First reachable link selection (paper 001 §II; Zhao et al., ICNP 2003): picks the first hop with a good link.
 //!
-//! While it is unclear which choice is good, a packet travels over the best two at once, but only once on its route.
-//! Every choice is strictly nearer to the key on the ring than this node. All nodes measure this distance alike, so a
-//! packet never returns.
+//! While it is unclear which link works, a copy of the packet leaves on each of the best two. Each packet is duplicated
+//! at most once on its whole route. Every next hop is strictly nearer to the key on the ring than this node. All nodes
+//! measure this distance alike, so a packet never returns.
 
 use super::link::Quality;
 use super::neighbour::OverlayNeighbour;
@@ -10,17 +10,19 @@ use super::{Duplicates, Header, OverlayState};
 use alloc::vec::Vec;
 use weft_units::{Instant, NodeId, RingDistance};
 
-/// Loss above which a link is no better than a suspect one. Tuned by hand: a usable link delivers 70 % of its packets.
+/// Loss above which a link is no better than a suspect one, as a fraction.
+///
+/// *Tuned* by hand: a usable link delivers 70 % of its packets.
 const MOST_LOSS: f64 = 0.3;
 
 /// Decision about a packet's next hop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NextHop {
-    /// Deliver here, because this node is the root of the key.
+    /// Deliver here, because this node is the nearest to the key.
     Deliver,
-    /// Forward to this node.
+    /// Forward to the node with this identifier.
     Forward(NodeId),
-    /// Forward to both nodes, because it is unclear which one is reachable.
+    /// Forward one copy to each of the nodes with these identifiers, because it is unclear which one is reachable.
     Duplicate(NodeId, NodeId),
     /// Drop: the packet is a duplicate, has used up its hops, or this node has not found its place yet.
     Drop,
@@ -43,10 +45,10 @@ impl HopCandidate {
     }
 }
 
-/// Returns the first good choice. `choices` are in order of preference.
+/// Returns the next hop: the first choice with a good link, or the one with the best link if none is good.
 ///
-/// A suspect choice before it gets a duplicate, because it may work. Without a good choice the best one is returned.
-/// It gets a duplicate to the next one if it is suspect or loses more than 30 %.
+/// The packet is duplicated in two cases. If a suspect choice precedes the first good one, a copy goes to the suspect
+/// one, because it may work. If the best choice is suspect or loses more than 30 %, a copy goes to the second best.
 pub fn select(choices: &[HopCandidate], may_duplicate: bool) -> Option<NextHop> {
     let (at, best) = choices.iter().enumerate().min_by_key(|(at, choice)| (choice.quality, *at))?;
     let is_doubtful = |choice: &&HopCandidate| choice.quality == Quality::Suspect;
@@ -62,7 +64,7 @@ pub fn select(choices: &[HopCandidate], may_duplicate: bool) -> Option<NextHop> 
     })
 }
 
-/// Returns the distance of a node from a key.
+/// Returns a value that orders nodes by their distance from a key.
 ///
 /// At equal distance the node with the lower identifier is nearer.
 fn remoteness(id: NodeId, key: NodeId) -> (RingDistance, NodeId) {
@@ -105,7 +107,7 @@ impl OverlayState {
         next
     }
 
-    /// Returns the next hop that a packet with this key would take now.
+    /// Returns the next hop that a packet with this key would take now. It changes nothing.
     pub fn next_hop_for(&self, key: NodeId, may_duplicate: bool) -> NextHop {
         match select(&self.choices(key), may_duplicate) {
             Some(next) => next,
@@ -123,7 +125,7 @@ impl OverlayState {
 
     /// Returns the possible next hops in order of preference.
     ///
-    /// An empty result means that this node is the root.
+    /// An empty result means that this node is the nearest to the key.
     fn choices(&self, key: NodeId) -> Vec<HopCandidate> {
         let own = self.own.id;
         if key == own {

@@ -18,7 +18,7 @@ fn overlay(first: u8, bootstrap: &[u8]) -> OverlayState {
     OverlayState::new(Instant::ZERO, contact(first), bootstrap, OverlayTiming::default(), Rng::new(first.into()))
 }
 
-/// A few nodes. Each message takes 10 ms, or is lost.
+/// A few nodes of an overlay and the messages between them. Each message takes 10 ms, or is lost.
 struct OverlayTestWorld {
     nodes: Vec<OverlayState>,
     now: Instant,
@@ -174,9 +174,9 @@ fn only_the_leaving_node_is_removed_and_at_once() {
     assert!(world.nodes.iter().all(|node| node.census().members == 1));
 }
 
-/// Simulates a neighbour that answers probes, and answers other messages as `lie` defines.
+/// Simulates a neighbour `liar` of `node` that answers probes, and answers other messages as `lie` defines.
 ///
-/// Returns the other nodes that `node` contacted.
+/// Returns the other nodes to which `node` sent messages.
 fn feed(
     node: &mut OverlayState,
     now: Instant,
@@ -206,7 +206,7 @@ fn feed(
     asked
 }
 
-/// Lets time pass while only `who` answers. Returns the number of attempts to reach other nodes.
+/// Lets `duration` pass while only the node `who` answers. Returns the number of messages to other nodes.
 fn pass(node: &mut OverlayState, now: &mut Instant, duration: Duration, who: NodeId) -> usize {
     let (end, mut tried) = (*now + duration, 0);
     while *now < end {

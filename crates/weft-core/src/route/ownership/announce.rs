@@ -1,8 +1,9 @@
-//! The announcements of a node that owns prefixes.
+//! The announcements of a node that owns prefixes: it sends its claim to the holders of its prefixes' keys.
 //!
-//! Every minute it asks for the holders of its prefixes' keys, and sends its claim to each holder. It asks at the
-//! key itself. In alternate rounds it also asks at one or two mean node distances from the key, on both sides. A root
-//! that lies about the other holders thus cannot hide the owner.
+//! The holders of a key are the nodes next to the key on the ring. They store the claim for other nodes. Every minute
+//! the owner asks the node nearest to each key for the key's holders, and sends its claim to each holder. It also
+//! asks nodes on both sides of the key, at one mean node distance in one round and at four in the next. A node that
+//! lies about the other holders thus cannot hide the owner.
 
 use super::region::Region;
 use super::{DIRECTORY, DirectoryContext, REFRESH, beside, question};
@@ -15,7 +16,7 @@ use weft_units::{Duration, Instant, NodeId};
 use weft_wire::overlay::Contacts;
 use weft_wire::ownership::OwnershipQuestion;
 
-/// Time-out and attempts of a query for the holders of a key.
+/// Time after which a query for the holders of a key is sent again, and the number of attempts.
 const PATIENCE: Patience = Patience { first: Duration::from_millis(500), tries: 3 };
 /// Minimum time between two queries about one key, however often its holders change.
 const ASK_AGAIN: Duration = Duration::from_secs(2);
@@ -25,14 +26,16 @@ const ASK_AGAIN: Duration = Duration::from_secs(2);
 const TELL_AGAIN: Duration = Duration::from_secs(1);
 /// Number of times that a claim is sent to a holder.
 const TRIES: u32 = 4;
-/// Number of rounds after which a holder that no answer named receives no more claims.
+/// Number of rounds after which a holder that no answer has named receives no more claims.
+///
+/// In each round the owner asks for the holders of all its keys.
 const ROUNDS_UNNAMED: u64 = 3;
 /// Maximum number of holders to which an owner sends its claim.
 ///
 /// It exceeds the number of holders of sixteen prefixes in a large network.
 const MOST_HOLDERS: usize = 160;
 
-/// A key on the ring to which some of this node's prefixes belong.
+/// A key on the ring to which some of this node's prefixes belong, and when to ask for its holders.
 #[derive(Clone, Debug)]
 struct PrefixKey {
     key: NodeId,
@@ -40,15 +43,17 @@ struct PrefixKey {
     due: Instant,
 }
 
-/// A node that holds this node's claims.
+/// A node that stores this node's claims, or that is to store them.
 #[derive(Clone, Debug)]
 struct ClaimHolder {
     contact: NodeContact,
-    /// Number of the last claim sent to the holder.
+    /// Number of the last claim that was sent, or is due to be sent, to the holder.
     seq: u64,
-    /// Number of times that this claim was sent.
+    /// Number of times that this claim was sent to the holder.
     tries: u32,
-    /// Time at which the claim is sent again. It is far in the future once the holder has answered.
+    /// Time at which the claim is sent again.
+    ///
+    /// It is far in the future once the holder has answered, or once all attempts are used up.
     due: Instant,
     named_in: u64,
 }
@@ -56,16 +61,16 @@ struct ClaimHolder {
 /// Message of an owner to a holder of its claims.
 #[derive(Clone, Debug)]
 pub enum Telling {
-    /// The node owns the prefixes. The values are the number and the certificate of the claim.
+    /// The sender owns the prefixes in its certificate. The values are the number of the claim and the certificate.
     Claim(u64, Box<[u8]>),
-    /// The node no longer owns the prefixes. The value is the number of the withdrawal.
+    /// The sender no longer owns the prefixes that it claimed. The value is the number of the withdrawal.
     Withdraw(u64),
 }
 
-/// Announcements of a node that owns prefixes.
+/// The announcements of this node as an owner of prefixes: its keys, their holders, and the messages due.
 #[derive(Clone, Debug)]
 pub struct Announcer {
-    /// Certificate of the prefixes. `None` if the node owns nothing or withdrew.
+    /// Certificate that assigns the prefixes to this node. `None` if the node owns nothing or has withdrawn all.
     certificate: Option<Box<[u8]>>,
     started_unix_s: u64,
     seq: u64,
@@ -78,9 +83,9 @@ pub struct Announcer {
 }
 
 impl Announcer {
-    /// Returns a node that owns nothing yet.
+    /// Returns the state of a node that owns no prefix yet.
     ///
-    /// `started_unix_s` is the time of instant zero in seconds since 1970.
+    /// `started_unix_s` is the wall-clock time at [`Instant::ZERO`], in seconds since 1970.
     pub fn new(started_unix_s: u64) -> Announcer {
         Announcer {
             certificate: None,
@@ -95,7 +100,7 @@ impl Announcer {
         }
     }
 
-    /// Sets the prefixes that this node owns by its certificate. `None` withdraws all.
+    /// Sets the certificate and the regions of the prefixes that this node owns. `None` withdraws all.
     pub fn own(&mut self, at: &DirectoryContext<'_>, certificate: Option<(&[u8], &[Region])>) {
         self.certificate = certificate.map(|(bytes, _)| bytes.into());
         let regions = certificate.into_iter().flat_map(|(_, regions)| regions);
@@ -109,7 +114,7 @@ impl Announcer {
         }
     }
 
-    /// Sends new claims to all holders, because this node's contact changed.
+    /// Sends new claims to all holders, because this node's key or addresses changed.
     pub fn contact_changed(&mut self, now: Instant) {
         if self.certificate.is_some() {
             self.begin_round(now);
@@ -117,7 +122,7 @@ impl Announcer {
         }
     }
 
-    /// Processes a holder's message that the holders of a key have changed.
+    /// Processes the message of the holder `from` that the holders of `key` have changed.
     pub fn renew(&mut self, now: Instant, from: NodeId, key: NodeId) {
         if !self.holders.contains_key(&from) {
             return;
@@ -128,7 +133,7 @@ impl Announcer {
         }
     }
 
-    /// Processes an answer that names the holders of a key.
+    /// Processes an answer to the call `number` that names the holders of a key.
     ///
     /// Ignores it unless it belongs to one of this node's calls.
     pub fn on_holders(&mut self, now: Instant, number: u32, contacts: Contacts<'_>) {
@@ -149,7 +154,7 @@ impl Announcer {
         }
     }
 
-    /// Processes the failure of a query for holders.
+    /// Processes the failure of a query for holders, which was the call `number`. The query is repeated soon.
     pub fn on_unanswered(&mut self, now: Instant, number: u32) {
         if let Some(key) = self.asked.remove(&number) {
             for place in self.places.iter_mut().filter(|place| place.key == key) {
@@ -193,13 +198,13 @@ impl Announcer {
         }
     }
 
-    /// Returns the time at which to call [`Announcer::handle_timeout`].
+    /// Returns the time at which the next call of [`Announcer::handle_timeout`] is due.
     pub fn next_timeout(&self) -> Instant {
         let places = self.places.iter().map(|place| place.due);
         places.chain(self.holders.values().map(|holder| holder.due)).min().unwrap_or(self.round_at).min(self.round_at)
     }
 
-    /// Returns the next holder to inform, and the message.
+    /// Removes and returns the next message that is due, after the holder to which to send it.
     pub fn poll(&mut self) -> Option<(NodeId, Telling)> {
         loop {
             let holder = self.to_tell.first().copied()?;
@@ -209,7 +214,7 @@ impl Announcer {
         }
     }
 
-    /// Returns the message that is due for this holder, if any.
+    /// Removes and returns the message that is due for this holder, if there is one.
     pub fn take(&mut self, holder: NodeId) -> Option<Telling> {
         if !self.to_tell.remove(&holder) {
             return None;
@@ -218,7 +223,7 @@ impl Announcer {
         Some(self.certificate.clone().map_or(Telling::Withdraw(seq), |certificate| Telling::Claim(seq, certificate)))
     }
 
-    /// Returns the details needed to reach a holder.
+    /// Returns the key and addresses needed to reach a holder.
     pub fn details(&self, holder: NodeId) -> Option<&[u8]> {
         self.holders.get(&holder).map(|holder| &*holder.contact.details)
     }

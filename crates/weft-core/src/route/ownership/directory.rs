@@ -1,4 +1,4 @@
-//! The directory as a whole: dispatches messages to its parts and runs their timers.
+//! The directory of prefix owners as a whole: passes messages to its components and runs their timers.
 
 use super::announce::{Announcer, Telling};
 use super::cache::OwnerCache;
@@ -16,18 +16,18 @@ use weft_wire::call;
 use weft_wire::overlay::WireContact;
 use weft_wire::ownership::{Claim, ClaimMessage, ClaimVerdict, OwnershipQuestion, Reply, emit_holders};
 
-/// Interval between searches for expired claims.
+/// Interval at which expired claims of other nodes are searched for and deleted.
 const SWEEP: Duration = Duration::from_secs(10);
-/// Number of holders that inform an owner that the holders of a key changed.
+/// Number of holders, those nearest to a key, that inform an owner when the holders of the key change.
 ///
-/// A single holder may be new itself, or fail.
+/// There are several, because a single holder may be new itself, or fail.
 const RENEWING: usize = 3;
-/// Time after which the same conflict is reported again.
+/// Time since a conflict last occurred after which the same conflict is reported again.
 const REPORT_AGAIN: Duration = Duration::from_secs(600);
-/// Maximum number of reported conflicts that are remembered.
+/// Maximum number of reported conflicts that are remembered. While they are that many, no further one is reported.
 const MOST_REPORTED: usize = 64;
 
-/// A node's part in the directory of prefix owners.
+/// One node's state of the directory of prefix owners: its claims, those that it stores, and its lookups.
 #[derive(Clone, Debug)]
 pub struct OwnershipDirectory {
     calls: Calls,
@@ -35,7 +35,7 @@ pub struct OwnershipDirectory {
     announcer: Announcer,
     lookups: Lookups,
     cache: OwnerCache,
-    /// This node's leaf set when the directory last checked whether it changed.
+    /// The next nodes on the ring when the directory last compared them with the overlay's; `None` before.
     leaves: Option<LeafSet>,
     sweep_at: Instant,
     reported: BTreeMap<Conflict, Instant>,
@@ -43,7 +43,7 @@ pub struct OwnershipDirectory {
     events: VecDeque<DirectoryEvent>,
 }
 
-/// Answer of a holder to an owner.
+/// Answer of this node, as a holder, to an owner: a verdict on a claim, or a notice that the holders changed.
 #[derive(Clone, Copy, Debug)]
 enum Reaction {
     Verdict(u64, ClaimVerdict),
@@ -51,10 +51,11 @@ enum Reaction {
 }
 
 impl OwnershipDirectory {
-    /// Returns a node that owns nothing yet.
+    /// Returns the state of a node that owns no prefix yet.
     ///
-    /// `started_unix_s` is the time of instant zero in seconds since 1970. `run` must be higher than at the program's
-    /// last start.
+    /// `started_unix_s` is the wall-clock time at [`Instant::ZERO`], in seconds since 1970. `run` numbers the starts
+    /// of the program: it must be higher than at the last start, so that receivers do not take calls for duplicates
+    /// of earlier ones.
     pub fn new(started_unix_s: u64, run: u32, rng: Rng) -> OwnershipDirectory {
         OwnershipDirectory {
             calls: Calls::new(run, rng),
@@ -81,13 +82,13 @@ impl OwnershipDirectory {
         self.handle_timeout(at);
     }
 
-    /// Withdraws all prefixes, and informs all holders of claims of this node.
+    /// Withdraws all prefixes of this node, and informs all holders of its claims.
     pub fn withdraw(&mut self, at: &DirectoryContext<'_>) {
         self.announcer.own(at, None);
         self.handle_timeout(at);
     }
 
-    /// Informs all holders that this node's overlay contact has changed.
+    /// Sends this node's claims to all holders again, because its overlay contact has changed.
     pub fn contact_changed(&mut self, at: &DirectoryContext<'_>) {
         self.announcer.contact_changed(at.now);
         self.handle_timeout(at);
@@ -112,20 +113,22 @@ impl OwnershipDirectory {
         self.settle(at);
     }
 
-    /// Records that an owner was not reached at its stated contact details.
+    /// Records that an owner was not reached at the contact details that a lookup returned.
     ///
     /// The cache drops the owner, and the next lookup asks other holders.
     pub fn handle_unreachable(&mut self, now: Instant, owner: NodeId) {
         self.cache.fail(now, owner);
     }
 
-    /// Invalidates all certificates of a node.
+    /// Deletes the stored claims and the cached results of a node whose certificates were revoked.
     pub fn revoke(&mut self, owner: NodeId) {
         self.store.forget(owner);
         self.cache.forget(owner);
     }
 
-    /// Sends a call to the root of a key, for an application other than 0. An event reports the result.
+    /// Sends a call to the node nearest to `key`. An event reports the result.
+    ///
+    /// `application` must not be 0, which is the directory's own number.
     ///
     /// # Errors
     ///
@@ -143,7 +146,7 @@ impl OwnershipDirectory {
         number
     }
 
-    /// Answers an application's call.
+    /// Sends the answer `body` to a call that arrived for an application.
     ///
     /// # Errors
     ///
@@ -154,7 +157,7 @@ impl OwnershipDirectory {
         answered
     }
 
-    /// True if a message is for the directory and not for the overlay.
+    /// True if a message between neighbours is for the directory and not for the overlay's routing.
     pub fn is_for(bytes: &[u8]) -> bool {
         bytes.first().is_some_and(|kind| *kind >= call::FIRST_TYPE)
     }
@@ -178,7 +181,7 @@ impl OwnershipDirectory {
         Ok(())
     }
 
-    /// Handles expired timers. Call it also when the overlay's leaf set may have changed.
+    /// Handles expired timers. Call it also when the next nodes on the overlay's ring may have changed.
     pub fn handle_timeout(&mut self, at: &DirectoryContext<'_>) {
         if self.leaves.as_ref() != Some(at.overlay.leaves()) {
             self.on_leaves(at);
@@ -196,7 +199,7 @@ impl OwnershipDirectory {
         self.settle(at);
     }
 
-    /// Returns the time at which to call [`OwnershipDirectory::handle_timeout`].
+    /// Returns the time at which the next call of [`OwnershipDirectory::handle_timeout`] is due.
     pub fn next_timeout(&self) -> Instant {
         let own = self.announcer.next_timeout().min(self.lookups.next_timeout());
         self.calls.next_timeout().min(own).min(self.sweep_at)
@@ -235,14 +238,14 @@ impl OwnershipDirectory {
         }
     }
 
-    /// Returns the details needed to reach a node that is not a neighbour.
+    /// Returns the details (key and addresses) needed to reach a node that is not a neighbour.
     ///
-    /// The node holds claims of this node, or this node holds its claims.
+    /// They are known only of a node that holds this node's claims, or of which this node holds claims.
     pub fn details(&self, id: NodeId) -> Option<&[u8]> {
         self.announcer.details(id).or_else(|| self.store.details(id))
     }
 
-    /// Returns the next event of the directory.
+    /// Removes and returns the oldest event of the directory.
     pub fn poll_event(&mut self) -> Option<DirectoryEvent> {
         self.events.pop_front()
     }
@@ -252,7 +255,7 @@ impl OwnershipDirectory {
         self.store.len()
     }
 
-    /// Iterates over the nodes that hold this node's claims.
+    /// Iterates over the nodes that store this node's claims.
     pub fn holders(&self) -> impl Iterator<Item = NodeId> {
         self.announcer.holders()
     }
@@ -282,7 +285,7 @@ impl OwnershipDirectory {
         }
     }
 
-    /// Processes this node's claim to itself, because it may be a holder of its own prefixes.
+    /// Processes the claim or withdrawal that this node owes to itself, because it may hold its own prefixes.
     fn tell_itself(&mut self, at: &DirectoryContext<'_>) {
         let own = at.overlay.contact();
         match self.announcer.take(own.id) {
@@ -302,7 +305,7 @@ impl OwnershipDirectory {
         }
     }
 
-    /// Informs owners whose holders changed with the leaf set.
+    /// Informs owners that the holders of their claims changed, because the next nodes on the ring changed.
     fn on_leaves(&mut self, at: &DirectoryContext<'_>) {
         let leaves = at.overlay.leaves().clone();
         let own = at.overlay.id();
@@ -317,7 +320,7 @@ impl OwnershipDirectory {
         }
     }
 
-    /// Processes the results of calls, and this node's claims to itself.
+    /// Processes the events of this node's calls and the lookups that have finished.
     fn settle(&mut self, at: &DirectoryContext<'_>) {
         while let Some(event) = self.calls.poll_event() {
             match event {
@@ -347,7 +350,7 @@ impl OwnershipDirectory {
         }
     }
 
-    /// Answers a query about the claims stored here.
+    /// Answers a call that asks for the holders of a key or for the owner of an address.
     fn reply(&mut self, at: &DirectoryContext<'_>, asked: &ReceivedCall) {
         let mut out = [0; call::MAX_BODY];
         let emitted = match OwnershipQuestion::parse(&asked.body) {

@@ -1,8 +1,10 @@
 //! Lookup of an address's owner.
 //!
-//! It asks the holders of the address's regions, the longest region first. The longest region with an owner decides.
-//! The lookup also asks the next region as soon as the first doubt arises. The holders of a coarse region, to which
-//! many addresses belong, are thus asked only about addresses that no finer region covers.
+//! An address lies in several regions, which are prefixes of different lengths. The lookup asks the holders of the
+//! longest region first. The longest region with an owner decides. If the first query has no sure answer, a second
+//! query about the region follows, and with it the first query about the next shorter region. The holders of a short
+//! prefix, to which many addresses belong, are thus seldom asked about addresses in a longer region that has an
+//! owner.
 //!
 //! A holder may be silent, new, or lying. A query without an answer is repeated near the key, where other holders
 //! are, or at a holder that another node named. The lookup accepts that an address has no owner only from two
@@ -19,27 +21,27 @@ use weft_units::{Duration, Instant, NodeId};
 use weft_wire::overlay::Contacts;
 use weft_wire::ownership::{OwnershipQuestion, Reply};
 
-/// Number of queries about one region: first at the key, then on both sides of it.
+/// Maximum number of queries about one region: the first at its key, the others on both sides of the key.
 const ATTEMPTS: usize = 8;
-/// Time without an answer after which the query is repeated elsewhere, in milliseconds, by attempt.
+/// Time without an answer after which a query is repeated at another place on the ring, in ms. Indexed by attempt.
 const ASK_ELSEWHERE_MS: [u64; ATTEMPTS] = [300, 300, 400, 400, 500, 500, 1_000, 2_000];
-/// Time-out of each query. It is long, so that late answers are used too.
+/// Time-out of one query, which is sent once. It is long, so that late answers are used too.
 const PATIENCE: Patience = Patience { first: Duration::from_secs(4), tries: 1 };
-/// Maximum number of concurrent lookups.
+/// Maximum number of lookups in progress at a time.
 pub const MOST: usize = 64;
 
-/// State of the lookup in one region.
+/// State of a lookup in one of the regions that contain the address.
 #[derive(Clone, Debug)]
 enum LookupProgress {
     Asking {
         attempts: usize,
-        /// Holders that denied an owner, once per answer.
+        /// Holders that stated that the address has no owner in this region, once per answer.
         denied_by: Vec<NodeId>,
-        /// Nodes that named other holders instead of answering, and named holders already chosen as next.
+        /// Nodes that named holders instead of answering, and those named holders that were chosen to be asked.
         passed: Vec<NodeId>,
-        /// Holder that another node named, and that is asked next.
+        /// Holder that another node named, and that the next query goes to.
         named: Option<NodeId>,
-        /// Time at which the query is repeated elsewhere, far in the future before the first query.
+        /// Time at which the query is repeated elsewhere. It is far in the future before the first query.
         due: Instant,
     },
     Decided(Option<AddressOwner>),
@@ -47,17 +49,17 @@ enum LookupProgress {
     Unknown,
 }
 
-/// Lookup of one address.
+/// Lookup of the owner of one address.
 #[derive(Clone, Debug)]
 struct AddressLookup {
     regions: [(NodeId, LookupProgress); LEVELS],
-    /// Number of the attempt with which the lookup starts, counted from 0.
+    /// Number of the attempt with which the lookup starts, counted from 0. It selects the first query's place.
     ///
     /// It is not the first attempt if the owner was not reached at the contact details of an earlier answer.
     first: usize,
 }
 
-/// All lookups in progress.
+/// All lookups in progress, and the results of finished ones that have not been fetched.
 #[derive(Clone, Debug, Default)]
 pub struct Lookups {
     open: BTreeMap<IpAddr, AddressLookup>,
@@ -94,7 +96,9 @@ impl Lookups {
         self.asked.contains_key(&number)
     }
 
-    /// Processes a holder's answer to a query.
+    /// Processes the answer of node `by` to the query with this call number.
+    ///
+    /// `reply` is `None` if the answer was not understood.
     pub fn on_reply(
         &mut self,
         at: &DirectoryContext<'_>,
@@ -138,12 +142,12 @@ impl Lookups {
         self.conclude(calls, address);
     }
 
-    /// Processes the failure of a lookup's query.
+    /// Processes the failure of a lookup's query, which was the call `number`.
     pub fn on_unanswered(&mut self, number: u32) {
         self.asked.remove(&number);
     }
 
-    /// Repeats the due queries at other nodes.
+    /// Repeats the queries whose time has come at other places on the ring.
     pub fn handle_timeout(&mut self, at: &DirectoryContext<'_>, calls: &mut Calls) {
         let is_due =
             |progress: &LookupProgress| matches!(progress, LookupProgress::Asking { due, .. } if *due <= at.now);
@@ -158,7 +162,7 @@ impl Lookups {
         due.into_iter().for_each(|(address, level)| self.ask(at, calls, address, level));
     }
 
-    /// Returns the time at which to call [`Lookups::handle_timeout`].
+    /// Returns the time at which the next call of [`Lookups::handle_timeout`] is due.
     pub fn next_timeout(&self) -> Instant {
         let progress = self.open.values().flat_map(|lookup| &lookup.regions).map(|(_, progress)| progress);
         let due = progress.filter_map(|progress| match progress {
@@ -168,7 +172,7 @@ impl Lookups {
         due.min().unwrap_or(Instant::FAR_FUTURE)
     }
 
-    /// Returns the next finished lookup.
+    /// Removes and returns the next finished lookup: the address and the result.
     pub fn poll(&mut self) -> Option<(IpAddr, Found)> {
         self.found.pop_front()
     }
@@ -197,9 +201,9 @@ impl Lookups {
         }
     }
 
-    /// Sends the next query for a region, or ends the region's search.
+    /// Sends the next query for a region. If all attempts are used up, the region's result becomes unknown.
     ///
-    /// The second query also starts the next region.
+    /// The second query for a region also starts the first one for the next shorter region.
     fn ask(&mut self, at: &DirectoryContext<'_>, calls: &mut Calls, address: IpAddr, level: usize) {
         let Some(lookup) = self.open.get_mut(&address) else { return };
         let first = lookup.first;
@@ -223,7 +227,7 @@ impl Lookups {
         }
     }
 
-    /// Ends a lookup once the longest region that has an owner is decided.
+    /// Ends a lookup once the result is known for each region down to the longest one that has an owner.
     fn conclude(&mut self, calls: &mut Calls, address: IpAddr) {
         let Some(lookup) = self.open.get(&address) else { return };
         let longest = lookup.regions.iter().find(|(_, progress)| !matches!(progress, LookupProgress::Decided(None)));

@@ -37,15 +37,15 @@ use weft_units::{Duration, Instant, NodeId};
 use weft_wire::certificate::WirePrefix;
 use weft_wire::ownership::{Claim, ClaimVerdict, MAX_QUESTION, OwnershipQuestion};
 
-/// Number of holders of a key on each side of it on the ring. The root is one of them.
+/// Number of nodes on each side of a key on the ring that store the claims of the key (its *holders*).
 pub const HOLDERS_BESIDE: usize = 2;
 /// Length of the directory's longest message in bytes.
 pub const MAX_MESSAGE: usize = weft_wire::call::MAX_MESSAGE;
 /// Interval at which an owner repeats its claim.
 pub const REFRESH: Duration = Duration::from_secs(60);
-/// Lifetime of a claim that is not repeated.
+/// Time after which a claim that its owner has not repeated is deleted.
 const LIFETIME: Duration = Duration::from_secs(180);
-/// Application number of the directory's own calls.
+/// Application number of the calls that the directory itself makes.
 const DIRECTORY: u16 = 0;
 
 /// Services that need cryptography or the time of day. The core's caller provides them.
@@ -53,7 +53,7 @@ pub trait DirectoryAuthority {
     /// Returns the position of a name on the ring: the first 160 bits of its SHA-256.
     fn place_of(&self, name: &[u8]) -> NodeId;
 
-    /// Returns the content of a certificate.
+    /// Returns the content of a certificate, or `None` if it is not valid.
     ///
     /// The root key must have signed it, it must be valid now, and its node must not be revoked.
     fn check(&self, certificate: &[u8]) -> Option<CertificateGrant>;
@@ -62,17 +62,19 @@ pub trait DirectoryAuthority {
 /// Rights that a certificate assigns to a node.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CertificateGrant {
-    /// Identifier derived from the owner's key.
+    /// Identifier of the node that owns the prefixes, derived from its key.
     pub owner: NodeId,
-    /// Start of ownership in seconds since 1970. Of two owners of one prefix the earlier keeps it.
+    /// Time since which the node owns the prefixes, in seconds since 1970.
+    ///
+    /// Of two owners of one prefix the earlier keeps it.
     pub since_unix_s: u64,
-    /// Remaining validity of the certificate.
+    /// Time from now until the certificate expires.
     pub holds_for: Duration,
     /// Prefixes that the node owns.
     pub prefixes: Vec<WirePrefix>,
 }
 
-/// Time, overlay and root key: the environment of each directory operation.
+/// Environment of each operation of the directory: the time, the overlay and the network's root key.
 #[derive(Clone, Copy)]
 pub struct DirectoryContext<'a> {
     /// The present time.
@@ -83,29 +85,29 @@ pub struct DirectoryContext<'a> {
     pub authority: &'a dyn DirectoryAuthority,
 }
 
-/// Owner of an address.
+/// The node that owns an address, as a lookup found it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AddressOwner {
     /// Identifier of the owner.
     pub id: NodeId,
     /// The owner's prefix that contains the address.
     pub prefix: WirePrefix,
-    /// Contact details as a holder stated them.
+    /// Contact details (key and addresses) of the owner, as a holder stated them.
     ///
-    /// The lower layer must reach the owner at these details with the key in the certificate.
+    /// They may be wrong. A session to the owner at these addresses must prove the key in the certificate.
     pub details: Box<[u8]>,
     /// The owner's verified certificate.
     pub certificate: Box<[u8]>,
 }
 
-/// Result of a lookup.
+/// Result of the lookup of an address's owner.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Found {
     /// The address has this owner.
     Owner(AddressOwner),
     /// The address has no owner.
     Nobody,
-    /// Too few holders answered for a result.
+    /// Too few holders answered to decide.
     NoAnswer,
 }
 
@@ -123,13 +125,13 @@ pub struct Conflict {
 /// An event of the directory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum DirectoryEvent {
-    /// A lookup ended.
+    /// A lookup of this address ended, with this result.
     Found(IpAddr, Found),
-    /// A holder refused this node's claim.
+    /// This holder refused this node's claim, for this reason.
     Refused(NodeId, ClaimVerdict),
-    /// This node, as a holder, found a conflict of certificates.
+    /// This node, as a holder, received certificates of two nodes for overlapping prefixes.
     Conflict(Conflict),
-    /// An event of an application's call.
+    /// An event of a call that an application made, or that arrived for an application.
     Call(calls::CallEvent),
 }
 
@@ -148,12 +150,12 @@ fn holders(own: NodeId, leaves: &LeafSet, key: NodeId) -> Vec<NodeId> {
     holders
 }
 
-/// Returns the position on the ring at which to ask about a key.
+/// Returns the position on the ring at which to ask about a key in attempt number `attempt`, counted from 0.
 ///
-/// The first attempt uses the key itself. Later attempts use positions at 1, 4, 16 and 64 mean node distances from the
-/// key, on both sides. The roots of these positions are other holders, or nodes that name them. The mean is that of the
-/// nodes around this one. Around the key the nodes may be so far apart that the nearest positions have the same root as
-/// the key.
+/// Attempt 0 uses the key itself. Later attempts use positions at 1, 4, 16 and 64 mean node distances from the key,
+/// on both sides. The nodes nearest to these positions are other holders, or nodes that name the holders. The mean is
+/// that of the nodes around this one. Around the key the nodes may be farther apart, so that one node is nearest to
+/// the key and to some of the positions.
 fn beside(leaves: &LeafSet, key: NodeId, attempt: usize) -> NodeId {
     let Some(later) = attempt.checked_sub(1) else { return key };
     let share = leaves.spacing().wrapping_mul(1 << (later & !1));

@@ -1,4 +1,4 @@
-//! Regions: determine the key to which a prefix belongs, so that a node finds it from an address alone.
+//! Regions: determine the key on the ring to which a prefix belongs, so that an address alone leads to it.
 //!
 //! A region is a prefix of one of four lengths. A prefix belongs to the longest region that contains all of it. An
 //! address lies in four regions, so four queries find any prefix that covers it. A region of the finest level has 256
@@ -16,12 +16,14 @@ pub const LEVELS: usize = 4;
 const IPV4: [u8; LEVELS] = [24, 16, 8, 0];
 const IPV6: [u8; LEVELS] = [120, 64, 48, 0];
 
-/// A prefix of a region's length.
+/// A region: a prefix of one of four fixed lengths.
+///
+/// Claims of the prefixes that belong to a region are stored at the region's key on the ring.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Region(WirePrefix);
 
 impl Region {
-    /// Returns the region to which a prefix belongs.
+    /// Returns the region to which a prefix belongs: the longest one that contains all of it.
     pub fn of((address, length): WirePrefix) -> Region {
         let fits = lengths(address).into_iter().find(|of_region| *of_region <= length);
         Region(network(address, fits.unwrap_or(0)))
@@ -37,9 +39,9 @@ impl Region {
         self.0
     }
 
-    /// Returns the region's position on the ring.
+    /// Returns the region's key, which is a position on the ring.
     ///
-    /// It is the hash of "weft region", 4 or 6, the region's length and its address.
+    /// It is the hash of "weft region", 4 or 6 (the IP version), the region's length and its address.
     pub fn key(&self, authority: &dyn DirectoryAuthority) -> NodeId {
         let (address, length) = self.0;
         let mut name = [0; 11 + 2 + 16];

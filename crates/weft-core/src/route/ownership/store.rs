@@ -12,15 +12,15 @@ use weft_wire::ownership::{Claim, ClaimVerdict};
 
 /// Maximum number of owners whose claims a node stores.
 pub const MOST_OWNERS: usize = 4_096;
-/// Maximum number of prefixes that a node stores per region.
+/// Maximum number of prefixes of one region that a node stores.
 pub const MOST_IN_REGION: usize = 512;
 
-/// State of an owner's claim according to its last message.
+/// The last message of an owner that this node stores: a claim or a withdrawal.
 #[derive(Clone, Debug)]
 struct ClaimRecord {
     seq: u64,
     until: Instant,
-    /// The claim.
+    /// The claim with its certificate.
     ///
     /// `None` after a withdrawal, which is stored because an older claim may still be in flight.
     claim: Option<StoredClaim>,
@@ -31,11 +31,11 @@ struct StoredClaim {
     details: Box<[u8]>,
     certificate: Box<[u8]>,
     grant: CertificateGrant,
-    /// Time at which the certificate ends.
+    /// Time at which the certificate expires.
     ends: Instant,
 }
 
-/// Claims by owner and by prefix.
+/// The claims that a node stores, by owner and by prefix.
 #[derive(Clone, Debug, Default)]
 pub struct Store {
     records: BTreeMap<NodeId, ClaimRecord>,
@@ -43,9 +43,9 @@ pub struct Store {
 }
 
 impl Store {
-    /// Processes a claim that its owner `from` sent.
+    /// Processes a claim that its owner `from` sent, and returns the verdict for the owner.
     ///
-    /// `belongs` returns true for the regions that this node holds.
+    /// `belongs` returns true for the regions whose claims this node stores. Conflicts found are added to `conflicts`.
     pub fn claim(
         &mut self,
         now: Instant,
@@ -59,7 +59,7 @@ impl Store {
         if known.is_some_and(|record| record.seq > claim.seq) {
             return ClaimVerdict::Outdated;
         }
-        // Skip the check of a signature that was checked before.
+        // If this certificate is stored already, its signature was checked when it was stored.
         let checked =
             known.and_then(|record| record.claim.as_ref()).filter(|kept| *kept.certificate == *claim.certificate);
         let granted = match checked {
@@ -88,7 +88,7 @@ impl Store {
         verdict
     }
 
-    /// Processes an owner's withdrawal of all its prefixes.
+    /// Processes the withdrawal of all prefixes of the owner `from`, and returns the verdict for it.
     pub fn withdraw(&mut self, now: Instant, from: NodeId, seq: u64) -> ClaimVerdict {
         match self.records.get(&from) {
             Some(record) if record.seq > seq => ClaimVerdict::Outdated,
@@ -102,7 +102,7 @@ impl Store {
         }
     }
 
-    /// Returns the claim of the longest prefix that contains an address.
+    /// Returns the claim that owns the longest stored prefix around an address, or `None` if there is no such prefix.
     pub fn owner_of(&self, now: Instant, address: IpAddr) -> Option<Claim<'_>> {
         let mut owners = region::matches(&self.prefixes, address).filter_map(|(_, owner)| self.records.get(owner));
         let record = owners.find(|record| record.until > now)?;
@@ -110,7 +110,7 @@ impl Store {
         Some(Claim { seq: record.seq, details: &kept.details, certificate: &kept.certificate })
     }
 
-    /// Returns the details needed to reach an owner.
+    /// Returns the key and addresses of an owner, as its stored claim states them.
     pub fn details(&self, owner: NodeId) -> Option<&[u8]> {
         self.records.get(&owner)?.claim.as_ref().map(|kept| &*kept.details)
     }
@@ -121,7 +121,7 @@ impl Store {
         self.records.remove(&owner);
     }
 
-    /// Deletes claims that were not repeated in time.
+    /// Deletes the claims that were not repeated in time or whose certificate has expired.
     pub fn expire(&mut self, now: Instant) {
         let is_over = |(owner, record): (&NodeId, &ClaimRecord)| (record.until <= now).then_some(*owner);
         for owner in self.records.iter().filter_map(is_over).collect::<Vec<_>>() {
@@ -129,7 +129,7 @@ impl Store {
         }
     }
 
-    /// Returns the regions of the stored claims, with their owners.
+    /// Returns the regions of the stored prefixes, each with the owners of these prefixes.
     pub fn regions(&self) -> BTreeMap<Region, Vec<NodeId>> {
         let mut regions: BTreeMap<Region, Vec<NodeId>> = BTreeMap::new();
         for (prefix, owner) in &self.prefixes {
@@ -146,7 +146,10 @@ impl Store {
         (self.records.values().filter(|record| record.claim.is_some()).count(), self.prefixes.len())
     }
 
-    /// Assigns a prefix to the owner of a certificate, unless another owner has an older one.
+    /// Stores the owner of a certificate as the owner of one of its prefixes, and returns the verdict.
+    ///
+    /// It refuses if another owner has an older certificate for an overlapping prefix. Each conflict is added to
+    /// `conflicts`.
     fn give(&mut self, prefix: WirePrefix, grant: &CertificateGrant, conflicts: &mut Vec<Conflict>) -> ClaimVerdict {
         let others: Vec<(WirePrefix, NodeId)> =
             self.overlaps(prefix).filter(|(_, owner)| *owner != grant.owner).collect();

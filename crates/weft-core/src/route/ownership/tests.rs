@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use weft_units::Rng;
 use weft_wire::ownership::ClaimMessage;
 
-/// Root key of the tests.
+/// Root key of the tests, which needs no cryptography.
 ///
 /// A certificate contains owner, start, validity and a signature of one byte each, then IPv4 prefixes.
 struct TestRoot;
@@ -194,7 +194,7 @@ proptest! {
         prop_assert!(regions.is_sorted_by_key(|region| core::cmp::Reverse(region.prefix().1)));
     }
 
-    /// A node decides whether it holds a key exactly as an observer that knows all nodes.
+    /// A node decides whether it is a holder of a key exactly as an observer does that has learnt of all nodes.
     #[test]
     fn a_node_knows_what_it_holds(seed: u64, nodes in 1usize..30) {
         let mut rng = Rng::new(seed);
@@ -214,9 +214,10 @@ proptest! {
     }
 }
 
-/// The places at which a node asks about a key have at least two different roots, however unevenly the nodes lie.
+/// The nodes nearest to the positions at which a node asks about a key are at least two different nodes.
 ///
-/// A lookup believes that an address has no owner only if two holders say so.
+/// This holds however unevenly the nodes lie. A lookup believes that an address has no owner only if two holders
+/// state it.
 #[test]
 fn a_node_that_asks_about_a_key_hears_two_holders() {
     for seed in 0..150 {
@@ -237,7 +238,7 @@ fn a_node_that_asks_about_a_key_hears_two_holders() {
     }
 }
 
-/// A single node is the root of every key.
+/// A node without any other node is the nearest to every key, so it stores all claims itself.
 #[test]
 fn a_node_alone_holds_all_and_answers_itself() {
     let contact = NodeContact { id: id(5), details: [5].into() };
@@ -264,7 +265,7 @@ fn a_node_alone_holds_all_and_answers_itself() {
     assert_eq!(directory.poll_event(), None);
 }
 
-/// A holder answers claims under the session over which they arrived.
+/// A holder answers a claim by the session over which the claim arrived.
 ///
 /// A node cannot claim with another node's certificate.
 #[test]

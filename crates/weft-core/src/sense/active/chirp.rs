@@ -9,7 +9,7 @@ use weft_units::Rate;
 
 /// Numerator of pathChirp's decrease factor F = 1.5.
 ///
-/// An excursion ends when the queueing delay has fallen to its maximum divided by F.
+/// An excursion (a rise and fall of the delay) ends when the queueing delay has fallen to its maximum divided by F.
 const DECREASE: i64 = 3;
 /// Denominator of pathChirp's decrease factor F.
 const DECREASE_OF: i64 = 2;
@@ -30,9 +30,9 @@ pub fn available(chirp: &[Crossing]) -> Option<Rate> {
     Some(Rate::from_bps((bits / us) as u64))
 }
 
-/// Returns, for each gap, whether the queue rises over it within an excursion that ends.
+/// Returns, for each gap, whether the delay rises over it within an excursion (a rise and fall) that ends.
 ///
-/// The second value is the start of the last excursion, if it does not end within the chirp.
+/// The second value is the packet at which the last excursion starts, if it does not end within the chirp.
 fn excursions(chirp: &[Crossing]) -> (alloc::vec::Vec<bool>, Option<usize>) {
     let delay = |k: usize| chirp[k].delay_us;
     let mut rising = vec![false; chirp.len() - 1];
@@ -67,9 +67,9 @@ mod tests {
 
     const SPREAD: f64 = 1.2;
 
-    /// Returns a chirp of 1000-byte packets that starts at `lowest_bps`.
+    /// Returns a chirp of 1000-byte packets whose first gap has the rate `lowest_bps`.
     ///
-    /// `queue` computes each delay from the rate and the previous delay.
+    /// `queue` computes each packet's delay from its index, its rate and the previous delay.
     fn chirp(lowest_bps: f64, queue: impl Fn(usize, f64, i64) -> i64) -> Vec<Crossing> {
         let (mut sent, mut delay, mut rate) = (0.0, 0, lowest_bps);
         let mut crossings = Vec::from([Crossing { sent_us: 0, delay_us: 7_000, bytes: 1_000 }]);
@@ -82,7 +82,7 @@ mod tests {
         crossings
     }
 
-    /// Returns the queue of a 10 Mbit/s link with fluid cross traffic at `cross_bps`.
+    /// Returns a function for the queue of a 10 Mbit/s link that also carries a constant flow of `cross_bps`.
     ///
     /// The queue grows at the rate by which the traffic exceeds the capacity.
     fn fluid(cross_bps: f64) -> impl Fn(usize, f64, i64) -> i64 {

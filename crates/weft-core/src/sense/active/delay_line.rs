@@ -2,10 +2,10 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use weft_units::{Duration, Instant};
 
-/// Maximum number of delays stored.
+/// Maximum number of delays stored. Beyond it, the oldest is deleted.
 const MOST: usize = 1_024;
 
-/// One-way delays of a path over a window: their minimum, the mean queue above it, and their trend.
+/// One-way delays of a path in a time window: their minimum, their mean above it, and their trend.
 #[derive(Clone, Debug)]
 pub struct DelayLine {
     window: Duration,
@@ -26,12 +26,12 @@ impl DelayLine {
         }
     }
 
-    /// Minimum delay, in microseconds.
+    /// Minimum delay in the window, in microseconds; `None` without a delay.
     pub fn least_us(&self) -> Option<i64> {
         self.delays.iter().map(|(_, delay)| *delay).min()
     }
 
-    /// Mean delay above the minimum, which is the mean queueing delay.
+    /// Mean of the delays in the window above their minimum: the mean queueing delay. `None` without a delay.
     pub fn mean_queue(&self) -> Option<Duration> {
         let least = self.least_us()?;
         let sum: i64 = self.delays.iter().map(|(_, delay)| delay - least).sum();
@@ -41,7 +41,7 @@ impl DelayLine {
     /// Trend of the delay, in microseconds per second; `None` with fewer than eight delays.
     ///
     /// It is the median of the slopes between each delay and the one half a window later (Theil's incomplete method).
-    /// A queue that exists for a short part of the window does not change the median.
+    /// A queue that lasts for a short part of the window does not change the median.
     pub fn trend_us_per_s(&self) -> Option<f64> {
         let half = self.delays.len() / 2;
         let pairs = self.delays.iter().zip(self.delays.iter().skip(half));

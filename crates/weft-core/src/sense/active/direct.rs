@@ -2,14 +2,14 @@ use super::{Crossing, FULL_PACKET_BYTES};
 use alloc::collections::VecDeque;
 use weft_units::{Duration, Instant, Rate};
 
-/// Maximum number of chirps stored.
+/// Maximum number of chirps stored. Beyond it, the oldest is deleted.
 const MOST: usize = 256;
 /// Minimum number of chirps for an estimate.
 const FEWEST: usize = 8;
 
 /// One chirp, without any value that depends on the capacity.
 ///
-/// The capacity estimate improves later. Old chirps are then evaluated with the new estimate.
+/// The capacity estimate improves over time. Old chirps can thus be evaluated with a newer estimate.
 struct DirectChirp {
     at: Instant,
     bytes: u64,
@@ -30,27 +30,27 @@ pub struct Direct {
     chirps: VecDeque<DirectChirp>,
 }
 
-/// Capacity that chirps found beyond the idle share that single packets measured at the same time.
+/// Available share of the capacity that chirps found in addition to the idle share found by single packets.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Beside {
-    /// Mean idle share, as a fraction of the capacity.
+    /// Mean idle share: the fraction of the time in which the path has no queue, as single packets measured it.
     pub idle: f64,
-    /// Additional share of the capacity that chirps could use.
+    /// Share of the capacity that chirps could use in addition to `idle`.
     pub more: f64,
     /// Standard error of `more`.
     pub error: f64,
 }
 
 impl Direct {
-    /// Returns an estimator over the last `window`.
+    /// Returns an estimator without chirps. It uses the chirps of the last `window`.
     pub fn over(window: Duration) -> Direct {
         Direct { window, chirps: VecDeque::new() }
     }
 
     /// Adds the packets of a chirp that arrived, in order of departure.
     ///
-    /// It uses the part of the chirp that is at least as fast as `from`. `idle` is the share of single packets around
-    /// the chirp that found no queue.
+    /// It uses the part of the chirp that is at least as fast as `from`. `idle` is the fraction of the single packets
+    /// sent at about the same time that met no queue.
     pub fn on_chirp(&mut self, now: Instant, chirp: &[Crossing], from: Rate, idle: f64) {
         let is_fast = |pair: &[Crossing]| {
             let gap_us = pair[1].sent_us - pair[0].sent_us;
@@ -68,10 +68,10 @@ impl Direct {
         }
     }
 
-    /// Returns the share of `capacity` that is available beyond the idle share.
+    /// Returns the share of `capacity` that is available beyond the idle share, or `None` with too few chirps.
     ///
-    /// Returns `None` with too few chirps. Chirps that met no cross traffic by chance do not show its variance. The
-    /// error is therefore at least that of full cross-traffic packets at random times.
+    /// Chirps that by chance met no cross traffic do not show how much the traffic varies. The standard error is
+    /// therefore taken as at least that of full cross-traffic packets at random times.
     pub fn beside(&self, capacity: Rate) -> Option<Beside> {
         let count = self.chirps.len() as f64;
         let span_us: f64 = self.chirps.iter().map(|chirp| chirp.span_us).sum();
@@ -99,9 +99,9 @@ mod tests {
 
     const CAPACITY: Rate = Rate::from_mbps(10);
 
-    /// Twenty packets of 1000 bytes at 5 and then at 10 Mbit/s.
+    /// Returns a chirp of twenty 1000-byte packets, sent at 5 and then at 10 Mbit/s, over a 10 Mbit/s link.
     ///
-    /// Cross traffic takes 40 % of the capacity in bursts of `lump_us`.
+    /// Cross traffic takes 40 % of the capacity in bursts that each occupy the link for `lump_us`.
     fn chirp(lump_us: i64, rng: &mut Rng) -> Vec<Crossing> {
         let (mut sent_us, mut delay_us) = (0, 0i64);
         let step = |k: i64| {
@@ -137,7 +137,9 @@ mod tests {
         let alone = |k: i64| Crossing { sent_us: k * 800, delay_us: 0, bytes: 1_000 };
         let chirp: Vec<Crossing> = (0..20).map(alone).collect();
         (0..10).for_each(|_| direct.on_chirp(Instant::ZERO, &chirp, Rate::from_mbps(8), 0.2));
-        // The chirps span 152 ms. A hundred full packets of 1.2 ms could pass in that time, with a deviation of ten.
+        // The chirps span 152 ms. In the 80 % of that time in which single packets found a queue, cross traffic sends
+        // about 100 full packets of 1.2 ms. If they arrive at random, the standard deviation of their number is 10.
+        // Ten packets take 12 ms, which is 8 % of the span.
         let found = direct.beside(CAPACITY).unwrap();
         assert!((found.more - 0.8).abs() < 1e-9 && (found.error - 0.08).abs() < 0.01, "{found:?}");
     }

@@ -3,7 +3,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use weft_units::{Duration, Instant, Rate};
 
-/// Maximum number of packet pairs stored.
+/// Maximum number of packet pairs stored. Beyond it, the oldest is deleted.
 const MOST: usize = 256;
 /// Minimum number of pairs for an estimate.
 const FEWEST: usize = 3;
@@ -26,7 +26,7 @@ pub struct Dispersion {
 }
 
 impl Dispersion {
-    /// Returns an estimator over the last `window`.
+    /// Returns an estimator without pairs. It uses the pairs of the last `window`.
     pub fn over(window: Duration) -> Dispersion {
         Dispersion { window, pairs: VecDeque::new() }
     }
@@ -43,7 +43,7 @@ impl Dispersion {
         }
     }
 
-    /// Capacity of the bottleneck; `None` with too few pairs.
+    /// Capacity of the path's bottleneck link; `None` with fewer than three pairs.
     pub fn capacity(&self) -> Option<Rate> {
         if self.pairs.len() < FEWEST {
             return None;
@@ -57,7 +57,9 @@ impl Dispersion {
     }
 }
 
-/// Returns the mode of `sorted` by repeated selection of the shorter half (Bickel and Frühwirth 2006).
+/// Returns the mode (the densest place) of `sorted` values by repeated selection of the shorter half.
+///
+/// The method is that of Bickel and Frühwirth (2006).
 fn half_sample_mode(mut sorted: &[f64]) -> Option<f64> {
     while sorted.len() > 2 {
         let half = sorted.len().div_ceil(2);

@@ -27,10 +27,10 @@ pub use probe_gap::ProbeGap;
 pub use sensor::{INTERVAL, PathEstimate, Sensor};
 pub use train::{ChirpDeparture, Train};
 
-/// Assumed size of a packet of cross traffic, in IP bytes.
+/// Length that is assumed for a full packet of cross traffic, in IP bytes.
 const FULL_PACKET_BYTES: u64 = 1_500;
 
-/// One packet that crossed a path.
+/// One probe packet that crossed a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Crossing {
     /// Departure time in microseconds of the sender's clock, from any origin.

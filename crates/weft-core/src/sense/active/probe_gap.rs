@@ -3,18 +3,18 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use weft_units::{Duration, Instant};
 
-/// Maximum number of packets stored.
+/// Maximum number of packets stored. Beyond it, the oldest is deleted.
 const MOST: usize = 4_096;
 /// Minimum number of packets for an estimate.
 const FEWEST: usize = 20;
-/// Fraction of the packets that defines the densest range of delays.
+/// Fraction of the packets whose delays form the densest range. Its middle is taken as the most frequent delay.
 ///
-/// On a busy path, at most this fraction of the packets meets no queue.
+/// It must not exceed the fraction of packets that meet no queue. On a busy path that fraction is as small as this.
 const DENSE: f64 = 0.15;
 /// Maximum width of the range of delays without a queue, as a multiple of the noise.
 const TAIL: f64 = 5.0;
 
-/// Idle share of a path (ProbeGap: Lakshminarayanan, Padhye and Padhye, IMC 2004).
+/// Idle share of a path, measured by single packets (ProbeGap: Lakshminarayanan, Padhye and Padhye, IMC 2004).
 ///
 /// It is the share of single packets, sent at random times, that no queue delays. A link that is busy for 70 % of the
 /// time delays 70 % of them. Over several links it is the share of time in which none is busy. The tight link alone
@@ -27,12 +27,12 @@ pub struct ProbeGap {
 }
 
 impl ProbeGap {
-    /// Returns an estimator over the last `window`.
+    /// Returns an estimator without packets. It uses the packets of the last `window`.
     pub fn over(window: Duration) -> ProbeGap {
         ProbeGap { window, packets: VecDeque::new() }
     }
 
-    /// Adds one packet. All packets must have the same length.
+    /// Adds the delay of one single packet. All packets must have the same length.
     pub fn on_crossing(&mut self, now: Instant, crossing: &Crossing) {
         self.packets.push_back((now, crossing.delay_us));
         while self.packets.len() > MOST || self.packets.front().is_some_and(|(at, _)| now - *at > self.window) {
@@ -62,7 +62,7 @@ impl ProbeGap {
         Some((2.0 * near - within(2.0 * wide)).max(0.0) / delays.len() as f64)
     }
 
-    /// Returns the delays without clock drift.
+    /// Returns the delays in microseconds, without the drift between the two clocks.
     ///
     /// The drift is the slope of the line below all delays that is closest to them at the middle of the time covered
     /// (Moon, Skelly and Towsley, INFOCOM 1999).
@@ -77,7 +77,7 @@ impl ProbeGap {
     }
 }
 
-/// Returns the two ends of that edge of the lower convex hull that covers the time `middle`.
+/// Returns the two ends of the edge below `points` at the time `middle`: an edge of the lower convex hull.
 ///
 /// `points` are pairs of time and delay, in order of time.
 fn edge_below(points: &[(f64, f64)], middle: f64) -> ((f64, f64), (f64, f64)) {

@@ -14,19 +14,19 @@ pub const INTERVAL: Duration = Duration::from_secs(1);
 const SHARE: f64 = 0.0085;
 /// Capacity that is assumed before the first estimate.
 const LEAST_CAPACITY: Rate = Rate::from_mbps(2);
-/// Period that the estimates of a path cover.
+/// Period before now whose single packets and chirps enter the estimates of a path.
 const WINDOW: Duration = Duration::from_secs(10);
-/// Period over which the capacity is estimated, because it changes slowly.
+/// Period before now over which the capacity is estimated. It is longer, because the capacity changes slowly.
 const LONG_WINDOW: Duration = Duration::from_secs(60);
-/// Period over which chirps are averaged to find the ratio of the available bandwidth to the idle share.
+/// Period over which chirps are averaged to find how far the available bandwidth exceeds the idle share.
 ///
-/// The ratio depends on the route, and one chirp reveals little of it.
+/// How far it exceeds it depends on the route, and one chirp reveals little of it.
 const ROUTE_WINDOW: Duration = Duration::from_secs(180);
-/// Least ratio of the additional free share, which chirps find, to the standard error of that share.
+/// Least ratio of the free share that chirps find beyond the idle share to the standard error of that share.
 ///
-/// If the ratio is smaller, the additional share is ignored, because it may be chance.
+/// If the ratio is smaller, this additional share is ignored, because it may be chance.
 const CHANCE: f64 = 1.25;
-/// Exponent in the weight of the additional share, which rises from zero to one above [`CHANCE`].
+/// Exponent in the weight of the additional free share, which rises from zero to one above the ratio [`CHANCE`].
 ///
 /// The larger the exponent, the faster the weight rises.
 const STEEPNESS: f64 = 8.0;
@@ -34,7 +34,7 @@ const STEEPNESS: f64 = 8.0;
 ///
 /// Losses are rare, so fewer packets would give no useful fraction.
 const LOSS_PACKETS: f64 = 4_000.0;
-/// Least and greatest number of single packets in a train.
+/// Least and greatest number of single packets (sent alone, at random times) in a train.
 const SINGLES: RangeInclusive<u64> = 8..=40;
 /// Length of a single packet, in IP bytes.
 const SINGLE_BYTES: u32 = 64;
@@ -44,27 +44,27 @@ const LEAST_CHIRP_BYTES: u32 = 64;
 const MOST_CHIRP_BYTES: u32 = 1_200;
 /// Highest rate of a chirp, as a multiple of the capacity.
 const TOP: f64 = 1.3;
-/// Lowest rate of a chirp, as a multiple of the available bandwidth.
+/// Lowest rate of a chirp, as a multiple of the available bandwidth that the idle share gives.
 const BOTTOM: f64 = 0.5;
 /// Lower bound of a chirp's lowest rate, as a fraction of the capacity.
 const LOWEST: f64 = 0.06;
-/// Rate that is assumed to fill the path, as a fraction of the capacity.
+/// Rate that is assumed to fill the path together with the cross traffic, as a fraction of the capacity.
 const FULL: f64 = 0.8;
-/// Rate that is assumed to fill the path, as a multiple of the available bandwidth.
+/// Rate that is assumed to fill the path together with the cross traffic, in multiples of the available bandwidth.
 ///
 /// The sensor uses the lower of this rate and that of [`FULL`].
 const FULL_OF_AVAILABLE: f64 = 2.0;
-/// A shorter delay than this fraction (1/n) of a full packet's transmission time is not treated as a queue.
+/// Divisor of a full packet's transmission time. A shorter delay than the result is not treated as a queue.
 const TOLERANCE: u32 = 256;
-/// A longer delay than this fraction (1/n) of a full packet's transmission time cannot be noise.
+/// Divisor of a full packet's transmission time. A longer delay than the result cannot be noise.
 const LONGEST_NOISE: u32 = 4;
 
-/// Measurements of a path that probe trains provide.
+/// The present measurements of a path that probe trains provide. `None`: not measured yet.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct PathEstimate {
     /// Capacity of the bottleneck link.
     pub capacity: Option<Rate>,
-    /// Part of the capacity that cross traffic leaves free.
+    /// Part of the capacity that cross traffic leaves free: the best estimate from the two methods below.
     pub available: Option<Rate>,
     /// Available bandwidth according to pathChirp alone.
     pub by_chirps: Option<Rate>,
@@ -74,11 +74,11 @@ pub struct PathEstimate {
     pub loss: f64,
     /// Minimum one-way delay in microseconds. The two clocks may have an offset.
     pub least_delay_us: Option<i64>,
-    /// Mean queueing delay of the path.
+    /// Mean queueing delay of the path over about the last 10 s.
     pub queue: Option<Duration>,
 }
 
-/// Measures one path with trains.
+/// Measures one path with probe trains.
 pub struct Sensor {
     rng: Rng,
     resolution: Duration,
@@ -121,7 +121,7 @@ impl Sensor {
         Train::new(INTERVAL, singles, SINGLE_BYTES, chirp_bytes, rates, &mut self.rng)
     }
 
-    /// Adds the result of a train: its packets in order. A lost packet has no crossing.
+    /// Adds the result of a train: one entry per packet, in order of departure. The entry of a lost packet is `None`.
     pub fn on_train(&mut self, now: Instant, train: &Train, crossings: &[Option<Crossing>]) {
         let arrived = crossings.iter().flatten().count() as u64;
         self.loss.on_fates(now, arrived, crossings.len() as u64 - arrived);
@@ -181,7 +181,7 @@ impl Sensor {
         self.idle_share(&self.long_gaps, capacity)
     }
 
-    /// Returns the ratio of available bandwidth to idle share, at least one.
+    /// Returns the factor, at least one, by which the available bandwidth exceeds `capacity` times the idle share.
     ///
     /// With several busy links the idle share is too small. Direct probing corrects it as far as its accuracy allows.
     fn correction(&self, capacity: Rate) -> f64 {

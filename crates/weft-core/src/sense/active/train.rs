@@ -6,10 +6,10 @@ use weft_units::{Duration, Rate, Rng};
 pub const CHIRP_PACKETS: u32 = 20;
 /// Number of gaps between a chirp's packets of which each is shorter than the one before.
 ///
-/// One more gap of zero makes the last two packets a pair.
+/// One more gap, of zero, makes the last two packets a pair that leaves back to back.
 const GAPS: u32 = CHIRP_PACKETS - 2;
 
-/// A packet of a probe train.
+/// Departure of one packet of a probe train.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ChirpDeparture {
     /// Time from the start of the train to the departure of the packet.
@@ -18,7 +18,7 @@ pub struct ChirpDeparture {
     pub bytes: u32,
 }
 
-/// The probe packets of one interval.
+/// A probe train: the probe packets that one path gets in one interval.
 ///
 /// They are single packets at random times, and a chirp whose last two packets leave back to back.
 #[derive(Clone, PartialEq, Debug)]

@@ -18,7 +18,9 @@ impl Engine {
         mapping.answers.begin(now, from, digest);
     }
 
-    /// Sends a part of the answer to a peer's digest, if one is due.
+    /// Sends a part of the answer to a digest that a peer sent, if one is due.
+    ///
+    /// A digest lists for each member a fingerprint of the claims that its sender stores.
     pub(super) fn answer_digests(&mut self, now: Instant) {
         let Some(mapping) = &mut self.overlay.mapping else { return };
         let Some((to, mut answer)) = mapping.answers.take_due(now) else { return };
@@ -48,7 +50,10 @@ impl Engine {
         }
     }
 
-    /// Sends a digest of a part of the map, in large maps another part each time.
+    /// Sends a peer a digest of a part of the map: for each member, a fingerprint of the claims stored here.
+    ///
+    /// With `wants_answer`, the peer answers with the claims that this node lacks. In a large map, each digest lists
+    /// another part of the members.
     pub(super) fn send_digest(&mut self, now: Instant, to: PeerId, wants_answer: bool) {
         let Some(mapping) = &mut self.overlay.mapping else { return };
         mapping.digests.remove(&to);
@@ -68,7 +73,7 @@ impl Engine {
         }
     }
 
-    /// Sends a digest to a peer chosen by chance, and forgets old claims and members.
+    /// Sends a digest to a member chosen at random, and deletes old claims and members, if the time has come.
     pub(super) fn compare_with_one(&mut self, now: Instant) {
         let unix_ms = self.unix_ms(now);
         let members = self.direct_members();

@@ -1,4 +1,4 @@
-//! Relayed routes that are found in the link map.
+//! Relayed routes to peers that are found in the link map.
 //!
 //! They replace the routes over one relay that follow from the relays' own reports.
 
@@ -16,24 +16,24 @@ use weft_units::{Duration, Instant};
 use weft_wire::relay::{Label, Way};
 
 impl Engine {
-    /// True if the map can yield routes.
+    /// True if routes can be found in the link map: routes are wanted, and the map has more than two members.
     pub(in crate::node) fn has_found_routes(&self) -> bool {
         self.overlay.mapping.as_ref().is_some_and(|mapping| mapping.most_routes > 0 && mapping.map.members() > 2)
     }
 
-    /// Begins a round of [`Engine::found_routes`].
+    /// Begins a round of searches for routes, and renews the limit on the links that they may examine.
     pub(in crate::node) fn begin_finding(&mut self, now: Instant) {
         if let Some(mapping) = &mut self.overlay.mapping {
             mapping.routes.begin_round(now);
         }
     }
 
-    /// True if the last round left some searches unfinished.
+    /// True if some searches of the last round are not finished.
     pub(in crate::node) fn is_finding(&self) -> bool {
         self.overlay.mapping.as_ref().is_some_and(|mapping| mapping.routes.is_behind())
     }
 
-    /// Finds the routes to a peer in the link map.
+    /// Updates the routes to the peer with the index `to` from the link map.
     pub(in crate::node) fn find_routes(&mut self, now: Instant, to: usize) {
         let Some(peer) = self.peers.get(to).filter(|peer| self.is_in_map(peer)) else { return };
         let (id, target) = (peer.id, label_of(&peer.node));
@@ -42,7 +42,7 @@ impl Engine {
         }
     }
 
-    /// Records the routes to a peer that do not answer, although this node has opened them.
+    /// Finds the opened routes to a peer that do not answer, and marks their links as doubtful.
     fn doubt_silent_routes(&mut self, now: Instant, to: usize) {
         let (Some(peer), Some(mapping)) = (self.peers.get(to), self.overlay.mapping.as_mut()) else { return };
         let routes = &self.relaying.routes;
@@ -54,7 +54,7 @@ impl Engine {
         mapping.routes.doubt_silent(now, mapping.own, peer.id, answers);
     }
 
-    /// Returns the addresses of the routes to a peer that the map yields now.
+    /// Returns the addresses that stand for the routes to a peer found in the link map.
     pub(in crate::node) fn found_routes(&mut self, now: Instant, to: usize) -> Vec<SocketAddr> {
         self.doubt_silent_routes(now, to);
         self.find_routes(now, to);
@@ -77,20 +77,20 @@ impl Engine {
         Some(self.relaying.routes.configure(now, via, way, &name))
     }
 
-    /// True if the link map's member with the peer's label is this peer, not another node with the same label.
+    /// True if the link map stores this peer, not another node with the same label (first 32 bits of the node id).
     fn is_in_map(&self, peer: &Peer) -> bool {
         let member = self.overlay.mapping.as_ref().and_then(|mapping| mapping.map.member(label_of(&peer.node)));
         member.is_some_and(|(key, _)| PublicKey(*key) == peer.config.public_key)
     }
 
-    /// Returns a member's name by its certificate.
+    /// Returns the name in a member's certificate, or its label if the map has no certificate with this label.
     fn name_in_map(&self, label: Label) -> String {
         let certificate = self.overlay.mapping.as_ref().and_then(|mapping| mapping.map.member(label));
         let decoded = certificate.and_then(|(_, certificate)| Certificate::decode(certificate).ok());
         decoded.map_or_else(|| alloc::format!("{:08x}", label.0), |certificate| certificate.claims().name.clone())
     }
 
-    /// Returns the routes that the map yields to each peer, the best first.
+    /// Returns the state of the routes to each peer that were found in the link map, the best first.
     pub fn found_route_status(&self) -> Vec<RouteStatus> {
         let Some(mapping) = &self.overlay.mapping else { return Vec::new() };
         let of = |peer: &Peer| {
@@ -117,7 +117,7 @@ impl Engine {
     }
 }
 
-/// Returns the first relay of a route, and the nodes after it as they are written in a datagram.
+/// Returns the first relay of a route, and the nodes after it in the form that a relay header contains.
 fn way(nodes: &[Label]) -> Option<(Label, Way)> {
     let (first, after) = nodes.split_first()?;
     Some((*first, Way::new(after).ok()?))

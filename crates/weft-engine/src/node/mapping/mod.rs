@@ -22,15 +22,17 @@ use weft_wire::er_sig::Rate16;
 use weft_wire::link_map::{ClaimedLink, LinkClaim, LinkMapMessage, MAX_MESSAGE, emit_certificate, emit_claim};
 use weft_wire::relay::Label;
 
-/// First bytes of the text that the author of a claim signs. The claim follows them.
+/// First bytes of the text that the author of a claim signs. The bytes of the claim follow them.
 const OF_CLAIM: &[u8] = b"weft links";
-/// Delay of the first digest in a new session. By then, both ends should have registered each other as members.
+/// Time from the start of a session until the first digest is sent in it.
+///
+/// By then, both ends should have registered each other as members.
 const FIRST_DIGEST_AFTER: Duration = Duration::from_millis(50);
 /// Number of measurements of a link from which on the claim about the link states the highest confidence.
 const MOST_CONFIDENT: u8 = 127;
 
 impl Engine {
-    /// Begins the link map, or ends it if this node takes no part in the overlay.
+    /// Begins an empty link map, or ends the link map if this node takes no part in the overlay.
     pub(super) fn restart_mapping(&mut self, now: Instant) {
         let most = self.overlay.config.as_ref().map(|config| config.routes);
         let own = label(&self.sessions.public_key());
@@ -59,7 +61,7 @@ impl Engine {
         is_news
     }
 
-    /// Returns the certificate that a member has presented.
+    /// Returns the certificate that a member has presented, or `None` if the peer is not a member.
     fn certificate_of_member(&self, peer: PeerId) -> Option<Certificate> {
         if let Some(certificate) = self.trust.certificate_of(peer) {
             return Some(certificate.clone());
@@ -72,9 +74,10 @@ impl Engine {
         self.trust.is_certified(peer) || self.overlay.members.contains(&peer)
     }
 
-    /// Handles a new session with a member.
+    /// Handles a new session with a peer that is a member of the overlay.
     ///
-    /// Sends the member's certificate to all members, and compares the claims of both ends.
+    /// Sends the peer's certificate to other members if it is new, and schedules a digest, which compares the claims
+    /// that the two ends store.
     pub(super) fn map_member(&mut self, now: Instant, peer: PeerId) {
         if self.overlay.mapping.is_none() {
             return;
@@ -88,12 +91,12 @@ impl Engine {
         }
     }
 
-    /// Returns the number of signatures checked for the link map, if there is a link map.
+    /// Returns the number of signatures checked so far for the link map, or zero without a link map.
     pub(super) fn map_checks(&self) -> u64 {
         self.overlay.mapping.as_ref().map_or(0, |mapping| mapping.limits.checks())
     }
 
-    /// Handles a member's message about the map.
+    /// Handles a message of a member about the link map.
     pub(super) fn on_map_message(&mut self, now: Instant, from: PeerId, bytes: &[u8]) {
         let (Some(mapping), Some(key)) = (&self.overlay.mapping, self.key_of(from)) else { return };
         if mapping.limits.is_barred(now, &key) {
@@ -127,13 +130,14 @@ impl Engine {
                 self.pass_on_map_message(bytes, Some(from));
             }
             ClaimReceipt::Forged if is_checked => self.bar(now, from),
-            // The peer may have more claims than could be checked, so send it a digest later.
+            // The signature was not checked, because the peer has caused too many checks, or the author is unknown.
+            // Claims may thus be missing here, so the peer is sent a digest later.
             ClaimReceipt::Forged | ClaimReceipt::UnknownAuthor => mapping.owe_digest(from, now + DIGEST_DELAY),
             ClaimReceipt::Stale | ClaimReceipt::TooOften | ClaimReceipt::OutOfTime | ClaimReceipt::OtherOwner => {}
         }
     }
 
-    /// Returns the key of a peer.
+    /// Returns the public key of a peer.
     fn key_of(&self, peer: PeerId) -> Option<PublicKey> {
         self.peers.get(usize::from(peer.0)).map(|peer| peer.config.public_key)
     }
@@ -154,7 +158,7 @@ impl Engine {
         let Some(config) = &self.trust.config else { return };
         match self.trust.check(now, config, &certificate) {
             Ok(()) if self.admit(now, &certificate) => {
-                // The member may be reachable over a route now, so it may be contacted again.
+                // The member of this certificate may now be reachable over a route, so it may be contacted again.
                 self.overlay.meetings.resting.remove(&key);
                 self.relaying.look_soon(now);
                 if let Some(mapping) = &mut self.overlay.mapping {
@@ -226,7 +230,7 @@ impl Engine {
         self.relaying.is_relay && self.trust.own_certificate().is_some_and(|own| own.claims().may_relay)
     }
 
-    /// Runs the map's timers that are due.
+    /// Runs the timers of the link map that are due.
     pub(super) fn refresh_mapping(&mut self, now: Instant) {
         let Some(mapping) = self.overlay.mapping.as_ref().filter(|mapping| mapping.next_timeout() <= now) else {
             return;
@@ -247,7 +251,7 @@ impl Engine {
         }
     }
 
-    /// Claims this node's links if they have changed, or after some time.
+    /// Sends claims about this node's own links if the links have changed, or when it is time to repeat the claims.
     fn tell_own_links(&mut self, now: Instant) {
         let (unix_ms, is_relay) = (self.unix_ms(now), self.is_certified_relay());
         let Some(mapping) = &self.overlay.mapping else { return };
@@ -283,7 +287,7 @@ impl Engine {
     }
 }
 
-/// Returns this node's claim about its link to a peer. A peer that only relays reach has none.
+/// Returns this node's claim about its link to a peer, or `None` if the peer is reached only over relays.
 fn own_link(now: Instant, peer: &Peer) -> Option<ClaimedLink> {
     let path = peer.fastest_direct_path().filter(|path| path.health.answers() && path.rtt().is_known())?;
     let sensed = path.sensing.known();
@@ -348,7 +352,7 @@ mod tests {
         }
     }
 
-    /// Returns the engine of an overlay member. It has peers, and no session.
+    /// Returns the engine of a node in the overlay. It has six configured peers, and no session.
     fn member() -> Engine {
         let config = EngineConfig {
             identity: identity(0),
@@ -429,7 +433,7 @@ mod tests {
         assert_eq!(told_rtt(&engine, 2), Some(7_000));
     }
 
-    /// Returns the number of checks of signatures that a peer may still cause.
+    /// Returns the number of signature checks that messages of a peer may still cause.
     fn checks_left(engine: &mut Engine, peer: PeerId) -> usize {
         let limits = &mut engine.overlay.mapping.as_mut().unwrap().limits;
         (0..1_000).filter(|_| limits.takes_check(NOW, peer)).count()
@@ -445,7 +449,7 @@ mod tests {
             hear_certificate(&mut engine, LIAR, &known);
             hear_certificate(&mut engine, LIAR, &certificate_until(1, 2, NOW_UNIX_S + 9_000));
             hear_certificate(&mut engine, LIAR, &certificate_until(1, 6, NOW_UNIX_S - 1));
-            // The same certificate without a valid signature.
+            // The contents of the last two certificates above again, but signed by another root.
             hear_certificate(&mut engine, LIAR, &certificate_until(2, 2, NOW_UNIX_S + 9_000));
             hear_certificate(&mut engine, LIAR, &certificate_until(2, 6, NOW_UNIX_S - 1));
         }
@@ -472,7 +476,8 @@ mod tests {
         let now_ms = NOW_UNIX_S * 1_000;
         let known = identity(2).public_key();
         hear_certificate(&mut engine, HONEST, &certificate(1, 2));
-        // Another key with the same label. Honest nodes that have learnt only the other key pass its claims on.
+        // The claim gets another key, as if that key's node had the same label (first 32 bits of the node id). Honest
+        // nodes that have learnt only the other key forward its claims.
         let mut bytes = claim(2, 2, now_ms, 7_000);
         let at = bytes.windows(32).position(|window| window == known.0).unwrap();
         bytes[at + 31] ^= 1;

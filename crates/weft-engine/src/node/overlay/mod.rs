@@ -21,9 +21,11 @@ use weft_wire::link_map::is_link_map;
 use weft_wire::overlay::OverlayMessage;
 use weft_wire::ownership;
 
-/// Interval of the checks of contacted peers.
+/// Interval at which contacted peers are checked for answers and use.
 pub const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-/// Maximum number of bytes of an overlay message. It fits into a control datagram on any path of at least 1280 bytes.
+/// Maximum length of an overlay message in bytes.
+///
+/// It fits into a control datagram on any path with an MTU of at least 1280 bytes.
 const MAX_MESSAGE: usize = 1_120;
 
 impl Engine {
@@ -57,7 +59,7 @@ impl Engine {
         self.drive_overlay(now);
     }
 
-    /// Records a configured peer's handshake. The peer is an overlay member if its certificate is valid.
+    /// Updates whether a configured peer is an overlay member: its handshake must show a valid certificate.
     pub(super) fn note_member(&mut self, now: Instant, peer: PeerId) {
         if self.overlay.is_on() && !self.is_dynamic(peer) && self.has_shown_good(now, peer) {
             self.overlay.members.insert(peer);
@@ -76,7 +78,7 @@ impl Engine {
         OverlayState::new(now, named(&own), bootstrap, OverlayTiming::default(), rng)
     }
 
-    /// Returns the peer with this id in the overlay.
+    /// Returns the peer that has this node id, or `None` if no peer has it.
     pub(super) fn peer_at(&self, id: NodeId) -> Option<PeerId> {
         let is_it = |peer: &PeerId| self.peers.get(usize::from(peer.0)).is_some_and(|found| found.node == id);
         self.relaying.labels.all(label_of(&id)).find(is_it)
@@ -85,7 +87,8 @@ impl Engine {
     /// Informs the overlay that a session with a peer has begun.
     pub(super) fn on_session(&mut self, now: Instant, peer: PeerId) {
         let (Some(state), Some(of)) = (&mut self.overlay.state, self.peers.get(usize::from(peer.0))) else { return };
-        // A certified peer introduces itself if it takes part in the overlay.
+        // Only a configured peer is added here. A peer that joined by certificate sends its key and addresses itself
+        // if it takes part in the overlay.
         if self.overlay.members.contains(&peer) {
             let (public_key, endpoints) = (of.config.public_key, of.config.endpoints.clone());
             state.handle_met(now, &named(&Contact { public_key, endpoints }));
@@ -102,7 +105,7 @@ impl Engine {
         self.drive_overlay(now);
     }
 
-    /// Passes a peer's messages to the overlay.
+    /// Passes the waiting overlay messages of a peer to the overlay.
     ///
     /// A turn ends after a message that needs a signature check. The remaining messages wait, so that they do not
     /// delay the packets of other peers.
@@ -183,12 +186,12 @@ impl Engine {
         self.call_at(now, peer, &endpoints);
     }
 
-    /// Sends the overlay's messages, and updates its wake-up time.
+    /// Sends the overlay's messages, and updates the time of its next timer.
     pub(super) fn drive_overlay(&mut self, now: Instant) {
         self.drive_owners(now);
         let mut out = [0; MAX_MESSAGE];
         while let Some(OverlayTransmit { to, via, len }) = self.poll_overlay(&mut out) {
-            // A node that only relays reach has a session as well, so its messages need no overlay detour.
+            // The overlay's own detours are not used: a node that only relays reach has a session as well.
             if via.is_none() {
                 self.send_overlay_message(now, to, out.get(..len).unwrap_or_default());
             }
@@ -218,7 +221,7 @@ impl Engine {
         let known = self.overlay.state.as_ref().and_then(|state| state.details(to));
         let details = known.or_else(|| self.overlay.owners.as_ref()?.directory.details(to));
         if let Some(contact) = details.and_then(Contact::decode).filter(|contact| contact.id() == to) {
-            // The failure of a configured contact is reported by `give_up`.
+            // The error is not needed here. For a configured contact, `give_up` reports it.
             let _ = self.meet(now, &contact);
         }
     }

@@ -1,8 +1,8 @@
-//! The redundant schedule sends each unit over the path that delivers it first, and copies of it over all other paths.
+//! The redundant schedule: sends each unit over the path that delivers it first, and copies of it over other paths.
 //!
-//! Spare copies leave only while a path has nothing else to send, and only if the unit has not yet arrived, so they cost
-//! no goodput. Where a stall for a retransmission costs more than the bytes of a copy, [`redundancy::due`] copies leave
-//! with the unit itself.
+//! Spare copies leave only while a path has nothing else to send, and only if the unit has not yet arrived, so they
+//! cost no goodput. Where a stall for a retransmission costs more than the bytes of a copy, [`redundancy::due`] copies
+//! leave with the unit itself.
 
 use super::super::outbound::redundancy::{self, InFlight};
 use super::super::{Context, Peer};
@@ -14,7 +14,7 @@ use weft_core::sched::PathView;
 use weft_units::Instant;
 
 impl Peer {
-    /// Queues a new unit and its copies.
+    /// Queues a new unit on the path that delivers it first, and its copies on this and other paths.
     ///
     /// `sparse` is true for a unit of a sparse flow, which may use paths that carry no bulk.
     pub(super) fn push_copies(&mut self, cx: &mut Context<'_>, unit: UnitId, sparse: bool) {
@@ -35,18 +35,20 @@ impl Peer {
         }
     }
 
-    /// True if a path may carry copies of a unit.
+    /// True if the path with this index may carry copies of a unit.
     fn may_copy(&self, sparse: bool, index: usize) -> bool {
         self.paths.get(index).is_some_and(|path| path.is_usable() && (sparse || !path.is_sparse_only()))
     }
 
-    /// Queues a spare copy, and drops earlier spare copies that are not needed any more.
+    /// Queues a spare copy of a unit, which leaves only while the path has nothing else to send.
+    ///
+    /// It first drops earlier spare copies that are not needed any more.
     fn push_spare(&mut self, cx: &mut Context<'_>, index: usize, lane: Lane, unit: UnitId) {
         self.drop_useless(cx.pool, index, lane);
         self.push(cx.now, index, lane, unit);
     }
 
-    /// Drops the oldest spare copies: those whose units have arrived, and those beyond one round trip of the path.
+    /// Drops the oldest spare copies: those whose units arrived, and those beyond one round trip of the path.
     ///
     /// After a round trip a report states whether the unit arrived. Without recovery, arrived units are not recorded.
     fn drop_useless(&mut self, pool: &mut Pool, index: usize, lane: Lane) {
@@ -76,7 +78,7 @@ impl Peer {
         views.filter(may).min_by_key(arrival).map(|(index, _)| index)
     }
 
-    /// Returns the maximum number of units in flight in the last round trips, and the loss and capacity of the paths.
+    /// Returns the maximum number of units in flight in the last RTTs, and the loss and capacity of the paths.
     ///
     /// The maximum is used instead of the present number, because a lost unit holds back the whole window behind it.
     fn in_flight(&mut self, now: Instant, sparse: bool) -> InFlight {

@@ -1,4 +1,4 @@
-//! Scheduling: moves units from the ingress queue to the paths.
+//! Moves units from the flow queue to the paths that the scheduler chooses.
 //!
 //! The scheduler chooses a path for the unit at the head, or holds it. A unit gets its flow sequence number only when
 //! it is committed to a path. A held unit therefore stays in the flow queue, where the AQM can drop it without a gap
@@ -26,35 +26,37 @@ use weft_wire::loop_data::{Marker, OfRun};
 
 /// Maximum number of bytes that a sparse flow may have queued on paths: one full packet.
 ///
-/// Standard: the quantum of RFC 8290.
+/// *Standard*: the quantum of RFC 8290.
 const SPARSE_BYTES: u32 = 1_514;
 /// Maximum transmission time of the acknowledgements that a flow has queued on paths ahead of bulk.
 ///
 /// It is computed for the fastest path, and the first acknowledgement is exempt. A newer acknowledgement cannot replace
-/// one that is queued on a path, and other sparse flows wait behind it. Derived: the slack with which the scheduler
-/// commits bulk. It matters below 2 Mbit/s.
+/// one that is queued on a path, and other sparse flows wait behind it. *Derived*: the time by which the scheduler lets
+/// bulk arrive later than on the slowest path in use. Above 2 Mbit/s, [`SPARSE_BYTES`] is the stricter limit.
 const ACK_TIME: Duration = Duration::from_millis(6);
-/// Least time until a bulk unit expires. Afterwards it is useless, because the receiver no longer waits for it.
+/// Least time from the arrival of a bulk packet until its unit expires.
+///
+/// An expired unit is useless, because the receiver no longer waits for it.
 const DEADLINE_MIN: Duration = Duration::from_millis(100);
-/// Least time until a unit of a sparse flow expires.
+/// Least time from the arrival of a packet of a sparse flow until its unit expires.
 ///
 /// A SYN or query that arrives within this time is earlier than its sender's retransmission after 1 s (RFC 6298).
 const DEADLINE_SPARSE: Duration = Duration::from_millis(500);
 
-/// Backlog of sparse flows on every path, as time at the path's rate, beyond which sparse flows wait like bulk.
+/// Backlog of sparse flows beyond which they wait like bulk, as the time that it takes at the path's rate.
 ///
-/// Their packets then wait in the flow queues, whose length is limited.
+/// It must be exceeded on every usable path. The packets then wait in the flow queues, whose length is limited.
 const CROWD_TIME: Duration = Duration::from_millis(100);
-/// Backlog of sparse flows, in bytes, up to which [`CROWD_TIME`] does not apply.
+/// Backlog of sparse flows on a path, in bytes, up to which [`CROWD_TIME`] does not apply.
 ///
 /// The first packets of a web page stay below it.
 const CROWD_BYTES: u64 = 10 * SPARSE_BYTES as u64;
 
-/// Maximum number of flows that [`Peer::commit`] passes over before it examines the first ones again.
+/// Maximum number of flows that one call of [`Peer::commit`] passes over because their path is full.
 const MOST_PASSES: u32 = 64;
 
 impl Peer {
-    /// Moves units to paths until the scheduler holds the next unit or no unit may leave.
+    /// Moves units from the flow queue to paths until the scheduler holds the next unit or no unit may leave.
     pub(super) fn commit(&mut self, cx: &mut Context<'_>) {
         self.watch_outage(cx);
         if !self.is_reachable()
@@ -154,7 +156,7 @@ impl Peer {
         false
     }
 
-    /// Drops the segment at the head of the ingress queue.
+    /// Drops the segment at the head of the flow queue.
     fn drop_head(&mut self, cx: &mut Context<'_>) {
         if let Some(taken) = self.ingress.queue.discard(cx.now) {
             dropping(cx, &mut self.totals.queue_drops)(taken.item);
@@ -170,7 +172,7 @@ impl Peer {
             || self.usable_paths().any(|path| bytes <= path.inner_limit())
     }
 
-    /// Adds a unit to a path's queue, and to the scheduler's view of that path.
+    /// Adds a unit to the queue of the path with this index, and to the scheduler's view of the path.
     pub(super) fn push(&mut self, now: Instant, index: usize, lane: Lane, id: UnitId) {
         let (Some(path), Some(unit)) = (self.paths.get_mut(index), self.recovery.units.get(id).copied()) else {
             return;
@@ -204,7 +206,7 @@ impl Peer {
         })
     }
 
-    /// True if the segment at the head of the ingress queue may overtake bulk on the paths.
+    /// True if the segment at the head of the flow queue may overtake bulk on the paths.
     ///
     /// The segment has `bytes` bytes and belongs to a sparse flow.
     fn may_overtake(&mut self, pool: &Pool, flow: FlowId, bytes: u32) -> bool {
@@ -217,7 +219,7 @@ impl Peer {
         is_soon || !self.ingress.queue.head_item().is_some_and(|segment| is_pure_ack(pool, segment))
     }
 
-    /// Returns the bytes that a flow has queued on paths.
+    /// Returns the bytes of a flow's units that wait in the queues of paths.
     fn committed_bytes(&mut self, flow: FlowId) -> u32 {
         let at = usize::from(flow.0);
         if self.dispatch.committed.len() <= at {
@@ -226,7 +228,9 @@ impl Peer {
         self.dispatch.committed.get(at).copied().unwrap_or(0)
     }
 
-    /// Subtracts a unit that has left a lane of a path's queue.
+    /// Subtracts a unit that has left a lane from the bytes of its flow that wait in the queues of paths.
+    ///
+    /// In a lane of spare copies, it subtracts the copy from the number of the unit's copies instead.
     pub(super) fn uncommit(&mut self, lane: Lane, id: UnitId) {
         if lane.is_spare() {
             return self.recovery.units.remove_spare(id);
@@ -282,7 +286,7 @@ impl Peer {
         id
     }
 
-    /// Reserves space for all units in the list of lost units.
+    /// Reserves space in the list of lost units for all units in flight.
     ///
     /// All units may be lost at once when a path falls silent. Memory must not be allocated at that moment.
     fn keep_room_for_rescue(&mut self) {
@@ -293,9 +297,10 @@ impl Peer {
         }
     }
 
-    /// Returns the kind and slice index of a segment's unit.
+    /// Returns the kind of a segment's unit, and the number of the slice behind its head (0 for other units).
     ///
-    /// A tail slice omits its header, because it directly follows the flow's last unit.
+    /// A segment becomes a slice and omits its header if it directly follows the flow's last unit in the same
+    /// super-packet.
     pub(super) fn slice_kind(&mut self, flow: FlowId, segment: &Segment) -> (UnitKind, u8) {
         let shape = &segment.shape;
         if !shape.may_be_sliced() {

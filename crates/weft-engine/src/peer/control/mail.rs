@@ -1,10 +1,10 @@
-//! Queues of overlay messages to and from one peer.
+//! Queues of the overlay's messages to and from one peer.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use weft_units::Instant;
 
-/// Queues of overlay messages to and from the peer.
+/// The overlay's messages that wait to be sent to the peer, and those that arrived from it.
 #[derive(Debug, Default)]
 pub struct OverlayMail {
     pub outgoing: VecDeque<Box<[u8]>>,

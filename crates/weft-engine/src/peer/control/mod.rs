@@ -1,4 +1,4 @@
-//! The state of the control frames between this node and a peer.
+//! The state of the exchange of control frames between this node and a peer.
 
 pub mod mail;
 pub mod probes;
@@ -13,16 +13,16 @@ use revocation_sync::RevocationSync;
 use watch::Watch;
 use weft_units::{Duration, Instant};
 
-/// Progress of those exchanges of control frames with a peer that take several datagrams.
+/// State of those exchanges of control frames with a peer that take several datagrams.
 pub struct Exchange {
     next_token: u32,
     pub revocation_sync: RevocationSync,
     pub overlay: OverlayMail,
-    /// Position in this relay's list of reports about its peers, up to which the peer has been informed.
+    /// Number of entries of this relay's list of reports about its peers that were sent to this peer.
     pub bulletin_position: u64,
     /// Nodes to which the peer can relay datagrams, according to its reports.
     pub reach: ReachableNodes,
-    /// Probes of the current drill, or of the last one.
+    /// Probes to the peer of the current drill, or of the last one.
     pub probes: Option<Probes>,
 }
 
@@ -46,7 +46,7 @@ impl Exchange {
     }
 }
 
-/// The times at which the session with a peer began or ended and at which it was last used.
+/// The times of the session with a peer: when it began or ended, and when it was last used.
 pub struct SessionTimes {
     pub established_at: Option<Instant>,
     pub heard_at: Option<Instant>,
@@ -54,14 +54,18 @@ pub struct SessionTimes {
     pub alone_since: Instant,
     pub busy_at: Instant,
     pub watch: Watch,
-    /// Longest interval between probes of the paths in use. Set only while a routing protocol watches the peer.
+    /// Longest interval between probes of those paths to the peer that are in use.
+    ///
+    /// Set only while a routing protocol watches the peer.
     pub probe_pace: Option<Duration>,
     /// True if a relayed route begins with this peer. Other peers may then be reachable only while this peer answers.
     pub is_first_relay: bool,
 }
 
 impl SessionTimes {
-    /// Returns the times of a peer before its first session. The node has `peers` peers.
+    /// Returns the times of a peer that has had no session yet.
+    ///
+    /// `peers` is the number of this node's peers. With many peers, each is probed less often until its first packet.
     pub fn new(now: Instant, peers: usize) -> SessionTimes {
         let watch = Watch::unpaid(now, peers);
         SessionTimes {

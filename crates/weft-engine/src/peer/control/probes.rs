@@ -1,11 +1,11 @@
-//! The probes of a drill: those sent, those answered, and the gaps between answers.
+//! The probes of a drill to one peer: those sent, those answered, and the times without an answer.
 
 use crate::api::DrillPhase;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use weft_units::{Duration, Instant, PathId};
 
-/// Time after which a probe without an answer is lost.
+/// Time after which a probe without an answer counts as lost.
 pub const PATIENCE: Duration = Duration::from_secs(2);
 
 pub struct Probe {
@@ -22,9 +22,9 @@ pub struct ProbedPath {
     pub answered: [u32; 3],
 }
 
-/// State and results of a peer's probes during a drill.
+/// State and results of the probes to one peer during a drill.
 pub struct Probes {
-    /// Paths that use the link or node that the drill cuts.
+    /// Paths to the peer that lead over the link or node that the drill cuts.
     pub cut: Vec<PathId>,
     pub next: Instant,
     pub outstanding: VecDeque<Probe>,
@@ -55,7 +55,7 @@ impl Probes {
         }
     }
 
-    /// Returns the time at which the next probe leaves.
+    /// Returns the time at which the next probe is to leave.
     pub fn next(&self) -> Instant {
         self.next
     }
@@ -90,7 +90,8 @@ impl Probes {
             way.answered[probe.phase] += 1;
         }
         let waited = self.answered_at.replace(now).map_or(Duration::ZERO, |before| now - before);
-        // A probe sent before the end of the cut belongs to the cut, even if its answer arrives later.
+        // The time without an answer counts as a part of the cut if the answered probe was sent before the end of the
+        // cut.
         let gap = if probe.phase == number(DrillPhase::After) { &mut self.gap_after } else { &mut self.gap };
         *gap = (*gap).max(waited);
     }

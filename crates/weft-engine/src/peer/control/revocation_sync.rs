@@ -1,25 +1,25 @@
-//! Progress of one peer through the node's list of revocations.
+//! Records which part of this node's list of revocations a peer has received, and limits false revocations from it.
 
 use crate::path::Resend;
 use weft_units::{Duration, Instant};
 
 /// Maximum number of revocations with a false signature that are checked for a peer in a session.
 const MAX_FALSE: u8 = 16;
-/// Time after a false revocation during which no other revocation of the peer is checked.
+/// Time after a false revocation from a peer in which no other revocation from it is checked.
 ///
 /// *Derived*: a check takes 40 µs. A peer that sends 1,000 revocations a second then causes one check a second.
 const FALSE_APART: Duration = Duration::from_secs(1);
 
-/// Progress of one peer through the node's list of revocations.
+/// Which part of this node's list of revocations a peer has received, and false revocations received from it.
 #[derive(Debug, Default)]
 pub struct RevocationSync {
-    /// Number of revocations that the peer has acknowledged.
+    /// Number of revocations, from the beginning of this node's list, that the peer has acknowledged.
     pub told: u16,
-    /// Time until which a sent datagram with revocations is taken to be in flight, if there is one.
+    /// Time until which a sent datagram with revocations counts as in flight; `None` if none is.
     pub under_way_until: Option<Instant>,
-    /// Number of false revocations received from the peer.
+    /// Number of revocations with a false signature that arrived from the peer.
     false_ones: u8,
-    /// Arrival time of the last false revocation.
+    /// Arrival time of the last revocation with a false signature.
     false_at: Option<Instant>,
 }
 
@@ -29,7 +29,7 @@ impl RevocationSync {
         self.false_ones < MAX_FALSE && self.false_at.is_none_or(|at| now - at >= FALSE_APART)
     }
 
-    /// Records a false revocation from the peer.
+    /// Records that a revocation from the peer had a false signature.
     pub fn on_false(&mut self, now: Instant) {
         self.false_ones += 1;
         self.false_at = Some(now);
@@ -82,7 +82,7 @@ mod tests {
         }
     }
 
-    /// Draws the fate of each datagram.
+    /// Sends the list while each datagram arrives or is lost at random.
     ///
     /// The peer has the whole list in the end. The recorded number never exceeds the number that arrived.
     #[test]

@@ -11,11 +11,11 @@ use weft_units::planted::{self, Fault};
 use weft_wire::certificate;
 use weft_wire::frame::{Frame, FrameWriter};
 
-/// Time after which revocations are sent again if their datagram is neither acknowledged nor lost.
+/// Time after which revocations are sent again if their datagram was neither acknowledged nor declared lost.
 const AGAIN_AFTER: Duration = Duration::from_millis(500);
 
 impl Peer {
-    /// Starts again from the beginning of the node's list.
+    /// Begins to send this node's revocations to the peer from the start of the list again.
     pub fn restart_revocation_sync(&mut self) {
         self.control.revocation_sync = RevocationSync::default();
     }
@@ -33,9 +33,9 @@ impl Peer {
         }
     }
 
-    /// Writes as many revocations as fit.
+    /// Writes as many of the revocations that the peer lacks as fit into a control datagram.
     ///
-    /// Returns the number that the peer has after this datagram, or 0 if none was written.
+    /// Returns the number of revocations that the peer has once it gets this datagram, or 0 if none was written.
     pub fn write_revocations(&mut self, cx: &Context<'_>, index: usize, writer: &mut FrameWriter<'_>) -> u16 {
         let Some(path) = self.paths.get_mut(index).filter(|path| path.pending.revocations) else { return 0 };
         path.pending.revocations = false;
@@ -50,7 +50,7 @@ impl Peer {
         told + count as u16
     }
 
-    /// Handles a revocation from the peer. The node acts on a new one.
+    /// Handles a revocation from the peer. The node acts on it if it is new and valid.
     ///
     /// After a false revocation, no other is checked for a second. A true revocation is checked once, because the node
     /// stores it.

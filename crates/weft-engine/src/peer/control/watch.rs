@@ -7,35 +7,37 @@ use weft_units::{Duration, Instant};
 
 /// Time by which each host packet extends the time for which paths are watched.
 ///
-/// Derived: the probe interval of a watched path. On each path there are therefore never more probes than packets.
+/// *Derived*: the probe interval of a watched path. On each path there are therefore never more probes than packets.
 const EACH_PACKET: Duration = Duration::from_secs(1);
-/// Paths are watched while more than this time is left. A single packet therefore causes no probe.
+/// Paths are watched only while more than this is left of the time that packets have added.
+///
+/// A single packet adds just this time and therefore causes no probe.
 const LEAST: Duration = EACH_PACKET;
 /// Maximum time after the last packet for which paths are watched.
 const MOST: Duration = Duration::from_secs(30);
 /// Probe interval of a watched path that carries no traffic.
 const PACE: Duration = EACH_PACKET;
-/// Time from a probe to a peer that has had no packets until the node's probe to the next such peer.
+/// Time between the node's probes to two peers that have had no packets yet. Such peers are probed in turn.
 ///
-/// Tuned: 500 probes a second and their answers take 3 % of a core. With 4,095 peers each is probed every 8 s.
+/// *Tuned*: 500 probes a second and their answers take 3 % of a core. With 4,095 peers each is probed every 8 s.
 const UNPAID: Duration = Duration::from_millis(2);
-/// Longest mean interval of packets that are dense. Tuned: packets of a voice call arrive every 20 ms.
+/// Longest mean interval between host packets that counts as dense.
 ///
-/// While packets are dense, each path gets another ping soon after it has answered. The delays of all paths are then
-/// measured often.
+/// *Tuned*: packets of a voice call arrive every 20 ms. While packets are dense, each path gets another ping soon after
+/// it has answered. The delays of all paths are then measured often.
 const DENSE: Duration = Duration::from_millis(25);
-/// Divisor of the newest interval in the moving average. Standard: as for SRTT (RFC 6298).
+/// Divisor of the newest interval in the moving average. *Standard*: as for SRTT (RFC 6298).
 const GAIN: u32 = 8;
 
 /// Time until which the paths to one peer are watched: this node probes them at a fixed interval, even without traffic.
 #[derive(Clone, Copy, Debug)]
 pub struct Watch {
     until: Instant,
-    /// Probe interval while the path is watched.
+    /// Probe interval of the paths while they are watched.
     pace: Duration,
-    /// Time of the last packet.
+    /// Time of the last host packet to or from the peer.
     last: Option<Instant>,
-    /// Mean interval between packets, at most [`EACH_PACKET`].
+    /// Mean interval between host packets, at most [`EACH_PACKET`].
     interval: Duration,
 }
 
@@ -57,7 +59,7 @@ impl Watch {
         self.last = Some(now);
     }
 
-    /// True if a packet was sent or received within the last [`MOST`].
+    /// True if a host packet to or from the peer passed within the last [`MOST`].
     pub fn had_packet(&self, now: Instant) -> bool {
         self.since_packet(now) < MOST
     }
@@ -71,7 +73,7 @@ impl Watch {
         (self.until - now > LEAST).then_some(self.pace)
     }
 
-    /// True if packets arrive close together.
+    /// True if host packets to or from the peer now pass at intervals of at most [`DENSE`] on average.
     pub fn is_dense(&self, now: Instant) -> bool {
         self.interval.max(self.since_packet(now)) <= DENSE
     }
@@ -81,7 +83,7 @@ impl Watch {
 mod tests {
     use super::*;
 
-    /// Returns the share of 100 s in which paths are watched, if one packet arrives in each interval of `every`.
+    /// Returns the fraction of a time of 100 s in which paths are watched if a packet passes once in each `every`.
     fn watched(every: Duration) -> f64 {
         let unpaid = Watch::unpaid(Instant::ZERO, 1);
         let (mut watch, start) = (Watch { until: Instant::ZERO, ..unpaid }, Instant::from_millis(1_000));

@@ -19,18 +19,18 @@ use weft_wire::ip::{self, Ecn};
 use weft_wire::super_packet::{MAX_HEADER_LEN, Run};
 use weft_wire::virtio::VNET_HEADER_LEN;
 
-/// Maximum number of payload pieces of one write, besides the headers.
+/// Maximum number of payload pieces of one write to a TUN device, besides the headers.
 const MAX_PIECES: usize = 64;
-/// Number of writes for which an empty output keeps memory.
+/// Number of writes to TUN devices for which an empty output keeps memory.
 ///
-/// Derived: one turn of the daemon usually delivers this number. Only a release of held units adds more.
+/// *Derived*: one turn of the daemon usually delivers this number. Only a release of held units adds more.
 const USUAL_WRITES: usize = 1_024;
-/// Number of pieces for which an empty output keeps memory.
+/// Number of payload pieces for which an empty output keeps memory.
 const USUAL_PIECES: usize = 8_192;
 /// Maximum number of bytes of a head slice: its header and one segment.
 const HEAD_ROOM: usize = 2_048;
 
-/// A unit that arrived, delivered or still waiting.
+/// A unit that arrived, whether it was delivered or waits for earlier units.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrived {
     pub buf: BufId,
@@ -47,17 +47,20 @@ impl Arrived {
     }
 }
 
-/// Maximum number of flows whose heads are kept.
+/// Maximum number of flows whose heads (segments with a header) are kept.
 ///
-/// With more flows at once, the heads of some flows are discarded. Tails of these flows that arrive late are dropped.
+/// When one more flow would exceed it, all kept heads are discarded. Later slices of their super-packets that arrive
+/// after the head was written are then dropped.
 const MAX_HEADS: usize = 4_096;
 
-/// The last head slice of a flow. Only its header is kept, for tails that arrive after the write of the head's run.
+/// The last head (segment with its header) of a flow.
+///
+/// Only its header is kept, for slices without a header that arrive after the head was written.
 struct Head {
     vpn: VpnId,
     seq: FlowSeq,
     len: u16,
-    /// Length of the header, in bytes.
+    /// Length of the head's header, in bytes.
     header_len: u16,
     header: [u8; MAX_HEADER_LEN],
 }
@@ -70,13 +73,13 @@ impl Head {
     }
 }
 
-/// The last heads of a peer's flows.
+/// The last heads (segments with their headers) of a peer's flows.
 struct Heads {
     by_flow: HashMap<FlowId, Head, SeededState>,
 }
 
 impl Heads {
-    /// Keeps a head whose header has `header_len` bytes.
+    /// Keeps a flow's newest head (segment with its header), whose header has `header_len` bytes.
     fn keep(&mut self, vpn: VpnId, flow: FlowId, seq: FlowSeq, packet: &[u8], header_len: usize) {
         let Some(len) = u16::try_from(packet.len()).ok().filter(|len| usize::from(*len) <= HEAD_ROOM) else { return };
         if self.by_flow.len() >= MAX_HEADS && !self.by_flow.contains_key(&flow) {
@@ -94,9 +97,9 @@ impl Heads {
     }
 }
 
-/// A run of segments that will become one write.
+/// A run of segments of one flow that will become one write to a TUN device.
 struct Open {
-    /// The VPN and the flow. A flow number may be reused by another VPN.
+    /// The VPN and the flow of the run. A flow number may be reused by another VPN.
     origin: (VpnId, FlowId),
     head_seq: FlowSeq,
     next_tail: u8,
@@ -107,10 +110,10 @@ struct Open {
     pieces: usize,
 }
 
-/// The state of a flow, and the direction in which the arriving packets travel.
+/// The state of a flow in the flow table, and the direction in which the arriving packets travel.
 pub type DirectedFlow = (FlowRef, Direction);
 
-/// A finished write.
+/// One write to a TUN device that is complete and waits for its turn.
 struct Write {
     vpn: VpnId,
     header: [u8; Run::MAX_EMITTED_LEN],
@@ -125,27 +128,27 @@ struct Piece {
     len: usize,
 }
 
-/// VPN, destination and length of the write that is next in a peer's output.
+/// VPN, destination and length of the next packet in a peer's output.
 pub struct Front {
     pub vpn: VpnId,
-    /// Destination of the packet in the write. `None` if the write could not be built.
+    /// Destination of the packet. `None` if the packet could not be built.
     pub destination: Option<IpAddr>,
-    /// Length of the write, in bytes. It includes the virtio-net header.
+    /// Length of the packet with the virtio-net header, in bytes.
     pub len: usize,
 }
 
-/// A peer's writes for the TUN devices, in order.
+/// The output of a peer: its packets that wait to be written to the TUN devices, in order.
 pub struct Output {
     heads: Heads,
     open: Option<Open>,
     writes: VecDeque<Write>,
-    /// Pieces of the writes, followed by those of the open run.
+    /// Payload pieces of all writes in order, followed by those of the open run.
     pieces: VecDeque<Piece>,
     /// Units dropped because their head is unknown or they are malformed.
     pub orphans: u64,
-    /// State of the latest flow with each of the peer's flow numbers. It is needed for tails, which have no header.
+    /// State in the flow table of the latest flow with each flow number, for slices, which have no header.
     states: Vec<Option<DirectedFlow>>,
-    /// True if the access rules dropped the flow's last packet. The index is the flow's number.
+    /// For each flow number, true if the rules of access dropped the flow's last packet.
     refused: Vec<bool>,
 }
 
@@ -163,23 +166,27 @@ impl Output {
         }
     }
 
-    /// Forgets all heads, because the peer restarted. Delivered units are still written.
+    /// Deletes all stored heads, because the peer restarted. Delivered units are still written.
+    ///
+    /// A head is a segment with a header.
     pub fn forget_heads(&mut self) {
         self.heads.by_flow.clear();
     }
 
-    /// Returns the length of the header that a flow's slices last had, in bytes.
+    /// Returns the length of the header in the flow's last head, in bytes, or `None` if no head is stored.
+    ///
+    /// Slices of the flow have the same header.
     pub fn header_len(&self, vpn: VpnId, flow: FlowId) -> Option<usize> {
         let head = self.heads.by_flow.get(&flow).filter(|head| head.vpn == vpn)?;
         Some(head.header_len.into())
     }
 
-    /// Returns the state of the flow to which a tail belongs, if flow state is kept.
+    /// Returns the flow-table state of the flow to which a slice without a header belongs, if flow state is kept.
     pub fn state(&self, flow: FlowId) -> Option<DirectedFlow> {
         self.states.get(usize::from(flow.0)).copied().flatten()
     }
 
-    /// Records the state of the flow to which the peer now gives this number.
+    /// Records the flow-table state of the flow to which the peer now gives this flow number.
     pub fn set_state(&mut self, flow: FlowId, state: Option<DirectedFlow>) {
         let at = usize::from(flow.0);
         if self.states.len() <= at {
@@ -188,12 +195,12 @@ impl Output {
         self.states[at] = state;
     }
 
-    /// True if the access rules dropped the flow's last packet.
+    /// True if the rules of access dropped the last packet of this flow.
     pub fn is_refused(&self, flow: FlowId) -> bool {
         self.refused.get(usize::from(flow.0)).copied().unwrap_or(false)
     }
 
-    /// Records whether the access rules dropped the flow's last packet.
+    /// Records whether the rules of access dropped the last packet of this flow.
     pub fn set_refused(&mut self, flow: FlowId, is_refused: bool) {
         let at = usize::from(flow.0);
         if self.refused.len() <= at && is_refused {
@@ -209,7 +216,7 @@ impl Output {
         self.pieces.len()
     }
 
-    /// Adds a unit, and takes ownership of its buffer reference.
+    /// Adds a delivered unit to the output, and takes ownership of the unit's buffer reference.
     pub fn add(&mut self, pool: &mut Pool, flow: FlowId, seq: FlowSeq, unit: Arrived) {
         let placed = match unit.inner.kind {
             UnitKind::TailSlice => self.add_tail(flow, seq, &unit),
@@ -244,7 +251,7 @@ impl Output {
         Some(())
     }
 
-    /// Tries to append a packet to the open run, as GRO would.
+    /// Tries to append a packet to the open run, as GRO would. Returns false if the packet does not fit the run.
     fn join(&mut self, origin: (VpnId, FlowId), seq: FlowSeq, kind: UnitKind, packet: &[u8], unit: &Arrived) -> bool {
         let Some(open) = self.open.as_mut().filter(|o| o.origin == origin) else { return false };
         if open.pieces >= MAX_PIECES || !open.run.join(&open.first[..open.first_len], kind, packet) {
@@ -261,7 +268,8 @@ impl Output {
         let (index, is_last) = (unit.inner.index, unit.inner.last);
         let head_seq = seq.plus(-i32::from(index));
         let piece = Piece { buf: unit.buf, start: unit.start, len: unit.len };
-        // A congestion mark belongs to this tail alone. Other segments of a run must not get the mark.
+        // A congestion mark belongs to this slice alone. In a write with other segments, the mark would apply to all
+        // of them, so a marked slice joins no run.
         let marked = Ecn::of(unit.outer_tos) == Ecn::Ce;
         let origin = (unit.vpn, flow);
         let same = |o: &&mut Open| !marked && o.origin == origin && o.head_seq == head_seq && o.next_tail == index;
@@ -298,9 +306,9 @@ impl Output {
         self.writes.push_back(Write { vpn: open.origin.0, header, header_len, pieces: open.pieces });
     }
 
-    /// Passes at most `most` writes to `write`, each with its VPN and pieces.
+    /// Passes at most `most` packets to `write`, each as its VPN and the pieces that form it.
     ///
-    /// Releases the buffers and returns the number of writes.
+    /// Releases the buffers, and returns the number of packets passed.
     pub fn drain(&mut self, most: usize, pool: &mut Pool, write: &mut impl FnMut(VpnId, &[&[u8]])) -> usize {
         for done in 0..most {
             let Some(w) = self.next_write() else {
@@ -321,9 +329,9 @@ impl Output {
         most
     }
 
-    /// Drops the oldest writes until `buffers` buffers are free, because buffers are short.
+    /// Drops the oldest packets of the output until `buffers` buffers are free, because buffers are short.
     ///
-    /// Returns the number of writes dropped.
+    /// Returns the number of packets dropped.
     pub fn shed(&mut self, buffers: usize, pool: &mut Pool) -> u64 {
         let (enough, mut dropped) = (self.pieces.len().saturating_sub(buffers), 0);
         while self.pieces.len() > enough
@@ -335,7 +343,7 @@ impl Output {
         dropped
     }
 
-    /// Returns the first write's VPN, destination and length, if there is a write.
+    /// Returns VPN, destination and length of the first packet of the output, or `None` if the output is empty.
     pub fn front(&mut self, pool: &Pool) -> Option<Front> {
         if self.writes.is_empty() {
             self.close();
@@ -343,7 +351,7 @@ impl Output {
         let write = self.writes.front()?;
         let pieces = self.pieces.iter().take(write.pieces);
         let len = write.header_len + pieces.map(|piece| piece.len).sum::<usize>();
-        // A packet that is written unchanged has one piece, which begins with its header.
+        // If the write has no IP header of its own, its only piece is a whole packet and begins with the header.
         let packet = match write.header.get(VNET_HEADER_LEN..write.header_len) {
             Some(header) if !header.is_empty() => header,
             _ => self.pieces.front().and_then(|p| pool.bytes(p.buf).get(p.start..p.start + p.len)).unwrap_or_default(),
@@ -363,7 +371,7 @@ impl Output {
     }
 }
 
-/// Returns the destination of a packet. `header` holds at least the fixed IP header.
+/// Returns the destination of a packet, or `None` if it is not IP. `header` holds at least the fixed IP header.
 fn destination_of(header: &[u8]) -> Option<IpAddr> {
     match header.first()? >> 4 {
         4 => header.get(16..20)?.first_chunk::<4>().map(|octets| IpAddr::from(*octets)),

@@ -1,6 +1,6 @@
 //! Joins units that arrive in parts.
 //!
-//! Memory is bounded: each peer has a fixed number of incomplete units, and the oldest is dropped first.
+//! Memory is bounded: each peer has at most a fixed number of incomplete units. Beyond it, the oldest is dropped.
 
 use crate::units::bits;
 use alloc::collections::VecDeque;
@@ -10,16 +10,16 @@ use weft_units::{Duration, Instant, VpnId};
 use weft_wire::inner::{GRANULE, InnerHeader, MAX_GRANULES, PartHeader};
 use weft_wire::ip::Ecn;
 
-/// Maximum number of incomplete units of a peer.
+/// Maximum number of incomplete units of one peer.
 ///
-/// Derived: it suffices for 1 % to 2 % of parts missing at 100 Mbit/s and an RTT of 100 ms.
+/// *Derived*: it suffices for 1 % to 2 % of parts missing at 100 Mbit/s and an RTT of 100 ms.
 const MAX_HALVES: usize = 256;
-/// Time after which an incomplete unit is dropped.
+/// Time since the first part of a unit arrived after which the incomplete unit is dropped.
 ///
 /// No sender retransmits for longer. Later parts with the same sequence number belong to another unit.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A unit with missing parts.
+/// A unit of which some parts have not arrived yet.
 struct Half {
     vpn: VpnId,
     unit: InnerHeader,
@@ -27,7 +27,7 @@ struct Half {
     since: Instant,
     buf: BufId,
     arrived: u16,
-    /// Length of the unit, known once its last part has arrived.
+    /// Length of the unit in bytes, or zero until the part at its end has arrived.
     len: usize,
     outer_tos: u8,
 }
@@ -51,7 +51,9 @@ pub struct Joins {
 }
 
 impl Joins {
-    /// Adds a part, and returns the unit that it completes. `payload` must match the header ([`PartHeader::parse`]).
+    /// Adds a part of a unit. Returns the unit if this part completes it.
+    ///
+    /// `payload` must match the header ([`PartHeader::parse`]).
     pub fn add(
         &mut self,
         now: Instant,
@@ -110,13 +112,13 @@ impl Joins {
         Some(self.halves.len() - 1)
     }
 
-    /// Returns the time at which [`Joins::expire`] next has work.
+    /// Returns the time at which the oldest incomplete unit is to be dropped ([`Joins::expire`]).
     pub fn next_deadline(&self) -> Option<Instant> {
         let oldest = self.halves.front().filter(|_| !planted::is(Fault::HalfNotGivenUp));
         oldest.map(|oldest| oldest.since + PATIENCE)
     }
 
-    /// Drops incomplete units that have waited too long.
+    /// Drops the incomplete units whose first part arrived [`PATIENCE`] ago or earlier.
     pub fn expire(&mut self, now: Instant, pool: &mut Pool) {
         while self.next_deadline().is_some_and(|at| at <= now) {
             self.drop_oldest(pool);

@@ -1,4 +1,4 @@
-//! State of the inbound direction of a peer: parts of units, order, and headers.
+//! State of the inbound direction of a peer: units in parts, the order of units, and headers.
 //!
 //! Units in parts are joined, headers are restored, and units are put in order. The output turns units into writes for
 //! the TUN device.
@@ -16,7 +16,7 @@ use weft_core::reorder::resequencer::{Resequencer, ResequencerLimits};
 use weft_units::{Duration, Instant};
 use weft_wire::inner::InnerHeader;
 
-/// Time to wait for a missing unit until the peer announces its own value.
+/// Time for which this node waits for a missing unit of a peer until the peer announces its own value.
 const HOLD_INITIAL: Duration = Duration::from_millis(50);
 
 /// The order in which arriving units of the peer are delivered.
@@ -34,7 +34,7 @@ impl Arrivals {
     }
 }
 
-/// Units from the peer that are not delivered yet, and the headers that it has sent as references.
+/// Units from the peer that are not delivered yet, and the headers that later units may refer to.
 pub struct Inbound {
     pub joins: Joins,
     pub arrivals: Arrivals,
@@ -67,7 +67,7 @@ impl Inbound {
         self.arrivals = Arrivals::new(reorder);
     }
 
-    /// True if a unit must wait for a missing unit.
+    /// True if a unit with this header would have to wait for a missing unit.
     pub fn would_hold(&mut self, now: Instant, inner: &InnerHeader) -> bool {
         match &mut self.arrivals {
             Arrivals::Resequence(r) => r.would_hold(now, inner.flow, inner.seq),
@@ -75,7 +75,7 @@ impl Inbound {
         }
     }
 
-    /// Returns the time at which the wait for a missing unit ends.
+    /// Returns the time at which the wait for the missing unit that is missing longest ends, if a unit is missing.
     pub fn hole_deadline(&self) -> Option<Instant> {
         match &self.arrivals {
             Arrivals::Resequence(r) => r.next_deadline(),

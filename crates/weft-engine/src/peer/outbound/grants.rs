@@ -1,4 +1,4 @@
-//! The controller that computes the rate that the paths toward a peer grant to its explicit-rate loops.
+//! The controller of the rate that this node grants on the paths toward a peer to loops that follow granted rates.
 
 use weft_core::control_loop::explicit_rate::{GrantConfig, LoopLink};
 use weft_core::explicit_rate::pi::PiConfig;
@@ -10,9 +10,9 @@ use weft_units::Instant;
 /// scheduler leaves on the paths.
 pub const QUEUE: f64 = 0.05;
 
-/// Largest grant to a single VPN, relative to the paths' estimated capacity.
+/// Largest grant to a single VPN, as a multiple of the paths' estimated capacity.
 ///
-/// Above 1, so that the paths can discover more capacity.
+/// It is above 1, so that the VPN can fill the paths and reveal more capacity.
 pub const MOST: f64 = 1.25;
 
 /// The rate controller over all paths, and the number of bytes sent to the peer when the controller last ran.

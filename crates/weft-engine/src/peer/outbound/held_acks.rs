@@ -1,4 +1,4 @@
-//! Duplicate ACKs that wait for their partner, at most one for each flow (`ack = "condition"`).
+//! Duplicate ACKs that wait for the next one of their flow, at most one for each flow (`ack = "condition"`).
 
 use crate::units::{Origin, Whole};
 use alloc::collections::VecDeque;
@@ -6,30 +6,32 @@ use alloc::vec::Vec;
 use weft_core::flow::ack_condition::{AckConditioner, AckVerdict, AckView};
 use weft_units::{FlowId, Instant};
 
-/// A packet that is not queued yet: its origin, the packet, and its serial number.
+/// A packet that is not in the flow queue yet: its origin, the packet, and its serial number.
 pub type Fresh = (Origin, Whole, u32);
 
-/// The state of one flow's thinning, and the flow's held packet with the number of its wait.
+/// One flow whose duplicate ACKs are thinned.
+///
+/// `conditioner` is the algorithm's state. `held` is the packet that waits, with the number of its wait.
 #[derive(Default)]
 struct OfFlow {
     conditioner: AckConditioner,
     held: Option<(u32, Fresh)>,
 }
 
-/// The flows whose duplicate ACKs are thinned.
+/// The flows whose duplicate ACKs are thinned, by flow number.
 #[derive(Default)]
 pub struct HeldAcks {
     flows: Vec<OfFlow>,
     /// Waits in the order of their ends: the end, the flow, and the number of the wait.
     ///
-    /// For some entries the packet has already left.
+    /// An entry whose packet has left already is ignored.
     waits: VecDeque<(Instant, FlowId, u32)>,
     number: u32,
     held: usize,
 }
 
 impl HeldAcks {
-    /// Decides whether a segment of a flow leaves or waits. A segment that waits is kept until `until`.
+    /// Decides whether a segment of a flow leaves now or waits until `until` at the latest.
     ///
     /// Returns the packets that leave now and the packet that is superfluous. Each may be absent.
     pub fn judge(&mut self, flow: FlowId, view: &AckView<'_>, until: Instant, fresh: Fresh) -> Judged {
@@ -54,7 +56,7 @@ impl HeldAcks {
         }
     }
 
-    /// Removes and returns a packet whose wait is over.
+    /// Removes and returns a held packet whose wait is over, or `None` if there is none.
     pub fn next_released(&mut self, now: Instant) -> Option<Fresh> {
         while let Some((_, flow, number)) = self.waits.front().copied().filter(|(until, ..)| *until <= now) {
             self.waits.pop_front();
@@ -75,7 +77,7 @@ impl HeldAcks {
         core::mem::take(&mut self.flows).into_iter().filter_map(|of| of.held.map(|(_, held)| held))
     }
 
-    /// Returns the end of the first wait.
+    /// Returns the time at which the first wait ends, or `None` if no packet waits.
     pub fn deadline(&self) -> Option<Instant> {
         self.waits.front().map(|(until, ..)| *until)
     }
@@ -90,6 +92,6 @@ impl HeldAcks {
 pub struct Judged {
     /// Packets that leave now, in this order.
     pub leave: [Option<Fresh>; 2],
-    /// A packet whose information a later packet carries. The caller drops it.
+    /// A packet that is not needed, because a later packet carries the same information. The caller drops it.
     pub superfluous: Option<Fresh>,
 }

@@ -20,9 +20,9 @@ use weft_flows::port::Port;
 use weft_flows::router::Standing;
 use weft_units::{Duration, FlowId, Instant, Rate, Rng, VpnId};
 
-/// Number of the default VPN within [`Ingress`].
+/// Number of the default VPN in the queue, where VPNs are numbered from 0.
 const DEFAULT: VpnNo = VpnNo(0);
-/// Number of FQ-CoDel queues to which a VPN's flows are hashed (RFC 8290 §4.1).
+/// Number of FQ-CoDel queues of a VPN to which its flows are hashed (RFC 8290 §4.1).
 ///
 /// The number is small to limit the memory of each VPN.
 const FLOW_QUEUES: u32 = 128;
@@ -38,11 +38,11 @@ pub enum IngressQueue {
     Shared(Box<Shared>),
 }
 
-/// Queues and loops of all VPNs toward the peer.
+/// The queues and loops of all VPNs toward the peer.
 pub struct Shared {
     ingress: Ingress<Segment>,
     numbers: HashMap<VpnId, VpnNo, SeededState>,
-    /// VPN ids. The index is a VPN's number in the ingress.
+    /// Ids of the VPNs. The index is the VPN's number in `ingress`.
     ///
     /// The entry of a removed VPN stays until its number is reused.
     vpns: Vec<VpnId>,
@@ -50,7 +50,7 @@ pub struct Shared {
     ///
     /// Such a loop reacts to the loss of a first transmission even if the unit is retransmitted (paper 003).
     windows: usize,
-    /// Number of VPNs whose loop follows the rates that the paths grant.
+    /// Number of VPNs whose loop follows the rates that this node grants on the paths.
     granted: usize,
 }
 
@@ -76,10 +76,12 @@ impl IngressQueue {
         }
     }
 
-    /// Replaces the flow's last waiting segment with this one, if the last one is superfluous.
+    /// Replaces the last waiting segment of a flow with `segment`, if `is_superfluous` returns true for it.
+    ///
+    /// Returns the segment that was replaced.
     ///
     /// # Errors
-    /// Returns the segment itself if it replaced nothing.
+    /// Returns `segment` itself if it replaced nothing.
     pub fn replace_last(
         &mut self,
         now: Instant,
@@ -97,7 +99,9 @@ impl IngressQueue {
         }
     }
 
-    /// Selects the segment that leaves next.
+    /// Selects the segment that leaves next. Returns its size and flow, or `None` if no segment may leave now.
+    ///
+    /// Segments that the AQM drops are passed to `dropped`.
     pub fn head(&mut self, now: Instant, dropped: &mut impl FnMut(Segment)) -> Option<HeadView> {
         match self {
             IngressQueue::Alone(queue) => queue.head(now, dropped),
@@ -115,9 +119,9 @@ impl IngressQueue {
         }
     }
 
-    /// Removes the segment that [`IngressQueue::head`] selected.
+    /// Removes and returns the segment that [`IngressQueue::head`] selected, because it leaves.
     ///
-    /// Returns it with the marker that travels with it.
+    /// The second value is the loop marker that travels with it, if any.
     pub fn pop(&mut self, now: Instant) -> Option<(Dequeued<Segment>, Option<Marker>)> {
         match self {
             IngressQueue::Alone(queue) => queue.pop(now).map(|taken| (taken, None)),
@@ -126,7 +130,7 @@ impl IngressQueue {
         }
     }
 
-    /// Moves the flow of the segment that [`IngressQueue::head`] selected behind all other flows.
+    /// Moves the flow of the selected segment ([`IngressQueue::head`]) behind all other flows.
     ///
     /// Returns false if there is no such flow, or if the queue does not distinguish flows.
     pub fn pass_over(&mut self) -> bool {
@@ -139,7 +143,8 @@ impl IngressQueue {
 
     /// Records that no path can take the segment that [`IngressQueue::head`] selected.
     ///
-    /// A path may still take a segment of a sparse flow. Returns true if the queue can select such a segment instead.
+    /// A path may still have space for a segment of a sparse flow. Returns true if the queue can select such a segment
+    /// instead.
     pub fn on_hold(&mut self, now: Instant) -> bool {
         match self {
             IngressQueue::Alone(queue) => queue.on_hold(now),
@@ -148,7 +153,7 @@ impl IngressQueue {
         }
     }
 
-    /// Removes the segment that [`IngressQueue::head`] selected without sending it.
+    /// Removes and returns the segment that [`IngressQueue::head`] selected. It is not sent.
     pub fn discard(&mut self, now: Instant) -> Option<Dequeued<Segment>> {
         match self {
             IngressQueue::Alone(queue) => queue.pop(now),
@@ -157,7 +162,7 @@ impl IngressQueue {
         }
     }
 
-    /// Drops a batch of queued segments, because buffers are short.
+    /// Drops a batch of waiting segments to `dropped`, because buffers are short.
     pub fn shed(&mut self, now: Instant, dropped: &mut impl FnMut(Segment)) {
         match self {
             IngressQueue::Alone(queue) => queue.shed(now, dropped),
@@ -166,7 +171,7 @@ impl IngressQueue {
         }
     }
 
-    /// Drops segments that have waited too long.
+    /// Drops the segments whose [`Expiry`] has passed, and passes them to `dropped`.
     pub fn expire(&mut self, now: Instant, expiry: &impl Fn(&Segment) -> Expiry, dropped: &mut impl FnMut(Segment)) {
         match self {
             IngressQueue::Alone(queue) => queue.expire(now, expiry, dropped),
@@ -184,7 +189,7 @@ impl IngressQueue {
         }
     }
 
-    /// Returns the time at which a loop or a queue next has work.
+    /// Returns the time at which a loop or a queue of a VPN next has work; `None` without VPNs.
     pub fn deadline(&self) -> Option<Instant> {
         match self {
             IngressQueue::Alone(_) | IngressQueue::Port(_) => None,
@@ -192,14 +197,14 @@ impl IngressQueue {
         }
     }
 
-    /// Returns a marker that must travel without a unit.
+    /// Removes and returns a loop marker that must leave without a unit, and its VPN. `None` if there is none.
     pub fn next_marker(&mut self, now: Instant) -> Option<(VpnId, Marker)> {
         let IngressQueue::Shared(shared) = self else { return None };
         let (number, marker) = shared.ingress.next_marker(now)?;
         Some((*shared.vpns.get(number.0 as usize)?, marker))
     }
 
-    /// Hands a report to the loop of its VPN.
+    /// Passes a loop report from the peer to the loop of its VPN.
     pub fn on_report(&mut self, now: Instant, vpn: VpnId, report: &LoopReport) {
         if let IngressQueue::Shared(shared) = self
             && let Some(number) = shared.numbers.get(&vpn)
@@ -233,17 +238,17 @@ impl IngressQueue {
         }
     }
 
-    /// True if some VPN's loop may be window-based.
+    /// True if some VPN that is active now may have a window-based loop.
     pub fn has_windows(&self) -> bool {
         matches!(self, IngressQueue::Shared(shared) if shared.windows > 0 && shared.ingress.awake() > 0)
     }
 
-    /// True if some loops follow the rates that the paths grant.
+    /// True if some VPN's loop follows the rates that this node grants on the paths.
     pub fn goes_by_grants(&self) -> bool {
         matches!(self, IngressQueue::Shared(shared) if shared.granted > 0)
     }
 
-    /// Returns the rate requests of the explicit-rate VPNs that have a queue at present.
+    /// Returns the rate requests of those VPNs that have a queue now and whose loop follows granted rates.
     pub fn asks(&self) -> impl Iterator<Item = Ask> {
         self.ingress().into_iter().flat_map(Ingress::asks)
     }
@@ -257,21 +262,21 @@ impl IngressQueue {
         if let IngressQueue::Shared(shared) = self { Some(&shared.ingress) } else { None }
     }
 
-    /// Gives all requesting loops the same grant.
+    /// Gives the same grant to all loops that follow granted rates.
     pub fn grant_all(&mut self, now: Instant, grant: LoopGrant) {
         if let IngressQueue::Shared(shared) = self {
             shared.ingress.grant_all(now, grant);
         }
     }
 
-    /// Restarts all loops.
+    /// Restarts the loops of all VPNs toward the peer.
     pub fn restart_loops(&mut self) {
         if let IngressQueue::Shared(shared) = self {
             shared.ingress.restart_loops();
         }
     }
 
-    /// Gives a VPN another share.
+    /// Gives a VPN another share (weight and service).
     ///
     /// `window` holds the new AIMD parameters `a` and `b` of the VPN's window-based loop, if it has one.
     pub fn set_share(&mut self, now: Instant, vpn: VpnId, share: Share, window: Option<(f64, f64)>) {
@@ -283,7 +288,7 @@ impl IngressQueue {
         }
     }
 
-    /// Returns the loops of VPNs that have a queue at present.
+    /// Returns the loops of those VPNs that have a queue now, each with the VPN's id and share.
     pub fn loops_mut(&mut self) -> impl Iterator<Item = (VpnId, Share, &mut ControlLoop)> {
         let shared = if let IngressQueue::Shared(shared) = self { Some(shared.as_mut()) } else { None };
         shared.into_iter().flat_map(|Shared { ingress, vpns, .. }| {
@@ -297,7 +302,7 @@ impl IngressQueue {
         shared.ingress.status(*shared.numbers.get(&vpn)?)
     }
 
-    /// Returns the number of segments that wait.
+    /// Returns the number of segments that wait in the queues of all VPNs.
     pub fn backlog_packets(&self) -> usize {
         match self {
             IngressQueue::Alone(queue) => queue.len(),
@@ -306,7 +311,7 @@ impl IngressQueue {
         }
     }
 
-    /// Returns the number of bytes that wait.
+    /// Returns the number of bytes that wait in the queues of all VPNs.
     pub fn backlog_bytes(&self) -> u64 {
         match self {
             IngressQueue::Alone(queue) => queue.backlog_bytes(),
@@ -315,7 +320,7 @@ impl IngressQueue {
         }
     }
 
-    /// Sets CoDel's target and interval.
+    /// Sets the target and the interval of CoDel in all queues.
     pub fn set_delays(&mut self, target: Duration, interval: Duration) {
         match self {
             IngressQueue::Alone(queue) => queue.configure(QueueConfig { target, interval, ..QueueConfig::default() }),
@@ -324,7 +329,7 @@ impl IngressQueue {
         }
     }
 
-    /// Applies the default VPN's queue and share, and the queues of the configured VPNs.
+    /// Applies the default VPN's queue discipline and share, and the queues of the other VPNs of the peer.
     ///
     /// Returns true if a loop restarted.
     pub fn configure(
@@ -364,7 +369,7 @@ impl IngressQueue {
         }
     }
 
-    /// Returns the port, if flow state is kept.
+    /// Returns the port toward the peer, or `None` with VPNs or without flow state.
     pub fn port(&self) -> Option<&Port<Segment>> {
         if let IngressQueue::Port(port) = self { Some(port) } else { None }
     }
@@ -376,14 +381,14 @@ impl IngressQueue {
         }
     }
 
-    /// Removes the grant of a flow.
+    /// Removes the grant of a flow at the port, if there is a port.
     pub fn forget_flow(&mut self, flow: FlowId) {
         if let IngressQueue::Port(port) = self {
             port.forget_flow(flow);
         }
     }
 
-    /// Ends a load interval of the port, whose paths carry `capacity`.
+    /// Ends an interval in which the port's load is measured. The paths carried at most `capacity` in it.
     pub fn end_load_interval(&mut self, now: Instant, capacity: Rate) {
         if let IngressQueue::Port(port) = self {
             port.end_interval(now, capacity);
@@ -455,9 +460,9 @@ impl Shared {
         }
     }
 
-    /// Returns the number of the segment's VPN, and its arrival in one of the VPN's queues.
+    /// Returns the number of the segment's VPN, and its arrival with the queue to which its flow is hashed.
     ///
-    /// The flow is hashed to a queue.
+    /// Returns `None` if the VPN is unknown. The queue stands in place of the flow number.
     fn place(&self, segment: &Segment, arrival: Arrival) -> Option<(VpnNo, Arrival)> {
         if segment.vpn == VpnId::DEFAULT {
             return Some((DEFAULT, arrival));

@@ -1,4 +1,4 @@
-//! Both ends of the loops of one peer, except the sending ends in the ingress queue.
+//! Both ends of the loops of one peer, except the sending ends, which are in the ingress queue.
 //!
 //! Markers from the peer are counted here, and reports answer them.
 
@@ -15,7 +15,7 @@ use weft_units::{Instant, VpnId};
 use weft_wire::frame::{Frame, FrameWriter};
 use weft_wire::loop_data::OfRun;
 
-/// Returns the time by which a marker or report leaves that was ready at `at`.
+/// Returns the latest time at which a loop marker or report leaves that was ready at `at`.
 ///
 /// A pressing marker or report leaves at once. Any other waits up to [`LEISURE`] for other frames, because a marker
 /// and its report that are sent alone cost two more datagrams.
@@ -27,7 +27,7 @@ pub fn due(at: Instant, is_pressing: bool) -> Instant {
 pub struct Arriving {
     pub run: u8,
     pub egress: LoopEgress,
-    /// Report that answers the newest marker, and the arrival time of that marker.
+    /// Report that answers the newest marker, and the arrival time of that marker. `None` once it was sent.
     pub answer: Option<(LoopReport, Instant)>,
 }
 
@@ -36,14 +36,14 @@ pub struct Loops {
     /// Number of the current run of the loops that begin at this node. It rises with each restart.
     pub run: u8,
     pub arriving: HashMap<VpnId, Arriving, SeededState>,
-    /// VPNs whose report is due to be sent.
+    /// VPNs whose loop report waits to be sent.
     pub answers: VecDeque<VpnId>,
-    /// Time by which the first report of `answers` leaves, in the far future if there is none.
+    /// Latest time at which the first report of `answers` leaves. It is in the far future if there is none.
     pub answer_by: Instant,
     pub controller: Option<WindowController>,
-    /// Memory for one run of the window controller, kept for the next run; empty between runs.
+    /// Memory for the list of windows that the controller gets each time it runs. It is empty in between.
     pub windows: Vec<(f64, &'static mut AimdWindow)>,
-    /// Grants to the loops; present while any loop uses explicit rates.
+    /// Computes the rates granted to the loops. Present while any loop follows granted rates.
     pub grants: Option<Box<Grants>>,
 }
 
@@ -60,19 +60,19 @@ impl Loops {
         }
     }
 
-    /// Raises the run number of the loops that begin at this node, after they restarted.
+    /// Raises the run number that the markers of this node's loops carry, because the loops were restarted.
     ///
-    /// Markers carry the number. An egress edge that receives another number than before restarts its counts.
+    /// When the number changes, the egress edges begin to count anew.
     pub fn next_run(&mut self) {
         self.run = self.run.wrapping_add(1);
     }
 
-    /// Sets the controller that adjusts the windows, if there are any windows.
+    /// Sets the controller that adjusts the loops' windows; `None` if no loop is window-based.
     pub fn set_controller(&mut self, controller: Option<WindowController>) {
         self.controller = controller;
     }
 
-    /// Forgets the receiving ends of loops, except those of VPNs for which `stay` returns true.
+    /// Deletes the receiving ends of loops, except those of VPNs for which `stay` returns true.
     pub fn retain(&mut self, stay: impl Fn(VpnId) -> bool) {
         self.arriving.retain(|vpn, _| stay(*vpn));
     }
@@ -86,9 +86,10 @@ impl Loops {
         self.arriving.get_mut(&vpn).map(|arriving| &mut arriving.egress)
     }
 
-    /// Handles a marker that arrived at `at`.
+    /// Handles a marker from the peer that arrived at `at`. `run` rises when the peer restarts its loops.
     ///
-    /// The first marker with a new run number sets the packet and byte counts, because earlier units are unknown.
+    /// The first marker of a run sets the counts of arrived packets and bytes to those that it states as sent,
+    /// because the receiver did not count the units before it.
     pub fn on_marker(&mut self, at: Instant, vpn: VpnId, OfRun { run, what: marker }: OfRun<Marker>) {
         let begun = || Arriving { run, egress: LoopEgress::counted(marker.packets, marker.bytes), answer: None };
         let arriving = self.arriving.entry(vpn).or_insert_with(begun);
@@ -104,7 +105,7 @@ impl Loops {
         self.answer_by = self.answer_by.min(due(at, marker.is_pressing));
     }
 
-    /// Writes reports while any are due and space remains.
+    /// Writes the loop reports that wait into a control datagram, as far as they fit.
     pub fn write_reports(&mut self, now: Instant, writer: &mut FrameWriter<'_>) {
         while let Some(vpn) = self.answers.front().copied() {
             // The loop may have been removed or restarted since its report was queued.
@@ -122,13 +123,13 @@ impl Loops {
         self.answer_by = Instant::FAR_FUTURE;
     }
 
-    /// Discards all pending reports.
+    /// Discards all loop reports that wait to be sent.
     pub fn forget_answers(&mut self) {
         self.answers.clear();
         self.answer_by = Instant::FAR_FUTURE;
     }
 
-    /// Returns the time of the controller's next run.
+    /// Returns the time at which the controller of the windows runs next, or `None` without a controller.
     pub fn deadline(&self) -> Option<Instant> {
         self.controller.as_ref()?.deadline()
     }

@@ -27,13 +27,13 @@ use weft_units::{Duration, FlowId, FlowSeq, Rng, VpnId};
 
 const MAX_FLOWS: usize = 16_384;
 
-/// Packets that wait for a path or for their VPN, and the flows to which they belong.
+/// Packets to the peer that wait for a path or for their VPN, and the flows to which they belong.
 pub struct IngressEnd {
     pub flows: FlowTable<VpnFlow>,
     pub queue: IngressQueue,
     pub openings: Openings,
     pub held_acks: HeldAcks,
-    /// Data of the port toward the peer. `None` if no flow state is kept.
+    /// What the port toward the peer has received from admission. `None` if no flow state is kept.
     pub port: Option<PortSide>,
     pub outage: Option<Outage>,
     pub queue_target: Duration,
@@ -56,7 +56,9 @@ impl IngressEnd {
     }
 }
 
-/// The super-packet position of a flow's last unit. The next slice may omit its header if it follows directly.
+/// The super-packet of a flow's last unit, and the number of the segment that follows it.
+///
+/// If this segment is the flow's next unit, it may omit its header.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LastSlice {
     pub super_packet: u32,
@@ -64,18 +66,18 @@ pub struct LastSlice {
     pub next_index: u8,
 }
 
-/// The choice of a path for each unit.
+/// State for the choice of a path for each unit.
 pub struct Dispatch {
     pub scheduler: Scheduler,
     /// Chooses the paths of retransmissions.
     pub rescue: EarliestDelivery,
     pub views: Vec<PathView>,
-    /// Bytes of each flow that wait on paths. The index is the flow's number.
+    /// Bytes of each flow that wait in path queues. The index is the flow's number.
     pub committed: Vec<u32>,
     pub last_slices: Vec<LastSlice>,
     /// Maximum number of units in flight in the last one to two round trips. The redundant schedule uses it.
     pub in_flight: redundancy::Peak,
-    /// Index of the path in the list of paths whose turn it is to send.
+    /// Index, in the list of paths, of the path whose turn it is to send.
     pub round: usize,
     /// True if the peer's policy lets this node send on several paths at once.
     pub peer_wants_bundle: bool,
@@ -96,18 +98,18 @@ impl Dispatch {
     }
 }
 
-/// Units that were sent, until their fate is known.
+/// Units that were sent and whose fate is not known yet, and units to be retransmitted or given up.
 #[derive(Default)]
 pub struct Retransmission {
     pub units: Units,
     pub lost: Vec<UnitId>,
-    /// VPNs of lost datagrams that are not retransmitted, one entry for each datagram.
+    /// VPNs of lost datagrams that are not retransmitted: one entry for each datagram.
     ///
     /// The entries wait until the VPNs' loops are informed.
     pub lost_data: Vec<VpnId>,
-    /// Units that were given up and are not yet reported to the peer.
+    /// Units that were given up and about which no SKIP frame has been sent yet.
     pub skips: VecDeque<(FlowId, FlowSeq)>,
     pub sent_headers: SentHeaders,
-    /// Time for which the peer was asked to wait for a missing unit.
+    /// Hold time announced to the peer: the time for which the peer waits for a missing unit.
     pub hold_announced: Duration,
 }

@@ -1,29 +1,29 @@
-//! Number of copies in which a redundant bundle sends a unit.
+//! Computes in how many copies the redundant schedule sends a unit.
 
 use weft_units::{Duration, Instant};
 
-/// Maximum expected number of units, of those in flight, of which every copy is lost.
+/// Maximum expected number of the units in flight of which every copy is lost.
 ///
-/// Tuned as in `path/copies.rs`: a stall in one of twenty round trips costs at most 5 % of the goodput.
+/// *Tuned* as in `path/copies.rs`: a stall in one of twenty round trips costs at most 5 % of the goodput.
 const LOST_MAX: f64 = 0.05;
-/// Maximum number of copies on each path.
+/// Maximum number of copies of a unit on each path.
 ///
 /// Chosen without an experiment: more copies help little, because a burst of losses takes several copies.
 const ROUNDS_MAX: usize = 3;
 /// Maximum number of copies of a unit that leave at once, the unit itself included.
 ///
-/// Derived: by the model, a fifth copy gains less than 2 % of goodput at losses of up to 5 % on two paths.
+/// *Derived*: by the model, a fifth copy gains less than 2 % of goodput at losses of up to 5 % on two paths.
 const DUE_MAX: usize = 4;
-/// Least ratio of the goodput with more copies to the goodput with fewer copies at which more copies are sent.
+/// Least ratio of the computed goodput with more copies to that with fewer copies at which more copies are sent.
 ///
 /// Chosen without an experiment.
 const LEAST_GAIN: f64 = 1.02;
-/// Least loss rate assumed for a path. It keeps logarithms finite.
+/// Least loss assumed for a path, as a fraction. It keeps logarithms finite.
 pub const LEAST_LOSS: f64 = 1e-6;
 /// IP length of a full packet, in bits.
 const PACKET_BITS: f64 = 12_000.0;
 
-/// Maximum number of units in flight during the last one to two round trips.
+/// The maximum number of units in flight during the last one to two round trips.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Peak {
     /// Maximum number of units in flight in this round trip and in the previous one.
@@ -42,7 +42,7 @@ impl Peak {
     }
 }
 
-/// The units in flight, and the paths that may carry copies.
+/// The units in flight, and the properties of the paths that may carry copies of them.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct InFlight {
     /// Number of units queued or in flight.
@@ -55,7 +55,7 @@ pub struct InFlight {
     pub capacity_bps: f64,
     /// Longest RTT of these paths, in seconds.
     pub round_trip_s: f64,
-    /// True if the queue of one of these paths is so long that spare copies only fill it further.
+    /// True if the queue of one of these paths is so long that further copies only fill it more.
     pub is_filled: bool,
 }
 
@@ -77,7 +77,7 @@ impl InFlight {
     }
 }
 
-/// Returns the number of copies of a unit that leave at once. It is the number that gives the highest goodput.
+/// Returns the number of copies of a unit that leave at once, the unit included: the number with the highest goodput.
 pub fn due(of: &InFlight) -> usize {
     let mut best = 1;
     for copies in 2..=DUE_MAX {
@@ -88,7 +88,7 @@ pub fn due(of: &InFlight) -> usize {
     best
 }
 
-/// Returns the number of copies of a unit on each path, including copies that leave at once.
+/// Returns the number of copies of a unit on each path. Copies that leave at once are included.
 pub fn rounds(of: &InFlight) -> usize {
     let suffices = |rounds: &usize| of.packets as f64 * of.all_lost(of.paths * *rounds) <= LOST_MAX;
     if of.is_filled { 1 } else { (1..ROUNDS_MAX).find(suffices).unwrap_or(ROUNDS_MAX) }
@@ -112,7 +112,7 @@ mod tests {
         assert_eq!([0.001, 0.01, 0.05].map(|loss| rounds(&two_paths(45, loss, 84.0, 0.1))), [1, 1, 2]);
     }
 
-    /// Property: by the model, the chosen number of copies never gives less goodput than one copy.
+    /// By the model, the chosen number of copies never gives less goodput than one copy.
     #[test]
     fn copies_never_cost_goodput() {
         let mut rng = Rng::new(1);

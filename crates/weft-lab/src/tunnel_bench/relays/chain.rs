@@ -11,7 +11,7 @@ pub(super) const NEXT: &str = "next";
 /// Name of the interface that leads back to the previous node.
 pub(super) const BACK: &str = "back";
 
-/// The nodes of the bench: the world's two nodes, and the nodes between them.
+/// The nodes of the bench: the two ends (the nodes of `world`), and the nodes between them.
 pub(super) struct RelayChain {
     pub world: LabPair,
     between: Vec<NetNamespace>,
@@ -34,7 +34,7 @@ impl RelayChain {
         Ok(chain)
     }
 
-    /// Returns all nodes, in order.
+    /// Returns all nodes, from the first to the last.
     pub fn nodes(&self) -> Vec<&NetNamespace> {
         let ends = (&self.world.home, &self.world.hub);
         [ends.0].into_iter().chain(&self.between).chain([ends.1]).collect()

@@ -33,23 +33,25 @@ const PROGRAMS: [(&str, Middle); 4] = [
 const SMALL_BYTES: u32 = 64;
 /// Bytes of the headers of IPv4 and UDP.
 const UDP_HEADERS: u32 = 28;
-/// Time between two small packets: 250,000 a second. Programs on two processors cannot forward this number.
+/// Time between two small packets: 250,000 a second.
+///
+/// Two processors cannot forward this number, so the nodes are always busy.
 const SMALL_INTERVAL: Duration = Duration::from_micros(4);
 
-/// Work of the nodes between the ends on a packet.
+/// Work of the nodes between the first and the last node: how they forward a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Middle {
-    /// The nodes relay datagrams that they cannot decrypt.
+    /// They relay datagrams of weft that they cannot decrypt.
     Relays,
-    /// The nodes decrypt, and the program forwards.
+    /// They are nodes in transit: weft decrypts each packet, routes it itself and encrypts it again.
     Transit,
-    /// The nodes decrypt, and the kernel forwards.
+    /// They decrypt each packet, and their kernel routes it from weft's TUN device back into it.
     Kernel,
-    /// The nodes run wireguard-go, and the kernel forwards.
+    /// They run wireguard-go in place of weft, and their kernel routes each packet.
     WireguardGo,
 }
 
-/// The results of one program with a certain number of nodes between the ends.
+/// The results of one program in a chain with a certain number of nodes between the first and the last node.
 #[derive(Clone, Debug, Serialize)]
 pub struct Over {
     /// Number of nodes between the ends: relays, or nodes that decrypt and encrypt.
@@ -59,7 +61,7 @@ pub struct Over {
     pub series: Competitor,
 }
 
-/// The result of the bench.
+/// The result of the relay bench.
 #[derive(Clone, Debug, Serialize)]
 pub struct RelayBench {
     /// The machine on which it was measured.
@@ -68,7 +70,7 @@ pub struct RelayBench {
     pub duration_s: f64,
     /// Length of the warm-up of a flow, in seconds.
     pub warmup_s: f64,
-    /// Each program over each number of nodes.
+    /// The results of each program with each number of nodes between the ends.
     pub rows: Vec<Over>,
 }
 

@@ -6,7 +6,7 @@ use super::{Over, RelayBench};
 use std::fmt::Write;
 use weft_scenario::median;
 
-/// Returns the bench as a table: medians over the turns, and the least and the most goodput.
+/// Returns the result of the bench as a table: medians over the runs, and the least and the greatest goodput.
 pub fn relay_bench_table(bench: &RelayBench) -> String {
     let mut text = heading(&bench.machine, bench.duration_s, bench.warmup_s, "over veth pairs in a row");
     let _ = writeln!(
@@ -51,7 +51,7 @@ fn line(row: &Over) -> String {
     )
 }
 
-/// Returns the mean of the figures of the nodes between the ends.
+/// Returns the mean over the nodes between the first and the last one. `each` has one value per node, in order.
 fn mean_between(each: &[f64]) -> Option<f64> {
     let [_, between @ .., _] = each else { return None };
     (!between.is_empty()).then(|| between.iter().sum::<f64>() / between.len() as f64)

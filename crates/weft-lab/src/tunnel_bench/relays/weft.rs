@@ -12,7 +12,7 @@ use std::path::Path;
 
 const PORT: u16 = 51_900;
 
-/// Starts weft on every node and waits until the ends reach each other.
+/// Starts weft on every node and waits until the first and the last node reach each other.
 pub(super) fn open(chain: &RelayChain, binary: &Path, middle: Middle) -> Result<LabLane, LabError> {
     let world = &chain.world;
     let file = |number: usize, suffix: &str| scratch_file(world, format!("weft{number}.{suffix}"));
@@ -38,7 +38,7 @@ pub(super) fn open(chain: &RelayChain, binary: &Path, middle: Middle) -> Result<
     Ok(LabLane { daemons, ..LabLane::plain("weft".into(), None, address(0), last) })
 }
 
-/// Returns a node's address inside the tunnels.
+/// Returns the address of the node `number` inside the tunnels.
 fn address(number: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 99, 0, number as u8 + 1)
 }

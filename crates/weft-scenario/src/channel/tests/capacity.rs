@@ -43,8 +43,8 @@ fn a_full_link_transmits_at_its_capacity() {
         });
         let could = channel.capacity_bytes(Instant::ZERO, end);
         if channel.backlog().0 > 0 {
-            // Several opportunities of a trace may coincide with the end of the run, and the capacity does not count
-            // them.
+            // The link may send up to 30,000 bytes more than `could`: several opportunities of a trace may be at the
+            // end of the run, and the capacity does not count them.
             assert!(sent <= could + 30_000 && sent + 4_500 >= could, "{impairments:?}: {sent} of {could}");
         }
     }

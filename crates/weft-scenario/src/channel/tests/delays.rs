@@ -25,7 +25,8 @@ fn jitter_stays_within_its_limit_and_only_independent_one_reorders() {
             assert!((0..=limit.as_nanos() as i128).contains(&added), "{kind:?} {limit:?}: {added} ns");
             most = most.max(*due - sent(*packet));
         }
-        // Only a few spikes occur within 4 s, and the lowest ones reach 0.3 of the limit.
+        // The greatest delay must reach this fraction of the limit. Only a few spikes occur within 4 s, and the lowest
+        // ones reach only 0.3 of the limit.
         let reached = if kind == JitterKind::Spikes { 0.25 } else { 0.6 };
         assert!(most > limit.mul_f64(reached), "{kind:?} of {limit:?} reaches only {most:?}");
         let in_order = outcome.arrived.is_sorted_by_key(|(packet, _)| *packet);

@@ -48,7 +48,7 @@ fn a_policer_passes_its_rate_and_its_bucket() {
         let bytes = 64 + rng.below(1_437);
         let offered = spec.rate.scaled(1.2 + rng.unit());
         let apart = offered.time_for(bytes);
-        // The test lasts five times as long as the bucket needs to become empty.
+        // The bucket becomes empty in less than a fifth of `length`, so the test also covers the policer's rate.
         let excess = (offered.bps() - spec.rate.bps()) as f64;
         let length = Duration::from_secs_f64((spec.bucket_bytes * 8) as f64 / excess * 5.0 + 1.0);
         let mut policer = Policer::new(spec, Instant::ZERO);

@@ -38,10 +38,10 @@ fn about(bytes: u32) -> About {
     About { bytes, flow: FlowId(0), is_udp: true, ecn_capable: false }
 }
 
-/// The fates of the packets that a test offered to a channel.
+/// The fates of the packets that a test sent into a channel.
 #[derive(Default, Debug, PartialEq)]
 struct ChannelFates {
-    /// Number and arrival time of each packet that arrived.
+    /// Number and arrival time of each packet that arrived. Packets are numbered from 0 in sending order.
     arrived: Vec<(u64, Instant)>,
     gone: Vec<(u64, LossCause)>,
 }
@@ -83,7 +83,7 @@ fn note(gone: &mut Vec<(u64, LossCause)>, happened: ChannelEvent<u64>) {
     }
 }
 
-/// Returns `count` times with the interval `apart`.
+/// Returns the send times of `count` packets that follow each other in the interval `apart`.
 fn steady(count: u64, apart: Duration) -> impl Iterator<Item = Instant> {
     (0..count).map(move |n| Instant::ZERO + Duration::from_nanos(n * apart.as_nanos() as u64))
 }

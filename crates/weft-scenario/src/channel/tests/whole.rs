@@ -48,7 +48,7 @@ fn every_packet_arrives_or_is_gone_however_late_one_looks() {
     }
 }
 
-/// Does the same as [`run`], but advances the channel at each of its events and every 100 µs.
+/// Does the same as [`run`] with packets of 1500 bytes, but advances the channel at each event and every 100 µs.
 fn watched(mut channel: Channel<u64>, times: &[Instant]) -> ChannelFates {
     let mut outcome = ChannelFates::default();
     let mut now = Instant::ZERO;

@@ -16,7 +16,7 @@ fn certificate(of: &Identity) -> Certificate {
     RootKey::from_seed([9; 32]).sign(&claims).unwrap()
 }
 
-/// Returns a node with a certificate that has the second node as its peer, and a second node without peers.
+/// Returns a node with the certificate `shows` that has the hub as its peer, and a hub that has no peers.
 fn newcomer_and_hub(shows: &Certificate) -> (Sessions, Sessions) {
     let (left, right) = identities();
     let mut newcomer = node(&left, &right, 10);

@@ -7,7 +7,7 @@ use weft_units::Rng;
 
 const STEP: Duration = Duration::from_millis(50);
 
-/// A datagram in flight to node 0 or 1.
+/// A datagram on its way to node 0 or node 1.
 struct DatagramInFlight {
     arrives: Instant,
     to: usize,
@@ -22,7 +22,9 @@ struct ChaosNetwork {
     nodes: [Sessions; 2],
     stamp: u64,
     flights: Vec<DatagramInFlight>,
-    /// Ciphertexts of zero blocks. An equal pair proves that a nonce was used twice.
+    /// First blocks of all ciphertexts.
+    ///
+    /// All plaintexts are zeros, so an equal pair proves that a nonce was used twice.
     blocks: BTreeSet<[u8; 32]>,
     opened: [u64; 2],
 }

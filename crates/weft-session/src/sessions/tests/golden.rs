@@ -1,4 +1,4 @@
-//! Golden vectors of the datagrams for fixed seeds. If they change, the protocol version must change.
+//! Golden vectors: fingerprints of the datagrams for fixed seeds. If they change, the protocol version must change.
 //!
 //! The only exception is a change of [`SecretRng`], which yields other bytes for the same protocol.
 
@@ -6,7 +6,7 @@ use super::*;
 use aws_lc_rs::digest::{SHA256, digest};
 use std::fmt::Write;
 
-/// Returns the first 64 bits of the SHA-256 hash, in hexadecimal.
+/// Returns the first 64 bits of the SHA-256 hash of a datagram, in hexadecimal.
 fn fingerprint(bytes: &[u8]) -> String {
     digest(&SHA256, bytes).as_ref()[..8].iter().fold(String::new(), |mut text, byte| {
         write!(text, "{byte:02x}").unwrap();

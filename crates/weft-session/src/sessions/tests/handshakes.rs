@@ -189,7 +189,7 @@ fn a_forged_response_does_not_end_the_handshake() {
     pass(&mut a, &mut b);
 }
 
-/// Handles a datagram under load.
+/// Lets a node handle a datagram under load. Returns the outcome, and the answer that it must give.
 fn answer_under_load(to: &mut Sessions, now: Instant, datagram: &[u8], source: &[u8]) -> (Outcome, Vec<u8>) {
     let mut out = [0; RESPONSE_LEN];
     let outcome = to.handle(now, datagram, source, true, &mut out).unwrap();
@@ -240,7 +240,9 @@ fn a_cookie_is_no_pass_for_a_flood() {
     assert_eq!(answered(&mut b, at(1), false), 1_000, "without load nobody is limited");
 }
 
-/// Sends 50 handshakes from this source, each with a valid cookie. Returns the number of admitted handshakes.
+/// Sends 50 initiations under load, each with a valid cookie for its source.
+///
+/// `source` gives the source of each. Returns the number of admitted handshakes.
 fn admitted(b: &mut Sessions, source: impl Fn(u32) -> Vec<u8>) -> usize {
     let now = at(0);
     let mut admits = |number: u32| {
@@ -281,7 +283,7 @@ fn load_is_asked_for_only_after_the_mac() {
             false
         };
         let outcome = b.handle_counted(at(0), &damaged, SOURCE, is_under_load, &mut [0; RESPONSE_LEN]);
-        // Without load, MAC2 is not checked.
+        // The node has no load, so it does not check MAC2. A change there is thus accepted.
         let is_mac2 = at_byte >= first.len() - 16;
         assert_eq!((asked, outcome.is_ok()), (u32::from(is_mac2), is_mac2), "byte {at_byte}: {outcome:?}");
     }

@@ -1,15 +1,15 @@
-//! Tests that a copy of the process's memory does not reveal ended keys.
+//! Tests that session keys which have ended are nowhere in the process's memory.
 
 use super::*;
 use crate::traces;
 
-/// Returns bytes that differ for each `number`.
+/// Returns 32 bytes that depend only on `number`, in place of entropy.
 fn entropy(number: u64) -> [u8; 32] {
     let mut rng = weft_units::Rng::new(number);
     core::array::from_fn(|_| rng.next_u64() as u8)
 }
 
-/// Returns two nodes whose output does not depend on their seeds.
+/// Returns two nodes whose random numbers depend on added entropy, not only on their seeds.
 ///
 /// The seeds are constants in this test's code, so a search of the memory would find them. All tests share one memory,
 /// so each test has its own number and therefore its own keys. Two tests with equal static keys would share their
@@ -23,7 +23,7 @@ fn seeded_pair(test: u64) -> (Sessions, Sessions) {
     (a, b)
 }
 
-/// Runs a handshake from `a` to `b` and sends a packet in each direction.
+/// Runs a handshake that `a` initiates with `b`, and sends a packet in each direction.
 #[inline(never)]
 fn meet(a: &mut Sessions, b: &mut Sessions, now: Instant, stamp: u64) {
     let first = initiation(a, now, stamp);
@@ -42,7 +42,7 @@ fn after_181_s_memory_holds_nothing_that_opens_what_was_recorded() {
         let (mut a, mut b) = seeded_pair(test);
         b.cipher = cipher;
         let mut old = Vec::new();
-        // Runs consecutive sessions for ten minutes.
+        // Each round begins 120 s after the previous one.
         for round in 0..5 {
             meet(&mut a, &mut b, at(120 * round), round + 1);
             let fresh = traces::take();
@@ -52,7 +52,8 @@ fn after_181_s_memory_holds_nothing_that_opens_what_was_recorded() {
                 node.reseed(entropy(test * 1_000 + 10 + round));
                 node.handle_timeout(at(120 * round + 61));
             }
-            // 181 s after a session began, its keys and the secrets from which they derive are not in memory any more.
+            // All sessions but the last ended at least 181 s after they began. Their keys and the secrets behind them
+            // must not be in memory.
             let ended = old.len().saturating_sub(1);
             for secrets in &old[..ended] {
                 assert_eq!(traces::found(secrets), 0, "{cipher:?}, round {round}");
@@ -100,7 +101,7 @@ fn two_copies_that_begin_anew_never_use_a_key_and_a_number_twice() {
     let [(before, first), (same, second)] = copies;
     assert_eq!(before, same, "both are copies of one process");
     let own = |secrets: &[[u8; 32]]| secrets.to_vec();
-    // The responder was not copied, so its own draws are the same in both runs.
+    // Only the initiator was copied. The random numbers of the responder are thus the same in both runs.
     let shared: Vec<_> = own(&first).into_iter().filter(|secret| second.contains(secret)).collect();
     assert!(first.len() - shared.len() > 8, "{} of {} are shared", shared.len(), first.len());
     let keys = |secrets: &[[u8; 32]]| secrets.iter().rev().take(4).copied().collect::<Vec<_>>();

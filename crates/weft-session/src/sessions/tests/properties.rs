@@ -2,7 +2,7 @@ use super::*;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
-/// An action of two nodes. `false` is the first node and `true` the second.
+/// One step of a test with two nodes. `false` names the first node, `true` the second.
 #[derive(Clone, Debug)]
 enum SessionStep {
     Seal {
@@ -17,7 +17,7 @@ enum SessionStep {
         vpn: u32,
         delivered: bool,
     },
-    /// A handshake whose last message may be lost.
+    /// One node initiates a handshake. Its last message may be lost.
     Handshake {
         from: bool,
         finished: bool,
@@ -46,9 +46,11 @@ struct SessionPair {
     nodes: [Sessions; 2],
     identities: [Identity; 2],
     seconds: u64,
-    /// Counter that rises with every use, for stamps and seeds.
+    /// Number that rises with every use, so that stamps and seeds differ.
     count: u8,
-    /// Ciphertexts of one zero block. An equal pair proves that a key and nonce were used twice.
+    /// First blocks of all ciphertexts.
+    ///
+    /// All plaintexts begin with zeros, so an equal pair proves a repeated key and nonce.
     blocks: BTreeSet<[u8; 32]>,
 }
 
@@ -135,7 +137,7 @@ proptest! {
             pass(initiator, responder);
             pass(responder, initiator);
         }
-        // Afterwards a VPN opens at once.
+        // A packet of a VPN can be opened once its receiver has announced an index for the VPN.
         tell(responder, initiator, VpnId(1));
         let (_, datagram) = seal_in(initiator, VpnId(1), PATH, b"vpn").unwrap();
         prop_assert_eq!(open(responder, &datagram).unwrap().0.vpn, VpnId(1));

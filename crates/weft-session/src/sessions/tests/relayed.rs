@@ -9,7 +9,7 @@ fn way() -> Way {
     Way::new(&[Label(0x0102_0304), Label(0x0506_0708)]).unwrap()
 }
 
-/// Returns a datagram sealed for a route over two relays.
+/// Returns the datagram `within` inside a datagram that `from` seals for a route over two relays.
 pub(super) fn sealed(from: &mut Sessions, within: &[u8]) -> Vec<u8> {
     let mut datagram = vec![0; within.len() + overhead(2)];
     datagram[HOP_HEADER_LEN..HOP_HEADER_LEN + within.len()].copy_from_slice(within);
@@ -83,8 +83,7 @@ fn a_relay_can_neither_read_nor_forge() {
         let (cipher, seed) = (Cipher::Aes256Gcm, [own as u8 + 60; 32]);
         Sessions::new(identities[own].clone(), &peers, cipher, seed, Instant::ZERO).unwrap()
     };
-    // The ends have the relay (node 1) as their first peer and each other as their second. The relay has both ends as
-    // peers.
+    // Peer 0 of each end is the relay, and peer 1 is the other end. The relay has both ends as peers.
     let (mut a, mut relay, mut d) = (of(0, [1, 2]), of(1, [0, 2]), of(2, [1, 0]));
     meet(&mut a, PeerId(0), &mut relay);
     meet(&mut d, PeerId(0), &mut relay);
@@ -114,7 +113,7 @@ fn a_relay_can_neither_read_nor_forge() {
     assert_eq!(at_end(&mut relay, &mut d, &within), Err(OpenError::Replayed));
 }
 
-/// Runs a handshake of `from` with its peer `to`, and sends a packet that confirms it.
+/// Runs a handshake that `from` initiates with its peer `to`, the node `other`, and sends a packet under the new key.
 fn meet(from: &mut Sessions, to: PeerId, other: &mut Sessions) {
     let mut first = [0; INITIATION_LEN];
     let len = from.initiate(Instant::ZERO, to, 1, &mut first).unwrap();
@@ -125,7 +124,9 @@ fn meet(from: &mut Sessions, to: PeerId, other: &mut Sessions) {
     other.open(&mut datagram).unwrap();
 }
 
-/// Returns the result of opening `within` at the end after the relay has forwarded it.
+/// Lets `relay` send the sealed datagram `within` to `end` as a relayed datagram.
+///
+/// Returns the result of opening it there.
 fn at_end(relay: &mut Sessions, end: &mut Sessions, within: &[u8]) -> Result<OpenedPacket, OpenError> {
     let mut datagram = vec![0; within.len() + overhead(2)];
     datagram[HOP_HEADER_LEN..HOP_HEADER_LEN + within.len()].copy_from_slice(within);

@@ -5,7 +5,7 @@ use crate::stamps::{FARTHEST_AHEAD, StampFault, StampRefusal};
 use weft_units::Rng;
 
 const DAY: u64 = 86_400 * 1_000_000_000;
-/// The wall clock at the start of a test if the clock is right.
+/// The time that a right clock shows at the start of a test, in nanoseconds since 1970.
 const NOW: u64 = 20_000 * DAY;
 
 /// Lets a node handle an initiation that it must refuse, and returns the refusal.
@@ -32,7 +32,7 @@ fn a_node_without_its_state_learns_the_reason_and_connects_with_the_next_stamp()
     handshake(&mut forgetful, &mut b, at(10), 4);
     pass(&mut forgetful, &mut b);
     assert_eq!(b.accepted_stamps().next().unwrap().1, 501);
-    // After a refusal, a node does not take stamps from its clock.
+    // The stamp 1,000 of the clock is not used: after a refusal, each stamp is the previous one plus one.
     forgetful.force_initiate(at(20), PEER).unwrap();
     handshake(&mut forgetful, &mut b, at(20), 1_000);
     assert_eq!(b.accepted_stamps().next().unwrap().1, 502);
@@ -45,7 +45,8 @@ fn refusals_of_others_change_nothing() {
     let recorded = initiation(&mut a, at(0), 5);
     answer(&mut b, at(0), &recorded).unwrap();
     let refusal = refuse(&mut b, at(10), &recorded).answer;
-    // The run that sent the recorded initiation now waits for the answer to a newer initiation.
+    // The node that sent the recorded initiation now waits for the answer to a newer one. The refusal of the old one
+    // must not affect it.
     a.force_initiate(at(10), PEER).unwrap();
     let next = initiation(&mut a, at(10), 6);
     assert_eq!(answer(&mut a, at(10), &refusal), Err(HandshakeError::Unexpected));
@@ -80,7 +81,8 @@ fn recordings_of_runs_that_were_met_are_known() {
     assert!(refusal.is_of_known_run, "its run has ended");
     let unmet = initiation(&mut node(&left, &right, 79), at(30), 2);
     assert!(!refuse(&mut b, at(30), &unmet).is_of_known_run);
-    // The first run is still active, so its refused stamp may mean that its clock is slow.
+    // The first run returns after the restarted one, so two runs are active. A refused initiation of the restarted run
+    // need not be a replay.
     a.force_initiate(at(40), PEER).unwrap();
     handshake(&mut a, &mut b, at(40), 7);
     pass(&mut a, &mut b);
@@ -102,7 +104,8 @@ fn a_stamp_far_ahead_is_refused_and_the_peer_is_not_locked_out() {
     answer(&mut a, at(0), &refusal.answer).unwrap();
     handshake(&mut a, &mut b, at(0), far + 5);
     assert_eq!(b.accepted_stamps().next().unwrap().1, 1);
-    // The clocks are right again, and the stamps that were ahead are forgotten.
+    // A later run with a right clock is accepted: the stamp far ahead was refused, so it is not the highest accepted
+    // one.
     let mut again = node(&identities().0, &identities().1, 78);
     handshake(&mut again, &mut b, at(20), NOW);
     b.reset_stamps(PEER);
@@ -121,30 +124,31 @@ fn both_ends_learn_that_two_nodes_use_one_key() {
         handshake(twin, &mut b, now, turn + 1);
         pass(twin, &mut b);
         let (is_peers, is_own) = (b.shared_keys(now, PEER).0, twin.shared_keys(now, PEER).1);
-        // The return of an association reveals the shared key. The answer to that handshake reports it.
+        // From the third turn on, an association returns after another one. Node `b` thus detects that two nodes use
+        // the key, and its answer reports this.
         assert_eq!((is_peers, is_own), (turn >= 2, turn >= 2), "turn {turn}");
     }
 }
 
-/// Stored state of a node: the stamp that it used last, and the highest stamp that it accepted.
+/// The state that a node stores on its disk: the stamp that it used last, and the highest stamp that it accepted.
 #[derive(Clone, Copy, Default)]
 struct StampDisk {
     used: u64,
     accepted: Option<u64>,
 }
 
-/// A node with a possibly wrong clock and a disk that may lose or restore its content.
+/// A node whose clock may be wrong and whose disk may lose its content or get an old backup.
 ///
-/// It includes a model of the refusals that are required.
+/// It checks that no initiation is accepted twice.
 struct ClockedNode {
     sessions: Sessions,
     identity: Identity,
     peer: Identity,
     disk: StampDisk,
     backup: StampDisk,
-    /// Error of the node's clock, in nanoseconds.
+    /// Difference of the node's clock from the right time, in nanoseconds.
     off: i64,
-    /// Numbers of the initiations that the node accepted since it lost or restored its state.
+    /// Numbers of the initiations that the node accepted since its disk last lost its content or got a backup.
     accepted: Vec<usize>,
 }
 
@@ -173,7 +177,7 @@ impl ClockedNode {
         initiation(&mut self.sessions, now, self.disk.used)
     }
 
-    /// Processes initiation `number`. Returns the answer or refusal, and whether the initiation was accepted.
+    /// Processes the initiation `number`. Returns the answer or refusal, and true if the initiation was accepted.
     fn take(&mut self, now: Instant, number: usize, datagram: &[u8]) -> (Vec<u8>, bool) {
         let result = answer(&mut self.sessions, now, datagram);
         self.disk.accepted = self.sessions.accepted_stamps().next().map(|(_, stamp)| stamp);
@@ -221,7 +225,7 @@ fn sessions_return_after_any_history_and_recordings_stay_refused() {
                 }
                 _ => nodes[of].restart(now, step + 2),
             }
-            // Replays recordings of any age before the true node initiates.
+            // An attacker replays some recorded initiations before the true node initiates.
             for _ in 0..rng.below(3).min(recorded.len() as u64) {
                 let number = rng.below(recorded.len() as u64) as usize;
                 let (to, datagram) = &recorded[number];
@@ -243,7 +247,7 @@ fn sessions_return_after_any_history_and_recordings_stay_refused() {
     assert!(replays > 1_000 && refused > 500 && second_tries > 300, "{replays} {refused} {second_tries}");
 }
 
-/// Node `of` initiates. Returns true if a session in use results.
+/// Node `of` initiates a handshake. Returns true if a session results, and false if the stamp is refused.
 fn try_session(nodes: &mut [ClockedNode; 2], of: usize, now: Instant, recorded: &mut Vec<(usize, Vec<u8>)>) -> bool {
     let datagram = nodes[of].initiate(now);
     recorded.push((1 - of, datagram.clone()));

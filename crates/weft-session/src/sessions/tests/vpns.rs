@@ -6,7 +6,7 @@ const END: Instant = Instant::from_millis(KEY_LIFETIME.as_millis() as u64);
 const RED: VpnId = VpnId(7);
 const BLUE: VpnId = VpnId(8);
 
-/// Sends one packet of a VPN and returns the opened result.
+/// Seals a packet of a VPN at one node and opens it at the other. Returns the opened packet.
 fn pass_in(from: &mut Sessions, to: &mut Sessions, vpn: VpnId) -> OpenedPacket {
     let (number, datagram) = seal_in(from, vpn, PATH, b"hello").unwrap();
     let (opened, text) = open(to, &datagram).unwrap();
@@ -52,7 +52,8 @@ fn a_packet_of_one_vpn_does_not_open_as_anothers() {
             assert_eq!(open(&mut b, &redirected), Err(OpenError::BadCrypto));
         }
     }
-    // A node that uses the index of another VPN is not understood either, because the VPN's number is part of the key.
+    // A packet that is sealed with the key of one VPN under the index of another does not open: each VPN has its own
+    // key.
     let index = u32::from_be_bytes(blue[2..6].try_into().unwrap());
     a.set_vpn_index(PEER, key, RED, index);
     let (_, confused) = seal_in(&mut a, RED, PATH, b"red").unwrap();
@@ -149,7 +150,7 @@ fn a_restarted_peer_opens_its_vpns_anew() {
     pass_in(&mut b, &mut again, RED);
 }
 
-/// Lets a run of the program initiate a handshake, and once more if its stamp is refused.
+/// Lets `run`, one run of a node's program, initiate a handshake with `hub`, and again if `hub` refuses the stamp.
 fn meet(run: &mut Sessions, hub: &mut Sessions, now: Instant, stamp: u64) {
     let _ = run.force_initiate(now, PEER);
     let first = initiation(run, now, stamp);

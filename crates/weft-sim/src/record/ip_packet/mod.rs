@@ -1,8 +1,8 @@
 //! Converts simulated packets to real IPv4 packets and back.
 //!
 //! A capture needs only the headers. A TUN device needs the whole packet, or a super-packet with its virtio_net_hdr.
-//! The model has no payload bytes, so the payload is zeros. Space for options that real hosts would send is filled
-//! with no-operations.
+//! Simulated packets have no payload bytes, so the payload is zeros. No-operations stand for TCP options that real
+//! hosts would send.
 
 mod super_packet;
 mod tcp;
@@ -24,19 +24,19 @@ const MAX_TCP_HEADER_LEN: usize = 60;
 const DONT_FRAGMENT: u8 = 0x40;
 const HOP_LIMIT: u8 = 64;
 
-/// The fields of a packet's IP header other than addresses and lengths.
+/// The fields of the IP header of a packet that the caller sets, besides addresses and lengths.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct IpFields {
     /// Identification field.
     ///
-    /// It increases where the receiver must join segments. Otherwise it is zero and has no meaning, because no packet
-    /// is fragmented (RFC 6864).
+    /// It rises from packet to packet where the receiver joins segments to super-packets. Elsewhere it is zero, because
+    /// it means nothing in packets that are not fragmented (RFC 6864).
     pub id: u16,
     /// ECN field of the packet.
     pub ecn: PacketEcn,
 }
 
-/// The first bytes of a packet, after which only zeros follow.
+/// The headers of a packet, and the length of the whole packet. All bytes after the headers are zero.
 #[derive(Clone, Copy, Debug)]
 pub struct PacketHeaders {
     bytes: [u8; IPV4_HEADER_LEN + MAX_TCP_HEADER_LEN],
@@ -50,14 +50,14 @@ impl PacketHeaders {
         self.total_len
     }
 
-    /// Appends the whole packet to `out`.
+    /// Appends the whole packet to `out`: the headers and the zeros after them.
     pub fn write_whole(&self, out: &mut Vec<u8>) {
         let start = out.len();
         out.extend_from_slice(self);
         out.resize(start + self.total_len, 0);
     }
 
-    /// Creates an IPv4 header, after which `l4_len` bytes follow.
+    /// Creates the headers of a packet that begin with an IPv4 header, after which `l4_len` bytes follow.
     fn new(
         fields: IpFields,
         protocol: u8,
@@ -84,7 +84,7 @@ impl PacketHeaders {
         Ok(headers)
     }
 
-    /// Appends `bytes`, for which the caller guarantees space.
+    /// Appends `bytes` to the headers. The caller guarantees that there is space for them.
     fn push(&mut self, bytes: &[u8]) {
         self.bytes[self.len..self.len + bytes.len()].copy_from_slice(bytes);
         self.len += bytes.len();
@@ -94,14 +94,16 @@ impl PacketHeaders {
         self.bytes[at..at + 2].copy_from_slice(&field.to_be_bytes());
     }
 
-    /// Returns the checksum over pseudo-header and segment.
+    /// Returns the TCP or UDP checksum over the pseudo-header, the headers and the payload.
     ///
     /// The zeros after the headers do not change the checksum.
     fn transport_checksum(&self, protocol: u8, from: SocketAddrV4, to: SocketAddrV4) -> u16 {
         self.pseudo(protocol, from, to).bytes(&self[IPV4_HEADER_LEN..]).checksum()
     }
 
-    /// Returns the sum over the pseudo-header only, which is a partial checksum.
+    /// Returns the sum over the pseudo-header only.
+    ///
+    /// A packet for a TUN device has this partial checksum in its checksum field if the device must complete it.
     fn pseudo_sum(&self, protocol: u8, from: SocketAddrV4, to: SocketAddrV4) -> u16 {
         self.pseudo(protocol, from, to).fold()
     }
@@ -135,7 +137,7 @@ fn ecn_of(tos: u8) -> PacketEcn {
     }
 }
 
-/// Parses an unfragmented IPv4 packet of `protocol` and checks its header checksum.
+/// Parses an IPv4 packet of this protocol that is not fragmented, and checks its header checksum.
 fn parse_ipv4(packet: &[u8], protocol: u8) -> Result<IpView<'_>, WireError> {
     let ip = IpView::parse(packet)?;
     if ip.version != IpVersion::V4 || ip.protocol != protocol || ip.is_fragment {
@@ -145,7 +147,7 @@ fn parse_ipv4(packet: &[u8], protocol: u8) -> Result<IpView<'_>, WireError> {
     if checksum(header) == 0 { Ok(ip) } else { Err(WireError::Malformed) }
 }
 
-/// Returns true if the transport checksum of the packet is correct.
+/// Returns true if the TCP or UDP checksum of the packet is right.
 fn has_right_checksum(ip: &IpView<'_>) -> bool {
     let l4 = ip.payload();
     pseudo_header(ip.src, ip.dst, ip.protocol, l4.len()).bytes(l4).checksum() == 0

@@ -1,6 +1,6 @@
 //! Combines consecutive segments of a connection in a super-packet.
 //!
-//! A host with segmentation offload passes such super-packets to a device.
+//! A host with segmentation offload passes such super-packets to its network device.
 
 use super::tcp::{TcpDirection, TcpReader};
 use super::{IPV4_HEADER_LEN, IpFields};
@@ -10,17 +10,17 @@ use weft_wire::WireError;
 use weft_wire::ip::L4Checksum;
 use weft_wire::virtio::{GsoType, NEEDS_CSUM, VNET_HEADER_LEN, VnetHeader};
 
-/// Maximum payload of an IP packet with the longest headers, in bytes.
+/// Maximum payload of a super-packet, in bytes.
 ///
-/// Derived: 65,535 less 80.
+/// Derived: 65,535 for an IP packet, less 80 for the longest headers.
 const MAX_PAYLOAD_LEN: u32 = 65_535 - 80;
 /// Offset of the checksum in a TCP header, in bytes.
 const CHECKSUM_OFFSET: u16 = 16;
 
-/// One or more consecutive segments.
+/// One super-packet: one or more consecutive segments of a TCP connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SuperSegment {
-    /// All segments as one.
+    /// The segments as one segment with all their payload.
     whole: TcpSegment,
     /// Payload of each segment but the last, in bytes.
     gso_size: u32,
@@ -32,7 +32,7 @@ impl SuperSegment {
         SuperSegment { whole: segment, gso_size: segment.len }
     }
 
-    /// Adds `next` and returns true if a host would send `next` in the same super-packet.
+    /// Adds `next` to the super-packet if a host would send it in the same one. Returns true if it did.
     ///
     /// The segments may differ only in the sequence number, in CWR (on the first only) and in FIN (on the last only).
     /// Only the last segment may be short.
@@ -52,17 +52,17 @@ impl SuperSegment {
         true
     }
 
-    /// Returns the number of segments.
+    /// Returns the number of segments in the super-packet.
     pub fn count(&self) -> u32 {
         self.whole.len.div_ceil(self.gso_size.max(1)).max(1)
     }
 
-    /// Returns all segments as one, as a host with receive offload receives them.
+    /// Returns all segments as one segment, as a host with receive offload gets them.
     pub fn whole(&self) -> &TcpSegment {
         &self.whole
     }
 
-    /// Returns the individual segments.
+    /// Returns the single segments, in order.
     pub fn segments(&self) -> impl Iterator<Item = TcpSegment> {
         let (whole, gso_size, count) = (self.whole, self.gso_size, self.count());
         (0..count).map(move |k| {
@@ -74,7 +74,7 @@ impl SuperSegment {
         })
     }
 
-    /// Appends a virtio_net_hdr and the packet to `out`, with a partial TCP checksum.
+    /// Appends a virtio_net_hdr and the super-packet to `out`, with a partial TCP checksum that the device completes.
     ///
     /// # Errors
     /// Fails with [`WireError::TooLong`] for a packet above 65535 bytes, and leaves `out` unchanged.
@@ -97,7 +97,7 @@ impl SuperSegment {
         Ok(())
     }
 
-    /// Reads a virtio_net_hdr and the packet after it, which may be a super-packet.
+    /// Reads a virtio_net_hdr and the packet or super-packet after it. Returns the segments and the ECN field.
     ///
     /// # Errors
     /// The same as those of [`VnetHeader::parse`] and [`TcpReader::read`].
@@ -135,7 +135,7 @@ mod tests {
         }
     }
 
-    /// Returns a burst of `count` segments, the last of which has `last_len` bytes.
+    /// Returns `count` consecutive segments of full size, except the last one, which has `last_len` bytes.
     fn burst(count: u64, last_len: u32) -> Vec<TcpSegment> {
         let one = |k| TcpSegment {
             seq: 100 + k * u64::from(MSS),
@@ -175,7 +175,7 @@ mod tests {
         }
     }
 
-    /// The daemon's codec cuts the super-packet into the same packets that the individual segments give.
+    /// The daemon's codec cuts the super-packet into the same packets that its single segments give.
     #[test]
     fn each_cut_segment_is_the_packet_of_its_own() {
         let segments = burst(5, 700);

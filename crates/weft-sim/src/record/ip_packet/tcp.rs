@@ -1,4 +1,4 @@
-//! Converts TCP segments to packets and back.
+//! Converts simulated TCP segments to real packets and back.
 
 use super::{IPV4_HEADER_LEN, IpFields, PacketHeaders, ecn_of, has_right_checksum, parse_ipv4};
 use crate::PacketEcn;
@@ -29,30 +29,30 @@ pub fn window_shift(window: u32) -> u8 {
 
 /// One direction of a TCP connection, as its packets identify it.
 ///
-/// Payload byte *n* of the model has the sequence number *initial + 1 + n*, because a SYN takes one number. A FIN takes
-/// the number after the last byte.
+/// Payload byte *n* of a simulated connection has the sequence number *initial + 1 + n*, because a SYN takes one
+/// number. A FIN takes the number after the last byte.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TcpDirection {
-    /// Endpoint that sends the segments.
+    /// Address and port that send the segments.
     pub source: SocketAddrV4,
-    /// Endpoint that receives the segments.
+    /// Address and port that receive the segments.
     pub destination: SocketAddrV4,
-    /// Initial sequence number of the source.
+    /// Initial sequence number of the end that sends.
     pub initial: u32,
-    /// Initial sequence number of the destination.
+    /// Initial sequence number of the end that receives.
     pub peer_initial: u32,
-    /// Number of bits by which the source shifts its window field, at most 14.
+    /// Number of bits by which the sending end shifts the windows that it announces, at most 14.
     pub window_shift: u8,
-    /// Maximum segment size that the source's SYN announces.
+    /// Maximum segment size that the SYN of the sending end announces.
     pub mss: u16,
     /// Minimum size of the segments' options, in bytes.
     ///
-    /// No-operations represent options that the model lacks, such as timestamps.
+    /// No-operations fill it. They stand for options that the simulation lacks, such as time stamps.
     pub options_len: u8,
 }
 
 impl TcpDirection {
-    /// Returns the headers of a segment as a separate packet.
+    /// Returns the headers of a packet with this segment alone.
     ///
     /// # Errors
     /// Fails with [`WireError::TooLong`] for a packet above 65535 bytes.
@@ -96,7 +96,7 @@ impl TcpDirection {
         if segment.flags.has(Flags::ACK) { ack } else { 0 }
     }
 
-    /// Returns the window field, which is not scaled in a SYN (RFC 7323 §2.2).
+    /// Returns the value of the window field for a segment. It is not shifted in a SYN (RFC 7323 §2.2).
     fn wire_window(&self, segment: &TcpSegment) -> u16 {
         let shift = if segment.flags.has(Flags::SYN) { 0 } else { self.window_shift.min(MAX_WINDOW_SHIFT) };
         u16::try_from(segment.window >> shift).unwrap_or(u16::MAX)
@@ -127,9 +127,9 @@ fn wire_flags(flags: Flags) -> u8 {
     FLAGS.iter().filter(|(flag, _)| flags.has(*flag)).fold(0, |bits, (_, bit)| bits | bit)
 }
 
-/// The options of a segment under construction.
+/// The TCP options of a segment that is being written.
 ///
-/// Unwritten bytes are no-operations.
+/// Bytes that no option has been written to are no-operations.
 struct Options {
     bytes: [u8; MAX_OPTIONS_LEN],
     len: usize,
@@ -142,9 +142,9 @@ impl Options {
     }
 }
 
-/// Reads the packets of one direction.
+/// Reads the packets of one direction of a TCP connection as simulated segments.
 ///
-/// It extends each 32-bit sequence number to the 64-bit number nearest to the greatest one so far.
+/// It extends each 32-bit sequence number to the 64-bit number that is nearest to the greatest one read so far.
 #[derive(Clone, Copy, Debug)]
 pub struct TcpReader {
     direction: TcpDirection,
@@ -158,7 +158,7 @@ impl TcpReader {
         TcpReader { direction, seq: 0, ack: 0 }
     }
 
-    /// Reads a whole packet and checks its checksums.
+    /// Reads a whole packet and checks its checksums. Returns the segment and the ECN field.
     ///
     /// # Errors
     /// Fails like [`weft_wire::ip::IpView::parse`]. It also fails with [`WireError::UnknownType`] for a packet that is
@@ -210,12 +210,12 @@ fn model_flags(flags: TcpFlags) -> Flags {
     FLAGS.iter().filter(|(_, bit)| flags.any(*bit)).fold(Flags::default(), |all, (flag, _)| all.with(*flag))
 }
 
-/// Returns the number nearest to `last` whose low 32 bits are `low`, or `None` if it would be negative.
+/// Returns the number nearest to `last` whose low 32 bits are `low`. Returns `None` if that number is negative.
 fn nearest(last: u64, low: u32) -> Option<u64> {
     last.checked_add_signed(i64::from(low.wrapping_sub(last as u32) as i32))
 }
 
-/// Reads as many SACK blocks as the model can store.
+/// Reads the SACK blocks of a segment, as many as a simulated segment can store.
 fn read_sacks(tcp: &TcpView<'_>, segment: &mut TcpSegment) {
     let blocks = tcp.options().find_map(|option| match option {
         TcpOption::Sack(blocks) => Some(blocks),
@@ -260,7 +260,7 @@ mod tests {
         }
     }
 
-    /// Returns a segment that a host could send in an established connection.
+    /// Returns a random segment that a host could send in a connection after `progress` bytes.
     fn segment(rng: &mut Rng, direction: &TcpDirection, progress: u64) -> TcpSegment {
         let mut segment = TcpSegment {
             seq: progress + rng.below(1 << 30),

@@ -1,4 +1,4 @@
-//! Converts the datagrams of sources without congestion control to packets and back.
+//! Converts the simulated datagrams of sources without congestion control to real packets and back.
 
 use super::{IPV4_HEADER_LEN, IpFields, PacketHeaders, ecn_of, has_right_checksum, parse_ipv4};
 use crate::{Body, PacketEcn};
@@ -8,12 +8,12 @@ use weft_wire::WireError;
 use weft_wire::checksum::never_zero;
 use weft_wire::ip::{UDP_HEADER_LEN, protocol};
 
-/// Size of the mark at the start of the payload, in bytes.
+/// Length of the mark at the beginning of the payload, in bytes.
 ///
 /// The mark is the number of the datagram and its transmission time in nanoseconds, big-endian.
 const MARK_LEN: usize = 16;
 
-/// Returns the first bytes of a datagram of `ip_bytes` bytes in total.
+/// Returns the headers of a datagram of `ip_bytes` bytes in total, with its mark behind them.
 ///
 /// They include as much of the mark as fits.
 ///
@@ -44,7 +44,7 @@ pub fn udp_headers(
     Ok(headers)
 }
 
-/// Reads a whole packet in the format of [`udp_headers`].
+/// Reads a whole packet that [`udp_headers`] describes. Returns the simulated datagram and the ECN field.
 ///
 /// # Errors
 /// Fails like [`weft_wire::ip::IpView::parse`]. It also fails with [`WireError::UnknownType`] for a packet that is not

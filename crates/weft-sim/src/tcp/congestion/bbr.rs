@@ -1,35 +1,35 @@
 //! BBR version 1: paces at the bandwidth that it measures.
 //!
-//! It follows draft-cardwell-iccrg-bbr-congestion-control-00, which comments in this module call "the draft".
-//! Acknowledgments with delivery rate samples enter. A congestion window and a pacing rate leave.
+//! It follows draft-cardwell-iccrg-bbr-congestion-control-00, which comments in this module call "the BBR draft". Its
+//! input are acknowledgments with samples of the delivery rate. Its output are a congestion window and a pacing rate.
 
 use super::{AckEvent, Law, RateSample};
 use std::time::Duration;
 use weft_units::{Instant, Rate, Rng};
 
-/// Pacing gain in the phase Startup: the pacing rate divided by the measured bandwidth.
+/// Pacing gain in the phase Startup. A pacing gain is the pacing rate divided by the measured bandwidth.
 ///
 /// Derived: 2/ln 2 is the least gain that doubles the rate in each round.
 const HIGH_GAIN: f64 = 2.885_390_081_777_927;
-/// Pacing gains of the phases of ProbeBW.
+/// Pacing gains of the phases of ProbeBW, which follow each other in this order.
 ///
-/// Standard: the draft.
+/// Standard: draft-cardwell-iccrg-bbr-congestion-control-00.
 const GAIN_CYCLE: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
-/// Number of rounds for which a bandwidth measurement is valid.
+/// Number of round trips for which a measured bandwidth counts.
 ///
-/// Standard: the draft.
+/// Standard: draft-cardwell-iccrg-bbr-congestion-control-00.
 const BANDWIDTH_ROUNDS: usize = 10;
-/// Time for which an RTT measurement is valid, and interval between two ProbeRTT phases.
+/// Time for which a measured minimum RTT counts. After it, BBR measures anew in a ProbeRTT phase.
 ///
-/// Standard: the draft.
+/// Standard: draft-cardwell-iccrg-bbr-congestion-control-00.
 const MIN_RTT_LIFETIME: Duration = Duration::from_secs(10);
 /// Minimum duration of a ProbeRTT phase.
 ///
-/// Standard: the draft.
+/// Standard: draft-cardwell-iccrg-bbr-congestion-control-00.
 const PROBE_RTT_DURATION: Duration = Duration::from_millis(200);
-/// Minimum window, which keeps data and acknowledgments in flight, in segments.
+/// Minimum congestion window in segments, with which data and acknowledgments still flow.
 ///
-/// Standard: the draft.
+/// Standard: draft-cardwell-iccrg-bbr-congestion-control-00.
 const MIN_PIPE_SEGMENTS: u64 = 4;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,7 +40,7 @@ enum BbrState {
     ProbeRtt,
 }
 
-/// The maximum bandwidth measured in the last [`BANDWIDTH_ROUNDS`] rounds.
+/// The maximum of the bandwidth, measured over the last [`BANDWIDTH_ROUNDS`] round trips.
 #[derive(Clone, Debug, Default)]
 struct RoundMax {
     rounds: [Rate; BANDWIDTH_ROUNDS],
@@ -65,19 +65,19 @@ impl RoundMax {
     }
 }
 
-/// Numbers the rounds: a round lasts until a segment that was sent in it is delivered.
+/// Counts round trips: a round lasts until a segment that was sent in it is acknowledged.
 ///
-/// The definition is that of the draft, §4.1.1.3.
+/// The definition is that of the BBR draft, §4.1.1.3.
 #[derive(Clone, Copy, Debug, Default)]
 struct RoundCounter {
     count: u64,
-    /// Number of bytes that had been delivered when the round began.
+    /// Number of bytes that had been delivered to the receiver when the present round began.
     begun_at: u64,
-    /// True if the acknowledgment in progress began the round.
+    /// True if the acknowledgment that is being processed began a round.
     starts: bool,
 }
 
-/// Detects that the pipe is full (the draft, §4.3.2.2).
+/// Detects that the path carries no higher rate (BBR draft, §4.3.2.2).
 ///
 /// The pipe is full if the rate grew by less than a quarter in three rounds.
 #[derive(Clone, Copy, Debug, Default)]
@@ -87,10 +87,10 @@ struct FullPipe {
     rounds_without_growth: u32,
 }
 
-/// The conditions for the end of the current ProbeRTT phase.
+/// The state of the present ProbeRTT phase, which determines its end.
 #[derive(Clone, Copy, Debug, Default)]
 struct ProbeRtt {
-    /// Earliest end of the phase, or `None` until the pipe has drained.
+    /// Earliest end of the phase. `None` until the data in flight has fallen to the minimum window.
     until: Option<Instant>,
     round_done: bool,
 }
@@ -98,14 +98,14 @@ struct ProbeRtt {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum BbrRecovery {
     None,
-    /// Recovery begins with the next acknowledgment.
+    /// A loss was detected. Recovery begins with the next acknowledgment.
     Entering,
     /// The first round of recovery, in which the sender sends only as many bytes as were delivered.
     Conserving,
     Growing,
 }
 
-/// BBR's model of the path and its state.
+/// The congestion control BBR: its model of the path, and its state.
 #[derive(Clone, Debug)]
 pub(super) struct Bbr {
     mss: u64,
@@ -118,7 +118,9 @@ pub(super) struct Bbr {
     round: RoundCounter,
     full_pipe: FullPipe,
     delivered: u64,
-    /// Number of delivered bytes up to which samples are ignored because ProbeRTT had limited the sender.
+    /// Samples of the bandwidth are ignored until this number of bytes has been delivered.
+    ///
+    /// Until then, ProbeRTT limited the sending rate.
     limited_until_delivered: u64,
     cycle_index: usize,
     cycle_start: Instant,
@@ -126,7 +128,7 @@ pub(super) struct Bbr {
     restarted_from_idle: bool,
     recovery: BbrRecovery,
     cwnd: u64,
-    /// Congestion window before recovery or ProbeRTT.
+    /// Congestion window before recovery or ProbeRTT reduced it.
     prior_cwnd: u64,
     pacing_rate: Rate,
     seen_rtt: bool,
@@ -177,7 +179,7 @@ impl Bbr {
         }
     }
 
-    /// Returns the number of bytes in flight for `gain` times the product of bandwidth and RTT (the draft, §4.2.3.2).
+    /// Returns `gain` times bandwidth times minimum RTT, plus three send quanta, in bytes (BBR draft, §4.2.3.2).
     ///
     /// The result includes three send quanta, because sender and receiver process several segments together.
     fn inflight(&self, gain: f64) -> u64 {
@@ -187,7 +189,7 @@ impl Bbr {
         }
     }
 
-    /// Returns the number of bytes that are sent in one burst (the draft, §4.2.2).
+    /// Returns the send quantum: the number of bytes that are sent in one burst (BBR draft, §4.2.2).
     fn send_quantum(&self) -> u64 {
         match self.pacing_rate.bps() {
             0..1_200_000 => self.mss,
@@ -243,7 +245,7 @@ impl Bbr {
         }
     }
 
-    /// Begins the gain cycle in a random phase other than the draining one (the draft, §4.3.4.2).
+    /// Begins the phases of ProbeBW, at a random one except the one with gain 3/4 (BBR draft, §4.3.4.2).
     fn enter_probe_bw(&mut self, now: Instant) {
         self.state = BbrState::ProbeBw;
         self.cycle_index = GAIN_CYCLE.len() - 1 - self.rng.below(7) as usize;
@@ -274,7 +276,7 @@ impl Bbr {
         }
     }
 
-    /// Updates the minimum RTT and returns true if the old minimum had expired.
+    /// Updates the minimum RTT with an acknowledgment. Returns true if the old minimum was no longer valid.
     fn update_min_rtt(&mut self, ack: &AckEvent) -> bool {
         let expired = ack.now > self.min_rtt_at + MIN_RTT_LIFETIME;
         if let Some(rtt) = ack.rtt
@@ -347,7 +349,7 @@ impl Bbr {
         }
     }
 
-    /// Adjusts the window during recovery (the draft, §4.2.3.4).
+    /// Changes the congestion window during recovery from losses (BBR draft, §4.2.3.4).
     fn modulate_for_recovery(&mut self, ack: &AckEvent) {
         if self.recovery == BbrRecovery::None {
             return;
@@ -363,7 +365,7 @@ impl Bbr {
         }
     }
 
-    /// Returns the last window that neither recovery nor ProbeRTT had reduced.
+    /// Returns the congestion window before recovery or ProbeRTT reduced it.
     fn saved_cwnd(&self) -> u64 {
         if self.recovery == BbrRecovery::None && self.state != BbrState::ProbeRtt {
             self.cwnd
@@ -416,7 +418,7 @@ impl Law for Bbr {
         self.full_pipe = FullPipe { filled: self.full_pipe.filled, ..FullPipe::default() };
     }
 
-    /// Resumes at exactly the measured bandwidth, without slow start (the draft, §4.3.4.4).
+    /// Resumes after an idle time at the measured bandwidth, without slow start (BBR draft, §4.3.4.4).
     fn on_restart(&mut self, _now: Instant, _idle: Duration, _rto: Duration) {
         self.restarted_from_idle = true;
         if self.state == BbrState::ProbeBw {

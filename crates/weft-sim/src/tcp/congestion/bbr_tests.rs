@@ -1,10 +1,10 @@
-//! Tests BBR over a bottleneck with a rate, an unlimited buffer and a delay.
+//! Tests BBR over a bottleneck with a constant rate and delay and an unlimited buffer.
 
 use super::*;
 use crate::tcp::congestion::testing::{MSS, acked, now};
 use std::collections::VecDeque;
 
-/// A segment in flight, with the sender's state when it was sent.
+/// A segment that is not acknowledged yet, with the sender's state when it was sent.
 struct SegmentInFlight {
     acked_at: Instant,
     sent_at: Instant,
@@ -13,7 +13,7 @@ struct SegmentInFlight {
     first_sent_at: Instant,
 }
 
-/// One BBR sender with endless data on its own path.
+/// One BBR sender with endless data, alone on a path.
 struct BbrPath {
     bbr: Bbr,
     rate: Rate,
@@ -25,7 +25,7 @@ struct BbrPath {
     delivered: u64,
     delivered_at: Instant,
     first_sent_at: Instant,
-    /// Time, state, gain and RTT after each acknowledgment.
+    /// Time, state, pacing gain and RTT after each acknowledgment.
     log: Vec<(Instant, BbrState, f64, Duration)>,
 }
 
@@ -95,7 +95,7 @@ impl BbrPath {
         self.log.push((self.now, self.bbr.state, self.bbr.pacing_gain(), rtt));
     }
 
-    /// Returns the sequence of states and gains without repetitions.
+    /// Returns the states and pacing gains in the order of their occurrence, without successive repetitions.
     fn steps(&self) -> Vec<(BbrState, f64)> {
         let mut steps: Vec<_> = self.log.iter().map(|(_, state, gain, _)| (*state, *gain)).collect();
         steps.dedup();
@@ -136,7 +136,7 @@ fn startup_drains_what_it_queued_and_then_cycles() {
     assert_eq!(steps[0], (BbrState::Startup, HIGH_GAIN));
     assert_eq!(steps[1], (BbrState::Drain, 1.0 / HIGH_GAIN));
     assert!(steps[2..].iter().all(|(state, _)| *state == BbrState::ProbeBw));
-    // Phases with equal gain are one step: 5/4, then 3/4, then 1.
+    // Successive phases with the same gain are one step in `steps`. A cycle thus has three steps: 5/4, 3/4, 1.
     let gains: Vec<f64> = steps[2..].iter().map(|(_, gain)| *gain).collect();
     let up = gains.iter().position(|g| *g == 1.25).unwrap();
     for cycle in gains[up..].chunks_exact(3) {
@@ -151,8 +151,8 @@ fn startup_fills_the_pipe_in_a_logarithm_of_rounds() {
     let mut path = BbrPath::new(Rate::from_mbps(200), PROPAGATION, 3);
     path.run_until(seconds(2));
     let left = path.log.iter().find(|(_, state, ..)| *state != BbrState::Startup).unwrap().0;
-    // The window doubles in each round. From 10 segments to 1250 takes 7 rounds. BBR needs 3 more rounds to detect
-    // that the rate no longer grows. In these rounds the queue adds up to 2.9 round trips.
+    // The window doubles in each round. From 10 segments to 1250 takes 7 rounds. BBR needs 3 more rounds to detect that
+    // the rate no longer grows. In these rounds the queue makes each RTT up to 2.9 round-trip times longer.
     assert!(left < Instant::from_millis(50 * (7 + 3 * 3 + 3)), "{left:?}");
 }
 
@@ -170,7 +170,7 @@ fn the_gain_cycle_never_begins_by_draining_and_depends_on_the_seed() {
 #[test]
 fn every_ten_seconds_it_drains_the_pipe_for_200_ms() {
     let mut path = BbrPath::new(RATE, PROPAGATION, 4);
-    // The queue keeps every RTT above the propagation delay, so no measurement renews the minimum RTT.
+    // The queue keeps every RTT above the propagation delay, so the minimum RTT is not measured again.
     path.run_until(seconds(9));
     path.bbr.min_rtt = Some(PROPAGATION);
     path.run_until(seconds(25));

@@ -11,17 +11,17 @@ use weft_units::Instant;
 ///
 /// Standard: the BIC of Linux (tcp_bic.c).
 const LOW_WINDOW: u64 = 14;
-/// Maximum growth of the window in one round trip, in segments.
+/// Maximum number of segments by which the window grows in one round trip.
 ///
 /// Standard: the BIC of Linux (tcp_bic.c).
 const MAX_INCREMENT: u64 = 16;
-/// Divisor of the search: the window moves 1/B of the remaining distance in one round trip.
+/// Divisor of the binary search: in one round trip, the window grows by 1/B of the distance to the last maximum.
 ///
 /// Standard: the BIC of Linux (tcp_bic.c).
 const B: u64 = 4;
-/// Number of round trips in which the window grows by [`B`] segments near the window of the last loss.
+/// Number of round trips in which the window grows by [`B`] segments when it is near the window of the last loss.
 const SMOOTH_PART: u64 = 20;
-/// Part of the window that remains after a loss, in units of 1/[`BETA_SCALE`].
+/// Window after a loss, as a fraction of the window before it, in units of 1/[`BETA_SCALE`].
 ///
 /// Standard: the BIC of Linux (tcp_bic.c).
 const BETA: u64 = 819;
@@ -29,29 +29,29 @@ const BETA: u64 = 819;
 ///
 /// Standard: the BIC of Linux (tcp_bic.c).
 const BETA_SCALE: u64 = 1024;
-/// Maximum number of acknowledgments that open the window by a segment before the first loss.
+/// Before the first loss: maximum number of acknowledgments after which the window grows by a segment.
 ///
 /// Standard: the BIC of Linux (tcp_bic.c).
 const UNKNOWN_ACKS: u64 = 20;
-/// A delayed-ACK ratio of one, in sixteenths.
+/// Value of `delayed_ack_ratio` if each acknowledgment covers one segment, in sixteenths of a segment.
 ///
 /// Standard: the BIC of Linux (tcp_bic.c).
 const RATIO_ONE: u64 = 16;
 
-/// BIC's window, and the window at the last loss.
+/// BIC's congestion window, and the window at the last loss.
 ///
 /// The window is in whole segments, as in Linux, because rounding matters while windows are small.
 #[derive(Clone, Debug)]
 pub(super) struct Bic {
     window: CongestionWindow,
-    /// Window of the last loss in segments.
+    /// Window in segments at the last loss, or less with fast convergence.
     ///
     /// `None` before the first loss and after a timeout.
     last_max: Option<u64>,
     /// Average number of segments that an acknowledgment covers, in whole sixteenths.
     ///
-    /// As in Linux it falls from its first value, two, to 31/16 and stays there if every segment is acknowledged. The
-    /// window then opens almost twice as fast as the binary search prescribes.
+    /// As in Linux it falls from its first value, 2, only to 31/16 if every segment is acknowledged, because it is
+    /// rounded. The window then opens almost twice as fast as the binary search prescribes.
     delayed_ack_ratio: u64,
     before: (CongestionWindow, Option<u64>),
 }
@@ -62,14 +62,14 @@ impl Bic {
         Bic { window, last_max: None, delayed_ack_ratio: 2 * RATIO_ONE, before: (window, None) }
     }
 
-    /// Returns the window in whole segments.
+    /// Returns the congestion window in whole segments.
     fn segments(&self) -> u64 {
         self.window.segments() as u64
     }
 
-    /// Stores the window of a loss.
+    /// Stores the congestion window at a loss as the new maximum.
     ///
-    /// Fast convergence: if the loss occurred below the last maximum, a lower maximum is stored. Other flows then get
+    /// Fast convergence: if the window is below the last maximum, less than the window is stored. Other flows then get
     /// more capacity.
     fn remember(&mut self) {
         self.before = (self.window, self.last_max);
@@ -78,7 +78,7 @@ impl Bic {
         self.last_max = Some(if released { cwnd * (BETA_SCALE + BETA) / (2 * BETA_SCALE) } else { cwnd });
     }
 
-    /// Returns the window after a loss, in bytes.
+    /// Returns the congestion window to use after a loss, in bytes.
     fn reduced(&self) -> f64 {
         let cwnd = self.segments();
         let segments = if cwnd <= LOW_WINDOW { cwnd / 2 } else { cwnd * BETA / BETA_SCALE };
@@ -86,7 +86,7 @@ impl Bic {
     }
 }
 
-/// Returns the number of acknowledgments that open a window of `cwnd` segments by one segment.
+/// Returns the number of acknowledgments after which a window of `cwnd` segments grows by one segment.
 fn acks_per_increment(cwnd: u64, last_max: Option<u64>, delayed_ack_ratio: u64) -> u64 {
     if cwnd <= LOW_WINDOW {
         return cwnd.max(1);
@@ -194,9 +194,9 @@ mod tests {
         assert_eq!(acks_per_increment(160, Some(200), 2 * RATIO_ONE), 8);
     }
 
-    /// Returns a window after a loss at `segments` segments.
+    /// Returns the state after a loss with a window of `segments` segments.
     ///
-    /// Its delayed-ACK ratio has settled for acknowledgments of `acked` segments.
+    /// Its `delayed_ack_ratio` is that after many acknowledgments of `acked` segments each.
     fn after_loss(segments: f64, acked: u64) -> Bic {
         let mut b = Bic::new(MSS as u32, 10 * MSS);
         b.window.cwnd = segments * MSS as f64;
@@ -216,7 +216,7 @@ mod tests {
         }
     }
 
-    /// Without delayed acknowledgments the ratio stays at 31/16, because it is an integer number of sixteenths.
+    /// Without delayed acknowledgments the ratio stays at 31/16, because it is rounded to sixteenths.
     ///
     /// Linux does this in bictcp_acked of tcp_bic.c, and ns-2's TCP-Linux does the same.
     #[test]
@@ -231,7 +231,7 @@ mod tests {
         assert!((b.window.segments() - 1031.0).abs() < 1.0, "{}", b.window.segments());
     }
 
-    /// The window grows only on cumulative acknowledgments (RFC 5681 §3.1).
+    /// Only cumulative acknowledgments let the window grow (RFC 5681 §3.1).
     ///
     /// Linux calls the congestion control for no other acknowledgment.
     #[test]

@@ -1,6 +1,7 @@
 //! CUBIC: the window is a cubic function of the time since the last loss (RFC 9438).
 //!
-//! It also implements Linux's variant, which grows by whole segments. Slow start ends through the module `hystart`.
+//! It also implements Linux's variant, which grows by whole segments. The module `hystart` decides when slow
+//! start ends before a loss.
 
 use super::hystart::{Advice, HyStart};
 use super::window::CongestionWindow;
@@ -12,21 +13,21 @@ use weft_units::Instant;
 ///
 /// Standard: RFC 9438 §5.
 const C: f64 = 0.4;
-/// Part of the window that remains after a loss.
+/// Factor by which a loss multiplies the bytes in flight to give the new window.
 ///
 /// Standard: RFC 9438 §4.6.
 const BETA: f64 = 0.7;
-/// Additive increase with which AIMD(α, β) has the same average window as Reno.
+/// Segments per round trip by which the window grows in the Reno-friendly region.
 ///
-/// Derived: 3(1 − β)/(1 + β) (RFC 9438 §4.3).
+/// With it, the window has the same average as that of Reno. *Derived*: 3(1 − β)/(1 + β) (RFC 9438 §4.3).
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 
-/// Maximum time after which the growth per acknowledgment is computed again.
+/// Maximum time for which a computed growth per acknowledgment is used if the window does not change.
 ///
 /// Standard: the CUBIC of Linux (tcp_cubic).
 const PACE_KEPT: Duration = Duration::from_millis(31);
 
-/// CUBIC's window and its memory of the last loss.
+/// The window of a CUBIC sender, and what it remembers of the last loss.
 #[derive(Clone, Debug)]
 pub(super) struct Cubic {
     window: CongestionWindow,
@@ -37,29 +38,29 @@ pub(super) struct Cubic {
     growth: CubicGrowth,
     memory: Memory,
     before: (CongestionWindow, Memory),
-    /// Time since which the application limits the sender.
+    /// Time since which the application has not written enough data to fill the window.
     limited_since: Option<Instant>,
 }
 
-/// The state before a loss. It is restored if the loss was spurious.
+/// The values that CUBIC keeps from the last loss.
 ///
-/// Windows are in segments.
+/// They are restored if that loss was spurious. Windows are in segments.
 #[derive(Clone, Copy, Debug)]
 struct Memory {
-    /// Window at the last loss (W_max).
+    /// Window to which the curve rises after the last loss (W_max).
     ///
-    /// `None` before the first loss and after a timeout.
+    /// It is the window at that loss, or less with fast convergence. `None` before the first loss and after a timeout.
     max: Option<f64>,
     /// Window when ssthresh was last set (cwnd_prior).
     prior: f64,
     epoch: Option<CubicEpoch>,
 }
 
-/// A period of congestion avoidance between two losses.
+/// The state of congestion avoidance since the last loss or timeout.
 #[derive(Clone, Copy, Debug)]
 struct CubicEpoch {
     start: Instant,
-    /// Time in seconds until the window is at `plateau` again (K).
+    /// Time K in seconds from the start of the epoch until the window has grown to `plateau` again.
     k: f64,
     plateau: f64,
     /// Window that Reno would have (W_est).
@@ -67,10 +68,10 @@ struct CubicEpoch {
     steps: Steps,
 }
 
-/// Progress of a window that grows by whole segments.
+/// The counters with which the window grows by whole segments, as in Linux.
 #[derive(Clone, Copy, Debug)]
 struct Steps {
-    /// Number of acknowledged segments by which the window grows by one segment.
+    /// Number of segments that must be acknowledged before the window grows by one segment.
     per_segment: f64,
     acked: f64,
     /// Window for which the growth was computed, and the time of that computation.
@@ -80,8 +81,8 @@ struct Steps {
 impl Steps {
     /// Processes `segments` acknowledged segments and returns the number of segments by which the window grows now.
     fn on_acked(&mut self, segments: f64) -> f64 {
-        // If the growth rate was slower before, the acknowledgments collected so far open the window by one segment
-        // only.
+        // If `per_segment` has fallen, `acked` can exceed it several times. The window nevertheless grows by only one
+        // segment for the acknowledgments collected so far, so that it does not jump.
         let collected = if self.acked >= self.per_segment { 1.0 } else { 0.0 };
         self.acked = if collected > 0.0 { segments } else { self.acked + segments };
         let grown = (self.acked / self.per_segment).floor();
@@ -128,7 +129,7 @@ impl Cubic {
         }
     }
 
-    /// Performs slow start and returns the number of acknowledged bytes that it did not use.
+    /// Performs slow start. Returns the number of bytes of `ack` that remain for congestion avoidance.
     fn slow_start(&mut self, ack: &AckEvent) -> f64 {
         let bytes = (ack.acked_bytes as f64).min(self.hystart.stretch_limit_segments() * self.window.mss);
         let advice = if self.hystart_done { Advice::Grow } else { self.hystart.on_ack(ack, self.window.segments()) };
@@ -161,7 +162,7 @@ impl Cubic {
         self.window.cwnd = grown * self.window.mss;
     }
 
-    /// Grows the window like Linux's `bictcp_update` and `tcp_cong_avoid_ai`.
+    /// Grows the window in congestion avoidance as Linux's `bictcp_update` and `tcp_cong_avoid_ai` do.
     fn step_by_segments(&mut self, now: Instant, acked_bytes: f64, min_rtt: Duration) {
         let segments = self.window.segments().floor();
         let memory = &mut self.memory;
@@ -181,14 +182,14 @@ impl Cubic {
         self.window.cwnd += epoch.steps.on_acked(acked) * self.window.mss;
     }
 
-    /// Excludes from the epoch the time in which the application limited the sender (RFC 9438 §4.2).
+    /// Moves the start of the epoch forward by the time in which the application limited the sender (RFC 9438 §4.2).
     fn resume(&mut self, now: Instant) {
         if let (Some(since), Some(epoch)) = (self.limited_since.take(), &mut self.memory.epoch) {
             epoch.start += now - since;
         }
     }
 
-    /// Stores the window before a reduction (RFC 9438 §4.7).
+    /// Stores the window and the memory for an undo, and computes the memory after the loss (RFC 9438 §4.7).
     fn remember(&mut self) {
         self.before = (self.window, self.memory);
         self.hystart_done = true;
@@ -272,7 +273,7 @@ mod tests {
         Cubic::new(HyStartKind::Off, true, CubicGrowth::Continuous, MSS as u32, 10 * MSS)
     }
 
-    /// Returns a CUBIC window of `segments` after a loss.
+    /// Returns a CUBIC sender after a loss at a window of `segments`.
     fn after_loss(segments: u64) -> Cubic {
         let mut c = cubic();
         c.window.cwnd = (segments * MSS) as f64;
@@ -303,7 +304,7 @@ mod tests {
         let mut c = after_loss(20);
         let windows: Vec<f64> =
             (0..16).map(|round| per_round(&mut c, MSS, now() + RTT * (round + 1) / 10) as f64 / MSS as f64).collect();
-        // The window grows from 14 by 0.529 segments a round up to 20, and then by 1 a round.
+        // The window grows from 14 segments by 0.529 segments a round up to 20, and then by 1 segment a round.
         assert!((windows[9] - windows[4] - 5.0 * ALPHA).abs() < 0.15, "{windows:?}");
         assert!((windows[15] - windows[13] - 2.0).abs() < 0.15, "{windows:?}");
     }

@@ -7,19 +7,19 @@ use std::time::Duration;
 use weft_core::explicit_rate::tcp_er::TcpErSender;
 use weft_units::{Instant, Rate};
 
-/// Size of the IP and TCP headers of a segment with timestamps, which the rate includes, in bytes.
+/// Size of the IP and TCP headers of a segment with timestamps, in bytes. The explicit rate includes these headers.
 ///
 /// Derived: 20 of IPv4, 20 of TCP and 12 of timestamps.
 const HEADERS_BYTES: u32 = 52;
 
-/// The TCP-ER algorithm, converted between packets and bytes.
+/// Runs the TCP-ER algorithm, which counts packets, for a sender that counts bytes.
 #[derive(Clone, Debug)]
 pub(super) struct ExplicitRate {
     law: TcpErSender,
     mss: u64,
-    /// Explicit rate that every acknowledgment renews, or zero for none.
+    /// Rate of the settings, which is applied again at each acknowledgment. Zero: only granted rates are used.
     fixed: Rate,
-    /// Acknowledged bytes that did not fill a whole packet.
+    /// Acknowledged bytes, less than one segment, that the algorithm has not yet counted as a packet.
     acked_bytes: u64,
     lost_bytes: u64,
 }
@@ -31,13 +31,13 @@ impl ExplicitRate {
         ExplicitRate { law, mss: mss.max(1).into(), fixed, acked_bytes: 0, lost_bytes: 0 }
     }
 
-    /// Sets another explicit rate.
+    /// Replaces the rate of the settings, in IP bytes.
     pub fn set_rate(&mut self, now: Instant, rate: Rate) {
         self.fixed = rate;
         self.law.on_grant(micros(now), rate.bps() / 8);
     }
 
-    /// Returns the number of whole packets in `bytes` plus `left`, the remainder of earlier calls.
+    /// Adds `bytes` to `left`, removes the whole packets from it, and returns their number.
     fn packets(left: &mut u64, bytes: u64, mss: u64) -> u32 {
         *left += bytes;
         let packets = *left / mss;

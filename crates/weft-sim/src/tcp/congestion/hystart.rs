@@ -4,7 +4,7 @@ use super::{AckEvent, HyStartKind};
 use std::time::Duration;
 use weft_units::Instant;
 
-/// Window below which the classic detectors do nothing, in segments.
+/// Window below which classic HyStart never ends slow start, in segments.
 const LOW_WINDOW_SEGMENTS: f64 = 16.0;
 const RTT_SAMPLES: u32 = 8;
 const MIN_RTT_THRESHOLD: Duration = Duration::from_millis(4);
@@ -12,10 +12,10 @@ const MAX_RTT_THRESHOLD: Duration = Duration::from_millis(16);
 const RTT_DIVISOR: u32 = 8;
 const CONSERVATIVE_ROUNDS: u32 = 5;
 const PLUS_PLUS_STRETCH_LIMIT_SEGMENTS: f64 = 8.0;
-/// Maximum time between two successive acknowledgments that does not count as a gap.
+/// Longest pause between two successive acknowledgments in which they still count as one train.
 const ACK_TRAIN_SPACING: Duration = Duration::from_millis(2);
 
-/// The advice on how slow start continues.
+/// The answer of HyStart to an acknowledgment: how slow start continues.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Advice {
     Grow,
@@ -28,7 +28,7 @@ pub(super) enum Advice {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HyStart {
     kind: HyStartKind,
-    /// Bytes of the round that are not acknowledged yet.
+    /// Number of bytes that must still be acknowledged or lost until the present round ends.
     round_remaining: u64,
     round_start: Instant,
     round_min_rtt: Duration,
@@ -38,7 +38,7 @@ pub(super) struct HyStart {
     conservative: Option<Conservative>,
 }
 
-/// The state of conservative slow start.
+/// The state of conservative slow start (RFC 9406 §4.2), which follows a rise of the delay.
 #[derive(Clone, Copy, Debug)]
 struct Conservative {
     baseline_min_rtt: Duration,
@@ -59,7 +59,9 @@ impl HyStart {
         }
     }
 
-    /// Processes an acknowledgment in slow start with a window of `cwnd_segments`.
+    /// Processes an acknowledgment in slow start, and returns how slow start continues.
+    ///
+    /// `cwnd_segments` is the congestion window.
     pub fn on_ack(&mut self, ack: &AckEvent, cwnd_segments: f64) -> Advice {
         if self.kind == HyStartKind::Off {
             return Advice::Grow;

@@ -40,9 +40,11 @@ pub enum CongestionKind {
     Cubic {
         /// The way in which slow start ends before a loss.
         hystart: HyStartKind,
-        /// True if the flow releases more capacity after a loss below the last maximum (RFC 9438 §4.7).
+        /// True if a loss below the last W_max reduces W_max further, which leaves capacity to new flows.
+        ///
+        /// Standard: fast convergence of RFC 9438 §4.7.
         fast_convergence: bool,
-        /// The way in which the window follows the curve.
+        /// Whether the window grows continuously or by whole segments.
         growth: CubicGrowth,
     },
     /// BIC: a binary search for the window of the last loss, with Linux's constants.
@@ -51,14 +53,14 @@ pub enum CongestionKind {
     ///
     /// It requires pacing and delivery rates.
     Bbr {
-        /// Seed of the random phase in which the gain cycle begins.
+        /// Seed of the random number that selects the phase of the gain cycle in which BBR begins to probe.
         seed: u64,
     },
     /// TCP-ER: sends at an explicit rate that routers or edges grant (paper 001 §IV-A).
     ///
     /// It requires pacing.
     ExplicitRate {
-        /// Explicit rate in IP bytes.
+        /// Explicit rate, which includes the IP and TCP headers.
         ///
         /// If it is zero, only the rates of [`SenderCongestion::on_grant`] are used.
         rate: Rate,
@@ -97,15 +99,17 @@ pub enum CubicGrowth {
 /// The delivery rate that an acknowledgment shows (draft-cheng-iccrg-delivery-rate-estimation).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RateSample {
-    /// Bytes delivered in `interval`, as a rate.
+    /// Number of bytes delivered in `interval`, divided by `interval`.
     pub rate: Rate,
-    /// True if the application had no more data when the sample's segment was sent.
+    /// True if the application limited the sender when the segment of this sample was sent.
     pub app_limited: bool,
     /// Bytes delivered on the connection so far, including this acknowledgment.
     pub delivered: u64,
     /// Bytes that had been delivered when the sample's segment was sent.
     pub prior_delivered: u64,
-    /// Duration of the sample: the longer of its sending time and its acknowledging time.
+    /// Duration of the sample.
+    ///
+    /// It is the longer of the time in which the bytes were sent and the time in which they were acknowledged.
     pub interval: Duration,
 }
 
@@ -125,15 +129,15 @@ pub struct AckEvent {
     pub flight_bytes: u64,
     /// Smoothed round-trip time, including this acknowledgment.
     pub srtt: Option<Duration>,
-    /// Round-trip time that this acknowledgment shows.
+    /// Round-trip time of the last segment that this acknowledgment newly covers.
     ///
-    /// `None` if it acknowledges a retransmission (Karn's algorithm).
+    /// `None` if it covers a retransmission (Karn's algorithm), or no new data.
     pub rtt: Option<Duration>,
     /// Least round-trip time so far.
     pub min_rtt: Option<Duration>,
-    /// Delivery rate that this acknowledgment shows.
+    /// Delivery rate that this acknowledgment shows, if the algorithm uses delivery rates.
     pub delivery: Option<RateSample>,
-    /// True if the application or the receive window recently limited the sender.
+    /// True if the window had space for a segment before this acknowledgment: the sender did not use all of it.
     ///
     /// If it is true, the congestion window must not grow.
     pub app_limited: bool,
@@ -213,16 +217,16 @@ impl SenderCongestion {
         })
     }
 
-    /// Sets another explicit rate.
+    /// Replaces the explicit rate of [`CongestionKind::ExplicitRate`].
     ///
-    /// Only TCP-ER uses it.
+    /// It has no effect on other algorithms.
     pub fn set_rate(&mut self, now: Instant, rate: Rate) {
         if let Laws::ExplicitRate(law) = &mut self.0 {
             law.set_rate(now, rate);
         }
     }
 
-    /// Reports the rate that routers or edges grant, including IP headers, and the smoothed RTT.
+    /// Reports the rate that routers or edges grant, which includes the IP and TCP headers, and the smoothed RTT.
     ///
     /// Only TCP-ER uses it.
     pub fn on_grant(&mut self, now: Instant, rate: Rate, srtt: Option<Duration>) {
@@ -236,7 +240,7 @@ impl SenderCongestion {
         self.law_mut().window_mut().map(|window| window.begin_at(window_bytes as f64)).is_some()
     }
 
-    /// Limits the window to `window_bytes`.
+    /// Reduces the congestion window to `window_bytes` if it is larger.
     pub fn limit(&mut self, window_bytes: u64) {
         if let Some(window) = self.law_mut().window_mut() {
             window.cwnd = window.cwnd.min((window_bytes as f64).max(window.mss));
@@ -265,7 +269,10 @@ impl SenderCongestion {
         self.law_mut().on_congestion(now, flight_bytes);
     }
 
-    /// Processes the first echo of a congestion mark in this window of data (RFC 3168 §6.1.2).
+    /// Processes an echo of a congestion mark.
+    ///
+    /// The sender calls it at most once in a window of data (RFC 3168 §6.1.2). `flight_bytes` is as in
+    /// [`on_congestion`](Self::on_congestion).
     pub fn on_ecn(&mut self, now: Instant, flight_bytes: u64) {
         self.law_mut().on_ecn(now, flight_bytes);
     }
@@ -282,7 +289,7 @@ impl SenderCongestion {
         self.law_mut().on_recovery_exit(now);
     }
 
-    /// Restores the state before the last loss or timeout, which was spurious.
+    /// Restores the window from before the last loss or timeout, because it was spurious.
     ///
     /// The sender must have reported that loss through [`on_congestion`](Self::on_congestion) or that timeout through
     /// [`on_timeout`](Self::on_timeout).
@@ -297,7 +304,7 @@ impl SenderCongestion {
         self.law_mut().on_restart(now, idle, rto);
     }
 
-    /// Returns the maximum number of bytes in flight.
+    /// Returns the congestion window in bytes.
     pub fn cwnd_bytes(&self) -> u64 {
         self.law().cwnd_bytes()
     }

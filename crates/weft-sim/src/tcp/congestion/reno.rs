@@ -7,7 +7,7 @@ use super::{AckEvent, Law};
 use std::time::Duration;
 use weft_units::Instant;
 
-/// Reno's window and its state.
+/// The window of a Reno sender, with the bytes counted toward its next increase.
 #[derive(Clone, Debug)]
 pub(super) struct Reno {
     window: CongestionWindow,

@@ -9,7 +9,7 @@ pub(super) struct CongestionWindow {
     pub cwnd: f64,
     pub ssthresh: f64,
     initial: f64,
-    /// True if slow start is limited (RFC 3742).
+    /// True if limited slow start (RFC 3742) is in use, which grows large windows more slowly.
     limited: bool,
 }
 
@@ -34,7 +34,7 @@ impl CongestionWindow {
         self.cwnd / self.mss
     }
 
-    /// Opens the window by `bytes`, up to ssthresh, and returns the unused bytes.
+    /// Opens the window by `bytes`, at most up to ssthresh. Returns the bytes that were not needed for that.
     pub fn slow_start(&mut self, bytes: f64) -> f64 {
         let slower = self.slowdown();
         let growth = (bytes / slower).min(self.ssthresh - self.cwnd).max(0.0);
@@ -42,7 +42,7 @@ impl CongestionWindow {
         bytes - growth * slower
     }
 
-    /// Returns the divisor of the growth in limited slow start (K of RFC 3742 §2).
+    /// Returns the number by which limited slow start divides the growth (K of RFC 3742 §2); 1 in normal slow start.
     fn slowdown(&self) -> f64 {
         if self.limited && self.segments() > LIMITED_BEYOND {
             (2.0 * self.segments() / LIMITED_BEYOND).floor()
@@ -51,7 +51,7 @@ impl CongestionWindow {
         }
     }
 
-    /// Begins a limited slow start at `bytes`.
+    /// Sets the window to `bytes`, from which limited slow start continues.
     pub fn begin_at(&mut self, bytes: f64) {
         (self.cwnd, self.limited) = (bytes, true);
     }
@@ -70,7 +70,7 @@ impl CongestionWindow {
         self.cwnd = self.mss;
     }
 
-    /// Undoes a reduction and returns true if the window returned to that of `before`.
+    /// Undoes a reduction. Returns true if the window was below that of `before` and is restored.
     ///
     /// It never lowers a window or threshold that has grown beyond `before`.
     pub fn undo(&mut self, before: &CongestionWindow) -> bool {
@@ -80,9 +80,9 @@ impl CongestionWindow {
         undone
     }
 
-    /// Halves the window for each `rto` of idle time, down to the initial window (RFC 2861 §3.2).
+    /// Halves the window for each `rto` in `idle`, not below the initial window (RFC 2861 §3.2).
     ///
-    /// The threshold becomes at least three quarters of the old window.
+    /// The slow-start threshold becomes at least three quarters of the old window.
     pub fn restart(&mut self, idle: Duration, rto: Duration) {
         let periods = idle.as_nanos().checked_div(rto.as_nanos()).unwrap_or(0);
         if periods == 0 {

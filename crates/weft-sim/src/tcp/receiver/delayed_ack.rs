@@ -42,7 +42,7 @@ const QUICK_SEGMENTS: u32 = 16;
 /// Standard: Linux, TCP_DELACK_MIN.
 const QUICK_DELAY: Duration = Duration::from_millis(40);
 
-/// The effect of a segment on the received data.
+/// The relation of an arrived segment to the data that arrived before it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum SegmentEffect {
     /// The segment was the next one, and no data was waiting behind it.
@@ -55,7 +55,7 @@ pub(super) enum SegmentEffect {
     Useless,
 }
 
-/// Decides when the receiver acknowledges.
+/// Decides by an [`AckRule`] when the receiver acknowledges.
 #[derive(Clone, Debug)]
 pub(super) struct AckTiming {
     rule: AckRule,
@@ -64,7 +64,7 @@ pub(super) struct AckTiming {
     quick_left: u32,
     segments: u32,
     bytes: u64,
-    /// Time of the delayed acknowledgment, or [`Instant::FAR_FUTURE`] for none.
+    /// Time at which a delayed acknowledgment is due. It is [`Instant::FAR_FUTURE`] if none is delayed.
     deadline: Instant,
 }
 
@@ -74,7 +74,7 @@ impl AckTiming {
         AckTiming { rule, mss, due: false, quick_left, segments: 0, bytes: 0, deadline: Instant::FAR_FUTURE }
     }
 
-    /// Processes the arrival of `segment`.
+    /// Processes the arrival of `segment`, with its relation `arrival` to the data before it.
     pub fn arrived(&mut self, now: Instant, segment: &TcpSegment, arrival: SegmentEffect) {
         self.segments += 1;
         self.bytes += u64::from(segment.len);
@@ -117,17 +117,17 @@ impl AckTiming {
         }
     }
 
-    /// Makes the acknowledgment due if its deadline has passed.
+    /// Makes the delayed acknowledgment due if its time has passed.
     pub fn wake(&mut self, now: Instant) {
         self.due |= self.deadline <= now;
     }
 
-    /// Makes an acknowledgment due without an arrival.
+    /// Makes an acknowledgment due although no segment has arrived.
     pub fn set_due(&mut self) {
         self.due = true;
     }
 
-    /// Returns true if an acknowledgment is due, and begins to wait for the next one.
+    /// Returns true if an acknowledgment is due. It then counts as sent.
     pub fn take(&mut self) -> bool {
         if !self.due {
             return false;

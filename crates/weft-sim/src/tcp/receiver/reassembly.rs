@@ -1,9 +1,11 @@
 //! Stores the ranges of data that arrived beyond a gap.
 
-/// Number of ranges that an acknowledgment can report.
+/// Maximum number of ranges that one acknowledgment reports (SACK blocks).
 const REPORTED: usize = 3;
 
-/// Ranges of bytes beyond the first gap, separate and in order.
+/// The ranges of received bytes beyond the first gap, in order of sequence numbers.
+///
+/// Ranges that touch are joined.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reassembly {
     runs: Vec<(u64, u64)>,
@@ -16,7 +18,7 @@ impl Reassembly {
         self.runs.is_empty()
     }
 
-    /// Returns the index of the range that contains or follows `seq`.
+    /// Returns the index of the first range that ends at or after `seq`.
     fn position(&self, seq: u64) -> usize {
         self.runs.partition_point(|&(_, end)| end < seq)
     }
@@ -60,9 +62,9 @@ impl Reassembly {
         self.runs.get(at).copied().filter(|&(start, _)| start <= seq)
     }
 
-    /// Removes the ranges that join the data in order before `seq`.
+    /// Removes all ranges that begin at or before `seq`, because all data before `seq` has arrived.
     ///
-    /// It returns the sequence number after the joined data.
+    /// It returns the sequence number up to which the data is now complete.
     pub fn advance(&mut self, seq: u64) -> u64 {
         let joined = self.runs.partition_point(|&(start, _)| start <= seq);
         self.runs.drain(..joined).next_back().map_or(seq, |(_, end)| end.max(seq))

@@ -7,7 +7,7 @@
 /// Standard: RFC 3042.
 const LIMITED_TRANSMIT_SEGMENTS: u32 = 2;
 
-/// Counts duplicate acknowledgments and inflates the window by the segments that have left the network.
+/// Counts duplicate acknowledgments. In fast recovery, it inflates the window by the segments that left the network.
 #[derive(Clone, Debug, Default)]
 pub(in crate::tcp) struct NewReno {
     duplicates: u32,
@@ -22,7 +22,7 @@ impl NewReno {
         self.duplicates == dup_thresh
     }
 
-    /// Returns true if the last acknowledgments were duplicates.
+    /// Returns true if duplicate acknowledgments have arrived since the last acknowledgment of new data.
     pub fn has_duplicates(&self) -> bool {
         self.duplicates > 0
     }
@@ -51,18 +51,18 @@ impl NewReno {
         !std::mem::replace(&mut self.had_partial, true)
     }
 
-    /// Resets the state at the end of recovery, or when new data is acknowledged outside recovery.
+    /// Resets the counters at the end of recovery, or when new data is acknowledged outside recovery.
     pub fn reset(&mut self) {
         self.duplicates = 0;
         self.inflation = 0;
     }
 
-    /// Returns the inflated window of fast recovery, in bytes.
+    /// Returns the congestion window `cwnd` plus the inflation of fast recovery, in bytes.
     pub fn inflated(&self, cwnd: u64) -> u64 {
         cwnd.saturating_add_signed(self.inflation)
     }
 
-    /// Returns the number of bytes by which limited transmit may exceed the window.
+    /// Returns the number of bytes by which the sender may exceed the congestion window for limited transmit.
     pub fn limited_transmit(&self, dup_thresh: u32, mss: u64) -> u64 {
         u64::from(self.duplicates.min(LIMITED_TRANSMIT_SEGMENTS).min(dup_thresh.saturating_sub(1))) * mss
     }

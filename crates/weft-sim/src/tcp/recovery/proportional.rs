@@ -4,7 +4,7 @@
 //! the reduced window in one burst. If the window is more than half of the old window, such a burst can overflow the
 //! queue again and lose retransmissions.
 
-/// The variables of RFC 6937 since the start of a recovery, in bytes.
+/// The counters of proportional rate reduction since the start of a recovery, in bytes (RFC 6937).
 #[derive(Clone, Copy, Debug)]
 pub(in crate::tcp) struct ProportionalRate {
     /// Bytes in flight at the start of the recovery that were not selectively acknowledged (RecoverFS).
@@ -19,16 +19,16 @@ impl ProportionalRate {
         ProportionalRate { flight: flight.max(1), delivered: 0, sent: 0 }
     }
 
-    /// Adds the bytes of a sent segment, which is new or retransmitted.
+    /// Records that a segment of `bytes` was sent in recovery, new or again.
     pub fn sent(&mut self, bytes: u64) {
         self.sent += bytes;
     }
 
-    /// Returns the number of bytes that may be sent after `newly_delivered` bytes arrived.
+    /// Returns the number of bytes that may be sent now, after `newly_delivered` more bytes were delivered.
     ///
     /// The rule is that of RFC 6937 §3.1 with the slow-start bound.
     ///
-    /// `pipe` is the number of bytes in the network, and `ssthresh` is the target window.
+    /// `pipe` is the number of bytes in the network. `ssthresh` is the window at the end of recovery, in bytes.
     pub fn allowance(&mut self, newly_delivered: u64, pipe: u64, ssthresh: u64, mss: u64) -> u64 {
         self.delivered += newly_delivered;
         if pipe > ssthresh {
@@ -46,7 +46,7 @@ mod tests {
 
     const MSS: u64 = 1000;
 
-    /// After one loss in twenty segments, one segment leaves for every two that arrive.
+    /// After one loss in a window of twenty segments, one segment is sent for every two that arrive.
     ///
     /// The threshold is ten segments, as in RFC 6937 §4, figure 1.
     #[test]

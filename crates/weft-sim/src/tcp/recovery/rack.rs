@@ -3,12 +3,12 @@
 use crate::tcp::scoreboard::{Scoreboard, SentSegment};
 use weft_units::Instant;
 
-/// Number of recoveries without a DSACK after which the reordering window shrinks again.
+/// Number of recoveries without a DSACK after which the reordering window returns to its initial size.
 ///
 /// Standard: RFC 8985 §6.2 step 4.
 const PERSISTENCE: u32 = 16;
 
-/// The inputs that bound the reordering window.
+/// The inputs from which the reordering window is computed.
 ///
 /// Times are in nanoseconds.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +51,7 @@ impl Default for Rack {
 }
 
 impl Rack {
-    /// Records that `sent` was delivered (step 2).
+    /// Records that `sent` was delivered (RFC 8985 §6.2 step 2).
     ///
     /// `min_rtt` is the least RTT before `sent` was delivered.
     pub fn delivered(&mut self, now: Instant, sent: &SentSegment, min_rtt: u64) {
@@ -66,14 +66,16 @@ impl Rack {
         }
     }
 
-    /// Records that a segment arrived after a segment that was sent later (step 3). It was sent only once.
+    /// Records that a segment was delivered after a segment that was sent later (RFC 8985 §6.2 step 3).
+    ///
+    /// The segment that arrived late must not have been retransmitted.
     pub fn saw_reordering(&mut self) {
         self.reordering_seen = true;
     }
 
-    /// Processes the DSACK of an acknowledgment (step 4).
+    /// Processes an acknowledgment; `dsack` is true if it carries a DSACK (RFC 8985 §6.2 step 4).
     ///
-    /// It widens the reordering window at most once in a round trip. `una` and `nxt` are SND.UNA and SND.NXT.
+    /// A DSACK widens the reordering window, at most once in a round trip. `una` and `nxt` are SND.UNA and SND.NXT.
     pub fn note_dsack(&mut self, dsack: bool, una: u64, nxt: u64) {
         if self.dsack_round.is_some_and(|round| una >= round) {
             self.dsack_round = None;
@@ -85,7 +87,7 @@ impl Rack {
         }
     }
 
-    /// Records that a recovery ended without a DSACK (step 4).
+    /// Records that a recovery ended without a DSACK (RFC 8985 §6.2 step 4).
     pub fn recovery_ended(&mut self) {
         self.reo_wnd_persist = self.reo_wnd_persist.saturating_sub(1);
         if self.reo_wnd_persist == 0 {
@@ -93,7 +95,7 @@ impl Rack {
         }
     }
 
-    /// Returns the reordering window in nanoseconds (step 4).
+    /// Returns the reordering window in nanoseconds (RFC 8985 §6.2 step 4).
     fn window(&self, bounds: Bounds) -> u64 {
         if !self.reordering_seen && (bounds.recovering || bounds.many_sacked) {
             return 0;
@@ -108,7 +110,7 @@ impl Rack {
         Instant::from_nanos(sent.at.as_nanos().saturating_add(self.rtt).saturating_add(window))
     }
 
-    /// Marks the segments that are lost at `now` (step 5).
+    /// Marks the segments that are lost at `now` (RFC 8985 §6.2 step 5).
     ///
     /// It returns the number of bytes that left the pipe, and the time at which it must be called again, if any.
     pub fn detect(&self, board: &mut Scoreboard, now: Instant, bounds: Bounds) -> (u64, Option<Instant>) {
@@ -117,7 +119,8 @@ impl Rack {
         for index in 0..board.len() {
             let Some(&sent) = board.get(index) else { break };
             if (sent.at, sent.end()) >= (self.xmit_ts, self.end_seq) {
-                // If this segment was sent only once, all segments after it were sent later. None of them is overdue.
+                // No segment sent later than this one was delivered, so it is not lost yet. If it was sent only once,
+                // all segments after it were sent even later, and the search ends.
                 if sent.is_ambiguous() {
                     continue;
                 }
@@ -136,7 +139,7 @@ impl Rack {
         (lost, again)
     }
 
-    /// Marks the first segment and all overdue segments as lost after a timeout (§6.3).
+    /// Marks the first segment and all overdue segments as lost after a timeout (RFC 8985 §6.3).
     pub fn mark_timeout(&self, board: &mut Scoreboard, now: Instant, bounds: Bounds) {
         let window = self.window(bounds);
         for index in 0..board.len() {

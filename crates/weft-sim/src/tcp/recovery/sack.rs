@@ -2,9 +2,9 @@
 
 use crate::tcp::scoreboard::Scoreboard;
 
-/// The variables of RFC 6675.
+/// The variables of SACK-based loss recovery (RFC 6675).
 ///
-/// Sequence numbers are exclusive ends: the number after the last byte.
+/// Sequence numbers are those after the last byte of a segment.
 #[derive(Clone, Debug, Default)]
 pub(in crate::tcp) struct Sack {
     duplicates: u32,
@@ -17,15 +17,15 @@ pub(in crate::tcp) struct Sack {
 }
 
 impl Sack {
-    /// Counts an acknowledgment that contained only new SACKs (a duplicate acknowledgment of §2).
+    /// Counts an acknowledgment that contained only new SACKs (RFC 6675 §2: duplicate acknowledgment).
     ///
-    /// It returns true if the count is at least `dup_thresh` (§5 step 1).
+    /// It returns true if the count is at least `dup_thresh` (RFC 6675 §5 step 1).
     pub fn duplicate(&mut self, dup_thresh: u32) -> bool {
         self.duplicates += 1;
         self.duplicates >= dup_thresh
     }
 
-    /// Processes an advance of the cumulative acknowledgment.
+    /// Resets the count of duplicates, because the cumulative acknowledgment has advanced.
     pub fn advanced(&mut self) {
         self.duplicates = 0;
     }
@@ -45,18 +45,18 @@ impl Sack {
         before - board.pipe_bytes()
     }
 
-    /// Begins recovery with the retransmission of the segment that ends at `first_end` (§5 step 4.3).
+    /// Begins recovery, in which the segment that ends at `first_end` is retransmitted first (RFC 6675 §5 step 4.3).
     pub fn enter(&mut self, first_end: u64) {
         self.high_rxt = first_end;
         self.rescue_rxt = first_end;
     }
 
-    /// Records the retransmission of the segment that ends at `end` (§5 step C.2).
+    /// Records the retransmission of the segment that ends at `end` (RFC 6675 §5 step C.2).
     pub fn retransmitted(&mut self, end: u64) {
         self.high_rxt = self.high_rxt.max(end);
     }
 
-    /// Returns the segment that rules 3 and 4 of NextSeg (§4) select for retransmission.
+    /// Returns the index in `board` of the segment that rules 3 and 4 of NextSeg (RFC 6675 §4) select.
     ///
     /// The sender uses it when nothing is lost and no new data may be sent.
     pub fn next_speculative(

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-/// Probe timeout without an RTT measurement.
+/// Time before a tail loss probe if no RTT was measured yet.
 ///
 /// Standard: RFC 8985 §7.2.
 const WITHOUT_RTT: Duration = Duration::from_secs(1);
 
-/// A probe that was sent.
+/// A tail loss probe that was sent and whose outcome is open.
 #[derive(Clone, Copy, Debug)]
 struct SentTailProbe {
     /// Value of SND.NXT after the probe.
@@ -15,11 +15,11 @@ struct SentTailProbe {
     is_retransmission: bool,
 }
 
-/// The state of the probe after an acknowledgment.
+/// The outcome of the tail loss probe that an acknowledgment shows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::tcp) enum ProbeNews {
     Nothing,
-    /// The probe repaired a loss, to which the congestion control must respond.
+    /// The probe replaced a lost segment, to which the congestion control must respond.
     RepairedLoss,
 }
 
@@ -40,12 +40,12 @@ impl TailProbe {
         self.probe = Some(SentTailProbe { end, is_retransmission });
     }
 
-    /// Removes the probe, because recovery begins.
+    /// Forgets the outstanding probe, because recovery begins or a timeout occurred.
     pub fn cancel(&mut self) {
         self.probe = None;
     }
 
-    /// Processes an acknowledgment of everything before `ack` (§7.4.2).
+    /// Processes an acknowledgment of everything before `ack`, which can settle the probe (RFC 8985 §7.4.2).
     ///
     /// `plain_duplicate` is true if the acknowledgment number did not advance and the acknowledgment has no SACK.
     /// `dsack` is true if the acknowledgment reports a duplicate.
@@ -58,9 +58,10 @@ impl TailProbe {
         if repaired { ProbeNews::RepairedLoss } else { ProbeNews::Nothing }
     }
 
-    /// Returns the time to wait for an acknowledgment before a probe is sent (§7.2).
+    /// Returns the time for which the sender waits for an acknowledgment before it sends a probe (RFC 8985 §7.2).
     ///
-    /// `one_in_flight` is true if only one segment is in flight.
+    /// `one_in_flight` is true if only one segment is in flight. `max_ack_delay` is the longest time for which the
+    /// receiver may then delay its acknowledgment.
     pub fn timeout(srtt: Option<Duration>, one_in_flight: bool, max_ack_delay: Duration) -> Duration {
         match srtt {
             Some(srtt) if one_in_flight => 2 * srtt + max_ack_delay,

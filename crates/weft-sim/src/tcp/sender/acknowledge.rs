@@ -9,7 +9,7 @@ use crate::tcp::{Flags, TcpSegment};
 use std::time::Duration;
 use weft_units::Instant;
 
-/// The changes that one acknowledgment caused.
+/// The changes in the sender's state that one acknowledgment caused.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct AckEffect {
     /// Number of bytes by which the cumulative acknowledgment advanced.
@@ -150,10 +150,10 @@ impl TcpSender {
         }
     }
 
-    /// Measures the round-trip time.
+    /// Measures the round-trip time of the segments that the acknowledgment newly covers.
     ///
-    /// The first newly acknowledged segment gives the sample for the timeout, as in RFC 7323 §4.2. The last one gives
-    /// the sample for the congestion control.
+    /// The first of them gives the sample for the retransmission timeout, as in RFC 7323 §4.2. The last one gives the
+    /// sample for the congestion control, which is returned. `None`: a retransmission or nothing new is covered.
     fn measure(&mut self, now: Instant, effect: &AckEffect) -> Option<Duration> {
         if effect.ambiguous {
             return None;
@@ -163,9 +163,9 @@ impl TcpSender {
         Some(now - last)
     }
 
-    /// Restarts or stops the retransmission timer (RFC 6298 §5.2, §5.3).
+    /// Restarts the retransmission timer, or stops it if nothing is in flight (RFC 6298 §5.2, §5.3).
     ///
-    /// Without SACK, the code for partial acknowledgments restarts the timer.
+    /// In fast recovery without SACK it does not restart the timer: the processing of partial acknowledgments does.
     pub(super) fn restart_or_stop_rto(&mut self, now: Instant) {
         if self.scoreboard.is_empty() {
             self.timers.rto = Instant::FAR_FUTURE;
@@ -200,8 +200,8 @@ impl TcpSender {
     ) {
         let min_rtt = self.rtt.shortest();
         let delivery = self.delivery_rate.as_mut().and_then(|rate| rate.sample(min_rtt));
-        // A window grows only on cumulative acknowledgments (RFC 5681 §3.1). An algorithm with a rate uses all data
-        // that arrives.
+        // Reno, CUBIC and BIC grow the window only on cumulative acknowledgments (RFC 5681 §3.1). BBR and TCP-ER count
+        // all data that arrives.
         let acked_bytes = if self.delivery_rate.is_some() { effect.delivered } else { effect.advanced };
         self.congestion.on_ack(&AckEvent {
             now,

@@ -6,10 +6,10 @@ use crate::tcp::recovery::{Bounds, LossDetection, ProbeNews, ProportionalRate, T
 use crate::tcp::{Flags, TcpSegment};
 use weft_units::Instant;
 
-/// Flags that state which information of earlier acknowledgments an acknowledgment repeats.
+/// Says whether an acknowledgment repeats the last one, and whether it reports a duplicate segment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Repetition {
-    /// True if the acknowledgment only repeats the number of the last one (RFC 5681 §2).
+    /// True if the acknowledgment has the number of the last one and nothing new (RFC 5681 §2: duplicate).
     pub plain: bool,
     /// True if the acknowledgment reports data that arrived twice.
     pub dsack: bool,
@@ -68,7 +68,7 @@ impl TcpSender {
         }
     }
 
-    /// Opens the window after recovery as in slow start, up to the congestion window.
+    /// Raises the limit of the window after recovery as in slow start, until it reaches the congestion window.
     ///
     /// `advanced` is the number of bytes by which the cumulative acknowledgment advanced.
     fn open_further(&mut self, advanced: u64) {
@@ -104,7 +104,7 @@ impl TcpSender {
         }
     }
 
-    /// Processes an acknowledgment by RFC 8985 §6.2 steps 2 to 5 and §7.4.
+    /// Processes an acknowledgment with RACK and tail loss probes (RFC 8985 §6.2 steps 2 to 5 and §7.4).
     fn rack_acknowledged(&mut self, now: Instant, repetition: Repetition, effect: &mut AckEffect) {
         let (una, nxt) = (self.una, self.nxt);
         let ended = effect.advanced > 0 && self.leave_recovery_past_its_point(now);
@@ -164,7 +164,7 @@ impl TcpSender {
         }
     }
 
-    /// Raises DupThresh to the longest observed reordering.
+    /// Raises DupThresh to the distance `bytes` by which a segment arrived late.
     ///
     /// The maximum is Linux's tcp_max_reordering of 300 segments.
     fn learn_reordering(&mut self, bytes: u64) {
@@ -173,7 +173,7 @@ impl TcpSender {
         self.dup_thresh = self.dup_thresh.max(segments);
     }
 
-    /// Enters fast recovery.
+    /// Enters fast recovery, and reduces the window.
     ///
     /// `newly_delivered` is the number of bytes that the acknowledgment in progress newly covers.
     fn enter_fast_recovery(&mut self, now: Instant, newly_delivered: u64) {
@@ -215,7 +215,9 @@ impl TcpSender {
         self.congestion.on_recovery_exit(now);
     }
 
-    /// Processes the report of a duplicate (RFC 2883), which can show that nothing was lost.
+    /// Processes the DSACK of an acknowledgment (RFC 2883).
+    ///
+    /// If it shows that nothing was lost, the window reduction is undone and recovery ends.
     pub(super) fn note_duplicate_report(&mut self, now: Instant, ack: &TcpSegment) {
         if !ack.flags.has(Flags::DSACK) || !self.config.undo {
             return;

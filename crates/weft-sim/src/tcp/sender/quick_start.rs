@@ -7,7 +7,7 @@ use weft_units::{Instant, Rate};
 /// The state of a Quick-Start grant that the sender uses or has used.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct QuickStarted {
-    /// Pacing rate of the payload during the first round trip.
+    /// Pacing rate of the payload in the first round trip after the grant.
     ///
     /// It is `None` after the first acknowledgment of data sent at the granted rate.
     pace: Option<Rate>,
@@ -18,7 +18,7 @@ pub(super) struct QuickStarted {
 }
 
 impl TcpSender {
-    /// Sends at the granted rate for one round trip.
+    /// Sets the window to what the `granted` rate carries in one round trip, and paces the data at this rate.
     ///
     /// `header_bytes` is the size of a segment's headers. The grant has no effect if the congestion control has no
     /// window or has a larger one.
@@ -33,7 +33,7 @@ impl TcpSender {
         self.update_window(0);
     }
 
-    /// Returns the pacing rate, if data is still sent at the granted rate.
+    /// Returns the pacing rate if data is still sent at the granted rate, otherwise `None`.
     pub(super) fn quick_pace(&self) -> Option<Rate> {
         self.quick_started.and_then(|quick| quick.pace)
     }
@@ -53,10 +53,10 @@ impl TcpSender {
         }
     }
 
-    /// Processes a loss for which the window was reduced.
+    /// Ends the use of the grant after a loss for which the window was reduced.
     ///
-    /// If data that was sent at the granted rate was lost, slow start ends at half of the bytes that arrived of this
-    /// data.
+    /// If data that was sent at the granted rate was in flight, slow start ends at half of the number of bytes of it
+    /// that arrived.
     pub(super) fn quick_lost(&mut self) {
         let Some(quick) = self.quick_started.take().filter(|quick| self.una < quick.to) else { return };
         let delivered = self.una.saturating_sub(quick.from) + self.scoreboard.sacked_bytes();
@@ -83,9 +83,9 @@ mod tests {
         sacks: [crate::tcp::SackBlock { offset: 0, len: 0 }; 3],
     };
 
-    /// Returns a sender with a granted rate of 8.32 Mbit/s, and the time of the grant.
+    /// Returns a sender to which Quick-Start granted 8.32 Mbit/s, and the time of the grant.
     ///
-    /// The rate is 100 segments in a round trip. The SYN-ACK has arrived.
+    /// At this rate it sends 100 segments in a round trip. The SYN-ACK has arrived.
     fn granted() -> (TcpSender, Instant) {
         let config = SenderConfig {
             mss: MSS,
@@ -103,7 +103,7 @@ mod tests {
         (sender, now)
     }
 
-    /// Sends for one round trip and returns the number of segments and the time of the last one.
+    /// Sends for one round trip from `begun`. Returns the number of segments sent and the time of the last one.
     fn send_round(sender: &mut TcpSender, begun: Instant) -> (u32, Instant) {
         let (mut now, mut sent) = (begun, 0);
         loop {

@@ -1,4 +1,4 @@
-//! Starts further connections between the same two ends.
+//! Lets a new connection follow an earlier one between the same two ends.
 
 use super::{SenderCounters, TcpSender};
 use crate::tcp::SenderConfig;

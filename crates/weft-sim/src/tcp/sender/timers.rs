@@ -6,7 +6,7 @@ use crate::tcp::recovery::LossDetection;
 use std::time::Duration;
 use weft_units::Instant;
 
-/// Expiry time of each timer, or [`Instant::FAR_FUTURE`] if it does not run.
+/// The time at which each timer of a sender expires; [`Instant::FAR_FUTURE`] for a timer that does not run.
 #[derive(Clone, Debug)]
 pub(super) struct Timers {
     /// Retransmission timer (RFC 6298).
@@ -17,7 +17,7 @@ pub(super) struct Timers {
     pub reorder: Instant,
     /// Pacing timer, which runs if the window allows a segment that the pacing rate delays.
     pub pace: Instant,
-    /// Earliest departure of the next paced segment.
+    /// Earliest time at which the pacing rate allows the next segment to be sent.
     pub next_departure: Instant,
 }
 
@@ -36,7 +36,7 @@ impl TcpSender {
         (next != Instant::FAR_FUTURE).then_some(next)
     }
 
-    /// Handles the sender's deadline.
+    /// Handles all timers of the sender that have expired at `now`.
     ///
     /// The caller must poll [`transmit`](Self::transmit) afterwards.
     pub fn wake(&mut self, now: Instant) {
@@ -121,7 +121,7 @@ impl TcpSender {
         self.update_window(0);
     }
 
-    /// Declares segments lost after a timeout.
+    /// Declares segments lost after the retransmission timer has expired.
     ///
     /// Without RACK all segments are declared lost. With RACK only segments that are old enough are (RFC 8985 §6.3).
     fn give_up(&mut self, now: Instant) {
@@ -132,9 +132,9 @@ impl TcpSender {
         }
     }
 
-    /// Reduces a stale window after idle time (RFC 5681 §4.1, RFC 2861).
+    /// Reduces the congestion window if nothing was sent for longer than the retransmission timeout.
     ///
-    /// The window is stale if nothing was in flight since the last transmission.
+    /// The window is then stale (RFC 5681 §4.1, RFC 2861).
     pub(super) fn restart_after_idle(&mut self, now: Instant) {
         let idle = now - self.last_sent_at;
         let rto = Duration::from_nanos(self.rtt.rto_nanos());

@@ -68,7 +68,9 @@ impl TcpSender {
         self.choose_new(now, pipe).or_else(|| self.choose_speculative(pipe))
     }
 
-    /// Returns the tail loss probe: new data if there is any, otherwise the last segment (RFC 8985 §7.3).
+    /// Returns the segment to send as a tail loss probe, or `None` if there is none (RFC 8985 §7.3).
+    ///
+    /// It is new data if there is any, otherwise the last segment.
     fn choose_probe(&mut self, now: Instant, pipe: u64) -> Option<SegmentChoice> {
         let choice =
             self.choose_new(now, pipe).or_else(|| self.scoreboard.len().checked_sub(1).map(SegmentChoice::Again));
@@ -111,7 +113,9 @@ impl TcpSender {
         }
     }
 
-    /// Returns the segment that rules 3 and 4 of NextSeg select for retransmission (RFC 6675 §4).
+    /// Returns a segment that is not known to be lost but is retransmitted, if the window has space for it.
+    ///
+    /// Rules 3 and 4 of NextSeg select it (RFC 6675 §4).
     fn choose_speculative(&mut self, pipe: u64) -> Option<SegmentChoice> {
         let LossDetection::Sack(sack) = &mut self.detection else { return None };
         if self.phase != RecoveryPhase::FastRecovery || pipe + self.mss > self.window {
@@ -121,7 +125,7 @@ impl TcpSender {
         sack.next_speculative(&self.scoreboard, self.una, self.high_sacked, point).map(SegmentChoice::Again)
     }
 
-    /// Returns true if the pacing rate allows the segment `choice` to be sent now.
+    /// Returns true if the segment `choice` may be sent now at the pacing rate. Otherwise starts the pacing timer.
     fn may_depart(&mut self, now: Instant, choice: &SegmentChoice) -> bool {
         let Some(rate) = self.quick_pace().or_else(|| self.congestion.pacing_rate()) else { return true };
         if now < self.timers.next_departure {
@@ -163,7 +167,7 @@ impl TcpSender {
         TcpSegment { seq, len, flags, window: self.peer_window, ..TcpSegment::default() }
     }
 
-    /// Returns true if the most recent acknowledgments report data beyond a gap.
+    /// Returns true if the receiver has reported data beyond a gap that is still open.
     fn is_in_disorder(&self) -> bool {
         match &self.detection {
             LossDetection::NewReno(new_reno) => new_reno.has_duplicates(),

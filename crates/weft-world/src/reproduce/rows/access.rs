@@ -45,21 +45,21 @@ pub(super) const ROWS: [Row; 4] = [
     },
 ];
 
-/// Rates of the three links in Mbit/s, with IP headers.
+/// Rates of the three links of Figures 3 to 5 of paper 002 in Mbit/s, with IP headers.
 const RATES_MBPS: [f64; 3] = [50.0, 75.0, 100.0];
-/// Weights w₂ of the second link in the sweep of Figure 3 of paper 002, where w₁ = 50.
+/// Weights w₂ of the second link in the sweep of paper 002, Figure 3, where the first link's weight w₁ is 50.
 const W2: [u32; 5] = [30, 50, 75, 90, 110];
-/// Weights w₃ of the third link in the sweep of Figure 3 of paper 002, where w₁ = 50.
+/// Weights w₃ of the third link in the sweep of paper 002, Figure 3, where the first link's weight w₁ is 50.
 const W3: [u32; 5] = [50, 75, 100, 125, 150];
-/// Weights w₂ of the second link in the sweep of Figure 5 of paper 002, around ⟨450, 675, 900⟩.
+/// Weights w₂ of the second link in the sweep of paper 002, Figure 5, around ⟨w₁, w₂, w₃⟩ = ⟨450, 675, 900⟩.
 const SWEPT_W2: [u32; 5] = [525, 600, 675, 750, 825];
-/// Weights w₃ of the third link in the sweep of Figure 5 of paper 002, around ⟨450, 675, 900⟩.
+/// Weights w₃ of the third link in the sweep of paper 002, Figure 5, around ⟨w₁, w₂, w₃⟩ = ⟨450, 675, 900⟩.
 const SWEPT_W3: [u32; 5] = [750, 825, 900, 975, 1_050];
-/// Rates of the links of Figure 6 of paper 002, in Mbit/s.
+/// Rates of the three links of Figure 6 of paper 002, in Mbit/s.
 const SLOW_MBPS: [f64; 3] = [7.0, 6.0, 5.0];
-/// Weights w₂ of the second link in the sweep of Figure 6 of paper 002, where w₁ = 7.
+/// Weights w₂ of the second link in the sweep of paper 002, Figure 6, where the first link's weight w₁ is 7.
 const SLOW_W2: [u32; 5] = [4, 5, 6, 7, 8];
-/// Weights w₃ of the third link in the sweep of Figure 6 of paper 002, where w₁ = 7.
+/// Weights w₃ of the third link in the sweep of paper 002, Figure 6, where the first link's weight w₁ is 7.
 const SLOW_W3: [u32; 5] = [3, 4, 5, 6, 7];
 
 fn with_loss(loss: f64) -> Result<NetworkScenario, String> {
@@ -72,7 +72,7 @@ fn with_loss(loss: f64) -> Result<NetworkScenario, String> {
 
 /// Returns the case with TCP-ER in place of BIC.
 ///
-/// The explicit rate is 0.97 of the rate that links with these capacities carry at these weights.
+/// The explicit rate is 0.97 of the rate that links with these capacities carry together at these weights.
 fn explicit(mut case: Case, capacities_mbps: [f64; 3], weights: [u32; 3]) -> Case {
     let rate = Rate::from_bps((bound(capacities_mbps, weights) * 0.97e6) as u64);
     for flow in &mut case.network.flows {
@@ -126,9 +126,9 @@ fn surfaces_of(
     Surfaces { row, file, title, axes: ["w₃", "w₂"], surfaces: vec![surface("BIC", bic), surface("TCP-ER", er)] }
 }
 
-/// Returns the goodput of BIC and of TCP-ER over links of these capacities, for all weights.
+/// Returns the goodputs of BIC and of TCP-ER over links of these capacities, in Mbit/s.
 ///
-/// The first weight is always `w1`.
+/// Each list has one value for each pair of the weights `w2` and `w3`. The first weight is always `w1`.
 fn weight_surfaces(
     lab: &mut Laboratory,
     network: &NetworkScenario,

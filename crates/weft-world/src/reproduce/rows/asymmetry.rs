@@ -1,6 +1,6 @@
-//! An additional row: acknowledgments over a fifty times narrower return path.
+//! A row beyond the checklist: acknowledgments over a return path that is fifty times narrower.
 //!
-//! It belongs to paper 000, §3.1.2.
+//! It tests a claim of paper 000, §3.1.2.
 
 use super::super::Estimate;
 use super::super::case::{ASYMMETRIC as SCENARIO, case};
@@ -41,7 +41,9 @@ fn examine(lab: &mut Laboratory) -> Result<RowFinding, String> {
     })
 }
 
-/// Returns the number of acknowledgments for each transmitted segment, retransmissions included.
+/// Returns the number of acknowledgments divided by the number of transmitted segments, retransmissions included.
+///
+/// Each run gives one value.
 fn acknowledgments_a_segment(outcomes: &Outcomes) -> Estimate {
     Estimate::of(
         outcomes.iter().map(|outcome| outcome.acknowledgments as f64 / outcome.sum(|sender| sender.segments) as f64),

@@ -38,14 +38,14 @@ const GAINS: [(&str, [f64; 3]); 3] = [
     ("ecmp-dup-thresh", [56.0, 82.0, 92.0]),
     ("two-lsps", [61.0, 111.0, 122.0]),
 ];
-/// Maximum difference from the paper's gain, in percentage points, with which a gain counts as the paper's.
+/// Maximum difference between a measured gain and the paper's with which they count as equal, in percentage points.
 const TOLERANCE: f64 = 25.0;
 
-/// The gains under one interpretation of the paper, by variant and load, and the results of the runs.
+/// The results of the runs under one interpretation of the paper.
 struct Gains {
     reading: &'static PaperReading,
     single: Vec<Outcomes>,
-    /// Runs of the variants in [`GAINS`], one list of loads for each variant.
+    /// Results of each variant in [`GAINS`], with one entry for each load.
     variants: Vec<Vec<Outcomes>>,
 }
 
@@ -56,14 +56,14 @@ impl Gains {
         Ok(Gains { reading, single: of(0), variants: (1..=GAINS.len()).map(of).collect() })
     }
 
-    /// Returns the gains of a variant in percent, one for each load.
+    /// Returns the gains in goodput of a variant over the single path in percent, one for each load.
     fn of(&self, variant: usize) -> Vec<Estimate> {
         self.variants[variant].iter().zip(&self.single).map(|(outcomes, single)| gain(outcomes, single)).collect()
     }
 
-    /// Returns the percentage of segments that fast retransmit with `threshold` would resend without need.
+    /// Returns the percentage of segments that `threshold` or more later segments overtook, one value for each load.
     ///
-    /// It has one value for each load.
+    /// Fast retransmit with this threshold resends such segments without need.
     fn taken_for_lost(&self, threshold: usize) -> Vec<Estimate> {
         let share = |outcomes: &Outcomes| {
             Estimate::of(outcomes.iter().map(|outcome| 100.0 * outcome.lateness.share_of_at_least(threshold)))
@@ -71,7 +71,7 @@ impl Gains {
         self.variants[1].iter().map(share).collect()
     }
 
-    /// Returns the goodput for each flow as a percentage of the free capacity, one value for each load.
+    /// Returns the goodput of forwarding by flow as a percentage of the free capacity, one value for each load.
     ///
     /// The free capacity is the part of access links of 100 Mbit/s that the Pareto sources on them leave.
     fn use_of_access(&self) -> Vec<f64> {
@@ -177,7 +177,9 @@ fn gains(lab: &mut Laboratory) -> Result<RowFinding, String> {
     Ok(RowFinding { measured, verdict, remarks, picture: Some(picture), ..RowFinding::default() })
 }
 
-/// Returns a text that explains the gains under the three interpretations of the paper, with numbers.
+/// Returns a text that explains the gains under the three interpretations of the paper, with figures.
+///
+/// The rows are judged by `judged`. `third` has a third of its delays, and `equal` has the same delay on all routes.
 fn why(judged: &Gains, third: &Gains, equal: &Gains) -> Result<String, String> {
     let difference = |gains: &Gains| gains.reading.route_delays_ms().map(|delays| delays[1] - delays[0]);
     let late = |gains: &Gains| gains.taken_for_lost(6)[0].mean;

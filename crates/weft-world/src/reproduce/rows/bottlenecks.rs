@@ -1,4 +1,4 @@
-//! Rows D4, D5, E1, E2 and E12: loops over several bottlenecks.
+//! Rows D4, D5, E1, E2 and E12: loops that cross several bottlenecks.
 
 use super::super::Estimate;
 use super::super::case::{LINEAR, THREE_BOTTLENECKS, whole_case};
@@ -103,10 +103,10 @@ fn max_min(lab: &mut Laboratory) -> Result<RowFinding, String> {
     Ok(RowFinding { picture: Some(picture), ..checks.finding(measured) })
 }
 
-/// Length of the runs that show the shares after a long time, in seconds.
+/// Length in seconds of the runs that show the VPNs' rates after a long time.
 const LONG_S: u64 = 200;
 
-/// Runs the case with a third link of 30 Mbit/s four times as long as the paper does.
+/// Measures the first VPN's rate with B₃ = 30 Mbit/s over a run four times as long as the paper's.
 fn after_long(lab: &mut Laboratory, measured: &mut Measured) -> Result<(), String> {
     let (mbps, weights, _) = THIRD_LINKS[2];
     for variant in ["windows", "windows-by-increase"] {
@@ -143,9 +143,9 @@ fn sixteen_round_trips(lab: &mut Laboratory) -> Result<RowFinding, String> {
 const MOST: usize = 6;
 const CAPACITY_MBPS: f64 = 100.0;
 
-/// Returns a case with this number of bottlenecks.
+/// Returns a case of row E1 with this number of bottlenecks.
 ///
-/// The links after these bottlenecks are fast and have no cross loop.
+/// The links of the scenario after them are fast and are crossed by no other loop.
 fn linear(bottlenecks: usize, label: &str, change: impl Fn(&mut NetworkScenario)) -> Result<Case, String> {
     linear_of(bottlenecks, label, "loops", change)
 }
@@ -167,7 +167,7 @@ fn all_lengths(lab: &mut Laboratory) -> Result<Vec<Outcomes>, String> {
     lab.measure(&(1..=MOST).map(|m| linear(m, "", |_| ())).collect::<Result<Vec<_>, _>>()?)
 }
 
-/// Returns the rate of the loop that crosses all bottlenecks, in Mbit/s.
+/// Returns the rate of the loop that crosses all bottlenecks, in Mbit/s. Each run gives one value.
 fn long_rate(runs: &Outcomes) -> Estimate {
     let of = |run: &NetworkRun| {
         let long = run.loops.iter().find(|this| this.which.vpn == 0 && this.which.is_up);
@@ -213,9 +213,9 @@ fn long_loop(lab: &mut Laboratory) -> Result<RowFinding, String> {
     Ok(RowFinding { picture: Some(picture), ..checks.finding(measured) })
 }
 
-/// Runs the other control algorithms over two and four bottlenecks.
+/// Measures the loop that crosses all bottlenecks with other control algorithms, over two and four bottlenecks.
 ///
-/// Max-min fairness would give 20 Mbit/s to the long loop.
+/// Max-min fairness would give 20 Mbit/s to the loop that crosses all bottlenecks.
 fn beside(lab: &mut Laboratory, measured: &mut Measured) -> Result<(), String> {
     for m in [2, 4] {
         let names = ["loops", "windows", "explicit-rate"];

@@ -1,4 +1,4 @@
-//! Rows E8 to E11 and E14: the length of queues, and starvation.
+//! Rows E8 to E11 and E14: the length of queues, and loops that starve.
 
 use super::super::Estimate;
 use super::super::case::{FLOOD, LINEAR, QUEUES, whole_case};
@@ -53,7 +53,7 @@ pub(super) const ROWS: [Row; 5] = [
     },
 ];
 
-/// Returns the longest queue of a link, in packets of 1000 bytes.
+/// Returns the longest queue of a link of rate `mbps`, in packets of 1000 bytes. Each run gives one value.
 fn longest(runs: &Outcomes, network: &NetworkScenario, link: &str, mbps: f64) -> Estimate {
     let place = network.links.iter().position(|known| known.name == link).unwrap_or_default();
     let of = of_queue(runs, place, |queue| queue.longest_ms);
@@ -61,14 +61,14 @@ fn longest(runs: &Outcomes, network: &NetworkScenario, link: &str, mbps: f64) ->
     Estimate { mean: of.mean * packets, half_width: of.half_width * packets }
 }
 
-/// Greedy loops over one bottleneck whose queue never overflows.
+/// A setting of row E8: greedy loops over one bottleneck whose queue never overflows.
 struct Greedy {
     loops: usize,
-    /// Increase α of the rate algorithm, in packets per τ.
+    /// Increase α of accumulation control, in packets per τ. τ is 40 ms.
     increase: f64,
-    /// H, the upper bound of the accumulation, in packets. The lower bound L is three quarters of H.
+    /// H, the upper bound of the accumulation (paper 004), in packets. The lower bound L is three quarters of H.
     high: f64,
-    /// T, the interval of the rate algorithm, in ms. τ is 40 ms.
+    /// T, the interval between two markers of a loop, in ms.
     interval_ms: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Row B10: the paper's mean flow, and the class of voice calls, alone and beside bulk flows.
+//! Row B10: the mean length of short flows, and the class of voice calls beside bulk flows.
 
 use super::super::Estimate;
 use super::super::case::{EXCHANGE, HOME_OFFICE, VOICE, read_pair, whole_case};
@@ -66,12 +66,12 @@ fn examine(lab: &mut Laboratory) -> Result<RowFinding, String> {
     Ok(checks.finding(measured))
 }
 
-/// Maximum variation of the delay of a voice call, in ms. Source: paper 001, section III.
+/// Maximum variation of the delay of a voice call, in ms. *Standard*: paper 001, section III.
 const BOUND_MS: f64 = 10.0;
-/// Factor between the number of voice calls in the second case and in the scenario file.
+/// Number of voice calls in the second case, divided by the number in the scenario file.
 const MORE: usize = 5;
 
-/// Returns the cases in which voice calls run beside bulk flows.
+/// Returns the cases in which voice calls run beside bulk flows, with their names.
 fn beside_bulk() -> Result<[(&'static str, Scenario); 3], String> {
     let mut one = read_pair(VOICE)?;
     one.variants.retain(|variant| !variant.weft.is_empty());
@@ -84,7 +84,7 @@ fn beside_bulk() -> Result<[(&'static str, Scenario); 3], String> {
     Ok([("30 calls, 20 Mbit/s", one), ("150 calls, 20 Mbit/s", many), ("30 calls, three links", bundle)])
 }
 
-/// Returns the rule that assigns every UDP datagram to the class of voice calls.
+/// Returns the rule that gives every flow of UDP the class of voice calls.
 fn voice_rule() -> FlowRule {
     let matches = RuleMatch { protocol: Some(UDP), ..RuleMatch::default() };
     FlowRule { name: "calls".into(), class: "voice".into(), matches, ..FlowRule::default() }

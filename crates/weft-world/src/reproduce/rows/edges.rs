@@ -1,4 +1,4 @@
-//! Rows E3, E4 and E15: queues at the edges instead of queues in the core.
+//! Rows E3, E4 and E15: loops move queues from the core to the edges.
 
 use super::super::Estimate;
 use super::super::case::{QUEUES, whole_case};
@@ -37,7 +37,7 @@ pub(super) const ROWS: [Row; 3] = [
 
 const MOST_LOOPS: usize = 10;
 
-/// Returns the network with this number of connections, spread evenly over this number of edges.
+/// Returns the network with this number of TCP connections, spread evenly over this number of ingress edges.
 fn network(edges: usize, connections: usize) -> Result<NetworkScenario, String> {
     let mut network = QUEUES.read()?;
     for gone in edges..MOST_LOOPS {
@@ -91,7 +91,7 @@ fn moved(lab: &mut Laboratory) -> Result<RowFinding, String> {
     Ok(checks.finding(measured))
 }
 
-/// The setups to compare: name, number of edges, loops or not, FRED in the core, FRED at the edge.
+/// The setups to compare: name, number of ingress edges, loops or not, FRED at the bottleneck, FRED at the edge.
 const SETUPS: [(&str, usize, bool, bool, bool); 7] = [
     ("FIFO", 10, false, false, false),
     ("FRED inside", 10, false, true, false),

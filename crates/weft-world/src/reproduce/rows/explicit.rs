@@ -16,7 +16,7 @@ pub(super) const A8: Row = Row {
     examine,
 };
 
-/// The variants, and the goodput ratio of each in the paper if the paper gives one.
+/// The variants, and for each the ratio of its goodput to that of a single path in the paper, if the paper gives one.
 const VARIANTS: [(&str, Option<f64>); 6] = [
     ("ecmp", None),
     ("ecmp-standard-ack", None),

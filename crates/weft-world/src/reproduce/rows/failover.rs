@@ -1,4 +1,4 @@
-//! Row B8: a router changes to its stored alternate route without any computation.
+//! Row B8: after a cut, a router changes to its stored alternate route without computing one.
 
 use super::super::Estimate;
 use super::super::checks::Checks;

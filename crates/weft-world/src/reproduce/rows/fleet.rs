@@ -18,9 +18,9 @@ pub(super) const B12: Row = Row {
 };
 
 const TIMES: f64 = 10.0;
-/// Minimum goodput of plain TCP by which weft's goodput is divided, in bit/s.
+/// Plain TCP's goodput counts as at least this when weft's goodput is divided by it, in bit/s.
 ///
-/// With this minimum the quotient is finite when plain TCP delivers nothing.
+/// The quotient is thus finite even if plain TCP delivers nothing.
 const LEAST_BPS: f64 = 1e3;
 
 fn examine(lab: &mut Laboratory) -> Result<RowFinding, String> {
@@ -53,7 +53,7 @@ fn title(disturbance: &DisturbanceResult) -> &str {
     if disturbance.what.is_empty() { "undisturbed" } else { &disturbance.what }
 }
 
-/// Returns the goodputs of the flows of one `[[flow]]` entry during a disturbance, seed by seed, in bit/s.
+/// Returns the goodput of one `[[flow]]` entry during a disturbance, one value for each seed, in bit/s.
 fn goodputs_bps(outcomes: &Outcomes, disturbance: usize, flow: usize) -> Vec<f64> {
     let of = |run: &NetworkRun| Some(run.run.disturbances.get(disturbance)?.flows.get(flow)?.goodput_bps);
     outcomes.iter().filter_map(of).collect()

@@ -1,4 +1,4 @@
-//! Row A7: Figure 5 of paper 000, forwarding by flow.
+//! Row A7: Figure 5 of paper 000, forwarding by a hash of the flow.
 
 use super::super::Estimate;
 use super::super::checks::Checks;
@@ -43,9 +43,10 @@ fn examine(lab: &mut Laboratory) -> Result<RowFinding, String> {
     Ok(RowFinding { measured, verdict, remarks, picture: Some(picture), ..RowFinding::default() })
 }
 
-/// Returns a text that explains the ratios.
+/// Returns a text that explains the goodput ratios of this sweep.
 ///
-/// It states the bound by the advertised window, and the ratios where delays differ by at most a factor of two.
+/// It states which ratios the receive window of 100 segments allows, and the least ratio where the slowest path is at
+/// most twice as slow as the fastest.
 fn why(flows: &FigureSweep) -> String {
     let kept = |paths, difference| flows.ratio(paths, difference).mean / flows.ratio(paths, 0).mean;
     let bound = |paths, difference| most_by_window(paths, difference) / most_by_window(paths, 0);
@@ -66,7 +67,7 @@ fn why(flows: &FigureSweep) -> String {
 
 /// Returns the maximum payload rate in Mbit/s that the receive windows of 100 flows allow in Figure 2 of paper 000.
 ///
-/// The flows are spread evenly over the paths.
+/// The flows are spread evenly over `paths` paths.
 fn most_by_window(paths: u32, difference_percent: u32) -> f64 {
     const WINDOW_MBIT: f64 = 100.0 * 512.0 * 8.0 / 1e6;
     const PAYLOAD: f64 = 512.0 / 552.0;
@@ -82,7 +83,9 @@ fn balance(measured: &mut Measured, row: &str, sweep: &FigureSweep) {
     }
 }
 
-/// Returns the load of the busiest path divided by the mean load, in bytes toward receivers.
+/// Returns the number of bytes toward receivers on the busiest path, divided by the mean of all paths.
+///
+/// Each run gives one value.
 fn busiest_over_mean(outcomes: &Outcomes) -> Estimate {
     Estimate::of(outcomes.iter().map(|outcome| {
         let is_path = |name: &str| name.starts_with("in-");

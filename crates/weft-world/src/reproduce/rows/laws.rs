@@ -1,4 +1,4 @@
-//! Row E-laws: the rows of paper 004 with both ways to measure the accumulation, by delay and by counted packets.
+//! Row E-laws: runs all rows of paper 004 with both measures of the accumulation, by delay and by counted packets.
 
 use super::super::laboratory::Laboratory;
 use super::super::row::{Measured, Row, RowFinding, RowVerdict};

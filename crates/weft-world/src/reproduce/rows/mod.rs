@@ -1,4 +1,4 @@
-//! The rows of the checklist, by subject.
+//! The rows of the checklist, one module for each subject.
 
 mod access;
 mod asymmetry;
@@ -55,13 +55,13 @@ pub(super) fn all() -> Vec<Row> {
     rows
 }
 
-/// True if a row is not part of the checklist. Its name is then not a letter and a number.
+/// True if a row is not in the checklist. Its name is then not one letter and a number.
 pub(super) fn is_own(id: &str) -> bool {
     let number = id.strip_prefix(|c: char| ('A'..='E').contains(&c));
     number.is_none_or(|number| number.is_empty() || !number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Returns the key that sorts rows: the paper's letter, then the number.
+/// Returns the key by which rows are sorted: the letter of the paper, and the number of the row.
 ///
 /// Rows without a number are after all other rows of their paper.
 fn place(id: &str) -> (char, u32) {

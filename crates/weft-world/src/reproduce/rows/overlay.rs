@@ -1,4 +1,4 @@
-//! Rows B3 to B5: TCP-ER and Reno over the overlay, by delay, loss and window.
+//! Rows B3 to B5: TCP-ER and Reno over the overlay, at different delays, losses and windows.
 
 use super::super::Estimate;
 use super::super::case::{CHART, OVERLAY, case, whole_case};
@@ -49,16 +49,16 @@ const DELAYS_MS: [u64; 5] = [10, 25, 50, 75, 100];
 const LOSSES: [f64; 5] = [0.0, 0.005, 0.01, 0.02, 0.05];
 const CEILING_MBPS: f64 = 72.0;
 const MSS_BYTES: f64 = 1_448.0;
-/// The small window of 64 KB, in segments.
+/// The small window of 64 KB in segments of [`MSS_BYTES`].
 const SMALL: u32 = 45;
-/// The large window of 1 MB, in segments.
+/// The large window of 1 MB in segments of [`MSS_BYTES`].
 const LARGE: u32 = 724;
-/// Explicit rate in IP bytes, slightly below the link's rate.
+/// Explicit rate of TCP-ER in IP bytes, slightly below the link's rate.
 const EXPLICIT_RATE: Rate = Rate::from_bps(73_500_000);
 
-/// Returns the maximum goodput with this window over a path of this one-way delay, in Mbit/s.
+/// Returns the maximum goodput in Mbit/s that a window allows over a path of this one-way delay.
 ///
-/// `window` is in segments.
+/// `window` is in segments. The result is at most [`CEILING_MBPS`].
 fn ceiling_mbps(window: u32, delay_ms: u64) -> f64 {
     (f64::from(window) * MSS_BYTES * 8.0 / (2.0 * delay_ms as f64) / 1e3).min(CEILING_MBPS)
 }
@@ -86,7 +86,9 @@ fn cell(window: u32, delay_ms: u64, loss: f64, is_explicit: bool) -> Result<Case
     case(&network, &format!("{kind}, {window} segments, {delay_ms} ms, {loss}"), "plain")
 }
 
-/// Returns the goodput of legacy TCP and of TCP-ER at every point of the grid.
+/// Returns the goodputs of legacy TCP and of TCP-ER in Mbit/s, one for each pair of delay and loss.
+///
+/// `window` is in segments. The function also adds the goodputs to `measured`.
 fn surfaces(lab: &mut Laboratory, window: u32, measured: &mut Measured) -> Result<[Vec<Estimate>; 2], String> {
     let mut surface = |is_explicit| {
         let cases =
@@ -114,7 +116,7 @@ fn surfaces_of(
     Surfaces { row, file, title, axes: ["one-way delay, ms", "loss each way, %"], surfaces }
 }
 
-/// Returns the whole system (paper 001, §V) with this window in segments, this delay and this loss.
+/// Returns a case of the whole system (paper 001, §V) with this window in segments, this delay and this loss.
 fn whole_cell(window: u32, delay_ms: u64, loss: f64, variant: &str) -> Result<Case, String> {
     let mut network = CHART.read()?;
     for link in network.links_mut("wan-*") {
@@ -126,14 +128,18 @@ fn whole_cell(window: u32, delay_ms: u64, loss: f64, variant: &str) -> Result<Ca
     whole_case(&network, &format!("{window} segments, {delay_ms} ms, {loss}"), variant)
 }
 
-/// One setting of delay and loss of the whole system, with the goodput of each of [`WHOLE_VARIANTS`].
+/// One pair of delay and loss of the whole system (paper 001, §V), with the goodput of each of [`WHOLE_VARIANTS`].
+///
+/// Goodputs are in Mbit/s.
 struct WholePoint {
     delay_ms: u64,
     loss: f64,
     goodput: [Estimate; WHOLE_VARIANTS.len()],
 }
 
-/// Runs the whole system (paper 001, §V) with each delay and each loss.
+/// Runs the whole system (paper 001, §V) with each pair of delay and loss, and adds the goodputs to `measured`.
+///
+/// `window` is in segments.
 fn whole(lab: &mut Laboratory, window: u32, measured: &mut Measured) -> Result<Vec<WholePoint>, String> {
     let grid: Vec<(u64, f64)> =
         WHOLE_LOSSES.into_iter().flat_map(|loss| WHOLE_DELAYS_MS.map(|delay_ms| (delay_ms, loss))).collect();
@@ -152,7 +158,9 @@ fn whole(lab: &mut Laboratory, window: u32, measured: &mut Measured) -> Result<V
     Ok(grid.into_iter().enumerate().map(point).collect())
 }
 
-/// Returns the goodput of the TCP connection, in Mbit/s. The second flow only measures packet lengths.
+/// Returns the goodput of the TCP connection in Mbit/s. Each run gives one value.
+///
+/// The second flow of the scenario only measures packet lengths.
 fn of_bulk_mbps(runs: &Outcomes) -> Estimate {
     let of = |run: &NetworkRun| {
         run.run.flows.iter().find(|flow| flow.name == "bulk").and_then(|flow| flow.goodput_bps).unwrap_or(0.0)

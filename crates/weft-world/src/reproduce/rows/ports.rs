@@ -1,4 +1,4 @@
-//! Row B9: the utilisation of a port with flow state.
+//! Row B9: the utilisation of a link behind an engine's port with flow state.
 
 use super::super::Estimate;
 use super::super::case::{MIXED_PORT, read_pair};
@@ -26,14 +26,16 @@ pub(super) const B9: Row = Row {
 const RATES_MBPS: [u64; 2] = [100, 500];
 /// Length of the intervals for which the utilisation is checked, in seconds.
 const WINDOW_S: f64 = 1.0;
-/// Maximum distance of each second's utilisation (0 to 1) from weft's target utilisation (paper 001, section III).
+/// Maximum difference between each second's utilisation (0 to 1) and weft's target utilisation.
+///
+/// *Standard*: paper 001, section III.
 const WITHIN: f64 = 0.05;
-/// Minimum mean utilisation of the link (0 to 1). Source: paper 001, section III.
+/// Minimum of the mean utilisation of the link (0 to 1). *Standard*: paper 001, section III.
 const LEAST_MEAN: f64 = 0.80;
 /// Share of the measured capacity that may be guaranteed: the default of weft.
 const RESERVABLE: f64 = 0.75;
 
-/// Returns engines that keep flow state, with the built-in classes and these rules.
+/// Returns the settings of engines that keep flow state, with the built-in classes and these rules.
 pub(super) fn with_flow_state(rules: Vec<FlowRule>) -> EngineSettings {
     let router = RouterConfig { rules: FlowRules::new(rules), ..RouterConfig::default() };
     let flows = FlowsConfig { own_name: String::new(), router, reservable: RESERVABLE };
@@ -82,11 +84,11 @@ fn examine(lab: &mut Laboratory) -> Result<RowFinding, String> {
     Ok(finding)
 }
 
-/// Requirement of the project that goes beyond the checklist.
+/// Text of a requirement of the project that goes beyond the checklist.
 const BEYOND: &str =
     "Asked beyond the checklist: mean ≥ 95 %, each second within 2 points of the target, delay of the port ≤ 5 ms.";
 
-/// Returns the scenario over a link of another rate.
+/// Returns the scenario with this rate in both directions of every link.
 fn at_rate(mut scenario: Scenario, rate: Rate) -> Scenario {
     for link in &mut scenario.links {
         (link.up.capacity, link.down.capacity) = (Capacity::Rate(rate), Capacity::Rate(rate));
@@ -94,12 +96,12 @@ fn at_rate(mut scenario: Scenario, rate: Rate) -> Scenario {
     scenario
 }
 
-/// Returns the runs of the only variant.
+/// Returns the runs of all variants. The scenarios of this row and of B10 have one variant.
 pub(super) fn runs(played: &PairRun) -> impl Iterator<Item = &VariantRun> {
     played.result.variants.iter().flat_map(|variant| &variant.runs)
 }
 
-/// Returns the utilisation of the link in the direction up in each second after the warm-up, in all runs.
+/// Returns the utilisation (0 to 1) of the link in the direction up, in each second after the warm-up of all runs.
 fn uses(played: &PairRun, scenario: &Scenario, mbps: u64) -> Vec<f64> {
     let link = scenario.links.first().map_or(String::new(), |link| format!("{}.up", link.name));
     let series = played.series.values().flatten().flat_map(|run| &run.series).filter(|series| series.name == link);

@@ -1,6 +1,6 @@
-//! Row D6, the row of eight VPN weights, and the row of a voice call inside a loaded VPN.
+//! Rows of VPNs whose loops all join the same two edges.
 //!
-//! All loops join the same two edges.
+//! They are D6 (staggered starts), D-weights (eight weights), and D-voip (a voice call inside a loaded VPN).
 
 use super::super::Estimate;
 use super::super::case::{FAIR_VPNS, PROTOTYPE, whole_case};
@@ -78,7 +78,9 @@ fn staggered(lab: &mut Laboratory) -> Result<RowFinding, String> {
     Ok(RowFinding { picture: Some(picture), ..checks.finding(measured) })
 }
 
-/// Returns the largest rate of a VPN divided by the least one, between two times of each run.
+/// Returns the highest rate of a VPN divided by the lowest one, between two times in seconds.
+///
+/// Each run gives one value.
 fn spread(runs: &Outcomes, vpns: usize, from_s: f64, to_s: f64) -> Estimate {
     Estimate::of(runs.iter().map(|run| {
         let rates = rates(run, vpns, from_s, to_s);
@@ -91,14 +93,14 @@ const WEIGHTS: [f64; 8] = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0];
 /// Time from the start of the run until the bottleneck's rate falls, in seconds.
 const STEP_S: f64 = 25.0;
 
-/// The bottleneck of the scenario file `fair-vpns`, unchanged or changed.
+/// The bottleneck of row D-weights: that of the scenario file `fair-vpns`, or a changed one.
 #[derive(Clone, Copy, PartialEq)]
 enum Core {
     /// The bottleneck as in the scenario file.
     Stepped,
-    /// The bottleneck without the change of rate, and with a deep buffer of 60 ms.
+    /// The bottleneck without the change of its rate, and with a larger buffer of 250 packets (60 ms at its rate).
     Deep,
-    /// As [`Core::Deep`], but CoDel runs on it, and all flows use ECN. CoDel then marks packets and drops none.
+    /// The bottleneck as in `Deep`, but with CoDel, which marks packets instead of dropping them. TCP uses ECN.
     Marking,
 }
 
@@ -164,7 +166,9 @@ fn eight_weights(lab: &mut Laboratory) -> Result<RowFinding, String> {
     Ok(RowFinding { picture: Some(picture), ..checks.finding(measured) })
 }
 
-/// Returns `fair-vpns` until the bottleneck's rate falls, with a voice call in VPN 5.
+/// Returns a case of `fair-vpns` that ends when the bottleneck's rate falls, with a voice call in VPN 5.
+///
+/// `queue` is the discipline of the VPNs' queues at the edges, and `what` its name.
 fn with_call(variant: &str, queue: Discipline, what: &str) -> Result<Case, String> {
     let mut network = FAIR_VPNS.read()?;
     let (packet_bytes, interval) = (200, Duration::from_millis(20));

@@ -1,4 +1,4 @@
-//! Rows A5 and A6: Figure 4 of paper 000, the receiver's acknowledgment rule where packets are sprayed.
+//! Rows A5 and A6: Figure 4 of paper 000, the receiver's rule for acknowledgments where packets are sprayed over paths.
 
 use super::super::checks::Checks;
 use super::super::laboratory::Laboratory;

@@ -1,4 +1,4 @@
-//! Rows E5 to E7 and E13: the services of a loop, such as a leased line.
+//! Rows E5 to E7 and E13: the services and weights of loops, such as a leased line.
 
 use super::super::Estimate;
 use super::super::case::{FLOOD, LEASED_LINE, QUEUES, whole_case};
@@ -92,9 +92,9 @@ fn assured(lab: &mut Laboratory) -> Result<RowFinding, String> {
 const TAU_S: f64 = 0.040;
 /// Time from the start of the run until the leased line starts, in seconds.
 const LINE_S: f64 = 6.0;
-/// Time after the leased line's start within which best effort must have released the line's rate, in seconds.
+/// Time after the leased line's start at which best effort must have released the line's rate, in seconds.
 ///
-/// It is longer than 6 τ.
+/// It is the first step of the statistics after 6 τ, where τ is 40 ms.
 const AFTER_S: f64 = 0.3;
 /// Rates of the leased line b, as fractions of the bottleneck's rate.
 const FRACTIONS: [f64; 5] = [0.1, 0.3, 0.5, 0.7, 0.8];
@@ -117,7 +117,8 @@ fn leased_line(lab: &mut Laboratory) -> Result<RowFinding, String> {
         let lost = of_link(runs, "bottleneck", |link| link.lost);
         let before = rate_mbps(runs, 2, 0, LINE_S - 1.0, LINE_S);
         checks.at_least(&format!("b = {b}: best effort before, Mbit/s"), before.mean, 90.0);
-        // The statistics count in steps of 2.5 τ, so the measurement begins with the first step after 6 τ.
+        // Best effort must have released the rate after 6 τ = 240 ms. The run counts bytes in steps of 100 ms, so this
+        // rate is that of the first step which begins after that time.
         let after = rate_mbps(runs, 2, 0, LINE_S + AFTER_S, LINE_S + AFTER_S + 0.1);
         let line = rate_mbps(runs, 2, 1, LINE_S + 1.0, LINE_S + 8.0);
         measured.add(format!("b = {b}"), "best effort before, Mbit/s", before);

@@ -1,4 +1,4 @@
-//! Rows B1, B2, B6 and B11: rates that routers grant in band, and the bytes that encapsulation layers add.
+//! Rows B1, B2, B6 and B11: rates that routers grant by signals in the packets, and the cost of encapsulation.
 
 use super::super::Estimate;
 use super::super::case::{
@@ -51,7 +51,7 @@ pub(super) const ROWS: [Row; 4] = [
 const MBPS: f64 = 1e6;
 /// The rate that Quick-Start grants for 20 Mbit/s: 40 kbit/s · 2⁹, in bit/s.
 const QUICK_BPS: u64 = 20_480_000;
-/// Fraction of the granted rate that is TCP payload. The granted rate includes IP headers.
+/// Fraction of the granted rate that is TCP payload. The granted rate includes the IP and TCP headers.
 const PAYLOAD: f64 = 1_448.0 / 1_500.0;
 
 fn variant(
@@ -121,7 +121,7 @@ fn exchange(lab: &mut Laboratory) -> Result<RowFinding, String> {
     Ok(checks.finding(measured))
 }
 
-/// Records the granted rate of each flow and checks it against the flow's fair rate.
+/// Adds the granted rate of each flow to `measured`, and checks that it is near the flow's fair rate.
 ///
 /// `fair` has the fair rates in Mbit/s, and `within` is the maximum relative difference.
 fn near(fair: &[f64], outcomes: &Outcomes, within: f64, name: &str, measured: &mut Measured, checks: &mut Checks) {
@@ -137,9 +137,10 @@ fn near(fair: &[f64], outcomes: &Outcomes, within: f64, name: &str, measured: &m
 const ROUND_TRIP: Duration = Duration::from_millis(200);
 const MEGABYTE: u64 = 1_000_000;
 
-/// Returns the chain of links of paper 001, Figure 2, with a round trip of 200 ms.
+/// Returns a case of paper 001, Figure 2, a chain of links, with a round trip of 200 ms.
 ///
-/// If `rate` is given, it is the rate of all links but the first.
+/// If `rate` is given, it is the rate of all links but the first. `size_bytes` is the size of the transfer (`None`:
+/// endless), and `name` that of the variant.
 fn long_path(rate: Option<Rate>, size_bytes: Option<u64>, name: &str) -> Result<Case, String> {
     let mut network = EXCHANGE.read()?;
     for link in network.links_mut("*").filter(|link| link.name != "access") {
@@ -175,8 +176,8 @@ fn jump(lab: &mut Laboratory) -> Result<RowFinding, String> {
         measured.add(&row, "1 MB, s", explicit);
         measured.add(&row, "1 MB by CUBIC, s", cubic);
         measured.add(&row, "times faster", Estimate::exact(times));
-        // The minimum is one round trip for the handshake, one until the last acknowledgement, and the transmission
-        // time.
+        // The shortest possible transfer takes one round trip for the handshake, one until the last acknowledgment, and
+        // the transmission time.
         let least_s = 2.0 * ROUND_TRIP.as_secs_f64() + MEGABYTE as f64 * 8.0 / 1e6 / (mbps * PAYLOAD);
         measured.add(&row, "at most, times", Estimate::exact(cubic.mean / least_s));
         checks.at_least(&format!("the share of {mbps} Mbit/s"), share, 0.95);
@@ -189,7 +190,7 @@ fn jump(lab: &mut Laboratory) -> Result<RowFinding, String> {
 const FRAME_BYTES: f64 = 38.0;
 /// Bytes of one encapsulation layer: hop header, inner header, tag, and UDP over IPv4.
 const LAYER_BYTES: u32 = 60;
-/// Rate of the raw link, in Mbit/s.
+/// Rate of the link in Mbit/s, with all bytes of the Ethernet frames.
 const RAW_MBPS: f64 = 100.0;
 const MTU_BYTES: u32 = 1_500;
 
@@ -241,7 +242,7 @@ fn overlay(lab: &mut Laboratory) -> Result<RowFinding, String> {
     Ok(checks.finding(measured))
 }
 
-/// Measures Quick-Start: the rates that it grants at the start, and the time of a transfer of 1 MB with them.
+/// Measures Quick-Start: the rates that it grants when flows start, and the time of a transfer of 1 MB.
 fn quick_start(lab: &mut Laboratory, measured: &mut Measured, checks: &mut Checks) -> Result<(), String> {
     let names = ["all", "sensed", "deaf", "slow-start"];
     let cases = names.map(|name| variant(QUICK_START, name, "as in the file", |_| {}));

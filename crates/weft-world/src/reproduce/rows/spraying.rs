@@ -1,4 +1,4 @@
-//! Rows A2 to A4: Figure 3 of paper 000, the threshold of fast retransmit where packets are sprayed.
+//! Rows A2 to A4: Figure 3 of paper 000, the threshold of fast retransmit where packets are sprayed over paths.
 
 use super::super::Estimate;
 use super::super::case::figure_2;
@@ -89,11 +89,11 @@ fn paper_threshold(lab: &mut Laboratory) -> Result<RowFinding, String> {
     Ok(RowFinding { picture: Some(picture), ..checks.finding(measured) })
 }
 
-/// Figure 2 of paper 000 with five paths and T = 9, with assumptions other than those of its scenario file.
+/// One set of assumptions for Figure 2 of paper 000 with five paths and fast retransmit after T = 9 duplicates.
 struct Assumption {
     what: &'static str,
     queue_packets: u64,
-    /// The delay difference from path to path that this assumption uses for the paper's 25 %, in percent.
+    /// Delay difference from path to path that stands for the paper's 25 %, in percent of the first path's delay.
     quarter: u32,
 }
 

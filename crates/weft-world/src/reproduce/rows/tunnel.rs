@@ -1,4 +1,6 @@
-//! Rows C7 and C8: TCP at an explicit rate equal to the rate of the engine's paths, and the engine's CPU cost.
+//! Rows C7 and C8: changing weights when a link's rate falls, and the goodput that the tunnel costs.
+//!
+//! In C7, TCP's explicit rate is the rate of the engine's paths.
 
 use super::super::Estimate;
 use super::super::case::{CLEAN, STEP, read_pair};
@@ -33,9 +35,9 @@ const RATES_AFTER_MBPS: f64 = 175.0;
 const LOSS: f64 = 0.005;
 /// Fraction of the link rate that is TCP payload, after all headers including the tunnel's.
 const PAYLOAD: f64 = 0.94;
-/// Time over which goodput is averaged, in seconds.
+/// Length of the intervals over which goodput is averaged, in seconds.
 const WINDOW_S: f64 = 1.0;
-/// Maximum time from the change of the link's rate until goodput has its former value again, in seconds.
+/// Maximum time from the change of the link's rate until goodput has reached 90 % of its new optimum, in seconds.
 const SOON_S: f64 = 5.0;
 
 fn step(lab: &mut Laboratory) -> Result<RowFinding, String> {
@@ -78,7 +80,9 @@ fn step(lab: &mut Laboratory) -> Result<RowFinding, String> {
     Ok(RowFinding { picture: Some(picture), ..checks.finding(measured) })
 }
 
-/// Returns the goodput of each second after the warm-up in Mbit/s, with the end of the second.
+/// Returns the goodput of each second of a run after the warm-up: the end of the second, and Mbit/s.
+///
+/// `None` if the run has no flow `bulk`.
 fn seconds(run: &RunSeries) -> Option<Vec<(f64, f64)>> {
     let flow: &Series = run.series.iter().find(|series| series.name == "bulk")?;
     Some(flow.averaged(WINDOW_S).into_iter().map(|(at, bps)| (at, bps / 1e6)).filter(|(at, _)| *at > 6.0).collect())
@@ -89,7 +93,7 @@ fn mean<'a>(points: impl Iterator<Item = &'a (f64, f64)>) -> f64 {
     sum / count
 }
 
-/// Returns the time from the change of a link's rate to the end of the first second with at least this goodput.
+/// Returns the time in seconds from the change of the link's rate to the end of the first second with this goodput.
 ///
 /// If a run has no such second, its time is the rest of the run.
 fn back_after(run: &[(f64, f64)], least_mbps: f64) -> f64 {

@@ -40,7 +40,9 @@ const TABLE: [([u32; 3], f64); 10] = [
     ([3, 4, 4], 258.0),
 ];
 
-/// Returns the maximum total rate of strict weighted round robin over links of these capacities.
+/// Returns the maximum total rate of strict weighted round robin over links of these capacities, in their unit.
+///
+/// It is min Cᵢ·Σw/wᵢ: the link whose capacity is the least for its weight limits all.
 pub(super) fn bound(capacities: [f64; 3], weights: [u32; 3]) -> f64 {
     let sum = f64::from(weights.iter().sum::<u32>());
     capacities.iter().zip(weights).map(|(c, w)| c * sum / f64::from(w)).fold(f64::INFINITY, f64::min)

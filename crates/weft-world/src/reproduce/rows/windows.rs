@@ -1,4 +1,4 @@
-//! Rows D1 to D3 and Δ: windows between the edges of five VPNs over one bottleneck.
+//! Rows D1 to D3 and D-delta: loops with windows between the edges of five VPNs over one bottleneck.
 
 use super::super::Estimate;
 use super::super::case::{FIVE_VPNS, whole_case};
@@ -10,9 +10,9 @@ use weft_core::fair::index;
 use weft_scenario::{NetworkScenario, Steering, Traffic};
 
 const WEIGHTS: [f64; 5] = [1.0, 2.0, 2.0, 3.0, 4.0];
-/// Length of a run in the paper, in seconds.
+/// Length of a run in paper 003, in seconds.
 const END_S: f64 = 50.0;
-/// Beginning of the last 30 s of a run, in seconds.
+/// Time at which the last 30 s of a run begin, in seconds.
 const LATE_S: f64 = 20.0;
 /// Decrease factor b of the first VPN's window: 0.1 in Figure 3 and 0.25 in Figure 4 of paper 003.
 const BS_OF_FIRST: [f64; 2] = [0.1, 0.25];
@@ -90,7 +90,7 @@ fn weighted(lab: &mut Laboratory) -> Result<RowFinding, String> {
         let settled = |number: usize| outcomes.get(number).map_or(0.0, |o| settling(o, &WEIGHTS, 0.9, END_S).mean);
         checks.at_least("settling with a = 1", settled(one), settled(small));
     }
-    // There is one panel for each decrease factor b₁ of the first VPN. The run without loops is in each panel.
+    // There is one chart for each decrease factor b₁ of the first VPN. The run without loops is in each chart.
     let panels = BS_OF_FIRST.iter().zip(curves.get(1..).unwrap_or_default().chunks(3)).map(|(b, own)| RowChart {
         title: format!("fairness index F of each second, b₁ = {b}"),
         x_label: "time, s".into(),
@@ -107,7 +107,7 @@ fn weighted(lab: &mut Laboratory) -> Result<RowFinding, String> {
     Ok(RowFinding { picture: Some(picture), ..checks.finding(measured) })
 }
 
-/// Runs the control laws of the other papers with their defaults, and measures the queues in the core.
+/// Measures the same VPNs with the control laws of the other papers, at their defaults.
 fn beside(lab: &mut Laboratory, measured: &mut Measured) -> Result<(), String> {
     let names = ["windows", "accumulation", "explicit-rate"];
     let cases = names.iter().map(|name| whole_case(&FIVE_VPNS.read()?, "as in the file", name));
@@ -126,7 +126,7 @@ fn beside(lab: &mut Laboratory, measured: &mut Measured) -> Result<(), String> {
 const AS: [f64; 4] = [0.1, 0.5, 1.0, 5.0];
 const BS: [f64; 3] = [0.1, 0.5, 0.75];
 
-/// Returns four VPNs of equal weight with this number of connections each.
+/// Returns a case of four VPNs of equal weight with this number of TCP connections each.
 ///
 /// `parameters` are the increase a and the decrease factor b of each window, which stay fixed. `None` means no windows.
 fn inside(connections: usize, parameters: Option<(f64, f64)>) -> Result<Case, String> {
@@ -149,9 +149,10 @@ fn inside(connections: usize, parameters: Option<(f64, f64)>) -> Result<Case, St
     whole_case(&network, &format!("{connections} inside, a = {a}, b = {b}"), variant)
 }
 
-/// Returns the fairness index over the connections inside a VPN.
+/// Returns the fairness index among the connections inside each VPN. Each run gives one value.
 ///
-/// The index is computed for each second. The result is the mean over the last 30 seconds and over the VPNs.
+/// The index is computed for each second and each VPN. The value is the mean over the last 30 seconds and over the
+/// VPNs.
 fn fairness_inside(runs: &Outcomes, connections: usize) -> Estimate {
     Estimate::of(runs.iter().map(|run| {
         let seconds = by_second(run, "ftp", LATE_S as usize);
@@ -162,10 +163,12 @@ fn fairness_inside(runs: &Outcomes, connections: usize) -> Estimate {
     }))
 }
 
-/// Increase a, decrease factor b, and the fairness index with these parameters.
+/// A cell of a table: increase a, decrease factor b, and the fairness index inside VPNs with these parameters.
 type Cell = (f64, f64, Estimate);
 
-/// Returns the fairness index without loops, and the cells of the table for all twelve pairs of a and b.
+/// Returns the fairness index inside VPNs without loops, and the cells for all twelve pairs of a and b.
+///
+/// Each VPN has `connections` TCP connections.
 fn cells(lab: &mut Laboratory, connections: usize) -> Result<(Estimate, Vec<Cell>), String> {
     let grid: Vec<(f64, f64)> = BS.iter().flat_map(|b| AS.map(|a| (a, *b))).collect();
     let mut cases = vec![inside(connections, None)?];

@@ -39,9 +39,9 @@ const DIGITAL_SIGNATURE: u8 = 0;
 const SIGNS_CERTIFICATES: u8 = 5;
 /// Number that stands for version 3 in a certificate (RFC 5280 §4.1.2.1).
 const VERSION: u8 = 2;
-/// Begin of the validity: 1 January 1975. The clock of an edge or a client may be wrong.
+/// Begin of the validity: 1 January 1975. It is this early because the clock of an edge or a client may be wrong.
 const NOT_BEFORE: &[u8] = b"750101000000Z";
-/// End of the validity: 1 January 4096.
+/// End of the validity: 1 January 4096. The certificates should not expire.
 const NOT_AFTER: &[u8] = b"40960101000000Z";
 /// Length of a serial number and of a key's identifier, in bytes.
 ///
@@ -51,9 +51,9 @@ const IDENTIFIER: usize = 20;
 /// Kind of a certificate's holder.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
-    /// The edge.
+    /// A server, such as the edge.
     Server,
-    /// A client.
+    /// A client of the server.
     Client,
 }
 
@@ -67,8 +67,7 @@ pub struct SigningKey {
 impl SigningKey {
     /// Generates a key.
     ///
-    /// # Errors
-    /// Returns an error if there are no random numbers.
+    /// # Errors Returns an error if the system gives no random numbers.
     pub fn generate() -> Result<SigningKey, Unspecified> {
         let pair = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_ASN1_SIGNING)?;
         let der = pair.to_pkcs8v1()?.as_ref().to_vec();
@@ -98,7 +97,7 @@ impl SigningKey {
         digest(&SHA256, &self.public()).as_ref()[..IDENTIFIER].to_vec()
     }
 
-    /// Signs the content of a certificate.
+    /// Signs the content of a certificate, and returns the complete certificate.
     fn sign(&self, content: &[u8]) -> Result<Vec<u8>, Unspecified> {
         let signature = self.pair.sign(&SystemRandom::new(), content)?;
         Ok(sequence(&[content, &algorithm(), &bits(signature.as_ref())]))
@@ -107,8 +106,7 @@ impl SigningKey {
 
 /// Creates the certificate of an authority, signed by its own key.
 ///
-/// # Errors
-/// Returns an error if it cannot be signed.
+/// # Errors Returns an error if the certificate cannot be signed.
 pub fn of_authority(name: &str, key: &SigningKey) -> Result<Vec<u8>, Unspecified> {
     let extensions = [
         extension(KEY_USAGE, true, &one_bit(SIGNS_CERTIFICATES)),
@@ -121,8 +119,7 @@ pub fn of_authority(name: &str, key: &SigningKey) -> Result<Vec<u8>, Unspecified
 
 /// Creates the certificate of a holder's key, signed by the authority's key.
 ///
-/// # Errors
-/// Returns an error if it cannot be signed.
+/// # Errors Returns an error if the certificate cannot be signed.
 pub fn of_holder(
     name: &str,
     role: Role,
@@ -182,7 +179,7 @@ mod tests {
         KeyUsagePurpose,
     };
 
-    /// Splits the first element of `der` off, with its tag and length.
+    /// Returns the first element of `der`, with its tag and length, and the bytes behind it.
     fn split(der: &[u8]) -> (&[u8], &[u8]) {
         let (head, length) = match der[1] {
             0x81 => (3, usize::from(der[2])),

@@ -109,7 +109,7 @@ pub struct ClientNames {
 impl ClientNames {
     /// Inserts the client's name before a common name in the line.
     ///
-    /// Calls `list` if the line has an unknown common name.
+    /// Calls `list` to get the present clients, if the line has a common name that is not known yet.
     pub fn put(&mut self, line: &mut Vec<u8>, list: impl FnOnce() -> Vec<OpenvpnClient>) {
         let Some(at) = serial(line) else { return };
         let called =
@@ -125,6 +125,8 @@ impl ClientNames {
 }
 
 /// Returns the position of the first word in the line that may be a common name, in bytes from 0.
+///
+/// Returns `None` if there is no such word.
 fn serial(line: &[u8]) -> Option<usize> {
     let is_digit = |byte: &u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(byte);
     let is_whole = |at: usize| {

@@ -71,7 +71,7 @@ pub fn yes() -> Vec<u8> {
 pub fn unsigned(bytes: &[u8]) -> Vec<u8> {
     let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
     let mut content = bytes[zeros..].to_vec();
-    // The first bit is the sign.
+    // The first bit is the sign. A zero byte before it keeps the number positive.
     if content.first().is_none_or(|first| first & 0x80 != 0) {
         content.insert(0, 0);
     }

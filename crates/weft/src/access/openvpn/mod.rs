@@ -17,7 +17,7 @@ use std::io;
 
 /// Name of the directory of the OpenVPN server's files, within the node's state directory.
 const DIRECTORY: &str = "openvpn";
-/// Maximum length of each file in the OpenVPN server's directory, in bytes.
+/// Maximum length of each file in the OpenVPN server's directory, in bytes. A longer file is an error.
 const MAX_BYTES: u64 = 1 << 20;
 
 fn read(directory: &Directory, name: &str) -> Result<String, String> {

@@ -9,8 +9,8 @@ use weft_engine::Prefix;
 /// Returns the profile of the client with the certificate `issued`.
 ///
 /// The profile is for the edge at `endpoint` (`HOST:PORT`). The client sends packets to `routes` through the tunnel.
-/// `wrap` is the option of the key that protects handshakes from strangers. The server pushes further settings
-/// itself, see [`super::server`].
+/// `wrap` is the name of OpenVPN's option for the key that protects handshakes from strangers, and `wrap_key` is that
+/// key. The server sends further settings to the client at each connection ([`super::server`]).
 pub fn text(
     authority: &Authority,
     issued: &KeyAndCertificate,

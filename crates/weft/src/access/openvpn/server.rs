@@ -44,13 +44,13 @@ const MUTE: u32 = 10;
 /// Ciphers that server and clients accept for packets, in OpenVPN's notation.
 pub const CIPHERS: &str = "AES-256-GCM:CHACHA20-POLY1305";
 
-/// The server's files.
+/// The server's files, as [`prepare`] has written them.
 pub struct Prepared {
     /// Directory of the files.
     pub directory: Directory,
     /// Authority that signs the server's certificate.
     pub authority: Authority,
-    /// Configuration of the server.
+    /// Configuration of the server, as text.
     pub config: String,
 }
 
@@ -97,8 +97,8 @@ fn new_common_key() -> io::Result<String> {
 
 /// Returns the configuration of an OpenVPN server whose working directory is that of its files.
 ///
-/// `wrap` has the lines that name the keys for handshakes. The server connects to the node's socket and ends when the
-/// node closes the connection.
+/// `wrap` has the lines that name the keys for handshakes. `offer` has the settings that the server sends to clients.
+/// The server connects to the node's socket and ends when the node closes the connection.
 fn config(settings: &Openvpn, wrap: &str, offer: &ClientOffer) -> String {
     let Openvpn { listen, pool, device, .. } = settings;
     let proto = if Path::new(IPV6).exists() { "udp6" } else { "udp4" };
@@ -116,7 +116,7 @@ fn config(settings: &Openvpn, wrap: &str, offer: &ClientOffer) -> String {
     )
 }
 
-/// Returns the options that the server pushes to clients.
+/// Returns the lines of the server's configuration that make it send the settings in `offer` to clients.
 ///
 /// A client that sends all traffic through the tunnel gets an IPv6 address and IPv6 routes. The client then answers
 /// IPv6 packets with an error instead of sending them outside the tunnel. These are the options of the example for

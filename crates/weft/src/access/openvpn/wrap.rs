@@ -80,7 +80,8 @@ fn generate(kind: &str, config: &str) -> Result<String, String> {
         .stderr(Stdio::null())
         .spawn()
         .map_err(|why| why.to_string())?;
-    // Dropping the pipe closes it. A program that does not read its input ends with an error status.
+    // The error is ignored: a program that does not read its input ends with an error status. Dropping the pipe
+    // closes it.
     let _ = child.stdin.take().map(|mut stdin| stdin.write_all(config.as_bytes()));
     let out = child.wait_with_output().map_err(|why| why.to_string())?;
     let text = String::from_utf8_lossy(&out.stdout);

@@ -20,7 +20,7 @@ use std::io::{self, IsTerminal as _};
 use std::net::{Ipv4Addr, ToSocketAddrs as _};
 use weft_session::Identity;
 
-/// The client to create.
+/// The client to create, and the data for its configuration.
 struct NewClient<'a> {
     options: &'a AddOptions,
     config: &'a Config,
@@ -116,7 +116,7 @@ fn wrong(what: &str, why: &str) -> Failure {
 
 /// Returns the address at which the client reaches this edge.
 ///
-/// It is `--edge`, or else `endpoint` in the configuration.
+/// It is the value of the option `--edge`, or else of the setting `endpoint` in the configuration.
 fn endpoint(options: &AddOptions, access: &Access, openvpn: Option<&Openvpn>) -> Result<String, Failure> {
     let configured = openvpn.map_or(&access.endpoint, |openvpn| &openvpn.endpoint);
     let table = if openvpn.is_some() { "[access.openvpn]" } else { "[access]" };
@@ -150,7 +150,7 @@ fn show(wanted: &NewClient<'_>, made: &Made) -> Result<(), Failure> {
     if options.out.is_none() {
         print!("{text}");
     }
-    // OpenVPN's programs read files, and their configuration is too long for a QR code.
+    // Only WireGuard clients get a QR code: OpenVPN's programs read files, and their configuration is too long for one.
     if !options.openvpn {
         let code = profile::qr_code(text, io::stderr().is_terminal());
         let short = "list fewer networks in [access] `routes`";

@@ -47,7 +47,7 @@ fn remove(name: &str, file: &Path) -> Result<Outcome, Failure> {
     notify_node(&config)
 }
 
-/// Notifies a running node that the table has changed. A node that starts later reads the table itself.
+/// Notifies a running node that the list of clients has changed. A node that starts later reads the list itself.
 fn notify_node(config: &Config) -> Result<Outcome, Failure> {
     match ask(&config.node.control, &Request::AccessChanged) {
         Err(failure) if failure.outcome() == Outcome::NoDaemon => {
@@ -78,7 +78,7 @@ fn list(file: &Path, as_json: bool) -> Result<Outcome, Failure> {
     Ok(Outcome::Well)
 }
 
-/// Returns the WireGuard clients in the table, each with the state of a client that is not connected.
+/// Returns the admitted WireGuard clients, each with the state of a client that is not connected.
 fn absent(config: &Config) -> Result<Vec<AccessClient>, Failure> {
     let clients = clients::read(&config.node.state).map_err(Failure::new)?.into_iter();
     let absent = |Client { name, address, public_key }| {

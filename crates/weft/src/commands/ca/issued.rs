@@ -94,7 +94,7 @@ fn table(all: &[Issued], now: u64) -> String {
 /// Returns the last certificate of this name whose key is not revoked.
 ///
 /// # Errors
-/// No valid certificate has this name. The failure has the nearest name.
+/// Fails if there is no such certificate. The message suggests the most similar name.
 fn valid_of(directory: &Path, name: &str) -> Result<Certificate, Failure> {
     let all = issued(directory)?;
     let mut of_name = all.iter().filter(|of| of.certificate.claims().name == name).peekable();
@@ -113,7 +113,7 @@ fn valid_of(directory: &Path, name: &str) -> Result<Certificate, Failure> {
 /// Returns the key of the node with this name, so that it can be revoked.
 ///
 /// # Errors
-/// No certificate of this name has a key that is not revoked.
+/// Fails if no certificate of this name has a key that is not revoked.
 pub(super) fn key_of(directory: &Path, name: &str) -> Result<PublicKey, Failure> {
     Ok(valid_of(directory, name)?.claims().public_key)
 }

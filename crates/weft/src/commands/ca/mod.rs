@@ -35,7 +35,7 @@ const ROOT_KEY_FILE: &str = "root.key";
 const ISSUED_FILE: &str = "issued";
 /// Name of the file with all signed revocations, one per line.
 const REVOKED_FILE: &str = "revoked";
-/// Maximum length of the file of certificates and of the file of revocations, in bytes.
+/// Maximum length of the file of certificates and of the file of revocations, in bytes. A longer file is an error.
 const MAX_BYTES: u64 = 64 << 20;
 
 /// Executes `weft ca`.
@@ -68,8 +68,7 @@ pub(super) fn create(directory: &Path) -> Result<RootPublicKey, Failure> {
 
 /// Signs a certificate and records it.
 ///
-/// # Errors
-/// Fails if another certificate has the name or a prefix, or if there is no root key.
+/// # Errors Fails if another certificate has the name or one of the prefixes, or if there is no root key.
 pub(super) fn issue(directory: &Path, claims: &Claims) -> Result<Certificate, Failure> {
     let certificate = root(directory)?.sign(claims).map_err(|why| Failure::with(Outcome::Usage, why.to_string()))?;
     others_keep_theirs(directory, claims, unix_s())?;
@@ -99,7 +98,7 @@ fn sign(options: &SignOptions) -> Result<Outcome, Failure> {
     append(&options.ca, ISSUED_FILE, &certificate)
 }
 
-/// Parses groups, and sorts them as a certificate states them.
+/// Parses the names of groups, and sorts them as a certificate states them.
 pub(super) fn group_names(texts: &[String]) -> Result<Vec<String>, Failure> {
     let parsed = texts.iter().map(|text| group_name(text).map_err(|why| wrong(text, why)));
     let groups: BTreeSet<String> = parsed.collect::<Result<_, _>>()?;

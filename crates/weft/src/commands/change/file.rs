@@ -1,5 +1,8 @@
 //! The node's configuration and the changed text beside it, in a directory that another user may write.
 //!
+//! Names are resolved from the directory's descriptor, and no symbolic link is followed. The user who runs `weft set`
+//! may be root.
+//!
 //! Names are resolved from the directory's descriptor, and no link is followed. The user who runs `weft set` may be
 //! root.
 
@@ -11,7 +14,7 @@ use std::os::unix::fs::{MetadataExt as _, fchown};
 use std::path::{Path, PathBuf};
 use weft_control::CANDIDATE_SUFFIX;
 
-/// Maximum length of a configuration, in bytes.
+/// Maximum length of a configuration, in bytes. A longer file is an error.
 pub const MAX_BYTES: u64 = 16 << 20;
 
 /// A configuration file.
@@ -50,7 +53,7 @@ impl ConfigFile {
     /// Reads the configuration.
     ///
     /// # Errors
-    /// Fails if it cannot be read, or if it is a link.
+    /// Fails if it cannot be read, or if it is a symbolic link.
     pub fn text(&self) -> io::Result<String> {
         self.directory.read_text(&self.name, MAX_BYTES)
     }
@@ -62,8 +65,7 @@ impl ConfigFile {
 
     /// Writes a changed text beside the configuration, with the configuration's owner and mode.
     ///
-    /// # Errors
-    /// Fails if there is no configuration, if it is a link, or if the text cannot be written.
+    /// # Errors Fails if there is no configuration, if it is a symbolic link, or if the text cannot be written.
     pub fn write_candidate(&self, text: &str) -> io::Result<()> {
         let of = self.directory.open_to_read(&self.name)?.metadata()?;
         let mut file: File = self.directory.replace_with_empty(&self.candidate())?;
@@ -73,9 +75,9 @@ impl ConfigFile {
         file.sync_all()
     }
 
-    /// Removes the changed text.
+    /// Removes the changed text beside the configuration, if there is one.
     pub fn remove_candidate(&self) {
-        // The file may not exist.
+        // It fails if there is no such file, which is no error here.
         let _ = self.directory.remove(OsStr::new(&self.candidate()));
     }
 

@@ -58,7 +58,7 @@ pub fn confirm(arguments: &ConfirmArguments) -> Result<Outcome, Failure> {
     Ok(Outcome::Well)
 }
 
-/// `weft undo`: ends the trial. The node runs the configuration before it again.
+/// `weft undo`: ends the trial of a changed configuration. The node returns to its earlier configuration.
 pub fn undo(control: &Control) -> Result<Outcome, Failure> {
     ask(&control.control, &Request::Undo)?;
     println!("undone");

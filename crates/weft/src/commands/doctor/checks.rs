@@ -228,7 +228,9 @@ fn clock(machine: &Machine) -> Check {
     )
 }
 
-/// Checks the kernel's setting `limit` for the size of a socket buffer. A process with CAP_NET_ADMIN may exceed it.
+/// Checks the kernel's setting `limit` for the size of a socket buffer.
+///
+/// A process with CAP_NET_ADMIN may exceed the limit.
 fn socket_buffer(machine: &Machine, limit: &str) -> Check {
     let bytes = machine.proc(&format!("sys/net/core/{limit}")).and_then(|text| text.parse::<u64>().ok());
     let is_enough = bytes.is_some_and(|bytes| bytes >= SOCKET_BUFFER) || net_admin(machine).verdict == Verdict::Good;
@@ -281,7 +283,7 @@ fn links(machine: &Machine, config: &Config) -> Vec<Check> {
     checks
 }
 
-/// Checks the reverse-path filter of a link.
+/// Checks the reverse-path filter of a link. `None` if the kernel has no setting for the link.
 ///
 /// A strict filter drops packets that arrive by a link through which the main table has no route back to the source.
 fn reverse_path(machine: &Machine, name: &str) -> Option<Check> {

@@ -9,7 +9,7 @@ use weft_tcp_er::nft;
 
 /// Returns a check if the configuration has a kill switch, or if a node left one behind.
 pub fn kill_switch(config: &Config) -> Option<Check> {
-    // Only root may list tables.
+    // Only root may list nft tables.
     let has_table = geteuid().is_root().then(|| nft::has_table(&table(&config.tun.name)));
     state(config.out.kill_switch.is_some(), has_table)
 }

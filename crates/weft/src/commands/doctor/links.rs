@@ -25,7 +25,7 @@ pub fn links(machine: &Machine, config: &Config, names: &[&str]) -> Vec<Check> {
 /// Addresses of links with their prefix lengths, by link.
 type LinkAddresses = BTreeMap<String, Vec<Prefix>>;
 
-/// Returns the addresses of these links that are valid beyond the link.
+/// Returns the addresses of these links, except IPv6 addresses that are valid only on the link.
 fn addresses(names: &[&str]) -> LinkAddresses {
     let mut found = LinkAddresses::new();
     for interface in getifaddrs().into_iter().flatten().filter(|of| names.contains(&of.interface_name.as_str())) {
@@ -44,7 +44,7 @@ fn addresses(names: &[&str]) -> LinkAddresses {
     found
 }
 
-/// Checks the carrier of a link that is set up.
+/// Returns a finding if a link that is set up has no carrier, such as a connected cable.
 fn carrier(machine: &Machine, name: &str) -> Option<Check> {
     // The file cannot be read while the link is set down.
     let is_missing = machine.sys(&format!("class/net/{name}/carrier"))? == "0";
@@ -147,7 +147,7 @@ fn one_router(neighbours: &[KnownNeighbour], routers: &BTreeSet<(String, Ipv4Add
     shared.map(check).collect()
 }
 
-/// Checks that IPv6 is on where the tunnel or an endpoint needs it.
+/// Checks that IPv6 is on. `None` if neither the tunnel nor an endpoint has an IPv6 address.
 fn ipv6(machine: &Machine, config: &Config) -> Option<Check> {
     let in_tunnel = config.tun.addresses.iter().any(|own| own.address.is_ipv6());
     let endpoints = config.peers.iter().flat_map(|peer| &peer.endpoints);

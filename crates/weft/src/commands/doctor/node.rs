@@ -25,7 +25,7 @@ use weft_tcp_er::nft;
 ///
 /// *Derived*: four times the 8 MiB that a file of the state may have.
 const LEAST_FREE: u64 = 32 << 20;
-/// Maximum time to wait until the resolver has returned addresses for all names in the configuration.
+/// Maximum time between two answers of the resolver. Names without an answer are then reported.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Performs all checks of the requirements of a node.
@@ -66,7 +66,7 @@ fn port(machine: &Machine, config: &Config, is_running: bool) -> Option<Check> {
     Some(Check::new(name, Verdict::Bad, found, help))
 }
 
-/// Returns the process that has a UDP socket with this port, and its program.
+/// Returns the process that has a UDP socket with this port, and its program. `None` if it is not found.
 fn owner(machine: &Machine, port: u16) -> Option<(u32, String)> {
     let tables = ["net/udp", "net/udp6"].map(|table| machine.proc(table).unwrap_or_default());
     let sockets: BTreeSet<String> = tables.iter().flat_map(|table| sockets_of(table, port)).collect();
@@ -92,7 +92,7 @@ fn sockets_of(table: &str, port: u16) -> impl Iterator<Item = String> + '_ {
     })
 }
 
-/// Checks that the state can be written: a file system that takes writes, and free space.
+/// Checks that the file system of the state takes writes and has free space. `None` if this cannot be determined.
 fn state(machine: &Machine, directory: &Path) -> Option<Check> {
     let name = format!("state in {}", directory.display());
     // The node creates a missing directory in the one above it.
@@ -193,8 +193,9 @@ fn firewall(config: &Config) -> Option<Check> {
     Some(Check::new("firewall", Verdict::Warning, found, help))
 }
 
-/// Returns the first chain that drops forwarded packets by its policy and accepts none of the tunnel: family, table and
-/// name.
+/// Returns the first chain that drops forwarded packets by its policy and accepts none of the tunnel.
+///
+/// The result is the chain's family, table and name. `None` if there is no such chain.
 fn closed_chain(ruleset: &str, tun: &str) -> Option<String> {
     let (mut table, mut chain, mut is_closed, mut is_open) = ("", "", false, false);
     for line in ruleset.lines().map(str::trim) {

@@ -19,7 +19,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
-/// Maximum number of pairs of a link and an address to probe.
+/// Maximum number of pairs of a link and an address to probe. Further pairs are left out.
 const MOST_PAIRS: usize = 8;
 
 #[derive(Serialize)]

@@ -4,7 +4,7 @@ use super::checks::{Check, Machine, Verdict};
 use crate::config::Config;
 use weft_tcp_er::proxy::{congestion, nft, plan_capacity, workers};
 
-/// Performs all checks. Returns none where no proxy is configured.
+/// Performs all checks for proxies. Returns none if no proxy is configured.
 pub fn proxies(machine: &Machine, config: &Config) -> Vec<Check> {
     match config.proxy_policy() {
         None => Vec::new(),
@@ -22,7 +22,7 @@ fn diversion() -> Check {
     Check::new("proxies: nft", verdict, found, "apt install nftables; modprobe -a nft_tproxy nft_socket nft_ct")
 }
 
-/// Checks if TCP Fast Open works in both directions. The daemon enables it if it may.
+/// Checks if TCP Fast Open is enabled in both directions. The daemon enables it if its user has the permission.
 fn early_data(machine: &Machine) -> Check {
     let bits = machine.proc("sys/net/ipv4/tcp_fastopen").and_then(|text| text.parse::<u32>().ok());
     let (verdict, found) = match bits {

@@ -27,8 +27,8 @@ pub struct Service {
 impl Service {
     /// Finds the unit under `root`.
     ///
-    /// Returns `None` if no unit is installed, if it runs as root, or if this process is not root and thus cannot test
-    /// as another user.
+    /// Returns `None` if no unit is installed, if the unit runs as root, or if this process is not root and thus
+    /// cannot test as another user.
     ///
     /// # Errors
     /// Returns a finding if the unit names a user that does not exist.

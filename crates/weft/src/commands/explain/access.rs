@@ -36,6 +36,8 @@ pub fn text(access: &FlowAccess, question: &FlowQuestion) -> String {
 }
 
 /// Returns a line with the number of packets that this node's rules have dropped, if the flow may be among them.
+///
+/// Otherwise the text is empty.
 fn dropped(access: &FlowAccess) -> String {
     if access.decision != FlowDecision::Denied || access.denied_packets == 0 {
         return String::new();

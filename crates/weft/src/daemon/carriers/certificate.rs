@@ -18,7 +18,7 @@ const CERTIFICATE: &str = "tcp.crt";
 const NAME: &str = "localhost";
 /// File of the private key of the certificate that the node makes.
 const KEY: &str = "tcp.key";
-/// Maximum size of the file of a certificate or a key, in bytes.
+/// Maximum number of bytes that are read of the file of a certificate or a key.
 const LARGEST: u64 = 1 << 20;
 
 /// Returns the acceptor of TLS connections at the TCP port.

@@ -1,8 +1,8 @@
 //! Decides when a link connects to a peer by TCP, and when it returns to UDP.
 //!
 //! One attempt exists for each pair of a link and a peer that UDP does not reach. The caller reports which paths
-//! answer. The decisions are orders for the carrier thread and changes of links for the engine. The module has neither
-//! clock nor sockets.
+//! answer. The decisions are orders for the thread that serves TCP connections, and changes of links for the engine.
+//! The module has neither clock nor sockets.
 
 use super::over_tcp;
 use crate::config::TcpFallback;
@@ -13,7 +13,7 @@ use weft_units::{Instant, LinkId};
 
 /// Time without an answer by UDP, after which the node tries TCP.
 ///
-/// *Tuned*: most round trips are shorter, and an attempt needs three round trips within 300 ms.
+/// *Tuned*: most round trips are shorter. An attempt to connect by TCP takes three round trips, thus less than 300 ms.
 const PATIENCE: Duration = Duration::from_millis(100);
 /// Time for which UDP must answer before the TCP connections end. A link with an unstable UDP path thus keeps them.
 const STEADY: Duration = Duration::from_secs(1);
@@ -27,17 +27,17 @@ const CLOSE_LOOK: Duration = Duration::from_millis(20);
 /// State of a pair of a link and a peer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PairState {
-    /// The link.
+    /// The link of the pair.
     pub link: LinkId,
-    /// Name of the peer.
+    /// Name of the peer of the pair.
     pub peer: String,
     /// Addresses of the peer that have a route by the link, the best first.
     pub endpoints: Vec<SocketAddr>,
     /// Setting of the link that states when it uses TCP.
     pub mode: TcpFallback,
-    /// True if a path by UDP answers.
+    /// True if a path of the pair over UDP answers.
     pub udp_answers: bool,
-    /// True if a path by TCP answers.
+    /// True if a path of the pair over TCP answers.
     pub tcp_answers: bool,
 }
 
@@ -82,7 +82,7 @@ pub struct Fallback {
 }
 
 impl Fallback {
-    /// Returns the time of the next decision, if one is due without a change.
+    /// Returns the time at which the next decision is due even if nothing changes. `None` if none is due.
     pub fn next_timeout(&self) -> Option<Instant> {
         self.next
     }
@@ -92,7 +92,7 @@ impl Fallback {
         self.next = Some(now);
     }
 
-    /// Returns the reason why a link uses TCP to this address.
+    /// Returns the reason why this node uses TCP on a link to this address. `None` if it has not connected to it.
     pub fn why(&self, link: LinkId, to: SocketAddr) -> Option<&'static str> {
         let is_it = |((of, _), attempt): &(&(LinkId, String), &TcpAttempt)| *of == link && attempt.to == Some(to);
         self.attempts.iter().find(is_it).map(|(_, attempt)| attempt.why)
@@ -155,6 +155,8 @@ impl Fallback {
     }
 
     /// Records that an attempt failed or all connections are closed. Returns the pause before the next attempt.
+    ///
+    /// Returns `None` if no attempt for this link and address exists.
     pub fn on_down(&mut self, now: Instant, link: LinkId, to: SocketAddr) -> Option<Duration> {
         self.next = Some(now);
         let attempt = self.find(link, to)?;
@@ -165,7 +167,7 @@ impl Fallback {
         }
     }
 
-    /// Forgets a link whose addresses or routes have changed: it begins anew with UDP.
+    /// Forgets a link whose addresses or routes have changed, so that it begins anew with UDP. Returns the decisions.
     pub fn on_link_changed(&mut self, now: Instant, link: LinkId) -> Vec<FallbackDecision> {
         let mut steps = Vec::new();
         let keys: Vec<_> = self.attempts.keys().filter(|(of, _)| *of == link).cloned().collect();

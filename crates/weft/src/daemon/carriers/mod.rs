@@ -74,7 +74,7 @@ impl Carriers {
         ACCEPTED
     }
 
-    /// Returns the port of a link whose datagrams travel in TCP connections.
+    /// Returns the port of a link whose datagrams travel in TCP connections. `None` for any other link.
     pub fn port(&self, link: LinkId) -> Option<&Port> {
         self.ports.get(&link)
     }
@@ -89,7 +89,7 @@ impl Carriers {
         self.handle.as_ref().map(Handle::shown).unwrap_or_default()
     }
 
-    /// Gives an order to the carrier thread. Starts the thread, and opens the link's port, at the first order.
+    /// Gives an order to the thread that serves TCP connections. Starts it and opens the link's port if necessary.
     ///
     /// # Errors
     /// Returns an error if the thread cannot be started, or if too many orders wait for it.
@@ -112,7 +112,7 @@ impl Carriers {
         Ok(())
     }
 
-    /// Returns the carrier thread's handle, and starts the thread if necessary.
+    /// Returns the handle of the thread that serves TCP connections, and starts the thread if necessary.
     fn handle(&mut self) -> io::Result<Handle> {
         if let Some(handle) = &self.handle {
             return Ok(handle.clone());

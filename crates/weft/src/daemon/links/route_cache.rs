@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use weft_io::netlink::RouteLookup;
 
-/// Maximum number of cached routes. Each takes some 60 bytes.
+/// Maximum number of cached routes, of some 60 bytes each. When it is reached, all are deleted.
 const MAX_KNOWN: usize = 4_096;
 
 /// Route of a packet by a link.

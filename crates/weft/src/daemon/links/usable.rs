@@ -15,7 +15,7 @@ pub enum Unusable {
     NotChosen,
     /// The interface is the tunnel of another weft.
     Tunnel,
-    /// The interface is set down.
+    /// The user or a program has set the interface down.
     SetDown,
     /// The interface has no carrier.
     NoCarrier,
@@ -68,7 +68,7 @@ impl Demand {
     }
 }
 
-/// Properties of a link.
+/// Properties of an interface that is a link.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Usable {
     /// Name of the interface.
@@ -106,7 +106,8 @@ pub fn judge(
     if addresses.is_empty() {
         return Err(Unusable::NoAddress);
     }
-    // The loopback interface delivers to every address of this machine and to no other.
+    // The loopback interface delivers to every address of this machine and to no other, so the kernel is not asked for
+    // a route by it.
     let is_far = |endpoint: &IpAddr| {
         let has_family = addresses.iter().any(|address| address.is_ipv4() == endpoint.is_ipv4());
         !has_family || !(link.is_loopback || leads_to(*endpoint, &addresses))
@@ -118,7 +119,7 @@ pub fn judge(
     Ok(Usable { name: link.name.clone(), mtu: link.mtu.min(u16::MAX.into()) as u16, addresses, unreachable })
 }
 
-/// Returns the reason why an interface is not a link, whatever addresses and routes it has.
+/// Returns the reason why an interface is not a link, if the reason is neither an address nor a route.
 fn exclusion(link: &Link, is_own: bool, choice: &LinkChoice) -> Option<Unusable> {
     if is_own || !choice.allows(&link.name) || (link.is_loopback && !choice.names(&link.name)) {
         return Some(Unusable::NotChosen);
@@ -129,7 +130,7 @@ fn exclusion(link: &Link, is_own: bool, choice: &LinkChoice) -> Option<Unusable>
     if !link.is_up {
         return Some(Unusable::SetDown);
     }
-    // The operational state lags behind the carrier by up to a second.
+    // The kernel's operational state lags behind the carrier by up to a second, so the carrier itself is checked.
     if !link.has_carrier {
         return Some(Unusable::NoCarrier);
     }

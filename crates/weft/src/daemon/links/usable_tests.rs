@@ -1,4 +1,4 @@
-//! Property: the decision whether an interface is a link equals a plain restatement of its rule.
+//! Property: the decision whether an interface is a link equals that of a second, simple implementation of its rule.
 //!
 //! Interfaces, endpoints and routes are random.
 

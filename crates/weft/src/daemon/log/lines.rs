@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Maximum number of waiting lines. Tuned: a start with 64 peers writes about 400.
+/// Maximum number of waiting lines. Further ones are dropped. Tuned: a start with 64 peers writes about 400.
 const MAX_LINES: usize = 1_024;
-/// Maximum total length of the waiting lines, in bytes.
+/// Maximum total length of the waiting lines, in bytes. Lines beyond it are dropped.
 const MAX_BYTES: usize = 1 << 20;
 
 #[derive(Default)]
@@ -122,7 +122,7 @@ mod tests {
                 queue.write_next(&mut writer, || "now ".to_owned());
             }
         });
-        // A pipe holds 64 KiB. The queue, its writer and the pipe together hold fewer lines than this.
+        // A pipe holds 64 KiB. The queue, its writer and the pipe together hold fewer than these 20,000 lines.
         let (count, began) = (20_000, Instant::now());
         for number in 0..count {
             lines.push(format!("{number} {}\n", "x".repeat(200)));

@@ -27,7 +27,9 @@ use weft_tcp_er::proxy::{DiversionNames, detour};
 const FAST_OPEN: &str = "/proc/sys/net/ipv4/tcp_fastopen";
 /// File of the network namespace's setting for forwarding of IPv4.
 const FORWARDING: &str = "/proc/sys/net/ipv4/ip_forward";
-/// Maximum length of a record, in bytes: some 100 bytes per change, and two rules per prefix length.
+/// Maximum length of the file that records the changes, in bytes. A longer file is an error.
+///
+/// A change takes some 100 bytes, and each prefix length has two routing rules.
 const MAX_RECORD: u64 = 1 << 20;
 
 /// Selector of a routing rule: the property of a packet or a lookup that the rule compares.
@@ -71,7 +73,7 @@ pub enum Change {
     },
     /// `net.ipv4.ip_forward` was switched on.
     Forwarding,
-    /// The kill switch's table exists. It outlives the process that recorded it.
+    /// The kill switch's nft table exists. The table outlives the process that recorded it.
     KillSwitch {
         /// Name of the TUN device.
         tun: String,
@@ -99,7 +101,7 @@ impl Change {
             Change::FastOpen { after, .. } => fs::write(FAST_OPEN, after.to_string()).map(|()| true),
             Change::Forwarding if is_forwarding()? => Ok(false),
             Change::Forwarding => fs::write(FORWARDING, "1").map(|()| true),
-            // The kill switch writes its table itself.
+            // The module `kill_switch` writes the table, so nothing is left to do here.
             Change::KillSwitch { .. } => Ok(true),
         }
     }
@@ -149,7 +151,7 @@ fn is_forwarding() -> io::Result<bool> {
     Ok(fs::read_to_string(FORWARDING)?.trim() != "0")
 }
 
-/// The changes of one run. All clones share them.
+/// The changes that one run of the node has made to this machine. All clones share them.
 #[derive(Clone)]
 pub struct Changes(Arc<Mutex<ChangeRecord>>);
 
@@ -237,7 +239,7 @@ struct ChangeRecord {
     log: Log,
 }
 
-/// Contents of the record's file.
+/// Contents of the file that records the changes.
 #[derive(Serialize, Deserialize)]
 struct Written {
     namespace: String,
@@ -260,7 +262,9 @@ impl ChangeRecord {
         })
     }
 
-    /// Writes the record, or removes it if it is empty. If that fails, the node still serves its peers, without a record.
+    /// Writes the file that records the changes, or removes it if there are none.
+    ///
+    /// If that fails, the node still serves its peers, without a record.
     fn write(&self) {
         let Some(directory) = &self.directory else { return };
         let written = write(directory, &self.name, &self.made);
@@ -285,13 +289,13 @@ impl ChangeRecord {
     }
 }
 
-/// Returns the directory of the record of the node with the control socket at `control`, and the record's name there.
+/// Returns directory and name of the file that records the changes of the node with the control socket `control`.
 fn place(control: &Path) -> (&Path, String) {
     let (parent, name) = (control.parent().unwrap_or(Path::new("")), control.file_name().unwrap_or_default());
     (parent, format!("{}.changes", name.to_string_lossy()))
 }
 
-/// Returns the changes on record. A record of another boot or network namespace is void.
+/// Returns the recorded changes in the file `name`. Returns none if another boot or network namespace recorded them.
 fn read(directory: &Directory, name: &str) -> io::Result<Vec<Change>> {
     let text = match directory.read_text(name, MAX_RECORD) {
         Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),

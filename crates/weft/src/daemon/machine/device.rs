@@ -10,9 +10,13 @@ use weft_engine::Prefix;
 use weft_io::netlink::{Configure, DeviceRoute};
 use weft_io::tun::{TunConfig, TunDevice, TunError};
 
-/// Maximum number of pieces in one write: the virtio header, the packet's header and the payloads of its segments.
+/// Maximum number of pieces in one write: the virtio header, the packet's header and its slices.
+///
+/// A packet of more pieces is dropped.
 const MAX_PIECES: usize = 80;
-/// Length of the device's transmit queue, in packets. A TUN device gives no back-pressure.
+/// Length of the device's transmit queue, in packets.
+///
+/// A TUN device gives no back-pressure: packets that do not fit are dropped.
 const QUEUE_PACKETS: u32 = 2_000;
 /// Interface alias of a node's devices.
 ///
@@ -27,7 +31,7 @@ pub struct Device {
     reordering: Option<u32>,
     /// Routing table of the device's routes.
     table: u32,
-    /// True if the table is the device's own: only its packets use the table, by the `rules`.
+    /// True if the table is the device's own: `rules` lead only this device's packets to it.
     is_own: bool,
     rules: Vec<Change>,
     addresses: Vec<Prefix>,
@@ -35,7 +39,10 @@ pub struct Device {
 }
 
 impl Drop for Device {
-    /// Undoes the rules. The kernel removes addresses and routes together with the device, unless it is stored.
+    /// Removes the device's routing rules.
+    ///
+    /// The kernel removes addresses and routes together with the device, unless the service manager keeps the device
+    /// open.
     fn drop(&mut self) {
         self.changes.undo(&self.rules);
     }
@@ -86,7 +93,7 @@ impl Device {
         for found in configure.device_routes(self.tun.index())? {
             let prefix = (found.destination, found.prefix_len);
             if found.table != Some(self.table) {
-                // The kernel has already removed a route whose address was removed.
+                // A failure is no error: the kernel has already removed a route whose address was removed.
                 let _ = configure.remove_route(&found);
             } else if found.reordering.is_none() || configure.replace_route(&self.route(prefix)).is_ok() {
                 self.prefixes.insert(prefix);
@@ -161,7 +168,7 @@ impl Device {
         let wanted: BTreeSet<(IpAddr, u8)> = wanted.iter().map(|prefix| (prefix.address, prefix.length)).collect();
         let mut configure = Configure::open()?;
         for prefix in self.prefixes.difference(&wanted) {
-            // The kernel has already removed a route whose address was removed.
+            // A failure is no error: the kernel has already removed a route whose address was removed.
             let _ = configure.remove_route(&self.route(*prefix));
         }
         self.prefixes.retain(|prefix| wanted.contains(prefix));

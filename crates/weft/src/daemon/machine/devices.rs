@@ -46,7 +46,7 @@ impl Devices {
         &self.default
     }
 
-    /// Returns the device of a VPN.
+    /// Returns the device of a VPN. `None` if the VPN has none.
     #[inline]
     pub fn get(&self, vpn: VpnId) -> Option<&Device> {
         if vpn == VpnId::DEFAULT { Some(&self.default) } else { self.others.get(&vpn) }
@@ -100,9 +100,10 @@ impl Devices {
 
     /// Sets the routes of all devices.
     ///
-    /// The default device gets the prefixes of the peers, of `certified` peers and of the overlay. The device of a
-    /// VPN gets the prefixes of its members. Returns the prefixes that `sieve` refuses. Existing routes are added
-    /// again only if `anew` is set.
+    /// The default device gets the prefixes of the configured peers, the prefixes `certified` from peers' certificates,
+    /// and those of the overlay. The device of a VPN gets the prefixes of its members. Returns the prefixes that the
+    /// filter `sieve` refuses, because they would take addresses from this machine. Existing routes are added again
+    /// only if `anew` is set.
     ///
     /// # Errors
     /// Returns the kernel's error for the first route that it refuses.
@@ -121,7 +122,7 @@ impl Devices {
             true => sieve.pass(of_peers.chain(of_network), &mut refused),
             false => Vec::new(),
         };
-        // No check is needed: the engine keeps no certified peer whose prefix covers a network of this machine.
+        // Certified prefixes are not filtered here: the engine checked them when their peers joined.
         peers.extend(certified.iter().filter(|_| config.tun.routes));
         let mut result = set(&mut self.default, &mut self.lookup, &peers, anew);
         for vpn in &config.vpns {

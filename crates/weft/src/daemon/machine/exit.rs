@@ -21,14 +21,16 @@ pub struct ExitForwarding {
 }
 
 impl ExitForwarding {
-    /// Opens the exit if the configuration has one.
+    /// Switches on forwarding of IPv4 and creates the table, if the configuration has an exit.
+    ///
+    /// A refusal of the setting for forwarding is only logged.
     ///
     /// # Errors
-    /// Returns the reason why the kernel refuses the setting or the table, as text for a reader.
+    /// Returns the reason why the kernel refuses the table, as text for a reader.
     pub fn start(config: &Config, changes: &Changes, log: Log) -> Result<ExitForwarding, String> {
         let Some(settings) = &config.exit else { return Ok(ExitForwarding { _table: None }) };
         if let Err(why) = changes.make(&[Change::Forwarding]) {
-            // A service with ProtectKernelTunables may not write the setting.
+            // A service with systemd's setting ProtectKernelTunables may not write the setting.
             log.error(format_args!(
                 "exit: cannot switch on forwarding: {why}: as root: sysctl -w net.ipv4.ip_forward=1"
             ));
@@ -46,7 +48,7 @@ impl ExitForwarding {
     }
 }
 
-/// Returns the commands that create the table, in one line.
+/// Returns the nft commands that create the table `name` of the exit, in one line.
 fn rules(name: &str, tun: &str, masquerade: bool, has_ipv6: bool) -> String {
     let leave = if masquerade { format!("iifname \"{tun}\" oifname != \"{tun}\" masquerade;") } else { String::new() };
     let reject = format!("iifname \"{tun}\" meta nfproto ipv6 fib daddr type != local reject with icmpv6 no-route;");

@@ -14,7 +14,7 @@ pub struct ForwardingSetting {
     is_ipv6: bool,
 }
 
-/// All address families.
+/// All address families, with their forwarding settings.
 pub const FAMILIES: [ForwardingSetting; 2] = [
     ForwardingSetting { name: "IPv4", file: "sys/net/ipv4/ip_forward", is_ipv6: false },
     ForwardingSetting { name: "IPv6", file: "sys/net/ipv6/conf/all/forwarding", is_ipv6: true },

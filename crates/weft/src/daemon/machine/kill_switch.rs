@@ -27,10 +27,10 @@ use weft_tcp_er::nft;
 ///
 /// The proxies' marks begin with 0x7765.
 pub const TUNNEL_MARK: u32 = 0x7766_0001;
-/// Maximum time between two checks that the table exists, if the kernel reports no change of tables.
+/// Maximum time between two checks that the nft table exists, if the kernel reports no change of tables.
 const LOOK_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Removes the table of the node with this device, if it exists.
+/// Removes the kill switch's nft table of the node with the TUN device `tun`, if the table exists.
 ///
 /// # Errors
 /// Fails if nft is missing or the kernel refuses.
@@ -43,9 +43,10 @@ pub fn change(config: &Config) -> Option<Change> {
     config.out.kill_switch.as_ref().map(|_| Change::KillSwitch { tun: config.tun.name.clone() })
 }
 
-/// Sets the switch of a configuration once, for the time until a node runs. Returns false if it has none.
+/// Sets the switch of a configuration once, for the time until a node runs.
 ///
-/// The record of changes contains the switch, so `weft down` can lift it, and a node that starts later keeps it.
+/// Returns false if the configuration has no kill switch. The record of changes contains the switch, so `weft down`
+/// can lift it, and a node that starts later keeps it.
 ///
 /// # Errors
 /// Returns the reason why the switch cannot be set, as text for a reader.
@@ -53,7 +54,7 @@ pub fn set_once(config: &Config, log: Log) -> Result<bool, String> {
     let Some(change) = change(config) else { return Ok(false) };
     let failed = |why: io::Error| format!("[out] kill-switch: {why}");
     let protected = Protected::of(config);
-    // The table of a running node stays: that node keeps it up to date with the addresses of the links.
+    // An existing nft table is that of a running node and stays: the node adapts it to the addresses of the links.
     if nft::has_table(&protected.table).map_err(failed)? {
         return Ok(true);
     }
@@ -63,7 +64,7 @@ pub fn set_once(config: &Config, log: Log) -> Result<bool, String> {
     Ok(true)
 }
 
-/// The table as it was written last.
+/// The kill switch's nft table, as the node wrote it last.
 #[derive(Default)]
 struct WrittenTable {
     protected: Option<Protected>,
@@ -71,9 +72,9 @@ struct WrittenTable {
 }
 
 impl WrittenTable {
-    /// Writes the table if it must change or is gone. Returns the log text, or `None` if nothing was written.
+    /// Writes the nft table if it must change or is gone. Returns the log text, or `None` if nothing was written.
     ///
-    /// Only if `looks`, the kernel is asked whether it still has the table.
+    /// The kernel is asked whether it still has the table only if `looks` is true.
     fn refresh(&mut self, looks: bool) -> io::Result<Option<&'static str>> {
         let Some(protected) = &self.protected else { return Ok(None) };
         let rules = rules::rules(protected, &rules::local_networks()?);
@@ -91,19 +92,19 @@ impl WrittenTable {
 
 #[derive(Default)]
 struct SharedTable {
-    /// The table as written last. The lock is held while nft runs.
+    /// The kill switch's nft table as the node wrote it last. The lock is held while nft runs.
     table: Mutex<WrittenTable>,
-    /// Reason to compare the kernel's table with the intended one. `None` if nothing has changed.
+    /// Reason to compare the kernel's nft table with the intended one. `None` if nothing has changed.
     reason: Mutex<Option<Reason>>,
     due: Condvar,
 }
 
-/// Reason to compare the table with the intended one.
+/// Reason to compare the kill switch's nft table in the kernel with the intended one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Reason {
     /// Addresses of interfaces may have changed.
     Addresses,
-    /// Some table of nft has changed.
+    /// Some nft table of this machine has changed.
     Tables,
 }
 
@@ -114,7 +115,7 @@ impl SharedTable {
         self.due.notify_one();
     }
 
-    /// Waits for a reason to compare the tables, at most until `look`.
+    /// Waits for a reason to compare the kernel's nft table with the intended one, at most until `look`.
     ///
     /// Returns true if the thread must query the kernel for its table. Constant changes of addresses do not delay
     /// this query.
@@ -176,7 +177,7 @@ impl KillSwitch {
         Ok(())
     }
 
-    /// Removes the table, if the switch is set.
+    /// Lifts the kill switch, if it is set: removes its nft table from the kernel.
     pub fn lift(&mut self) {
         let mut table = locked(&self.shared.table);
         *table = WrittenTable::default();
@@ -191,7 +192,7 @@ impl KillSwitch {
         self.change.is_some()
     }
 
-    /// Makes the thread look at the interfaces again.
+    /// Makes the thread compare the nft table with the present addresses of the interfaces.
     pub fn look_again(&self) {
         self.shared.look_again(Reason::Addresses);
     }
@@ -203,7 +204,7 @@ fn say(said: Option<&str>, log: Log) {
     }
 }
 
-/// Keeps the table as long as the process runs.
+/// Restores or changes the kill switch's nft table whenever that is necessary, as long as the process runs.
 fn keep(shared: &SharedTable, log: Log, pulse: &Pulse) -> Result<(), String> {
     let mut last_failure = None;
     let mut look = Instant::now() + LOOK_INTERVAL;

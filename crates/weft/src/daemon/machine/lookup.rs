@@ -13,13 +13,13 @@ use std::io;
 use weft_engine::Prefix;
 use weft_io::netlink::MAIN_TABLE;
 
-/// The rules of one address family.
+/// The routing rules of one address family: two for each prefix length in the tunnel's table.
 struct Chain {
     ipv6: bool,
     lengths: BTreeSet<u8>,
 }
 
-/// The rules that lead to the tunnel's table.
+/// The routing rules that lead to the tunnel's routing table.
 pub struct Lookup {
     table: u32,
     chains: [Chain; 2],
@@ -35,13 +35,13 @@ impl Drop for Lookup {
 }
 
 impl Lookup {
-    /// Creates the lookup for routing table `table`. It adds no policy-routing rule (`ip rule`) yet.
+    /// Creates a lookup in routing table `table`, without routing rules; [`Lookup::cover`] adds them.
     pub fn new(table: u32, changes: &Changes) -> Lookup {
         let chains = [false, true].map(|ipv6| Chain { ipv6, lengths: BTreeSet::new() });
         Lookup { table, chains, changes: changes.clone() }
     }
 
-    /// Adds rules for the lengths of these prefixes.
+    /// Adds routing rules for the lengths of these prefixes.
     ///
     /// # Errors
     /// Returns the kernel's error for the first rule that it refuses.

@@ -11,7 +11,7 @@ use weft_units::{Duration, Instant};
 ///
 /// The engine repeats its report at this interval while the certificate's owner tries again.
 const SHOWN_FOR: Duration = Duration::from_secs(600);
-/// Maximum number of refused certificates that are shown.
+/// Maximum number of refused certificates that are shown. A further one replaces the oldest.
 const MAX_SHOWN: usize = 64;
 
 /// A refused prefix, its owner, and the reason.
@@ -79,7 +79,7 @@ impl ShownRefusals {
         new
     }
 
-    /// Adds a refused certificate.
+    /// Adds a certificate that was refused for the reason `why` to those that `weft status` shows.
     pub fn add_certified(&mut self, now: Instant, name: &str, why: &Rejection) {
         let Rejection::Outside { prefix, clash } = why else { return };
         let refused = Refused { name: name.to_owned(), prefix: prefix::text(*prefix), why: clash.to_string() };

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-/// Returns name and pid of another process with UDP port `port`, as far as this process may see it.
+/// Returns name and pid of another process with UDP port `port`. `None` if this process can see none.
 pub fn of_udp_port(port: u16) -> Option<String> {
     owners(port).find(|(pid, _)| *pid != std::process::id()).map(|(_, name)| name)
 }

@@ -125,7 +125,7 @@ fn keep(shared: &SharedSetting, file: &ResolvConf, log: Log, pulse: &Pulse) -> R
     }
 }
 
-/// Makes the machine use the wanted servers.
+/// Makes the machine use the wanted servers, or its own servers again if none are wanted.
 fn apply(shared: &SharedSetting, file: &ResolvConf, log: Log) -> io::Result<()> {
     let mut effect = locked(&shared.effect);
     let Some(wanted) = locked(&shared.wanted).0.clone() else {

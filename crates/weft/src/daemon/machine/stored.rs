@@ -19,7 +19,7 @@ impl StoredDevices {
         StoredDevices(stored::take().into_iter().collect())
     }
 
-    /// Opens a device, or continues with the stored one. Returns true if it was stored.
+    /// Opens a device, or continues with the stored one. Returns true if the device was stored.
     ///
     /// # Errors
     /// Returns the reason why the device cannot be opened, with advice.
@@ -28,7 +28,8 @@ impl StoredDevices {
             if let Ok(device) = TunDevice::adopt(descriptor, config) {
                 return Ok((device, true));
             }
-            // The device was removed meanwhile, or the unit stores other descriptors, too.
+            // The stored descriptor is of no use: the device was removed meanwhile, or the unit stores other
+            // descriptors, too.
             forget(name);
         }
         let device = TunDevice::open(config)?;

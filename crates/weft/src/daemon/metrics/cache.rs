@@ -6,7 +6,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Lifetime of an answer.
+/// Time for which an answer is used again.
 const FRESH: Duration = Duration::from_secs(1);
 
 /// The last answer, and when it was requested.

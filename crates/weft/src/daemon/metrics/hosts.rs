@@ -11,7 +11,7 @@ use std::net::{IpAddr, SocketAddr};
 pub enum Hosts {
     /// All names, for a Unix socket, which no page can reach.
     Any,
-    /// Names and addresses of loopback, and this address.
+    /// Names and addresses of loopback, and this address, at which the endpoint listens.
     Loopback(SocketAddr),
 }
 
@@ -24,11 +24,12 @@ impl Hosts {
         let Hosts::Loopback(own) = self else { return Ok(()) };
         let mut hosts = head.split(|byte| *byte == b'\n').skip(1).filter_map(host);
         match (hosts.next(), hosts.next()) {
-            // Every browser sends the header, and HTTP/1.0 did not have it.
+            // Every browser sends `Host`, so a request without it comes from another program. HTTP/1.0 had no such
+            // header.
             (None, _) if version == "HTTP/1.0" => Ok(()),
             (Some(Some(host)), None) if is_own(host, own) => Ok(()),
             (Some(Some(_)), None) => Err("421 Misdirected Request"),
-            // RFC 9112 section 3.2: a request without `Host`, with several, or with an invalid one.
+            // RFC 9112 section 3.2 demands this for a request without `Host`, with several, or with an invalid one.
             _ => Err("400 Bad Request"),
         }
     }

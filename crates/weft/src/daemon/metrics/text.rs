@@ -26,14 +26,14 @@ pub struct Family<T: ?Sized> {
 /// Labels of a sample.
 pub type MetricLabels<'a> = Vec<(&'static str, &'a str)>;
 
-/// Text of several families.
+/// The text of several families of metrics, as it is sent to a client.
 #[derive(Default)]
 pub struct Exposition {
     text: String,
 }
 
 impl Exposition {
-    /// Returns the text of all families.
+    /// Returns the text of all families that were added.
     pub fn into_text(self) -> String {
         self.text
     }
@@ -76,7 +76,7 @@ impl Exposition {
 
 /// Escapes the value of a label.
 ///
-/// It escapes characters that act on a terminal, and, as Prometheus reads it, those that would end a label or a line.
+/// Characters that act on a terminal are escaped, and so are those that would end a label or a line for Prometheus.
 fn escaped(value: &str) -> String {
     let line = |line: &str| escape::line(line).replace('\\', "\\\\").replace('"', "\\\"");
     value.split('\n').map(line).collect::<Vec<_>>().join("\\n")

@@ -186,13 +186,15 @@ impl DaemonNode {
         Ok(())
     }
 
-    /// Passes the peers to forget to the state thread; if its queue is full, the next upkeep tries again.
+    /// Makes the state thread delete the stored stamps of peers. If its queue is full, the next upkeep tries again.
     pub(super) fn forget_stamps(&mut self) {
         let state_writer = &self.state_writer;
         self.forgotten.retain(|key| !state_writer.forget(*key));
     }
 
-    /// Returns the history of a peer. A removed peer has one as long as its paths are stored.
+    /// Returns the histories of the measurements of a peer's paths.
+    ///
+    /// A removed peer has histories as long as those of its paths are stored.
     fn history(&self, peer: &str) -> Response {
         let paths = self.histories.of(peer);
         if paths.is_empty() && !self.engine.peer_names().any(|name| name == peer) {
@@ -202,7 +204,7 @@ impl DaemonNode {
     }
 }
 
-/// Returns the target of a drill in the engine's type.
+/// Converts the target of a drill from the control socket's type to the engine's.
 fn drill_target(cut: DrillCut) -> DrillTarget {
     match cut {
         DrillCut::Link(name) => DrillTarget::Link(name),
@@ -210,7 +212,7 @@ fn drill_target(cut: DrillCut) -> DrillTarget {
     }
 }
 
-/// Returns the change of a VPN in the engine's type.
+/// Converts the change of a VPN from the control socket's type to the engine's.
 fn vpn_change(of: VpnSetting) -> VpnChange {
     let promise = |service: fn(Rate) -> Service, bps| match bps {
         0 => Service::BestEffort,

@@ -20,7 +20,7 @@ impl CapsInForce {
     }
 }
 
-/// Returns the limit of a link's sending rate at a local time: the lowest one that applies then.
+/// Returns the limit of a link's sending rate at a local time: the lowest one that applies then. `None`: no limit.
 fn cap_at(link: &Link, time: LocalMinute) -> Option<Rate> {
     let by_time = link.max_rate_up_at.iter().filter(|cap| cap.counts_at(time.weekday, time.minute));
     by_time.map(|cap| cap.rate).chain(link.max_rate_up).min()
@@ -44,7 +44,7 @@ impl DaemonNode {
         }
     }
 
-    /// Returns the limit of a link's sending rate that applies now.
+    /// Returns the limit of a link's sending rate that applies now. `None` if there is no limit.
     pub(super) fn cap_now(&self, link: &Link) -> Option<Rate> {
         match local_minute(self.clock.unix_s()) {
             Some(time) => cap_at(link, time),
@@ -52,7 +52,7 @@ impl DaemonNode {
         }
     }
 
-    /// Returns the limit of the sending rate that applies now to the link with this name.
+    /// Returns the limit of the sending rate that applies now to a link. `None` if there is no limit.
     pub(super) fn cap_of(&self, name: &str) -> Option<Rate> {
         self.config.link.iter().find(|link| link.name.value == name).and_then(|link| self.cap_now(link))
     }

@@ -1,4 +1,4 @@
-//! The node's side of TCP connections: the state of the paths, and the decisions for engine and carrier thread.
+//! The node's side of TCP connections: the state of the paths, and decisions for the engine and the TCP thread.
 
 use super::*;
 use crate::config::{TcpFallback, tcp_link_name};
@@ -66,7 +66,7 @@ impl DaemonNode {
         self.take_steps(now, steps);
     }
 
-    /// Processes a report of the carrier thread that TCP connections were made or lost.
+    /// Processes a report that TCP connections were made or lost.
     pub(super) fn on_carried(&mut self, report: CarrierEvent) {
         let now = self.clock.now();
         match report {
@@ -150,7 +150,9 @@ impl DaemonNode {
         self.engine.handle_link(now, LinkEvent::Up { link, name, mtu, ipv4, ipv6 });
     }
 
-    /// Returns the address and the options with which the carrier thread connects to a peer by TCP.
+    /// Returns the address and the options with which this node connects to a peer by TCP.
+    ///
+    /// Returns `None` if the peer or its TCP setting has been removed, or if the link is not in use.
     fn way(&self, link: LinkId, peer: &str, to: SocketAddr) -> Option<CallTarget> {
         let peer = self.config.peers.iter().find(|of| of.name.value == peer)?;
         let active = self.links.active().iter().find(|active| active.id == link)?;

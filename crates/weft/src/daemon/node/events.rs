@@ -92,7 +92,7 @@ impl DaemonNode {
         }
     }
 
-    /// Logs a line about a peer, unless its log allowance is used up.
+    /// Logs a line about a peer, unless the peer's allowance of log lines is used up.
     fn log_of(&mut self, peer: PeerId, what: fmt::Arguments<'_>) {
         let name = self.peer_name(peer);
         PeerLog { allowances: &mut self.allowances, log: self.log, now: self.clock.now() }.write(peer, &name, what);
@@ -114,7 +114,7 @@ struct PeerLog<'a> {
 }
 
 impl PeerLog<'_> {
-    /// Logs a line about a peer, unless its allowance is used up.
+    /// Logs a line about a peer, unless the peer's allowance of log lines is used up.
     fn write(&mut self, peer: PeerId, name: &str, what: fmt::Arguments<'_>) {
         let Some(omitted) = self.allowances.take(self.now, peer) else { return };
         if omitted > 0 {
@@ -124,9 +124,9 @@ impl PeerLog<'_> {
     }
 }
 
-/// Logs the change of a path and passes it to the clients that watch.
+/// Logs the change of a path, and passes it to the programs that follow path changes over the control socket.
 ///
-/// The log allowance limits the log only: the clients receive every change.
+/// The allowance of log lines limits the log only: these programs receive every change.
 fn on_path(platform: &mut Platform, log: &mut PeerLog<'_>, peer: PeerId, change: PathChange) {
     let PathChange { peer: name, path, link, remote, state, cause, .. } = &change;
     log.write(peer, name, format_args!("path {path} ({link} → {remote}) {state}: {cause}"));

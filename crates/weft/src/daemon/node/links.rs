@@ -14,7 +14,7 @@ impl WantedLinks {
 }
 
 impl DaemonNode {
-    /// Decides if and with which source address a datagram leaves.
+    /// Decides if a datagram leaves, and with which source address.
     pub fn leave(&mut self, transmit: &Transmit) -> Leave {
         let leave = self.links.leave(transmit.link, transmit.destination.ip(), transmit.source);
         if leave == (Leave::Never { is_new: true }) {
@@ -26,7 +26,9 @@ impl DaemonNode {
         leave
     }
 
-    /// Returns the addresses at which the node begins handshakes, and whether unknown addresses may begin them.
+    /// Returns the addresses at which the node begins handshakes.
+    ///
+    /// The result also states whether nodes at unknown addresses may begin handshakes with this node.
     fn demand(&self) -> Demand {
         let contacts = self.config.network.iter().flat_map(|of| &of.contacts).map(|at| at.value.1.ip());
         let endpoints = self.engine.endpoints().chain(contacts).collect();

@@ -12,7 +12,7 @@ use weft_units::PathTier;
 /// Interval at which changed usage is stored. A crash of the machine loses at most the usage of one interval.
 const STORE_EVERY: Duration = Duration::from_secs(60);
 
-/// Usage of the links, and when it was stored.
+/// Usage of the links with a quota, and the time at which it is stored next.
 pub struct QuotaKeeper {
     quotas: Quotas,
     /// Identifies this boot of the machine.
@@ -23,19 +23,19 @@ pub struct QuotaKeeper {
 }
 
 impl QuotaKeeper {
-    /// Continues with the stored usage.
+    /// Continues with the usage in the stored lines `stored`.
     pub fn new(stored: &[String]) -> QuotaKeeper {
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         let boot = boot.split_whitespace().next().unwrap_or("unknown").to_owned();
         QuotaKeeper { quotas: Quotas::parse(stored), boot, next_store: Instant::ZERO, caps: CapsInForce::default() }
     }
 
-    /// Returns the bytes that a link has carried in the present period of its quota.
+    /// Returns the bytes that a link has carried in the present period of its quota. `None` if it has no quota.
     pub fn used(&self, unix_s: u64, link: &config::Link) -> Option<u64> {
         link.quota.map(|quota| self.quotas.used(unix_s, &link.name.value, &quota))
     }
 
-    /// Returns the usage as text, to be stored when the node ends.
+    /// Returns the usage of all links with a quota as text, to be stored when the node ends.
     pub fn lines(&self) -> String {
         self.quotas.lines()
     }
@@ -83,7 +83,7 @@ impl DaemonNode {
         self.log.info(format_args!("link {link}: {of} used: {what}"));
     }
 
-    /// Applies the links that the configuration and the quotas allow to the engine and the sockets.
+    /// Makes the engine and the sockets use the links that the configuration and the quotas allow.
     pub(super) fn apply_quotas(&mut self, now: Instant) {
         let links = self.links_within_quotas();
         self.engine.set_links(now, links);

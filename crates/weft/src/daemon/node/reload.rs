@@ -7,7 +7,7 @@ use crate::daemon::trial;
 impl DaemonNode {
     /// Reads the configuration again. A refused configuration changes nothing.
     pub(super) fn reload(&mut self) -> Result<(), String> {
-        // The reload replaces a change that still waits for `weft confirm`.
+        // The reload ends the trial of a change that still waits for `weft confirm`.
         let _ = self.trial.end();
         self.reload_from(&self.file.clone())
     }
@@ -35,7 +35,7 @@ impl DaemonNode {
         Ok(())
     }
 
-    /// Undoes a change that was not confirmed in time.
+    /// Undoes the change that is on trial, if its time is over.
     pub(super) fn end_trial(&mut self, now: Instant) {
         if self.trial.next_timeout().is_some_and(|ends| ends <= now) {
             self.log.info(format_args!("the change was not confirmed: the configuration before it counts again"));
@@ -44,13 +44,13 @@ impl DaemonNode {
         }
     }
 
-    /// Reads a configuration. A refused one changes nothing.
+    /// Reads the configuration in `file` and applies it. A refused one changes nothing.
     fn reload_from(&mut self, file: &Path) -> Result<(), String> {
         service::reloading();
         let result = self.try_reload(file);
         match &result {
             Ok(()) => self.log.info(format_args!("{}: reloaded", file.display())),
-            // The message about a wrong file has several lines.
+            // The message about a wrong file has several lines, and each becomes a line of the log.
             Err(why) => {
                 self.end_unwanted_kill_switch();
                 let mut lines = why.lines();

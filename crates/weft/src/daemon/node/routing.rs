@@ -8,7 +8,7 @@ use crate::daemon::services::routing::{LearntSlice, RouteLearner, RoutedDevice, 
 struct WatchedAddress {
     sensed: SensedAddress,
     peer: Option<PeerId>,
-    /// State that was last passed to the thread of `bfdd`: true for up. `None` if none was passed.
+    /// Path state that was last passed to the thread of `bfdd`: true for up. `None` if none was passed.
     told: Option<bool>,
 }
 
@@ -18,7 +18,7 @@ pub struct RoutingSide {
     learner: Option<RouteLearner>,
     bfd: Option<BfdLink>,
     watched: Vec<WatchedAddress>,
-    /// True if a state is not reported to `bfdd` yet, because the queue to its thread is full.
+    /// True if a path state is not reported to `bfdd` yet, because the queue to its thread is full.
     is_behind: bool,
     /// Counts of learnt routes, and some refused ones, for status output.
     pub report: RoutingReport,
@@ -59,11 +59,11 @@ impl DaemonNode {
         self.tell_watched();
     }
 
-    /// Applies a batch of changes of learnt prefixes in the engine, and sends it back on `reply` with the outcomes.
+    /// Applies a batch of changes of learnt prefixes, and sends the batch back with the outcomes by `reply`.
     pub(super) fn learn(&mut self, mut slice: LearntSlice, reply: &SyncSender<LearntSlice>) {
         let LearntSlice { changes, outcomes } = &mut slice;
         outcomes.extend(changes.iter().map(|(vpn, change)| self.engine.learn(*vpn, change).err()));
-        // The routing thread waits for the batch. Sending fails only after that thread has ended.
+        // The thread that learns routes waits for the batch. Sending fails only after that thread has ended.
         let _ = reply.try_send(slice);
     }
 
@@ -100,7 +100,7 @@ impl DaemonNode {
         }
     }
 
-    /// Passes the states that have changed to the thread of `bfdd`.
+    /// Passes the path states that have changed to the thread that reports to `bfdd`.
     pub(super) fn tell_watched(&mut self) {
         let RoutingSide { bfd: Some(bfd), watched, is_behind, .. } = &mut self.routing else { return };
         *is_behind = false;
@@ -116,7 +116,7 @@ impl DaemonNode {
         }
     }
 
-    /// Passes the states again that were not passed because the queue of the thread was full.
+    /// Passes the path states that were not passed before because the queue of the thread was full.
     pub(super) fn catch_up_telling(&mut self) {
         if self.routing.is_behind {
             self.tell_watched();

@@ -35,14 +35,14 @@ struct LinkUsage {
     standing: QuotaUse,
 }
 
-/// Number of a period. Numbers of later periods are greater.
+/// A period of a quota: a day or a month, by its number. Numbers of later periods are greater.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum PeriodNumber {
     Day(u64),
     Month(u64),
 }
 
-/// Used part of a quota.
+/// The part of a quota that is used, in three steps.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum QuotaUse {
     /// Less than 80 % of the quota is used.
@@ -130,7 +130,7 @@ impl Quotas {
         !self.changes.is_empty()
     }
 
-    /// Returns the changes since the last call.
+    /// Returns the changes of links' [`QuotaUse`] since the last call.
     pub fn take_changes(&mut self) -> Vec<QuotaChange> {
         std::mem::take(&mut self.changes)
     }
@@ -184,7 +184,7 @@ impl PeriodNumber {
         }
     }
 
-    /// Returns the number of periods between two. A period of another length is farther than all others.
+    /// Returns the number of periods from this one to `other`, or the maximum if one is a day and the other a month.
     fn distance(self, other: PeriodNumber) -> u64 {
         match (self, other) {
             (PeriodNumber::Day(a), PeriodNumber::Day(b)) | (PeriodNumber::Month(a), PeriodNumber::Month(b)) => {
@@ -223,13 +223,16 @@ impl QuotaUse {
     }
 }
 
-/// Returns the bytes that each interface of this network namespace has carried, in both directions, from the text of
-/// `/proc/net/dev`.
+/// Returns the bytes that each interface of this network namespace has carried, in both directions.
+///
+/// `text` is that of `/proc/net/dev`.
 pub fn counters(text: &str) -> BTreeMap<&str, u64> {
     text.lines().filter_map(counter).collect()
 }
 
 /// Parses the line of one interface. The first number counts received bytes, and the ninth sent bytes.
+///
+/// Returns `None` for a line of another form, such as a heading.
 fn counter(line: &str) -> Option<(&str, u64)> {
     let (name, counts) = line.split_once(':')?;
     let counts: Vec<u64> = counts.split_whitespace().map_while(|word| word.parse().ok()).collect();

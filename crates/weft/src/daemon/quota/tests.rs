@@ -12,8 +12,9 @@ fn quota(bytes: u64, per: QuotaPeriod, first_day: u8) -> Quota {
     Quota { bytes, per, first_day, reached: QuotaReached::Sparse }
 }
 
-/// Restarts, boots, interfaces created anew and clocks that go wrong for a while: what a link carried is counted in the
-/// period in which it was seen, none twice and none left out.
+/// Property: each byte that a link carried is counted once, in the period in which the node saw it.
+///
+/// This holds over restarts, boots, interfaces that are created anew, and clocks that are wrong for a while.
 #[test]
 fn usage_is_exact_whatever_restarts() {
     for seed in 0..200 {

@@ -31,26 +31,28 @@ use weft_io::wait::{Poller, Ready, Waker};
 
 /// MTU of the clients' device, in bytes: a link's usual 1500 less the 80 bytes of WireGuard over IPv6.
 const MTU: u16 = 1_420;
-/// Length of the device's transmit queue, in packets. A TUN device gives no back-pressure.
+/// Length of the device's transmit queue, in packets.
+///
+/// A TUN device gives no back-pressure: packets that do not fit are dropped.
 const QUEUE_PACKETS: u32 = 2_000;
 /// Maximum number of batches of datagrams that one receive call returns.
 const SLOTS: usize = 8;
 /// Maximum number of packets that are read from the device before the thread reads datagrams again.
 const PACKETS: usize = 128;
-/// Interval between two calls of WireGuard's timers.
+/// Interval at which WireGuard's timers of all clients are checked.
 const TICK: Duration = Duration::from_millis(250);
 /// Maximum number of client names in a log line. A line about more clients states their number.
 const NAMED: usize = 20;
-/// Maximum number of requests that wait for this thread.
+/// Maximum number of requests that wait for this thread. A further one is refused.
 const MAX_REQUESTS: usize = 16;
-/// Maximum length of a batch, in bytes: the contents of one IP packet.
+/// Maximum length of a batch, in bytes. One IP packet can contain it.
 const MAX_BATCH_BYTES: usize = 65_000;
 
 /// Poller token of the UDP socket.
 const SOCKET: u64 = 0;
 /// Poller token of the clients' device.
 const DEVICE: u64 = 1;
-/// Poller token of the waker.
+/// Poller token of the waker, with which other threads end this thread's wait.
 const WAKER: u64 = 2;
 
 /// A request and the channel for its response.
@@ -161,7 +163,7 @@ type OpenvpnOffer = (bool, Vec<Ipv4Addr>);
 /// They are the port, pool and device of each kind of client, isolation, and the settings that OpenVPN clients get.
 type FixedSettings<'a> = (Vec<(u16, AddressPool, &'a str)>, bool, Option<OpenvpnOffer>);
 
-/// Returns the settings of clients that a running node cannot change.
+/// Returns the settings of clients that a running node cannot change. `None` without `[access]`.
 ///
 /// The result omits the positions of the settings in the file, so that a moved line is no change.
 pub fn settings(config: &Config) -> Option<FixedSettings<'_>> {
@@ -250,7 +252,7 @@ impl AccessServer {
     }
 
     fn take_datagrams(&mut self, slots: &mut [ReceiveSlot]) {
-        // An error here belongs to an earlier datagram.
+        // The kernel may report an error of a datagram that was sent earlier. It is ignored.
         let filled = self.socket.receive(slots).unwrap_or(0);
         let mut batch = ClientBatch::new(&self.socket);
         for slot in slots.iter_mut().take(filled) {
@@ -370,9 +372,9 @@ impl Drop for ClientBatch<'_> {
     }
 }
 
-/// Returns the clients in the table whose addresses are in the pool.
+/// Returns the admitted WireGuard clients whose addresses are in the pool.
 ///
-/// The table may be from an earlier pool.
+/// The list of clients may also have addresses of a pool that was configured earlier.
 fn read_within(state: &Path, pool: &AddressPool) -> Result<Vec<clients::Client>, String> {
     let mut clients = clients::read(state)?;
     clients.retain(|client| pool.prefix().contains(client.address.into()));

@@ -16,7 +16,7 @@ pub fn set(engine: &mut Engine, config: &Config, own: Option<&Certificate>) -> R
     Ok(())
 }
 
-/// Returns the packets that the rules have dropped, if there are rules.
+/// Returns the counters of packets that the rules of access have dropped. `None` if there are no rules.
 pub fn shown(engine: &Engine, now: Instant) -> Option<AllowStatus> {
     let AccessTotals { rules, flows, drops, last } = engine.access_totals(now)?;
     let last_denied = last.map(|packet| {

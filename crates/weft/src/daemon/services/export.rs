@@ -27,7 +27,9 @@ use weft_units::Instant;
 
 /// Maximum number of records in a batch. One flow may give two records, one for each direction.
 const BATCH_RECORDS: usize = 256;
-/// Maximum number of batches that wait for the thread. Derived: they hold as many records as the engine keeps.
+/// Maximum number of batches that wait for the thread. Further records stay in the engine.
+///
+/// *Derived*: the batches hold as many records as the engine keeps.
 const MOST_BATCHES: usize = 256;
 /// Maximum number of batches that one turn of the packet loop makes. Tuned: they take less than a millisecond.
 const BATCHES_PER_TURN: usize = 4;
@@ -42,10 +44,10 @@ const BURST_MESSAGES: usize = 32;
 const SHORTEST_WAIT: Duration = Duration::from_millis(1);
 /// Longest time for which the thread waits for work. After each wait the thread updates the counters.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
-/// Maximum time to send the last records when the node stops.
+/// Maximum time to send the last records when the node stops. The rest is lost.
 const LAST_RECORDS: Duration = Duration::from_secs(1);
 
-/// Poller token of the waker.
+/// Poller token of the waker, with which the packet loop ends this thread's wait.
 const WAKER: u64 = 0;
 /// Poller token of the collector's socket.
 const SOCKET: u64 = 1;
@@ -79,7 +81,7 @@ struct ExportTotals {
 pub struct ExportHandle {
     settings: ExportSettings,
     work: SyncSender<ExportWork>,
-    /// Empty batches that the thread gives back.
+    /// Empty batches that the thread gives back, to be filled again.
     spare: Receiver<Vec<ExportRecord>>,
     /// Records that are not passed to the thread yet, because the channel was full.
     batch: Vec<ExportRecord>,
@@ -87,7 +89,7 @@ pub struct ExportHandle {
     class_names: Option<Vec<String>>,
     waker: Arc<Waker>,
     totals: Arc<ExportTotals>,
-    /// Disconnected when the thread has ended.
+    /// Channel that is disconnected when the thread has ended.
     ended: Receiver<()>,
     clock: Clock,
 }
@@ -174,7 +176,7 @@ impl ExportHandle {
         }
     }
 
-    /// Sends work to the thread. Returns it if the channel is full.
+    /// Sends work to the thread. Returns it if the channel is full, or if the thread has ended.
     fn send(&self, work: ExportWork) -> Option<ExportWork> {
         let sent = self.work.try_send(work);
         // If the thread cannot be woken, it reads the channel within a second anyway.
@@ -219,7 +221,7 @@ impl ExportHandle {
     }
 }
 
-/// State that the thread owns.
+/// State of the thread that exports flow records.
 struct ExportThread {
     collector: String,
     exporter: Exporter,
@@ -261,7 +263,7 @@ impl ExportThread {
         due.since(now).clamp(SHORTEST_WAIT, longest)
     }
 
-    /// Takes the records that the packet loop sent. Returns true if the packet loop has ended.
+    /// Takes the records and class names that the packet loop sent. Returns true if the packet loop has ended.
     fn take_work(&mut self) -> bool {
         loop {
             match self.inbox.try_recv() {
@@ -284,7 +286,7 @@ impl ExportThread {
         let now = self.clock.now();
         self.socket.look(now, &mut self.exporter, &self.poller, SOCKET)?;
         for _ in 0..BURST_MESSAGES {
-            // IPFIX and NetFlow have 32 bits for the time until 2106.
+            // IPFIX and NetFlow state the seconds since 1970 in 32 bits, which suffice until 2106.
             let (now, unix_s) = (self.clock.now(), self.clock.unix_s() as u32);
             let Some(message) = self.exporter.poll_message(now, unix_s, buffer) else { break };
             let Some(bytes) = buffer.get(..message.len) else { break };

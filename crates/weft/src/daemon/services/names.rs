@@ -162,13 +162,13 @@ impl Names {
     }
 }
 
-/// Returns the node's devices if the machine's resolver asks through them.
+/// Returns the node's devices if the machine's resolver asks through them, and an empty list otherwise.
 fn hiding_devices(config: &Config) -> Vec<String> {
     let devices = config.vpns.iter().map(|vpn| &vpn.device.value).chain([&config.tun.name]);
     if config.out.hides_resolver() { devices.cloned().collect() } else { Vec::new() }
 }
 
-/// Asks the system's resolver, and the servers of the links if it asks through the devices `hidden_by`.
+/// Asks the system's resolver. If that fails and it asks through the devices `hidden_by`, asks the links' servers.
 ///
 /// The order of the addresses is made independent of the resolver's.
 fn look_up(name: &HostName, hidden_by: &[String]) -> io::Result<Vec<SocketAddr>> {

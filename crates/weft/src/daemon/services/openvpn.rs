@@ -26,17 +26,19 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 use weft_control::{AccessClient, ClientProgram, ClientRefusals, Response};
 
-/// Maximum number of messages that wait for the supervisor.
+/// Maximum number of messages that wait for the supervisor. A further request is refused.
 const MAX_MESSAGES: usize = 16;
 /// Maximum time for the process to connect to the socket, to answer a command, or to end.
+///
+/// A process that takes longer is ended.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Interval of checks while the supervisor waits for the process to connect or to end.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Interval of checks of the sessions while the process runs.
 const WATCH_EVERY: Duration = Duration::from_millis(500);
-/// First and longest pause before a restart. Each further pause is longer, up to the longest.
+/// First and longest pause before a restart of the server. Each pause is twice the one before, up to the longest.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
-/// Run time after which the pause starts with the first value again.
+/// Run time of the server after which the next pause has the first value of [`PAUSE`] again.
 const WELL: Duration = Duration::from_secs(30);
 
 enum OpenvpnMessage {
@@ -55,7 +57,7 @@ pub struct OpenvpnHandle {
 impl OpenvpnHandle {
     /// Writes the server's files and starts the server.
     ///
-    /// Returns `None` if the state directory does not allow that. The log has the reason.
+    /// Returns `None` if the files cannot be written to the state directory. The log has the reason.
     ///
     /// # Errors
     /// Returns the reason why it cannot start, as text for a reader.
@@ -149,7 +151,8 @@ impl OpenvpnSupervisor {
         let mut pause = PAUSE.0;
         loop {
             let began = Instant::now();
-            // Every wait in `run_once` has a time limit or is for another process.
+            // `resting` exempts this thread from the watchdog. That is safe, because every wait in `run_once` has a
+            // time limit or is for another process.
             let ended = pulse.resting(|| self.run_once());
             let Some(how) = ended.unwrap_or_else(|why| Some(why.to_string())) else { return Ok(()) };
             if began.elapsed() > WELL {
@@ -166,7 +169,7 @@ impl OpenvpnSupervisor {
 
     /// Runs the server from its start to its end. Returns how it ended, or `None` if this node ended it.
     fn run_once(&self) -> io::Result<Option<String>> {
-        // The server opens no file to write and reads no commands from a file: another user may have replaced files
+        // The server gets no name of a file to write, and no file with commands: another user may have replaced files
         // there.
         let (says, said) = io::pipe()?;
         let directory = self.directory.enter(".")?;

@@ -22,14 +22,14 @@ use weft_tcp_er::proxy::{DiversionNames, Order, PeerTotals, ProxyLine, ProxyStat
 const PROGRAM: &str = "/proc/self/exe";
 /// Value of `tcp_fastopen` with which clients send data in the first packet and servers accept it.
 const FAST_OPEN_BOTH: u32 = 3;
-/// First and longest pause before a restart. Each further pause is longer, up to the longest.
+/// First and longest pause before a restart of the process. Each pause is twice the one before, up to the longest.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
-/// Run time after which the pause starts with the first value again.
+/// Run time of the proxy process after which the next pause has the first value of [`PAUSE`] again.
 const WELL: Duration = Duration::from_secs(30);
 /// Maximum time for the process to end after it was ordered to end.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// State that the threads share. The packet loop holds the lock only for a copy.
+/// State that the packet loop and the proxy's threads share. The packet loop holds the lock only for a copy.
 #[derive(Default)]
 struct SharedState {
     state: Mutex<ProxyOrders>,
@@ -98,7 +98,7 @@ impl ProxyProcess {
         }
     }
 
-    /// Sets the rates that the paths to the peers carry now.
+    /// Sets the rates that the proxy's connections to each peer may have together.
     pub fn set_totals(&self, totals: PeerTotals) {
         let mut state = self.shared.state();
         if state.totals != totals {
@@ -123,12 +123,14 @@ struct ProxySupervisor {
 
 impl ProxySupervisor {
     fn run(&self, pulse: &Pulse) -> Result<(), String> {
-        // An earlier run may have been killed, and its record of changes lost. So its routing is removed first.
+        // An earlier run may have been killed, and its record of changes lost. So the routing to its proxy is removed
+        // first.
         pulse.resting(|| detour::unlead(&self.names));
         let mut pause = PAUSE.0;
         while pulse.resting(|| self.wait_for(|state| state.policy.is_some(), None)) {
             let began = Instant::now();
-            // Every wait in `run_once` is for the kernel or another process.
+            // `resting` exempts this thread from the watchdog. Every wait in `run_once` is for the kernel or another
+            // process, and may be long.
             let result = pulse.resting(|| self.run_once());
             pulse.resting(|| self.changes.undo(&[self.detour()]));
             if self.shared.state().stop {
@@ -219,7 +221,7 @@ impl ProxySupervisor {
     }
 }
 
-/// Copies the counters of the process into its status.
+/// Copies the counters that the proxy process reports to the state that `weft status` shows.
 fn show(shown: &mut Shown, status: &ProxyStatus) {
     let counts = &status.counts;
     *shown = Shown {

@@ -36,7 +36,7 @@ enum TcpErMessage {
     Withdrawn(KernelConnection),
 }
 
-/// Handle of the thread. Dropping it ends the grants and unloads the congestion control.
+/// Handle of the thread that keeps `weft_er` loaded. Dropping it ends the grants and unloads `weft_er`.
 pub struct RateKeeper {
     /// Channel for messages to the thread. The thread ends when this becomes `None`.
     messages: Option<SyncSender<TcpErMessage>>,
@@ -48,7 +48,7 @@ impl Drop for RateKeeper {
     fn drop(&mut self) {
         self.messages = None;
         // Before Linux 6.4 the congestion control stays loaded until its holder unloads it, even after the process
-        // ends.
+        // ends. So this waits until the thread has unloaded it.
         if let Some(holder) = self.holder.take() {
             let _ = holder.join();
         }
@@ -95,13 +95,13 @@ impl RateKeeper {
         self.send_message(TcpErMessage::Withdrawn(connection(flow)));
     }
 
-    /// Returns the congestion control of sockets with an explicit rate, and why it is not `weft_er`.
+    /// Returns the congestion control of sockets with an explicit rate, and the reason if it is not `weft_er`.
     pub fn choice(&self) -> CongestionChoice {
         self.choice.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn send_message(&self, word: TcpErMessage) {
-        // Without the thread no rate can be granted, so the message is dropped.
+        // If the channel is full or the thread has ended, the message is dropped.
         let _ = self.messages.as_ref().map(|messages| messages.try_send(word));
     }
 }

@@ -13,7 +13,7 @@ use weft_session::Certificate;
 use weft_units::Instant;
 use weft_wire::ip::protocol;
 
-/// A node and its rules.
+/// The node whose rules of access decide: its engine, its configuration and its certificate.
 #[derive(Clone, Copy)]
 pub struct Judge<'a> {
     /// The engine.
@@ -32,7 +32,9 @@ struct FlowPeers {
 }
 
 impl Judge<'_> {
-    /// Returns the decision about a flow. `None` if its destination is neither behind a peer nor behind this node.
+    /// Returns whether the rules of access let a flow enter.
+    ///
+    /// Returns `None` if its destination is neither behind a peer nor behind this node.
     pub fn judge(&self, now: Instant, vpn: Option<&str>, flow: &FlowPattern) -> Option<FlowAccess> {
         let ends = self.ends(now, vpn, flow)?;
         let (decision, rule) = self.decide(vpn, flow, &ends);
@@ -52,6 +54,8 @@ impl Judge<'_> {
     }
 
     /// Returns the peers at the ends of a flow, as the engine finds them when the flow's first packet arrives.
+    ///
+    /// Returns `None` if the destination is neither behind a peer nor behind this node.
     fn ends(&self, now: Instant, vpn: Option<&str>, flow: &FlowPattern) -> Option<FlowPeers> {
         let to = self.peer_behind(now, vpn, flow.destination);
         let Some(source) = flow.source else {
@@ -59,7 +63,8 @@ impl Judge<'_> {
             let is_known = to.is_some() || self.local_len(flow.destination).is_some();
             return is_known.then_some(FlowPeers { way, from: None, to: to.map(|(peer, _)| peer) });
         };
-        // A default route contains every address, also that of a host behind this node that no prefix contains.
+        // A default route contains every address, also that of a host behind this node that no prefix contains. So it
+        // does not prove that the source is behind the peer.
         let is_here = self.local_len(flow.destination).is_some();
         let from = self.peer_behind(now, vpn, source).filter(|(_, length)| *length > 0 || is_here);
         let from = from.map(|(peer, _)| peer);
@@ -76,7 +81,7 @@ impl Judge<'_> {
 
     /// Returns the peer behind which an address lies, and the length of its prefix.
     ///
-    /// A longer prefix of this node takes precedence.
+    /// Returns `None` if no prefix of a peer contains the address, or if a longer prefix of this node contains it.
     fn peer_behind(&self, now: Instant, vpn: Option<&str>, address: IpAddr) -> Option<(String, u8)> {
         let pattern = FlowPattern {
             destination: address,
@@ -92,7 +97,7 @@ impl Judge<'_> {
         (!is_local).then_some((longest.peer, length))
     }
 
-    /// Returns the length of the longest prefix of this node that contains an address.
+    /// Returns the length of the longest prefix of this node that contains an address. `None` if none contains it.
     fn local_len(&self, address: IpAddr) -> Option<u8> {
         let own = self.config.tun.addresses.iter().map(|tun| Prefix { length: host_bits(tun.address), ..*tun });
         let certified = self.own.iter().flat_map(|own| &own.claims().prefixes);
@@ -129,7 +134,7 @@ impl Judge<'_> {
                 (FlowDecision::Allowed, rule)
             }
             Ok(AllowAnswer::Denied) => (FlowDecision::Denied, None),
-            // The configuration was checked, so only the question can be at fault.
+            // The configuration was checked, so the rules are valid. Only the question can lack data.
             Err(_) => (FlowDecision::Incomplete, None),
         }
     }

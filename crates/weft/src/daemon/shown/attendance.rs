@@ -1,4 +1,4 @@
-//! Log of clients: which ones connect, move or disappear, by name.
+//! Log of clients, by name: which ones connect, change their address or disappear.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -12,7 +12,7 @@ pub fn take(socket: &UdpLink, bounces: &mut Vec<Bounce>) {
     bounces.extend(std::iter::from_fn(|| socket.take_bounce()).take(MOST));
 }
 
-/// Converts an ICMP error.
+/// Converts an ICMP error to the engine's type.
 pub fn unreachable(error: BounceReason) -> Unreachable {
     match error {
         BounceReason::Port => Unreachable::Port,
@@ -24,7 +24,7 @@ pub fn unreachable(error: BounceReason) -> Unreachable {
     }
 }
 
-/// Converts the error with which the kernel refused to send.
+/// Converts the error with which the kernel refused to send to the engine's type.
 pub fn unsent(why: &io::Error) -> Unreachable {
     match why.kind() {
         io::ErrorKind::PermissionDenied => Unreachable::Filtered,

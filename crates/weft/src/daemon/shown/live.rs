@@ -24,7 +24,7 @@ const TCP: u8 = 6;
 /// Name of the default VPN in requests and answers.
 const DEFAULT_VPN: &str = "default";
 
-/// Explains how the node forwards a flow.
+/// Answers `weft explain`: how the node forwards a flow, or whether the flow may enter here.
 pub fn explain(judge: Judge<'_>, now: Instant, question: &FlowQuestion) -> Response {
     let Judge { engine, config, .. } = judge;
     let (pattern, vpn) = (pattern(question), question.vpn.as_deref());
@@ -116,7 +116,7 @@ pub fn schedule_name(schedule: Schedule) -> &'static str {
     }
 }
 
-/// Returns the rate signalled for the flow, or configured for its destination.
+/// Returns the rate signalled for the flow, or else configured for its destination. `None` if there is neither.
 fn grant(
     engine: &Engine,
     config: &Config,
@@ -138,7 +138,7 @@ fn grant(
     Some(Granted { rate_bps: rate.bps(), by: format!("[tcp-er] {to}"), ends_in_ms: None })
 }
 
-/// Returns true if the proxy may terminate connections that match `pattern`.
+/// Returns true if the proxy of this rule may terminate connections that match `pattern`.
 fn takes(rule: &ProxyRule, pattern: &FlowPattern) -> bool {
     let port = |port: u16| rule.ports.iter().any(|ports| (ports.first..=ports.last).contains(&port));
     pattern.protocol.is_none_or(|protocol| protocol == TCP)
@@ -146,9 +146,9 @@ fn takes(rule: &ProxyRule, pattern: &FlowPattern) -> bool {
         && rule.to.iter().any(|to| to.contains(pattern.destination))
 }
 
-/// Returns the reason why the proxy resets a connection that matches `pattern`.
+/// Returns the reason why the proxies reset a connection that matches `pattern`.
 ///
-/// Returns `None` if the proxy does not reset it, or if the decision depends on unknown data.
+/// Returns `None` if they do not reset it, or if the decision depends on unknown data.
 fn refused(config: &Config, pattern: &FlowPattern) -> Option<String> {
     let to = SocketAddr::new(pattern.destination, pattern.destination_port?);
     let why = config.proxy_access().judge(pattern.source?, to).err()?;
@@ -165,13 +165,13 @@ fn proxied(rule: &ProxyRule, pattern: &FlowPattern) -> String {
     format!("{which} {side}")
 }
 
-/// Maximum number of prefixes in an answer, which is one line.
+/// Maximum number of prefixes in an answer. The answer contains the number of those left out.
 const PREFIXES_SHOWN: usize = 10_000;
 
-/// Maximum number of links in an answer.
+/// Maximum number of links in an answer. The answer contains the number of those left out.
 const MOST_LINKS: usize = 2_000;
 
-/// Returns the link map, or only the links of the member `from`.
+/// Returns the link map, or only the links from and to the member `from`.
 pub fn link_map(engine: &mut Engine, from: Option<&str>) -> Response {
     let Some(map) = engine.link_map() else {
         return Response::Refused { why: "this node takes no part in an overlay: see [network]".to_owned() };
@@ -217,7 +217,7 @@ pub fn link_map(engine: &mut Engine, from: Option<&str>) -> Response {
     }))
 }
 
-/// Returns the prefixes and their owners.
+/// Returns the addresses and prefixes of this node and of its peers, as `weft prefixes` shows them.
 pub fn prefixes(
     engine: &Engine,
     config: &Config,

@@ -9,7 +9,9 @@ use weft_flows::rules::{FlowRule, RuleKey, RuleMatch};
 use weft_flows::{FlowClass, Service};
 use weft_units::{Instant, Rate};
 
-/// Returns the whole state, with the flows and users of a listing that is complete. `None` without flow state.
+/// Returns the state of flows, users and ports. `None` if the node has no flow state.
+///
+/// `listing` is a complete collection of the flows with the highest rates and of all users.
 pub fn qos(engine: &Engine, now: Instant, listing: FlowListing) -> Option<Qos> {
     let totals = engine.flow_totals()?;
     let router = engine.flow_router()?;
@@ -64,7 +66,7 @@ fn name(verdict: FlowVerdict) -> &'static str {
     }
 }
 
-/// Returns the reason for a flow's treatment.
+/// Returns a sentence that states why a flow has its treatment.
 fn why(view: &FlowView) -> String {
     let asked = view.record.asked;
     let by = view.rule.as_ref().map_or_else(|| "no rule matches".to_owned(), |rule| format!("rule {rule} matches"));

@@ -30,7 +30,7 @@ struct Meter {
 }
 
 impl TrafficRates {
-    /// Records the present totals; must be called once a second.
+    /// Records the bytes that each path and flow has carried so far; must be called once a second.
     pub fn note(&mut self, now: Instant, engine: &Engine) {
         for (peer, path) in engine.path_snapshots(now) {
             self.meter(now, peer, Of::Sent(path.id.0), path.sent_bytes);
@@ -52,7 +52,7 @@ impl TrafficRates {
         }
     }
 
-    /// Writes the rates into the status of a peer.
+    /// Writes the rates of a peer's paths and flows into its status.
     pub fn fill(&self, peer: &mut Peer) {
         let Peer { name, paths, flows, .. } = peer;
         let of = |of: Of| self.meters.get(&(name.clone(), of)).and_then(|meter| meter.bps);

@@ -34,7 +34,9 @@ pub fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Converts the counters of relayed datagrams. `clashes` are pairs of peers with the same relay label.
+/// Converts the counters of relayed datagrams.
+///
+/// `clashes` are pairs of peers that relays cannot distinguish: the first bits of their keys' hashes are equal.
 pub fn relay<'a>(totals: RelayTotals, clashes: impl Iterator<Item = (&'a str, &'a str)>) -> Relay {
     let RelayTotals { datagrams, bytes, refused_datagrams, dropped_datagrams } = totals;
     let label_clashes = clashes.map(|(peer, owner)| label_clash(peer, owner)).collect();
@@ -46,7 +48,7 @@ pub fn label_clash(peer: &str, owner: &str) -> String {
     format!("peer {peer} gets no relayed data: relays cannot tell its key from that of {owner}: make a new key for it")
 }
 
-/// Converts a peer.
+/// Converts the engine's snapshot of a peer to the status of the peer.
 pub fn peer(peer: &PeerSnapshot) -> Peer {
     Peer {
         name: peer.name.clone(),
@@ -96,7 +98,7 @@ fn reach(reach: &ReachSnapshot) -> Reach {
     Reach { node, rtt_us: micros(reach.rtt), loss: reach.loss }
 }
 
-/// Converts a VPN.
+/// Converts the engine's snapshot of a VPN to the status of the VPN.
 pub fn vpn(vpn: &VpnSnapshot, device: Option<&Device>) -> Vpn {
     let VpnTotals { sent_packets, sent_bytes, received_packets, received_bytes, .. } = vpn.totals;
     let VpnTotals { dropped_packets, strays, unroutable_packets, .. } = vpn.totals;
@@ -128,7 +130,7 @@ fn service_name(service: Service) -> &'static str {
     }
 }
 
-/// Converts a member of a VPN.
+/// Converts the engine's snapshot of a VPN's member to the status of the member.
 pub fn vpn_member(member: &MemberSnapshot) -> VpnMember {
     let entry = member.entry.as_ref();
     VpnMember {
@@ -163,7 +165,7 @@ pub fn remote(address: &SocketAddr) -> String {
     }
 }
 
-/// Converts a path.
+/// Converts the engine's snapshot of a path to the status of the path.
 pub fn path(path: &PathSnapshot) -> Path {
     Path {
         id: path.id.0,

@@ -19,7 +19,9 @@ const AGAIN_AFTER: Duration = Duration::from_secs(20);
 const AGAIN_MAX: Duration = Duration::from_secs(3_600);
 /// Minimum time between two lines about one peer with different findings.
 const APART: Duration = Duration::from_secs(5);
-/// Maximum number of lines per check. A hub may have thousands of absent peers.
+/// Maximum number of lines per check. One further line states the number of the other peers.
+///
+/// A hub may have thousands of absent peers.
 const MOST_LINES: usize = 20;
 
 struct Said {
@@ -53,7 +55,7 @@ impl FindingLog {
         self.next
     }
 
-    /// Logs new findings about impaired peers, and repeats those that have lasted.
+    /// Logs new findings about impaired peers, and from time to time those that still hold.
     pub fn look(&mut self, now: Instant, engine: &Engine, own: impl Fn() -> Own, log: Log) {
         if now < self.next {
             return;

@@ -88,7 +88,7 @@ impl Threads {
         let mut write = log.writer()?;
         threads.spawn("weft-log", move |pulse| {
             loop {
-                // A write to standard error may take any time.
+                // A write to standard error may take any time, so the watchdog does not watch this thread meanwhile.
                 pulse.resting(&mut write);
             }
         })?;
@@ -187,7 +187,7 @@ impl Threads {
     /// Logs the reason, lets the packet loop clean up and end the process, and ends the process itself after a limit.
     fn die(&self, why: String) {
         self.0.log.error(format_args!("{why}; the process ends"));
-        // The first death is the cause of later ones, so it stays.
+        // The first recorded death stays, because it is the cause of later ones.
         let _ = self.0.fault.set(why);
         (self.0.on_fault)();
         thread::sleep(LAST_WORDS);

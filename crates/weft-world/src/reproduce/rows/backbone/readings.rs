@@ -8,17 +8,17 @@ use crate::reproduce::laboratory::{Case, Laboratory, Outcomes};
 use weft_scenario::{Link, NetworkScenario};
 use weft_units::{Duration, Rate};
 
-/// The loads of Figure 8 of paper 000, and the peak rate of each Pareto source in Mbit/s.
+/// The loads of Figure 8 of paper 000: the name, and the peak rate of each Pareto source in Mbit/s.
 pub(super) const LOADS: [(&str, u64); 3] = [("light", 30), ("heavy", 60), ("congested", 70)];
 
-/// One interpretation of the paper.
+/// One interpretation of the paper: an assumption about the delays.
 pub(super) struct PaperReading {
     /// The name of the interpretation.
     pub name: &'static str,
     change: fn(&mut NetworkScenario),
 }
 
-/// The interpretation by which the rows are judged.
+/// The interpretation by which rows A9 and A10 are judged.
 pub(super) const JUDGED: PaperReading = PaperReading { name: "by distance", change: |_| {} };
 /// Other interpretations. Their results are only recorded.
 pub(super) const BESIDE: [PaperReading; 2] = [
@@ -33,7 +33,7 @@ fn core_links(network: &mut NetworkScenario) -> impl Iterator<Item = &mut Link> 
     network.links.iter_mut().filter(|link| !link.name.starts_with("access"))
 }
 
-/// Gives every route the delay of the fastest route.
+/// Scales the delays of the links so that every route has the delay of the fastest route.
 fn even_out(network: &mut NetworkScenario) {
     let routes: Vec<Vec<usize>> = network.paths.iter().map(|path| path.nodes.clone()).collect();
     let delays: Vec<Duration> = routes.iter().map(|route| delay(network, route)).collect();
@@ -61,7 +61,7 @@ impl PaperReading {
         case(&network, &format!("{}, {load}", self.name), variant)
     }
 
-    /// Returns the results of some variants, one list for each load.
+    /// Returns the results of these variants: one list for each load, with one entry for each variant.
     pub fn under_loads<const N: usize>(
         &self,
         lab: &mut Laboratory,
@@ -72,7 +72,7 @@ impl PaperReading {
         Ok(lab.measure(&cases)?.chunks(N).map(<[Outcomes]>::to_vec).collect())
     }
 
-    /// Returns the one-way delays of the routes without access links, in ms.
+    /// Returns the one-way delay of each route in ms, without the access links.
     pub fn route_delays_ms(&self) -> Result<Vec<f64>, String> {
         let mut network = FIGURE_7.read()?;
         (self.change)(&mut network);

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use weft_io::echo::EchoSocket;
 use weft_io::udp::{Bounce, BounceReason, Outgoing, UdpConfig, UdpLink};
 
-/// Maximum time to wait for an answer.
+/// Maximum time to wait for the answer to one ping, or for the ICMP error that one datagram causes.
 const PATIENCE: Duration = Duration::from_millis(600);
 /// Lengths of the pings that find the longest packet that passes, in bytes with the IP header, longest first.
 const SIZES: [usize; 6] = [1500, 1400, 1280, 1000, 576, 300];
-/// Length of a short ping, in bytes with the IP header.
+/// Length of the ping that tests whether the host answers, in bytes with the IP header.
 const SHORT: usize = 84;
 /// Number of nearest routers on the route to look for.
 const HOPS: u8 = 4;
@@ -71,7 +71,9 @@ fn ping(link: &str, to: IpAddr, size: usize) -> PingResult {
     }
 }
 
-/// Sends a datagram that weft ignores, and returns the ICMP error that it causes. `hops` is the datagram's TTL.
+/// Sends a datagram that weft ignores, and returns the ICMP error that it causes. `None` if none arrives.
+///
+/// `hops` is the datagram's TTL. `None` stands for the usual TTL.
 fn bounce(link: &str, remote: SocketAddr, hops: Option<u8>) -> Option<Bounce> {
     let socket = UdpLink::bind(&UdpConfig { device: Some(link.to_owned()), ..UdpConfig::default() }).ok()?;
     // A kill switch rejects datagrams without the mark.

@@ -14,19 +14,19 @@ use weft_engine::Prefix;
 /// Minimum prefix length of a network that is taken for local. A shorter prefix contains most of the Internet.
 const SHORTEST_LOCAL: u8 = 8;
 
-/// The node that the switch protects.
+/// The properties of a node on which the rules of its kill switch depend.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Protected {
-    /// Name of the table.
+    /// Name of the kill switch's nft table.
     pub table: String,
     /// Names of the node's devices, whose packets enter the tunnel.
     devices: Vec<String>,
-    /// True if local networks are accepted.
+    /// True if packets to the networks of this machine's interfaces are accepted.
     lan: bool,
 }
 
 impl Protected {
-    /// Returns the table and the devices of the kill switch for a configuration.
+    /// Returns the nft table's name, the devices and the setting for local networks, from a configuration.
     pub fn of(config: &Config) -> Protected {
         let devices = config.vpns.iter().map(|vpn| &vpn.device.value).chain([&config.tun.name]);
         let devices = devices.filter(|name| out::is_plain(name)).cloned().collect();
@@ -34,12 +34,12 @@ impl Protected {
     }
 }
 
-/// Returns the name of the table of the node with this device.
+/// Returns the name of the kill switch's nft table, for the node with the TUN device `tun`.
 pub fn table(tun: &str) -> String {
     format!("weft_kill_{}", identifier(tun))
 }
 
-/// Returns the commands that remove a table, whether it exists or not.
+/// Returns the nft commands that remove a table, whether it exists or not.
 pub fn removal(table: &str) -> String {
     format!("add table inet {table}\ndelete table inet {table}\n")
 }

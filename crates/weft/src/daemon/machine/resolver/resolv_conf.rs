@@ -20,9 +20,11 @@ const FILE: &str = "resolv.conf";
 pub const BEFORE: &str = "resolv.conf.before-weft";
 /// Name of the new file before it replaces another.
 const NEW: &str = "resolv.conf.new-weft";
-/// Maximum length of a file that weft may have written, in bytes.
+/// Maximum length of a file that weft may have written, in bytes. A longer one belongs to another program.
 const MAX_OWN: u64 = 1 << 16;
-/// Maximum time that a node waits for another one of this machine to end its change. A change takes milliseconds.
+/// Maximum time that a node waits for another one of this machine to end its change. Then it goes on without a lock.
+///
+/// A change takes milliseconds.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Address of systemd-resolved for programs that read resolv.conf, systemd-resolved.service(8).
 const STUBS: [&str; 2] = ["127.0.0.53", "127.0.0.54"];
@@ -31,9 +33,9 @@ const STUBS: [&str; 2] = ["127.0.0.53", "127.0.0.54"];
 enum CurrentFile {
     /// The file that this node wrote.
     Own(Vec<u8>),
-    /// Another file, or a link.
+    /// Another file, or a symbolic link.
     Other,
-    /// Nothing.
+    /// No file has this name.
     Absent,
 }
 
@@ -98,8 +100,8 @@ impl ResolvConf {
         match (self.present(&directory)?, has_before) {
             (CurrentFile::Own(_), true) => directory.rename(BEFORE, FILE)?,
             (CurrentFile::Own(_), false) => directory.remove(FILE.as_ref())?,
-            // Another program has written its own file since, or weft was killed before it had replaced the file. A
-            // file of another node uses the previous one.
+            // Another program has written its own file since, or weft was killed before it had replaced the file. The
+            // previous file is then not needed. If another node wrote the present file, that node still needs it.
             (CurrentFile::Other, true) if !self.is_of_a_node() => {
                 directory.remove(BEFORE.as_ref())?;
                 return Ok(false);
@@ -118,7 +120,7 @@ impl ResolvConf {
             Ok(content) if content.starts_with(self.first_line.as_bytes()) => Ok(CurrentFile::Own(content)),
             Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(CurrentFile::Absent),
             Err(why) if why.kind() == io::ErrorKind::PermissionDenied => Err(named(directory, FILE, &why)),
-            // `read` refuses links and files with two names. Weft's own file is neither.
+            // `read` refuses symbolic links and files with two names. Weft's own file is neither.
             _ => Ok(CurrentFile::Other),
         }
     }

@@ -14,7 +14,7 @@ use weft_units::Instant;
 
 /// Maximum time to connect, and to write one message. Tuned: three retransmissions of TCP.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Interval at which the bytes that TCP acknowledged are read.
+/// Interval at which the kernel is asked for the number of bytes that TCP has acknowledged.
 ///
 /// Tuned: the records of one interval fit the exporter's queue.
 const ACKNOWLEDGED_EVERY: Duration = Duration::from_millis(100);
@@ -24,6 +24,8 @@ const QUOTED_BYTES: usize = 64;
 const MOST_READS: usize = 256;
 
 /// Returns the sequence number in a message of IPFIX (RFC 7011 §3.1) or NetFlow version 9 (RFC 3954 §5.1).
+///
+/// Returns `None` for any other bytes.
 fn sequence_of(message: &[u8]) -> Option<u32> {
     let at = match message.first_chunk().map(|version| u16::from_be_bytes(*version))? {
         10 => 8,
@@ -60,7 +62,7 @@ impl CollectorSocket {
         }
     }
 
-    /// Sends a message.
+    /// Sends a message to the collector. Reports to the exporter if that fails.
     pub fn send(&mut self, now: Instant, exporter: &mut Exporter, message: ExportMessage, bytes: &[u8]) {
         match self {
             CollectorSocket::Udp(of) => of.send(now, exporter, bytes),
@@ -80,7 +82,7 @@ impl CollectorSocket {
 /// A connected UDP socket.
 pub struct UdpCollector {
     collector: SocketAddr,
-    /// `None` before the first message, and after an error of this machine.
+    /// The socket. `None` before the first message, and after a send error that is no refusal by the collector.
     socket: Option<UdpSocket>,
 }
 
@@ -116,7 +118,7 @@ impl UdpCollector {
             exporter.on_refused(now, quoted.get(..len).and_then(sequence_of));
             is_refused = true;
         }
-        // Otherwise the kernel would also return the last error from the next call.
+        // Without this call the kernel would also return the last error from the next call.
         let _ = socket.take_error();
         is_refused
     }
@@ -153,7 +155,7 @@ fn open(collector: SocketAddr) -> io::Result<UdpSocket> {
     Ok(socket)
 }
 
-/// Repeats a read until it fails or finds the end of the stream. Returns false at the end or at a socket error.
+/// Reads until no data waits, at most [`MOST_READS`] times. Returns false if the stream has ended or failed.
 fn repeat(mut read: impl FnMut() -> nix::Result<usize>) -> bool {
     for _ in 0..MOST_READS {
         match read() {
@@ -207,7 +209,7 @@ impl TcpCollector {
             self.stream = None;
             return exporter.on_closed();
         }
-        // A collector that takes messages is tried again soon after it closes the stream.
+        // The collector takes messages, so it is tried again soon after it closes the stream.
         self.interval = HOLD;
         connection.written += bytes.len() as u64;
         connection.unacknowledged.push_back((message.number, connection.written));

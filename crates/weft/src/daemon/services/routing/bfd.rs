@@ -30,13 +30,13 @@ use weft_wire::bfd_dataplane::{
 pub const PROBE_PACE: Duration = Duration::from_millis(5);
 /// Pause between two attempts to connect to `bfdd`.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
-/// Maximum number of sessions of `bfdd`.
+/// Maximum number of sessions of `bfdd`. If it adds more, it is disconnected.
 const MOST_SESSIONS: usize = 1_024;
-/// Maximum number of states that wait for the thread.
+/// Maximum number of path states that wait for this thread. The packet loop passes further ones later.
 const MOST_STATES: usize = 1_024;
 /// Poller token of the connection to `bfdd`.
 const CONNECTION: u64 = 0;
-/// Poller token of the waker.
+/// Poller token of the waker, with which the packet loop ends this thread's wait.
 const WAKER: u64 = 1;
 
 /// A peer's address for whose path state `bfdd` asks.
@@ -44,7 +44,7 @@ const WAKER: u64 = 1;
 pub struct SensedAddress {
     /// The tunnel address of a peer.
     pub address: IpAddr,
-    /// Index of the session's interface, or 0.
+    /// The kernel's index of the interface that the BFD session names; 0 if it names none.
     pub interface: u32,
 }
 
@@ -75,7 +75,7 @@ impl BfdLink {
         Ok(BfdLink { states, waker })
     }
 
-    /// Passes a state to the thread. Returns false if its queue is full. Then the caller must try again.
+    /// Passes a path state to the thread. Returns false if its queue is full. Then the caller must try again.
     pub fn tell(&self, sensed: SensedAddress, is_up: bool) -> bool {
         self.states.try_send((sensed, is_up)).is_ok() && self.waker.wake().is_ok()
     }
@@ -95,7 +95,7 @@ struct BfdClient {
     waker: Arc<Waker>,
     /// Sessions of `bfdd` by their discriminators.
     sessions: BTreeMap<u32, DataplaneSession>,
-    /// States that the packet loop has reported.
+    /// Path states that the packet loop has reported: true for up.
     known: BTreeMap<SensedAddress, bool>,
     log: Log,
 }
@@ -104,7 +104,7 @@ struct BfdClient {
 enum Ended {
     /// The node ends.
     Node,
-    /// The connection to the BFD daemon's socket failed.
+    /// The connection to `bfdd` failed, or `bfdd` violated the protocol.
     Connection(io::Error),
 }
 
@@ -208,7 +208,7 @@ impl BfdClient {
         }
     }
 
-    /// Passes the new states from the packet loop to `bfdd`.
+    /// Passes the new path states from the packet loop to `bfdd`.
     fn pass_states(&mut self, connection: &mut File) -> Result<(), Ended> {
         loop {
             match self.states.try_recv() {
@@ -258,7 +258,8 @@ impl BfdClient {
                     return Err(refused(format_args!("bfdd has more than {MOST_SESSIONS} sessions")));
                 }
                 let before = self.sessions.insert(session.id, session);
-                // This thread reports a known state at once. The packet loop reports the state of a new address.
+                // If the path state of the address is known, this thread reports it at once. If not, the packet loop
+                // reports it later.
                 if let Some(is_up) = self.known.get(&sensed(&session)).copied() {
                     tell(connection, &session, is_up)?;
                 }
@@ -297,7 +298,7 @@ fn tell(connection: &mut File, session: &DataplaneSession, is_up: bool) -> Resul
 fn send(connection: &mut File, reply: &DataplaneReply) -> Result<(), Ended> {
     let mut out = [0; MAX_MESSAGE];
     let len = reply.encode(&mut out).map_err(refused)?;
-    // A full socket means that `bfdd` hangs. It gets all states again when it is connected again.
+    // A full socket means that `bfdd` hangs. `bfdd` gets all states again when it is connected again.
     Ok(connection.write_all(out.get(..len).unwrap_or_default())?)
 }
 

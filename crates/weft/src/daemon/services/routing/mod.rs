@@ -33,13 +33,13 @@ use weft_units::VpnId;
 const COMPARE_AFTER: Duration = Duration::from_secs(300);
 /// Minimum interval between two reports to the packet loop for status output.
 const REPORT_AFTER: Duration = Duration::from_millis(500);
-/// Maximum number of refusals that are logged per [`REPORT_AFTER`].
+/// Maximum number of refusals that are logged per [`REPORT_AFTER`]. For further ones, one line states the total.
 const MOST_LOGGED: usize = 8;
-/// Maximum number of prefixes for which a warning about nexthop objects is logged.
+/// Maximum number of prefixes for which a warning about nexthop objects is logged. Others get none.
 const MOST_WARNED: usize = 64;
 /// Poller token of the netlink socket.
 const ROUTES: u64 = 0;
-/// Poller token of the waker.
+/// Poller token of the waker, with which other threads end this thread's wait.
 const WAKER: u64 = 1;
 
 /// A batch of changes of learnt prefixes, and the packet loop's reaction to each.
@@ -140,7 +140,7 @@ struct Learner {
     sender: TaskSender,
     reply: SyncSender<LearntSlice>,
     replies: Receiver<LearntSlice>,
-    /// The batch of changes. `None` while the packet loop has it.
+    /// The batch of changes that is passed to and fro. `None` while the packet loop has it.
     slice: Option<LearntSlice>,
     shared: Arc<SharedRoutes>,
     reported: RoutingReport,
@@ -200,7 +200,7 @@ impl Learner {
         }
     }
 
-    /// Compares the learnt routes with the kernel's routing table.
+    /// Compares the learnt routes with the kernel's routing table, and corrects those that differ.
     fn compare(&mut self) -> io::Result<()> {
         let (now, indices) = (Instant::now(), self.table.indices());
         let Learner { watch, table, endpoints, warned, log, .. } = self;
@@ -220,7 +220,7 @@ impl Learner {
         }
     }
 
-    /// Passes a batch to the packet loop and waits for the outcomes. Returns false if no change waits.
+    /// Passes a batch of changes to the packet loop and waits for the outcomes. Returns false if no change waits.
     fn pass_slice(&mut self, pulse: &Pulse) -> bool {
         let mut slice = self.slice.take().unwrap_or_default();
         self.table.take_slice(&mut slice.changes);
@@ -233,7 +233,7 @@ impl Learner {
             self.sender.send(Task::Learn(slice, self.reply.clone())).ok()?;
             self.replies.recv().ok()
         });
-        // If the batch is lost, the packet loop has ended, and the process ends soon.
+        // If the batch does not return, the packet loop has ended, and the process ends soon.
         let Some(slice) = passed else { return false };
         for ((vpn, change), outcome) in slice.changes.iter().zip(&slice.outcomes) {
             if self.table.on_outcome(*vpn, change, *outcome) {

@@ -16,7 +16,7 @@ use weft_engine::{LearntChange, LearntRefusal, Prefix};
 use weft_io::netlink::{GatewayRoute, MAIN_TABLE, RouteEvent};
 use weft_units::VpnId;
 
-/// Maximum number of changes in a batch.
+/// Maximum number of changes of routes that one batch passes to the packet loop.
 ///
 /// *Derived*: a change costs the packet loop less than a microsecond, and a turn of the packet loop may take 1 ms
 /// longer.
@@ -29,9 +29,9 @@ pub const SLICE: usize = 512;
 const SETTLE: Duration = Duration::from_millis(500);
 /// Maximum time for which further withdrawals delay the effect of the first one.
 const MAX_SETTLE: Duration = Duration::from_secs(5);
-/// Maximum number of refused routes that are shown.
+/// Maximum number of refused routes that are shown, for example by `weft prefixes`.
 const MOST_SHOWN: usize = 64;
-/// Maximum number of distinct next hops.
+/// Maximum number of distinct next hops. A route with a further next hop is left out.
 const MOST_HOPS: usize = u16::MAX as usize;
 
 /// A TUN device whose routes become prefixes of peers.
@@ -51,9 +51,9 @@ type RouteKey = (VpnId, IpAddr, u8);
 /// State of a route in the packet loop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum RouteStanding {
-    /// The route waits for the next batch.
+    /// The route waits for the next batch of changes for the packet loop.
     Pending,
-    /// A batch with the route is on its way to the packet loop.
+    /// A batch of changes with the route is on its way to the packet loop.
     Sent,
     Learnt,
     Refused,
@@ -73,7 +73,7 @@ struct KernelRoute {
     parity: bool,
 }
 
-/// The routes of one protocol.
+/// The routes of one routing protocol in the kernel.
 #[derive(Clone, Copy, Default, Debug)]
 struct Presence {
     count: usize,
@@ -88,7 +88,7 @@ pub struct RefusedRoute {
     pub prefix: Prefix,
     /// Next hop of the route.
     pub next_hop: IpAddr,
-    /// Number of the routing protocol.
+    /// Number of the routing protocol that installed the route, as in ip-route(8).
     pub protocol: u8,
     /// Reason why the packet loop refused the route.
     pub why: LearntRefusal,
@@ -97,7 +97,7 @@ pub struct RefusedRoute {
 /// Counts of routes, and some refused routes, for display.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RoutingReport {
-    /// Number of learnt prefixes, held ones included.
+    /// Number of learnt prefixes, including those that outlive their routing daemon.
     pub learnt: usize,
     /// Number of prefixes that outlive their routing daemon.
     pub held: usize,
@@ -176,7 +176,7 @@ impl RoutingTable {
         known.and_then(|at| u16::try_from(at).ok())
     }
 
-    /// Applies an event of the kernel.
+    /// Applies the kernel's report that a route was added or removed.
     pub fn on_event(&mut self, now: Instant, event: &RouteEvent) {
         let (RouteEvent::Added(route) | RouteEvent::Removed(route)) = event;
         let Some(vpn) = self.vpn_of(route) else { return };
@@ -234,12 +234,14 @@ impl RoutingTable {
         self.unsettled = Some((self.unsettled.map_or(now, |(first, _)| first), now));
     }
 
-    /// Begins to compare the table with a dump, whose routes [`RoutingTable::on_event`] gets as added.
+    /// Begins to compare the table with a dump of the kernel's routes.
+    ///
+    /// The caller passes each route of the dump to [`RoutingTable::on_event`] as added.
     pub fn begin_dump(&mut self) {
         self.parity = !self.parity;
     }
 
-    /// Withdraws the routes that the dump did not contain.
+    /// Ends the comparison: withdraws the routes that the dump of the kernel's routes did not contain.
     pub fn end_dump(&mut self, now: Instant) {
         let is_gone = |entry: &KernelRoute| entry.is_present && entry.parity != self.parity;
         let gone: Vec<RouteKey> =
@@ -259,7 +261,7 @@ impl RoutingTable {
         self.refused.clear();
     }
 
-    /// Fills `changes` with the next batch. It stays empty if no change waits.
+    /// Fills `changes` with the next batch of changes for the packet loop. Leaves it empty if no change waits.
     pub fn take_slice(&mut self, changes: &mut Vec<(VpnId, LearntChange)>) {
         changes.clear();
         while changes.len() < SLICE
@@ -333,7 +335,7 @@ impl RoutingTable {
         stopped
     }
 
-    /// Returns the time at which [`RoutingTable::on_time`] has work.
+    /// Returns the time at which [`RoutingTable::on_time`] has work. `None` if it has none.
     pub fn next_timeout(&self) -> Option<Instant> {
         let settled = self.unsettled.map(|(first, last)| (last + SETTLE).min(first + MAX_SETTLE));
         let held = self.protocols.values().filter_map(|presence| presence.held_until);

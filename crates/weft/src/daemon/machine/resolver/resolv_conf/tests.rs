@@ -4,7 +4,7 @@ use super::*;
 use std::os::unix::fs::{MetadataExt as _, symlink};
 use weft_units::Rng;
 
-/// Bytes, target of a link, mode and inode of a name.
+/// Bytes, target of a symbolic link, mode and inode of the file with a name.
 type FileState = Option<(Vec<u8>, Option<PathBuf>, u32, u64)>;
 
 fn seen(path: &Path) -> FileState {
@@ -51,7 +51,7 @@ fn any_file_or_link_comes_back_byte_for_byte_after_kills_and_changes() {
             assert_eq!(seen(&at.join("elsewhere")), elsewhere, "the link is not written through");
         }
         if before.is_some() && rng.chance(0.3) {
-            // Killed between the two steps of a replacement.
+            // The files are those of a run that was killed between the two steps of a replacement.
             let other = draw(&mut rng, number);
             let (etc, file) = (other.join("etc"), other.join("etc").join(FILE));
             let before = seen(&file);
@@ -80,7 +80,7 @@ fn a_file_that_another_program_wrote_since_stays() {
     assert!(!conf.restore().unwrap());
     assert_eq!(fs::read_to_string(etc.join(FILE)).unwrap(), "nameserver 192.0.2.1\n");
     assert!(!etc.join(BEFORE).exists());
-    // The next replacement keeps that program's file as the previous one.
+    // Another program has written the present file. The next replacement keeps it as the previous file.
     conf.replace(&[IpAddr::from([10, 9, 0, 2])], &[]).unwrap();
     assert!(conf.restore().unwrap());
     assert_eq!(fs::read_to_string(etc.join(FILE)).unwrap(), "nameserver 192.0.2.1\n");

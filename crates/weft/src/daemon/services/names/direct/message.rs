@@ -8,11 +8,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 const CLASS: u16 = 1;
 /// Flags of a query: recursion desired.
 const QUERY: u16 = 0x0100;
-/// Masks and values of the flags of an accepted answer: no error (0), or the name does not exist (3).
+/// Masks and values of the flags of an accepted answer. Its code is 0 (no error) or 3 (the name does not exist).
 const ANSWERS: [(u16, u16); 2] = [(0xf80f, 0x8000), (0xf80f, 0x8003)];
 /// Length of a header, in bytes.
 const HEADER: usize = 12;
-/// Maximum length of a label, in bytes.
+/// Maximum length of one label of a name, in bytes (RFC 1035 §2.3.4).
 const MAX_LABEL: usize = 63;
 
 /// Type of an address record.
@@ -47,7 +47,7 @@ fn question(name: &str, of: RecordType) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Returns the addresses in the answer to a query. An answer that the name does not exist has none.
+/// Returns the addresses in the answer to a query: an empty list if the name does not exist.
 ///
 /// Address records of other names are included: a CNAME record in the answer leads to these names.
 pub fn answer(bytes: &[u8], id: u16, name: &str, of: RecordType) -> Option<Vec<IpAddr>> {
@@ -96,7 +96,7 @@ impl<'a> MessageReader<'a> {
         Some(u16::from_be_bytes(self.take(2)?.try_into().ok()?))
     }
 
-    /// Skips a name. It ends with an empty label or with a pointer (RFC 1035 §4.1.4).
+    /// Skips a name, which ends with an empty label or a pointer (RFC 1035 §4.1.4). `None` if the bytes are no name.
     fn skip_name(&mut self) -> Option<()> {
         loop {
             match *self.take(1)?.first()? {

@@ -77,8 +77,8 @@ fn steps() -> impl Strategy<Value = Vec<KernelStep>> {
 proptest! {
     /// The model of this test is the kernel's routing table.
     ///
-    /// The packet loop has all routes of the model once it took every batch. A route that the model lost is removed
-    /// after the hold time, and never before half a second.
+    /// The packet loop has all routes of the model once it took every batch of changes. A route that the model lost is
+    /// removed after the hold time, and never before half a second.
     #[test]
     fn follows_the_kernel_whatever_happens(steps in steps()) {
         let (mut table, mut packet_loop, mut now) = (table(1_000), Loop::default(), Instant::now());
