@@ -25,7 +25,7 @@ use weft_control::{Request, Response};
 
 /// Number of log lines in a report (*tuned*: a failed start and a few changes of every path).
 const LOG_LINES: usize = 200;
-/// Maximum number of bytes that are read of a log file or a configuration, from its beginning.
+/// Maximum number of bytes that are read of a log file or a configuration: its last ones.
 const MOST_BYTES: u64 = 16 << 20;
 /// User ids of human users (*standard*: login.defs(5), UID_MIN and UID_MAX).
 const PERSONS: std::ops::RangeInclusive<u32> = 1_000..=60_000;
@@ -84,7 +84,7 @@ impl BugReport {
     /// Collects a report. It asks the node and runs other programs, which takes some seconds at most.
     pub fn collect(sources: &Sources<'_>, disclosure: Disclosure) -> BugReport {
         let mut anonymiser = Anonymiser::new(disclosure);
-        let table = read(sources.config).and_then(|text| settings::parse(&text));
+        let table = read(sources.config, MOST_BYTES).and_then(|text| settings::parse(&text));
         if let Ok(table) = &table {
             settings::learn(table, &mut anonymiser);
         }
@@ -259,16 +259,20 @@ fn proc(name: &str) -> String {
     fs::read_to_string(Path::new("/proc").join(name)).unwrap_or_default().trim().to_owned()
 }
 
-fn read(file: &Path) -> Result<String, String> {
-    use std::io::Read as _;
+/// Returns the end of a file as text: at most its last `most` bytes.
+fn read(file: &Path, most: u64) -> Result<String, String> {
+    use std::io::{Read as _, Seek as _, SeekFrom};
     let mut bytes = Vec::new();
     let failed = |why: std::io::Error| format!("{}: {why}", file.display());
-    crate::files::open(file).map_err(failed)?.take(MOST_BYTES).read_to_end(&mut bytes).map_err(failed)?;
+    let mut open = crate::files::open(file).map_err(failed)?;
+    let length = open.metadata().map_err(failed)?.len();
+    open.seek(SeekFrom::Start(length.saturating_sub(most))).map_err(failed)?;
+    open.take(most).read_to_end(&mut bytes).map_err(failed)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 fn last_lines(file: &Path) -> Result<Vec<String>, String> {
-    let text = read(file)?;
+    let text = read(file, MOST_BYTES)?;
     let skipped = text.lines().count().saturating_sub(LOG_LINES);
     Ok(text.lines().skip(skipped).map(str::to_owned).collect())
 }

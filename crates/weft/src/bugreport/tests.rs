@@ -170,3 +170,15 @@ fn a_report_names_a_broken_or_absent_configuration() {
 fn a_mistake_quotes_no_word_of_the_file_but_keys() {
     assert_eq!(without_quotes("unknown key `hunter2` in `peer`"), "unknown key `(hidden)` in `peer`");
 }
+
+#[test]
+fn of_a_long_file_the_end_is_read() {
+    let directory = TestDirectory::new();
+    let file = directory.0.join("weft.log");
+    let text: String = (0..1_000).map(|number| format!("line {number}\n")).collect();
+    fs::write(&file, &text).unwrap();
+    for most in [0, 1, 9, 500, text.len() as u64 - 1, text.len() as u64, 1 << 20] {
+        let from = text.len().saturating_sub(most as usize);
+        assert_eq!(read(&file, most).unwrap(), &text[from..], "at most {most} bytes");
+    }
+}

@@ -28,7 +28,7 @@ pub struct InitOptions {
     #[arg(long, value_name = "PREFIX", default_value = "10.77.0.0/24")]
     pub network: String,
     /// UDP port of this node, and TCP port of its invitations: 1 to 65535
-    #[arg(long, value_name = "PORT", default_value_t = 51_900)]
+    #[arg(long, value_name = "PORT", default_value_t = 51_900, value_parser = clap::value_parser!(u16).range(1..))]
     pub port: u16,
     /// Let nodes reach the Internet through this one: forward their packets, with this machine's address as their
     /// source

@@ -66,7 +66,8 @@ fn joined(verbs: &[&str], rest: &[OsString]) -> Vec<OsString> {
 
 /// Runs a scenario in the simulator of `weft-lab`, and returns its result as JSON.
 ///
-/// # Errors Fails if the program is not installed, or if it refuses the scenario.
+/// # Errors
+/// Fails if the program is not installed, or if it refuses the scenario.
 pub fn simulate(scenario: &str) -> Result<Vec<u8>, Failure> {
     let exchange = |command: &mut Command| -> io::Result<std::process::Output> {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;

@@ -63,14 +63,16 @@ pub fn key_of(text: &str) -> NodeId {
 
 /// Decodes the body of a call from base64.
 ///
-/// # Errors Returns a message for a reader if the text is not base64.
+/// # Errors
+/// Returns a message for a reader if the text is not base64.
 pub fn body(text: &str) -> Result<Vec<u8>, String> {
     Base64::decode_vec(text).map_err(|_| "the body is not base64".to_owned())
 }
 
 /// Checks that programs may use this application number.
 ///
-/// # Errors Returns a message for a reader if the number is 0, which is reserved for weft.
+/// # Errors
+/// Returns a message for a reader if the number is 0, which is reserved for weft.
 pub fn check(application: u16) -> Result<(), String> {
     if application == 0 { Err("application 0 is reserved for weft".to_owned()) } else { Ok(()) }
 }

@@ -28,7 +28,8 @@ impl MemberDirectory {
     /// A code is valid only for the first key that is sent with it. The key is therefore stored before it is sent. If
     /// the attempt fails later, it can be repeated with the same key.
     ///
-    /// # Errors Fails if the directory has a configuration already or cannot be written, or if its key cannot be
+    /// # Errors
+    /// Fails if the directory has a configuration already or cannot be written, or if its key cannot be
     /// read.
     pub fn prepare(directory: &Path) -> Result<MemberDirectory, Failure> {
         let config = directory.join(CONFIG_FILE);
@@ -52,7 +53,8 @@ impl MemberDirectory {
     ///
     /// `network` is the part of the configuration's text that follows the key.
     ///
-    /// # Errors Fails if a file cannot be written, or if the daemon would refuse the configuration.
+    /// # Errors
+    /// Fails if a file cannot be written, or if the daemon would refuse the configuration.
     pub fn store(&self, certificate: &str, network: &str) -> Result<PathBuf, Failure> {
         let [key, cert, config] = [KEY_FILE, CERTIFICATE_FILE, CONFIG_FILE].map(|name| self.directory.join(name));
         let failed = |path: &Path, why: std::io::Error| Failure::new(format!("{}: {why}", path.display()));

@@ -47,7 +47,8 @@ struct SimFlow {
 impl PlanAnswer {
     /// Reads the answer to `question` from the output of `weft-lab sim --json`.
     ///
-    /// # Errors Fails if the output has another form, or if the simulator skipped the scenario.
+    /// # Errors
+    /// Fails if the output has another form, or if the simulator skipped the scenario.
     pub fn read(question: String, output: &[u8]) -> Result<PlanAnswer, String> {
         let result: SimResult = serde_json::from_slice(output).map_err(|why| format!("weft-lab: {why}"))?;
         let Some(SimVariant { flows }) = result.variants.first() else {

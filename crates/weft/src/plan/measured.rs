@@ -146,7 +146,8 @@ impl Measurements<'_> {
 
 /// Checks that all names are among the names of the links.
 ///
-/// # Errors Fails if a name is unknown. The message proposes a similar one, or lists all that are known.
+/// # Errors
+/// Fails if a name is unknown. The message proposes a similar one, or lists all that are known.
 pub(super) fn known<'a>(
     mut names: impl Iterator<Item = &'a str>,
     links: impl Iterator<Item = &'a str> + Clone,

@@ -67,7 +67,8 @@ pub struct SigningKey {
 impl SigningKey {
     /// Generates a key.
     ///
-    /// # Errors Returns an error if the system gives no random numbers.
+    /// # Errors
+    /// Returns an error if the system gives no random numbers.
     pub fn generate() -> Result<SigningKey, Unspecified> {
         let pair = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_ASN1_SIGNING)?;
         let der = pair.to_pkcs8v1()?.as_ref().to_vec();
@@ -106,7 +107,8 @@ impl SigningKey {
 
 /// Creates the certificate of an authority, signed by its own key.
 ///
-/// # Errors Returns an error if the certificate cannot be signed.
+/// # Errors
+/// Returns an error if the certificate cannot be signed.
 pub fn of_authority(name: &str, key: &SigningKey) -> Result<Vec<u8>, Unspecified> {
     let extensions = [
         extension(KEY_USAGE, true, &one_bit(SIGNS_CERTIFICATES)),
@@ -119,7 +121,8 @@ pub fn of_authority(name: &str, key: &SigningKey) -> Result<Vec<u8>, Unspecified
 
 /// Creates the certificate of a holder's key, signed by the authority's key.
 ///
-/// # Errors Returns an error if the certificate cannot be signed.
+/// # Errors
+/// Returns an error if the certificate cannot be signed.
 pub fn of_holder(
     name: &str,
     role: Role,

@@ -68,7 +68,8 @@ pub(super) fn create(directory: &Path) -> Result<RootPublicKey, Failure> {
 
 /// Signs a certificate and records it.
 ///
-/// # Errors Fails if another certificate has the name or one of the prefixes, or if there is no root key.
+/// # Errors
+/// Fails if another certificate has the name or one of the prefixes, or if there is no root key.
 pub(super) fn issue(directory: &Path, claims: &Claims) -> Result<Certificate, Failure> {
     let certificate = root(directory)?.sign(claims).map_err(|why| Failure::with(Outcome::Usage, why.to_string()))?;
     others_keep_theirs(directory, claims, unix_s())?;

@@ -65,7 +65,8 @@ impl ConfigFile {
 
     /// Writes a changed text beside the configuration, with the configuration's owner and mode.
     ///
-    /// # Errors Fails if there is no configuration, if it is a symbolic link, or if the text cannot be written.
+    /// # Errors
+    /// Fails if there is no configuration, if it is a symbolic link, or if the text cannot be written.
     pub fn write_candidate(&self, text: &str) -> io::Result<()> {
         let of = self.directory.open_to_read(&self.name)?.metadata()?;
         let mut file: File = self.directory.replace_with_empty(&self.candidate())?;

@@ -220,5 +220,29 @@ fn vpn_change(of: VpnSetting) -> VpnChange {
     };
     let assured = of.assured_bps.map(|bps| promise(|rate| Service::Assured { rate, gamma: DEFAULT_GAMMA }, bps));
     let leased = of.leased_bps.map(|bps| promise(|rate| Service::LeasedLine { rate }, bps));
-    VpnChange { weight: of.weight, service: leased.or(assured) }
+    // At most one of the two is a rate. It counts also beside a `none` for the other.
+    let rate = [leased, assured].into_iter().flatten().find(|service| *service != Service::BestEffort);
+    VpnChange { weight: of.weight, service: rate.or(leased).or(assured) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_counts_beside_none_for_the_other_rate() {
+        let service =
+            |assured_bps, leased_bps| vpn_change(VpnSetting { weight: None, assured_bps, leased_bps }).service;
+        let rate = Rate::from_bps(4_000_000);
+        let assured = Some(Service::Assured { rate, gamma: DEFAULT_GAMMA });
+        let leased = Some(Service::LeasedLine { rate });
+        for none in [None, Some(0)] {
+            assert_eq!(service(Some(4_000_000), none), assured);
+            assert_eq!(service(none, Some(4_000_000)), leased);
+        }
+        for (assured, leased) in [(Some(0), None), (None, Some(0)), (Some(0), Some(0))] {
+            assert_eq!(service(assured, leased), Some(Service::BestEffort));
+        }
+        assert_eq!(service(None, None), None);
+    }
 }
