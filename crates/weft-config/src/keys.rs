@@ -84,9 +84,13 @@ impl fmt::Display for KeyError {
                 write!(f, "there is no key file {path}: make one with: weft keygen --out {path}")
             }
             KeyError::Io(path, why) if why.kind() == io::ErrorKind::PermissionDenied => {
-                write!(f, "key file {}: permission denied: run this as root or as the node's user", path.display())
+                write!(
+                    f,
+                    "cannot read or write key file {}: permission denied: run this as root or as the node's user",
+                    path.display()
+                )
             }
-            KeyError::Io(path, why) => write!(f, "key file {}: {why}", path.display()),
+            KeyError::Io(path, why) => write!(f, "cannot read or write key file {}: {why}", path.display()),
             KeyError::Exposed(path, mode) => {
                 let path = path.display();
                 write!(
@@ -232,7 +236,7 @@ pub enum CertificateFileError {
 impl fmt::Display for CertificateFileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            CertificateFileError::Io(path, why) => write!(f, "file {}: {why}", path.display()),
+            CertificateFileError::Io(path, why) => write!(f, "cannot read file {}: {why}", path.display()),
             CertificateFileError::Malformed(path) => {
                 write!(f, "file {} is neither a certificate nor a revocation, as `weft ca` writes them", path.display())
             }

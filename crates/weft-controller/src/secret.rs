@@ -16,7 +16,7 @@ impl Secret {
     /// # Errors
     /// Fails if the kernel has no random numbers.
     pub fn random() -> Result<Secret, String> {
-        let bytes = entropy::seed().map_err(|why| format!("no random numbers from the kernel: {why}"))?;
+        let bytes = entropy::seed().map_err(|why| format!("cannot get random numbers from the kernel: {why}"))?;
         Ok(Secret(Base64UrlUnpadded::encode_string(&bytes)))
     }
 

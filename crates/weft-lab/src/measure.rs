@@ -232,7 +232,7 @@ impl LabRunInputs<'_> {
 /// The kernel keeps it until the returned value is dropped.
 fn explicit_rate(scenario: &Scenario) -> Result<Option<Congestion>, LabError> {
     let wants = scenario.flows.iter().any(|flow| flow.congestion == congestion::NAME);
-    let missing = |why| LabError::Missing(format!("{}: {why}", congestion::NAME));
+    let missing = |why| LabError::Missing(format!("cannot load {}: {why}", congestion::NAME));
     wants.then(Congestion::load).transpose().map_err(missing)
 }
 

@@ -175,7 +175,7 @@ async fn first_line(output: ChildStdout) -> String {
 
 /// Returns the code as text and as a QR code.
 fn shown(code: String) -> Result<ShownCode, String> {
-    let picture = QrCode::new(code.as_bytes()).map_err(|why| format!("no QR code: {why}"))?;
+    let picture = QrCode::new(code.as_bytes()).map_err(|why| format!("cannot make a QR code: {why}"))?;
     let modules = picture.width();
     let dark = picture.to_colors().into_iter().enumerate().filter(|(_, color)| *color == Color::Dark);
     let outline = dark.fold(String::new(), |mut outline, (at, _)| {

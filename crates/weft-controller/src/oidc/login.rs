@@ -50,7 +50,8 @@ pub fn routes(site: &Arc<Site>, provider: Provider) -> Router {
 impl LoginPages {
     /// Begins a login, and returns the answer that sends the browser to the provider.
     async fn begin(&self, uri: &Uri) -> Result<Response, Refusal> {
-        let failed = |why: String| Refusal::new(StatusCode::BAD_GATEWAY, format!("the identity provider: {why}"));
+        let failed =
+            |why: String| Refusal::new(StatusCode::BAD_GATEWAY, format!("cannot use the identity provider: {why}"));
         let node = parameter(uri, "node");
         let no_secret = |why| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, why);
         let (state, cookie) = (Secret::random().map_err(no_secret)?, Secret::random().map_err(no_secret)?);
@@ -89,7 +90,8 @@ impl LoginPages {
         let login = login.ok_or_else(begin_again)?;
         let no_code = || refused("the identity provider has refused the login: begin again at /login".to_owned());
         let code = code.ok_or_else(no_code)?;
-        let failed = |why: String| Refusal::new(StatusCode::BAD_GATEWAY, format!("the identity provider: {why}"));
+        let failed =
+            |why: String| Refusal::new(StatusCode::BAD_GATEWAY, format!("cannot use the identity provider: {why}"));
         let (token, keys) = self.provider.exchange(&code, login.verifier.text()).await.map_err(failed)?;
         let expected = Expected {
             issuer: &self.provider.issuer,
@@ -98,7 +100,7 @@ impl LoginPages {
             now: unix_s(),
         };
         let address = verified_address(&token, &keys, &expected);
-        let address = address.map_err(|why| refused(format!("the identity provider's token: {why}")))?;
+        let address = address.map_err(|why| refused(format!("the identity provider's token is refused: {why}")))?;
         let site = Arc::clone(&self.site);
         let invited = spawn_blocking(move || invite(&site, &address, login.node)).await;
         let (node, code) = invited.unwrap_or_else(|why| Err(failed(why.to_string())))?;

@@ -49,8 +49,10 @@ impl EtcdStore {
                     return Err(StoreError::Failed(format!("etcd at {endpoint} answered {status}: {text}")));
                 }
                 // Nothing was sent, so another endpoint may be asked.
-                Err(ClientError::NotConnected(why)) => last = format!("etcd at {endpoint}: {why}"),
-                Err(ClientError::Broken(why)) => return Err(StoreError::Failed(format!("etcd at {endpoint}: {why}"))),
+                Err(ClientError::NotConnected(why)) => last = format!("cannot query etcd at {endpoint}: {why}"),
+                Err(ClientError::Broken(why)) => {
+                    return Err(StoreError::Failed(format!("cannot query etcd at {endpoint}: {why}")));
+                }
             }
         }
         Err(StoreError::Failed(last))

@@ -19,8 +19,9 @@ pub(super) const NONE: u32 = u32::MAX;
 
 /// Maximum time since a VPN's last turn that counts for its promised rate.
 ///
-/// In a turn a VPN may send the bytes of its promised rate for that time. If the promises exceed the capacity, this
-/// limit keeps the VPNs' rates in proportion to their promises.
+/// In each turn a VPN may send, in addition to its quantum, its promised rate times the time since its last turn, but
+/// at most times this limit. If the promises exceed the capacity, a round of turns takes longer than the limit. Each
+/// VPN then sends its promised rate times the limit in a round, so the rates stay in proportion to the promises.
 const LONGEST_TURN: Duration = Duration::from_millis(100);
 
 /// Minimum and maximum weight for a VPN's turns.

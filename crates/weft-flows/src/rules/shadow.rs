@@ -58,7 +58,7 @@ impl RuleBox {
 pub struct RuleBoxes([Vec<Option<RuleBox>>; 2]);
 
 impl RuleBoxes {
-    /// Returns the boxes of the rules in `list`.
+    /// Computes for each rule in `list` the interval that it accepts of each property, for IPv4 and for IPv6.
     pub fn new(list: &FlowRules) -> RuleBoxes {
         let boxes = |is_ipv6| {
             let one = |rule: &super::FlowRule| {

@@ -123,7 +123,7 @@ impl NetNamespace {
         let program = command.get_program().to_owned();
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let output = self.spawn(command)?.output_within(timeout);
-        output.map_err(|e| context(format_args!("{} on {self}", program.display()), e))
+        output.map_err(|e| context(format_args!("{} on {self} failed", program.display()), e))
     }
 
     /// Runs `ip` with `arguments`, split at spaces. Returns its standard output.
@@ -199,6 +199,6 @@ fn set(key: &str, value: &str, optional: bool) -> io::Result<()> {
     let write = || fs::OpenOptions::new().write(true).open(&path)?.write_all(value.as_bytes());
     match write() {
         Err(error) if optional && error.kind() == io::ErrorKind::NotFound => Ok(()),
-        result => result.map_err(|e| context(format_args!("sysctl {key}={value}"), e)),
+        result => result.map_err(|e| context(format_args!("cannot set {key}={value} (sysctl)"), e)),
     }
 }

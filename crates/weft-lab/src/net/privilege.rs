@@ -29,7 +29,8 @@ pub fn acquire_privilege() -> io::Result<()> {
             e,
         )
     })?;
-    let write = |file: &str, text: String| fs::write(file, text).map_err(|e| context(file, e));
+    let write =
+        |file: &str, text: String| fs::write(file, text).map_err(|e| context(format_args!("cannot write {file}"), e));
     write("/proc/self/setgroups", "deny".into())?;
     write("/proc/self/uid_map", format!("0 {uid} 1"))?;
     write("/proc/self/gid_map", format!("0 {gid} 1"))

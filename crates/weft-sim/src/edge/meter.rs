@@ -1,4 +1,4 @@
-//! Measures the loops of one VPN between two edges, at one of these edges.
+//! Measures at one edge the two loops of a VPN with another edge: the bytes that arrive, and the waits before sending.
 
 use crate::link::Histogram;
 use weft_units::{Duration, Instant};

@@ -35,8 +35,9 @@ impl IpView<'_> {
 
     /// Returns the ports that the first fragment of a TCP or UDP packet carries.
     ///
-    /// Returns `None` for other protocols, and if the fragment is too short for the header that follows the ports (RFC
-    /// 1858 §3, RFC 7112 §5): 20 bytes of TCP, 8 bytes of UDP. The caller must check that the offset is zero.
+    /// Returns `None` for other protocols, and if the fragment is too short for the whole header that begins with the
+    /// ports (RFC 1858 §3, RFC 7112 §5): 20 bytes for TCP, 8 bytes for UDP. The caller must check that the offset is
+    /// zero.
     pub fn first_fragment_ports(&self) -> Option<(u16, u16)> {
         let l4 = self.payload();
         let least = match self.protocol {

@@ -267,10 +267,11 @@ impl Plan {
         add(crash, back, FaultKind::Crash { node });
     }
 
-    /// Draws the share of a link's datagrams that a hijacker forwards.
+    /// Draws the share of a link's datagrams that a hijacker forwards: a tenth, or all.
     ///
-    /// If the hijacker forwards all of them, no datagram from the peer's own address moves the path back from the
-    /// hijacker's address. The share has a separate random stream.
+    /// If it is a tenth, the other datagrams arrive from the peer's own address and move the path back from the
+    /// hijacker's address. If it is all, no datagram moves the path back. The share comes from a separate random
+    /// stream, so the rest of the plan does not depend on it.
     fn draw_hijacked_share(&self) -> f64 {
         if Rng::new(self.seed).split(10).chance(0.5) { 1.0 } else { 0.1 }
     }

@@ -85,7 +85,7 @@ pub fn change<T>(
 }
 
 fn failed(state: &Path, why: &io::Error) -> String {
-    format!("state directory {}: {why}", state.display())
+    format!("cannot open the state directory {}: {why}", state.display())
 }
 
 /// Adds a client with the lowest free address of the pool.

@@ -78,12 +78,15 @@ pub enum RulesCommand {
 Keys, as in a [[rule]] table. A flow must have all given properties; without one, each flow matches:
   from, to           source and destination: an address or a prefix, such as 10.9.3.0/24
   protocol           tcp, udp, icmp, icmpv6, sctp, esp, ah, gre, ospf, or a number
-  ports, from-ports  destination and source port: 443 or 5000-5010; needs `protocol`
+  ports, from-ports  destination and source: one port or one range, 443 or 5000-5010; needs
+                     `protocol`
   dscp               code point of the first packet: a name such as ef, or 0 to 63
   vpn                name of the VPN; `default` is the default VPN
   user               sender, as [users] defines users: an address, a prefix or a node's name
   near, far          name of the node at which the flow enters, or leaves, the network
-  available          most that a flow asks for beyond its guarantee, such as '50 Mbit/s'
+  available          rate that a flow wants beyond its guarantee, such as '50 Mbit/s'. It does not
+                     limit the flow. Unless the rule has `service`, a flow with a guarantee is then
+                     variable, in the class voice too
   guaranteed, maximum, … and all other keys of `weft qos classes set --help`
 
 The first rule in the list that matches a flow applies. docs/operate/flow-state.md explains the
@@ -122,19 +125,19 @@ Keys, as in a [[class]] table:
   maximum            rate above which packets of a flow are dropped, or marked if they use ECN
   burst-bytes        bytes that a flow may send at once above the rate at which it is policed:
                      `maximum`, or `guaranteed` with service=guaranteed. Absent: one packet, and
-                     what that rate carries in `delay-variance`, or in 100 ms
+                     what that rate carries in `delay-variance` (in 100 ms if that is absent)
   delay-variance     largest variation of the delay, such as '20 ms', within which the node sends
                      packets of a guarantee; it also sets the default burst. Absent: any
   precedence         0 to 15: when capacity is short, a higher one keeps its guarantee longer
   delay-priority     0 to 15: among flows without a guarantee, a higher one is served earlier
   must-be-met        true: a flow is refused where its guarantee cannot be met in full
-                     false: it then waits for its guarantee, with a share of the rate
+                     false, the default: it then waits for its guarantee, with a share of the rate
   service            available: a share of the rate that guarantees leave
                      maximum: such a share, up to `maximum`
                      guaranteed: the rate `guaranteed`, and no more
                      variable: the rate `guaranteed`, and such a share
-                     absent: it follows from the rates. With `guaranteed` it is variable, or stays
-                     guaranteed as in voice; with only `maximum` it is maximum; else available
+                     absent: it follows from the rates. With `guaranteed` it is variable, but in the
+                     class voice guaranteed; with only `maximum` it is maximum; else available
 
 Keys that are not given keep their values. A new class begins with those of `bulk`: no rates,
 precedence 0, delay-priority 1. `weft unset class.voice.guaranteed` removes a key from the file.

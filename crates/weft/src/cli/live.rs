@@ -105,9 +105,8 @@ peer once more. Such an answer opens no session.")]
 pub enum WeightsCommand {
     /// Set the weights of the named links until the next reload: LINK=WEIGHT …, or `measured` for all links
     Set {
-        /// LINK=WEIGHT, several times; or `measured`: the node sets all weights in proportion to the measured
-        /// capacities. WEIGHT: a whole number, 0 or more. Under a schedule that uses weights, a link of weight 0 carries
-        /// nothing
+        /// LINK=WEIGHT, several times; or `measured`: from now on all weights follow the measured capacities. WEIGHT: a
+        /// whole number, 0 or more. Under a schedule that uses weights, a link of weight 0 carries nothing
         #[arg(required = true, value_name = "LINK=WEIGHT")]
         weights: Vec<String>,
         /// Control socket of the node.

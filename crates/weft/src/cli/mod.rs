@@ -175,13 +175,17 @@ Examples:
     /// Undo the change that was made with `--confirm`, without waiting for its time to pass
     #[command(after_help = "Example:\n  weft undo                           after: weft set … --confirm 60s")]
     Undo(Control),
-    /// Report properties of this machine that help or hinder a node, and router commands that give the tunnel a queue
-    /// of its own
+    /// Report properties of this machine that help or hinder a node, and commands with which a router puts the tunnel's
+    /// packets into a separate queue
     #[command(after_help = "\
 Examples:
   weft doctor
   weft doctor -c weft.toml --json | jq '.checks[] | select(.verdict != \"good\")'
   weft doctor --peer hub           test each link to the peer `hub`
+
+If the configuration sets a DSCP, doctor prints commands for the router at the bottleneck, in the
+syntax of Linux, Cisco IOS and Junos. In a separate queue there, the tunnel's packets do not wait
+behind other traffic. doctor runs none of these commands.
 
 Exit status 3 if a node cannot run on this machine, or if the peer has no session.")]
     Doctor {
@@ -255,14 +259,16 @@ Run it at both ends of a flow: on the two hosts, or on a router in front of each
 grant a rate, and the flow is granted the lower one. The end that only receives needs no rules.
 
 The command limits no flow itself. A TCP connection of this machine whose program selects `weft_er`
-sends at its granted rate; the command loads `weft_er` (see `weft tcp-er --help`). For all other
-flows, also those that a router forwards, the grant only reserves the rate; -v logs it.
+sends at its granted rate; the command loads `weft_er` (see `weft tcp-er --help`). Nothing holds
+other flows, also those that a router forwards, to their grants: these only lower what the command
+grants to further flows. -v logs each grant.
 
-A configuration has at least these keys; docs/operate/signalling.md lists all of them:
+A sender's configuration has at least these keys; docs/operate/signalling.md lists all of them:
   [signal]
   interface = \"eth0\"
   rate = \"100 Mbit/s\"       # total for the flows that leave by the interface
-  [[signal.rule]]           # flows that ask for a rate; without other keys, all TCP flows
+  [[signal.rule]]           # flows that ask for a rate; without other keys: all TCP flows, and
+                            # each asks for as much as is available
   name = \"all\"
 
 nftables hands a few packets of these flows to the command, and all that arrive with IP options. No

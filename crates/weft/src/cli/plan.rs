@@ -19,8 +19,8 @@ pub struct PlanArguments {
     /// directions; two are to the peer and from it. Can be given several times
     #[arg(long, value_name = "LINK=RATE[,RATE]")]
     pub with: Vec<GivenRate>,
-    /// Ask what changes with this number of further sites, 1 to 99: nodes that send the same flows as this one over
-    /// the same links, as if these links were narrow at the peer. Can be given several times
+    /// Ask what changes with this number of further sites, 1 to 99: nodes that send the same flows as this one. All
+    /// sites share the rate of each link, as if its bottleneck were at the peer. Can be given several times
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..100))]
     pub sites: Vec<u16>,
     /// Use this rate of a link instead of the measured one, in all answers. One RATE applies in both directions; two
@@ -28,7 +28,7 @@ pub struct PlanArguments {
     #[arg(long, value_name = "LINK=RATE[,RATE]")]
     pub rate: Vec<GivenRate>,
     /// File with the output of `weft status --json` on the peer: it has the rates from the peer to this node. Without
-    /// it, these rates are what arrived in the last second, or as those to the peer
+    /// it, such a rate is the one to the peer, or the rate that arrived in the last second if that is higher
     #[arg(long, value_name = "FILE")]
     pub peer_status: Option<PathBuf>,
     /// New file for the scenario; the scenario of each question (--without, --with, --sites) is stored beside it

@@ -91,7 +91,7 @@ pub fn set_vpn(vpn: &str, settings: &[String], control: &Control) -> Result<Outc
         match setting.split_once('=') {
             Some(("weight", weight)) => {
                 let weight = weight.parse().ok().filter(|weight| *weight > 0);
-                change.weight = Some(weight.ok_or_else(|| wrong("the weight must be a whole number above 0"))?);
+                change.weight = Some(weight.ok_or_else(|| wrong("expected weight=N, N a whole number above 0"))?);
             }
             Some(("assured", text)) => change.assured_bps = Some(rate(text)?),
             Some(("leased", text)) => change.leased_bps = Some(rate(text)?),

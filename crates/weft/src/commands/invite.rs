@@ -50,7 +50,8 @@ pub fn invite(options: &InviteOptions) -> Result<Outcome, Failure> {
     if endpoints.is_empty() {
         return Err(no_hub("[network] has no `endpoints`"));
     }
-    let seed = entropy::seed().map_err(|why| Failure::new(format!("no random numbers from the kernel: {why}")))?;
+    let seed =
+        entropy::seed().map_err(|why| Failure::new(format!("cannot get random numbers from the kernel: {why}")))?;
     let code = Code { host: loaded.identity.public_key(), secret: seed, endpoints };
     let host = HostNode {
         name: loaded.certificate.map_or_else(|| "hub".to_owned(), |own| own.claims().name.clone()),
@@ -165,7 +166,7 @@ fn listen(port: u16) -> Result<TcpListener, Failure> {
         let help = "another `weft invite` may wait there";
         Failure::new(format!("cannot listen on TCP port {port}: {why}: {help}"))
     })?;
-    listener.set_nonblocking(true).map_err(|why| Failure::new(format!("TCP port {port}: {why}")))?;
+    listener.set_nonblocking(true).map_err(|why| Failure::new(format!("cannot listen on TCP port {port}: {why}")))?;
     Ok(listener)
 }
 

@@ -122,7 +122,9 @@ fn tcp(status: &Status) -> String {
     let line = |of: &TcpBundle| {
         let why = of.why.as_ref().map_or_else(|| "the peer has called".to_owned(), Clone::clone);
         let TcpBundle { link, remote, connections, dropped_datagrams, .. } = of;
-        format!("\n{link} → {remote}: {connections} TCP connections, {dropped_datagrams} datagrams dropped: {why}\n")
+        format!(
+            "\n{link} → {remote} uses TCP ({why}): {connections} connections, {dropped_datagrams} datagrams dropped\n"
+        )
     };
     status.tcp.iter().map(line).collect()
 }

@@ -99,7 +99,7 @@ impl ControlServer {
     /// # Errors
     /// Returns the reason why that fails, as text for a reader.
     pub fn start(path: &Path, tasks: TaskSender, threads: &Threads) -> Result<ControlServer, String> {
-        let describe = |why: io::Error| format!("control socket {}: {why}", path.display());
+        let describe = |why: io::Error| format!("cannot open the control socket {}: {why}", path.display());
         let (listener, file) = bind(path).map_err(|why| match why.kind() {
             io::ErrorKind::AddrInUse => {
                 format!("another node is running: it listens at {}: stop it with: weft down", path.display())

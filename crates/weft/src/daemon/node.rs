@@ -295,14 +295,14 @@ impl DaemonNode {
         }
         match ExportHandle::start(settings, names, self.clock, &self.threads) {
             Ok(export) => self.export = Some(export),
-            Err(why) => self.log.error(format_args!("flow records: {why}")),
+            Err(why) => self.log.error(format_args!("cannot export flow records: {why}")),
         }
     }
 
     /// Sets the machine's DNS servers as the configuration demands.
     fn set_resolver(&mut self) {
         if let Err(why) = self.resolver.set(&self.config) {
-            self.log.error(format_args!("DNS: {why}"));
+            self.log.error(format_args!("DNS: cannot start: {why}"));
         }
     }
 
@@ -433,7 +433,7 @@ impl DaemonNode {
             (Some(wanted), Some(keeper)) => keeper.set(wanted),
             (Some(wanted), None) => match tcp_er::RateKeeper::start(wanted, &self.threads) {
                 Ok(keeper) => self.tcp_er = Some(keeper),
-                Err(why) => self.log.error(format_args!("explicit rates: {why}")),
+                Err(why) => self.log.error(format_args!("cannot start explicit rates: {why}")),
             },
         }
     }
@@ -442,7 +442,7 @@ impl DaemonNode {
         let name = self.devices.default().tun().name();
         match self.devices.set_mtu(mtu) {
             Ok(()) => self.log.info(format_args!("{name}: MTU {mtu}")),
-            Err(why) => self.log.error(format_args!("{name}: MTU {mtu}: {why}")),
+            Err(why) => self.log.error(format_args!("{name}: cannot set MTU {mtu}: {why}")),
         }
     }
 

@@ -203,7 +203,7 @@ impl Files {
     }
 
     fn describe(&self, why: &str) -> String {
-        format!("state in {}: {why}", self.directory.display())
+        format!("cannot read or write the state in {}: {why}", self.directory.display())
     }
 
     fn keep(mut self, queue: &Receiver<StateChange>, log: Log, pulse: &Pulse) -> Result<(), String> {

@@ -1,8 +1,8 @@
 //! Check of every example in every document and help text, word for word.
 //!
 //! Commands pass through the program's own argument parser, configurations through their own reader. The crate
-//! weft-experiments checks the commands of `weft-lab` and the scenarios. The test searches for documents, so that a new one is
-//! checked without a list.
+//! weft-experiments checks the commands of `weft-lab` and the scenarios. The test searches for documents, so that a new
+//! one is checked without a list.
 
 mod blocks;
 mod files;
@@ -40,7 +40,7 @@ fn fault(words: &[String]) -> Option<String> {
 fn missing(word: &str) -> Option<String> {
     let places = ["packaging/", "scenarios/", "examples/", "docs/", "crates/", "baselines/", "fuzz/"];
     let is_ours = places.iter().any(|place| word.starts_with(place)) && !word.contains(['*', '{', '…', '$']);
-    (is_ours && !root().join(word).exists()).then(|| format!("there is no {word}"))
+    (is_ours && !root().join(word).exists()).then(|| format!("the repository has no file {word}"))
 }
 
 fn unknown_target(words: &[String]) -> Option<String> {
@@ -49,7 +49,7 @@ fn unknown_target(words: &[String]) -> Option<String> {
     words[1..]
         .iter()
         .find(|word| !word.contains('=') && !is_target(word))
-        .map(|word| format!("there is no target {word}"))
+        .map(|word| format!("the Makefile has no target {word}"))
 }
 
 /// Returns jq's error about the filter of a `jq` command. `None` if the filter has no error, or jq is not installed.

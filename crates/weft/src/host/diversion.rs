@@ -31,8 +31,8 @@ impl Diversion {
     pub fn begin(config: &Host, index: u32) -> io::Result<Diversion> {
         let number = NUMBERS | (index & 0xfff) as u16;
         let what = |what: &'static str| move |why: io::Error| io::Error::new(why.kind(), format!("{what}: {why}"));
-        let queue = NetfilterQueue::open(number, MOST_WAITING).map_err(what("NFQUEUE"))?;
-        let copies = Copies::open(number, rules::COPIED).map_err(what("NFLOG"))?;
+        let queue = NetfilterQueue::open(number, MOST_WAITING).map_err(what("cannot open NFQUEUE"))?;
+        let copies = Copies::open(number, rules::COPIED).map_err(what("cannot open NFLOG"))?;
         let table = |handover| {
             let text = rules::table(&config.interface, number, handover, &config.signal.rules);
             NftSession::create(&text)

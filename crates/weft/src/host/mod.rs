@@ -154,7 +154,7 @@ impl Agent {
         let Agent { host, diversion, raw, clock, log, .. } = self;
         diversion.queue.receive(|verdicts, queued| {
             if let Err(why) = decide(host, raw, clock.now(), verdicts, queued) {
-                log.debug(format_args!("verdict: {why}"));
+                log.debug(format_args!("cannot decide about a packet: {why}"));
             }
         })
     }
@@ -166,7 +166,7 @@ impl Agent {
             if let Some(ack) = host.left(clock.now(), copied.head)
                 && let Err(why) = send(raw, ack)
             {
-                log.debug(format_args!("ACK: {why}"));
+                log.debug(format_args!("cannot send an ACK: {why}"));
             }
         })
     }

@@ -105,7 +105,7 @@ fn wrong_units_and_values_say_the_right_ones() {
     let link = |keys: &str| with_peer(&format!("[[link]]\nname = \"lo\"\n{keys}"));
     for (keys, words) in [
         ("tier = \"bakup\"", ["weft.toml:8:8: error", "did you mean `backup`?"]),
-        ("quota = \"10 Gbit\"", ["weft.toml:8:9: error", "one of B, kB, MB"]),
+        ("quota = \"10 Gbit\"", ["weft.toml:8:9: error", "a number and a unit: B, kB, MB"]),
         ("quota = \"10 GB\"\nquota-per = \"week\"", ["weft.toml:9:13: error", "it is one of day, month"]),
         ("quota = \"10 GB\"\nquota-first-day = 31", ["weft.toml:9:19: error", "from 1 to 28"]),
         ("quota = \"10 GB\"\nquota-reached = \"stop\"", ["weft.toml:9:17: error", "sparse, backup, never, go-on"]),

@@ -33,9 +33,14 @@ pub struct AccumulationConfig {
     ///
     /// It is one packet, or one super-packet if the paths send a super-packet without pacing its segments.
     pub burst_bytes: u32,
-    /// H: an epoch begins when the accumulation exceeds this number of bursts, for a loop of weight one.
+    /// H: an epoch of congestion begins when the accumulation exceeds this number of bursts (σ), for a loop of weight
+    /// one.
     pub high_bursts: f32,
-    /// L: an epoch ends when the accumulation falls below this number of bursts, for a loop of weight one.
+    /// L: an epoch of congestion ends when the accumulation falls below this number of bursts (σ), for a loop of weight
+    /// one.
+    ///
+    /// The accumulation is the number of the loop's bytes that stand in queues. During an epoch the loop sends more
+    /// slowly than its bytes arrive, by the factor β, so that the accumulation falls.
     pub low_bursts: f32,
     /// Shortest delay that is treated as a queue.
     ///

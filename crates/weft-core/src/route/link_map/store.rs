@@ -64,7 +64,7 @@ struct Author {
     certificate: Box<[u8]>,
     /// Time at which the member's certificate expires, in seconds since 1970.
     until_unix_s: u64,
-    /// True if its certificate allows it to relay.
+    /// True if the member's certificate allows the member to relay.
     may_relay: bool,
     /// Whether the member states that it relays, and the number of the message in which it did so.
     says_relay: (bool, u64),

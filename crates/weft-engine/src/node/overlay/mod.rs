@@ -191,7 +191,8 @@ impl Engine {
         self.drive_owners(now);
         let mut out = [0; MAX_MESSAGE];
         while let Some(OverlayTransmit { to, via, len }) = self.poll_overlay(&mut out) {
-            // The overlay's own detours are not used: a node that only relays reach has a session as well.
+            // A message for one of the overlay's own detours (`via`) is not sent. It is not needed: a node that can be
+            // reached only through relays has a session with this node too, on a relayed route.
             if via.is_none() {
                 self.send_overlay_message(now, to, out.get(..len).unwrap_or_default());
             }

@@ -48,7 +48,7 @@ pub fn of(state: &Path) -> Result<Vec<OpenvpnClient>, String> {
     match Directory::open(state) {
         Ok(directory) => in_state(&directory),
         Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-        Err(why) => Err(format!("state directory {}: {why}", state.display())),
+        Err(why) => Err(format!("cannot open the state directory {}: {why}", state.display())),
     }
 }
 
@@ -142,7 +142,7 @@ fn serial(line: &[u8]) -> Option<usize> {
 /// # Errors
 /// Returns the reason why its file cannot be removed, as text for a reader.
 pub fn remove_client(state: &Directory, client: &OpenvpnClient) -> Result<(), String> {
-    let failed = |why: io::Error| format!("client {}: {why}", client.name);
+    let failed = |why: io::Error| format!("cannot remove client {}: {why}", client.name);
     let directory = state.enter(super::DIRECTORY).and_then(|directory| directory.enter(DIRECTORY)).map_err(failed)?;
     directory.remove(OsStr::new(&client.common_name)).map_err(failed)
 }

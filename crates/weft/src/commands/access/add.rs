@@ -154,7 +154,7 @@ fn show(wanted: &NewClient<'_>, made: &Made) -> Result<(), Failure> {
     if !options.openvpn {
         let code = profile::qr_code(text, io::stderr().is_terminal());
         let short = "list fewer networks in [access] `routes`";
-        eprint!("{}", code.unwrap_or_else(|why| format!("no QR code: {why}: {short}\n")));
+        eprint!("{}", code.unwrap_or_else(|why| format!("cannot make a QR code: {why}: {short}\n")));
     }
     Ok(())
 }

@@ -59,7 +59,9 @@ impl Carriers {
         let (handle, ports, opened) = (None, BTreeMap::new(), Vec::new());
         let mut carriers = Carriers { threads: threads.clone(), sender, key: key.0, handle, ports, opened, lost: 0 };
         if let Some(door) = &config.tcp {
-            carriers.serve(door, &config.node.state).map_err(|why| format!("TCP port {}: {why}", door.port))?;
+            carriers
+                .serve(door, &config.node.state)
+                .map_err(|why| format!("cannot serve TCP port {}: {why}", door.port))?;
         }
         Ok(carriers)
     }

@@ -52,7 +52,7 @@ pub fn change(config: &Config) -> Option<Change> {
 /// Returns the reason why the switch cannot be set, as text for a reader.
 pub fn set_once(config: &Config, log: Log) -> Result<bool, String> {
     let Some(change) = change(config) else { return Ok(false) };
-    let failed = |why: io::Error| format!("[out] kill-switch: {why}");
+    let failed = |why: io::Error| format!("[out] kill-switch: cannot set it: {why}");
     let protected = Protected::of(config);
     // An existing nft table is that of a running node and stays: the node adapts it to the addresses of the links.
     if nft::has_table(&protected.table).map_err(failed)? {
@@ -152,7 +152,7 @@ impl KillSwitch {
     /// Returns the reason why it cannot be set, as text for a reader.
     pub fn set(&mut self, config: &Config) -> Result<(), String> {
         let Some(change) = change(config) else { return Ok(()) };
-        let failed = |why: io::Error| format!("[out] kill-switch: {why}");
+        let failed = |why: io::Error| format!("[out] kill-switch: cannot set it: {why}");
         self.changes.note(&change);
         self.change = Some(change);
         let mut table = locked(&self.shared.table);
@@ -168,7 +168,7 @@ impl KillSwitch {
             let shared = Arc::clone(&self.shared);
             let watch = move |pulse: &Pulse| {
                 if let Err(why) = changed_tables::watch(pulse, || shared.look_again(Reason::Tables)) {
-                    log.error(format_args!("kill switch: no reports of removed tables: {why}"));
+                    log.error(format_args!("kill switch: cannot watch for removed tables: {why}"));
                 }
                 Ok(())
             };
@@ -216,7 +216,7 @@ fn keep(shared: &SharedTable, log: Log, pulse: &Pulse) -> Result<(), String> {
         let result = pulse.resting(|| locked(&shared.table).refresh(looks));
         let failure = result.map(|said| say(said, log)).err().map(|why| why.to_string());
         if let Some(why) = failure.as_ref().filter(|_| failure != last_failure) {
-            log.error(format_args!("kill switch: {why}: its table stays as it was"));
+            log.error(format_args!("kill switch: cannot update its table, which stays as it was: {why}"));
         }
         last_failure = failure;
     }

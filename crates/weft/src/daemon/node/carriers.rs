@@ -75,7 +75,8 @@ impl DaemonNode {
                 let name = self.links.name(under(link)).to_owned();
                 if let Some(pause) = self.fallback.on_down(now, under(link), to) {
                     let pause = pause.as_secs_f64();
-                    self.log.info(format_args!("link {name}: TCP to {}: {why}: again in {pause} s", to.ip()));
+                    self.log
+                        .info(format_args!("link {name}: no TCP connection to {}: {why}: again in {pause} s", to.ip()));
                 }
             }
         }
@@ -124,7 +125,7 @@ impl DaemonNode {
                     let called = self.way(link, &peer, to).ok_or(std::io::ErrorKind::NotFound.into());
                     let called = called.and_then(|way| self.carriers.order(over_tcp(link), CarrierOrder::Open(way)));
                     if let Err(why) = called {
-                        self.log.error(format_args!("link {name}: TCP to {peer}: {why}"));
+                        self.log.error(format_args!("link {name}: cannot call {peer} by TCP: {why}"));
                         let _ = self.fallback.on_down(now, link, to);
                     }
                 }

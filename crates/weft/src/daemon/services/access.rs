@@ -93,7 +93,7 @@ impl AccessHandle {
         }
         let socket = bind(access.listen.value)?;
         let device = open(access)?;
-        let failed = |why: io::Error| Failure::new(format!("[access]: {why}"));
+        let failed = |why: io::Error| Failure::new(format!("[access]: cannot start: {why}"));
         let waker = Arc::new(Waker::new().map_err(failed)?);
         let poller = Poller::new().map_err(failed)?;
         for (descriptor, token) in
@@ -193,7 +193,7 @@ fn open(access: &Access) -> Result<TunDevice, Failure> {
         addresses,
         alias: TUNNEL_ALIAS.to_owned(),
     })
-    .map_err(|why| Failure::new(format!("[access]: {why}")))?;
+    .map_err(|why| Failure::new(format!("[access]: cannot open the TUN device {}: {why}", access.device)))?;
     device.set_txqueuelen(QUEUE_PACKETS).map_err(|why| Failure::new(format!("{}: {why}", device.name())))?;
     Ok(device)
 }

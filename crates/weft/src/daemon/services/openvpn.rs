@@ -82,7 +82,7 @@ impl OpenvpnHandle {
         };
         log.info(format_args!("clients of {} with OpenVPN: port {}", settings.pool.value, settings.listen.value));
         let thread = threads.spawn("weft-openvpn", move |pulse| supervisor.run(pulse));
-        let supervisor = Some(thread.map_err(|why| failed(why.to_string()))?);
+        let supervisor = Some(thread.map_err(|why| failed(format!("cannot start: {why}")))?);
         Ok(Some(OpenvpnHandle { messages: Some(messages), supervisor }))
     }
 

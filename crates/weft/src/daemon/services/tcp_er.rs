@@ -189,7 +189,7 @@ impl Holder {
 
     fn log_failure(&self, done: Result<(), GrantError>) {
         if let Err(why) = done {
-            self.log.debug(format_args!("grant: {why}"));
+            self.log.debug(format_args!("cannot change a grant in the kernel: {why}"));
         }
     }
 }

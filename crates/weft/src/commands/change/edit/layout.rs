@@ -6,7 +6,7 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// Way in which a value is written.
+/// Place of a value in the text: on the lines of its key, or as a table below a header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Form {
     /// Behind its key. An inline table is one.
@@ -51,7 +51,7 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// Returns the way in which a value is written.
+    /// Returns whether the text has a value behind its key, or as a table with or without a header.
     pub fn form(&self, value: &Spanned<DeValue<'_>>) -> Form {
         match value.get_ref() {
             // The place of a table is its header, the inline table, or else a key.

@@ -212,14 +212,14 @@ fn removed(parts: Vec<Range<usize>>) -> Edits {
 fn path(key: &str) -> Result<Vec<String>, String> {
     // The key is read as a header, whose place must be the whole text.
     let header = format!("[{key}]");
-    let root = DeTable::parse(&header).map_err(|why| format!("`{key}` is no key: {}", why.message()))?;
+    let root = DeTable::parse(&header).map_err(|why| format!("`{key}` is no key of a setting: {}", why.message()))?;
     let (mut table, mut keys, mut place) = (root.get_ref(), Vec::new(), 0..0);
     while let Some((part, value)) = table.iter().next() {
         keys.push(part.get_ref().to_string());
         place = value.span();
-        table = value.get_ref().as_table().ok_or_else(|| format!("`{key}` is no key"))?;
+        table = value.get_ref().as_table().ok_or_else(|| format!("`{key}` is no key of a setting"))?;
     }
-    if place == (0..header.len()) { Ok(keys) } else { Err(format!("`{key}` is no key")) }
+    if place == (0..header.len()) { Ok(keys) } else { Err(format!("`{key}` is no key of a setting")) }
 }
 
 /// Returns a value in TOML syntax as it is. Any other text becomes a string.

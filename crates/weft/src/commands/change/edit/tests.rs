@@ -254,10 +254,13 @@ fn data(text: &str) -> toml::Table {
 
 /// Removes tables without settings. Some ways to write a table end with its last setting.
 fn pruned(table: toml::Table) -> toml::Table {
-    let prune = |value| match value {
-        toml::Value::Table(table) => toml::Value::Table(pruned(table)),
-        other => other,
-    };
+    fn prune(value: toml::Value) -> toml::Value {
+        match value {
+            toml::Value::Table(table) => toml::Value::Table(pruned(table)),
+            toml::Value::Array(list) => list.into_iter().map(prune).collect(),
+            other => other,
+        }
+    }
     let pruned = table.into_iter().map(|(key, value)| (key, prune(value)));
     pruned.filter(|(_, value)| value.as_table().is_none_or(|table| !table.is_empty())).collect()
 }
