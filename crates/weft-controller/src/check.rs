@@ -20,7 +20,7 @@ pub fn rules(policy: &str) -> Result<String, String> {
     if let Some((table, _)) = document.iter().find(|(table, _)| !POLICY_TABLES.contains(table)) {
         let table = table.escape_debug();
         return Err(format!(
-            "a policy has [[allow]] and [[allow-test]] alone: move `{table}` to the nodes' configurations"
+            "a policy may contain only [[allow]] and [[allow-test]]: move `{table}` to the nodes' configurations"
         ));
     }
     document.remove(TESTS);

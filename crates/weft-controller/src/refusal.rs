@@ -43,7 +43,7 @@ impl From<StoreError> for Refusal {
             }
             StoreError::Failed(why) => Refusal::new(
                 StatusCode::SERVICE_UNAVAILABLE,
-                format!("the store failed: {why}: read again whether the change is in force, and repeat it if not"),
+                format!("the store failed: {why}: check whether the change was stored, and repeat it if not"),
             ),
         }
     }

@@ -35,10 +35,10 @@ pub fn serve(arguments: &ServeArguments) -> Result<(), String> {
     let tls = arguments.certificate.as_deref().zip(arguments.key.as_deref());
     let tls = tls.map(|(certificate, key)| tls::server(certificate, key)).transpose()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|why| format!("cannot start: {why}"))?;
+    let runtime = runtime.map_err(|why| format!("cannot start the program: {why}"))?;
     runtime.block_on(async {
         let server = Server::bind(arguments.listen, tls).await?;
-        let address = server.address().map_err(|why| format!("cannot start: {why}"))?;
+        let address = server.address().map_err(|why| format!("cannot start the program: {why}"))?;
         let no_signals = |why| format!("cannot wait for signals: {why}");
         let mut interrupt = signal(SignalKind::interrupt()).map_err(no_signals)?;
         let mut terminate = signal(SignalKind::terminate()).map_err(no_signals)?;
@@ -61,7 +61,7 @@ fn store(etcd: &EtcdArguments, directory: &Path) -> Result<Box<dyn RecordStore>,
         return Ok(Box::new(store));
     }
     if let Some(open) = etcd.etcd.iter().find(|endpoint| !endpoint.is_private()) {
-        return Err(format!("{open}: other machines could read this connection: use https"));
+        return Err(format!("{open}: other machines could read http to this address: use https"));
     }
     let own = etcd.etcd_certificate.as_deref().zip(etcd.etcd_key.as_deref());
     let client = Client::new(tls::client(etcd.etcd_ca.as_deref(), own)?);
@@ -76,7 +76,7 @@ fn administrator(directory: &Directory) -> Result<SecretHash, String> {
         Ok(text) => match Secret::parse(text.trim()) {
             Ok(token) => Ok(token.hash()),
             Err(why) => Err(format!(
-                "{}: {why}: remove it, and the next start makes another",
+                "{}: {why}: remove the file, and the next start makes another",
                 directory.path().join(TOKEN).display()
             )),
         },

@@ -27,7 +27,7 @@ impl Server {
         }
         let listener = TcpListener::bind(address).await;
         let listener =
-            listener.map_err(|why| format!("cannot listen at {address}: {why}: name another with --listen"))?;
+            listener.map_err(|why| format!("cannot listen at {address}: {why}: name another address with --listen"))?;
         Ok(Server { listener, tls: tls.map(TlsAcceptor::from) })
     }
 

@@ -156,7 +156,7 @@ fn a_node_joins_follows_and_goes_on_without_the_controller() {
     admin.put(path, &third, &configuration("fourth")).unwrap();
     fs::write(machine.dir.path("during"), format!("kill -9 {}\n", controller.id())).unwrap();
     let output = machine.follow();
-    assert!(!output.status.success() && said(&output).contains("so it was undone"), "{}", said(&output));
+    assert!(!output.status.success() && said(&output).contains("was undone, because"), "{}", said(&output));
     assert_eq!(machine.calls(), ["apply", "undo"]);
     // While the controller is away, the node keeps what it has.
     controller.kill();

@@ -98,7 +98,7 @@ fn a_configuration_that_cuts_the_way_to_the_controller_is_undone() {
         "this machine is node home now",
         "is in effect",
         "first: # by the controller",
-        "so it was undone",
+        "was undone, because",
         "second: not in effect",
         "second: # by the controller",
         "the hub is in reach",

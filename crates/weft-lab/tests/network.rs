@@ -86,15 +86,15 @@ fn features_of_virtual_time_only_are_refused_by_name() {
         return eprintln!("skipped: {error}");
     }
     let why = refused(&format!("{NETWORK}\n[[variant]]\nname = \"both\"\nrouting = {{ routes = \"equal-cost\" }}\n"));
-    assert!(why.contains("variant `both` has routes other than the shortest"), "{why}");
+    assert!(why.contains("variant `both` asks for routes other than the shortest"), "{why}");
     let why = refused(&format!("{NETWORK}\n[[variant]]\nname = \"old\"\ntcp = {{ initial-window = 20 }}\n"));
     assert!(why.contains("flow `ftp` of variant `old` sets TCP options that the kernel lacks"), "{why}");
     let proxied = NETWORK.replacen("to = \"b\"", "to = \"b\"\nproxies = [\"r0\", \"r1\"]", 1);
     let links = "[[link]]\nbetween = [\"r0\", \"r1\"]\nrate = \"4 Mbit/s\"\n";
     let why = refused(&format!("{proxied}\n{links}[[variant]]\nname = \"split\"\nproxy = {{}}\n"));
-    assert!(why.contains("variant `split` has proxies without an overlay"), "{why}");
+    assert!(why.contains("variant `split` has proxies but no overlay"), "{why}");
     let why = refused(&format!("{NETWORK}\n[[variant]]\nname = \"er\"\ntcp = {{ congestion = \"explicit-rate\" }}\n"));
     assert!(why.contains("flow `ftp` of variant `er` has a congestion control that the kernel lacks"), "{why}");
     let why = refused(&NETWORK.replace("app = \"probe\"", "app = \"ping\""));
-    assert!(why.contains("flow `ping` is of a kind that only simulated hosts have"), "{why}");
+    assert!(why.contains("flow `ping` has an `app` that only the simulator has"), "{why}");
 }

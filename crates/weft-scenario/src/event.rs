@@ -251,7 +251,7 @@ impl EventFile {
 fn untargeted(action: &Action, key: &str) -> String {
     match action {
         Action::Weights(_) => format!("`weights` names its links: leave `{key}` out"),
-        _ => format!("the share of a VPN is of all links: leave `{key}` out"),
+        _ => format!("a VPN's share applies to all links: leave `{key}` out"),
     }
 }
 

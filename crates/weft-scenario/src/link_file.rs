@@ -147,7 +147,10 @@ impl LinkFile {
                 let [from, to] = between.get_ref();
                 let ends: Vec<_> = pairs(source, from, to, nodes)?.into_iter().map(|(a, b)| [a, b]).collect();
                 if rules == LinkRules::Pair && ends != [[0, 1]] {
-                    let order = format!("`between` must be [\"{}\", \"{}\"]: up leads this way", nodes[0], nodes[1]);
+                    let order = format!(
+                        "`between` must be [\"{}\", \"{}\"]: `up` is the direction from the first to the second",
+                        nodes[0], nodes[1]
+                    );
                     return Err(source.at(between, order));
                 }
                 Ok(ends)

@@ -81,7 +81,7 @@ pub(crate) fn pairs(
         }
     };
     match pairs.iter().find(|(a, b)| a == b) {
-        Some((node, _)) => Err(source.at(to, format!("both ends are `{}`", nodes[*node]))),
+        Some((node, _)) => Err(source.at(to, format!("both ends are `{}`: give two different nodes", nodes[*node]))),
         None => Ok(pairs),
     }
 }

@@ -250,7 +250,9 @@ impl Checker<'_> {
     fn cbr(&self, flow: &FlowFile) -> Checked<Option<(u32, Duration)>> {
         let (is_cbr, word) = (*flow.app.get_ref() == App::Cbr, flow.app.get_ref().word());
         let bytes = match &flow.packet_size {
-            Some(size) if !is_cbr => return Err(self.at(size, format!("`{word}` has no `packet-size`"))),
+            Some(size) if !is_cbr => {
+                return Err(self.at(size, format!("`{word}` has no `packet-size`: only cbr has it")));
+            }
             Some(size) => match u32::try_from(size.get_ref().0.0) {
                 Ok(bytes) if CBR_PACKET_RANGE.contains(&bytes) => bytes,
                 _ => {
@@ -324,7 +326,9 @@ impl Checker<'_> {
             let vpn = match &read.vpn {
                 None => VpnEntry::default(),
                 Some(vpn) if !read.kind.is_weft() || vpns.is_empty() => {
-                    return Err(self.at(vpn, format!("variant `{name}` has no VPNs to which this applies")));
+                    return Err(
+                        self.at(vpn, format!("variant `{name}` carries no VPNs, so `vpn` has no effect: remove it"))
+                    );
                 }
                 Some(vpn) => vpn::read_entry(&self.source, vpn.get_ref())?,
             };

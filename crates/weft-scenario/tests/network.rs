@@ -301,7 +301,7 @@ fn a_path_in_a_circle_is_refused_where_it_closes() {
 
 #[test]
 fn a_hop_without_a_link_is_refused_with_the_links_there_are() {
-    let expected = "no link from `r2` to `r3`: its links lead to r0, r1";
+    let expected = "no link from `r2` to `r3`: the links of `r2` lead to r0, r1";
     refused_at("\"r0\", \"r2\", \"r1\"]", "\"r0\", \"r2\", \"r3\", \"r1\"] # here", "\"r3\", \"r1\"] # here", expected);
 }
 

@@ -115,19 +115,14 @@ fn a_wrong_tunnel_is_refused_at_its_place() {
     for (from, to, culprit, expected) in [
         (via, "via = [\"relay7\"]", "\"relay7\"", "there is no node `relay7`: did you mean `relay0`?"),
         (via, "via = [\"relay0 > rely1\"]", "\"relay0 > rely1\"", "there is no node `rely1`: did you mean `relay1`?"),
-        (via, "via = [\"router\"]", "\"router\"]\n\n[[tunnel]]", "`router` has no `relay = true`"),
+        (via, "via = [\"router\"]", "\"router\"]\n\n[[tunnel]]", "`router` needs `relay = true`"),
         (via, "via = [\"relay*\"]", "\"relay*\"]\n\n[[tunnel]]", "expected one node, but `relay*` matches 2"),
         (via, "via = [\"relay0 > relay1 > relay0\"]", "\"relay0 > relay1 >", "is a loop: it contains `relay0` twice"),
         (via, "via = []", "[]", "a tunnel needs routes over relays: via = [\"NAME\", \"NAME > NAME\"]"),
         (via, "via = \"relay0\"", "\"relay0\"\n\n[[tunnel]]", "expected a sequence"),
         (via, "over = [\"relay0\"]", "over =", "unknown setting `over`"),
         ("via = [\"relay1\"]", "via = [\"relay0 > \"]", "\"relay0 > \"", "there is no node ``"),
-        (
-            "[\"a\", \"relay*\"]\nvia",
-            "[\"a\", \"router\"]\nvia",
-            "[\"a\", \"router\"]",
-            "`router` has no `weft = true`",
-        ),
+        ("[\"a\", \"relay*\"]\nvia", "[\"a\", \"router\"]\nvia", "[\"a\", \"router\"]", "`router` needs `weft = true`"),
         (
             "[\"a\", \"relay*\"]\nvia",
             "[\"a\", \"relay1\"]\nvia",
@@ -264,7 +259,7 @@ fn what_a_client_cannot_be_is_refused_at_its_place() {
     let (left, overlay) = ("openvpn = \"left\"", "overlay = true\ndiscover");
     for (from, to, culprit, expected) in [
         (left, "openvpn = \"lef\"", "\"lef\"", "there is no node `lef`: did you mean `left`?"),
-        (left, "openvpn = \"host0\"", "\"host0\"", "`host0` has no `weft = true`"),
+        (left, "openvpn = \"host0\"", "\"host0\"", "`host0` needs `weft = true`"),
         (left, "openvpn = \"relay\"", "\"relay\"\n\n[[node]]\nname = \"dst\"", "no link joins `src` and `relay`"),
         (left, "weft = true\nopenvpn = \"left\"", "\"left\"\n\n[[node]]\nname = \"dst\"", "`src` runs weft"),
         (left, "", "true\ndiscover", "flow `ftp` has an end at `src`, which has no `weft = true` and no `openvpn`"),

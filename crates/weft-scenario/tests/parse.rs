@@ -302,7 +302,7 @@ fn vpns_that_cannot_be_are_refused_where_they_stand() {
         ("rate = \"15 Mbit/s\"\n", "", "`cbr` needs a `rate`"),
         ("\"1000 B\"", "\"1500 B\"", "64 B to 1280 B"),
         ("vpn = \"blue\"\ncount", "vpn = \"blue\"\nrate = \"1 Mbit/s\"\ncount", "`iperf3` has no `rate`"),
-        ("name = \"no-loops\"", "name = \"no-loops\"\nkind = \"mptcp\"", "has no VPNs"),
+        ("name = \"no-loops\"", "name = \"no-loops\"\nkind = \"mptcp\"", "carries no VPNs"),
         ("vpn = { loop = \"none\", queue = \"codel\" }", "weft = { vpn = [] }", "not in `weft`"),
     ] {
         assert!(VPNS.contains(from), "{from}");

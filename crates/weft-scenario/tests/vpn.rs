@@ -140,7 +140,7 @@ fn impossible_values_are_refused_at_their_place() {
             "from = \"s*\"\nto = \"d*\"",
             "from = \"s0\"\nto = \"d1\" # astray",
             "\"d1\" # astray",
-            "no packet crosses VPNs",
+            "no packet crosses from one VPN to another",
         ),
     ];
     for (from, to, culprit, expected) in cases {

@@ -103,7 +103,7 @@ impl Invitations {
     fn reserve(&self, name: &str) -> Result<(), String> {
         let mut inner = self.inner();
         if let Some(state) = inner.state.as_ref().filter(|state| state.waits) {
-            return Err(format!("the invitation of {} still waits: withdraw it first", state.name));
+            return Err(format!("the invitation of {} still waits for its node: withdraw it first", state.name));
         }
         inner.state = Some(InvitationState { name: name.to_owned(), waits: true, text: String::new() });
         Ok(())

@@ -33,7 +33,7 @@ use tokio::signal::unix::{SignalKind, signal};
 /// Returns why the server could not start, as text for a reader.
 pub fn run(cli: Cli) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|why| format!("cannot start: {why}"))?;
+    let runtime = runtime.map_err(|why| format!("cannot start the program: {why}"))?;
     let result = runtime.block_on(serve(cli));
     // A thread may still wait for the node's answer to a poll. The shutdown does not wait for that thread.
     runtime.shutdown_background();

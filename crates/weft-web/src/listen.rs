@@ -25,7 +25,7 @@ impl FromStr for Listen {
             return Ok(Listen::Socket(text.into()));
         }
         let form = "give an address and a port such as 127.0.0.1:8080, or the path of a socket";
-        let address: SocketAddr = text.parse().map_err(|_| format!("no address of this machine: {form}"))?;
+        let address: SocketAddr = text.parse().map_err(|_| format!("this is not an address with a port: {form}"))?;
         match address.ip().is_loopback() {
             true => Ok(Listen::Address(address)),
             false => {

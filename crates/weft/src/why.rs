@@ -119,16 +119,18 @@ fn claimed(facts: &SessionFacts, strangers: &[Stranger], own: &Own) -> Vec<Findi
 fn stranger_text(stranger: &Stranger, own: &Own) -> (Cause, String) {
     let source = stranger.source;
     match stranger.shown {
-        Shown::Key(key) => {
-            (Cause::UnknownKey, format!("a node with the key {key} calls from {source}; no peer here has it"))
-        }
+        Shown::Key(key) => (
+            Cause::UnknownKey,
+            format!("a node with the key {key} calls from {source}; no peer of this node has that key"),
+        ),
         Shown::OtherKey => {
             let key = &own.public_key;
             (Cause::OtherKey, format!("a handshake from {source} is for another key than this node's, {key}"))
         }
-        Shown::Unreadable => {
-            (Cause::Unreadable, format!("a handshake from {source} is for this node's key but does not decrypt"))
-        }
+        Shown::Unreadable => (
+            Cause::Unreadable,
+            format!("a handshake from {source} is for this node's key, but this node cannot decrypt it"),
+        ),
     }
 }
 

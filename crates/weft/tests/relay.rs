@@ -84,7 +84,7 @@ fn ends_reach_each_other_over_relays_and_outlive_one_of_them() {
     let is_drawn = |line: &&str| line.contains(" RTT ") && line.contains(|bar| ('▂'..='█').contains(&bar));
     assert!(history.lines().any(|line| is_drawn(&line)), "{text}\n{log}");
     assert!(history.contains("\"rtt_us\":") && history.contains("\"minutes\":[]"), "{text}\n{log}");
-    assert!(part("nobody").contains("no such peer; known: b, c, d"), "{text}\n{log}");
+    assert!(part("nobody").contains("there is no such peer: the peers are b, c, d"), "{text}\n{log}");
     let received = part("ping").split(',').find_map(|part| part.trim().strip_suffix(" received"));
     let received: u32 = received.and_then(|count| count.parse().ok()).unwrap_or(0);
     assert!(received >= 290, "{text}\n{log}");

@@ -169,7 +169,7 @@ fn name_server(text: &str) -> Result<Ipv4Addr, &'static str> {
     match address {
         IpAddr::V6(_) => Err("expected an IPv4 address: clients use IPv4 inside the tunnel"),
         IpAddr::V4(address) if is_host(address) => Ok(address),
-        IpAddr::V4(_) => Err("clients cannot reach this address"),
+        IpAddr::V4(_) => Err("expected the address of one host: clients cannot send queries to this address"),
     }
 }
 

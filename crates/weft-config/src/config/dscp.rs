@@ -48,7 +48,9 @@ pub fn name(code_point: u8) -> String {
 pub fn parse(text: &str) -> Result<u8, String> {
     let named = NAMES.iter().find(|(name, _)| name.eq_ignore_ascii_case(text)).map(|(_, value)| *value);
     let number = || text.parse().ok().filter(|number| *number < 64);
-    named.or_else(number).ok_or_else(|| format!("`{text}` is no code point: a name such as af21, or 0 to 63"))
+    named
+        .or_else(number)
+        .ok_or_else(|| format!("`{text}` is not a DSCP: write a name such as af21, or a number from 0 to 63"))
 }
 
 /// Parses a code point. Reports "copy", which stands for the DSCP of the inner packet, as an error.

@@ -87,7 +87,11 @@ fn read(mut section: Section<'_, '_>, tcp_er: TcpEr, directory: &Path, report: &
 
 /// Parses the name of an interface. Refuses a name that cannot stand between quotes in a rule of nftables.
 fn nftables_name(text: &str) -> Result<String, &'static str> {
-    if text.contains(['"', '\\', '*']) { Err("nftables accepts no such name") } else { interface_name(text) }
+    if text.contains(['"', '\\', '*']) {
+        Err("nftables does not accept this name: leave out `\"`, `\\` and `*`")
+    } else {
+        interface_name(text)
+    }
 }
 
 fn some_rate(text: &str) -> Result<Rate, String> {

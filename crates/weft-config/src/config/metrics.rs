@@ -27,7 +27,7 @@ pub fn read(mut section: Section<'_, '_>, directory: &Path) -> Option<At<Metrics
 
 fn address(text: &str, directory: &Path) -> Result<MetricsAddress, &'static str> {
     match text.strip_prefix("unix:") {
-        Some("") => return Err("the socket's path is missing"),
+        Some("") => return Err("the socket path is missing after `unix:`"),
         Some(path) => return Ok(MetricsAddress::Unix(directory.join(path))),
         None => {}
     }

@@ -102,9 +102,9 @@ pub fn check(config: &Config, own: &PublicKey, unix_s: u64, report: &Report) -> 
     let at = network.certificate.as_ref()?;
     let error = |message: String, help: String| report.error(at.span.clone(), message, Some(help));
     let file = at.value.display();
-    let sign_anew = format!("have it signed again: weft ca sign --public-key {own}");
+    let sign_anew = format!("have the certificate signed again: weft ca sign --public-key {own}");
     let certificate = keys::load_certificate(&at.value)
-        .map_err(|why| error(why.to_string(), format!("have one signed: weft ca sign --public-key {own}")))
+        .map_err(|why| error(why.to_string(), format!("have a certificate signed: weft ca sign --public-key {own}")))
         .ok()?;
     let claims = certificate.claims();
     if claims.public_key != *own {
@@ -118,7 +118,7 @@ pub fn check(config: &Config, own: &PublicKey, unix_s: u64, report: &Report) -> 
         }
         Err(CertificateError::NotYetValid) => {
             let message =
-                format!("the certificate {file} is not valid for another {}", days(claims.not_before_unix_s - unix_s));
+                format!("the certificate {file} becomes valid only in {}", days(claims.not_before_unix_s - unix_s));
             report.warning(at.span.clone(), message, Some("perhaps this machine's clock is wrong".to_owned()));
         }
         Err(CertificateError::OtherRoot) => {
@@ -155,8 +155,10 @@ fn overlay(config: &Config, network: &Network, own: &PublicKey, report: &Report)
             let help = "put another node's public key here".to_owned();
             report.error(at.span.clone(), "this public key is this node's own".to_owned(), Some(help));
         } else if let Some(peer) = is_peer.filter(|peer| !peer.endpoints.contains(&endpoint)) {
-            let message =
-                format!("the contact is peer `{}`, whose `endpoints` do not contain {endpoint}", peer.name.value);
+            let message = format!(
+                "the contact has the key of peer `{}`, whose `endpoints` do not contain {endpoint}",
+                peer.name.value
+            );
             report.warning(at.span.clone(), message, Some("add the address to the peer's `endpoints`".to_owned()));
         } else if !network.has_overlay() {
             let help =

@@ -89,7 +89,7 @@ pub fn check(config: &Config, report: &Report) {
     // In a network with certificates, a peer may have prefixes that the file does not name.
     let is_lost = |at: &&At<IpAddr>| config.network.is_none() && !is_behind_peer(config, at.value);
     for at in out.dns.iter().filter(is_lost) {
-        let message = format!("`{}` is behind no peer: queries to it would not enter the tunnel", at.value);
+        let message = format!("`{}` is behind no peer: DNS queries to it would not enter the tunnel", at.value);
         let help =
             format!("add {}/{} to the `prefixes` of a peer", at.value, if at.value.is_ipv4() { 32 } else { 128 });
         report.error(at.span.clone(), message, Some(help));
@@ -113,11 +113,11 @@ fn kill_switch(config: &Config, at: &At<()>, report: &Report) {
             "add \"0.0.0.0/0\" and \"::/0\" to the `prefixes` of the peer that is the exit",
         ),
         (false, true) => warn(
-            "IPv4 has no default route to a peer: `kill-switch` rejects it",
+            "IPv4 has no default route to a peer: `kill-switch` rejects IPv4 packets outside the tunnel",
             "add \"0.0.0.0/0\" to the peer's `prefixes`",
         ),
         (true, false) => warn(
-            "IPv6 has no default route to a peer: `kill-switch` rejects it",
+            "IPv6 has no default route to a peer: `kill-switch` rejects IPv6 packets outside the tunnel",
             "add \"::/0\" to the peer's `prefixes`",
         ),
         (true, true) => {}

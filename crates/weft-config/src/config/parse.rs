@@ -253,7 +253,7 @@ pub(super) fn endpoint(text: &str) -> Result<SocketAddr, &'static str> {
 pub(super) fn interface_name(text: &str) -> Result<String, &'static str> {
     match text.len() {
         1..=15 if !text.contains(['/', ':', ' ']) => Ok(text.to_owned()),
-        _ => Err("a name of an interface has 1 to 15 characters and no `/`, `:` or space"),
+        _ => Err("the name of an interface must have 1 to 15 characters and no `/`, `:` or space"),
     }
 }
 
@@ -264,6 +264,6 @@ pub(super) fn interface_name(text: &str) -> Result<String, &'static str> {
 pub fn peer_name(text: &str) -> Result<String, &'static str> {
     match text.len() {
         1..=63 if !text.contains(|c: char| c.is_whitespace() || is_active(c)) => Ok(text.to_owned()),
-        _ => Err("a name has 1 to 63 characters, none of them a space or invisible"),
+        _ => Err("a name must have 1 to 63 characters, none of them a space or invisible"),
     }
 }

@@ -12,7 +12,7 @@ pub fn parse(text: &str) -> Result<Prefix, &'static str> {
     let address: IpAddr = address.parse().map_err(|_| "not an IP address")?;
     match length.parse() {
         Ok(length) if length <= host_bits(address) => Ok(Prefix { address, length }),
-        _ => Err("the prefix length is 0 to 32 for IPv4, 0 to 128 for IPv6"),
+        _ => Err("the prefix length must be 0 to 32 for IPv4, 0 to 128 for IPv6"),
     }
 }
 

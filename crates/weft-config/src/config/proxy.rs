@@ -162,7 +162,7 @@ fn unmapped(text: &str) -> Result<Prefix, String> {
     let prefix = prefix::parse(text)?;
     match prefix.address {
         std::net::IpAddr::V6(address) if prefix.length >= 96 => match address.to_ipv4_mapped() {
-            Some(plain) => Err(format!("rules treat it as IPv4: write {plain}/{}", prefix.length - 96)),
+            Some(plain) => Err(format!("rules treat this prefix as IPv4: write {plain}/{}", prefix.length - 96)),
             None => Ok(prefix),
         },
         _ => Ok(prefix),
@@ -173,7 +173,7 @@ fn congestion_name(text: &str) -> Result<String, &'static str> {
     // The kernel's TCP_CA_NAME_MAX is 16 bytes, including the final zero.
     match text.len() {
         1..=15 if text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') => Ok(text.to_owned()),
-        _ => Err("a congestion control has 1 to 15 letters, digits and underscores"),
+        _ => Err("the name of a congestion control must be 1 to 15 letters, digits or underscores"),
     }
 }
 

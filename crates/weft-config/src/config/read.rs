@@ -237,7 +237,11 @@ impl<'a, 'i> Section<'a, 'i> {
     pub fn sections(&mut self, key: &'static str, name: &'static str) -> Vec<Section<'a, 'i>> {
         let Some(value) = self.value(key) else { return Vec::new() };
         let Some(items) = value.get_ref().as_array() else {
-            self.report.error(value.span(), format!("`{key}` is an array of tables"), Some(format!("write [[{key}]]")));
+            self.report.error(
+                value.span(),
+                format!("`{key}` must be an array of tables"),
+                Some(format!("write [[{key}]]")),
+            );
             return Vec::new();
         };
         items
@@ -318,7 +322,7 @@ impl<'a, 'i> Section<'a, 'i> {
         for key in self.unknown() {
             let word = key.get_ref().as_ref();
             let help = did_you_mean(word, self.known.iter().copied())
-                .unwrap_or_else(|| format!("known here: {}", self.known.join(", ")));
+                .unwrap_or_else(|| format!("the keys here are: {}", self.known.join(", ")));
             self.report.error(key.span(), format!("unknown key `{word}` in {}", self.name), Some(help));
         }
     }

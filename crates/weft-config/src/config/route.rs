@@ -14,7 +14,7 @@ pub struct Route(Vec<String>);
 pub fn parse(text: &str) -> Result<Route, String> {
     let relays: Vec<String> = text.split('>').map(|relay| relay.trim().to_owned()).collect();
     if relays.iter().any(String::is_empty) {
-        return Err("the name of a relay is missing".to_owned());
+        return Err("the name of a relay is missing: write the relays with `>` between them".to_owned());
     }
     if relays.len() > MAX_RELAYS {
         return Err(format!("the route has {} relays; at most {MAX_RELAYS} are possible", relays.len()));

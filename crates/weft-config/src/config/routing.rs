@@ -78,14 +78,16 @@ fn protocol(text: &str) -> Result<u8, &'static str> {
     let number =
         text.parse().map_err(|_| "expected ospf, bgp, isis, rip, eigrp, babel, bird, or a number from 3 to 255")?;
     match NOT_OF_DAEMONS.contains(&number) {
-        true => Err("the kernel or weft itself uses this number: give that of a routing daemon"),
+        true => Err("the kernel or weft itself uses this number: give the number of a routing daemon's protocol"),
         false => Ok(number),
     }
 }
 
 fn table(text: &str) -> Result<u32, &'static str> {
     match text.parse() {
-        Ok(0 | 255) | Err(_) => Err("a routing table has a number above 0, and 255 holds the local addresses"),
+        Ok(0 | 255) | Err(_) => {
+            Err("a routing table must have a number above 0, and not 255, which holds the local addresses")
+        }
         Ok(number) => Ok(number),
     }
 }
@@ -93,14 +95,14 @@ fn table(text: &str) -> Result<u32, &'static str> {
 fn hold(text: &str) -> Result<Duration, &'static str> {
     let time = parse_duration(text).map_err(|_| "expected a time")?;
     match time > MAX_HOLD {
-        true => Err("it must be at most 10 min: prefixes without a routing daemon are guesses"),
+        true => Err("it must be at most 10 min: a prefix kept without its routing daemon may be out of date"),
         false => Ok(time),
     }
 }
 
 fn address(text: &str, directory: &Path) -> Result<BfdAddress, &'static str> {
     match text.strip_prefix("unix:") {
-        Some("") => return Err("the socket's path is missing"),
+        Some("") => return Err("the socket path is missing after `unix:`"),
         Some(path) => return Ok(BfdAddress::Unix(directory.join(path))),
         None => {}
     }

@@ -93,7 +93,9 @@ fn accumulation(table: &mut Section<'_, '_>) -> AccumulationConfig {
     if config.low_bursts >= config.high_bursts {
         let place = table.key_span(if table.has("low") { "low" } else { "high" });
         let (low, high) = (config.low_bursts, config.high_bursts);
-        let message = format!("an epoch ends at `low` = {low}, which must be below `high` = {high}, where it begins");
+        let message = format!(
+            "`low` = {low} must be below `high` = {high}: the loop slows down at `high`, until it reaches `low`"
+        );
         table.complain(place, &message, "for example high = 2.0 and low = 1.5");
     }
     if config.hold_packets >= config.increase_packets {

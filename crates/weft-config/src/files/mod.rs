@@ -124,7 +124,7 @@ impl Directory {
         match content.len() as u64 > limit {
             true => Err(io::Error::new(
                 io::ErrorKind::FileTooLarge,
-                format!("it is longer than {limit} bytes: move it away"),
+                format!("the file is longer than {limit} bytes: move it away"),
             )),
             false => Ok(content),
         }
@@ -382,7 +382,10 @@ fn not_expected(stat: &FileStat) -> io::Error {
         SFlag::S_IFREG => "a file",
         _ => "a device",
     };
-    io::Error::new(io::ErrorKind::InvalidInput, format!("it is {found}, which is not allowed here: move it away"))
+    io::Error::new(
+        io::ErrorKind::InvalidInput,
+        format!("this path is {found}, which is not allowed here: move it away"),
+    )
 }
 
 /// Refuses a file with several names (hard links): one of them may belong to another directory.
@@ -390,7 +393,7 @@ fn refuse_links(stat: &FileStat) -> io::Result<()> {
     match stat.st_nlink {
         0 | 1 => Ok(()),
         names => {
-            let why = format!("it has {names} names (hard links), so it may be another program's: move it away");
+            let why = format!("the file has {names} names (hard links), so it may be another program's: move it away");
             Err(io::Error::new(io::ErrorKind::InvalidInput, why))
         }
     }

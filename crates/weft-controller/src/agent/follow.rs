@@ -93,7 +93,7 @@ impl Follower {
             controller: membership.endpoint()?,
             path: format!("/v1/nodes/{node}/effective"),
             secret: membership.secret()?,
-            runtime: runtime.map_err(|why| format!("cannot start: {why}"))?,
+            runtime: runtime.map_err(|why| format!("cannot start the program: {why}"))?,
             written: progress.clone(),
             progress,
             directory,
@@ -139,7 +139,7 @@ impl Follower {
             TrialStart::Runs if self.is_in_reach() => self.node.confirm(),
             TrialStart::Runs => {
                 self.node.undo();
-                Err("with this configuration the node did not reach the controller, so it was undone".to_owned())
+                Err("this configuration was undone, because the node did not reach the controller with it".to_owned())
             }
         };
         match &result {

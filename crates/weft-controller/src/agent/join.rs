@@ -24,7 +24,9 @@ pub fn join(arguments: &JoinArguments) -> Result<(), String> {
     let mut membership = match Membership::read(&directory)? {
         Some(Membership { node: Some(node), .. }) => {
             let place = arguments.dir.display();
-            return Err(format!("this machine is node {node} already: to join again, remove {place} first"));
+            return Err(format!(
+                "this machine is node {node} already: to join again, remove the directory {place} first"
+            ));
         }
         // The controller may have accepted an earlier request whose answer was lost. It accepts the same secret again.
         Some(begun) if begun.is_at(&arguments.controller) => begun,
@@ -59,7 +61,7 @@ fn code(given: Option<&str>) -> Result<String, String> {
 
 fn ask(membership: &Membership, controller: &Endpoint, request: &JoinRequest) -> Result<Joined, String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|why| format!("cannot start: {why}"))?;
+    let runtime = runtime.map_err(|why| format!("cannot start the program: {why}"))?;
     let message = Request {
         method: Method::POST,
         path: "/v1/join",

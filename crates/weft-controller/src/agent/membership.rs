@@ -34,7 +34,7 @@ impl Membership {
     /// Fails if the connection to the controller is not private, or if the kernel has no random numbers.
     pub fn new(controller: &Endpoint, authority: Option<&Path>) -> Result<Membership, String> {
         if !controller.is_private() {
-            return Err(format!("{controller}: other machines could read this connection: use https"));
+            return Err(format!("{controller}: other machines could read http to this address: use https"));
         }
         let secret = Secret::random()?.text().to_owned();
         Ok(Membership {
@@ -51,9 +51,9 @@ impl Membership {
     /// Returns why the file cannot be read.
     pub fn read(directory: &Directory) -> Result<Option<Membership>, String> {
         match directory.read_text(FILE, MAX_FILE) {
-            Ok(text) => serde_json::from_str(&text)
-                .map(Some)
-                .map_err(|why| format!("{}: {why}: remove it and join again", directory.path().join(FILE).display())),
+            Ok(text) => serde_json::from_str(&text).map(Some).map_err(|why| {
+                format!("{}: {why}: remove the file and join again", directory.path().join(FILE).display())
+            }),
             Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(why) => Err(directory.failed(FILE, &why)),
         }

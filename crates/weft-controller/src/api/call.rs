@@ -97,7 +97,7 @@ pub fn conditions(headers: &HeaderMap) -> Result<(Option<Precondition>, Option<S
 fn tag<'a>(name: &str, text: &'a str) -> Result<&'a str, Refusal> {
     let inner = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
     let inner = inner.filter(|inner| !inner.is_empty() && inner.bytes().all(|c| c.is_ascii_alphanumeric()));
-    inner.ok_or_else(|| Refusal::bad(format!("{name} takes one entity tag in quotation marks")))
+    inner.ok_or_else(|| Refusal::bad(format!("the header {name} must be one entity tag in quotation marks")))
 }
 
 /// Returns the value of a header that a request may have at most once.

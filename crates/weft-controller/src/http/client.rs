@@ -146,7 +146,7 @@ impl Client {
         });
         match exchanged.await {
             Ok(result) => result.map_err(broken),
-            Err(_) => Err(broken(format!("it took more than {} s", ANSWER_PATIENCE.as_secs()))),
+            Err(_) => Err(broken(format!("the answer took more than {} s", ANSWER_PATIENCE.as_secs()))),
         }
     }
 }

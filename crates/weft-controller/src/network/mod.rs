@@ -99,10 +99,14 @@ fn expect<T>(what: &str, found: Option<&Stored<T>>, precondition: Precondition) 
         (None, Precondition::Absent) => Ok(ABSENT),
         (Some(found), Precondition::Revision(revision)) if found.revision == revision => Ok(revision),
         (Some(found), Precondition::Revision(_)) => {
-            Err(failed(format!("{what} has revision {} now: read it again", found.revision)))
+            Err(failed(format!("{what} has changed and has revision {} now: read it again", found.revision)))
         }
-        (Some(_), Precondition::Absent) => Err(failed(format!("{what} exists: send If-Match with its revision"))),
-        (None, Precondition::Revision(_)) => Err(failed(format!("{what} does not exist: send If-None-Match: *"))),
+        (Some(_), Precondition::Absent) => {
+            Err(failed(format!("{what} exists already: to replace it, send If-Match with its revision")))
+        }
+        (None, Precondition::Revision(_)) => {
+            Err(failed(format!("{what} does not exist: to create it, send If-None-Match: *")))
+        }
     }
 }
 

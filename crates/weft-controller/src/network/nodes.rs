@@ -183,7 +183,9 @@ impl Network {
         }
         if let Some((other, _)) = others().find(|(_, of)| of.public_key.is_some() && of.public_key == record.public_key)
         {
-            return Err(Refusal::contradiction(format!("node {other} has the same public key: each node has its own")));
+            return Err(Refusal::contradiction(format!(
+                "node {other} has the same public key: each node needs its own"
+            )));
         }
         let taken: HashMap<&str, &str> =
             others().flat_map(|(name, of)| of.addresses.iter().map(move |address| (address.as_str(), name))).collect();
@@ -256,7 +258,9 @@ fn checked_name(name: &str) -> Result<String, Refusal> {
 /// Checks the description of a node. Returns it with prefixes without host bits and the key in its usual text form.
 fn checked(new: &NewNode) -> Result<NewNode, Refusal> {
     if new.addresses.len() + new.networks.len() > MAX_ITEMS || new.groups.len() > MAX_ITEMS {
-        return Err(Refusal::bad(format!("a node has at most {MAX_ITEMS} addresses and {MAX_ITEMS} groups")));
+        return Err(Refusal::bad(format!(
+            "a node may have at most {MAX_ITEMS} addresses and networks together, and {MAX_ITEMS} groups"
+        )));
     }
     let wrong = |what: &str, why: &dyn std::fmt::Display| Refusal::bad(format!("`{}`: {why}", what.escape_debug()));
     let key = |text: &String| text.parse::<PublicKey>().map(|key| key.to_string()).map_err(|why| wrong(text, &why));
@@ -273,7 +277,7 @@ fn checked(new: &NewNode) -> Result<NewNode, Refusal> {
     let is_address =
         |text: &String| text.len() <= 254 && text.contains('@') && text.bytes().all(|c| c.is_ascii_graphic());
     if let Some(wrong) = new.owner.as_ref().filter(|owner| !is_address(owner)) {
-        return Err(Refusal::bad(format!("`{}`: expected an e-mail address", wrong.escape_debug())));
+        return Err(Refusal::bad(format!("the owner `{}` is not an e-mail address", wrong.escape_debug())));
     }
     Ok(NewNode {
         public_key: new.public_key.as_ref().map(key).transpose()?,

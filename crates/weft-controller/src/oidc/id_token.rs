@@ -84,7 +84,7 @@ pub fn verified_address(token: &str, keys: &KeySet, expected: &Expected<'_>) -> 
         is_signed |= key.verifies(&header.alg, signed.as_bytes(), &signature);
     }
     if !is_signed {
-        return Err("its signature is of none of the provider's keys");
+        return Err("no key of the provider verifies its signature");
     }
     let claims: Claims = decoded(claims)?;
     let is_for_us = match &claims.aud {

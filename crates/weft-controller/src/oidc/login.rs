@@ -124,7 +124,10 @@ fn invite(site: &Site, address: &str, named: Option<String>) -> Result<(String, 
         (None, [only]) => only.clone(),
         (_, []) => return Err(refused(format!("no node belongs to {address}: ask the administrator to set `owner`"))),
         (_, several) => {
-            return Err(refused(format!("name one of your nodes, as /login?node=NAME: {}", several.join(", "))));
+            return Err(refused(format!(
+                "you own several nodes: choose one with /login?node=NAME: {}",
+                several.join(", ")
+            )));
         }
     };
     let code = site.network.invite(&NewInvitation { node: node.clone(), minutes: CODE_MINUTES }, address)?;

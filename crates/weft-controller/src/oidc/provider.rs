@@ -96,7 +96,10 @@ impl Provider {
         let address = format!("{}/.well-known/openid-configuration", self.issuer.trim_end_matches('/'));
         let found: Description = self.fetch(&address, Method::GET, vec![], String::new()).await?;
         if found.issuer != self.issuer {
-            return Err(format!("{} calls itself {}: give that name with --oidc-issuer", self.issuer, found.issuer));
+            return Err(format!(
+                "the identity provider at {} calls itself {}: give that name with --oidc-issuer",
+                self.issuer, found.issuer
+            ));
         }
         *lock() = Some((Instant::now(), found.clone()));
         Ok(found)
@@ -140,7 +143,7 @@ impl Provider {
         let answer = self.client.request(&to, Request { method, path: "", headers, body }).await;
         let answer = answer.map_err(|why| format!("{address}: {why}"))?;
         if answer.status != 200 {
-            return Err(format!("{address} answered {}", answer.status));
+            return Err(format!("{address} answered with HTTP status {}", answer.status));
         }
         serde_json::from_slice(&answer.body).map_err(|why| format!("{address} is no OpenID provider: {why}"))
     }
@@ -150,7 +153,7 @@ impl Provider {
 fn endpoint(address: &str) -> Result<Endpoint, String> {
     match address.parse::<Endpoint>()? {
         private if private.is_private() => Ok(private),
-        open => Err(format!("{open}: other machines could read this connection: use https")),
+        open => Err(format!("{open}: other machines could read http to this address: use https")),
     }
 }
 

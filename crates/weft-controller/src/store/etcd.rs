@@ -30,7 +30,7 @@ impl EtcdStore {
     /// Fails if the runtime of the requests cannot start.
     pub fn new(endpoints: Vec<Endpoint>, client: Client, prefix: String) -> Result<EtcdStore, StoreError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|why| StoreError::Failed(format!("cannot start: {why}")))?;
+        let runtime = runtime.map_err(|why| StoreError::Failed(format!("cannot start the program: {why}")))?;
         Ok(EtcdStore { endpoints, client, prefix, runtime })
     }
 
@@ -46,7 +46,9 @@ impl EtcdStore {
                 }
                 Ok((status, answer)) => {
                     let text = String::from_utf8_lossy(&answer).chars().take(200).collect::<String>();
-                    return Err(StoreError::Failed(format!("etcd at {endpoint} answered {status}: {text}")));
+                    return Err(StoreError::Failed(format!(
+                        "etcd at {endpoint} answered with HTTP status {status}: {text}"
+                    )));
                 }
                 // Nothing was sent, so another endpoint may be asked.
                 Err(ClientError::NotConnected(why)) => last = format!("cannot query etcd at {endpoint}: {why}"),

@@ -44,7 +44,7 @@ fn read_scenario(file: &Path) -> Result<(String, Scenario), Failure> {
 }
 
 fn read_result(file: &Path) -> Result<RunResult, Failure> {
-    let wrong = |why| Failure::new(format!("{}: not the result of a run: {why}", file.display()));
+    let wrong = |why| Failure::new(format!("{}: the file is not the result of a run: {why}", file.display()));
     serde_json::from_str(&read(file)?).map_err(wrong)
 }
 

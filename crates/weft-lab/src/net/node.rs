@@ -199,6 +199,6 @@ fn set(key: &str, value: &str, optional: bool) -> io::Result<()> {
     let write = || fs::OpenOptions::new().write(true).open(&path)?.write_all(value.as_bytes());
     match write() {
         Err(error) if optional && error.kind() == io::ErrorKind::NotFound => Ok(()),
-        result => result.map_err(|e| context(format_args!("cannot set {key}={value} (sysctl)"), e)),
+        result => result.map_err(|e| context(format_args!("cannot set the sysctl {key}={value}"), e)),
     }
 }

@@ -12,17 +12,17 @@ pub(super) fn check(network: &NetworkScenario, variants: &[&NetworkVariant]) -> 
         |what: String| Err(LabError::Scenario(format!("{what}: the lab cannot do this: run it with `weft-lab sim`")));
     if let Some(vpn) = network.vpns.first() {
         let kind = if matches!(vpn.service, VpnService::BestEffort) { "a VPN" } else { "a VPN with a promised rate" };
-        return refuse(format!("`{}` is {kind} of a network", vpn.name));
+        return refuse(format!("the network has {kind}, `{}`", vpn.name));
     }
     for flow in &network.flows {
         if matches!(flow.traffic, Traffic::ShortFlows { .. } | Traffic::RequestResponse { .. } | Traffic::Ping { .. }) {
-            return refuse(format!("flow `{}` is of a kind that only simulated hosts have", flow.name));
+            return refuse(format!("flow `{}` has an `app` that only the simulator has", flow.name));
         }
     }
     for variant in variants {
         let name = &variant.name;
         if variant.routing.routes != RouteSet::Shortest {
-            return refuse(format!("variant `{name}` has routes other than the shortest"));
+            return refuse(format!("variant `{name}` asks for routes other than the shortest"));
         }
         check_proxies(network, variant).or_else(refuse)?;
         for flow in network.flows.iter().filter(|flow| flow.traffic.is_tcp()) {
@@ -58,10 +58,10 @@ fn check_proxies(network: &NetworkScenario, variant: &NetworkVariant) -> Result<
     let mut proxied = network.flows.iter().filter_map(|flow| variant.proxy_tcp_of(flow));
     let Some((_, first)) = proxied.next() else { return Ok(()) };
     if variant.overlay.is_none() {
-        return Err(format!("variant `{name}` has proxies without an overlay"));
+        return Err(format!("variant `{name}` has proxies but no overlay"));
     }
     if std::iter::once(first).chain(proxied.map(|(_, tcp)| tcp)).any(|tcp| tcp.congestion != first.congestion) {
-        return Err(format!("variant `{name}` has proxies with several kinds of congestion control"));
+        return Err(format!("the proxies of variant `{name}` have different congestion controls"));
     }
     if congestion(&first).is_none()
         || !is_of_kernel(&first)

@@ -39,7 +39,7 @@ pub(super) fn read(
             return Err(source.at(at, format!("`{}` runs weft: leave `openvpn` out", file.name.get_ref())));
         }
         if !overlay.has(gateway) {
-            return Err(source.at(at, format!("`{}` has no `weft = true`", nodes[gateway])));
+            return Err(source.at(at, format!("`{}` needs `weft = true`", nodes[gateway])));
         }
         for node in own {
             let joins = |link: &Link| link.ends == [node, gateway] || link.ends == [gateway, node];

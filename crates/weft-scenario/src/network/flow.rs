@@ -363,7 +363,9 @@ impl NetworkFlowFile {
         match given {
             None => Ok(default),
             Some(number) if number.get_ref().is_finite() && *number.get_ref() > 1.0 => Ok(*number.get_ref()),
-            Some(number) => Err(source.at(number, format!("{what} must be above 1: otherwise the times have no mean"))),
+            Some(number) => {
+                Err(source.at(number, format!("{what} must be above 1: otherwise the random times have no mean")))
+            }
         }
     }
 

@@ -157,7 +157,7 @@ impl OverlaySpec {
         let [from, to] = file.between.get_ref();
         let pairs = pairs(source, from, to, nodes)?;
         if let Some(stranger) = pairs.iter().flat_map(|(a, b)| [*a, *b]).find(|end| !self.has(*end)) {
-            return Err(source.at(&file.between, format!("`{}` has no `weft = true`", nodes[stranger])));
+            return Err(source.at(&file.between, format!("`{}` needs `weft = true`", nodes[stranger])));
         }
         let Some(first) = file.via.get_ref().first() else {
             return Err(source.at(&file.via, "a tunnel needs routes over relays: via = [\"NAME\", \"NAME > NAME\"]"));
@@ -195,7 +195,7 @@ impl OverlaySpec {
         let number = node(source, name, nodes)?;
         match self.is_relay(number) {
             true => Ok(number),
-            false => Err(source.at(name, format!("`{}` has no `relay = true`", nodes[number]))),
+            false => Err(source.at(name, format!("`{}` needs `relay = true`", nodes[number]))),
         }
     }
 }
@@ -233,7 +233,9 @@ pub(super) fn check(around: &Surroundings<'_>, file: &NetworkVariantFile) -> Res
         }
         let tcp = file.tcp.apply(flow.tcp);
         if tcp.congestion == CongestionControl::ExplicitRate && tcp.explicit_rate == Rate::ZERO {
-            return Err(format!("flow `{name}` requests its rate from routers, which the overlay's datagrams cannot"));
+            return Err(format!(
+                "flow `{name}` requests its rate from routers, but datagrams of the overlay cannot carry requests"
+            ));
         }
     }
     Ok(())

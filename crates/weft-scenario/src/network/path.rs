@@ -87,6 +87,9 @@ fn hop_link(
         neighbours.dedup();
         neighbours.truncate(8);
         let list = if neighbours.is_empty() { "nowhere".to_owned() } else { format!("to {}", neighbours.join(", ")) };
-        source.at(place, format!("there is no link from `{}` to `{}`: its links lead {list}", nodes[from], nodes[to]))
+        source.at(
+            place,
+            format!("there is no link from `{}` to `{}`: the links of `{0}` lead {list}", nodes[from], nodes[to]),
+        )
     })
 }

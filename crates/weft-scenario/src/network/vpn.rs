@@ -283,7 +283,7 @@ pub(super) fn check_flows(
             && from.name != to.name
         {
             let message = format!(
-                "`{}` is in VPN `{}` and `{}` in `{}`: no packet crosses VPNs",
+                "`{}` is in VPN `{}` and `{}` in `{}`: no packet crosses from one VPN to another",
                 nodes[flow.from], from.name, nodes[flow.to], to.name
             );
             return Err(source.at(&file.to, message));

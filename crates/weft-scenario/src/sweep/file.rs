@@ -104,7 +104,7 @@ fn seeds(source: &Source<'_>, read: Spanned<Seeds>) -> Checked<Vec<u64>> {
             Ok((0..count).map(|n| from.wrapping_add(n)).collect())
         }
         Seeds::List(_) => Err(source.error(place, "a sweep needs at least one seed")),
-        Seeds::Range(_) => Err(source.error(place, format!("`count` must be 1 to {SEEDS_MAX}"))),
+        Seeds::Range(_) => Err(source.error(place, format!("`count` must be from 1 to {SEEDS_MAX}"))),
     }
 }
 

@@ -48,7 +48,10 @@ pub fn choose(why_not: Option<&str>) -> CongestionChoice {
     let because = format!("{NAME}: {}", why_not.unwrap_or("not loaded"));
     match try_out("bbr") {
         Ok(()) => CongestionChoice { available: Available::Bbr, because },
-        Err(why) => CongestionChoice { available: Available::Plain, because: format!("{because}; bbr: {why}") },
+        Err(why) => CongestionChoice {
+            available: Available::Plain,
+            because: format!("{because}; bbr is not available either: {why}"),
+        },
     }
 }
 

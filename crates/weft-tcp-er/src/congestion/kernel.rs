@@ -129,5 +129,5 @@ fn refused(why: libbpf_rs::Error) -> LoadError {
         return LoadError::NotPermitted;
     }
     let release = fs::read_to_string(RELEASE).unwrap_or_default();
-    LoadError::Refused(format!("Linux {} rejects it (it needs 6.0): {why}", release.trim()))
+    LoadError::Refused(format!("Linux {} rejects the congestion control, which needs 6.0: {why}", release.trim()))
 }

@@ -60,7 +60,7 @@ fn read_in(directory: &Directory) -> Result<Vec<Client>, String> {
         Err(why) => return Err(directory.failed(TABLE, &why)),
     };
     let path = directory.path().join(TABLE);
-    let bad = |number: usize| format!("{}:{}: expected NAME ADDRESS KEY", path.display(), number + 1);
+    let bad = |number: usize| format!("{}:{}: expected a line with NAME ADDRESS KEY", path.display(), number + 1);
     text.lines().enumerate().map(|(number, line)| Client::parse(line).ok_or_else(|| bad(number))).collect()
 }
 

@@ -62,7 +62,7 @@ pub fn routes() -> Result<Vec<String>, String> {
 }
 
 fn run(name: &str, arguments: &[&str]) -> Result<Vec<String>, String> {
-    let program = find_program(name).ok_or_else(|| format!("{name} is missing"))?;
+    let program = find_program(name).ok_or_else(|| format!("the program {name} is not installed"))?;
     let mut command = Command::new(program);
     command.args(arguments).env("LC_ALL", "C").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.spawn().map_err(|why| format!("{name}: {why}"))?;
@@ -84,7 +84,7 @@ fn run(name: &str, arguments: &[&str]) -> Result<Vec<String>, String> {
         thread::sleep(LOOK_INTERVAL);
     }
     let status = child.wait().map_err(|why| format!("{name}: {why}"))?;
-    let output = reader.join().map_err(|_| format!("{name}: its output was lost"))?;
+    let output = reader.join().map_err(|_| format!("cannot read the output of {name}"))?;
     let output = output.map_err(|why| format!("{name}: {why}"))?;
     if output.is_empty() && !status.success() {
         return Err(format!("{name} failed: run this as root"));

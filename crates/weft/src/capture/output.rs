@@ -71,7 +71,9 @@ impl CaptureOutput {
         let file = create(path).map_err(|why| {
             let shown = path.display();
             Failure::new(match why.kind() {
-                io::ErrorKind::AlreadyExists => format!("{shown}: it exists: choose another name, or remove it"),
+                io::ErrorKind::AlreadyExists => {
+                    format!("{shown}: the file exists already: choose another name, or remove it")
+                }
                 io::ErrorKind::NotFound => format!("{shown}: no such directory: create it, or choose another one"),
                 _ => format!("{shown}: {why}"),
             })

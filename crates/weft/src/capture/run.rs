@@ -298,7 +298,7 @@ impl RunningCapture<'_> {
                 None => InterfaceTap::open(wanted, self.arguments.snap).map(|tap| self.taps.push(tap)),
             };
             if let Err(why) = result {
-                eprintln!("{} is not captured now: {}", escape::line(&name), escape::line(why.text()));
+                eprintln!("cannot capture packets of {} now: {}", escape::line(&name), escape::line(why.text()));
             }
         }
         for tap in &mut self.taps {

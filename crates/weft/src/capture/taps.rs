@@ -195,7 +195,7 @@ impl InterfaceTap {
         match &self.socket {
             Some(socket) if has_changed => socket
                 .set_filter(&filter)
-                .map_err(|why| Failure::new(format!("{}: cannot set the filter: {why}", self.name))),
+                .map_err(|why| Failure::new(format!("{}: cannot set the packet filter: {why}", self.name))),
             Some(_) => Ok(()),
             None => {
                 self.socket = Some(open(&self.name, self.index, &filter)?);

@@ -222,7 +222,7 @@ fn certificate_for(invitation: &Invitation, key: PublicKey) -> Option<Certificat
     match &*member {
         Some((known, certificate)) if *known == key => Some(certificate.clone()),
         Some(_) => {
-            eprintln!("a second node shows the code: its key is {key}; it receives nothing");
+            eprintln!("a second node, with the key {key}, presented the code and was refused: invite it separately");
             None
         }
         None => match ca::issue(&invitation.directory, &Claims { public_key: key, ..invitation.claims.clone() }) {

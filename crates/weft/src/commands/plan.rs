@@ -90,7 +90,10 @@ fn far(file: &Path, own: &Status, peer: &Peer) -> Result<Vec<PeerPath>, Failure>
     escape::strings(&mut value);
     let status: Status = serde_json::from_value(value).map_err(|why| failed(&why))?;
     if status.public_key != peer.public_key {
-        return Err(failed(&format!("it is not the status of {}: run there: weft status --json", peer.name)));
+        return Err(failed(&format!(
+            "the file is not the status of {}: run on that node: weft status --json",
+            peer.name
+        )));
     }
     let this = status.peers.into_iter().find(|peer| peer.public_key == own.public_key);
     this.map(|peer| peer.paths).ok_or_else(|| failed(&"this node is not among its peers"))
@@ -212,7 +215,7 @@ mod tests {
             peer: "hub",
             measured_unix_s: 0,
             links: &[link],
-            remarks: &["not in the plan: wlan0".to_owned()],
+            remarks: &["path wlan0 is not in the plan".to_owned()],
             flow_s: 12,
             call_ms: 20,
             scenarios: &[PathBuf::from("plan.toml")],

@@ -60,7 +60,9 @@ fn text(found: &Prefixes) -> String {
     };
     let held = match found.held {
         0 => String::new(),
-        count => format!("{count} learnt prefixes stay for a while: their routing daemon has no routes\n"),
+        count => {
+            format!("{count} learnt prefixes stay for the time of `hold`: their routing daemon has no routes now\n")
+        }
     };
     let refused: String = found.refused.iter().map(refused).collect();
     let unshown = match found.refused_count.saturating_sub(found.refused.len()) {

@@ -131,8 +131,9 @@ fn tcp(status: &Status) -> String {
 
 /// Returns a line for each refused prefix.
 fn refused(status: &Status) -> String {
-    let line =
-        |RefusedPrefix { name, prefix, why }: &RefusedPrefix| format!("\nprefix {prefix} of {name} refused: {why}\n");
+    let line = |RefusedPrefix { name, prefix, why }: &RefusedPrefix| {
+        format!("\nprefix {prefix} of {name} is refused: {why}\n")
+    };
     status.refused_prefixes.iter().map(line).collect()
 }
 

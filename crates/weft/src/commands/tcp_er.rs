@@ -10,7 +10,9 @@ use weft_tcp_er::congestion::{Available, NAME};
 /// Keeps the congestion control `weft_er` loaded until a signal ends the process.
 pub fn hold(grants: &[String]) -> Result<Outcome, Failure> {
     let wanted = TcpEr::from_arguments(grants).map_err(Failure::new)?;
-    let failed = |why: std::io::Error| Failure::new(format!("cannot keep {NAME} loaded: {why}"));
+    let failed = |why: std::io::Error| {
+        Failure::new(format!("cannot load the congestion control {NAME}, or keep it loaded: {why}"))
+    };
     let signals = daemon::block_signals().map_err(failed)?;
     // A failed thread ends the process, so no failure handler is needed here.
     let threads = Threads::start(Log::new(Level::Error), || ()).map_err(failed)?;

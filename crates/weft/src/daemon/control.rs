@@ -196,7 +196,7 @@ fn is_allowed(stream: &UnixStream, log: Log) -> bool {
     let Ok(client) = getsockopt(stream, PeerCredentials) else { return false };
     let allowed = client.uid() == 0 || client.uid() == geteuid().as_raw();
     if !allowed {
-        log.error(format_args!("control: refused user {} (pid {})", client.uid(), client.pid()));
+        log.error(format_args!("control socket: refused a request of user {} (pid {})", client.uid(), client.pid()));
     }
     allowed
 }

@@ -65,10 +65,10 @@ const LAST_LINES: Duration = Duration::from_secs(1);
 /// Prevents core files, access by other processes of this user, and swapping of this process's memory.
 fn keep_memory_private(log: Log) {
     if let Err(why) = setrlimit(Resource::RLIMIT_CORE, 0, 0).and_then(|()| prctl::set_dumpable(false)) {
-        log.error(format_args!("other processes of this user can read the memory: {why}"));
+        log.error(format_args!("cannot protect this process's memory from other processes of its user: {why}"));
     }
     if let Err(why) = lock_memory() {
-        log.debug(format_args!("memory may be swapped: {why}"));
+        log.debug(format_args!("cannot lock this process's memory, so it may be swapped: {why}"));
     }
 }
 

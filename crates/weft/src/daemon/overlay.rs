@@ -32,7 +32,9 @@ pub fn refused(holder: &NodeId, why: ClaimVerdict) -> String {
 
 /// Returns the log line for two certificates with one prefix.
 pub fn conflict(Conflict { prefix: (address, length), owner, refused }: &Conflict) -> String {
-    format!("{address}/{length} is signed for {owner}, and later for {refused}, whose claim is refused")
+    format!(
+        "certificates give {address}/{length} to {owner}, and later to {refused}: the claim of {refused} is refused"
+    )
 }
 
 fn member(member: &weft_engine::OverlayMember) -> OverlayMember {

@@ -56,7 +56,7 @@ pub fn run(file: &Path, level: Level) -> Result<(), Failure> {
     let stop = Arc::new(Waker::new().map_err(failed("cannot start"))?);
     let wakes = Arc::clone(&stop);
     let threads = Threads::start(log, move || drop(wakes.wake())).map_err(failed("cannot start the threads"))?;
-    let mut agent = Agent::start(&config, &threads).map_err(failed("cannot signal for the interface"))?;
+    let mut agent = Agent::start(&config, &threads).map_err(failed("cannot start signalling for the interface"))?;
     let stops = Arc::clone(&stop);
     let wait = move |pulse: &Pulse| {
         pulse.resting(|| daemon::wait_for_signal(&signals)).and_then(|()| stops.wake()).map_err(|why| why.to_string())

@@ -198,7 +198,7 @@ fn is_by_remote(paths: &[&Path]) -> bool {
 }
 
 fn left_out(path: &Path, why: &str) -> String {
-    format!("not in the plan: {}: {why}", path.name())
+    format!("path {} is not in the plan: {why}", path.name())
 }
 
 /// Returns the paths of each link, in the order of the links' first paths.

@@ -240,8 +240,11 @@ fn mistakes_are_refused_with_advice_and_leave_no_file() {
     assert!(said("vpn").contains("no VPN `defalt`; did you mean `default`?"), "{text}");
     assert!(said("inner-link").contains("add --outer\nstatus 2"), "{text}");
     assert!(said("json").contains("use -w FILE\nstatus 2"), "{text}");
-    assert!(said("exists").contains("old.pcapng: it exists: choose another name") && said("files") == "old", "{text}");
-    assert!(said("symlink").contains("link.pcapng: it exists"), "{text}");
+    assert!(
+        said("exists").contains("old.pcapng: the file exists already: choose another name") && said("files") == "old",
+        "{text}"
+    );
+    assert!(said("symlink").contains("link.pcapng: the file exists already"), "{text}");
     assert!(said("directory").contains("no such directory"), "{text}");
     assert!(said("stopped").contains("start one with: weft up") && said("stopped").ends_with("status 4"), "{text}");
     assert!(said("namespace").contains("not in this network namespace"), "{text}");

@@ -39,8 +39,11 @@ fn good_ones_are_well() {
 #[test]
 fn wrong_rules_have_a_place_and_a_likely_fix() {
     for (rule, expected) in [
-        ("from = \"staff\"", "weft.toml:12:8: error: `from` cannot be `staff`: neither `any` nor `node:NAME`"),
-        ("from = \"group:two words\"", "weft.toml:12:8: error: `from` cannot be `group:two words`: a group has a name"),
+        ("from = \"staff\"", "weft.toml:12:8: error: `from` cannot be `staff`: expected `any`, `node:NAME`"),
+        (
+            "from = \"group:two words\"",
+            "weft.toml:12:8: error: `from` cannot be `group:two words`: the name of a group must have 1 to 31 bytes",
+        ),
         (
             "from = \"10.9.0.1/24\"",
             "weft.toml:12:8: error: `from` cannot be `10.9.0.1/24`: bits behind the prefix length",
@@ -89,7 +92,7 @@ fn a_file_whose_tests_fail_is_refused() {
         ),
         (
             "from = \"node:laptop\"\nto = \"10.9.0.1\"\nprotocol = \"tcp\"\nport = 444\nexpect = \"deny\"",
-            "weft.toml:16:1: error: the test fails: the flow enters by [[allow]] `web`",
+            "weft.toml:16:1: error: the test fails: [[allow]] `web` lets the flow in",
         ),
         (
             "from = \"any\"\nto = \"10.9.0.1\"\nprotocol = \"tcp\"\nport = 444\nexpect = \"deny\"",
@@ -133,7 +136,7 @@ fn a_flow_is_tested_from_the_command_line() {
         (&["laptop", "10.9.0.1", "tcp"][..], "tcp needs the destination port, such as tcp 22"),
         (&["laptop", "10.9.0.1", "icmp", "7"], "icmp has no ports"),
         (&["laptop", "10.9.0.1", "tpc", "7"], "`tpc` is no protocol"),
-        (&["group:", "10.9.0.1", "icmp"], "`group:`: a group has a name"),
+        (&["group:", "10.9.0.1", "icmp"], "`group:`: the name of a group must have 1 to 31 bytes"),
         (&["laptop", "10.9.0.1", "icmp", "--vpn", "red"], "there is no VPN `red`"),
     ] {
         let (status, said) = test(arguments);

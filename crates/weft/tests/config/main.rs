@@ -178,7 +178,7 @@ fn contradictions_are_explained() {
     refused(&with_peer("").replace("10.9.0.2/32", "10.9.0.1/32"), &["this node's own address"]);
     refused(
         &with_peer("[links]\nuse = [\"docker0\"]\nignore = [\"docker*\"]"),
-        &["weft.toml:7:8: error", "ignores it"],
+        &["weft.toml:7:8: error", "in `ignore` excludes it"],
     );
     refused(
         &with_peer("[policy]\nschedule = \"flow-hash\"\nweights = { lo = 0 }"),

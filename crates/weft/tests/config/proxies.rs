@@ -92,7 +92,7 @@ fn rules_for_proxies_that_cannot_be_meant_are_refused_with_the_likely_fix() {
     refused(&rules("deny = [\"10.6.0.0/33\"]"), &[&place(1, 9, "`deny` cannot be `10.6.0.0/33`"), "for example"]);
     refused(
         &rules("deny = [\"::ffff:10.6.0.0/112\"]"),
-        &[&place(1, 9, "`deny` cannot be"), "rules treat it as IPv4: write 10.6.0.0/16"],
+        &[&place(1, 9, "`deny` cannot be"), "rules treat this prefix as IPv4: write 10.6.0.0/16"],
     );
     refused(
         &rules("deny = [\"10.6.0.7/16\"]"),
@@ -115,13 +115,16 @@ fn rules_for_proxies_that_cannot_be_meant_are_refused_with_the_likely_fix() {
     refused(
         &rules(shadowed),
         &[
-            &place(2, 1, "[[proxies.rule]] 2 never applies: [[proxies.rule]] 1 matches all of it first"),
+            &place(2, 1, "[[proxies.rule]] 2 never applies: [[proxies.rule]] 1 matches all its connections first"),
             "move the narrower one up",
         ],
     );
     let halves = "deny = [\"10.6.0.0/17\"]\n[[proxies.rule]]\ndeny = [\"10.6.128.0/17\"]\n\
                   [[proxies.rule]]\nallow = [\"10.6.0.0/16\"]";
-    refused(&rules(halves), &["[[proxies.rule]] 3 never applies: [[proxies.rule]] 1 and 2 match all of it first"]);
+    refused(
+        &rules(halves),
+        &["[[proxies.rule]] 3 never applies: [[proxies.rule]] 1 and 2 match all its connections first"],
+    );
     let (status, message) = check(&with_proxies("[[proxies.rule]]\ndeny = [\"10.6.0.0/16\"]\n"));
     assert!(status == 0 && message.contains("have no effect without a [[proxy]]"), "{message}");
 }

@@ -157,7 +157,7 @@ fn a_member_that_claims_anothers_prefix_is_refused() {
 fn unknown_members_and_missing_keys_are_reported() {
     refused(
         &with_vpn("members = { hubb = [\"10.1.1.0/24\"] }"),
-        &["weft.toml:9:13: error: `hubb` is a member of VPN `blue`, but not a peer", "did you mean `hub`?"],
+        &["weft.toml:9:13: error: `hubb` is a member of VPN `blue`, but no peer has this name", "did you mean `hub`?"],
     );
     refused(&with_vpn(""), &["[[vpn]] needs `members`", "members = { hub ="]);
     refused(&with_vpn("members = [\"hub\"]"), &["weft.toml:9:11: error: `members` must be a table, not array"]);

@@ -37,7 +37,7 @@ fn a_quota_counts_on_over_restarts_and_ends_the_link_s_use() {
         kill -9 $home; wait $home; ip netns exec hub ping -q -c 20 -i 0.02 -s 1000 -w 3 192.0.2.33 >/dev/null
         up home; sleep 2.2; b=$(used link2); echo "again: $((b - base)) of $(($(carried link2) - begin))"
         logged home "session established"; load; for _ in 1 2 3; do load; done
-        ip -n home link set link1 up; logged home "used up: not used any more"
+        ip -n home link set link1 up; logged home "used up: the link is not used any more"
         for _ in $(seq 100); do run home paths | grep -q "link1 .*good" && break; sleep 0.1; done
         echo "links: $(run home status --json | python3 -c 'import json,sys; print(*(l["name"] for l in json.load(sys.stdin)["links"]))')"
         load; grep -o "link link2: .* used: .*" home.log; run home status | grep "link link2""#;

@@ -56,11 +56,13 @@ fn a_port_that_is_taken_later_is_reported_and_used_once_it_is_free() {
             r#"
             ip -n hub link set link2 down
             up hub; logged hub "up, public key"
-            ip -n hub link set link2 up; logged hub "link link2 in use"; ip -n hub link set link2 down; logged hub "link link2 out of use"
+            ip -n hub link set link2 up; logged hub "link link2 in use"
+            ip -n hub link set link2 down; logged hub "link link2 out of use"
             ip netns exec hub python3 holder.py >holder.log & holder=$!
             until grep -qs bound holder.log; do sleep 0.05; done
             ip -n hub link set link2 up; logged hub "in use on link2"
-            run hub status >shown; grep -c "link link2 not used: UDP port 51900 is in use on link2 by python3" shown || cat shown hub.log
+            run hub status >shown
+            grep -c "link link2 not used: UDP port 51900 is in use on link2 by python3" shown || cat shown hub.log
             run hub status >/dev/null; echo "taken: $?"
             kill $holder; wait $holder 2>/dev/null
             for _ in $(seq 150); do run hub status | grep -q "not used" || break; sleep 0.1; done

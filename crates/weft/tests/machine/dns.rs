@@ -135,7 +135,7 @@ fn the_services_user_sets_the_switch_and_logs_why_resolv_conf_stays() {
         up hub hub
         ip netns exec home setpriv --reuid 65534 --regid 65534 --clear-groups --no-new-privs --inh-caps=-all,+net_admin --ambient-caps=-all,+net_admin \
             --bounding-set=-all,+net_admin $WEFT up -c home.toml 2>home.log & home=$!
-        logged home "session established"; logged home "servers of .out. are not in use"
+        logged home "session established"; logged home "cannot use the servers of .out."
         echo "== during"; in_home nft list tables; cat /etc/resolv.conf; in_home $WEFT doctor -c home.toml | grep "kill switch"
         kill -9 $home; wait $home; ends
         echo "== killed"; in_home nft list tables

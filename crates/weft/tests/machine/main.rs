@@ -389,7 +389,7 @@ fn a_site_that_claims_the_hubs_lan_is_refused_and_the_lan_stays_reachable() {
     let json: serde_json::Value = serde_json::from_str(part(&text, "json")).unwrap_or_default();
     let refused = json["refused_prefixes"].as_array().cloned().unwrap_or_default();
     for (name, (claim, is_refused)) in &expected {
-        let is_shown = part(&text, "status").contains(&format!("prefix {claim} of {name} refused: it "));
+        let is_shown = part(&text, "status").contains(&format!("prefix {claim} of {name} is refused: it "));
         assert_eq!(is_shown, *is_refused, "{name}: {all}");
         assert_eq!(refused.iter().any(|of| of["name"] == **name), *is_refused, "{name}: {all}");
         assert_eq!(part(&text, "routes").contains(&format!("{claim} dev weft0")), !is_refused, "{name}: {all}");
@@ -455,7 +455,7 @@ fn a_configured_prefix_that_is_a_network_of_the_machine_is_not_routed_and_any_ot
                 .all(|of| part.contains(&format!("{of} dev weft0"))),
             "{part_name}: {all}"
         );
-        let line = "prefix 10.71.3.0/24 of hub refused: it covers the local network of 10.71.3.1/24";
+        let line = "prefix 10.71.3.0/24 of hub is refused: it covers the local network of 10.71.3.1/24";
         assert_eq!(part.contains(line), !is_routed, "{part_name}: {all}");
     }
     assert!(part(&text, "second").contains("10.71.3.9 dev lan0"), "{all}");

@@ -85,7 +85,7 @@ fn a_certificate_states_groups() {
     for bad in ["two words", "", "a-name-of-more-than-thirty-one-bytes"] {
         let refused = sign(&[bad], &at("bad.cert"));
         assert_eq!(refused.status.code(), Some(2), "{bad}");
-        assert!(stderr(&refused).contains("a group has a name of 1 to 31 bytes"), "{}", stderr(&refused));
+        assert!(stderr(&refused).contains("the name of a group must have 1 to 31 bytes"), "{}", stderr(&refused));
     }
     let nine: Vec<String> = (0..9).map(|n| n.to_string()).collect();
     let nine: Vec<&str> = nine.iter().map(String::as_str).collect();

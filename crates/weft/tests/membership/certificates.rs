@@ -161,7 +161,7 @@ fn a_certificate_is_shown_with_its_signer() {
     for file in ["@home.cert", "@home.revoked"] {
         let out = ca(&dir, &["show", file, "--root", &other]);
         assert_eq!(out.status.code(), Some(1));
-        assert!(stderr(&out).contains("not signed by this root key"), "{}", stderr(&out));
+        assert!(stderr(&out).contains("this root key did not sign the file"), "{}", stderr(&out));
     }
     assert!(!ca(&dir, &["show", "@home.key"]).status.success());
 }
@@ -251,7 +251,7 @@ fn a_certificate_that_does_not_hold_is_reported_with_its_place_and_the_fix() {
     for (text, code, severity, message) in [
         (with("b.cert"), 1, "error", format!("is for {b}, not for this node's key {a}")),
         (with("others.cert"), 1, "error", "is not signed by the root key".to_owned()),
-        (with("none.cert"), 1, "error", format!("have one signed: weft ca sign --public-key {a}")),
+        (with("none.cert"), 1, "error", format!("have a certificate signed: weft ca sign --public-key {a}")),
         (with("a.key"), 1, "error", "is neither a certificate nor a revocation".to_owned()),
         (with("soon.cert"), 0, "warning", "soon.cert expires in ".to_owned()),
         (good.replace("[node]", "[node]\nrelay = true"), 0, "warning", "does not let this node relay".to_owned()),

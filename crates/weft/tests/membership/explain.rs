@@ -29,7 +29,7 @@ fn a_denied_flow_is_explained_where_it_is_denied() {
     assert_eq!(said("allowed"), "access  from home to this node: allowed by [[allow]] web\nstatus 0", "{told}");
     let denied = said("denied");
     assert!(
-        denied.starts_with("access  from home to this node: denied: the only [[allow]] rule here does not"),
+        denied.starts_with("access  from home to this node: denied: the only [[allow]] rule of this node does not"),
         "{told}"
     );
     assert!(denied.ends_with("status 1") && !denied.contains("dropped"), "{told}");

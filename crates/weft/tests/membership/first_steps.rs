@@ -203,5 +203,5 @@ fn a_name_is_looked_up_until_it_has_an_address_and_the_peer_is_reached_there() {
         assert!(stdout(&out).lines().any(|found| found == line), "{line}: {all}");
     }
     assert_eq!(log.matches("cannot look up hub.example.org").count(), 1, "told once: {all}");
-    assert!(log.contains("hub.example.org is 192.0.2.18"), "{all}");
+    assert!(log.contains("the name hub.example.org resolves to 192.0.2.18"), "{all}");
 }

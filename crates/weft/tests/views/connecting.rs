@@ -101,7 +101,11 @@ fn a_wrong_key_of_home_which_is_a_peer_unknown_at_the_hub() {
     };
     let Some(said) = case(change, "all_up") else { return };
     said.name("home", "silent", &["no answer", "the peer does not know this node's key"]);
-    said.name("hub", "unknown-key", &["a node with the key", &home, "calls from 192.0.2.", "no peer here has it"]);
+    said.name(
+        "hub",
+        "unknown-key",
+        &["a node with the key", &home, "calls from 192.0.2.", "no peer of this node has that key"],
+    );
 }
 
 #[test]

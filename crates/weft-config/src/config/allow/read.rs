@@ -70,7 +70,7 @@ fn test(mut section: Section<'_, '_>, report: &Report) -> Option<AllowTest> {
     let expects_entry = section.parsed("expect", "\"allow\" or \"deny\"", |text| match text {
         "allow" => Ok(true),
         "deny" => Ok(false),
-        _ => Err("it is `allow` or `deny`"),
+        _ => Err("it must be `allow` or `deny`"),
     });
     let needed = [
         ("from", "the sender: a node, groups, an address"),
@@ -113,7 +113,7 @@ pub fn party(text: &str) -> Result<Party, String> {
     let parsed = match text.parse::<IpAddr>() {
         Ok(address) => Ok(Prefix { address, length: prefix::host_bits(address) }),
         Err(_) if text.contains('/') => prefix::parse(text),
-        Err(_) => return Err("neither `any` nor `node:NAME`, `group:NAME`, an address or a prefix".to_owned()),
+        Err(_) => return Err("expected `any`, `node:NAME`, `group:NAME`, an address or a prefix".to_owned()),
     };
     let parsed = parsed?;
     if prefix::trimmed(parsed) != parsed {
@@ -129,6 +129,6 @@ pub fn party(text: &str) -> Result<Party, String> {
 pub fn group_name(text: &str) -> Result<String, &'static str> {
     match text.len() {
         1..=MAX_GROUP_LEN if !text.contains(char::is_whitespace) => Ok(text.to_owned()),
-        _ => Err("a group has a name of 1 to 31 bytes and no space"),
+        _ => Err("the name of a group must have 1 to 31 bytes and no space"),
     }
 }

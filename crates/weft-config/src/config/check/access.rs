@@ -17,7 +17,7 @@ pub fn check(config: &Config, certificate: Option<&Certificate>, report: &Report
     let ports = [(&access.listen, "[access]")].into_iter();
     for (at, table) in ports.chain(access.openvpn.iter().map(|openvpn| (&openvpn.listen, "[access.openvpn]"))) {
         if let Some((port, owner)) = taken.iter().find(|(port, _)| *port == at.value) {
-            let message = format!("port {port} is already {owner} `listen`");
+            let message = format!("port {port} is already the `listen` of {owner}");
             report.error(at.span.clone(), message, Some("give clients another port, such as 51820".to_owned()));
         }
         taken.push((at.value, table));
@@ -29,7 +29,7 @@ pub fn check(config: &Config, certificate: Option<&Certificate>, report: &Report
     if let Some(openvpn) =
         access.openvpn.as_ref().filter(|other| other.pool.value.prefix().overlaps(access.pool.value.prefix()))
     {
-        let message = format!("the pool overlaps with [access] `pool`, {}", access.pool.value);
+        let message = format!("this pool overlaps with the `pool` of [access], {}", access.pool.value);
         report.error(openvpn.pool.span.clone(), message, Some("give each a pool of its own".to_owned()));
     }
     for at in &access.routes {

@@ -64,7 +64,7 @@ fn links(config: &Config, report: &Report) {
             let is_never = config.link.iter().any(|link| link.tier.is_none() && link.name.span == ignore.span);
             let (reason, help) = match is_never {
                 true => ("its `tier` is `never`".to_owned(), "choose another tier, or remove it from `use`"),
-                false => (format!("`{}` ignores it", ignore.value), "remove it from one of the two lists"),
+                false => (format!("`{}` in `ignore` excludes it", ignore.value), "remove it from one of the two lists"),
             };
             let message = format!("`{}` is in `use`, and {reason}", only.value);
             report.error(only.span.clone(), message, Some(help.to_owned()));
@@ -160,7 +160,7 @@ fn inner_families(config: &Config, report: &Report) {
             let (family, example) = if ipv6 { ("IPv6", "fd00:9::2/64") } else { ("IPv4", "10.9.0.2/24") };
             let (text, name) = (prefix::text(at.value), &peer.name.value);
             let message = format!(
-                "`{text}` is behind `{name}`, but [tun] has no {family} address: packets from here to it get no answer"
+                "`{text}` is behind `{name}`, but [tun] has no {family} address: packets from this node get no answer"
             );
             report.warning(
                 at.span.clone(),

@@ -76,8 +76,8 @@ fn shadow(shades: &[Shade]) -> Option<String> {
         (_, []) => {
             Some("a proxy never connects to loopback, link-local, multicast and unspecified addresses".to_owned())
         }
-        (_, [one]) => Some(format!("[[proxies.rule]] {one} matches all of it first")),
-        (_, many) => Some(format!("[[proxies.rule]] {} match all of it first", many.join(" and "))),
+        (_, [one]) => Some(format!("[[proxies.rule]] {one} matches all its connections first")),
+        (_, many) => Some(format!("[[proxies.rule]] {} match all its connections first", many.join(" and "))),
     }
 }
 

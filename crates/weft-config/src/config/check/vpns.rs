@@ -71,7 +71,7 @@ fn members(config: &Config, vpn: &Vpn, report: &Report) {
                 Some(_) => format!("known: {}", peers().collect::<Vec<_>>().join(", ")),
                 None => "there is no [[peer]]".to_owned(),
             });
-            let message = format!("`{name}` is a member of VPN `{}`, but not a peer", vpn.name.value);
+            let message = format!("`{name}` is a member of VPN `{}`, but no peer has this name", vpn.name.value);
             report.error(member.peer.span.clone(), message, Some(help));
         }
     }

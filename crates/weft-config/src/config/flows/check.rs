@@ -131,7 +131,7 @@ fn users(flows: &FlowSettings, report: &Report) {
             Ok(name) if name != *value && flows.users.by != UserKind::Certificate => {
                 report.error(
                     span.clone(),
-                    format!("`{value}` is not how this user is listed"),
+                    format!("weft lists the user `{value}` under another name"),
                     Some(format!("write {name}")),
                 );
             }

@@ -81,7 +81,9 @@ impl UserSettings {
                 let length = if value.address.is_ipv4() { self.ipv4_length } else { self.ipv6_length };
                 match prefix::trimmed(value) {
                     trimmed if value.length == length => Ok(prefix::text(trimmed)),
-                    _ => Err(format!("users are prefixes of the length {length} ([users] ipv4-length, ipv6-length)")),
+                    _ => Err(format!(
+                        "a user must be a prefix of the length {length} ([users] ipv4-length, ipv6-length)"
+                    )),
                 }
             }
             UserKind::Certificate => Ok(text.to_owned()),

@@ -70,7 +70,7 @@ pub fn list(directory: &Directory) -> Result<Vec<OpenvpnClient>, String> {
     let mut clients = Vec::new();
     for name in names.iter().filter(|name| !name.contains('.')) {
         let no_client = || {
-            format!("{}: the file contains nothing that weft access add writes", directory.path().join(name).display())
+            format!("{}: weft access add did not write the content of this file", directory.path().join(name).display())
         };
         clients.push(OpenvpnClient::parse(name, &read(&directory, name)?).ok_or_else(no_client)?);
     }

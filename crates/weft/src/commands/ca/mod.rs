@@ -142,7 +142,7 @@ fn revoke(directory: &Path, node: &RevokedNode, out: Option<&Path>) -> Result<Ou
     let revocation = root.revoke(&key, unix_s());
     write_out(&revocation, out)?;
     if let Some(file) = out {
-        eprintln!("it has an effect once a running node has it: weft revoke {}", file.display());
+        eprintln!("the revocation takes effect when a running node reads it: weft revoke {}", file.display());
     }
     append(directory, REVOKED_FILE, &revocation)
 }
@@ -168,7 +168,7 @@ fn show(file: &Path, root: Option<&str>, as_json: bool) -> Result<Outcome, Failu
     };
     print!("{text}");
     if is_signed == Some(false) {
-        return Err(Failure::new(format!("{}: not signed by this root key", file.display())));
+        return Err(Failure::new(format!("{}: this root key did not sign the file", file.display())));
     }
     Ok(Outcome::Well)
 }

@@ -52,7 +52,7 @@ pub fn confirm(arguments: &ConfirmArguments) -> Result<Outcome, Failure> {
     ask(&arguments.control.control, &Request::Confirm { file: file.path().display().to_string() })?;
     file.save().map_err(|why| {
         let path = file.path().display();
-        Failure::new(format!("{path}: {why}: the node keeps the change until its next start, but it is not saved"))
+        Failure::new(format!("cannot save the change in {path}: {why}: the node keeps it only until its next start"))
     })?;
     println!("{}: kept", file.path().display());
     Ok(Outcome::Well)
@@ -86,7 +86,7 @@ fn edited(
 fn put(options: &ChangeOptions, text: &str) -> Result<Outcome, Failure> {
     let file = open(&options.config)?;
     if file.has_candidate() && is_on_trial(&options.control) {
-        return Err(Failure::new("a change is on trial already: weft confirm, or weft undo"));
+        return Err(Failure::new("a change is on trial already: end the trial with weft confirm or weft undo"));
     }
     let told = |why: io::Error| Failure::new(format!("{}: {why}", file.path().display()));
     file.write_candidate(text).map_err(told)?;

@@ -104,7 +104,7 @@ fn key(tested: &TestedPacket) -> Result<FlowKey, String> {
     let has_ports = matches!(number, protocol::TCP | protocol::UDP);
     let ((src, src_port), (dst, dst_port)) = (end(&tested.from, has_ports)?, end(&tested.to, has_ports)?);
     if src.is_ipv4() != dst.is_ipv4() {
-        return Err("one address is IPv4 and the other one IPv6: give two of one version".to_owned());
+        return Err("one address is IPv4 and the other one IPv6: give two addresses of one version".to_owned());
     }
     Ok(FlowKey { src, dst, protocol: number, src_port, dst_port, flow_label: 0 })
 }

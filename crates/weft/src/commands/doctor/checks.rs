@@ -145,7 +145,12 @@ fn explicit_rates(machine: &Machine) -> Check {
         Available::Bbr => {
             Check::new(name, Verdict::Warning, format!("using bbr instead of {NAME}: {}", lacks.join(", ")), needs)
         }
-        _ => Check::new(name, Verdict::Warning, format!("neither {NAME} nor bbr: {}", lacks.join(", ")), needs),
+        _ => Check::new(
+            name,
+            Verdict::Warning,
+            format!("neither {NAME} nor bbr is available: {}", lacks.join(", ")),
+            needs,
+        ),
     }
 }
 

@@ -107,7 +107,8 @@ fn state(machine: &Machine, directory: &Path) -> Option<Check> {
     let free = system.blocks_available().saturating_mul(system.fragment_size());
     if free < LEAST_FREE {
         let verdict = if free < 1 << 20 { Verdict::Bad } else { Verdict::Warning };
-        let found = format!("only {} are free on {mount}: stamps and revocations are not kept", bytes(free));
+        let found =
+            format!("only {} are free on {mount}: handshake stamps and revocations cannot be stored", bytes(free));
         let help = format!("delete files that are not needed: du -x -d 2 {mount} | sort -n | tail");
         return Some(Check::new(name, verdict, found, help));
     }

@@ -27,7 +27,7 @@ fn early_data(machine: &Machine) -> Check {
     let bits = machine.proc("sys/net/ipv4/tcp_fastopen").and_then(|text| text.parse::<u32>().ok());
     let (verdict, found) = match bits {
         Some(bits) if bits & 3 == 3 => (Verdict::Good, "3, both directions".to_owned()),
-        Some(bits) => (Verdict::Warning, format!("{bits}, not both directions")),
+        Some(bits) => (Verdict::Warning, format!("{bits}: it is not on in both directions")),
         None => (Verdict::Warning, "unknown".to_owned()),
     };
     Check::new("proxies: early data", verdict, found, "weft up sets net.ipv4.tcp_fastopen=3 if permitted")

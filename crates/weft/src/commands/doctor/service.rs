@@ -41,7 +41,12 @@ impl Service {
         }
         let Ok(Some(user)) = User::from_name(&name) else {
             let help = "install packaging/weft.sysusers and run systemd-sysusers";
-            return Err(Check::new("service", Verdict::Bad, format!("{UNIT} runs as {name}: no such user"), help));
+            return Err(Check::new(
+                "service",
+                Verdict::Bad,
+                format!("{UNIT} runs as {name}, but there is no such user"),
+                help,
+            ));
         };
         let capabilities = values(&text, "AmbientCapabilities").flat_map(str::split_whitespace);
         let is_closed = values(&text, "DevicePolicy").last().is_some_and(|policy| policy != "auto");
@@ -59,7 +64,7 @@ impl Service {
         let (name, user) = ("TUN device", &self.user);
         if !self.has_tun {
             let help = "add DeviceAllow=/dev/net/tun rw to it";
-            return Check::new(name, Verdict::Bad, format!("{UNIT} does not allow it"), help);
+            return Check::new(name, Verdict::Bad, format!("{UNIT} does not allow this device"), help);
         }
         match self.open(tun, true) {
             Ok(()) => Check::new(name, Verdict::Good, format!("can be opened by {user}, the user of {UNIT}"), ""),

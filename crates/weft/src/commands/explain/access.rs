@@ -20,10 +20,10 @@ pub fn text(access: &FlowAccess, question: &FlowQuestion) -> String {
         FlowDecision::Allowed => format!("allowed by [[allow]] {}", access.rule.as_deref().unwrap_or_default()),
         FlowDecision::Denied => {
             let rules = match access.rules {
-                1 => "the only [[allow]] rule here does not match".to_owned(),
-                rules => format!("none of the {rules} [[allow]] rules here matches"),
+                1 => "the only [[allow]] rule of this node does not match".to_owned(),
+                rules => format!("none of the {rules} [[allow]] rules of this node matches"),
             };
-            format!("denied: {rules}; answers to a flow that began here pass")
+            format!("denied: {rules}; answers to a flow that began at this node or behind it pass")
         }
         FlowDecision::UnknownSource => {
             "dropped: no peer has this source, so it is refused before any rule; see: weft prefixes".to_owned()

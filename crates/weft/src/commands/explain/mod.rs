@@ -203,10 +203,10 @@ fn name(reason: &PathReason) -> String {
 fn why(reason: &PathReason) -> String {
     let falls = match reason.falls {
         0 => String::new(),
-        1 => "; failed once recently".to_owned(),
-        n => format!("; failed {n} times recently"),
+        1 => "; the path failed once recently".to_owned(),
+        n => format!("; the path failed {n} times recently"),
     };
-    let left = reason.probation_left_ms.map(|ms| format!(", {} more", span(Duration::from_millis(ms))));
+    let left = reason.probation_left_ms.map(|ms| format!(", {} of probation left", span(Duration::from_millis(ms))));
     format!("{} ({}{falls}{})", reason.why, reason.path.cause, left.unwrap_or_default())
 }
 

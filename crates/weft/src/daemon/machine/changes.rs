@@ -162,7 +162,12 @@ impl Changes {
     pub fn begin(control: &Path, kept: Option<&Change>, log: Log) -> Changes {
         let (parent, name) = place(control);
         let directory = Directory::open(parent)
-            .map_err(|why| log.error(format_args!("{}: changes are not recorded: {why}", parent.display())))
+            .map_err(|why| {
+                log.error(format_args!(
+                    "{}: {why}: this run's changes to the machine are not recorded",
+                    parent.display()
+                ))
+            })
             .ok();
         let mut record = ChangeRecord { directory, name, made: Vec::new(), log };
         let (outliving, left): (Vec<_>, Vec<_>) = record.left().into_iter().partition(Change::outlives_run);
@@ -257,7 +262,10 @@ impl ChangeRecord {
     fn left(&self) -> Vec<Change> {
         let Some(directory) = &self.directory else { return Vec::new() };
         read(directory, &self.name).unwrap_or_else(|why| {
-            self.log.error(format_args!("the changes of the last run stay: {}", directory.failed(&self.name, &why)));
+            self.log.error(format_args!(
+                "cannot undo the last run's changes to this machine: {}",
+                directory.failed(&self.name, &why)
+            ));
             Vec::new()
         })
     }
@@ -270,7 +278,7 @@ impl ChangeRecord {
         let written = write(directory, &self.name, &self.made);
         if let Err(why) = written {
             let failed = directory.failed(&self.name, &why);
-            self.log.error(format_args!("changes to this machine are not recorded: {failed}"));
+            self.log.error(format_args!("this run's changes to the machine are not recorded: {failed}"));
         }
     }
 

@@ -40,7 +40,7 @@ impl ExitForwarding {
         let (name, tun) = (format!("weft_exit_{}", identifier(&config.tun.name)), &config.tun.name);
         let table = nft::NftSession::create(&rules(&name, tun, settings.masquerade, has_ipv6))
             .map_err(|why| format!("[exit]: cannot add nftables rules: {why}"))?;
-        log.info(format_args!("exit: forwarding packets from peers to this machine's networks"));
+        log.info(format_args!("exit: this node forwards packets from peers to this machine's networks"));
         if !has_ipv6 {
             log.info(format_args!("exit: IPv6 forwarding is off, so peers' IPv6 packets are rejected"));
         }

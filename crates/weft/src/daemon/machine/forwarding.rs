@@ -45,7 +45,7 @@ pub fn say(config: &Config, log: Log) {
     };
     for family in ForwardingSetting::of(config).filter(is_off) {
         log.info(format_args!(
-            "{} forwarding is off: peers reach only this machine{}: to change that: {}",
+            "{} forwarding is off: peers reach only this machine{}: to switch it on: {}",
             family.name,
             if config.flows.router.transit { " and each other" } else { "" },
             family.command()

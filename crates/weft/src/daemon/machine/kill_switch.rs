@@ -81,7 +81,7 @@ impl WrittenTable {
         let said = match () {
             () if self.written.is_empty() => "set: only the tunnel and local networks are reachable",
             () if looks && !nft::has_table(&protected.table)? => "its table was removed: restored",
-            () if rules != self.written => "follows the addresses of the links",
+            () if rules != self.written => "its rules follow the changed addresses of the links",
             () => return Ok(None),
         };
         nft::apply(&rules)?;

@@ -119,7 +119,7 @@ fn keep(shared: &SharedSetting, file: &ResolvConf, log: Log, pulse: &Pulse) -> R
         });
         let failure = pulse.resting(|| apply(shared, file, log)).err().map(|why| why.to_string());
         if let Some(why) = failure.as_ref().filter(|_| failure != last_failure) {
-            log.error(format_args!("DNS: the servers of [out] are not in use: {why}"));
+            log.error(format_args!("DNS: cannot use the servers of [out]: {why}"));
         }
         last_failure = failure;
     }

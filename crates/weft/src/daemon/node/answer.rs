@@ -179,7 +179,7 @@ impl DaemonNode {
 
     fn reset_peer(&mut self, peer: &str) -> Result<(), CommandError> {
         let key = self.engine.reset_peer(self.clock.now(), peer)?;
-        self.log.info(format_args!("peer {peer}: this node forgot its handshake stamps"));
+        self.log.info(format_args!("peer {peer}: this node deleted the stamps of the peer's handshakes"));
         self.accepted.retain(|(of, _)| *of != key);
         self.forgotten.push(key);
         self.forget_stamps();

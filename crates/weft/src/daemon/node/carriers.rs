@@ -75,8 +75,10 @@ impl DaemonNode {
                 let name = self.links.name(under(link)).to_owned();
                 if let Some(pause) = self.fallback.on_down(now, under(link), to) {
                     let pause = pause.as_secs_f64();
-                    self.log
-                        .info(format_args!("link {name}: no TCP connection to {}: {why}: again in {pause} s", to.ip()));
+                    self.log.info(format_args!(
+                        "link {name}: no TCP connection to {}: {why}: the next attempt is in {pause} s",
+                        to.ip()
+                    ));
                 }
             }
         }

@@ -71,7 +71,7 @@ impl DaemonNode {
             }
             Event::InnerMtu(mtu) => self.set_mtu(mtu),
             Event::ReorderingMetric(metric) => match self.devices.set_reordering(metric) {
-                Ok(()) => self.log.debug(format_args!("routes: reordering metric {metric:?}")),
+                Ok(()) => self.log.debug(format_args!("routes: the reordering metric is now {metric:?}")),
                 Err(why) => self.log.error(format_args!("cannot set the reordering metric of the routes: {why}")),
             },
             Event::Granted(grant) => {

@@ -75,10 +75,12 @@ impl DaemonNode {
         let what = match (standing, quota.reached) {
             (QuotaUse::Within, _) => "a new period has begun",
             (QuotaUse::Near, _) => "the quota is nearly used up",
-            (QuotaUse::Reached, QuotaReached::Sparse) => "the quota is used up: sparse flows only",
-            (QuotaUse::Reached, QuotaReached::Backup) => "the quota is used up: used while no other link answers",
-            (QuotaUse::Reached, QuotaReached::Never) => "the quota is used up: not used any more",
-            (QuotaUse::Reached, QuotaReached::GoOn) => "the quota is used up, and the link goes on",
+            (QuotaUse::Reached, QuotaReached::Sparse) => "the quota is used up: the link carries only sparse flows",
+            (QuotaUse::Reached, QuotaReached::Backup) => {
+                "the quota is used up: the link is used only while no other link answers"
+            }
+            (QuotaUse::Reached, QuotaReached::Never) => "the quota is used up: the link is not used any more",
+            (QuotaUse::Reached, QuotaReached::GoOn) => "the quota is used up, and the link is still used",
         };
         self.log.info(format_args!("link {link}: {of} used: {what}"));
     }

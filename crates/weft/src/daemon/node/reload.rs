@@ -15,7 +15,7 @@ impl DaemonNode {
     /// Runs the changed configuration in the file `named`: on trial for `confirm_ms` milliseconds, unless that is 0.
     pub(super) fn try_out(&mut self, named: &str, confirm_ms: u64) -> Result<(), String> {
         if self.trial.is_in_progress() {
-            return Err("a change is on trial already: weft confirm, or weft undo".to_owned());
+            return Err("a change is on trial already: end the trial with weft confirm or weft undo".to_owned());
         }
         let candidate = trial::candidate(&self.file, named)?;
         self.reload_from(&candidate)?;
@@ -38,7 +38,7 @@ impl DaemonNode {
     /// Undoes the change that is on trial, if its time is over.
     pub(super) fn end_trial(&mut self, now: Instant) {
         if self.trial.next_timeout().is_some_and(|ends| ends <= now) {
-            self.log.info(format_args!("the change was not confirmed: the configuration before it counts again"));
+            self.log.info(format_args!("the change was not confirmed: the configuration before it applies again"));
             // `reload` logs a failure. The change then stays in force.
             let _ = self.reload();
         }
@@ -72,7 +72,7 @@ impl DaemonNode {
         if let Some(vpn) = self.config.vpns.iter().find(|vpn| vpn.needs_restart(&loaded.config.vpns)) {
             let device = &vpn.device.value;
             return Err(format!(
-                "a change of address or table of the open device {device} needs another name, or a restart"
+                "the address or table of device {device} cannot change while it is open: rename it, or restart the node"
             ));
         }
         if loaded.identity.public_key() != self.identity.public_key() {

@@ -80,16 +80,16 @@ impl AccessHandle {
         let identity = match clients::edge_key(&state) {
             Ok(identity) => identity,
             Err(why) => {
-                log.error(format_args!("[access]: no client is accepted: {why}; then restart the node"));
+                log.error(format_args!("[access]: no client is accepted: {why}; restart the node after the repair"));
                 return Ok(None);
             }
         };
         let mut gate = Gate::new(&identity);
         match read_within(&state, &access.pool.value) {
             Ok(clients) => gate.set(&clients),
-            Err(why) => {
-                log.error(format_args!("[access]: no WireGuard client is accepted: {why}; then restart the node"))
-            }
+            Err(why) => log.error(format_args!(
+                "[access]: no WireGuard client is accepted: {why}; restart the node after the repair"
+            )),
         }
         let socket = bind(access.listen.value)?;
         let device = open(access)?;
@@ -116,7 +116,11 @@ impl AccessHandle {
             _isolation: isolation,
         };
         let pool = access.pool.value;
-        log.info(format_args!("clients of {pool}: port {}, public key {}", access.listen.value, identity.public_key()));
+        log.info(format_args!(
+            "[access]: clients of {pool} connect to port {}; public key {}",
+            access.listen.value,
+            identity.public_key()
+        ));
         let server =
             AccessServer { gate, socket, device, pool, state, inbox, waker, attendance: Attendance::default(), log };
         threads.spawn("weft-access", move |pulse| server.run(poller, pulse)).map_err(failed)?;
@@ -180,7 +184,7 @@ pub fn settings(config: &Config) -> Option<FixedSettings<'_>> {
 fn bind(port: u16) -> Result<UdpLink, Failure> {
     UdpLink::bind(&UdpConfig { port, ..UdpConfig::default() }).map_err(|why| {
         let owner = owner::of_udp_port(port).map_or_else(String::new, |owner| format!(": {owner} uses it"));
-        Failure::new(format!("[access] listen = {port}: {why}{owner}"))
+        Failure::new(format!("[access]: cannot use `listen` = {port}: {why}{owner}"))
     })
 }
 
@@ -296,7 +300,7 @@ impl AccessServer {
                 self.gate.set(&clients);
                 let names: Vec<&str> = clients.iter().map(|client| client.name.as_str()).take(NAMED).collect();
                 let more = if clients.len() > NAMED { ", …" } else { "" };
-                self.log.info(format_args!("clients: {} accepted: {}{more}", clients.len(), names.join(", ")));
+                self.log.info(format_args!("clients: {} are accepted: {}{more}", clients.len(), names.join(", ")));
                 Response::Done
             }
             Err(why) => Response::Refused { why },

@@ -140,7 +140,7 @@ impl Names {
             match answer {
                 Ok(addresses) if state.known.get(&name) != Some(&addresses) => {
                     let list: Vec<String> = addresses.iter().map(|address| address.ip().to_string()).collect();
-                    log.info(format_args!("{} is {}", name.name, list.join(" and ")));
+                    log.info(format_args!("the name {} resolves to {}", name.name, list.join(" and ")));
                     state.known.insert(name, addresses);
                     has_changed = true;
                 }

@@ -76,11 +76,16 @@ impl OpenvpnHandle {
         let supervisor = match OpenvpnSupervisor::prepare(state, settings, offer, inbox, threads) {
             Ok(supervisor) => supervisor,
             Err(why) => {
-                log.error(format_args!("[access.openvpn]: no client is accepted: {why}; then restart the node"));
+                log.error(format_args!(
+                    "[access.openvpn]: no client is accepted: {why}; restart the node after the repair"
+                ));
                 return Ok(None);
             }
         };
-        log.info(format_args!("clients of {} with OpenVPN: port {}", settings.pool.value, settings.listen.value));
+        log.info(format_args!(
+            "[access.openvpn]: clients of {} connect to port {}",
+            settings.pool.value, settings.listen.value
+        ));
         let thread = threads.spawn("weft-openvpn", move |pulse| supervisor.run(pulse));
         let supervisor = Some(thread.map_err(|why| failed(format!("cannot start: {why}")))?);
         Ok(Some(OpenvpnHandle { messages: Some(messages), supervisor }))
@@ -159,7 +164,11 @@ impl OpenvpnSupervisor {
                 pause = PAUSE.0;
             }
             let log = self.directory.path().join(LOG);
-            self.log.error(format_args!("OpenVPN: {how}; see {}; again in {} ms", log.display(), pause.as_millis()));
+            self.log.error(format_args!(
+                "OpenVPN: {how}; see {}; next start in {} ms",
+                log.display(),
+                pause.as_millis()
+            ));
             if !pulse.resting(|| self.wait(pause)) {
                 return Ok(());
             }

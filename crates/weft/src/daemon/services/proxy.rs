@@ -272,7 +272,7 @@ fn allow_early_data(changes: &Changes, log: Log) -> bool {
             true
         }
         Err(why) => {
-            log.info(format_args!("proxy: no early data: cannot set net.ipv4.tcp_fastopen: {why}"));
+            log.info(format_args!("proxy: connections get no early data: cannot set net.ipv4.tcp_fastopen: {why}"));
             false
         }
     }
@@ -321,7 +321,7 @@ impl Reader {
         }
         if was_open && !status.is_open {
             self.log.info(format_args!(
-                "proxy: full with {} connections: new connections are not proxied",
+                "proxy: all {} connections are in use: new connections are not proxied",
                 status.counts.connections
             ));
         }

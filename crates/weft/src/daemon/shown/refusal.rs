@@ -7,7 +7,7 @@ use weft_engine::{CommandError, DrillError};
 /// Returns the response to a command that the engine refused.
 pub fn refused(why: CommandError) -> Response {
     let why = match why {
-        CommandError::UnknownPeer(known) => format!("no such peer; known: {}", known.join(", ")),
+        CommandError::UnknownPeer(known) => format!("there is no such peer: the peers are {}", known.join(", ")),
         CommandError::UnknownLink(name, known) => unknown_name("link", &name, known.iter().map(String::as_str)),
         CommandError::UnknownVpn(name, known) => unknown_name("VPN", &name, known.iter().map(String::as_str)),
         CommandError::NoRoute => {

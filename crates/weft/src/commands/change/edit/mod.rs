@@ -50,7 +50,8 @@ impl Document {
         edits.sort_by_key(|(at, _)| (at.start, at.end));
         let mut text = self.text.clone();
         edits.iter().rev().for_each(|(at, new)| text.replace_range(at.clone(), new));
-        DeTable::parse(&text).map_err(|why| format!("the file allows no such change: {}", why.message()))?;
+        DeTable::parse(&text)
+            .map_err(|why| format!("with this change the file would not be valid TOML: {}", why.message()))?;
         self.text = text;
         Ok(())
     }
@@ -98,7 +99,9 @@ fn unset_at(doc: &mut Document, path: &[String], absent: impl Fn() -> String) ->
         let spot = Spot::find(root, layout, tables).map_err(|_| absent())?;
         let value = spot.table.get(last.as_str()).filter(|_| spot.missing.is_empty()).ok_or_else(&absent)?;
         match spot.inline(layout) {
-            Some(_) if layout.form(value) == Form::Implied => Err("set or unset its keys one by one".to_owned()),
+            Some(_) if layout.form(value) == Form::Implied => {
+                Err("this table has no header in the file: set or unset its keys one by one".to_owned())
+            }
             Some(table) => Ok(removed(vec![inline_part(&text, table, &value.span())])),
             None => Ok(removed(layout.lines(value))),
         }
@@ -184,7 +187,7 @@ pub fn reset_class(doc: &mut Document, name: &str) -> Result<(), String> {
 fn rules<'a, 'i>(root: &'a DeTable<'i>, layout: &Layout<'_>) -> Result<Vec<&'a Spanned<DeValue<'i>>>, String> {
     match root.get("rule") {
         Some(list) if layout.form(list) == Form::Elements => Ok(children(list)),
-        Some(_) => Err("the rules of this file do not stand in [[rule]] tables".to_owned()),
+        Some(_) => Err("this file does not write its rules as [[rule]] tables: edit the file by hand".to_owned()),
         None => Ok(Vec::new()),
     }
 }
@@ -200,7 +203,7 @@ fn no_rule(rules: &[&Spanned<DeValue<'_>>], name: &str) -> String {
     let names: Vec<&str> = rules.iter().filter_map(|rule| rule.get_ref().get("name")?.get_ref().as_str()).collect();
     match names[..] {
         [] => format!("there is no rule `{name}`: the file has none"),
-        _ => format!("there is no rule `{name}`: there are {}", names.join(", ")),
+        _ => format!("there is no rule `{name}`: the rules are {}", names.join(", ")),
     }
 }
 
@@ -268,7 +271,7 @@ impl<'a, 'i, 'p> Spot<'a, 'i, 'p> {
             let (form, mut rest) = (layout.form(value), rest);
             if form == Form::Elements {
                 let [name, others @ ..] = rest else {
-                    return Err(format!("name one of the [[{part}]] tables: {part}.NAME.KEY"));
+                    return Err(format!("a key of a [[{part}]] table needs the name of the table: {part}.NAME.KEY"));
                 };
                 spot.value = Some(value);
                 let Some(found) = element(value, name) else { break };
@@ -323,7 +326,9 @@ impl<'a, 'i, 'p> Spot<'a, 'i, 'p> {
         while let Some(part) = parts.next() {
             header.push(part);
             if NAMED.contains(&part.as_str()) {
-                let name = parts.next().ok_or_else(|| format!("name one of the [[{part}]] tables: {part}.NAME.KEY"))?;
+                let name = parts.next().ok_or_else(|| {
+                    format!("a key of a [[{part}]] table needs the name of the table: {part}.NAME.KEY")
+                })?;
                 text += &format!("\n[[{}]]\nname = {}\n", written(&header), quoted(name));
             } else if parts.peek().is_none() {
                 text += &format!("\n[{}]\n", written(&header));

@@ -43,8 +43,8 @@ pub fn look_up(name: &str, own: &[String]) -> io::Result<Vec<IpAddr>> {
             }
             match ask(name, server, &device) {
                 Ok(addresses) if !addresses.is_empty() => return Ok(addresses),
-                Ok(_) => last = io::Error::other(format!("{server} over {device} knows no address")),
-                Err(why) => last = io::Error::new(why.kind(), format!("{server} over {device}: {why}")),
+                Ok(_) => last = io::Error::other(format!("the DNS server {server} over {device} returned no address")),
+                Err(why) => last = io::Error::new(why.kind(), format!("the DNS server {server} over {device}: {why}")),
             }
         }
     }

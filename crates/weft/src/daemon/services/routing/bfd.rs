@@ -238,8 +238,9 @@ impl BfdClient {
                 Err(why) if why.kind() == io::ErrorKind::Interrupted => continue,
                 Err(why) => return Err(why.into()),
             }
-            while let Some(request) =
-                input.next().map_err(|why| refused(format_args!("bfdd sends no message of its protocol: {why}")))?
+            while let Some(request) = input
+                .next()
+                .map_err(|why| refused(format_args!("bfdd sent a message that does not follow its protocol: {why}")))?
             {
                 have_changed |= self.handle(connection, request)?;
             }

@@ -276,7 +276,7 @@ impl Learner {
             return;
         }
         if left_out > self.reported.left_out {
-            self.log.error(format_args!("routing: {left_out} routes left out: raise `most` in [routing]"));
+            self.log.error(format_args!("routing: {left_out} routes are left out: raise `most` in [routing]"));
         }
         if self.logged > MOST_LOGGED {
             self.log.error(format_args!("routing: {refused} routes are not learnt; see: weft prefixes"));
