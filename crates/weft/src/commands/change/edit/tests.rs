@@ -257,7 +257,7 @@ fn pruned(table: toml::Table) -> toml::Table {
     fn prune(value: toml::Value) -> toml::Value {
         match value {
             toml::Value::Table(table) => toml::Value::Table(pruned(table)),
-            toml::Value::Array(list) => list.into_iter().map(prune).collect(),
+            toml::Value::Array(list) => toml::Value::Array(list.into_iter().map(prune).collect()),
             other => other,
         }
     }
