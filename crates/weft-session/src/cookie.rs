@@ -118,7 +118,7 @@ impl CookieMaker {
         mac(&self.secret, source)
     }
 
-    /// True if the message's MAC2 was computed with this cookie, so that its sender has received the cookie.
+    /// True if the message's MAC2 was computed with this cookie. The sender has then received the cookie.
     pub(crate) fn mac2_is_right(cookie: &Cookie, macs: &Macs<'_>) -> bool {
         mac_is(cookie, macs.mac2_covers, macs.mac2)
     }

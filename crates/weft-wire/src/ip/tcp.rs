@@ -185,8 +185,8 @@ pub enum L4Checksum {
 
 /// Lowers the MSS option of a TCP SYN to `max_mss` in the packet and corrects the checksum (RFC 1624).
 ///
-/// `checksum` is the state of the packet's checksum field. The function returns true if it changed the packet. Only an
-/// unfragmented SYN with a larger MSS is changed.
+/// `checksum` is the state of the packet's checksum field. The function changes only an unfragmented
+/// SYN with a larger MSS. It returns true if it changed the packet.
 pub fn clamp_mss(packet: &mut [u8], max_mss: u16, checksum: L4Checksum) -> bool {
     let Some((l4, at)) = larger_mss_at(packet, max_mss) else { return false };
     let written = match checksum {
