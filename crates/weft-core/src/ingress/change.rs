@@ -1,6 +1,6 @@
 //! Changes to a running ingress: removes VPNs, replaces their profiles, and restarts loops.
 
-use super::vpn::{self, Delays, TurnState};
+use super::vpn::{self, Delays};
 use super::{Ingress, Profile, VpnNo};
 use crate::control_loop::ControlLoop;
 use crate::queue::Arrival;
@@ -68,12 +68,7 @@ impl<T> Ingress<T> {
         }
         self.vpns.iter_mut().for_each(|entry| entry.parked = None);
         for slot in 0..self.awake.len() as u32 {
-            let Some(this) = self.awake.get_mut(slot as usize) else { continue };
-            if matches!(this.place, TurnState::UntilTime(_) | TurnState::UntilReport) {
-                this.place = TurnState::Ring;
-                self.ring.push_back(slot);
-            }
-            self.timers.pull(slot, this.next_time());
+            self.give_turn(slot);
         }
     }
 
@@ -91,9 +86,11 @@ impl<T> Ingress<T> {
     /// Removes every packet from a queue, even if its VPN's loop does not permit packets to leave.
     fn empty_queue(&mut self, now: Instant, slot: u32, taken: &mut impl FnMut(Option<Arrival>, T)) {
         let Some(this) = self.awake.get_mut(slot as usize) else { return };
-        while let Some(unit) = this.queue.dequeue(now, &mut |item| taken(None, item)) {
-            taken(Some(Arrival { flow: unit.flow, bytes: unit.bytes, ecn_capable: false }), unit.item);
-        }
+        self.backlog.follow(&mut this.queue, |queue| {
+            while let Some(unit) = queue.dequeue(now, &mut |item| taken(None, item)) {
+                taken(Some(Arrival { flow: unit.flow, bytes: unit.bytes, ecn_capable: false }), unit.item);
+            }
+        });
     }
 
     /// Frees the queue and the other resources of a VPN that has a queue, even if it waits for its turn.

@@ -20,6 +20,7 @@
 //! ([`crate::fair::aimd::shared_event_kappa`]). Each loop applies it when the ingress next uses the loop, so this
 //! adds no cost per packet.
 
+mod backlog;
 mod change;
 mod grants;
 pub mod timers;
@@ -28,12 +29,13 @@ mod vpn;
 pub use vpn::{Profile, RETIRE_AFTER, VpnStatus};
 
 use crate::control_loop::{ControlLoop, Credit, LoopReport, Marker};
-use crate::queue::{Arrival, Dequeued, Expiry, HeadView, QueueCounters};
+use crate::queue::{Arrival, Dequeued, Expiry, FlowQueue, HeadView, QueueCounters};
 use crate::service::Share;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use backlog::Backlog;
 use timers::SlotTimers;
 use vpn::{Awake, Delays, IngressVpn, TurnState};
 use weft_units::{Instant, Rng};
@@ -89,6 +91,8 @@ pub struct Ingress<T> {
     config: IngressConfig,
     vpns: Vec<IngressVpn>,
     awake: Vec<Awake<T>>,
+    /// Packets and bytes in all queues.
+    backlog: Backlog,
     /// Indices of `awake` whose entry is not used.
     free: Vec<u32>,
     /// Indices in `awake` of the VPNs that have packets and may have credit, in the order of their turns.
@@ -112,6 +116,7 @@ impl<T> Ingress<T> {
             config,
             vpns: Vec::new(),
             awake: Vec::new(),
+            backlog: Backlog::default(),
             free: Vec::new(),
             ring: VecDeque::new(),
             asking: VecDeque::new(),
@@ -147,7 +152,7 @@ impl<T> Ingress<T> {
         let Some(slot) = self.wake(now, vpn) else { return dropped(item) };
         let this = &mut self.awake[slot as usize];
         this.used_at = now;
-        this.queue.enqueue(now, arrival, item, dropped);
+        self.backlog.follow(&mut this.queue, |queue| queue.enqueue(now, arrival, item, dropped));
         if this.place == TurnState::Empty && !this.queue.is_empty() {
             (this.place, this.turn_at) = (TurnState::Ring, now);
             self.ring.push_back(slot);
@@ -169,7 +174,10 @@ impl<T> Ingress<T> {
     ) -> Result<T, T> {
         let slot = self.vpns.get(vpn.0 as usize).map_or(u32::MAX, |entry| entry.slot);
         match self.awake.get_mut(slot as usize) {
-            Some(this) => this.queue.replace_last(now, arrival, item, is_superfluous),
+            Some(this) => {
+                let replace = |queue: &mut FlowQueue<T>| queue.replace_last(now, arrival, item, is_superfluous);
+                self.backlog.follow(&mut this.queue, replace)
+            }
             None => Err(item),
         }
     }
@@ -190,7 +198,7 @@ impl<T> Ingress<T> {
                 self.ring.rotate_left(1);
                 continue;
             }
-            let Some(view) = this.queue.head(now, dropped) else {
+            let Some(view) = self.backlog.follow(&mut this.queue, |queue| queue.head(now, dropped)) else {
                 self.ring.pop_front();
                 this.rest();
                 self.timers.pull(slot, this.next_time());
@@ -224,7 +232,7 @@ impl<T> Ingress<T> {
     pub fn pop(&mut self, now: Instant) -> Option<IngressDeparture<T>> {
         let slot = self.selected.take()?;
         let this = self.awake.get_mut(slot as usize)?;
-        let unit = this.queue.pop(now)?;
+        let unit = self.backlog.follow(&mut this.queue, |queue| queue.pop(now))?;
         this.used_at = now;
         this.deficit -= i64::from(unit.bytes);
         let more = !this.queue.is_empty();
@@ -249,7 +257,7 @@ impl<T> Ingress<T> {
     pub fn discard(&mut self, now: Instant) -> Option<Dequeued<T>> {
         let slot = self.selected.take()?;
         let this = self.awake.get_mut(slot as usize)?;
-        let unit = this.queue.pop(now)?;
+        let unit = self.backlog.follow(&mut this.queue, |queue| queue.pop(now))?;
         if this.queue.is_empty() {
             self.ring.pop_front();
             this.rest();
@@ -269,8 +277,9 @@ impl<T> Ingress<T> {
     /// Drops some packets of the VPN with the most packets, to free memory for another queue.
     pub fn shed(&mut self, now: Instant, dropped: &mut impl FnMut(T)) {
         self.selected = None;
-        if let Some(this) = self.awake.iter_mut().max_by_key(|this| this.queue.len()) {
-            this.queue.shed(now, dropped);
+        let longest = (0u32..).zip(&self.awake).max_by_key(|(_, this)| this.queue.len());
+        if let Some((slot, _)) = longest {
+            self.drop_some(slot, |queue| queue.shed(now, dropped));
         }
     }
 
@@ -279,9 +288,47 @@ impl<T> Ingress<T> {
     /// `expiry` returns the times from which a packet is too old.
     pub fn expire(&mut self, now: Instant, expiry: &impl Fn(&T) -> Expiry, dropped: &mut impl FnMut(T)) {
         self.selected = None;
-        for this in &mut self.awake {
-            this.queue.expire(now, expiry, dropped);
+        if self.backlog.packets() == 0 {
+            return;
         }
+        for slot in 0..self.awake.len() as u32 {
+            self.drop_some(slot, |queue| queue.expire(now, expiry, dropped));
+        }
+    }
+
+    /// Drops the packets of one VPN that have become too old, see [`Ingress::expire`].
+    pub fn expire_vpn(
+        &mut self,
+        now: Instant,
+        vpn: VpnNo,
+        expiry: &impl Fn(&T) -> Expiry,
+        dropped: &mut impl FnMut(T),
+    ) {
+        self.selected = None;
+        let slot = self.vpns.get(vpn.0 as usize).map_or(vpn::NONE, |entry| entry.slot);
+        self.drop_some(slot, |queue| queue.expire(now, expiry, dropped));
+    }
+
+    /// Applies `work`, which drops packets, to the queue of the VPN with this index in `awake`.
+    ///
+    /// The loop may permit the packet that is now the first, so the VPN gets a turn.
+    fn drop_some(&mut self, slot: u32, work: impl FnOnce(&mut FlowQueue<T>)) {
+        let Some(this) = self.awake.get_mut(slot as usize).filter(|this| !this.queue.is_empty()) else { return };
+        let before = this.queue.len();
+        self.backlog.follow(&mut this.queue, work);
+        if this.queue.len() != before {
+            self.give_turn(slot);
+        }
+    }
+
+    /// Adds a VPN that waits for its loop to the ring. `slot` is its index in `awake`.
+    fn give_turn(&mut self, slot: u32) {
+        let Some(this) = self.awake.get_mut(slot as usize) else { return };
+        if matches!(this.place, TurnState::UntilTime(_) | TurnState::UntilReport) {
+            this.place = TurnState::Ring;
+            self.ring.push_back(slot);
+        }
+        self.timers.pull(slot, this.next_time());
     }
 
     /// Applies a report on one of a VPN's markers.
@@ -394,12 +441,12 @@ impl<T> Ingress<T> {
 
     /// Number of packets in all queues.
     pub fn backlog_packets(&self) -> usize {
-        self.awake.iter().map(|this| this.queue.len()).sum()
+        self.backlog.packets()
     }
 
     /// Backlog of all queues in bytes.
     pub fn backlog_bytes(&self) -> u64 {
-        self.awake.iter().map(|this| this.queue.backlog_bytes()).sum()
+        self.backlog.bytes()
     }
 
     /// True if the VPN has a queue now and a loop with the window law.
@@ -453,11 +500,7 @@ impl<T> Ingress<T> {
             self.events = self.events.wrapping_add(1);
             this.applied_events = self.events;
         }
-        if matches!(this.place, TurnState::UntilReport | TurnState::UntilTime(_)) {
-            this.place = TurnState::Ring;
-            self.ring.push_back(slot);
-        }
-        self.timers.pull(slot, this.next_time());
+        self.give_turn(slot);
     }
 
     /// Processes the timers of VPNs that have expired by `now`.

@@ -233,6 +233,8 @@ enum Deed {
     Send { most: usize },
     Arrive { most: usize, lose: bool },
     Pass { us: u64 },
+    Expire { vpn: Option<usize> },
+    Shed,
     Weigh { vpn: usize, weight: f64 },
 }
 
@@ -245,10 +247,25 @@ fn deeds() -> impl Strategy<Value = Vec<Deed>> {
             2 => (1..4usize, proptest::bool::weighted(0.1)).prop_map(|(most, lose)| Deed::Arrive { most, lose }),
             2 => (100..40_000u64).prop_map(|us| Deed::Pass { us }),
             1 => (40_000..20_000_000u64).prop_map(|us| Deed::Pass { us }),
+            1 => proptest::option::of(vpn.clone()).prop_map(|vpn| Deed::Expire { vpn }),
+            1 => Just(Deed::Shed),
             1 => (vpn, 0.01..100.0f64).prop_map(|(vpn, weight)| Deed::Weigh { vpn, weight }),
         ],
         1..300,
     )
+}
+
+/// Returns the expiry of a packet: every third packet is too old at once, the others never.
+fn expiry_of(number: u32, now: Instant) -> Expiry {
+    let at = if number.is_multiple_of(3) { now } else { Instant::FAR_FUTURE };
+    Expiry { superseded_at: at, useless_at: at }
+}
+
+/// Removes the packets that [`expiry_of`] calls too old from a model's queue. Returns their numbers.
+fn take_expired(waiting: &mut VecDeque<(u32, u32)>) -> Vec<u32> {
+    let gone = waiting.iter().map(|(number, _)| *number).filter(|number| number.is_multiple_of(3)).collect();
+    waiting.retain(|(number, _)| !number.is_multiple_of(3));
+    gone
 }
 
 proptest! {
@@ -342,6 +359,22 @@ proptest! {
                         prop_assert!(looks < 10, "it spins");
                     }
                 }
+                Deed::Expire { vpn } => {
+                    let expiry = |number: &u32| expiry_of(*number, now);
+                    let mut gone = Vec::new();
+                    match vpn {
+                        Some(vpn) => ingress.expire_vpn(now, vpns[vpn], &expiry, &mut |number| gone.push(number)),
+                        None => ingress.expire(now, &expiry, &mut |number| gone.push(number)),
+                    }
+                    gone.sort_unstable();
+                    let of_those = waiting.iter_mut().enumerate().filter(|(of, _)| vpn.is_none_or(|vpn| vpn == *of));
+                    let mut expected: Vec<u32> = of_those.flat_map(|(_, waiting)| take_expired(waiting)).collect();
+                    expected.sort_unstable();
+                    prop_assert_eq!(gone, expected);
+                }
+                Deed::Shed => ingress.shed(now, &mut |number| {
+                    waiting.iter_mut().for_each(|waiting| waiting.retain(|(other, _)| *other != number));
+                }),
                 Deed::Weigh { vpn, weight: new } => {
                     ingress.set_share(now, vpns[vpn], weight(new));
                     if let Some(law) = &mut model[vpn] {
@@ -352,6 +385,9 @@ proptest! {
             for (vpn, waiting) in vpns.iter().zip(&waiting) {
                 prop_assert_eq!(ingress.status(*vpn).map(|s| s.queued_packets), Some(waiting.len()));
             }
+            let bytes = waiting.iter().flatten().map(|(_, bytes)| u64::from(*bytes)).sum::<u64>();
+            let packets = waiting.iter().map(VecDeque::len).sum::<usize>();
+            prop_assert_eq!((ingress.backlog_packets(), ingress.backlog_bytes()), (packets, bytes));
         }
     }
 }

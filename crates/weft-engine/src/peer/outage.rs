@@ -10,7 +10,7 @@ use super::{Context, Peer};
 use crate::api::PathState;
 use crate::path::Path;
 use weft_units::planted::{self, Fault};
-use weft_units::{Duration, Instant};
+use weft_units::{Duration, Instant, VpnId};
 
 /// Interval at which old packets are dropped during an outage, to free their buffers.
 ///
@@ -60,12 +60,21 @@ impl Peer {
     }
 
     /// Drops the packets in the flow queue that are too old to be useful.
-    pub(super) fn drop_stale(&mut self, cx: &mut Context<'_>) {
+    fn drop_stale(&mut self, cx: &mut Context<'_>) {
         if planted::is(Fault::StaleKept) {
             return;
         }
         let (now, drops) = (cx.now, &mut self.totals.queue_drops);
         self.ingress.queue.expire(now, &expiry, &mut dropping(cx, drops));
+    }
+
+    /// Drops the packets of one VPN that became too old while they waited for the VPN to open.
+    pub(super) fn drop_stale_of(&mut self, cx: &mut Context<'_>, vpn: VpnId) {
+        if planted::is(Fault::StaleKept) {
+            return;
+        }
+        let (now, drops) = (cx.now, &mut self.totals.queue_drops);
+        self.ingress.queue.expire_vpn(now, vpn, &expiry, &mut dropping(cx, drops));
     }
 
     /// Repeats initiations to the peer every [`CALL_EVERY`] at the beginning of an outage.

@@ -292,7 +292,7 @@ impl Peer {
                 for (arrival, segment) in waited {
                     self.push_to_queue(cx, arrival, segment);
                 }
-                self.drop_stale(cx);
+                self.drop_stale_of(cx, vpn);
             }
         } else if is_member {
             for (_, segment) in self.ingress.openings.refused(cx.now, vpn) {

@@ -436,8 +436,7 @@ impl Accumulation {
     ///
     /// `measured` is the value from which the accumulation follows: a delay in microseconds, or a number of bytes.
     fn accept_if_it_stands(&mut self, now: Instant, elapsed: Duration, measured: u32, one_way_delay_us: u32) {
-        let round = self.ledger.rtt.smoothed().max(elapsed);
-        if self.standing.on_value(now, measured, round) && self.accumulation > 0.0 {
+        if self.standing.on_value(measured, elapsed, self.ledger.rtt.smoothed()) && self.accumulation > 0.0 {
             self.resynchronise(now, one_way_delay_us);
         }
     }

@@ -180,6 +180,26 @@ impl IngressQueue {
         }
     }
 
+    /// Drops the segments of one VPN whose [`Expiry`] has passed, and passes them to `dropped`.
+    ///
+    /// Without a queue for each VPN it drops those of all.
+    pub fn expire_vpn(
+        &mut self,
+        now: Instant,
+        vpn: VpnId,
+        expiry: &impl Fn(&Segment) -> Expiry,
+        dropped: &mut impl FnMut(Segment),
+    ) {
+        match self {
+            IngressQueue::Shared(shared) => {
+                if let Some(number) = shared.numbers.get(&vpn) {
+                    shared.ingress.expire_vpn(now, *number, expiry, dropped);
+                }
+            }
+            IngressQueue::Alone(_) | IngressQueue::Port(_) => self.expire(now, expiry, dropped),
+        }
+    }
+
     /// True if a segment waits that may leave as soon as a path has space for it.
     pub fn is_ready(&self) -> bool {
         match self {
