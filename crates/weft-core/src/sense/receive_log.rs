@@ -78,13 +78,13 @@ impl ReceiveLog {
     ///
     /// `interval` is the longest time that an eliciting packet may wait for its report. The sender uses the same
     /// value to detect silence. A gap or 32 eliciting packets make the report due at once. Reports are at least
-    /// `spacing` and at least 1 ms apart. A packet that is not eliciting never causes a report. Otherwise two idle
+    /// the result of `spacing` and at least 1 ms apart. A packet that is not eliciting never causes a report. Otherwise two idle
     /// nodes would report each other's reports forever.
-    pub fn report_due(&self, interval: Duration, spacing: Duration) -> Option<Instant> {
+    pub fn report_due(&self, interval: Duration, spacing: impl FnOnce() -> Duration) -> Option<Instant> {
         let eliciting = self.first_unreported_eliciting?;
         let at_once = self.gap_appeared || self.unreported_eliciting >= PACKETS_PER_REPORT;
         let due = if at_once { eliciting } else { eliciting + self.dithered(interval) };
-        Some(self.last_report_at.map_or(due, |last| due.max(last + spacing.max(MIN_SPACING))))
+        Some(self.last_report_at.map_or(due, |last| due.max(last + spacing().max(MIN_SPACING))))
     }
 
     /// True if exactly one eliciting packet waits for its report, and the last report left at least `interval` ago.
@@ -252,16 +252,16 @@ mod tests {
     #[test]
     fn reports_wait_for_the_interval_unless_there_is_news() {
         let mut log = log_of(&[1]);
-        assert_eq!(log.report_due(INTERVAL, Duration::ZERO), Some(ms(6)), "half the interval, at the first");
+        assert_eq!(log.report_due(INTERVAL, || Duration::ZERO), Some(ms(6)), "half the interval, at the first");
         log.on_report_sent(ms(11));
-        assert_eq!(log.report_due(INTERVAL, Duration::ZERO), None);
+        assert_eq!(log.report_due(INTERVAL, || Duration::ZERO), None);
         log.on_datagram(ms(11), 3, 100, false, true);
-        assert_eq!(log.report_due(INTERVAL, Duration::ZERO), Some(ms(12)), "a gap: at once, but spaced");
+        assert_eq!(log.report_due(INTERVAL, || Duration::ZERO), Some(ms(12)), "a gap: at once, but spaced");
         log.on_report_sent(ms(12));
         for n in 4..36 {
             log.on_datagram(ms(20), n, 100, false, true);
         }
-        assert_eq!(log.report_due(INTERVAL, Duration::ZERO), Some(ms(20)));
+        assert_eq!(log.report_due(INTERVAL, || Duration::ZERO), Some(ms(20)));
     }
 
     #[test]
@@ -269,8 +269,8 @@ mod tests {
         let mut log = ReceiveLog::new();
         log.on_datagram(ms(1), 1, 60, false, false);
         log.on_datagram(ms(2), 5, 60, false, false);
-        assert_eq!(log.report_due(INTERVAL, Duration::ZERO), None);
+        assert_eq!(log.report_due(INTERVAL, || Duration::ZERO), None);
         log.on_datagram(ms(3), 6, 60, false, true);
-        assert!(log.report_due(INTERVAL, Duration::ZERO).is_some_and(|due| due > ms(3) && due <= ms(13)));
+        assert!(log.report_due(INTERVAL, || Duration::ZERO).is_some_and(|due| due > ms(3) && due <= ms(13)));
     }
 }

@@ -335,12 +335,9 @@ impl<T> SentPackets<T> {
     fn oldest_outstanding(&self) -> Option<(u64, Instant)> {
         let from = self.settled_below.max(self.first);
         let skip = (from - self.first) as usize;
-        self.ring
-            .iter()
-            .enumerate()
-            .skip(skip)
-            .find(|(_, e)| matches!(e.state, SentState::Outstanding(_)))
-            .map(|(i, e)| (self.first + i as u64, e.sent_at))
+        let entries = (from..).zip(self.ring.range(skip.min(self.ring.len())..));
+        let mut outstanding = entries.filter(|(_, entry)| matches!(entry.state, SentState::Outstanding(_)));
+        outstanding.next().map(|(number, entry)| (number, entry.sent_at))
     }
 
     /// Returns the time at which the first packet after the largest reported one was sent, if there is one.

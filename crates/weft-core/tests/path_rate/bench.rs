@@ -501,7 +501,7 @@ impl<'a> World<'a> {
     }
 
     fn check_report(&mut self, now: Instant) {
-        let Some(due) = self.log.report_due(self.report_interval(), Duration::ZERO) else { return };
+        let Some(due) = self.log.report_due(self.report_interval(), || Duration::ZERO) else { return };
         if due > now {
             if self.report_timer.is_none_or(|t| t > due) {
                 self.report_timer = Some(due);

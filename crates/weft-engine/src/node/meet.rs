@@ -23,7 +23,8 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 const WANTED_FOR: Duration = Duration::from_secs(60);
 /// Time without any datagram from a certified peer after which the peer is removed, while the overlay is on.
 ///
-/// *Derived*: three times the interval of 15 s at which idle paths are probed.
+/// *Derived*: an idle path is probed every 25 s, and a probe without an answer is soon repeated. So 20 s of probes had
+/// no answer.
 const SILENT_FOR: Duration = Duration::from_secs(45);
 /// Time without any datagram from a certified peer after which it is removed if it is silent in the overlay, too.
 const LOST_FOR: Duration = Duration::from_secs(5);

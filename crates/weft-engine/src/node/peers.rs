@@ -202,7 +202,8 @@ impl Peers {
     /// A deadline that has passed ends the search: a busy node has many peers with something to send now.
     pub(crate) fn next_timeout(&self, now: Instant) -> Option<Instant> {
         let noted = Some(self.deadlines.total()).filter(|at| *at != Instant::FAR_FUTURE);
-        let unnoted = self.changed.iter().chain(self.awake.iter()).filter_map(|index| self.list.get(index));
+        let awake = self.awake.iter().filter(|index| !self.changed.has(*index));
+        let unnoted = self.changed.iter().chain(awake).filter_map(|index| self.list.get(index));
         let mut deadlines = noted.into_iter().chain(unnoted.filter_map(|peer| peer.next_timeout(now)));
         let mut earliest = deadlines.next()?;
         while earliest > now

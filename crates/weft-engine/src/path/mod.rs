@@ -572,7 +572,7 @@ impl Path {
         let least = |capacity: Rate| {
             Rate::from_bps(capacity.bps() / REPORTS_PART).time_for(REPORT_BYTES).min(REPORTS_APART_MAX)
         };
-        self.log.report_due(REPORT_INTERVAL, self.rate.capacity().map(least).unwrap_or_default())
+        self.log.report_due(REPORT_INTERVAL, || self.rate.capacity().map(least).unwrap_or_default())
     }
 
     /// Returns the longest RTT that a flow on this path regularly sees.

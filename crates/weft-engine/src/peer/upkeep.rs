@@ -318,7 +318,7 @@ impl Peer {
 
     /// Returns the earliest time at which this node has work for the peer without further input.
     pub fn next_timeout(&self, now: Instant) -> Option<Instant> {
-        [self.next_timer(now), self.next_send(now)].into_iter().flatten().min()
+        sooner(self.next_timer(now), self.next_send(now))
     }
 
     /// Returns the time at which [`Peer::on_timeout`] next has work, or `None` if it has none.
@@ -358,7 +358,7 @@ impl Peer {
 fn path_timer(path: &Path, probe_at: Instant, urgency: Urgency) -> Option<Instant> {
     // If nothing may leave by this path, another path sends its report.
     let report = path.report_due().filter(|_| !planted::is(Fault::ReportTimerNotSet));
-    report.into_iter().chain(own_timer(path, probe_at, urgency)).min()
+    sooner(report, own_timer(path, probe_at, urgency))
 }
 
 /// Returns the time of a path's next timer work other than its report, or `None` if its link is down or it is gone.
@@ -368,16 +368,30 @@ fn own_timer(path: &Path, probe_at: Instant, urgency: Urgency) -> Option<Instant
     if !path.link_up || path.is_gone() {
         return None;
     }
-    let judged = path.active && !path.barred && path.health.answers();
-    let threshold = path.suspect_after();
-    let overdue = path.waiting.overdue_at(threshold).filter(|_| judged);
-    let silence = path.waiting.suspect_at(threshold, path.misses).filter(|_| judged);
-    let loss = path.sent_packets.next_loss_timeout();
+    let is_judged = path.active && !path.barred && path.health.answers();
+    let silence = if is_judged { silence_timer(path, urgency) } else { None };
     let may_probe = !path.barred && (path.ours || path.health.state() != PathState::Opening);
     let probe = may_probe.then_some(probe_at);
     let sensing = path.sensing.deadline().filter(|_| path.proof.is_proven());
-    let ask = path.ask_at(urgency).filter(|_| judged);
-    [probe, overdue, silence, ask, sensing, loss].into_iter().flatten().min()
+    sooner(sooner(silence, probe), sooner(sensing, path.sent_packets.next_loss_timeout()))
+}
+
+/// Returns the time at which the silence of an answering path is next to be judged, or `None` if all is answered.
+fn silence_timer(path: &Path, urgency: Urgency) -> Option<Instant> {
+    let ask = path.ask_at(urgency);
+    if path.waiting.since().is_none() {
+        return ask;
+    }
+    let threshold = path.suspect_after();
+    sooner(ask, sooner(path.waiting.overdue_at(threshold), path.waiting.suspect_at(threshold, path.misses)))
+}
+
+/// Returns the earlier of two times, of which each may be missing.
+fn sooner(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        _ => one.or(other),
+    }
 }
 
 /// Returns the time at which something is next to be sent on a path, or `None` if nothing is.
@@ -397,5 +411,5 @@ fn path_send(path: &Path, now: Instant) -> Option<Instant> {
     let data = data.filter(|_| !planted::is(Fault::PacerTimerNotSet));
     let may_search = path.active && !path.barred && path.health.answers() && path.proof.is_proven();
     let search = path.mtu.probe_at(now).filter(|_| may_search);
-    [data, search].into_iter().flatten().min()
+    sooner(data, search)
 }

@@ -460,14 +460,22 @@ fn a_signalled_connection_is_granted_and_shown() {
     assert_eq!((&home["forged_tags"], &hub["forged_tags"]), (&0.into(), &0.into()));
 }
 
+/// Another test that ends may unload `weft_er` for the whole machine. A node then loads it again within a second, so
+/// the test waits until status and kernel agree.
 #[test]
 fn status_shows_the_method_of_explicit_rates_and_the_reason() {
     let Some((dir, out)) = on_two_nodes(
         r#"
             printf '[[tcp-er.grant]]\nto = "10.9.0.0/24"\nrate = "20 Mbit/s"\n' >>home.toml
             up hub; up home; logged home "session established"
-            run home status --json >status.json; run home status | grep -i rates
-            echo "offered: $(ip netns exec home cat /proc/sys/net/ipv4/tcp_available_congestion_control)"
+            offered() { ip netns exec home cat /proc/sys/net/ipv4/tcp_available_congestion_control; }
+            for n in $(seq 50); do
+                run home status --json >status.json; run home status >status.txt; offered >offered.txt
+                [ $(cat status.json status.txt offered.txt | grep -c weft_er) != 3 ] &&
+                    grep -q weft_er status.json status.txt offered.txt || break
+                sleep 0.1
+            done
+            grep -i rates status.txt; echo "offered: $(cat offered.txt)"
             run home down"#,
     ) else {
         return;
