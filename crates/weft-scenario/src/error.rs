@@ -3,6 +3,7 @@
 use crate::read::missing;
 use std::fmt;
 use toml::Spanned;
+use weft_units::nearest;
 
 /// A mistake in a scenario file: its position, its cause and the probable fix.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -94,36 +95,6 @@ fn explain(message: &str) -> String {
     format!("{what} `{unknown}`: {}", which_exist(unknown, quoted))
 }
 
-/// Returns the candidate with the least edit distance from `word`, if that distance is small enough.
-///
-/// The limit is half the characters of `word`, rounded up, and at least 2.
-pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let limit = word.chars().count().div_ceil(2).max(2);
-    candidates
-        .into_iter()
-        .map(|candidate| (edit_distance(word, candidate), candidate))
-        .filter(|(distance, _)| *distance <= limit)
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, candidate)| candidate)
-}
-
-/// Returns the number of characters to insert, delete or replace to turn `a` into `b` (Levenshtein distance).
-///
-/// It keeps only one row of the table of distances.
-fn edit_distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, y) in b.iter().enumerate() {
-            let substituted = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
-}
-
 /// Returns a list of the existing names, preceded by the nearest one if it is similar to `word`.
 pub(crate) fn which_exist<'a>(word: &str, names: impl Iterator<Item = &'a str> + Clone) -> String {
     let list = names.clone().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
@@ -136,19 +107,6 @@ pub(crate) fn which_exist<'a>(word: &str, names: impl Iterator<Item = &'a str> +
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn distances_are_levenshteins() {
-        assert_eq!(edit_distance("kitten", "sitting"), 3);
-        assert_eq!(edit_distance("", "abc"), 3);
-        assert_eq!(edit_distance("delay", "delay"), 0);
-    }
-
-    #[test]
-    fn the_nearest_name_is_found_and_strangers_are_not() {
-        assert_eq!(nearest("dealy", ["rate", "delay", "loss"]), Some("delay"));
-        assert_eq!(nearest("bandwidthmax", ["rate", "delay", "loss"]), None);
-    }
 
     #[test]
     fn columns_count_characters() {

@@ -42,7 +42,7 @@ mod vpn;
 
 pub use any::AnyScenario;
 pub use disturbance::{DisturbanceResult, GroupGoodput};
-pub use error::{ScenarioError, nearest};
+pub use error::ScenarioError;
 pub use event::{Action, EventTarget, TimedEvent};
 pub use flow::{App, Flow, FlowDirection};
 pub use grid::Grid;

@@ -1,11 +1,12 @@
 //! Reads a program's command line, and prints help and mistakes.
 
 use crate::fold::fold_help;
-use crate::{nearest, size, wants_color};
+use crate::{size, wants_color};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, Error, Parser};
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
+use weft_units::nearest;
 
 /// Width of help where no terminal sets it, and its maximum, in columns.
 const COLUMNS: usize = 100;

@@ -1,4 +1,4 @@
-//! Basic types of all other crates: time, rates, identifiers, serial numbers and seeded randomness.
+//! Basic types of all other crates: time, rates, identifiers, serial numbers, seeded randomness and near names.
 //!
 //! Each type is a newtype with checked or saturating arithmetic. Nothing here reads a clock or draws entropy.
 #![no_std]
@@ -7,6 +7,7 @@
 extern crate alloc;
 
 mod id;
+mod nearest;
 mod node_id;
 mod parse;
 mod path_use;
@@ -19,6 +20,7 @@ mod tournament;
 
 pub use core::time::Duration;
 pub use id::{FlowId, LinkId, PathId, PeerId, VpnId};
+pub use nearest::nearest;
 pub use node_id::{NodeId, RingDistance};
 pub use parse::{ParseUnitError, parse_duration, parse_fraction, parse_rate};
 pub use path_use::{PathTier, PathUse};

@@ -8,7 +8,7 @@ use serde::Serialize;
 use std::cell::{Cell, RefCell};
 use std::fmt::{self, Write as _};
 use std::ops::Range;
-use weft_terminal::nearest;
+use weft_units::nearest;
 
 /// Severity of a finding.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -9,7 +9,7 @@ use std::fmt::Display;
 use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
-use weft_terminal::nearest;
+use weft_units::nearest;
 
 /// A value and its place in the source.
 #[derive(Clone, PartialEq, Eq, Debug)]

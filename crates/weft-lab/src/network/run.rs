@@ -9,8 +9,9 @@ use crate::progress::RunProgress;
 use crate::{LabError, interrupt, net, scratch};
 use std::collections::BTreeMap;
 use weft_scenario::{
-    NetworkScenario, NetworkVariant, RunResult, SCHEMA, Series, Skipped, Traces, VariantResult, VariantRun, nearest,
+    NetworkScenario, NetworkVariant, RunResult, SCHEMA, Series, Skipped, Traces, VariantResult, VariantRun,
 };
+use weft_units::nearest;
 
 /// Maximum number of times that a run is repeated because the emulator delivered its packets too late.
 ///

@@ -1,7 +1,8 @@
 //! Selects the variants of a scenario that must run, and puts their results in order.
 
-use crate::{Prediction, Scenario, Variant, VariantKind, VariantResult, nearest};
+use crate::{Prediction, Scenario, Variant, VariantKind, VariantResult};
 use std::collections::BTreeMap;
+use weft_units::nearest;
 
 /// Returns the requested variants, or all variants of the scenario if `chosen` is empty.
 ///

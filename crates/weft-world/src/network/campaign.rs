@@ -7,9 +7,8 @@ use crate::observers::Observers;
 use crate::side_by_side::side_by_side;
 use std::collections::BTreeMap;
 use std::path::Path;
-use weft_scenario::{
-    NetworkScenario, NetworkVariant, RunResult, SCHEMA, Series, Traces, VariantResult, VariantRun, nearest,
-};
+use weft_scenario::{NetworkScenario, NetworkVariant, RunResult, SCHEMA, Series, Traces, VariantResult, VariantRun};
+use weft_units::nearest;
 
 /// Runs variants of a network, each once for each of `seeds`. An empty `chosen` selects all variants.
 ///

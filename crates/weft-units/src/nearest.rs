@@ -1,5 +1,8 @@
 //! The name that a misspelt one probably stands for.
 
+use alloc::vec;
+use alloc::vec::Vec;
+
 /// Shortest beginning of a name that stands for the name, in characters.
 const SHORTEST_BEGINNING: usize = 3;
 
@@ -46,6 +49,7 @@ fn edits(from: &str, to: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::string::String;
     use proptest::prelude::*;
 
     #[test]
