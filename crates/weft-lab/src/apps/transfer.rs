@@ -78,9 +78,7 @@ fn transfer_until_stop(
 fn listen(flow: &Flow, port: u16) -> io::Result<TcpListener> {
     let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, port))?;
     if let Some(bytes) = flow.receive_buffer_bytes {
-        // The kernel doubles the value to account for its own overhead.
-        let bytes = i32::try_from(bytes / 2).unwrap_or(i32::MAX);
-        set_option(listener.as_raw_fd(), libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &bytes.to_ne_bytes())?;
+        set_receive_buffer(&listener, u32::try_from(bytes).unwrap_or(u32::MAX))?;
     }
     Ok(listener)
 }

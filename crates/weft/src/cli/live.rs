@@ -9,7 +9,7 @@ use std::time::Duration;
 #[derive(Args)]
 pub struct ExplainArguments {
     /// SRC[:PORT] DST[:PORT] [PROTO], or DST[:PORT] [PROTO]. A part that is left out can have any value. SRC, DST: an
-    /// address, or a node's name without a port. PROTO: tcp, udp, icmp, icmp6 or a number from 0 to 255
+    /// address, or a node's name without a port. PROTO: tcp, udp, icmp, icmpv6 or a number from 0 to 255
     #[arg(required = true, num_args = 1..=3, value_name = "FLOW")]
     pub flow: Vec<String>,
     /// Search only this VPN, named as in `weft vpns`; without it the default VPN, then the others

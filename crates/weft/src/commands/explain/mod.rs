@@ -97,7 +97,7 @@ fn protocol(word: &str) -> Option<u8> {
         "icmp" => Some(1),
         "tcp" => Some(6),
         "udp" => Some(17),
-        "icmp6" => Some(58),
+        "icmpv6" | "icmp6" => Some(58),
         number => number.parse().ok(),
     }
 }

@@ -18,7 +18,7 @@ const CERTIFICATE: &str = "tcp.crt";
 const NAME: &str = "localhost";
 /// File of the private key of the certificate that the node makes.
 const KEY: &str = "tcp.key";
-/// Maximum number of bytes that are read of the file of a certificate or a key.
+/// Maximum length of the file of a certificate or a key, in bytes.
 const LARGEST: u64 = 1 << 20;
 
 /// Returns the acceptor of TLS connections at the TCP port.
@@ -35,7 +35,10 @@ pub fn load(door: &TcpDoor, state: &Path) -> Result<TlsAcceptor, String> {
 fn read(path: &Path) -> Result<Vec<u8>, String> {
     let failed = |why: io::Error| format!("{}: {why}", path.display());
     let mut text = Vec::new();
-    files::open(path).map_err(failed)?.take(LARGEST).read_to_end(&mut text).map_err(failed)?;
+    files::open(path).map_err(failed)?.take(LARGEST + 1).read_to_end(&mut text).map_err(failed)?;
+    if text.len() as u64 > LARGEST {
+        return Err(format!("{} is longer than 1 MiB, so it is no certificate and no key", path.display()));
+    }
     Ok(text)
 }
 

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use weft_engine::FlowKey;
@@ -31,7 +31,6 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 const MAX_MESSAGES: usize = 1_024;
 
 enum TcpErMessage {
-    Config(TcpEr),
     Granted { flow: KernelConnection, bytes_per_s: u64, until: Instant },
     Withdrawn(KernelConnection),
 }
@@ -41,6 +40,8 @@ pub struct RateKeeper {
     /// Channel for messages to the thread. The thread ends when this becomes `None`.
     messages: Option<SyncSender<TcpErMessage>>,
     choice: Arc<Mutex<CongestionChoice>>,
+    /// The newest configuration. The thread applies it when it next renews the rates.
+    wanted: Arc<Mutex<TcpEr>>,
     holder: Option<JoinHandle<()>>,
 }
 
@@ -71,10 +72,12 @@ impl RateKeeper {
             log.info(format_args!("explicit rates use {instead}: {}", choice.because));
         }
         let (messages, inbox) = sync_channel(MAX_MESSAGES);
-        let choice = Arc::new(Mutex::new(choice));
-        let mut keeper = RateKeeper { messages: Some(messages), choice: Arc::clone(&choice), holder: None };
+        let (choice, wanted) = (Arc::new(Mutex::new(choice)), Arc::new(Mutex::new(wanted)));
+        let shared = (Arc::clone(&choice), Arc::clone(&wanted));
+        let mut keeper = RateKeeper { messages: Some(messages), choice, wanted, holder: None };
         if let Some(congestion) = loaded {
-            let holder = Holder { congestion, wanted, flows: HashMap::new(), choice, log };
+            let (choice, wanted) = shared;
+            let holder = Holder { congestion, wanted, applied: TcpEr::default(), flows: HashMap::new(), choice, log };
             keeper.holder = Some(threads.spawn("weft-tcp-er", move |pulse| holder.run(&inbox, pulse))?);
         }
         Ok(keeper)
@@ -82,7 +85,7 @@ impl RateKeeper {
 
     /// Replaces the configured grants, each of which is for a prefix of destinations.
     pub fn set(&self, wanted: TcpEr) {
-        self.send_message(TcpErMessage::Config(wanted));
+        *lock(&self.wanted) = wanted;
     }
 
     /// Grants a flow a rate in bytes per second, for the duration `lasts`.
@@ -97,7 +100,7 @@ impl RateKeeper {
 
     /// Returns the congestion control of sockets with an explicit rate, and the reason if it is not `weft_er`.
     pub fn choice(&self) -> CongestionChoice {
-        self.choice.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.choice).clone()
     }
 
     fn send_message(&self, word: TcpErMessage) {
@@ -112,7 +115,9 @@ fn connection(flow: &FlowKey) -> KernelConnection {
 
 struct Holder {
     congestion: Congestion,
-    wanted: TcpEr,
+    wanted: Arc<Mutex<TcpEr>>,
+    /// The configuration whose grants are in the kernel.
+    applied: TcpEr,
     /// Granted rate in bytes per second, and its end, for each connection.
     flows: HashMap<KernelConnection, (u64, Instant)>,
     choice: Arc<Mutex<CongestionChoice>>,
@@ -133,7 +138,6 @@ impl Holder {
                 look_at = now + LOOK_EVERY;
             }
             match pulse.resting(|| messages.recv_timeout(renew_at - now)) {
-                Ok(TcpErMessage::Config(wanted)) => self.change(wanted),
                 Ok(TcpErMessage::Granted { flow, bytes_per_s, until }) => {
                     self.flows.insert(flow, (bytes_per_s, until));
                     self.log_failure(self.congestion.grants().set_flow(flow, bytes_per_s, monotonic_ns()));
@@ -152,8 +156,12 @@ impl Holder {
     }
 
     fn renew(&mut self, now: Instant) {
+        let wanted = lock(&self.wanted).clone();
+        if wanted != self.applied {
+            self.apply(wanted);
+        }
         let (grants, now_ns) = (self.congestion.grants(), monotonic_ns());
-        for grant in &self.wanted.grants {
+        for grant in &self.applied.grants {
             let to = grant.to.value;
             self.log_failure(grants.set(to.address, to.length, grant.rate.bps() / 8, now_ns));
         }
@@ -167,16 +175,17 @@ impl Holder {
         self.flows.retain(|_, (_, until)| now < *until);
     }
 
-    fn change(&mut self, wanted: TcpEr) {
-        for grant in &self.wanted.grants {
+    /// Removes the grants by prefix from the kernel, and takes those of `wanted` as the next to renew.
+    fn apply(&mut self, wanted: TcpEr) {
+        for grant in &self.applied.grants {
             let to = grant.to.value;
             self.log_failure(self.congestion.grants().clear(to.address, to.length));
         }
-        self.wanted = wanted;
+        self.applied = wanted;
     }
 
     fn end(mut self) {
-        self.change(TcpEr::default());
+        self.apply(TcpEr::default());
         for flow in self.flows.keys() {
             self.log_failure(self.congestion.grants().clear_flow(*flow));
         }
@@ -184,7 +193,7 @@ impl Holder {
 
     fn check(&mut self) {
         let failed = self.congestion.keep().err().map(|why| why.to_string());
-        *self.choice.lock().unwrap_or_else(PoisonError::into_inner) = choose(failed.as_deref());
+        *lock(&self.choice) = choose(failed.as_deref());
     }
 
     fn log_failure(&self, done: Result<(), GrantError>) {
@@ -192,6 +201,13 @@ impl Holder {
             self.log.debug(format_args!("cannot change a grant in the kernel: {why}"));
         }
     }
+}
+
+/// Locks a value that two threads share.
+///
+/// A thread that panicked leaves it whole, because each change is one assignment.
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Returns the clock that `bpf_ktime_get_ns` reads, in nanoseconds.
