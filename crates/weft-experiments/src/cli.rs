@@ -237,7 +237,7 @@ pub struct FailoverArguments {
     /// Interval between probes, such as 1ms or 20ms
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = duration)]
     pub interval: Duration,
-    /// Restart the far end's daemon before each cut; needs --only weft
+    /// Restart the node that answers the probes before each cut; needs --only weft
     #[arg(long)]
     pub restart: bool,
     /// Run only this contender, named as below; can be given several times. Without it all run
@@ -302,7 +302,8 @@ pub struct ReproduceOptions {
     /// Print one JSON object on standard output
     #[arg(long)]
     pub json: bool,
-    /// Directory for reproduction.md and its pictures (SVG); rows that do not run stay in an existing file
+    /// Directory for reproduction.md and its pictures (SVG); rows that do not run stay in an existing file. Without it
+    /// no file is written
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Number of runs of each case of a row, each with a seed of its own; without it 5, or 2 with --quick

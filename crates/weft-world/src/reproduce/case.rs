@@ -45,6 +45,9 @@ scenario_files! {
     MIXED_PORT = "mixed-port.toml";
     VOICE = "voice-under-load.toml";
     HOME_OFFICE = "home-office.toml";
+    THREE_HUNDRED = "three-hundred-connections.toml";
+    PREEMPTION = "preemption.toml";
+    FLOW_ALTERNATES = "flow-alternates.toml";
 }
 
 impl CompiledScenario {

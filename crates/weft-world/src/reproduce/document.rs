@@ -81,9 +81,9 @@ const HEAD: &str = "# Papers 000 to 004, reproduced
 
 Written by `weft sim reproduce`, row by row; do not edit. A row stays as it is until it is run again. Same program, same bytes.
 
-Rows A, B and C are runs of 30 simulated seconds, the first 10 of them not counted; rows B9, B10, B12, C7, C8, D and E as long as their scenarios say. A figure is \
+Rows A, B and C are runs of 30 simulated seconds, the first 10 of them not counted; rows B9, B10, B12, C7, C8, D, E and F as long as their scenarios say. A figure is \
 the mean over the seeds ± half its 95 % confidence interval (Student's t). Ratios are taken seed by seed. The setups are the files \
-`scenarios/paper-000-*.toml`, `paper-001-figure-6.toml`, `mixed-port.toml`, `voice-under-load.toml`, `naval-fleet.toml`, `paper-002-*-sim.toml`, `paper-003-*.toml`, `paper-004-*.toml`, `clean-links.toml` and `fair-vpns.toml`, which also say what \
+`scenarios/paper-000-*.toml`, `paper-001-figure-6.toml`, `mixed-port.toml`, `voice-under-load.toml`, `naval-fleet.toml`, `paper-002-*-sim.toml`, `paper-003-*.toml`, `paper-004-*.toml`, `clean-links.toml`, `fair-vpns.toml`, `three-hundred-connections.toml`, `preemption.toml` and `flow-alternates.toml`, which also say what \
 they assume. Rows D7 to D10 are of processor and memory: `make bench` measures them ([scale.md](operate/scale.md)). \
 Rows that only report figures say so. Explanations by hand, with the figures of their day, stand in [reproduction-notes.md](reproduction-notes.md).
 ";

@@ -84,9 +84,10 @@ Keys, as in a [[rule]] table. A flow must have all given properties; without one
   vpn                name of the VPN; `default` is the default VPN
   user               sender, as [users] defines users: an address, a prefix or a node's name
   near, far          name of the node at which the flow enters, or leaves, the network
-  available          rate that a flow wants beyond its guarantee, such as '50 Mbit/s'. It does not
-                     limit the flow. Unless the rule has `service`, a flow with a guarantee is then
-                     variable, in the class voice too
+  available          rate beyond its guarantee for which a flow asks, such as '50 Mbit/s'; without it,
+                     as much as there is. `weft qos why` shows it. The flow may send more. If it is
+                     set, a flow with a guarantee may always use more than its guarantee, also in
+                     the class voice, unless the rule sets `service`
   guaranteed, maximum, … and all other keys of `weft qos classes set --help`
 
 The first rule in the list that matches a flow applies. docs/operate/flow-state.md explains the
@@ -153,7 +154,7 @@ docs/operate/flow-state.md explains the keys.")]
         options: ChangeOptions,
     },
     /// Remove the [[class]] table of a class from the file, and from the node if it runs. A built-in class then has its
-    /// defaults. Another class is gone; this is refused while a rule names it
+    /// defaults. A class of your own no longer exists; this is refused while a rule names it
     Reset {
         /// Name of the class: voice, video, interactive, bulk, background, or a name of your own
         name: String,

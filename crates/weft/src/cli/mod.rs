@@ -48,7 +48,8 @@ Examples:
   weft up -c /etc/weft/weft.toml        run the node
   weft paths --watch                    show what each path carries, once a second
 
-Exit status: 0 success, 1 failed, 2 usage error, 3 degraded, 4 no daemon."
+Exit status: 0 success, 1 failed, 2 wrong command line, 3 the command ran and found that something
+does not work (its help says what), 4 no node runs."
 )]
 pub struct Cli {
     /// When to colour the output: always, never, or auto: on a terminal that supports it. With auto, NO_COLOR and
@@ -256,17 +257,19 @@ Examples:
   weft signal -c signal.toml --check       report each mistake
 
 Run it at both ends of a flow: on the two hosts, or on a router in front of each host. Both ends
-grant a rate, and the flow is granted the lower one. The end that only receives needs no rules.
+grant a rate, and the flow is granted the lower one. The end that only receives needs `interface`
+and `rate`, but no rules.
 
 The command limits no flow itself. A TCP connection of this machine whose program selects `weft_er`
-sends at its granted rate; the command loads `weft_er` (see `weft tcp-er --help`). Nothing holds
-other flows, also those that a router forwards, to their grants: these only lower what the command
-grants to further flows. -v logs each grant.
+sends at its granted rate; the command loads `weft_er` (see `weft tcp-er --help`). All other flows,
+also those that a router forwards, can send more than they are granted. Their grants only lower what
+the command grants to later flows. -v logs each grant.
 
 A sender's configuration has at least these keys; docs/operate/signalling.md lists all of them:
   [signal]
   interface = \"eth0\"
-  rate = \"100 Mbit/s\"       # total for the flows that leave by the interface
+  rate = \"100 Mbit/s\"       # what it grants in total to the flows that leave by the interface;
+                            # the same again to those that arrive, unless `rate-down` is set
   [[signal.rule]]           # flows that ask for a rate; without other keys: all TCP flows, and
                             # each asks for as much as is available
   name = \"all\"
@@ -490,11 +493,15 @@ if a probed peer answered no probe during the cut."
     /// more sites
     #[command(after_help = "\
 Examples:
-  weft plan                                        what the links to the peer carry now
+  weft plan                                        the links as they are now
   weft plan --without wwan0 --with 'eth0=100 Mbit/s' --sites 10
                                                    three questions with an answer each
   weft plan --out home.toml                        also keep the scenario,
                                                    for: weft sim run home.toml
+
+The simulator sends one TCP flow for 5 to 20 s in each direction and small packets, as a call does,
+over links with the measured rate, delay and loss. It prints the goodput of the flows, the
+round-trip time of the small packets without and beside the flows, and their longest gap.
 
 Each --without, --with and --sites is a question of its own. Each answer changes only this in the
 links as they are now. It runs `weft-lab`, which must be installed. Some figures are assumed if the
@@ -527,10 +534,12 @@ some do.")]
     /// Keep the nodes, the policy and the configurations of a network in one place: runs `weft-controller`
     #[command(disable_help_flag = true)]
     Controller(OtherProgram),
-    /// Emulate links on this machine's kernel and compare, with real applications: runs `weft-lab`
+    /// Emulate links on this machine's kernel, and compare weft with other tunnels on them by real applications: runs
+    /// `weft-lab`
     #[command(disable_help_flag = true)]
     Lab(OtherProgram),
-    /// Run scenarios in virtual time, with the same engine: runs `weft-lab`; `weft sim run` is `weft-lab sim`
+    /// Simulate such links in virtual time, with the packet code that a node runs: runs `weft-lab`; `weft sim run` is
+    /// `weft-lab sim`
     #[command(disable_help_flag = true)]
     Sim(OtherProgram),
 }

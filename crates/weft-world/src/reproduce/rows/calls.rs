@@ -91,7 +91,7 @@ fn voice_rule() -> FlowRule {
 }
 
 /// IP protocol number of UDP.
-const UDP: u8 = 17;
+pub(super) const UDP: u8 = 17;
 
 /// Returns the results of the voice calls of a run.
 fn calls(run: &VariantRun) -> impl Iterator<Item = &FlowResult> {

@@ -10,6 +10,7 @@ mod edges;
 mod explicit;
 mod failover;
 mod fleet;
+mod flow_state;
 mod hashing;
 mod laws;
 mod overlay;
@@ -51,6 +52,7 @@ pub(super) fn all() -> Vec<Row> {
     rows.extend(services::ROWS);
     rows.extend(bounds::ROWS);
     rows.push(laws::E_LAWS);
+    rows.extend(flow_state::ROWS);
     rows.sort_by_key(|row| place(row.id));
     rows
 }
