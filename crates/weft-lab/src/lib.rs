@@ -12,6 +12,7 @@ mod apps;
 mod error;
 mod events;
 mod failover;
+mod frr;
 mod interrupt;
 mod lane;
 mod measure;

@@ -20,6 +20,8 @@ pub enum VariantKind {
     Link,
     /// The kernel's MPTCP over all links.
     Mptcp,
+    /// FRR's OSPF with BFD of 3 × 50 ms over all links, without a tunnel. Flows are spread over them (ECMP).
+    Ospf,
     /// OpenVPN (UDP, AES-256-GCM) over the best link.
     Openvpn,
     /// wireguard-go over the best link.
@@ -36,11 +38,12 @@ pub enum VariantKind {
 
 impl VariantKind {
     /// Every kind of variant with its keyword in scenario files.
-    pub const ALL: [(&'static str, VariantKind); 9] = [
+    pub const ALL: [(&'static str, VariantKind); 10] = [
         ("each-link", VariantKind::EachLink),
         ("best-link", VariantKind::BestLink),
         ("link", VariantKind::Link),
         ("mptcp", VariantKind::Mptcp),
+        ("ospf", VariantKind::Ospf),
         ("openvpn", VariantKind::Openvpn),
         ("wireguard-go", VariantKind::WireguardGo),
         ("weft", VariantKind::Weft),

@@ -4,7 +4,7 @@ use super::diamond::LabDiamond;
 use super::ospf::Ospf;
 use super::weft::Wefts;
 use crate::LabError;
-use std::fmt;
+use crate::frr::{FAST_BFD, OspfTimers};
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::time::Duration;
@@ -26,52 +26,6 @@ pub(super) trait RunningNetwork {
     }
 }
 
-/// The timers by which OSPF detects that a neighbour is gone.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct OspfTimers {
-    /// Interval between two hellos.
-    pub hello: Duration,
-    /// Time without a hello after which a neighbour is declared down.
-    pub dead: Duration,
-    pub bfd: Option<Bfd>,
-}
-
-/// BFD in addition to OSPF (RFC 5880).
-///
-/// A neighbour is declared down after `multiplier` intervals without a packet.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Bfd {
-    pub multiplier: u32,
-    pub interval: Duration,
-}
-
-impl OspfTimers {
-    pub const fn seconds(hello: u64, dead: u64) -> OspfTimers {
-        OspfTimers { hello: Duration::from_secs(hello), dead: Duration::from_secs(dead), bfd: None }
-    }
-
-    /// Returns the lines of an interface's configuration.
-    ///
-    /// If hellos are less than a second apart, these lines set a dead interval of 1 s and the number of hellos in
-    /// this interval.
-    pub fn of_ospf(self) -> String {
-        match self.hello.as_secs() {
-            0 => {
-                let multiplier = self.dead.as_millis() / self.hello.as_millis().max(1);
-                format!(" ip ospf dead-interval minimal hello-multiplier {multiplier}\n")
-            }
-            hello => format!(" ip ospf hello-interval {hello}\n ip ospf dead-interval {}\n", self.dead.as_secs()),
-        }
-    }
-}
-
-impl fmt::Display for OspfTimers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "hello {:?}, dead {:?}", self.hello, self.dead)?;
-        self.bfd.map_or(Ok(()), |bfd| write!(f, ", BFD {} × {:?}", bfd.multiplier, bfd.interval))
-    }
-}
-
 /// One contender of the comparison: weft, or OSPF with certain timers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Contender {
@@ -84,19 +38,13 @@ pub(super) struct Contender {
 
 /// The name of the contender that all others are compared with.
 pub(super) const WEFT: &str = "weft";
-/// BFD timers of the contender `ospf-bfd`: three intervals of 50 ms.
-const BFD: Bfd = Bfd { multiplier: 3, interval: Duration::from_millis(50) };
 /// OSPF timers of the contender `ospf-minimal-hello`: four hellos in a dead interval of 1 s.
 const MINIMAL: OspfTimers = OspfTimers { hello: Duration::from_millis(250), ..OspfTimers::seconds(0, 1) };
 
 /// All contenders. Slow ones get fewer cuts.
 pub(super) const CONTENDERS: [Contender; 5] = [
     Contender { name: WEFT, timers: None, one_cut_in: 1 },
-    Contender {
-        name: "ospf-bfd",
-        timers: Some(OspfTimers { bfd: Some(BFD), ..OspfTimers::seconds(1, 4) }),
-        one_cut_in: 1,
-    },
+    Contender { name: "ospf-bfd", timers: Some(FAST_BFD), one_cut_in: 1 },
     Contender { name: "ospf-minimal-hello", timers: Some(MINIMAL), one_cut_in: 1 },
     Contender { name: "ospf-hello-1", timers: Some(OspfTimers::seconds(1, 4)), one_cut_in: 2 },
     Contender { name: "ospf-default", timers: Some(OspfTimers::seconds(10, 40)), one_cut_in: 7 },
@@ -145,6 +93,5 @@ mod tests {
                 ("hello 10s, dead 40s", 3)
             ]
         );
-        assert_eq!(MINIMAL.of_ospf(), " ip ospf dead-interval minimal hello-multiplier 4\n");
     }
 }

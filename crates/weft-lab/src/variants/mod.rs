@@ -3,6 +3,7 @@
 mod daemon;
 mod mptcp;
 mod openvpn;
+mod ospf;
 mod raw;
 mod weft;
 mod wireguard_go;
@@ -34,6 +35,7 @@ pub(crate) fn open(
         VariantKind::EachLink | VariantKind::BestLink => Ok(raw::open(world, &chosen)),
         VariantKind::Link => Ok(raw::open_one(variant, world, &chosen)),
         VariantKind::Mptcp => mptcp::open(variant, world, &chosen),
+        VariantKind::Ospf => ospf::open(variant, world, &chosen),
         VariantKind::Openvpn => openvpn::open(variant, world, best),
         VariantKind::WireguardGo => wireguard_go::open(variant, world, best),
         VariantKind::Weft => weft::open(variant, world, options, &chosen).and_then(|lanes| match variant.openvpn {

@@ -96,7 +96,7 @@ pub fn run(
 /// Returns the reason why the simulator cannot run a variant, or `None` if it can.
 fn lacking(variant: &Variant) -> Option<&'static str> {
     if !variant.kind.is_weft() {
-        return None;
+        return (variant.kind == VariantKind::Ospf).then_some("the simulator has no OSPF: use `weft-lab run`");
     }
     let has = |section| variant.weft.contains_key(section);
     match () {
