@@ -32,23 +32,21 @@ pub(super) fn open(variant: &Variant, world: &LabPair, chosen: &[usize]) -> Resu
         let router = OspfNode { node, directory, address, interfaces: interfaces.clone(), timers: FAST_BFD };
         routers.push(router.start(&mut lane.daemons)?);
     }
-    wait_until_whole(&routers)?;
-    if !is_reachable(&world.home, hub) {
-        return Err(LabError::Missing(format!("OSPF found no route from the first node to {hub}")));
-    }
+    wait_until_whole(&routers, || is_reachable(&world.home, hub))?;
     Ok(vec![lane])
 }
 
-fn wait_until_whole(routers: &[OspfRouter]) -> Result<(), LabError> {
+/// Waits until OSPF has all neighbours, and until packets arrive by the routes that it then computes.
+fn wait_until_whole(routers: &[OspfRouter], arrives: impl Fn() -> bool) -> Result<(), LabError> {
     let deadline = Instant::now() + READY_TIMEOUT;
     loop {
         let states = routers.iter().map(OspfRouter::is_whole).collect::<Result<Vec<bool>, LabError>>()?;
-        if states.iter().all(|is_whole| *is_whole) {
+        if states.iter().all(|is_whole| *is_whole) && arrives() {
             return Ok(());
         }
         if Instant::now() > deadline {
             let limit = READY_TIMEOUT.as_secs();
-            return Err(LabError::Missing(format!("OSPF did not find all neighbours within {limit} s")));
+            return Err(LabError::Missing(format!("OSPF had no neighbours or no route within {limit} s")));
         }
         interrupt::sleep_until(Instant::now() + ASK_EVERY)?;
     }
