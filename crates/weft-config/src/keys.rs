@@ -102,7 +102,7 @@ impl fmt::Display for KeyError {
                 write!(f, "key file {} contains no key: expected 44 characters of base64", path.display())
             }
             KeyError::OfAnotherKind(path, found, wanted) => {
-                write!(f, "key file {} contains {found}: use {wanted} here", path.display())
+                write!(f, "key file {} contains {found}: use a file with {wanted} instead", path.display())
             }
         }
     }
@@ -238,7 +238,8 @@ impl fmt::Display for CertificateFileError {
         match self {
             CertificateFileError::Io(path, why) => write!(f, "cannot read file {}: {why}", path.display()),
             CertificateFileError::Malformed(path) => {
-                write!(f, "file {} is neither a certificate nor a revocation, as `weft ca` writes them", path.display())
+                let path = path.display();
+                write!(f, "file {path} is neither a certificate nor a revocation: name a file that `weft ca` wrote")
             }
         }
     }

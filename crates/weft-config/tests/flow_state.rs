@@ -142,7 +142,11 @@ fn bad_rules_are_refused_at_their_place() {
     refuses(&rule("dscp = 64"), 3, &["0 to 63"]);
     refuses(&rule("to = \"10.9.0.1/24\""), 3, &["10.9.0.0/24"]);
     refuses(&rule("to = \"10.9.0.0/33\""), 3, &["0 to 32"]);
-    refuses(&rule("from = \"10.0.0.0/8\"\nto = \"fd00::/8\""), 4, &["no flow is both", "one rule for each family"]);
+    refuses(
+        &rule("from = \"10.0.0.0/8\"\nto = \"fd00::/8\""),
+        4,
+        &["no flow is both", "one rule for IPv4 and one rule for IPv6"],
+    );
     refuses(&rule("vpn = \"blu\""), 3, &["there is no VPN `blu`", "did you mean `blue`?"]);
     refuses(&rule("vpn = \"zzz\""), 3, &["known: blue, default"]);
     refuses(&rule("precedence = 16"), 3, &["from 0 to 15"]);
@@ -170,13 +174,17 @@ fn rules_that_never_apply_are_refused() {
     refuses(
         &two(wide, "to = \"10.9.1.0/24\""),
         5,
-        &["rule `b` never applies: `a` before it matches all its flows", "put it first"],
+        &[
+            "rule `b` never applies: each of its flows already matches the earlier rule `a`",
+            "put the later rule before",
+        ],
     );
-    refuses(&two(wide, "to = \"fd00::/8\"").replace("\"b\"", "\"a\""), 5, &["two rules have the name `a`"]);
+    refuses(&two(wide, "to = \"fd00::/8\"").replace("\"b\"", "\"a\""), 5, &["two [[rule]] tables have the name `a`"]);
     accepts(&two(wide, "to = \"10.0.0.0/8\""));
     accepts(&two("user = \"10.9.0.7\"", ""));
     let three = two("to = \"10.0.0.0/9\"", "to = \"10.128.0.0/9\"") + "\n[[rule]]\nname = \"c\"\nto = \"10.0.0.0/8\"";
-    refuses(&three, 8, &["rule `c` never applies: `a`, `b` before it together match all its flows"]);
+    let expected = "rule `c` never applies: each of its flows already matches one of the earlier rules `a`, `b`";
+    refuses(&three, 8, &[expected]);
 }
 
 #[test]
@@ -201,7 +209,7 @@ fn bad_classes_are_refused_at_their_place() {
         &["class `voice`", "contradicts"],
     );
     refuses("[[class]]\nname = \"a\"\navailable = \"1 Mbit/s\"", 3, &["unknown key `available`"]);
-    refuses("[[class]]\nname = \"a\"\nservice = \"gr\"", 3, &["it is one of available, guaranteed, maximum, variable"]);
+    refuses("[[class]]\nname = \"a\"\nservice = \"gr\"", 3, &["write one of available, guaranteed, maximum, variable"]);
     let many: String = (0..252).map(|number| format!("[[class]]\nname = \"c{number}\"\n")).collect();
     refuses(&many, 2 * 252, &["there are 256 classes already"]);
 }

@@ -64,7 +64,12 @@ pub fn serve(mut stream: UnixStream, answer: impl Fn(Request) -> Response) -> io
         }
         let response = match serde_json::from_slice(&line) {
             Ok(request) => answer(request),
-            Err(why) => Response::Refused { why: format!("the line is not a request of the control socket: {why}") },
+            Err(why) => Response::Refused {
+                why: format!(
+                    "the node does not understand the request on its control socket: {why}: use the version of weft \
+                     that the node runs"
+                ),
+            },
         };
         write_line(&mut stream, &response)?;
     }

@@ -43,7 +43,10 @@ impl From<StoreError> for Refusal {
             }
             StoreError::Failed(why) => Refusal::new(
                 StatusCode::SERVICE_UNAVAILABLE,
-                format!("the store failed: {why}: check whether the change was stored, and repeat it if not"),
+                format!(
+                    "the controller's database failed: {why}: if you sent a change, check whether it was stored, and \
+                     repeat it if not"
+                ),
             ),
         }
     }

@@ -27,7 +27,7 @@ impl Secret {
     pub fn parse(text: &str) -> Result<Secret, &'static str> {
         match Base64UrlUnpadded::decode_vec(text) {
             Ok(bytes) if bytes.len() == 32 => Ok(Secret(text.to_owned())),
-            _ => Err("expected 43 characters of base64url"),
+            _ => Err("a secret must be 43 characters of base64url"),
         }
     }
 
@@ -60,7 +60,8 @@ impl SecretHash {
     /// Returns the expected form.
     pub fn parse(text: &str) -> Result<SecretHash, &'static str> {
         let is_hash = text.len() == 64 && text.bytes().all(|c| matches!(c, b'0'..=b'9' | b'a'..=b'f'));
-        if is_hash { Ok(SecretHash(text.to_owned())) } else { Err("expected 64 digits of lower-case hexadecimal") }
+        let wrong = "the SHA-256 of a secret must be 64 digits of lower-case hexadecimal";
+        if is_hash { Ok(SecretHash(text.to_owned())) } else { Err(wrong) }
     }
 
     /// Returns the hash as hexadecimal digits.

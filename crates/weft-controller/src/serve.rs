@@ -35,11 +35,13 @@ pub fn serve(arguments: &ServeArguments) -> Result<(), String> {
     let tls = arguments.certificate.as_deref().zip(arguments.key.as_deref());
     let tls = tls.map(|(certificate, key)| tls::server(certificate, key)).transpose()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|why| format!("cannot start the program: {why}"))?;
+    let runtime = runtime.map_err(|why| {
+        format!("cannot start the event loop of weft-controller: {why}: check the limits of open files and memory")
+    })?;
     runtime.block_on(async {
         let server = Server::bind(arguments.listen, tls).await?;
-        let address = server.address().map_err(|why| format!("cannot start the program: {why}"))?;
-        let no_signals = |why| format!("cannot wait for signals: {why}");
+        let address = server.address().map_err(|why| format!("cannot read the server's own address: {why}"))?;
+        let no_signals = |why| format!("weft-controller cannot receive the signals that end it: {why}");
         let mut interrupt = signal(SignalKind::interrupt()).map_err(no_signals)?;
         let mut terminate = signal(SignalKind::terminate()).map_err(no_signals)?;
         let mut out = io::stdout();
@@ -61,7 +63,7 @@ fn store(etcd: &EtcdArguments, directory: &Path) -> Result<Box<dyn RecordStore>,
         return Ok(Box::new(store));
     }
     if let Some(open) = etcd.etcd.iter().find(|endpoint| !endpoint.is_private()) {
-        return Err(format!("{open}: other machines could read http to this address: use https"));
+        return Err(format!("refused to use etcd at {open}, because other machines could read http: use https"));
     }
     let own = etcd.etcd_certificate.as_deref().zip(etcd.etcd_key.as_deref());
     let client = Client::new(tls::client(etcd.etcd_ca.as_deref(), own)?);
@@ -76,7 +78,7 @@ fn administrator(directory: &Directory) -> Result<SecretHash, String> {
         Ok(text) => match Secret::parse(text.trim()) {
             Ok(token) => Ok(token.hash()),
             Err(why) => Err(format!(
-                "{}: {why}: remove the file, and the next start makes another",
+                "the administrator's token in {} is damaged: {why}: remove the file, and the next start makes another",
                 directory.path().join(TOKEN).display()
             )),
         },

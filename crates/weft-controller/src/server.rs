@@ -23,7 +23,10 @@ impl Server {
     /// address.
     pub async fn bind(address: SocketAddr, tls: Option<Arc<ServerConfig>>) -> Result<Server, String> {
         if tls.is_none() && !address.ip().is_loopback() {
-            return Err(format!("other machines reach {address}: give --certificate and --key, or a loopback address"));
+            return Err(format!(
+                "refused to listen at {address} without TLS, because other machines could read the traffic: give \
+                 --certificate and --key, or --listen with a loopback address"
+            ));
         }
         let listener = TcpListener::bind(address).await;
         let listener =

@@ -171,7 +171,7 @@ fn a_node_joins_follows_and_goes_on_without_the_controller() {
         machine.status()["digest"] == digest && machine.text("membership/configuration.toml").starts_with("# third\n")
     );
     let text = String::from_utf8(machine.run("status", &[]).stdout).unwrap();
-    assert!(text.contains("node laptop of http://127.0.0.1") && text.contains("silent for 0 minutes"), "{text}");
+    assert!(text.contains("node laptop of http://127.0.0.1") && text.contains("last answered 0 minutes ago"), "{text}");
 }
 
 #[test]

@@ -59,12 +59,17 @@ impl fmt::Display for TunError {
                  or start it by its systemd unit"
             ),
             Self::NoDriver => {
-                write!(f, "{DEVICE_NODE} is missing: `modprobe tun`, or add this device to the container")
+                write!(f, "the device {DEVICE_NODE} is missing: run `modprobe tun`, or add the device to the container")
             }
             Self::NameInUse(name) => {
-                write!(f, "a device named {name} exists and is in use: choose another name or stop its owner")
+                write!(
+                    f,
+                    "the network device {name} belongs to another program: choose another name, or stop that program"
+                )
             }
-            Self::Failed(step, error) => write!(f, "TUN device: {step}: {error}"),
+            Self::Failed(step, error) => {
+                write!(f, "cannot make the TUN device ready: the step `{step}` failed: {error}")
+            }
         }
     }
 }

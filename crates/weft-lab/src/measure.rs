@@ -232,7 +232,9 @@ impl LabRunInputs<'_> {
 /// The kernel keeps it until the returned value is dropped.
 fn explicit_rate(scenario: &Scenario) -> Result<Option<Congestion>, LabError> {
     let wants = scenario.flows.iter().any(|flow| flow.congestion == congestion::NAME);
-    let missing = |why| LabError::Missing(format!("cannot load {}: {why}", congestion::NAME));
+    let missing = |why| {
+        LabError::Missing(format!("cannot load the congestion control {} into the kernel: {why}", congestion::NAME))
+    };
     wants.then(Congestion::load).transpose().map_err(missing)
 }
 
@@ -240,7 +242,7 @@ fn explicit_rate(scenario: &Scenario) -> Result<Option<Congestion>, LabError> {
 fn survive(place: &FlowEndpoints, error: LabError) -> Result<FlowReport, LabError> {
     match error {
         LabError::Io(error) => {
-            eprintln!("{}: flow {} failed: {error}", place.lane.name, place.flow.name);
+            eprintln!("lane {}: flow {} failed: {error}", place.lane.name, place.flow.name);
             let is_tcp = place.flow.app.is_tcp();
             let result = FlowResult {
                 name: place.flow.name.clone(),

@@ -100,9 +100,11 @@ impl LabCampaign<'_> {
                 Ok(lanes) if lanes.iter().all(|lane| lane.is_sound) => break lanes,
                 Ok(lanes) => {
                     let lateness_ms = lanes.first().map_or(0.0, |lane| lane.run.lateness_ms_p999);
-                    let verdict = if late == LATE_REPEATS { "reported anyway" } else { "run again" };
+                    let verdict =
+                        if late == LATE_REPEATS { "the result is reported anyway" } else { "the run is repeated" };
                     self.progress.print_line(&format!(
-                        "{}: the machine was busy (p99.9 lateness {lateness_ms:.1} ms): {verdict}",
+                        "variant {}: the machine was too busy, so packets left {lateness_ms:.1} ms late (p99.9): \
+                         {verdict}",
                         variant.name
                     ));
                     if late == LATE_REPEATS {
@@ -111,7 +113,7 @@ impl LabCampaign<'_> {
                     late += 1;
                 }
                 Err(LabError::Missing(reason)) => {
-                    self.progress.print_line(&format!("{} is skipped: {reason}", variant.name));
+                    self.progress.print_line(&format!("variant {} is skipped: {reason}", variant.name));
                     self.skipped.push(Skipped { name: variant.name.clone(), reason });
                     return Ok(());
                 }

@@ -20,7 +20,8 @@ pub fn sweep(sweep: &Sweep, options: &RunOptions) -> Result<SweepResult, LabErro
         let mix = sweep.examine(seed, |scenario| run(scenario, &of_mix))?;
         if options.progress {
             let verdict = if mix.pass { "passed" } else { "FAILED" };
-            eprintln!("mix {}/{}, seed {seed}: {verdict} ({})", number + 1, sweep.seeds.len(), mix.links.join(", "));
+            let (mixes, links) = (sweep.seeds.len(), mix.links.join(", "));
+            eprintln!("mix {} of {mixes}, drawn from seed {seed}, {verdict}; its links: {links}", number + 1);
         }
         mixes.push(mix);
     }

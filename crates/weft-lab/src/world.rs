@@ -38,11 +38,14 @@ pub(crate) struct LabPair {
 impl LabPair {
     pub fn build(scenario: &Scenario, traces: &Traces, seed: u64) -> Result<LabPair, LabError> {
         if let Some(link) = scenario.links.iter().find(|link| link.rebind.is_some()) {
-            let why = format!("link `{}` has `rebind`: the lab has no NAT; use `weft-lab sim`", link.name);
+            let why = format!(
+                "link `{}` has `rebind`, but the lab has no NAT: run the scenario with `weft-lab sim`",
+                link.name
+            );
             return Err(LabError::Scenario(why));
         }
         if let Some(flow) = scenario.flows.iter().find(|flow| flow.app == App::ShortFlows) {
-            return Err(LabError::Scenario(format!("flow `{}`: {NO_SHORT_FLOWS}", flow.name)));
+            return Err(LabError::Scenario(format!("flow `{}` cannot run in the lab: {NO_SHORT_FLOWS}", flow.name)));
         }
         let lab = Lab::new()?;
         let [home, hub] = [lab.node(&scenario.nodes[0])?, lab.node(&scenario.nodes[1])?];

@@ -31,12 +31,16 @@ pub fn network_grid_table(name: &str, cells: &[RunResult]) -> String {
     let mut table = ReportTable::with_head(["", "link", "packets of the most frequent lengths"]);
     for variant in &first.variants {
         for link in variant.links.iter().filter(|link| !link.packet_sizes.is_empty()) {
-            let size = |size: &PacketSizeCount| format!("{} × {} B", size.packets, size.bytes);
+            let size = |size: &PacketSizeCount| format!("{} packets of {} B", size.packets, size.bytes);
             let sizes = link.packet_sizes.iter().take(SIZES_SHOWN).map(size).collect::<Vec<_>>().join(", ");
             table.line([variant.name.clone(), format!("{} {}", link.name, link.direction), sizes].into_iter());
         }
     }
-    text += &format!("\n{}: large packets, by IP bytes on each link\n\n{}", first.scenario, table.render());
+    text += &format!(
+        "\nscenario {}: the most frequent lengths of large packets on each link, in IP bytes\n\n{}",
+        first.scenario,
+        table.render()
+    );
     text
 }
 
@@ -67,7 +71,7 @@ fn table_of(name: &str, what: &str, cells: &[RunResult], figure: impl Fn(usize, 
     let skipped: BTreeMap<&str, &str> =
         cells.iter().flat_map(|cell| &cell.skipped).map(|skipped| (&*skipped.name, &*skipped.reason)).collect();
     for (name, reason) in skipped {
-        text += &format!("{name} was skipped: {reason}\n");
+        text += &format!("variant {name} was skipped: {reason}\n");
     }
     text
 }

@@ -64,9 +64,9 @@ pub fn parity(lab: &RunResult, sim: &RunResult) -> Vec<ParityRow> {
 fn figures(variant: &VariantResult) -> Vec<(String, Option<f64>, f64)> {
     let mut figures = vec![("Mbit/s".to_owned(), Some(variant.goodput_bps / 1e6), 0.0)];
     for flow in &variant.flows {
-        figures.push((format!("{}: RTT p50 ms", flow.name), flow.rtt_ms_p50, 0.0));
-        figures.push((format!("{}: RTT p95 ms", flow.name), flow.rtt_ms_p95, 0.0));
-        figures.push((format!("{}: one-way p95 ms", flow.name), flow.one_way_ms_p95, 0.0));
+        figures.push((format!("flow {}: RTT p50 ms", flow.name), flow.rtt_ms_p50, 0.0));
+        figures.push((format!("flow {}: RTT p95 ms", flow.name), flow.rtt_ms_p95, 0.0));
+        figures.push((format!("flow {}: one-way delay p95 ms", flow.name), flow.one_way_ms_p95, 0.0));
     }
     // In the variants that run on one link without weft, nothing divides the rate between VPNs. TCP divides it by
     // chance, so those figures are not compared.
@@ -74,7 +74,11 @@ fn figures(variant: &VariantResult) -> Vec<(String, Option<f64>, f64)> {
         figures.extend(vpn_figures(variant));
     }
     for event in &variant.events {
-        figures.push((format!("{} {}: gap ms", event.action, event.direction), event.gap_ms_median, GAP_MS));
+        figures.push((
+            format!("event {} {}: longest gap ms", event.action, event.direction),
+            event.gap_ms_median,
+            GAP_MS,
+        ));
     }
     figures
 }
@@ -85,16 +89,16 @@ fn figures(variant: &VariantResult) -> Vec<(String, Option<f64>, f64)> {
 fn vpn_figures(variant: &VariantResult) -> Vec<(String, Option<f64>, f64)> {
     let each = variant.vpns.iter();
     let mut figures: Vec<_> =
-        each.map(|vpn| (format!("VPN {}: Mbit/s", vpn.name), Some(vpn.goodput_bps / 1e6), 0.0)).collect();
+        each.map(|vpn| (format!("VPN {}: goodput Mbit/s", vpn.name), Some(vpn.goodput_bps / 1e6), 0.0)).collect();
     figures.push(("F of VPNs".to_owned(), variant.vpn_fairness, 0.0));
     let carries_less = |link: &LinkResult| {
         variant.links.iter().any(|other| other.name == link.name && other.sent_bytes > link.sent_bytes)
     };
     for link in variant.links.iter().filter(|link| !carries_less(link)) {
         let name = &link.name;
-        figures.push((format!("{name}: utilisation"), Some(link.utilisation), 0.0));
-        figures.push((format!("{name}: queue mean packets"), link.queue_packets_mean, QUEUE_PACKETS));
-        figures.push((format!("{name}: queue p95 packets"), link.queue_packets_p95, QUEUE_PACKETS));
+        figures.push((format!("link {name}: utilisation"), Some(link.utilisation), 0.0));
+        figures.push((format!("link {name}: queue mean packets"), link.queue_packets_mean, QUEUE_PACKETS));
+        figures.push((format!("link {name}: queue p95 packets"), link.queue_packets_p95, QUEUE_PACKETS));
     }
     figures
 }
@@ -118,7 +122,7 @@ pub fn parity_table(rows: &[ParityRow]) -> String {
         "medians of the runs; inside: within {:.0} %, gaps also within {GAP_MS:.0} ms, queues within {QUEUE_PACKETS:.0} packets",
         SHARE * 100.0
     );
-    format!("{}\n{inside} of {} inside ({rule})\n", table.render(), rows.len())
+    format!("{}\n{inside} of {} figures are inside their limits ({rule})\n", table.render(), rows.len())
 }
 
 #[cfg(test)]
@@ -159,7 +163,7 @@ mod tests {
         assert_eq!(inside(88e6, 31.0), [false, false]);
         let table = parity_table(&parity(&result("lab", 100e6, 20.0), &result("sim", 109e6, 31.0)));
         assert!(table.lines().any(|line| line.contains("+9.0 %") && line.ends_with("yes")), "{table}");
-        assert!(table.contains("1 of 2 inside"), "{table}");
+        assert!(table.contains("1 of 2 figures are inside"), "{table}");
     }
 
     #[test]
@@ -185,7 +189,8 @@ mod tests {
             rows.iter().map(|row| (row.figure.clone(), row.is_inside())).collect::<Vec<_>>()
         };
         let rows = names(&with("lab", 2.0, None), &with("sim", 7.5, None));
-        let figures = ["VPN blue: Mbit/s", "F of VPNs", "core: utilisation", "core: queue mean packets"];
+        let figures =
+            ["VPN blue: goodput Mbit/s", "F of VPNs", "link core: utilisation", "link core: queue mean packets"];
         assert_eq!(rows[1..5].iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), figures);
         assert_eq!(rows.iter().filter(|(_, inside)| !inside).count(), 1, "5.5 packets are too many: {rows:?}");
         assert_eq!(names(&with("lab", 2.0, Some("core")), &with("sim", 7.5, Some("core"))).len(), 2);

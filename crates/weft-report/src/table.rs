@@ -141,7 +141,7 @@ pub fn run_table(result: &RunResult) -> String {
         let _ = variant.note.as_ref().map(|note| writeln!(text, "{}: {note}", variant.name));
     }
     for skipped in &result.skipped {
-        let _ = writeln!(text, "{} was skipped: {}", skipped.name, skipped.reason.replace('\n', " / "));
+        let _ = writeln!(text, "variant {} was skipped: {}", skipped.name, skipped.reason.replace('\n', " / "));
     }
     text
 }

@@ -73,26 +73,26 @@ pub(crate) fn meant(message: &str) -> Option<&str> {
 /// Returns serde's message, reworded in the terms of the file format.
 fn explain(message: &str) -> String {
     if let Some(name) = missing(message) {
-        return format!("`{name}` is missing");
+        return format!("the setting `{name}` is missing: add it");
     }
     let mut quoted = message.split('`').skip(1).step_by(2);
     let what = match message.get(..13) {
-        Some("unknown field") => "unknown setting",
-        Some("unknown varia") => "unknown value",
+        Some("unknown field") => "setting",
+        Some("unknown varia") => "value",
         _ => {
             if message == "wanted string or table" {
                 return "wrong type: expected a word in quotation marks, or a table".to_owned();
             }
             let is_bare = ["integer", "floating point"].into_iter().any(|of| message.contains(of));
             let fix = match message.ends_with("expected a string") && is_bare {
-                true => ": write it in quotation marks, with its unit",
+                true => ": write the value in quotation marks, with its unit",
                 false => "",
             };
             return message.replace("invalid type: ", "wrong type: ") + fix;
         }
     };
     let unknown = quoted.next().unwrap_or_default();
-    format!("{what} `{unknown}`: {}", which_exist(unknown, quoted))
+    format!("unknown {what} `{unknown}`: {}", which_exist(unknown, quoted))
 }
 
 /// Returns a list of the existing names, preceded by the nearest one if it is similar to `word`.

@@ -142,7 +142,7 @@ impl EventFile {
             return Err(source.at(&self.at, "this event, or its last repetition, is after the end of the run"));
         }
         if already.saturating_add(repeat as usize) > EVENTS_MAX {
-            let why = format!("a scenario has at most {EVENTS_MAX} events, with their repetitions: remove some");
+            let why = format!("a scenario can have at most {EVENTS_MAX} events, each repetition counted: remove some");
             return Err(source.at(&self.at, why));
         }
         Ok((0..repeat).map(|n| first + every * n).collect())
@@ -250,8 +250,8 @@ impl EventFile {
 /// `key` is the key that names the target: `link` or `node`.
 fn untargeted(action: &Action, key: &str) -> String {
     match action {
-        Action::Weights(_) => format!("`weights` names its links: leave `{key}` out"),
-        _ => format!("a VPN's share applies to all links: leave `{key}` out"),
+        Action::Weights(_) => format!("an event with `weights` names the links in `weights`: remove `{key}`"),
+        _ => format!("an event that changes a VPN's share applies to all links: remove `{key}`"),
     }
 }
 
@@ -270,8 +270,9 @@ fn link_targets(
         (EventLinkFile::Carrying(flow), Some(probes)) if probes.contains(&flow.carrying.as_str()) => {
             Ok(vec![EventTarget::Carrying(flow.carrying.clone())])
         }
-        (EventLinkFile::Carrying(flow), Some(_)) => {
-            Err(source.at(link, format!("there is no flow `{}` with app = \"probe\"", flow.carrying)))
-        }
+        (EventLinkFile::Carrying(flow), Some(_)) => Err(source.at(
+            link,
+            format!("there is no flow `{}` with app = \"probe\": name such a flow in `carrying`", flow.carrying),
+        )),
     }
 }

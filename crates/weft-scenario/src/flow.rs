@@ -149,8 +149,9 @@ pub(crate) fn host_of(source: &Source<'_>, file: &FlowFile, hosts: &mut Vec<Stri
     }
     let known = hosts.iter().position(|known| known == name.get_ref());
     if known.is_none() && hosts.len() == HOSTS_MAX {
-        let why =
-            format!("a scenario has at most {HOSTS_MAX} hosts, because the lab has no more addresses: remove some");
+        let why = format!(
+            "a scenario can have at most {HOSTS_MAX} hosts, because the lab has no more addresses: remove some"
+        );
         return Err(source.at(name, why));
     }
     Ok(Some(known.unwrap_or_else(|| {
@@ -164,9 +165,10 @@ pub(crate) fn mean_packets(source: &Source<'_>, file: &FlowFile) -> Checked<u32>
     let app = *file.app.get_ref();
     match &file.mean_packets {
         None => Ok(MEAN_PACKETS),
-        Some(mean) if app != App::ShortFlows => {
-            Err(source.at(mean, format!("`{}` has no `mean-packets`: only short-flows has it", app.word())))
-        }
+        Some(mean) if app != App::ShortFlows => Err(source.at(
+            mean,
+            format!("`mean-packets` works only with app = \"short-flows\", not with `{}`: remove it", app.word()),
+        )),
         Some(mean) if *mean.get_ref() < 2 => Err(source.at(mean, "`mean-packets` must be at least 2")),
         Some(mean) => Ok(*mean.get_ref()),
     }

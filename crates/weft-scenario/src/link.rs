@@ -92,7 +92,11 @@ impl DirectionSpec {
         let (capacity, rate) = match &self.capacity {
             Capacity::Rate(rate) => (LinkCapacity::Rate(*rate), *rate),
             Capacity::Trace(name) => {
-                let trace = traces.get(name).ok_or_else(|| format!("there is no trace `{name}`"))?;
+                let trace = traces.get(name).ok_or_else(|| {
+                    format!(
+                        "the trace `{name}`, which sets the rate of a link, is not loaded: check the link's `trace`"
+                    )
+                })?;
                 (LinkCapacity::Trace(trace.clone()), trace.mean_rate())
             }
         };

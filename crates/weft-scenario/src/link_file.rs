@@ -118,8 +118,8 @@ fn check_name(source: &Source<'_>, name: &Spanned<String>, rules: LinkRules) -> 
 }
 
 fn wrong_interface(source: &Source<'_>, name: &Spanned<String>) -> crate::ScenarioError {
-    let rule = format!("write 1 to {INTERFACE_NAME_MAX} letters, digits, - or _");
-    source.at(name, format!("the name of a link names a network interface: {rule}"))
+    let rule = format!("write a name of 1 to {INTERFACE_NAME_MAX} letters, digits, - or _");
+    source.at(name, format!("the name of a link is also that of its network interface: {rule}"))
 }
 
 impl LinkFile {
@@ -241,7 +241,8 @@ impl WholeDirection {
                 return Err(source.at(name, why));
             }
             (Some(_), Some(_)) => {
-                let why = format!("link `{link}` has both a `rate` and a `trace` ({direction}): remove one");
+                let why =
+                    format!("link `{link}` has both a `rate` and a `trace` for its {direction} direction: remove one");
                 return Err(source.at(name, why));
             }
         };

@@ -38,8 +38,8 @@ pub(crate) fn matching(
     }
     let all = names.iter().map(String::as_str);
     let message = match text.contains('*') {
-        true => format!("no {what} matches `{text}`"),
-        false if names.is_empty() => format!("there is no {what} `{text}`"),
+        true => format!("no {what} matches the pattern `{text}`"),
+        false if names.is_empty() => format!("there is no {what} `{text}`, because the scenario has no {what}"),
         false => format!("there is no {what} `{text}`: {}", which_exist(text, all)),
     };
     Err(source.at(pattern, message))
@@ -50,7 +50,7 @@ pub(crate) fn node(source: &Source<'_>, name: &Spanned<String>, nodes: &[String]
     let found = matching(source, name, "node", nodes)?;
     match found[..] {
         [node] => Ok(node),
-        _ => Err(source.at(name, format!("expected one node, but `{}` matches {}", name.get_ref(), found.len()))),
+        _ => Err(source.at(name, format!("expected one node, but `{}` matches {} nodes", name.get_ref(), found.len()))),
     }
 }
 
@@ -117,7 +117,7 @@ impl<'a> Unique<'a> {
     pub fn take(&mut self, source: &Source<'_>, offset: usize, name: &str) -> Result<(), ScenarioError> {
         let Unique { what, names } = self;
         if names.len() >= MOST {
-            return Err(source.error(offset, format!("a scenario has at most {MOST} {what}s: remove some")));
+            return Err(source.error(offset, format!("a scenario can have at most {MOST} {what}s: remove some")));
         }
         if !names.insert(name.to_owned()) {
             return Err(source.error(offset, format!("two {what}s have the name `{name}`: change one `name`")));

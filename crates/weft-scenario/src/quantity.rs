@@ -39,9 +39,9 @@ impl FromText for Promise {
 
 impl FromText for Rate {
     fn from_text(text: &str) -> Result<Rate, String> {
-        let rate = parse_rate(text).map_err(|e| format!("not a rate: {e} (for example \"50 Mbit/s\")"))?;
+        let rate = parse_rate(text).map_err(|e| format!("expected a rate such as \"50 Mbit/s\": {e}"))?;
         if rate == Rate::ZERO {
-            Err("the rate must be greater than zero: use `cut` to stop a link".into())
+            Err("a rate must be greater than zero: to stop a link, use an event with `cut`".into())
         } else {
             Ok(rate)
         }
@@ -50,13 +50,13 @@ impl FromText for Rate {
 
 impl FromText for Duration {
     fn from_text(text: &str) -> Result<Duration, String> {
-        parse_duration(text).map_err(|e| format!("not a time: {e} (for example \"8 ms\")"))
+        parse_duration(text).map_err(|e| format!("expected a time such as \"8 ms\": {e}"))
     }
 }
 
 impl FromText for Fraction {
     fn from_text(text: &str) -> Result<Fraction, String> {
-        parse_fraction(text).map(Fraction).map_err(|e| format!("not a share: {e} (for example \"0.5 %\")"))
+        parse_fraction(text).map(Fraction).map_err(|e| format!("expected a share such as \"0.5 %\": {e}"))
     }
 }
 

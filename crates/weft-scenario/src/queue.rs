@@ -239,14 +239,14 @@ impl QueueTable {
         let apart = match (min, max) {
             (QueueSize::Bdp(a), QueueSize::Bdp(b)) => a < b,
             (QueueSize::Packets(a), QueueSize::Packets(b)) | (QueueSize::Bytes(a), QueueSize::Bytes(b)) => a < b,
-            _ => return Err("`min` and `max` must have the same unit".into()),
+            _ => return Err("`min` and `max` of a queue must have the same unit, such as packets".into()),
         };
         if !apart {
-            return Err("`min` must be less than `max`".into());
+            return Err("a queue's `min` must be less than its `max`".into());
         }
         let weight = self.weight.unwrap_or(0.002);
         if !(weight > 0.0 && weight <= 1.0) {
-            return Err("`weight` must be above 0 and at most 1".into());
+            return Err("a queue's `weight` must be above 0 and at most 1".into());
         }
         Ok(RandomEarly {
             min,
@@ -273,7 +273,9 @@ impl QueueTable {
             ("ecn", self.ecn.is_some(), &[QueueName::Red, QueueName::Fred, QueueName::CoDel, QueueName::FqCoDel]),
         ];
         match keys.iter().find(|(_, given, kinds)| *given && !kinds.contains(&self.kind)) {
-            Some((key, ..)) => Err(format!("a queue of this kind has no `{key}`")),
+            Some((key, ..)) => {
+                Err(format!("a queue of the given `kind` has no `{key}`: remove `{key}` or change `kind`"))
+            }
             None => Ok(()),
         }
     }

@@ -190,7 +190,7 @@ impl Checker<'_> {
                 Some(count) => (0..count.get()).map(|n| format!("{name}-{n}")).collect(),
             };
             if flows.len() + names.len() > FLOWS_MAX {
-                let why = format!("a scenario has at most {FLOWS_MAX} flows: remove some");
+                let why = format!("a scenario can have at most {FLOWS_MAX} flows: remove some");
                 return Err(self.source.error(named_at, why));
             }
             if let Some(name) = names.iter().find(|name| flows.iter().any(|known| known.name == **name)) {
@@ -233,13 +233,17 @@ impl Checker<'_> {
     fn check_tcp(&self, flow: &FlowFile) -> Checked<()> {
         let app = *flow.app.get_ref();
         match (&flow.pacing, &flow.receive_buffer) {
-            (Some(pacing), _) if !matches!(app, App::Iperf3 | App::Transfer) => {
-                Err(self.at(pacing, format!("`{}` has no `pacing`: only iperf3 and transfer have it", app.word())))
-            }
-            (_, Some(buffer)) if !matches!(app, App::Iperf3 | App::Transfer) => {
-                Err(self
-                    .at(buffer, format!("`{}` has no `receive-buffer`: only iperf3 and transfer have it", app.word())))
-            }
+            (Some(pacing), _) if !matches!(app, App::Iperf3 | App::Transfer) => Err(self.at(
+                pacing,
+                format!("`pacing` works only with the apps iperf3 and transfer, not with `{}`: remove it", app.word()),
+            )),
+            (_, Some(buffer)) if !matches!(app, App::Iperf3 | App::Transfer) => Err(self.at(
+                buffer,
+                format!(
+                    "`receive-buffer` works only with the apps iperf3 and transfer, not with `{}`: remove it",
+                    app.word()
+                ),
+            )),
             _ => Ok(()),
         }
     }
@@ -251,7 +255,9 @@ impl Checker<'_> {
         let (is_cbr, word) = (*flow.app.get_ref() == App::Cbr, flow.app.get_ref().word());
         let bytes = match &flow.packet_size {
             Some(size) if !is_cbr => {
-                return Err(self.at(size, format!("`{word}` has no `packet-size`: only cbr has it")));
+                return Err(
+                    self.at(size, format!("`packet-size` works only with app = \"cbr\", not with `{word}`: remove it"))
+                );
             }
             Some(size) => match u32::try_from(size.get_ref().0.0) {
                 Ok(bytes) if CBR_PACKET_RANGE.contains(&bytes) => bytes,
@@ -259,7 +265,9 @@ impl Checker<'_> {
                     let (least, most) = (CBR_PACKET_RANGE.start(), CBR_PACKET_RANGE.end());
                     return Err(self.at(
                         size,
-                        format!("a packet must have {least} B to {most} B, so that every tunnel carries it"),
+                        format!(
+                            "`packet-size` must be {least} B to {most} B, so that every tunnel can carry the packet"
+                        ),
                     ));
                 }
             },
@@ -267,7 +275,9 @@ impl Checker<'_> {
         };
         match &flow.rate {
             Some(rate) if is_cbr => Ok(Some((bytes, rate.get_ref().0.time_for(bytes.into())))),
-            Some(rate) => Err(self.at(rate, format!("`{word}` has no `rate`: it uses the rate it can get"))),
+            Some(rate) => {
+                Err(self.at(rate, format!("`rate` works only with app = \"cbr\", not with `{word}`: remove it")))
+            }
             None if is_cbr => Err(self.at(&flow.app, "`cbr` needs a `rate`, in IP bytes")),
             None => Ok(None),
         }
@@ -292,7 +302,7 @@ impl Checker<'_> {
         let mut variants: Vec<Variant> = Vec::new();
         for kind in plain {
             if variants.iter().any(|known| known.kind == *kind.get_ref()) {
-                return Err(self.at(&kind, format!("`{}` is listed twice", kind.get_ref().word())));
+                return Err(self.at(&kind, format!("`variants` lists `{}` twice: remove one", kind.get_ref().word())));
             }
             if *kind.get_ref() == VariantKind::WeftEachVpn && vpns.is_empty() {
                 return Err(self.at(&kind, "the scenario has no VPN: add a [[vpn]] with `name`"));
@@ -302,12 +312,15 @@ impl Checker<'_> {
         for read in named {
             let name = read.name.get_ref().clone();
             if variants.iter().any(|known| known.name == name) {
-                return Err(self.at(&read.name, format!("two variants have the name `{name}`")));
+                return Err(self.at(&read.name, format!("two variants have the name `{name}`: change one `name`")));
             }
             if !read.kind.is_weft() && !read.weft.is_empty() {
                 return Err(self.at(
                     &read.name,
-                    format!("variant `{name}` is of kind `{}`, which has no weft settings", read.kind.word()),
+                    format!(
+                        "variant `{name}` is of kind `{}`, which has no weft settings: remove `weft`",
+                        read.kind.word()
+                    ),
                 ));
             }
             if read.weft.contains_key("vpn") {
@@ -326,9 +339,10 @@ impl Checker<'_> {
             let vpn = match &read.vpn {
                 None => VpnEntry::default(),
                 Some(vpn) if !read.kind.is_weft() || vpns.is_empty() => {
-                    return Err(
-                        self.at(vpn, format!("variant `{name}` carries no VPNs, so `vpn` has no effect: remove it"))
-                    );
+                    return Err(self.at(
+                        vpn,
+                        format!("variant `{name}` carries no VPNs, so its `vpn` has no effect: remove `vpn`"),
+                    ));
                 }
                 Some(vpn) => vpn::read_entry(&self.source, vpn.get_ref())?,
             };

@@ -32,8 +32,9 @@ impl Trace {
     /// Fails if the file cannot be read or is not a valid trace.
     pub fn read(path: &Path) -> Result<Trace, ScenarioError> {
         let file = path.display().to_string();
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| Source { file: &file, text: "" }.error(0, format!("cannot read the trace: {error}")))?;
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            Source { file: &file, text: "" }.error(0, format!("cannot read the trace file: {error}"))
+        })?;
         Trace::parse(&text, &file)
     }
 
@@ -54,10 +55,13 @@ impl Trace {
                 continue;
             }
             let time_ms: u32 = word.parse().map_err(|_| {
-                source.error(place, format!("expected a time in whole milliseconds, up to {}", u32::MAX))
+                source.error(
+                    place,
+                    format!("a line of a trace must be a time in whole milliseconds, at most {}", u32::MAX),
+                )
             })?;
             if time_ms < last {
-                let message = format!("the trace goes backwards: {time_ms} ms after {last} ms");
+                let message = format!("the times of a trace must not decrease, but {time_ms} ms follows {last} ms");
                 return Err(source.error(place, message));
             }
             last = time_ms;
@@ -273,16 +277,16 @@ mod tests {
     #[test]
     fn errors_name_file_line_and_reason() {
         let wrong = |text: &str| Trace::parse(text, "lte.trace").unwrap_err().to_string();
-        let number = "expected a time in whole milliseconds, up to 4294967295";
+        let number = "a line of a trace must be a time in whole milliseconds, at most 4294967295";
         assert_eq!(wrong("1\n2\n  fast\n"), format!("lte.trace:3:3: {number}"));
         assert_eq!(wrong("1\n\n-2\n"), format!("lte.trace:3:1: {number}"));
         assert_eq!(wrong("1\n4294967296"), format!("lte.trace:2:1: {number}"));
-        assert_eq!(wrong("5\n4\n"), "lte.trace:2:1: the trace goes backwards: 4 ms after 5 ms");
+        assert_eq!(wrong("5\n4\n"), "lte.trace:2:1: the times of a trace must not decrease, but 4 ms follows 5 ms");
         for nothing in ["", "\n", "0\n0\n"] {
             assert!(wrong(nothing).ends_with("a trace needs at least one opportunity after time zero"), "{nothing:?}");
         }
         let missing = Trace::read(Path::new("/nonexistent/lte.trace")).unwrap_err().to_string();
-        assert!(missing.starts_with("/nonexistent/lte.trace:1:1: cannot read the trace: "), "{missing}");
+        assert!(missing.starts_with("/nonexistent/lte.trace:1:1: cannot read the trace file: "), "{missing}");
     }
 
     #[test]

@@ -213,9 +213,8 @@ pub(crate) fn leasable(
         links.iter().map(rate).sum::<Option<u64>>()
     });
     match carried.into_iter().flatten().min().map(Rate::from_bps) {
-        Some(carried) if leasable > carried => {
-            Err(source.at(file, format!("{leasable} cannot be leased: the links carry {carried} in total")))
-        }
+        Some(carried) if leasable > carried => Err(source
+            .at(file, format!("`leasable` is {leasable}, but the links carry {carried} in total: lower `leasable`"))),
         _ => Ok(Some(leasable)),
     }
 }
@@ -232,7 +231,7 @@ pub(crate) fn read(source: &Source<'_>, files: &[VpnFile], leasable: Option<Rate
             return Err(source.at(&file.name, format!("two VPNs have the name `{name}`: change one `name`")));
         }
         if vpns.len() == VPNS_MAX {
-            return Err(source.at(&file.name, format!("a scenario has at most {VPNS_MAX} VPNs: remove some")));
+            return Err(source.at(&file.name, format!("a scenario can have at most {VPNS_MAX} VPNs: remove some")));
         }
         let weight = file.weight.as_ref().map_or(Ok(1), |weight| read_weight(source, weight))?;
         let service = match (&file.assured, &file.leased) {
@@ -254,9 +253,13 @@ pub(crate) fn read(source: &Source<'_>, files: &[VpnFile], leasable: Option<Rate
 pub(crate) fn read_weight(source: &Source<'_>, file: &Spanned<i64>) -> Checked<u32> {
     match *file.get_ref() {
         weight @ 1..=WEIGHT_MAX => Ok(weight as u32),
-        weight @ ..1 => Err(source.at(file, format!("the weight is {weight}: it must be above 0"))),
-        weight => Err(source
-            .at(file, format!("the weight is {weight}: it must be at most {WEIGHT_MAX}, and only the ratio counts"))),
+        weight @ ..1 => Err(source.at(file, format!("the `weight` of a VPN must be above 0, not {weight}"))),
+        weight => Err(source.at(
+            file,
+            format!(
+                "the `weight` of a VPN must be at most {WEIGHT_MAX}, not {weight}: only the ratio of weights counts"
+            ),
+        )),
     }
 }
 
@@ -264,7 +267,8 @@ pub(crate) fn read_weight(source: &Source<'_>, file: &Spanned<i64>) -> Checked<u
 pub(crate) fn read_entry(source: &Source<'_>, file: &EntryFile) -> Checked<VpnEntry> {
     let within = |value: &Option<Spanned<u64>>, [least, most]: [u64; 2], what| match value {
         Some(value) if !(least..=most).contains(value.get_ref()) => {
-            Err(source.at(value, format!("a queue must hold {least} to {most} {what}")))
+            let why = format!("the queue of a VPN must hold {least} to {most} {what}: change `queue-{what}`");
+            Err(source.at(value, why))
         }
         value => Ok(value.as_ref().map(|value| *value.get_ref())),
     };
@@ -281,7 +285,7 @@ pub(crate) fn position(source: &Source<'_>, name: &Spanned<String>, vpns: &[&str
     vpns.iter().position(|vpn| vpn == name.get_ref()).ok_or_else(|| {
         let word = name.get_ref();
         let exist = match vpns {
-            [] => "add a [[vpn]] with that `name`".to_owned(),
+            [] => format!("add a [[vpn]] with `name = \"{word}\"`"),
             _ => which_exist(word, vpns.iter().copied()),
         };
         source.at(name, format!("there is no VPN `{word}`: {exist}"))

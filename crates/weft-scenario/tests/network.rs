@@ -295,13 +295,13 @@ fn the_two_shapes_are_distinguished() {
 
 #[test]
 fn a_path_in_a_circle_is_refused_where_it_closes() {
-    let expected = "path `over-r2` is a loop: it contains `r0` twice";
+    let expected = "path `over-r2` contains the node `r0` twice";
     refused_at("\"r0\", \"r2\", \"r1\"]", "\"r0\", \"r2\", \"r1\", \"r3\", \"r0\"] # here", "\"r0\"] # here", expected);
 }
 
 #[test]
 fn a_hop_without_a_link_is_refused_with_the_links_there_are() {
-    let expected = "no link from `r2` to `r3`: the links of `r2` lead to r0, r1";
+    let expected = "no link from node `r2` to node `r3`: the links of `r2` lead to r0, r1";
     refused_at("\"r0\", \"r2\", \"r1\"]", "\"r0\", \"r2\", \"r3\", \"r1\"] # here", "\"r3\", \"r1\"] # here", expected);
 }
 
@@ -311,7 +311,7 @@ fn a_flow_to_nowhere_is_refused() {
     refused_at("to = \"d*\"\ncount", "to = \"s*\"\ncount", "\"s*\"\ncount", "both ends are `s0`");
     let text = format!("{}\n[[node]]\nname = \"island\"\n", GOOD.replacen("to = \"d*\"", "to = \"island\"", 1));
     let error = NetworkScenario::parse(&text, "f").unwrap_err();
-    assert!(error.message.contains("no links lead from `s0` to `island`"), "{error}");
+    assert!(error.message.contains("no links lead from node `s0` to node `island`"), "{error}");
     assert_eq!(error.column, 6);
 }
 
@@ -332,7 +332,7 @@ fn impossible_values_are_refused_at_their_place() {
         ("between = [\"r0\", \"r2\"]", "betwen = [\"r0\", \"r2\"]", "betwen", "did you mean `between`?"),
         ("[\"r0\", \"r2\"]", "[\"r0\", \"r0\"] # both", "\"r0\"] # both", "both ends are `r0`"),
         ("[\"s*\", \"r0\"]", "[\"r*\", \"r0\"]", "\"r0\"]", "both ends are `r0`"),
-        ("[\"s*\", \"r0\"]", "[\"x*\", \"r0\"]", "\"x*\"", "no node matches `x*`"),
+        ("[\"s*\", \"r0\"]", "[\"x*\", \"r0\"]", "\"x*\"", "no node matches the pattern `x*`"),
         ("[\"s*\", \"r0\"]", "[\"s*\", \"r*\"]", "\"r*\"]", "matches 3 nodes and `r*` matches 4"),
         ("name = \"lower\"", "name = \"upper\" # twice", "\"upper\" # twice", "two links have the name `upper`"),
         ("name = \"lower\"", "name = \"lo wer\"", "\"lo wer\"", "the name of a link"),
@@ -346,15 +346,15 @@ fn impossible_values_are_refused_at_their_place() {
         ("cost = 2", "rebind = { every = \"1 ms\" }", "{ every = \"1 ms\"", "at least 100 ms"),
         ("name = \"d\"\n", "name = \"s\"\nunused = 1\n", "unused", "unknown setting `unused`"),
         ("name = \"over-r3\"", "name = \"over-r2\" # twice", "\"over-r2\" # twice", "two paths have the name"),
-        ("destinations = \"d*\"", "destinations = \"e*\"", "\"e*\"", "no node matches `e*`"),
+        ("destinations = \"d*\"", "destinations = \"e*\"", "\"e*\"", "no node matches the pattern `e*`"),
         ("via = [\"r0\", \"r3\", \"r1\"]", "via = [\"r*\", \"r1\"]", "\"r*\"", "expected one node"),
         ("via = [\"r0\", \"r3\", \"r1\"]", "via = [\"r0\"]", "[\"r0\"]", "at least two nodes"),
         ("name = \"noise\"", "name = \"ftp\" # twice", "\"ftp\" # twice", "two flows have the name `ftp-0`"),
         ("count = 4", "count = 4000000000", "\"r\"\ncount", "at most 100000 nodes"),
         ("name = \"d\"", "name = \"s\" # twice", "\"s\" # twice", "two nodes have the name `s0`"),
         ("app = \"ftp\"", "app = \"fpt\"", "\"fpt\"", "did you mean `ftp`?"),
-        ("app = \"pareto\"", "app = \"cbr\"", "\"10 Mbit/s\"\non", "app `cbr` has no `peak`"),
-        ("peak = \"10 Mbit/s\"\n", "", "\"pareto\"", "app `pareto` needs `peak`"),
+        ("app = \"pareto\"", "app = \"cbr\"", "\"10 Mbit/s\"\non", "app `cbr` cannot have `peak`"),
+        ("peak = \"10 Mbit/s\"\n", "", "\"pareto\"", "app `pareto` needs the setting `peak`"),
         ("off = \"500 ms\"", "off = \"0 ms\"", "\"0 ms\"", "must be greater than zero"),
         ("max-p", "weight = 0.0, max-p", "{ kind = \"red\"", "`weight` must be above 0"),
         ("k = 3", "k = 3000", "3000", "`k` must be at most"),

@@ -117,7 +117,7 @@ fn a_wrong_tunnel_is_refused_at_its_place() {
         (via, "via = [\"relay0 > rely1\"]", "\"relay0 > rely1\"", "there is no node `rely1`: did you mean `relay1`?"),
         (via, "via = [\"router\"]", "\"router\"]\n\n[[tunnel]]", "`router` needs `relay = true`"),
         (via, "via = [\"relay*\"]", "\"relay*\"]\n\n[[tunnel]]", "expected one node, but `relay*` matches 2"),
-        (via, "via = [\"relay0 > relay1 > relay0\"]", "\"relay0 > relay1 >", "is a loop: it contains `relay0` twice"),
+        (via, "via = [\"relay0 > relay1 > relay0\"]", "\"relay0 > relay1 >", "contains the relay `relay0` twice"),
         (via, "via = []", "[]", "a tunnel needs routes over relays: via = [\"NAME\", \"NAME > NAME\"]"),
         (via, "via = \"relay0\"", "\"relay0\"\n\n[[tunnel]]", "expected a sequence"),
         (via, "over = [\"relay0\"]", "over =", "unknown setting `over`"),
@@ -140,7 +140,7 @@ fn a_wrong_tunnel_is_refused_at_its_place() {
 fn settings_that_an_overlay_cannot_carry_are_refused_at_their_place() {
     let asks = "tcp = { congestion = \"explicit-rate\" }\noverlay = true";
     for (from, to, expected) in [
-        ("to = \"b\"", "to = \"router\"", "flow `ftp` has an end at `router`, which has no `weft = true`"),
+        ("to = \"b\"", "to = \"router\"", "flow `ftp` has an end at node `router`, which has no `weft = true`"),
         ("overlay = true", asks, "flow `ftp` requests its rate from routers"),
     ] {
         refused_at(from, to, "true\n# End", expected);
@@ -260,9 +260,14 @@ fn what_a_client_cannot_be_is_refused_at_its_place() {
     for (from, to, culprit, expected) in [
         (left, "openvpn = \"lef\"", "\"lef\"", "there is no node `lef`: did you mean `left`?"),
         (left, "openvpn = \"host0\"", "\"host0\"", "`host0` needs `weft = true`"),
-        (left, "openvpn = \"relay\"", "\"relay\"\n\n[[node]]\nname = \"dst\"", "no link joins `src` and `relay`"),
+        (left, "openvpn = \"relay\"", "\"relay\"\n\n[[node]]\nname = \"dst\"", "client `src` and its gateway `relay`"),
         (left, "weft = true\nopenvpn = \"left\"", "\"left\"\n\n[[node]]\nname = \"dst\"", "`src` runs weft"),
-        (left, "", "true\ndiscover", "flow `ftp` has an end at `src`, which has no `weft = true` and no `openvpn`"),
+        (
+            left,
+            "",
+            "true\ndiscover",
+            "flow `ftp` has an end at node `src`, which has no `weft = true` and no `openvpn`",
+        ),
         ("to = \"dst\"", "to = \"left\"", "true\ndiscover", "both ends enter it at `left`"),
         (
             "[\"left\", \"right\"]\n\n[grid]",
@@ -273,7 +278,7 @@ fn what_a_client_cannot_be_is_refused_at_its_place() {
         ("to = \"dst\"", "to = \"right\"", "true\ndiscover", "with its hosts behind them (`openvpn`)"),
         (overlay, "discover", "true\nproxy", "use this only in variants with `overlay = true`"),
         (overlay, "overlay = true\ntunnels = [\"by-hand\"]\ndiscover", "[\"by-hand\"]", "leave `tunnels` out"),
-        ("\"line*\"\nwindow", "\"lime*\"\nwindow", "\"lime*\"", "no link matches `lime*`"),
+        ("\"line*\"\nwindow", "\"lime*\"\nwindow", "\"lime*\"", "no link matches the pattern `lime*`"),
         ("window = [45, 724]", "window = [0]", "0]\nloss", "expected a nonzero"),
         ("window = [45, 724]", "size = [\"1 kB\"]", "size", "unknown setting `size`"),
     ] {

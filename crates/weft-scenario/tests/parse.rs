@@ -154,7 +154,7 @@ fn impossible_scenarios_are_refused() {
         ("app = \"iperf3\"", "app = \"iperf3\"\nstop = \"61 s\"", "before the run ends"),
         ("app = \"iperf3\"", "app = \"iperf3\"\nhost = \"pc\"\ndirection = \"down\"", "remove `host` or `direction`"),
         ("app = \"iperf3\"", "app = \"iperf3\"\nhost = \"\"", "write one, such as \"laptop\""),
-        ("app = \"iperf3\"", "app = \"iperf3\"\nmean-packets = 14", "only short-flows has it"),
+        ("app = \"iperf3\"", "app = \"iperf3\"\nmean-packets = 14", "only with app = \"short-flows\""),
         ("app = \"iperf3\"", "app = \"short-flows\"\nmean-packets = 1", "must be at least 2"),
         ("app = \"iperf3\"", "app = \"short-flow\"", "did you mean `short-flows`?"),
         ("name = \"two\"", "name = \"two\"\nnodes = [\"a\"]", "two nodes"),
@@ -270,8 +270,8 @@ fn vpns_that_cannot_be_are_refused_where_they_stand() {
         (before.matches('\n').count() + 1, before.len() - before.rfind('\n').map_or(0, |at| at + 1) + 1)
     };
     let cases = [
-        ("weight = 3", "weight = 0", "the weight is 0: it must be above 0", 9),
-        ("weight = 3", "weight = -2", "the weight is -2", 9),
+        ("weight = 3", "weight = 0", "the `weight` of a VPN must be above 0, not 0", 9),
+        ("weight = 3", "weight = -2", "above 0, not -2", 9),
         ("weight = 3", "weight = 3\nleased = \"1 Mbit/s\"", "not both", 0),
         ("\"2 Mbit/s\"", "\"9.5 Mbit/s\"", "9.5 Mbit/s in total, but only 9.0 Mbit/s may be leased", 0),
         ("\"6 Mbit/s\"", "\"9.5 Mbit/s\"", "9.5 Mbit/s in total", 0),
@@ -297,11 +297,11 @@ fn vpns_that_cannot_be_are_refused_where_they_stand() {
         ("leasable = \"9 Mbit/s\"", "", "[policy] with leasable"),
         ("vpn = \"line\"\nleased = \"6 Mbit/s\"", "leased = \"6 Mbit/s\"", "whose share changes"),
         ("leased = \"6 Mbit/s\"", "", "what changes for the VPN"),
-        ("leased = \"6 Mbit/s\"", "leased = \"6 Mbit/s\"\nlink = \"core\"", "leave `link` out"),
+        ("leased = \"6 Mbit/s\"", "leased = \"6 Mbit/s\"\nlink = \"core\"", "remove `link`"),
         ("leased = \"6 Mbit/s\"", "leased = \"6 Mbit/s\"\ncut = \"up\"", "exactly one of: "),
         ("rate = \"15 Mbit/s\"\n", "", "`cbr` needs a `rate`"),
         ("\"1000 B\"", "\"1500 B\"", "64 B to 1280 B"),
-        ("vpn = \"blue\"\ncount", "vpn = \"blue\"\nrate = \"1 Mbit/s\"\ncount", "`iperf3` has no `rate`"),
+        ("vpn = \"blue\"\ncount", "vpn = \"blue\"\nrate = \"1 Mbit/s\"\ncount", "`rate` works only with app = \"cbr\""),
         ("name = \"no-loops\"", "name = \"no-loops\"\nkind = \"mptcp\"", "carries no VPNs"),
         ("vpn = { loop = \"none\", queue = \"codel\" }", "weft = { vpn = [] }", "not in `weft`"),
     ] {

@@ -114,12 +114,17 @@ fn edges_and_vpns_are_read_whole() {
 #[test]
 fn impossible_values_are_refused_at_their_place() {
     let cases = [
-        ("weight = 2", "weight = 0", "0\nhosts", "the weight is 0"),
+        ("weight = 2", "weight = 0", "0\nhosts", "above 0, not 0"),
         ("weight = 2", "weight = -1.5", "-1.5", "above 0"),
         ("weight = 2", "weight = nan", "nan", "above 0"),
         ("weight = 2", "weigth = 2", "weigth", "did you mean `weight`?"),
         ("node = \"east\"\nleas", "node = \"eats\"\nleas", "\"eats\"", "did you mean `east`?"),
-        ("node = \"east\"\nleas", "node = \"west\" # twice\nleas", "\"west\" # twice", "already an edge"),
+        (
+            "node = \"east\"\nleas",
+            "node = \"west\" # twice\nleas",
+            "\"west\" # twice",
+            "two [[edge]] tables contain node `west`",
+        ),
         ("[\"s1\", \"d1\"]", "[\"s1\", \"d0\"] # here", "\"d0\"] # here", "`d0` is already in VPN `blue`"),
         ("[\"s1\", \"d1\"]", "[\"s1\", \"d9\"]", "\"d9\"", "there is no node `d9`"),
         ("[\"s1\", \"d1\"]", "[\"s1\", \"east\"] # here", "\"east\"] # here", "not behind an edge"),

@@ -111,13 +111,22 @@ async fn run(mut command: Command) -> Result<String, String> {
     command.stdin(Stdio::null()).kill_on_drop(true);
     let output = match timeout(PATIENCE, command.output()).await {
         Ok(Ok(output)) => output,
-        Ok(Err(why)) => return Err(format!("cannot run weft: {why}: install it beside weft-web")),
-        Err(_) => return Err(format!("weft did not end within {} s", PATIENCE.as_secs())),
+        Ok(Err(why)) => {
+            return Err(format!("cannot run the program weft: {why}: install it in the directory of weft-web"));
+        }
+        Err(_) => {
+            return Err(format!(
+                "the program weft did not end within {} s and was stopped: look at the node's log, then try again",
+                PATIENCE.as_secs()
+            ));
+        }
     };
     let (said, complained) = (text(&output.stdout), text(&output.stderr));
     match output.status.success() {
         true => Ok([said, complained].join("\n").trim().to_owned()),
-        false if complained.is_empty() => Err(format!("weft failed without a message: {}", output.status)),
+        false if complained.is_empty() => {
+            Err(format!("the program weft failed without a message ({}): look at the node's log", output.status))
+        }
         false => Err(complained),
     }
 }

@@ -103,7 +103,10 @@ impl Invitations {
     fn reserve(&self, name: &str) -> Result<(), String> {
         let mut inner = self.inner();
         if let Some(state) = inner.state.as_ref().filter(|state| state.waits) {
-            return Err(format!("the invitation of {} still waits for its node: withdraw it first", state.name));
+            return Err(format!(
+                "the invitation of node {} is still open: withdraw it before you make another",
+                state.name
+            ));
         }
         inner.state = Some(InvitationState { name: name.to_owned(), waits: true, text: String::new() });
         Ok(())
@@ -153,7 +156,9 @@ async fn start(weft: &Path, directory: &Path, new: &NewInvitation) -> Result<(Ch
     }
     command.args(["--", &new.name]);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
-    let mut child = command.spawn().map_err(|why| format!("cannot run weft: {why}: install it beside weft-web"))?;
+    let mut child = command
+        .spawn()
+        .map_err(|why| format!("cannot run the program weft: {why}: install it in the directory of weft-web"))?;
     let code = match child.stdout.take() {
         Some(output) => timeout(PATIENCE, first_line(output)).await.unwrap_or_default(),
         None => String::new(),
@@ -175,7 +180,8 @@ async fn first_line(output: ChildStdout) -> String {
 
 /// Returns the code as text and as a QR code.
 fn shown(code: String) -> Result<ShownCode, String> {
-    let picture = QrCode::new(code.as_bytes()).map_err(|why| format!("cannot make a QR code: {why}"))?;
+    let picture = QrCode::new(code.as_bytes())
+        .map_err(|why| format!("cannot make a QR code of the invitation: {why}: use weft invite in a terminal"))?;
     let modules = picture.width();
     let dark = picture.to_colors().into_iter().enumerate().filter(|(_, color)| *color == Color::Dark);
     let outline = dark.fold(String::new(), |mut outline, (at, _)| {

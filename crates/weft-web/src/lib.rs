@@ -33,7 +33,7 @@ use tokio::signal::unix::{SignalKind, signal};
 /// Returns why the server could not start, as text for a reader.
 pub fn run(cli: Cli) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|why| format!("cannot start the program: {why}"))?;
+    let runtime = runtime.map_err(|why| format!("weft-web cannot start its event loop: {why}"))?;
     let result = runtime.block_on(serve(cli));
     // A thread may still wait for the node's answer to a poll. The shutdown does not wait for that thread.
     runtime.shutdown_background();
@@ -41,8 +41,9 @@ pub fn run(cli: Cli) -> Result<(), String> {
 }
 
 async fn serve(cli: Cli) -> Result<(), String> {
-    let told =
-        |why: std::io::Error| format!("cannot listen at {:?}: {why}: name another place with --listen", cli.listen);
+    let told = |why: std::io::Error| {
+        format!("weft-web cannot listen at {:?}: {why}: give another address or path with --listen", cli.listen)
+    };
     let listener = listen::PageListener::bind(&cli.listen).await.map_err(told)?;
     let address = listener.address().map_err(told)?;
     let changes =
@@ -52,7 +53,7 @@ async fn serve(cli: Cli) -> Result<(), String> {
     let site = routes::WebSite { token: token.clone(), feed: Arc::clone(&feed), changes: Arc::clone(&changes) };
     let mut ends = Vec::new();
     for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()] {
-        ends.push(signal(kind).map_err(|why| format!("cannot wait for signals: {why}"))?);
+        ends.push(signal(kind).map_err(|why| format!("weft-web cannot wait for signals such as SIGTERM: {why}"))?);
     }
     tokio::spawn(feed.run());
     let mut out = std::io::stdout();

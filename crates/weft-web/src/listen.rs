@@ -25,12 +25,11 @@ impl FromStr for Listen {
             return Ok(Listen::Socket(text.into()));
         }
         let form = "give an address and a port such as 127.0.0.1:8080, or the path of a socket";
-        let address: SocketAddr = text.parse().map_err(|_| format!("this is not an address with a port: {form}"))?;
+        let address: SocketAddr =
+            text.parse().map_err(|_| format!("the value of --listen is not an IP address with a port: {form}"))?;
         match address.ip().is_loopback() {
             true => Ok(Listen::Address(address)),
-            false => {
-                Err(format!("other machines can reach this address, and the page is for this machine only: {form}"))
-            }
+            false => Err(format!("weft-web must not listen at {address}, which other machines can reach: {form}")),
         }
     }
 }

@@ -128,7 +128,7 @@ async fn invite(State(site): State<Arc<WebSite>>, request: Request) -> Response 
 async fn withdraw(State(site): State<Arc<WebSite>>, request: Request) -> Response {
     match change::<Nothing>(&site, request).await {
         Ok(Nothing {}) if site.changes.invitations().withdraw() => told(Ok("withdrawn".to_owned())),
-        Ok(Nothing {}) => told(Err("no invitation waits, so there is none to withdraw".to_owned())),
+        Ok(Nothing {}) => told(Err("no invitation is open, so there is none to withdraw".to_owned())),
         Err(refusal) => refusal,
     }
 }
@@ -150,11 +150,11 @@ async fn change<T: DeserializeOwned>(site: &WebSite, request: Request) -> Result
     match timeout(BODY_PATIENCE, to_bytes(request.into_body(), MAX_BODY)).await {
         Err(_) => Err(refused(StatusCode::REQUEST_TIMEOUT, "the request did not arrive in time".to_owned())),
         Ok(Err(_)) => {
-            let why = format!("the body is too long: send at most {MAX_BODY} bytes");
+            let why = format!("the body of the request is too long: send at most {MAX_BODY} bytes");
             Err(refused(StatusCode::PAYLOAD_TOO_LARGE, why))
         }
         Ok(Ok(bytes)) => serde_json::from_slice(&bytes).map_err(|why| {
-            let why = format!("the body does not have the form of this request: {why}: reload the page");
+            let why = format!("the body of the request is not valid: {why}: reload the page");
             refused(StatusCode::BAD_REQUEST, why)
         }),
     }
@@ -164,7 +164,9 @@ async fn change<T: DeserializeOwned>(site: &WebSite, request: Request) -> Result
 async fn whole<T: Send + 'static>(
     change: impl Future<Output = Result<T, String>> + Send + 'static,
 ) -> Result<T, String> {
-    tokio::spawn(change).await.unwrap_or_else(|why| Err(format!("the change failed: {why}")))
+    tokio::spawn(change)
+        .await
+        .unwrap_or_else(|why| Err(format!("weft-web failed during the change: {why}: check the node, then try again")))
 }
 
 /// Returns the answer to a change: the text of its result, or the reason of a refusal.

@@ -74,9 +74,11 @@ pub fn ask(control: &Path, request: &Request) -> Result<Response, String> {
             format!("no node is running at {path}: start one with: weft up -c FILE")
         }
         io::ErrorKind::PermissionDenied => {
-            format!("{path}: permission denied: run weft web as root or as the node's user")
+            format!("no permission to use the node's control socket {path}: run weft web as root or as the node's user")
         }
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => format!("{path}: the node did not answer in time"),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+            format!("the node at the control socket {path} did not answer in time: look at its log")
+        }
         _ => format!("{path}: {why}"),
     })
 }

@@ -39,18 +39,20 @@ pub fn ask(socket: &Path, request: &Request) -> Result<Response, Failure> {
 fn silence(why: &io::Error, node: Option<i32>, waited: Duration) -> String {
     match why.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
-            let process = node.map_or_else(|| "its process".to_owned(), |id| format!("its process, {id},"));
-            let look = node.map_or_else(String::new, |id| format!(": ps -o stat,wchan {id}"));
+            let process = node.map_or_else(|| "the node's process".to_owned(), |id| format!("the node's process {id}"));
+            let look = node.map_or_else(String::new, |id| format!(": look at it with: ps -o stat,wchan {id}"));
             format!("{process} did not answer for {} s: it is stopped or hangs{look}", waited.as_secs())
         }
-        io::ErrorKind::UnexpectedEof => "it ended, or has too many clients: try again".to_owned(),
+        io::ErrorKind::UnexpectedEof => "the node has ended, or serves too many clients: try again".to_owned(),
         _ => why.to_string(),
     }
 }
 
 /// Returns the failure for an answer that does not fit the request. A node that gives it has another version.
 pub fn unexpected(answer: &Response) -> Failure {
-    Failure::new(format!("the node gave an unexpected answer: restart it, if it is of another version: {answer:?}"))
+    Failure::new(format!(
+        "the running node gave an unexpected answer: if it runs another version of weft, restart it: {answer:?}"
+    ))
 }
 
 /// Returns the histories of the paths to a peer.
@@ -99,11 +101,11 @@ fn unreachable_node(socket: &Path, why: &io::Error) -> Failure {
     let path = socket.display();
     match why.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
-            let text = format!("no node is running at {path}: start one with: weft up -c FILE");
+            let text = format!("no node is running at the control socket {path}: start one with: weft up -c FILE");
             Failure::with(Outcome::NoDaemon, text)
         }
         io::ErrorKind::PermissionDenied => {
-            Failure::new(format!("{path}: permission denied: run this as root or as the node's user"))
+            Failure::new(format!("control socket {path}: permission denied: run weft as root or as the node's user"))
         }
         io::ErrorKind::WouldBlock => {
             let text = "too many requests already wait for the node: it is stopped or hangs";

@@ -69,7 +69,7 @@ impl Table {
         }
         let gone: Vec<&str> = (0..heading.len()).filter(|at| fit[*at].is_none()).map(|at| heading[at]).collect();
         if !gone.is_empty() {
-            text += &screen.fold(&format!("the screen is too narrow to show: {}\n", gone.join(", ")));
+            text += &screen.fold(&format!("the screen is too narrow for the columns: {}\n", gone.join(", ")));
         }
         text
     }
@@ -323,7 +323,7 @@ mod tests {
             at(60)
         );
         assert!(
-            !at(40).contains("carries") && at(40).ends_with("the screen is too narrow to show: WHY\n"),
+            !at(40).contains("carries") && at(40).ends_with("the screen is too narrow for the columns: WHY\n"),
             "{}",
             at(40)
         );

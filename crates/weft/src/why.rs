@@ -50,15 +50,25 @@ pub fn findings(facts: &SessionFacts, strangers: &[Stranger], own: &Own) -> Vec<
     if let Some((refused, by_peer)) = &facts.refused_stamp {
         let cause = if refused.fault == StampFault::TooFarAhead { Cause::ClockAhead } else { Cause::StampBehind };
         let apart = span(Duration::from_nanos(refused.stamp.abs_diff(refused.accepted)));
-        let whose = match by_peer {
-            true => "the peer refused this node's handshake",
-            false => "this node refused the peer's handshake",
+        let text = match (by_peer, cause) {
+            (true, Cause::ClockAhead) => format!(
+                "the peer refused this node's handshake: its stamp is {apart} above the last accepted one, and too far \
+                 ahead of the peer's clock"
+            ),
+            (false, Cause::ClockAhead) => format!(
+                "this node refused the peer's handshake: its stamp is {apart} above the last accepted one, and too far \
+                 ahead of this node's clock"
+            ),
+            (true, _) => format!(
+                "the peer refused this node's handshake: its stamp is {apart} below the last accepted one, as in a \
+                 replay"
+            ),
+            (false, _) => format!(
+                "this node refused the peer's handshake: its stamp is {apart} below the last accepted one, as in a \
+                 replay"
+            ),
         };
-        let side = match cause {
-            Cause::ClockAhead => "above the last accepted one, and too far ahead of the clock of the refusing node",
-            _ => "below the last accepted one, as in a replay",
-        };
-        found.push(finding(cause, format!("{whose}: its stamp is {apart} {side}")));
+        found.push(finding(cause, text));
     }
     if facts.without_session.is_some() {
         let showed: Vec<_> = authentic(facts).into_iter().chain(claimed(facts, strangers, own)).collect();
@@ -75,10 +85,9 @@ pub fn findings(facts: &SessionFacts, strangers: &[Stranger], own: &Own) -> Vec<
 /// Returns the problems of a session's paths: those that pass only packets below [`LEAST_MTU`].
 pub fn of_paths(paths: &[PathSnapshot]) -> Vec<Finding> {
     let is_small = |path: &&PathSnapshot| path.active && path.mtu_is_settled && path.mtu < LEAST_MTU;
-    let small =
-        paths.iter().filter(is_small).map(|path| format!("{} over {}: {} B", path.remote, path.link_name, path.mtu));
-    let names = tried::list(small, "and");
-    let found = (!names.is_empty()).then(|| format!("the longest packets that pass: {names}"));
+    let limit = |path: &PathSnapshot| format!("at most {} B to {} over link {}", path.mtu, path.remote, path.link_name);
+    let names = tried::list(paths.iter().filter(is_small).map(limit), "and");
+    let found = (!names.is_empty()).then(|| format!("only short packets pass: {names}"));
     found.into_iter().map(|found| finding(Cause::SmallMtu, found)).collect()
 }
 
@@ -125,7 +134,7 @@ fn stranger_text(stranger: &Stranger, own: &Own) -> (Cause, String) {
         ),
         Shown::OtherKey => {
             let key = &own.public_key;
-            (Cause::OtherKey, format!("a handshake from {source} is for another key than this node's, {key}"))
+            (Cause::OtherKey, format!("a handshake from {source} is for another key than this node's key {key}"))
         }
         Shown::Unreadable => (
             Cause::Unreadable,
@@ -144,7 +153,10 @@ fn unanswered(facts: &SessionFacts, own: &Own) -> Option<Finding> {
         return Some(match &facts.out_of_reach[..] {
             [] if facts.endpoints.is_empty() => waits(own),
             [] => finding(Cause::Silent, "no handshake was sent yet".to_owned()),
-            beyond => finding(Cause::NoRoute, format!("no link in use leads to {}", tried::list(beyond.iter(), "and"))),
+            beyond => {
+                let addresses = tried::list(beyond.iter(), "and");
+                finding(Cause::NoRoute, format!("no link in use leads to the peer's addresses: {addresses}"))
+            }
         });
     }
     groups.sort_by_key(|group| group.cause);
@@ -158,7 +170,7 @@ fn without_link(facts: &SessionFacts, own: &Own) -> Finding {
         return finding(Cause::NoLink, "no link is in use".to_owned());
     }
     let (endpoints, names) = (tried::list(facts.endpoints.iter(), "or"), tried::list(own.without_route.iter(), "or"));
-    finding(Cause::NoRoute, format!("no route leads to {endpoints} over {names}"))
+    finding(Cause::NoRoute, format!("no route leads to the peer at {endpoints} over the interface {names}"))
 }
 
 /// Returns the finding that this node can only wait until the peer begins a handshake.

@@ -104,8 +104,8 @@ fn a_route_that_leads_nowhere_is_reported_with_its_place() {
     assert_eq!(said("via = [\"b > c\"]").0, Some(0));
     for (via, message) in [
         ("via = [\"bb\"]", "unknown relay `bb`"),
-        ("via = [\"b > b\"]", "contains `b` twice"),
-        ("via = [\"b > d\"]", "contains `d` twice"),
+        ("via = [\"b > b\"]", "contains the node `b` twice"),
+        ("via = [\"b > d\"]", "contains the node `d` twice"),
         ("via = [\"b >\"]", "the name of a relay is missing"),
         ("via = [\"b > c > b > c > b > c > b\"]", "at most 6"),
         ("via = [\"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\"]", "is not a peer of this node"),

@@ -82,10 +82,10 @@ impl AddressPool {
         let trimmed = prefix::trimmed(given);
         match (trimmed.address, trimmed.length) {
             _ if trimmed != given => {
-                Err(format!("bits are set after the prefix length; write {}", prefix::text(trimmed)))
+                Err(format!("the prefix has host bits set: write {} instead", prefix::text(trimmed)))
             }
             (IpAddr::V4(network), length @ 16..=30) => Ok(AddressPool { network, length }),
-            _ => Err("expected an IPv4 prefix with a length from 16 to 30".to_owned()),
+            _ => Err("the pool must be an IPv4 prefix with a length from 16 to 30".to_owned()),
         }
     }
 
@@ -167,9 +167,12 @@ pub fn endpoint(text: &str) -> Result<String, &'static str> {
 fn name_server(text: &str) -> Result<Ipv4Addr, &'static str> {
     let address: IpAddr = text.parse().map_err(|_| "not an IP address")?;
     match address {
-        IpAddr::V6(_) => Err("expected an IPv4 address: clients use IPv4 inside the tunnel"),
+        IpAddr::V6(_) => {
+            Err("a name server for clients needs an IPv4 address: clients use only IPv4 inside the tunnel")
+        }
         IpAddr::V4(address) if is_host(address) => Ok(address),
-        IpAddr::V4(_) => Err("expected the address of one host: clients cannot send queries to this address"),
+        IpAddr::V4(_) => Err("a name server for clients needs an address that they can reach through the tunnel: \
+            not loopback, link-local, multicast, broadcast or 0.0.0.0"),
     }
 }
 

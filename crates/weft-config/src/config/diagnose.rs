@@ -183,8 +183,8 @@ pub fn did_you_mean<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) ->
 /// It proposes a similar name from `known`, or lists all of them.
 pub fn unknown_name<'a>(kind: &str, name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     let known: Vec<&str> = known.into_iter().collect();
-    let list = || if known.is_empty() { "there is none".to_owned() } else { format!("known: {}", known.join(", ")) };
-    format!("no {kind} `{name}`; {}", did_you_mean(name, known.iter().copied()).unwrap_or_else(list))
+    let list = || if known.is_empty() { "none exists".to_owned() } else { format!("known: {}", known.join(", ")) };
+    format!("there is no {kind} `{name}`; {}", did_you_mean(name, known.iter().copied()).unwrap_or_else(list))
 }
 
 #[cfg(test)]

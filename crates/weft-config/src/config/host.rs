@@ -88,7 +88,7 @@ fn read(mut section: Section<'_, '_>, tcp_er: TcpEr, directory: &Path, report: &
 /// Parses the name of an interface. Refuses a name that cannot stand between quotes in a rule of nftables.
 fn nftables_name(text: &str) -> Result<String, &'static str> {
     if text.contains(['"', '\\', '*']) {
-        Err("nftables does not accept this name: leave out `\"`, `\\` and `*`")
+        Err("nftables accepts no interface name with `\"`, `\\` or `*`: rename the interface")
     } else {
         interface_name(text)
     }

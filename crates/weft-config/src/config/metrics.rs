@@ -36,7 +36,7 @@ fn address(text: &str, directory: &Path) -> Result<MetricsAddress, &'static str>
         return Err("metrics have neither encryption nor a password: only a loopback address is accepted");
     }
     if address.port() == 0 {
-        return Err("port 0 is not usable");
+        return Err("port 0 cannot be used: write a port from 1 to 65535");
     }
     Ok(MetricsAddress::Loopback(address))
 }

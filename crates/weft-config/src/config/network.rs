@@ -102,30 +102,36 @@ pub fn check(config: &Config, own: &PublicKey, unix_s: u64, report: &Report) -> 
     let at = network.certificate.as_ref()?;
     let error = |message: String, help: String| report.error(at.span.clone(), message, Some(help));
     let file = at.value.display();
-    let sign_anew = format!("have the certificate signed again: weft ca sign --public-key {own}");
+    let sign_anew = format!("have this node's certificate signed again: weft ca sign --public-key {own}");
     let certificate = keys::load_certificate(&at.value)
-        .map_err(|why| error(why.to_string(), format!("have a certificate signed: weft ca sign --public-key {own}")))
+        .map_err(|why| {
+            let help = format!("have a certificate signed for this node: weft ca sign --public-key {own}");
+            error(why.to_string(), help);
+        })
         .ok()?;
     let claims = certificate.claims();
     if claims.public_key != *own {
-        error(format!("the certificate {file} is for {}, not for this node's key {own}", claims.public_key), sign_anew);
+        let message =
+            format!("the certificate {file} is for the key {}, not for this node's key {own}", claims.public_key);
+        error(message, sign_anew);
         return None;
     }
     match network.root.value.check(&certificate, unix_s) {
         Err(CertificateError::Expired) => {
             let ago = days(unix_s - claims.not_after_unix_s);
-            error(format!("the certificate {file} has expired, {ago} ago"), sign_anew);
+            error(format!("the certificate {file} expired {ago} ago"), sign_anew);
         }
         Err(CertificateError::NotYetValid) => {
-            let message =
-                format!("the certificate {file} becomes valid only in {}", days(claims.not_before_unix_s - unix_s));
+            let until = days(claims.not_before_unix_s - unix_s);
+            let message = format!("the certificate {file} is not valid yet: it becomes valid in {until}");
             report.warning(at.span.clone(), message, Some("perhaps this machine's clock is wrong".to_owned()));
         }
         Err(CertificateError::OtherRoot) => {
             let message = format!("the certificate {file} is not signed by the root key {}", network.root.value);
-            error(message, format!("{sign_anew}, or set `root` to the key that `weft ca init` printed there"));
+            let help = format!("{sign_anew}, or set `root` to the public key of the root that signed the certificate");
+            error(message, help);
         }
-        Err(why) => error(format!("the certificate {file} is {why}"), sign_anew),
+        Err(why) => error(format!("the certificate {file} cannot be used, because it is {why}"), sign_anew),
         Ok(()) if claims.not_after_unix_s - unix_s < SOON_S => {
             let message = format!("the certificate {file} expires in {}", days(claims.not_after_unix_s - unix_s));
             report.warning(at.span.clone(), message, Some(sign_anew));

@@ -57,14 +57,17 @@ pub fn read(mut section: Section<'_, '_>) -> GoingOut {
 fn server(text: &str) -> Result<IpAddr, &'static str> {
     let address: IpAddr = text.parse().map_err(|_| "expected the IP address of a DNS server")?;
     match address.is_loopback() || address.is_multicast() || address.is_unspecified() {
-        true => Err("expected the address of a DNS server that the tunnel reaches"),
+        true => Err("the tunnel cannot reach a DNS server at a loopback, multicast or unspecified address"),
         false => Ok(address),
     }
 }
 
 fn domain(text: &str) -> Result<String, &'static str> {
     let name = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
-    if host_name::is_name(&name) { Ok(name) } else { Err("expected a domain, without a port") }
+    match host_name::is_name(&name) {
+        true => Ok(name),
+        false => Err("expected a domain name without a port, such as corp.example"),
+    }
 }
 
 /// Reports contradictions of `[out]` with other settings.
@@ -89,9 +92,10 @@ pub fn check(config: &Config, report: &Report) {
     // In a network with certificates, a peer may have prefixes that the file does not name.
     let is_lost = |at: &&At<IpAddr>| config.network.is_none() && !is_behind_peer(config, at.value);
     for at in out.dns.iter().filter(is_lost) {
-        let message = format!("`{}` is behind no peer: DNS queries to it would not enter the tunnel", at.value);
+        let message =
+            format!("the DNS server `{}` is behind no peer: queries to it would not enter the tunnel", at.value);
         let help =
-            format!("add {}/{} to the `prefixes` of a peer", at.value, if at.value.is_ipv4() { 32 } else { 128 });
+            format!("add the prefix {}/{} to a peer's `prefixes`", at.value, if at.value.is_ipv4() { 32 } else { 128 });
         report.error(at.span.clone(), message, Some(help));
     }
     if let Some(at) = &out.kill_switch {
@@ -113,11 +117,11 @@ fn kill_switch(config: &Config, at: &At<()>, report: &Report) {
             "add \"0.0.0.0/0\" and \"::/0\" to the `prefixes` of the peer that is the exit",
         ),
         (false, true) => warn(
-            "IPv4 has no default route to a peer: `kill-switch` rejects IPv4 packets outside the tunnel",
+            "IPv4 has no default route to a peer, so `kill-switch` rejects IPv4 packets to the Internet",
             "add \"0.0.0.0/0\" to the peer's `prefixes`",
         ),
         (true, false) => warn(
-            "IPv6 has no default route to a peer: `kill-switch` rejects IPv6 packets outside the tunnel",
+            "IPv6 has no default route to a peer, so `kill-switch` rejects IPv6 packets to the Internet",
             "add \"::/0\" to the peer's `prefixes`",
         ),
         (true, true) => {}
@@ -126,10 +130,16 @@ fn kill_switch(config: &Config, at: &At<()>, report: &Report) {
         refuse("`kill-switch` needs the tunnel's routes, and [tun] has routes = false", "remove `routes` from [tun]");
     }
     if config.exit.is_some() {
-        refuse("`kill-switch` rejects the packets that [exit] forwards", "remove one of the two");
+        refuse(
+            "`kill-switch` rejects the packets that [exit] forwards, so a node can have only one of them",
+            "remove one of the two",
+        );
     }
     if config.access.is_some() {
-        refuse("`kill-switch` rejects the answers to clients of [access]", "remove one of the two");
+        refuse(
+            "`kill-switch` rejects the answers to clients of [access], so a node can have only one of them",
+            "remove one of the two",
+        );
     }
     if !is_plain(&config.tun.name) {
         refuse(
@@ -139,7 +149,7 @@ fn kill_switch(config: &Config, at: &At<()>, report: &Report) {
     }
     if config.out.dns.is_empty() {
         warn(
-            "`kill-switch` without `dns`: queries to a DNS server of the local network are rejected",
+            "`kill-switch` without `dns` rejects DNS queries to a server of the local network",
             "add a server that the tunnel reaches to [out], for example dns = [\"10.9.0.2\"]",
         );
     }

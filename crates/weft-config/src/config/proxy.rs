@@ -143,7 +143,8 @@ fn access_rule(mut section: Section<'_, '_>) -> Option<At<AccessRule>> {
         let value = section.value(key).and_then(|value| value.get_ref().as_array());
         if value.is_some_and(|items| items.is_empty()) {
             let help = "list prefixes; all addresses are [\"0.0.0.0/0\", \"::/0\"]";
-            section.complain(section.key_span(key), &format!("`{key}` is empty: the rule would never match"), help);
+            let message = format!("`{key}` is empty, so the [[proxies.rule]] would never match");
+            section.complain(section.key_span(key), &message, help);
         }
     }
     section.finish();
@@ -162,7 +163,10 @@ fn unmapped(text: &str) -> Result<Prefix, String> {
     let prefix = prefix::parse(text)?;
     match prefix.address {
         std::net::IpAddr::V6(address) if prefix.length >= 96 => match address.to_ipv4_mapped() {
-            Some(plain) => Err(format!("rules treat this prefix as IPv4: write {plain}/{}", prefix.length - 96)),
+            Some(plain) => {
+                let length = prefix.length - 96;
+                Err(format!("[[proxies.rule]] treats an IPv4-mapped prefix as IPv4: write {plain}/{length}"))
+            }
             None => Ok(prefix),
         },
         _ => Ok(prefix),

@@ -120,7 +120,7 @@ impl<'a, 'i> Section<'a, 'i> {
         example: &str,
         parse: impl Fn(&str) -> Result<T, E>,
     ) -> Option<At<T>> {
-        let text = self.text_or_help(key, || Some(format!("for example {example}")))?;
+        let text = self.text_or_help(key, || Some(format!("write for example {example}")))?;
         parse_at(self.report, key, text, example, parse)
     }
 
@@ -155,20 +155,20 @@ impl<'a, 'i> Section<'a, 'i> {
         let found = number.filter(|number| *number > within.start && *number <= within.end);
         if found.is_none() {
             let message = format!("`{key}` must be a number above {} and at most {}", within.start, within.end);
-            self.report.error(value.span(), message, Some(format!("for example {key} = {example}")));
+            self.report.error(value.span(), message, Some(format!("write for example {key} = {example}")));
         }
         found
     }
 
     /// Returns the value at `key`, one of the names of `T`.
     pub fn choice<T: Choice>(&mut self, key: &'static str) -> Option<T> {
-        let first = T::NAMES.first().map(|(name, _)| format!("for example {key} = \"{name}\""));
+        let first = T::NAMES.first().map(|(name, _)| format!("write for example {key} = \"{name}\""));
         let text = self.text_or_help(key, || first.clone())?;
         let found = T::NAMES.iter().find(|(name, _)| *name == text.value).map(|(_, value)| *value);
         if found.is_none() {
             let names = T::NAMES.iter().map(|(name, _)| *name);
             let list = names.clone().collect::<Vec<_>>().join(", ");
-            let message = format!("`{key}` cannot be `{}`; it is one of {list}", text.value);
+            let message = format!("`{key}` cannot be `{}`: write one of {list}", text.value);
             self.report.error(text.span, message, did_you_mean(text.value, names));
         }
         found
@@ -210,13 +210,13 @@ impl<'a, 'i> Section<'a, 'i> {
         parse: impl Fn(&str) -> Result<T, E>,
     ) -> Option<Vec<At<T>>> {
         let Some(items) = value.get_ref().as_array() else {
-            self.wrong_type(value, key, "an array of strings", Some(format!("for example {example}")));
+            self.wrong_type(value, key, "an array of strings", Some(format!("write for example {example}")));
             return None;
         };
         let read = |item: &'a Spanned<DeValue<'i>>| match item.get_ref().as_str() {
             Some(text) => parse_at(self.report, key, At { value: text, span: item.span() }, example, &parse),
             None => {
-                self.wrong_type(item, key, "an array of strings", Some(format!("for example {example}")));
+                self.wrong_type(item, key, "an array of strings", Some(format!("write for example {example}")));
                 None
             }
         };
@@ -239,7 +239,7 @@ impl<'a, 'i> Section<'a, 'i> {
         let Some(items) = value.get_ref().as_array() else {
             self.report.error(
                 value.span(),
-                format!("`{key}` must be an array of tables"),
+                format!("`{key}` must be an array of tables, each with the heading [[{key}]]"),
                 Some(format!("write [[{key}]]")),
             );
             return Vec::new();
@@ -317,12 +317,13 @@ impl<'a, 'i> Section<'a, 'i> {
     pub fn finish(self) {
         let missing = self.missing.borrow();
         for (key, help) in missing.iter().filter(|(key, _)| !self.may_be_misspelt(key)) {
-            self.report.error(self.span(), format!("{} needs `{key}`", self.name), Some(help.clone()));
+            let message = format!("{} needs `{key}`, which is missing", self.name);
+            self.report.error(self.span(), message, Some(help.clone()));
         }
         for key in self.unknown() {
             let word = key.get_ref().as_ref();
             let help = did_you_mean(word, self.known.iter().copied())
-                .unwrap_or_else(|| format!("the keys here are: {}", self.known.join(", ")));
+                .unwrap_or_else(|| format!("the keys of {} are: {}", self.name, self.known.join(", ")));
             self.report.error(key.span(), format!("unknown key `{word}` in {}", self.name), Some(help));
         }
     }
@@ -339,7 +340,7 @@ fn parse_at<'a, T, E: Display>(
         Ok(value) => Some(text.map(|_| value)),
         Err(why) => {
             let message = format!("`{key}` cannot be `{}`: {why}", text.value);
-            report.error(text.span, message, Some(format!("for example {example}")));
+            report.error(text.span, message, Some(format!("write for example {example}")));
             None
         }
     }

@@ -54,17 +54,17 @@ fn check_route(config: &Config, to: &Peer, route: &At<Route>, own: &PublicKey, r
         let names = peers.iter().map(|peer| peer.name.value.as_str());
         let help =
             did_you_mean(unknown, names).or_else(|| Some("name a peer, or give a relay's public key".to_owned()));
-        return complain(format!("unknown relay `{unknown}`"), help);
+        return complain(format!("the route to peer `{}` has the unknown relay `{unknown}`", to.name.value), help);
     }
     let keys = route.value.keys(peers).unwrap_or_default();
     let is_again =
         |(index, key): (usize, &PublicKey)| key == own || *key == to.public_key.value || keys[..index].contains(key);
     if let Some(again) = keys.iter().enumerate().position(is_again) {
-        let message = format!("the route to `{}` contains `{}` twice", to.name.value, relays[again]);
+        let message = format!("the route to peer `{}` contains the node `{}` twice", to.name.value, relays[again]);
         return complain(message, Some("list each relay once, and neither end".to_owned()));
     }
     if !peers.iter().any(|peer| keys.first() == Some(&peer.public_key.value)) {
-        let message = format!("the first relay to `{}` is not a peer of this node", to.name.value);
+        let message = format!("the first relay on the route to peer `{}` is not a peer of this node", to.name.value);
         complain(message, Some("add a [[peer]] for it, with endpoints".to_owned()));
     }
 }

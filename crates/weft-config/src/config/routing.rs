@@ -78,7 +78,7 @@ fn protocol(text: &str) -> Result<u8, &'static str> {
     let number =
         text.parse().map_err(|_| "expected ospf, bgp, isis, rip, eigrp, babel, bird, or a number from 3 to 255")?;
     match NOT_OF_DAEMONS.contains(&number) {
-        true => Err("the kernel or weft itself uses this number: give the number of a routing daemon's protocol"),
+        true => Err("the kernel or weft itself uses this protocol number: give that of a routing daemon's protocol"),
         false => Ok(number),
     }
 }
@@ -95,7 +95,7 @@ fn table(text: &str) -> Result<u32, &'static str> {
 fn hold(text: &str) -> Result<Duration, &'static str> {
     let time = parse_duration(text).map_err(|_| "expected a time")?;
     match time > MAX_HOLD {
-        true => Err("it must be at most 10 min: a prefix kept without its routing daemon may be out of date"),
+        true => Err("the time must be at most 10 min: a prefix kept without its routing daemon may be out of date"),
         false => Ok(time),
     }
 }
@@ -108,7 +108,10 @@ fn address(text: &str, directory: &Path) -> Result<BfdAddress, &'static str> {
     }
     let address: SocketAddr = text.parse().map_err(|_| "expected an IP address and a port, or unix: and a path")?;
     if !address.ip().is_loopback() {
-        return Err("the protocol has neither encryption nor a password: only a loopback address is accepted");
+        return Err("the protocol with bfdd has no encryption and no password: only a loopback address is accepted");
     }
-    if address.port() == 0 { Err("port 0 is not usable") } else { Ok(BfdAddress::Loopback(address)) }
+    match address.port() {
+        0 => Err("port 0 cannot be used: write a port from 1 to 65535"),
+        _ => Ok(BfdAddress::Loopback(address)),
+    }
 }

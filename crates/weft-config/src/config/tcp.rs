@@ -116,7 +116,7 @@ pub fn read_peer(section: &mut Section<'_, '_>, has_endpoints: bool) -> Option<P
 fn address(text: &str) -> Result<SocketAddr, &'static str> {
     let address: SocketAddr = text.parse().map_err(|_| "expected an IP address and a port")?;
     if address.port() == 0 || address.ip().is_unspecified() || address.ip().is_multicast() {
-        return Err("expected the address of one host, with a port above 0");
+        return Err("the proxy needs the address of one host, and a port above 0");
     }
     Ok(address)
 }
@@ -124,5 +124,5 @@ fn address(text: &str) -> Result<SocketAddr, &'static str> {
 fn host(text: &str) -> Result<String, &'static str> {
     let name = text.to_ascii_lowercase();
     // `_` is no character of a host name in TLS (RFC 6066 §3).
-    if is_name(&name) && !name.contains('_') { Ok(name) } else { Err("expected the name of a host") }
+    if is_name(&name) && !name.contains('_') { Ok(name) } else { Err("expected a host name, such as www.example.org") }
 }

@@ -28,7 +28,8 @@ impl TcpEr {
     /// Returns the first argument that is wrong, and the reason.
     pub fn from_arguments(grants: &[String]) -> Result<TcpEr, String> {
         let read = |text: &String| {
-            let form = || format!("{text}: expected PREFIX=RATE, for example 192.0.2.0/24='20 Mbit/s'");
+            let form =
+                || format!("the grant `{text}` must have the form PREFIX=RATE, for example 192.0.2.0/24='20 Mbit/s'");
             let (to, of) = text.split_once('=').ok_or_else(form)?;
             let to = prefix::parse(to).map_err(|why| format!("{to}: {why}"))?;
             let rate = rate(of).map_err(|why| format!("{of}: {why}"))?;

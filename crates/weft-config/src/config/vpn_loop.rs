@@ -102,7 +102,7 @@ fn accumulation(table: &mut Section<'_, '_>) -> AccumulationConfig {
         let place = table.key_span(if table.has("hold") { "hold" } else { "increase" });
         let (hold, increase) = (config.hold_packets, config.increase_packets);
         let message =
-            format!("`hold` = {hold} must be below `increase` = {increase}, or a loop that pays back never grows");
+            format!("`hold` = {hold} must be below `increase` = {increase}, or the loop's rate never rises again");
         table.complain(place, &message, "for example increase = 1.0 and hold = 0.2");
     }
     config
@@ -135,7 +135,7 @@ fn number(table: &mut Section<'_, '_>, key: &'static str, within: Range<f64>, de
 fn time(table: &mut Section<'_, '_>, key: &'static str) -> Option<Duration> {
     let parse = |text: &str| match parse_duration(text) {
         Ok(time) if TIMES.contains(&time) => Ok(time),
-        Ok(_) => Err("it must be from 1 ms to 60 s".to_owned()),
+        Ok(_) => Err("the time must be from 1 ms to 60 s".to_owned()),
         Err(why) => Err(why.to_string()),
     };
     table.parsed(key, "\"54 ms\"", parse).map(|at| at.value)

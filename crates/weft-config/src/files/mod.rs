@@ -384,7 +384,7 @@ fn not_expected(stat: &FileStat) -> io::Error {
     };
     io::Error::new(
         io::ErrorKind::InvalidInput,
-        format!("this path is {found}, which is not allowed here: move it away"),
+        format!("the path is {found}, which weft does not accept there: move it away"),
     )
 }
 

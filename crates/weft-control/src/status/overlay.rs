@@ -71,6 +71,6 @@ impl OverlayContact {
     /// Returns the reason why the contact was not reached, or `None` if it was.
     pub fn trouble(&self) -> Option<String> {
         let why = self.why_not.as_ref().filter(|_| self.name.is_none())?;
-        Some(format!("contact {} not reached: {why}", self.endpoints.join(" ")))
+        Some(format!("the overlay contact at {} was not reached: {why}", self.endpoints.join(" ")))
     }
 }

@@ -79,8 +79,13 @@ struct Follower {
 
 impl Follower {
     fn open(arguments: &FollowArguments) -> Result<Follower, String> {
-        let not_joined =
-            || format!("{}: this machine has not joined: run: weft controller join", arguments.dir.display());
+        let not_joined = || {
+            format!(
+                "this machine has not joined a controller (no membership in the directory {}): run: weft controller \
+                 join URL",
+                arguments.dir.display()
+            )
+        };
         let directory = Directory::open(&arguments.dir).map_err(|_| not_joined())?;
         let membership = Membership::read(&directory)?.ok_or_else(not_joined)?;
         let node = membership.node.as_ref().ok_or_else(not_joined)?;
@@ -93,7 +98,11 @@ impl Follower {
             controller: membership.endpoint()?,
             path: format!("/v1/nodes/{node}/effective"),
             secret: membership.secret()?,
-            runtime: runtime.map_err(|why| format!("cannot start the program: {why}"))?,
+            runtime: runtime.map_err(|why| {
+                format!(
+                    "cannot start the event loop of weft-controller: {why}: check the limits of open files and memory"
+                )
+            })?,
             written: progress.clone(),
             progress,
             directory,
@@ -132,14 +141,20 @@ impl Follower {
         let start = self.node.try_out(&self.directory.path().join(TRIAL));
         let result = match start.unwrap_or_else(TrialStart::Refused) {
             TrialStart::NoNode => {
-                eprintln!("weft-controller: configuration {} waits: no node is running", short(&digest));
-                return Ok(Err("no node is running: start it with: weft up".to_owned()));
+                eprintln!(
+                    "weft-controller: configuration {} waits, because no node is running on this machine: start one \
+                     with: weft up",
+                    short(&digest)
+                );
+                return Ok(Err("no node is running on this machine: start one with: weft up".to_owned()));
             }
             TrialStart::Refused(why) => Err(why),
             TrialStart::Runs if self.is_in_reach() => self.node.confirm(),
             TrialStart::Runs => {
                 self.node.undo();
-                Err("this configuration was undone, because the node did not reach the controller with it".to_owned())
+                Err("the new configuration was undone, because with it the node could not reach the controller: \
+                     correct the configuration at the controller"
+                    .to_owned())
             }
         };
         match &result {
@@ -149,7 +164,10 @@ impl Follower {
                 (self.progress.digest, self.progress.refused) = (Some(digest), None);
             }
             Err(why) => {
-                eprintln!("weft-controller: configuration {} is refused: {why}", short(&digest));
+                eprintln!(
+                    "weft-controller: this node does not use configuration {} from the controller: {why}",
+                    short(&digest)
+                );
                 self.progress.refused = Some(RefusedConfiguration { digest, why: why.clone(), tried_at: unix_s() });
             }
         }
@@ -180,7 +198,7 @@ impl Follower {
                 Ok(EffectiveConfiguration { toml, digest }) if sha256_hex(toml.as_bytes()) == digest => {
                     Heard::Desired { toml, digest }
                 }
-                _ => Heard::Away("the answer is not that of a controller: check its URL".to_owned()),
+                _ => Heard::Away("the answer is not from a weft controller: check the controller's URL".to_owned()),
             },
             Ok(answer) => Heard::Away(refusal(answer.status, &answer.body)),
         }

@@ -52,16 +52,20 @@ fn code(given: Option<&str>) -> Result<String, String> {
     }
     let mut line = String::new();
     let read = io::stdin().lock().take(MAX_CODE).read_line(&mut line);
-    read.map_err(|why| format!("cannot read the code: {why}"))?;
+    read.map_err(|why| format!("cannot read the invitation code from standard input: {why}"))?;
     match line.trim() {
-        "" => Err("the code is missing: give it after the controller's URL, or on standard input".to_owned()),
+        "" => {
+            Err("the invitation code is missing: give it after the controller's URL, or on standard input".to_owned())
+        }
         code => Ok(code.to_owned()),
     }
 }
 
 fn ask(membership: &Membership, controller: &Endpoint, request: &JoinRequest) -> Result<Joined, String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|why| format!("cannot start the program: {why}"))?;
+    let runtime = runtime.map_err(|why| {
+        format!("cannot start the event loop of weft-controller: {why}: check the limits of open files and memory")
+    })?;
     let message = Request {
         method: Method::POST,
         path: "/v1/join",
@@ -74,13 +78,14 @@ fn ask(membership: &Membership, controller: &Endpoint, request: &JoinRequest) ->
         return Err(format!("{controller}: {}", refusal(answer.status, &answer.body)));
     }
     serde_json::from_slice(&answer.body)
-        .map_err(|why| format!("the answer of {controller} is not that of a controller: {why}: check the URL"))
+        .map_err(|why| format!("the answer of {controller} is not from a weft controller: {why}: check the URL"))
 }
 
 /// Returns the reason of a controller's refusal as text that is safe to print.
 pub fn refusal(status: u16, body: &[u8]) -> String {
     let detail =
         serde_json::from_slice::<Value>(body).ok().and_then(|body| Some(body.get("detail")?.as_str()?.to_owned()));
-    let detail = detail.unwrap_or_else(|| "the answer is not that of a controller: check its URL".to_owned());
+    let detail =
+        detail.unwrap_or_else(|| "the answer is not from a weft controller: check the controller's URL".to_owned());
     format!("{status}: {}", weft_config::escape::lines(&detail))
 }

@@ -34,7 +34,9 @@ impl Membership {
     /// Fails if the connection to the controller is not private, or if the kernel has no random numbers.
     pub fn new(controller: &Endpoint, authority: Option<&Path>) -> Result<Membership, String> {
         if !controller.is_private() {
-            return Err(format!("{controller}: other machines could read http to this address: use https"));
+            return Err(format!(
+                "refused to use the controller's URL {controller}, because other machines could read http: use https"
+            ));
         }
         let secret = Secret::random()?.text().to_owned();
         Ok(Membership {
@@ -52,7 +54,11 @@ impl Membership {
     pub fn read(directory: &Directory) -> Result<Option<Membership>, String> {
         match directory.read_text(FILE, MAX_FILE) {
             Ok(text) => serde_json::from_str(&text).map(Some).map_err(|why| {
-                format!("{}: {why}: remove the file and join again", directory.path().join(FILE).display())
+                let path = directory.path().join(FILE);
+                format!(
+                    "the membership file {} is damaged: {why}: remove it and run: weft controller join URL",
+                    path.display()
+                )
             }),
             Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(why) => Err(directory.failed(FILE, &why)),
@@ -86,7 +92,12 @@ impl Membership {
     /// # Errors
     /// Fails if the secret in the file is malformed.
     pub fn secret(&self) -> Result<Secret, String> {
-        Secret::parse(&self.secret).map_err(|why| format!("{FILE}: `secret`: {why}: remove the file and join again"))
+        Secret::parse(&self.secret).map_err(|why| {
+            format!(
+                "the `secret` in the membership file {FILE} is damaged: {why}: remove the file and run: weft \
+                 controller join URL"
+            )
+        })
     }
 
     /// Returns an HTTP client that accepts the controller's certificate.

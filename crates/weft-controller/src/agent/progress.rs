@@ -78,7 +78,10 @@ impl Progress {
                 return Next::Wait;
             }
             self.said_at = Some(now);
-            return Next::Say(format!("the controller has been silent{}: {why}; {}", self.since(now), self.goes_on()));
+            let (last_answer, goes_on) = (self.since(now), self.goes_on());
+            return Next::Say(format!(
+                "cannot get the configuration from the controller: {why}; {last_answer}; {goes_on}"
+            ));
         }
         self.heard_at = Some(now);
         let was_away = self.said_at.take().is_some();
@@ -94,20 +97,24 @@ impl Progress {
         }
     }
 
-    /// Returns the time since the controller last answered, as the end of a sentence: ` for 5 minutes`.
+    /// Returns the time since the controller last answered, as a sentence.
     pub fn since(&self, now: u64) -> String {
         match self.heard_at.map(|heard| now.saturating_sub(heard)) {
-            None => ", and has never answered".to_owned(),
-            Some(seconds) if seconds >= 2 * 86_400 => format!(" for {} days", seconds / 86_400),
-            Some(seconds) if seconds >= 2 * 3_600 => format!(" for {} hours", seconds / 3_600),
-            Some(seconds) => format!(" for {} minutes", seconds / 60),
+            None => "the controller has never answered".to_owned(),
+            Some(seconds) if seconds >= 2 * 86_400 => {
+                format!("the controller last answered {} days ago", seconds / 86_400)
+            }
+            Some(seconds) if seconds >= 2 * 3_600 => {
+                format!("the controller last answered {} hours ago", seconds / 3_600)
+            }
+            Some(seconds) => format!("the controller last answered {} minutes ago", seconds / 60),
         }
     }
 
     fn goes_on(&self) -> String {
         match &self.digest {
             Some(digest) => format!("the node goes on with configuration {}", short(digest)),
-            None => "the node goes on as it is".to_owned(),
+            None => "the node goes on with its present configuration".to_owned(),
         }
     }
 }
@@ -185,7 +192,8 @@ mod tests {
         };
         assert_eq!(
             text,
-            "the controller has been silent for 30 days: no connection; the node goes on with configuration abababababab"
+            "cannot get the configuration from the controller: no connection; the controller last answered 30 days \
+             ago; the node goes on with configuration abababababab"
         );
     }
 }

@@ -14,7 +14,13 @@ use weft_config::files::Directory;
 /// # Errors
 /// Fails if the machine has not joined.
 pub fn status(arguments: &StatusArguments) -> Result<(), String> {
-    let not_joined = || format!("{}: this machine has not joined: run: weft controller join", arguments.dir.display());
+    let not_joined = || {
+        format!(
+            "this machine has not joined a controller (no membership in the directory {}): run: weft controller \
+             join URL",
+            arguments.dir.display()
+        )
+    };
     let directory = Directory::open(&arguments.dir).map_err(|_| not_joined())?;
     let membership = Membership::read(&directory)?.ok_or_else(not_joined)?;
     let node = membership.node.as_ref().ok_or_else(not_joined)?;
@@ -35,12 +41,10 @@ pub fn status(arguments: &StatusArguments) -> Result<(), String> {
         }
         None => println!("no configuration of the controller is in effect"),
     }
-    match age_s {
-        Some(_) => println!("the controller has been silent{}", progress.since(now)),
-        None => println!("the controller has never answered"),
-    }
+    println!("{}", progress.since(now));
     if let Some(refused) = &progress.refused {
-        println!("configuration {} is refused: {}", short(&refused.digest), escape::lines(&refused.why));
+        let (digest, why) = (short(&refused.digest), escape::lines(&refused.why));
+        println!("this node does not use configuration {digest} from the controller: {why}");
     }
     Ok(())
 }

@@ -74,11 +74,16 @@ impl LocalNode {
         command.args(["--color", "never", verb, "--config"]).arg(&self.config).arg("--control").arg(&self.control);
         more(&mut command);
         command.stdin(Stdio::null());
-        command.output().map_err(|why| format!("cannot run weft: {why}: install it beside weft-controller"))
+        command.output().map_err(|why| {
+            format!("cannot run the program weft: {why}: install it in the directory of weft-controller")
+        })
     }
 }
 
 fn said(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stderr[..output.stderr.len().min(MAX_TEXT)]).trim().to_owned();
-    if text.is_empty() { format!("weft failed without a message: {}", output.status) } else { text }
+    if !text.is_empty() {
+        return text;
+    }
+    format!("the program weft failed and printed no reason ({}): look in the log of the node", output.status)
 }

@@ -31,7 +31,9 @@ impl Call {
             return Err(Refusal::bad("the body must be a JSON object"));
         }
         serde_json::from_slice(&self.body).map_err(|why| {
-            Refusal::bad(format!("the body does not have the form of this request: {why}: see GET /openapi.json"))
+            Refusal::bad(format!(
+                "the JSON body does not fit the request: {why}: GET /openapi.json describes the body of each request"
+            ))
         })
     }
 
@@ -97,7 +99,9 @@ pub fn conditions(headers: &HeaderMap) -> Result<(Option<Precondition>, Option<S
 fn tag<'a>(name: &str, text: &'a str) -> Result<&'a str, Refusal> {
     let inner = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
     let inner = inner.filter(|inner| !inner.is_empty() && inner.bytes().all(|c| c.is_ascii_alphanumeric()));
-    inner.ok_or_else(|| Refusal::bad(format!("the header {name} must be one entity tag in quotation marks")))
+    inner.ok_or_else(|| {
+        Refusal::bad(format!("the header {name} must be one entity tag in quotation marks, such as {name}: \"17\""))
+    })
 }
 
 /// Returns the value of a header that a request may have at most once.

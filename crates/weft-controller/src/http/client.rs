@@ -94,8 +94,8 @@ impl Client {
     /// # Errors
     /// Fails without an answer in time.
     pub async fn request(&self, to: &Endpoint, request: Request<'_>) -> Result<Answer, ClientError> {
-        let not_connected = |why: String| ClientError::NotConnected(format!("no connection: {why}"));
-        let late = |patience: Duration| format!("no answer within {} s", patience.as_secs());
+        let not_connected = |why: String| ClientError::NotConnected(format!("cannot connect to the server: {why}"));
+        let late = |patience: Duration| format!("the server did not answer within {} s", patience.as_secs());
         let connected = timeout(CONNECT_PATIENCE, TcpStream::connect((to.host.as_str(), to.port))).await;
         let stream = connected.map_err(|_| not_connected(late(CONNECT_PATIENCE)))?;
         let stream = stream.map_err(|why| not_connected(why.to_string()))?;
@@ -115,14 +115,15 @@ impl Client {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let broken = |why: String| ClientError::Broken(format!("no answer: {why}"));
+        let broken = |why: String| ClientError::Broken(format!("the request to the server failed: {why}"));
         let mut message = hyper::Request::builder().method(request.method).uri(target(to, request.path));
         message = message.header(header::HOST, to.authority());
         for (name, value) in &request.headers {
             message = message.header(name, value);
         }
         let message = message.body(Full::new(Bytes::from(request.body)));
-        let message = message.map_err(|why| ClientError::NotConnected(format!("cannot write the request: {why}")))?;
+        let message =
+            message.map_err(|why| ClientError::NotConnected(format!("cannot form the HTTP request: {why}")))?;
         let exchanged = timeout(ANSWER_PATIENCE, async {
             let (mut sender, connection) =
                 http1::handshake(TokioIo::new(stream)).await.map_err(|why| why.to_string())?;
@@ -146,7 +147,9 @@ impl Client {
         });
         match exchanged.await {
             Ok(result) => result.map_err(broken),
-            Err(_) => Err(broken(format!("the answer took more than {} s", ANSWER_PATIENCE.as_secs()))),
+            Err(_) => {
+                Err(broken(format!("the server did not complete its answer within {} s", ANSWER_PATIENCE.as_secs())))
+            }
         }
     }
 }

@@ -50,7 +50,10 @@ impl Network {
             let configurations: Vec<(String, Stored<TextRecord>)> = self.read_all(CONFIGURATIONS)?;
             for (node, of) in configurations {
                 check::configuration(&check::effective(&of.record.toml, &rules)).map_err(|why| {
-                    Refusal::contradiction(format!("node {node} could not run with this policy\n{why}"))
+                    Refusal::contradiction(format!(
+                        "node {node} could not run with the new policy: correct the policy, or the node's \
+                         configuration\n{why}"
+                    ))
                 })?;
             }
             Ok((vec![put(POLICY, "", expected, &record)?], ()))
@@ -76,7 +79,7 @@ impl Network {
         let (revision, ()) = self.change(|| {
             self.stored_node(node)?;
             let found = self.read::<TextRecord>(&format!("{CONFIGURATIONS}{node}"))?;
-            let expected = expect(&format!("the configuration of {node}"), found.as_ref(), precondition)?;
+            let expected = expect(&format!("the configuration of node {node}"), found.as_ref(), precondition)?;
             let whole = check::effective(&record.toml, &self.rules()?);
             check::configuration(&whole).map_err(Refusal::contradiction)?;
             Ok((vec![put(CONFIGURATIONS, node, expected, &record)?], ()))
@@ -94,7 +97,11 @@ impl Network {
     }
 
     fn stored_configuration(&self, node: &str) -> Result<Stored<TextRecord>, Refusal> {
-        let none = || Refusal::missing(format!("node {node} has no configuration: PUT /v1/nodes/{node}/configuration"));
+        let none = || {
+            Refusal::missing(format!(
+                "node {node} has no configuration: create it with PUT /v1/nodes/{node}/configuration"
+            ))
+        };
         self.read(&format!("{CONFIGURATIONS}{node}"))?.ok_or_else(none)
     }
 

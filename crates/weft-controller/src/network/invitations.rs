@@ -116,7 +116,10 @@ impl Network {
                 all.into_iter().partition(|(_, of)| of.record.used_by.is_some() || of.record.expires_at <= now);
             let excess = (over.len() + open.len() + 1).saturating_sub(MAX_INVITATIONS);
             if excess > over.len() {
-                let why = format!("{MAX_INVITATIONS} invitations wait for their nodes: withdraw one");
+                let why = format!(
+                    "at most {MAX_INVITATIONS} invitations can wait for their nodes, and that many do: withdraw one \
+                     with DELETE /v1/invitations/ID"
+                );
                 return Err(Refusal::new(StatusCode::CONFLICT, why));
             }
             let removed = |(id, of): (String, Stored<InvitationRecord>)| Change {

@@ -98,21 +98,25 @@ fn expect<T>(what: &str, found: Option<&Stored<T>>, precondition: Precondition) 
     match (found, precondition) {
         (None, Precondition::Absent) => Ok(ABSENT),
         (Some(found), Precondition::Revision(revision)) if found.revision == revision => Ok(revision),
-        (Some(found), Precondition::Revision(_)) => {
-            Err(failed(format!("{what} has changed and has revision {} now: read it again", found.revision)))
-        }
+        (Some(found), Precondition::Revision(_)) => Err(failed(format!(
+            "another request has changed {what}, which now has revision {}: read it again, and repeat your change",
+            found.revision
+        ))),
         (Some(_), Precondition::Absent) => {
-            Err(failed(format!("{what} exists already: to replace it, send If-Match with its revision")))
+            Err(failed(format!("{what} exists already: to replace it, send the header If-Match with its revision")))
         }
         (None, Precondition::Revision(_)) => {
-            Err(failed(format!("{what} does not exist: to create it, send If-None-Match: *")))
+            Err(failed(format!("{what} does not exist: to create it, send the header If-None-Match: *")))
         }
     }
 }
 
 fn parsed<T: DeserializeOwned>(key: &str, value: &[u8]) -> Result<T, Refusal> {
     serde_json::from_slice(value).map_err(|why| {
-        let why = format!("record {key} is of another version or damaged: {why}: use the newest controller");
+        let why = format!(
+            "the controller's database has a record {key} that is damaged or of another version of weft-controller: \
+             {why}: use the newest weft-controller"
+        );
         Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, why)
     })
 }

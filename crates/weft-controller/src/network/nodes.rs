@@ -179,7 +179,9 @@ impl Network {
     ) -> Result<(), Refusal> {
         let others = || nodes.iter().filter(|(other, _)| other != name).map(|(name, of)| (name.as_str(), &of.record));
         if others().count() >= MAX_NODES {
-            return Err(Refusal::contradiction(format!("there are {MAX_NODES} nodes already: remove one")));
+            return Err(Refusal::contradiction(format!(
+                "a network has at most {MAX_NODES} nodes, and this one has that many: remove a node first"
+            )));
         }
         if let Some((other, _)) = others().find(|(_, of)| of.public_key.is_some() && of.public_key == record.public_key)
         {
@@ -190,7 +192,9 @@ impl Network {
         let taken: HashMap<&str, &str> =
             others().flat_map(|(name, of)| of.addresses.iter().map(move |address| (address.as_str(), name))).collect();
         if let Some((address, other)) = record.addresses.iter().find_map(|own| taken.get_key_value(own.as_str())) {
-            return Err(Refusal::contradiction(format!("{address} belongs to node {other}: remove it there first")));
+            return Err(Refusal::contradiction(format!(
+                "the address {address} belongs to node {other} already: remove it from that node's `addresses` first"
+            )));
         }
         self.check_policy_with(others().chain([(name, record)]))
     }
@@ -229,7 +233,7 @@ fn with_own_addresses(
         let free = || prefix::free_host(network, |address| within.iter().any(|of| of.contains(address)));
         let Some(address) = kept.or_else(free) else {
             let network = prefix::text(network);
-            let why = format!("{network} has no free address: give another network in `networks`");
+            let why = format!("the network {network} has no free address: name another network in `networks`");
             return Err(Refusal::contradiction(why));
         };
         own.push(Prefix { address, length: prefix::host_bits(address) });
@@ -272,12 +276,15 @@ fn checked(new: &NewNode) -> Result<NewNode, Refusal> {
     let mut addresses = new.addresses.iter().map(address).collect::<Result<Vec<_>, _>>()?;
     addresses.sort();
     if let Some(pair) = addresses.windows(2).find(|pair| pair[0] == pair[1]) {
-        return Err(Refusal::bad(format!("`addresses` has {} twice: remove one", pair[0])));
+        return Err(Refusal::bad(format!("`addresses` lists the address {} twice: remove one of the two", pair[0])));
     }
     let is_address =
         |text: &String| text.len() <= 254 && text.contains('@') && text.bytes().all(|c| c.is_ascii_graphic());
     if let Some(wrong) = new.owner.as_ref().filter(|owner| !is_address(owner)) {
-        return Err(Refusal::bad(format!("the owner `{}` is not an e-mail address", wrong.escape_debug())));
+        return Err(Refusal::bad(format!(
+            "`owner` must be an e-mail address such as ann@example.com, but it is `{}`",
+            wrong.escape_debug()
+        )));
     }
     Ok(NewNode {
         public_key: new.public_key.as_ref().map(key).transpose()?,

@@ -71,8 +71,8 @@ pub struct Expected<'a> {
 /// # Errors
 /// Returns the reason why the token is refused.
 pub fn verified_address(token: &str, keys: &KeySet, expected: &Expected<'_>) -> Result<String, &'static str> {
-    let (signed, signature) = token.rsplit_once('.').ok_or("it is not a JSON Web Token")?;
-    let (header, claims) = signed.split_once('.').ok_or("it is not a JSON Web Token")?;
+    let (signed, signature) = token.rsplit_once('.').ok_or("the token is not a JSON Web Token")?;
+    let (header, claims) = signed.split_once('.').ok_or("the token is not a JSON Web Token")?;
     let header: TokenHeader = decoded(header)?;
     let signature = bytes(signature)?;
     let fitting = keys.keys.iter().filter(|key| {
@@ -84,7 +84,7 @@ pub fn verified_address(token: &str, keys: &KeySet, expected: &Expected<'_>) -> 
         is_signed |= key.verifies(&header.alg, signed.as_bytes(), &signature);
     }
     if !is_signed {
-        return Err("no key of the provider verifies its signature");
+        return Err("no key of the identity provider verifies the token's signature: check --oidc-issuer");
     }
     let claims: Claims = decoded(claims)?;
     let is_for_us = match &claims.aud {
@@ -95,17 +95,19 @@ pub fn verified_address(token: &str, keys: &KeySet, expected: &Expected<'_>) -> 
         }
     };
     if claims.iss != expected.issuer || !is_for_us || claims.azp.is_some_and(|azp| azp != expected.client) {
-        return Err("it is for another client: compare --oidc-client and --oidc-issuer with the provider");
+        return Err("the token is for another client or from another issuer: compare --oidc-client and --oidc-issuer \
+                    with the identity provider");
     }
     if claims.exp.saturating_add(CLOCK_TOLERANCE_S) <= expected.now {
         return Err("the token has expired: compare the clocks of this machine and of the identity provider");
     }
     if claims.nonce.as_deref() != Some(expected.nonce) {
-        return Err("it belongs to another login: begin again at /login");
+        return Err("the token belongs to another login: begin again at /login");
     }
     match (claims.email, claims.email_verified) {
         (Some(email), Some(true)) => Ok(email),
-        _ => Err("it has no verified e-mail address: the provider must release `email` and `email_verified`"),
+        _ => Err("the token has no verified e-mail address: the identity provider must release `email` and \
+                  `email_verified`"),
     }
 }
 
@@ -132,9 +134,9 @@ impl ProviderKey {
 }
 
 fn bytes(text: &str) -> Result<Vec<u8>, &'static str> {
-    Base64UrlUnpadded::decode_vec(text).map_err(|_| "it is not a JSON Web Token")
+    Base64UrlUnpadded::decode_vec(text).map_err(|_| "the token is not a JSON Web Token")
 }
 
 fn decoded<T: DeserializeOwned>(text: &str) -> Result<T, &'static str> {
-    serde_json::from_slice(&bytes(text)?).map_err(|_| "it lacks a part that OpenID Connect requires")
+    serde_json::from_slice(&bytes(text)?).map_err(|_| "the token lacks a part that OpenID Connect requires")
 }

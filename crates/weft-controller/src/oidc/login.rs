@@ -83,7 +83,7 @@ impl LoginPages {
     async fn end(&self, uri: &Uri, headers: &HeaderMap) -> Result<Response, Refusal> {
         let refused = |why: String| Refusal::new(StatusCode::FORBIDDEN, why);
         let begin_again =
-            || refused("this login has expired, or began in another browser: begin again at /login".to_owned());
+            || refused("the login has expired, or began in another browser: begin again at /login".to_owned());
         let (state, code) = (parameter(uri, "state"), parameter(uri, "code"));
         let state = state.ok_or_else(begin_again)?;
         let login = self.logins.take(&state, &cookie(headers).ok_or_else(begin_again)?);
@@ -100,7 +100,8 @@ impl LoginPages {
             now: unix_s(),
         };
         let address = verified_address(&token, &keys, &expected);
-        let address = address.map_err(|why| refused(format!("the identity provider's token is refused: {why}")))?;
+        let address =
+            address.map_err(|why| refused(format!("the controller refuses the identity provider's token: {why}")))?;
         let site = Arc::clone(&self.site);
         let invited = spawn_blocking(move || invite(&site, &address, login.node)).await;
         let (node, code) = invited.unwrap_or_else(|why| Err(failed(why.to_string())))?;
@@ -122,7 +123,11 @@ fn invite(site: &Site, address: &str, named: Option<String>) -> Result<(String, 
     let node = match (named, &own[..]) {
         (Some(named), own) if own.contains(&named) => named,
         (None, [only]) => only.clone(),
-        (_, []) => return Err(refused(format!("no node belongs to {address}: ask the administrator to set `owner`"))),
+        (_, []) => {
+            return Err(refused(format!(
+                "no node belongs to {address}: ask the administrator to set the `owner` of your node to this address"
+            )));
+        }
         (_, several) => {
             return Err(refused(format!(
                 "you own several nodes: choose one with /login?node=NAME: {}",

@@ -143,9 +143,14 @@ impl Provider {
         let answer = self.client.request(&to, Request { method, path: "", headers, body }).await;
         let answer = answer.map_err(|why| format!("{address}: {why}"))?;
         if answer.status != 200 {
-            return Err(format!("{address} answered with HTTP status {}", answer.status));
+            return Err(format!(
+                "the identity provider answered the request to {address} with HTTP status {} in place of 200",
+                answer.status
+            ));
         }
-        serde_json::from_slice(&answer.body).map_err(|why| format!("{address} is no OpenID provider: {why}"))
+        serde_json::from_slice(&answer.body).map_err(|why| {
+            format!("the answer of {address} is not that of an OpenID provider: {why}: check --oidc-issuer")
+        })
     }
 }
 
@@ -153,7 +158,9 @@ impl Provider {
 fn endpoint(address: &str) -> Result<Endpoint, String> {
     match address.parse::<Endpoint>()? {
         private if private.is_private() => Ok(private),
-        open => Err(format!("{open}: other machines could read http to this address: use https")),
+        open => Err(format!(
+            "refused to use the identity provider's URL {open}, because other machines could read http: use https"
+        )),
     }
 }
 

@@ -30,7 +30,11 @@ impl EtcdStore {
     /// Fails if the runtime of the requests cannot start.
     pub fn new(endpoints: Vec<Endpoint>, client: Client, prefix: String) -> Result<EtcdStore, StoreError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|why| StoreError::Failed(format!("cannot start the program: {why}")))?;
+        let runtime = runtime.map_err(|why| {
+            StoreError::Failed(format!(
+                "cannot start the event loop of weft-controller: {why}: check the limits of open files and memory"
+            ))
+        })?;
         Ok(EtcdStore { endpoints, client, prefix, runtime })
     }
 

@@ -23,7 +23,9 @@ impl RedbStore {
     /// # Errors
     /// Returns why the file cannot be opened, for instance because another process has it open.
     pub fn open(path: &Path) -> Result<RedbStore, StoreError> {
-        let told = |why: String| StoreError::Failed(format!("cannot open {}: {why}", path.display()));
+        let told = |why: String| {
+            StoreError::Failed(format!("cannot open the controller's database {}: {why}", path.display()))
+        };
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
         drop(options.open(path).map_err(|why| told(why.to_string()))?);
@@ -110,5 +112,5 @@ impl RecordStore for RedbStore {
 }
 
 fn failed(why: impl Display) -> StoreError {
-    StoreError::Failed(format!("the database failed: {why}"))
+    StoreError::Failed(format!("the database file cannot be read or written: {why}"))
 }

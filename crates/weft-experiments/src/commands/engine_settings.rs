@@ -26,7 +26,9 @@ pub(super) fn settings(
 ) -> Result<EngineSettings, String> {
     let name = &variant.name;
     if variant.weft.contains_key("links") {
-        return Err(format!("{file}: variant `{name}`: name its links with `links`, not in `weft`\n"));
+        return Err(format!(
+            "{file}: variant `{name}` lists links in its `weft`: list them in `links` of the variant itself\n"
+        ));
     }
     let report = Report::new(file, text);
     let root = DeTable::parse(text).map_err(|why| format!("{file}: {}\n", why.message()))?;

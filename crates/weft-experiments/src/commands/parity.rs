@@ -44,7 +44,12 @@ fn read_scenario(file: &Path) -> Result<(String, Scenario), Failure> {
 }
 
 fn read_result(file: &Path) -> Result<RunResult, Failure> {
-    let wrong = |why| Failure::new(format!("{}: the file is not the result of a run: {why}", file.display()));
+    let wrong = |why| {
+        Failure::new(format!(
+            "the file {} is not a result that `weft-lab run` wrote: {why}: name another file",
+            file.display()
+        ))
+    };
     serde_json::from_str(&read(file)?).map_err(wrong)
 }
 

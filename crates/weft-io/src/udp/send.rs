@@ -57,9 +57,9 @@ pub enum SendError {
 impl fmt::Display for SendError {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
-            Self::TooBig => write!(f, "datagram too big for the device"),
-            Self::Unreachable(error) => write!(f, "unreachable: {error}"),
-            Self::Failed(error) => write!(f, "cannot send: {error}"),
+            Self::TooBig => write!(f, "the datagram is longer than the MTU of the network device"),
+            Self::Unreachable(error) => write!(f, "the destination of the datagram is unreachable: {error}"),
+            Self::Failed(error) => write!(f, "cannot send the datagram: {error}"),
         }
     }
 }

@@ -25,7 +25,8 @@ use weft_scenario::{App, Flow, FlowResult, Series};
 const GRACE: Duration = Duration::from_secs(15);
 
 /// Reason for which the lab refuses an application that only the simulator has.
-pub(crate) const NO_SHORT_FLOWS: &str = "the lab has no `short-flows`; use `weft-lab sim`";
+pub(crate) const NO_SHORT_FLOWS: &str =
+    "the lab has no application `short-flows`: run the scenario with `weft-lab sim`";
 
 /// The times of a run that all flows share.
 #[derive(Clone, Copy, Debug)]
@@ -96,7 +97,9 @@ pub(crate) fn run(place: &FlowEndpoints, arrivals: &probe::ProbeArrivals) -> Res
         App::Iperf3 | App::Cbr => iperf3::run(place),
         App::Http => http::run(place),
         App::Transfer => transfer::run(place),
-        App::ShortFlows => Err(LabError::Scenario(format!("flow `{}`: {NO_SHORT_FLOWS}", place.flow.name))),
+        App::ShortFlows => {
+            Err(LabError::Scenario(format!("flow `{}` cannot run in the lab: {NO_SHORT_FLOWS}", place.flow.name)))
+        }
         App::Ping => ping::run(place),
         App::Probe => probe::run(place, arrivals),
     }
@@ -115,14 +118,14 @@ pub(crate) fn need(program: &str, package: &str) -> Result<(), LabError> {
     if is_installed(program) {
         Ok(())
     } else {
-        Err(LabError::Missing(format!("{program} is not installed (Debian package {package})")))
+        Err(LabError::Missing(format!("the program {program} is not installed: install the Debian package {package}")))
     }
 }
 
 /// Returns the error for a program that failed, with the text that it printed.
 pub(crate) fn failed(program: &str, said: &[u8]) -> LabError {
     let said = String::from_utf8_lossy(said);
-    LabError::Io(std::io::Error::other(format!("{program} failed: {}", said.trim())))
+    LabError::Io(std::io::Error::other(format!("the program `{program}` failed: {}", said.trim())))
 }
 
 /// Waits until a TCP server listens on `port` of `node`.
@@ -140,7 +143,9 @@ fn wait_listening(node: &NetNamespace, port: u16, timeout: Duration) -> Result<(
     };
     while !node.run(listens)? {
         if Instant::now() > deadline {
-            return Err(LabError::Io(std::io::Error::other(format!("no server listens on port {port} of {node}"))));
+            return Err(LabError::Io(std::io::Error::other(format!(
+                "the server of a flow did not start in time: nothing listens on TCP port {port} of node {node}"
+            ))));
         }
         crate::interrupt::sleep_until(Instant::now() + Duration::from_millis(20))?;
     }

@@ -129,7 +129,8 @@ impl Opener {
     fn open_end(&mut self, end: &EndSpec, peer: &EndSpec, mtu: u16) -> io::Result<(LinkDevice, DropCounter)> {
         let (node, name) = (&end.node, end.interface.as_str());
         if name.is_empty() || name.len() >= libc::IFNAMSIZ {
-            let message = format!("interface name {name:?} on {node}: expected 1 to 15 bytes");
+            let message =
+                format!("the interface name {name:?} on node {node} must have 1 to 15 bytes: rename the link");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
         let opened = match &mut self.wires {

@@ -213,7 +213,8 @@ impl EmulatorHandle {
     }
 
     fn known(&self, link: usize) -> io::Result<()> {
-        let missing = || io::Error::new(io::ErrorKind::NotFound, format!("there is no link {link}"));
+        let missing =
+            || io::Error::new(io::ErrorKind::NotFound, format!("the emulator has no link with the number {link}"));
         self.links.get(link).map(drop).ok_or_else(missing)
     }
 

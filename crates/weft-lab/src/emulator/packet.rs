@@ -51,12 +51,12 @@ impl WireSocket {
         ))?;
         node.ip(&format!("link set dev {name} arp off"))?;
         node.run(|| turn_offloads_off(name))?
-            .map_err(|e| context(format_args!("cannot turn off offloads of {name} on {node}"), e))?;
+            .map_err(|e| context(format_args!("cannot turn off the offloads of interface {name} on node {node}"), e))?;
         // This end must accept the longest IP packet. Only the MTU of the node's end then limits packets.
         wires.ip(&format!("link set dev {outer} mtu 65535 addrgenmode none up"))?;
         wires
             .run(|| WireSocket::bind(&outer))?
-            .map_err(|e| context(format_args!("cannot open a packet socket to {name} on {node}"), e))
+            .map_err(|e| context(format_args!("cannot open a packet socket to interface {name} on node {node}"), e))
     }
 
     fn bind(interface: &str) -> io::Result<WireSocket> {

@@ -61,8 +61,11 @@ impl EmulatedDirection {
             let managed = match plain.queue {
                 QueueSpec::DropTail { .. } => None,
                 QueueSpec::Managed { ecn: true, .. } => {
-                    let why = format!("link `{}` has a queue with `ecn`: the lab marks no packets", link.name);
-                    return Err(LabError::Scenario(format!("{why}; use `weft-lab sim`")));
+                    return Err(LabError::Scenario(format!(
+                        "link `{}` has a queue with `ecn`, but the lab cannot mark packets: run the scenario with \
+                         `weft-lab sim`",
+                        link.name
+                    )));
                 }
                 managed => Some(managed),
             };

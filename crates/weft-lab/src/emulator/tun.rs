@@ -19,7 +19,7 @@ fn open_device() -> io::Result<File> {
         .write(true)
         .custom_flags(libc::O_NONBLOCK)
         .open(DEVICE)
-        .map_err(|e| context(format_args!("cannot open {DEVICE}"), e))
+        .map_err(|e| context(format_args!("cannot open the TUN driver's device {DEVICE}"), e))
 }
 
 /// Creates a TUN device in `node`. Each read returns one IP packet without an offload header.
@@ -38,7 +38,7 @@ pub(super) fn open(node: &NetNamespace, name: &str) -> io::Result<File> {
         sys::check(unsafe { libc::ioctl(tun.as_raw_fd(), libc::TUNSETIFF, &raw mut request) })?;
         Ok(tun)
     })?;
-    opened.map_err(|e| context(format_args!("cannot create TUN device {name} on {node}"), e))
+    opened.map_err(|e| context(format_args!("cannot create the TUN device {name} on node {node}"), e))
 }
 
 /// Reads the number of packets that the kernel dropped because an interface's transmit queue was full.
@@ -64,8 +64,12 @@ impl TunDropCounter {
             }
         }
         let text = String::from_utf8_lossy(text.get(..length).unwrap_or_default());
-        transmit_drops(&text, &self.interface)
-            .ok_or_else(|| io::Error::other(format!("/proc/net/dev does not list {}", self.interface)))
+        transmit_drops(&text, &self.interface).ok_or_else(|| {
+            io::Error::other(format!(
+                "the lab's device {} no longer exists (/proc/net/dev does not list it): start the run again",
+                self.interface
+            ))
+        })
     }
 }
 

@@ -111,7 +111,9 @@ impl NetNamespace {
     pub fn spawn(&self, command: Command) -> io::Result<Process> {
         let program = command.get_program().to_owned();
         let child = self.supervisor.spawn(command);
-        child.map(Process::new).map_err(|e| context(format_args!("cannot start {} on {self}", program.display()), e))
+        child
+            .map(Process::new)
+            .map_err(|e| context(format_args!("cannot start the program {} on node {self}", program.display()), e))
     }
 
     /// Runs a command made by [`NetNamespace::command`] to its end, without input. Returns its output.
@@ -123,7 +125,7 @@ impl NetNamespace {
         let program = command.get_program().to_owned();
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let output = self.spawn(command)?.output_within(timeout);
-        output.map_err(|e| context(format_args!("{} on {self} failed", program.display()), e))
+        output.map_err(|e| context(format_args!("the program {} on node {self} failed", program.display()), e))
     }
 
     /// Runs `ip` with `arguments`, split at spaces. Returns its standard output.
@@ -138,7 +140,7 @@ impl NetNamespace {
             return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
         }
         let said = String::from_utf8_lossy(&output.stderr);
-        Err(io::Error::other(format!("ip {arguments} on {self}: {}", said.trim())))
+        Err(io::Error::other(format!("`ip {arguments}` on node {self} failed: {}", said.trim())))
     }
 
     /// Adds an address such as `10.0.0.1/24`, or `10.0.0.1 peer 10.0.0.2`.
@@ -163,7 +165,8 @@ impl NetNamespace {
         let until = Instant::now() + TOOL_TIMEOUT;
         while self.ip(&format!("-6 route show table local type local {address} dev {interface}"))?.is_empty() {
             if Instant::now() >= until {
-                return Err(io::Error::new(io::ErrorKind::TimedOut, format!("{self} has no local route to {address}")));
+                let text = format!("node {self} still has no local route to its own address {address}");
+                return Err(io::Error::new(io::ErrorKind::TimedOut, text));
             }
             thread::sleep(Duration::from_millis(5));
         }

@@ -29,8 +29,10 @@ pub fn acquire_privilege() -> io::Result<()> {
             e,
         )
     })?;
-    let write =
-        |file: &str, text: String| fs::write(file, text).map_err(|e| context(format_args!("cannot write {file}"), e));
+    let write = |file: &str, text: String| {
+        fs::write(file, text)
+            .map_err(|e| context(format_args!("cannot write {file} to set up the lab's user namespace"), e))
+    };
     write("/proc/self/setgroups", "deny".into())?;
     write("/proc/self/uid_map", format!("0 {uid} 1"))?;
     write("/proc/self/gid_map", format!("0 {gid} 1"))

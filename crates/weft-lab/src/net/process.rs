@@ -56,7 +56,7 @@ impl Process {
                 return Ok(status);
             }
             if Instant::now() >= deadline {
-                return Err(timed_out("it is still running", timeout));
+                return Err(timed_out(format!("the program is still running after {timeout:?}")));
             }
             thread::sleep(POLL);
         }
@@ -77,7 +77,8 @@ impl Process {
         let status = self.wait_within(timeout)?;
         let text = |collected: Receiver<Vec<u8>>| {
             let left = deadline.saturating_duration_since(Instant::now()).max(POLL);
-            collected.recv_timeout(left).map_err(|_| timed_out("its output is still open", timeout))
+            let open = |_| timed_out(format!("the program has ended, but its output is still open after {timeout:?}"));
+            collected.recv_timeout(left).map_err(open)
         };
         Ok(Output { status, stdout: text(stdout)?, stderr: text(stderr)? })
     }
@@ -90,8 +91,8 @@ impl Drop for Process {
     }
 }
 
-fn timed_out(what: &str, timeout: Duration) -> io::Error {
-    io::Error::new(io::ErrorKind::TimedOut, format!("{what} after {timeout:?}"))
+fn timed_out(what: String) -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, what)
 }
 
 /// Starts a thread that reads `pipe` until it closes and then sends all bytes by the returned channel.

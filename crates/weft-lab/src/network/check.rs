@@ -8,11 +8,10 @@ use weft_units::Rate;
 
 /// Returns an error if the lab cannot run the network as the scenario describes it.
 pub(super) fn check(network: &NetworkScenario, variants: &[&NetworkVariant]) -> Result<(), LabError> {
-    let refuse =
-        |what: String| Err(LabError::Scenario(format!("{what}: the lab cannot do this: run it with `weft-lab sim`")));
+    let refuse = |what: String| Err(LabError::Scenario(format!("{what}: run the scenario with `weft-lab sim`")));
     if let Some(vpn) = network.vpns.first() {
         let kind = if matches!(vpn.service, VpnService::BestEffort) { "a VPN" } else { "a VPN with a promised rate" };
-        return refuse(format!("the network has {kind}, `{}`", vpn.name));
+        return refuse(format!("the lab runs no VPNs, but the scenario has {kind} named `{}`", vpn.name));
     }
     for flow in &network.flows {
         if matches!(flow.traffic, Traffic::ShortFlows { .. } | Traffic::RequestResponse { .. } | Traffic::Ping { .. }) {
@@ -22,14 +21,17 @@ pub(super) fn check(network: &NetworkScenario, variants: &[&NetworkVariant]) -> 
     for variant in variants {
         let name = &variant.name;
         if variant.routing.routes != RouteSet::Shortest {
-            return refuse(format!("variant `{name}` asks for routes other than the shortest"));
+            return refuse(format!("variant `{name}` asks for routes other than the shortest, which the lab lacks"));
         }
         check_proxies(network, variant).or_else(refuse)?;
         for flow in network.flows.iter().filter(|flow| flow.traffic.is_tcp()) {
             let tcp = variant.tcp_of(flow);
             if !is_of_kernel(&tcp) {
-                let what = "sets TCP options that the kernel lacks; only `congestion`, `explicit-rate` and `window` may be set";
-                return refuse(format!("flow `{}` of variant `{name}` {what}", flow.name));
+                return refuse(format!(
+                    "flow `{}` of variant `{name}` sets TCP options that the kernel lacks; only `congestion`, \
+                     `explicit-rate` and `window` may be set",
+                    flow.name
+                ));
             }
             if congestion(&tcp).is_none() || (is_explicit(&tcp) && tcp.explicit_rate == Rate::ZERO) {
                 return refuse(format!(
@@ -58,10 +60,12 @@ fn check_proxies(network: &NetworkScenario, variant: &NetworkVariant) -> Result<
     let mut proxied = network.flows.iter().filter_map(|flow| variant.proxy_tcp_of(flow));
     let Some((_, first)) = proxied.next() else { return Ok(()) };
     if variant.overlay.is_none() {
-        return Err(format!("variant `{name}` has proxies but no overlay"));
+        return Err(format!("variant `{name}` has proxies but no overlay, without which the lab runs no proxies"));
     }
     if std::iter::once(first).chain(proxied.map(|(_, tcp)| tcp)).any(|tcp| tcp.congestion != first.congestion) {
-        return Err(format!("the proxies of variant `{name}` have different congestion controls"));
+        return Err(format!(
+            "the proxies of variant `{name}` have different congestion controls, but in the lab all proxies use one"
+        ));
     }
     if congestion(&first).is_none()
         || !is_of_kernel(&first)

@@ -83,7 +83,7 @@ fn connect(
     binary: &Path,
     daemons: &mut Vec<Daemon>,
 ) -> Result<Ipv4Addr, LabError> {
-    let missing = || LabError::Scenario("a client is nowhere".into());
+    let missing = || LabError::Scenario("an OpenVPN client or its gateway is not a node of the scenario".into());
     let [node, gateway] = [client.node, client.gateway].map(|node| ground.nodes.get(node).ok_or_else(missing));
     let (node, gateway) = (node?, gateway?);
     let profile = ground.file(&format!("{node}.ovpn"));

@@ -61,7 +61,7 @@ pub fn run_network(network: &NetworkScenario, options: &RunOptions) -> Result<Ne
                     series.insert(format!("{}-{}-{}", network.name, variant.name, repeat + 1), played.series);
                 }
                 Err(LabError::Missing(reason)) => {
-                    progress.print_line(&format!("{} is skipped: {reason}", variant.name));
+                    progress.print_line(&format!("variant {} is skipped: {reason}", variant.name));
                     skipped.push(Skipped { name: variant.name.clone(), reason });
                 }
                 Err(error) => return Err(error),
@@ -105,10 +105,12 @@ fn sound(
         if played.is_sound {
             return Ok(played);
         }
-        let verdict = if late == LATE_REPEATS { "reported anyway" } else { "run again" };
+        let verdict = if late == LATE_REPEATS { "the result is reported anyway" } else { "the run is repeated" };
         let lateness_ms = played.run.lateness_ms_p999;
-        let what = format!("{}: the machine was busy (p99.9 lateness {lateness_ms:.1} ms)", variant.name);
-        progress.print_line(&format!("{what}: {verdict}"));
+        progress.print_line(&format!(
+            "variant {}: the machine was too busy, so packets left {lateness_ms:.1} ms late (p99.9): {verdict}",
+            variant.name
+        ));
         if late == LATE_REPEATS {
             return Ok(played);
         }

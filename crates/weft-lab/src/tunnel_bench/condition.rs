@@ -56,8 +56,10 @@ impl Condition {
 impl fmt::Display for Condition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.loss_permille {
-            None => f.write_str("trains cross whole"),
-            Some(permille) => write!(f, "single datagrams, {:.1} % lost", f64::from(permille) / 10.0),
+            None => f.write_str("trains of datagrams cross whole"),
+            Some(permille) => {
+                write!(f, "datagrams cross one by one, and {:.1} % of them are dropped", f64::from(permille) / 10.0)
+            }
         }
     }
 }

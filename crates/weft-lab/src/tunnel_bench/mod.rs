@@ -175,7 +175,12 @@ fn row(
         COMPETITORS.into_iter().filter(|&(name, kind)| takes_part(name, kind)).collect();
     let names: Vec<&str> = competitors.iter().map(|(name, _)| *name).collect();
     let report_progress = |number: u32, competitor: usize| {
-        report_progress(&format!("{condition}, turn {} of {}: {}", number + 1, options.turns, names[competitor]));
+        report_progress(&format!(
+            "{condition}, turn {} of {}: tunnel {}",
+            number + 1,
+            options.turns,
+            names[competitor]
+        ));
     };
     let turn = |competitor: usize| competitors.get(competitor).map(|(_, kind)| turn(*kind, condition, options));
     let series = take_turns(&names, options.turns, report_progress, turn)?;

@@ -66,7 +66,7 @@ impl BenchSite {
     pub fn open(&self, kind: VariantKind) -> Result<LabLane, LabError> {
         let variant = Variant::plain(kind);
         let lane = variants::open(&variant, &self.world, &self.options, 0)?.pop();
-        lane.ok_or_else(|| LabError::Missing(format!("{} set up no tunnel", variant.name)))
+        lane.ok_or_else(|| LabError::Missing(format!("variant {} set up no tunnel", variant.name)))
     }
 
     /// Applies a condition to both ends of the veth pair and sets the datagram counters to zero.

@@ -72,7 +72,9 @@ impl Daemon {
     /// Returns an error if the program has not ended within ten seconds.
     pub fn stop(mut self) -> Result<(), LabError> {
         self.process.signal(libc::SIGTERM)?;
-        self.process.wait_within(STOP_TIMEOUT).map_err(|_| self.error("did not end"))?;
+        self.process.wait_within(STOP_TIMEOUT).map_err(|_| {
+            self.error(&format!("the program {} did not end within {} s", self.what, STOP_TIMEOUT.as_secs()))
+        })?;
         Ok(())
     }
 
@@ -80,7 +82,7 @@ impl Daemon {
         let text = std::fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
         let tail = lines.get(lines.len().saturating_sub(TAIL_LINES)..).unwrap_or_default().join("\n");
-        LabError::Io(io::Error::other(format!("{} {what_happened}; its output:\n{tail}", self.what)))
+        LabError::Io(io::Error::other(format!("{what_happened}; the end of its output:\n{tail}")))
     }
 }
 
@@ -90,11 +92,12 @@ pub(crate) fn wait_until(daemons: &mut [Daemon], is_ready: impl Fn() -> bool) ->
     while !is_ready() {
         for daemon in daemons.iter_mut() {
             if daemon.process.child_mut().try_wait()?.is_some() {
-                return Err(daemon.error("ended"));
+                return Err(daemon.error(&format!("the program {} ended unexpectedly", daemon.what)));
             }
         }
         if let Some(last) = daemons.last().filter(|_| Instant::now() > deadline) {
-            return Err(last.error(&format!("was not ready within {} s", READY_TIMEOUT.as_secs())));
+            let text = format!("the program {} was not ready within {} s", last.what, READY_TIMEOUT.as_secs());
+            return Err(last.error(&text));
         }
         interrupt::sleep_until(Instant::now() + PAUSE)?;
     }
@@ -122,6 +125,6 @@ mod tests {
         command.args(["-c", "echo one; echo no tunnel device >&2"]);
         let daemon = Daemon::start("tunnel", &node, command, scratch.path().join("log")).unwrap();
         let error = wait_until(&mut [daemon], || false).unwrap_err().to_string();
-        assert!(error.starts_with("tunnel ended") && error.ends_with("no tunnel device"), "{error}");
+        assert!(error.starts_with("the program tunnel ended") && error.ends_with("no tunnel device"), "{error}");
     }
 }

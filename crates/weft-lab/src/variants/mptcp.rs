@@ -14,8 +14,9 @@ pub(super) fn open(variant: &Variant, world: &LabPair, chosen: &[usize]) -> Resu
     let mut links = chosen.iter().filter_map(|position| world.links.get(*position));
     let Some(first) = links.next() else { return Ok(Vec::new()) };
     for node in [&world.home, &world.hub] {
-        node.ip("mptcp limits set subflow 8 add_addr_accepted 8")
-            .map_err(|e| LabError::Missing(format!("this kernel has no MPTCP: {e}")))?;
+        node.ip("mptcp limits set subflow 8 add_addr_accepted 8").map_err(|e| {
+            LabError::Missing(format!("cannot set up MPTCP, which needs a kernel with CONFIG_MPTCP: {e}"))
+        })?;
     }
     for link in links {
         world.hub.ip(&format!("mptcp endpoint add {} dev {} signal", link.hub, link.name))?;

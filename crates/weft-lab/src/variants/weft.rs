@@ -40,7 +40,10 @@ impl WeftControl {
     fn status(&self) -> io::Result<Status> {
         match self.ask(&Request::Status)? {
             Response::Status(status) => Ok(*status),
-            other => Err(io::Error::other(format!("weft gave an unexpected answer: {other:?}"))),
+            other => Err(io::Error::other(format!(
+                "weft gave an unexpected answer to a status request: use weft and weft-lab of the same version: \
+                 {other:?}"
+            ))),
         }
     }
 
@@ -78,13 +81,13 @@ impl WeftControl {
             Some(VpnService::Assured(rate)) => setting.assured_bps = Some(rate.bps()),
             Some(VpnService::Leased(rate)) => setting.leased_bps = Some(rate.bps()),
         }
-        self.order(&Request::SetVpn { vpn: vpn.to_owned(), change: setting }, "the share")
+        self.order(&Request::SetVpn { vpn: vpn.to_owned(), change: setting }, "the share of a VPN")
     }
 
     /// Sends a command to the daemon. The error for a refused command names it as `what`.
     fn order(&self, request: &Request, what: &str) -> io::Result<()> {
         match self.ask(request)? {
-            Response::Refused { why } => Err(io::Error::other(format!("weft refused {what}: {why}"))),
+            Response::Refused { why } => Err(io::Error::other(format!("weft refused to change {what}: {why}"))),
             _ => Ok(()),
         }
     }
@@ -98,7 +101,7 @@ impl WeftControl {
     /// Sets the weights of links, by name, that a weighted schedule uses. They take effect immediately.
     pub fn set_weights(&self, weights: &BTreeMap<String, u32>) -> io::Result<()> {
         let pairs = weights.iter().map(|(link, weight)| (link.clone(), *weight)).collect();
-        self.order(&Request::SetWeights { weights: Some(pairs) }, "the weights")
+        self.order(&Request::SetWeights { weights: Some(pairs) }, "the weights of the links")
     }
 }
 

@@ -115,12 +115,12 @@ fn program() -> Result<PathBuf, LabError> {
         LabError::Missing("wireguard-go is not installed, and neither is Go (Debian package golang-go)".into())
     })?;
     std::fs::create_dir_all(&cache)?;
-    eprintln!("building wireguard-go from its Go module, once");
+    eprintln!("wireguard-go is not installed: building it from its Go module, only this once");
     let output = Command::new(go).args(["install", MODULE]).env("GOBIN", &cache).stdin(Stdio::null()).output()?;
     if output.status.success() {
         Ok(built)
     } else {
-        Err(LabError::Missing(failed("go install wireguard", &output.stderr).to_string()))
+        Err(LabError::Missing(failed("go install of wireguard-go", &output.stderr).to_string()))
     }
 }
 

@@ -138,11 +138,13 @@ impl SweepFile {
     pub fn read(file: &Path) -> Result<SweepFile, SweepFileError> {
         let (mut about, rows) = columns::read(File::open(file)?)?;
         let mut take = |key: &str| {
-            let missing = || SweepFileError::NotASweep(format!("it contains no {key}"));
+            let missing = || SweepFileError::NotASweep(format!("the entry `{key}` is missing in its metadata"));
             about.remove(key).ok_or_else(missing)
         };
         if take("weft.schema")? != SCHEMA.to_string() {
-            return Err(SweepFileError::NotASweep(format!("its schema is not {SCHEMA}")));
+            return Err(SweepFileError::NotASweep(format!(
+                "its format version is not {SCHEMA}, the only one that this program reads: run the sweep again"
+            )));
         }
         let mixes = take("weft.mixes")?;
         let shard = take("weft.shard")?;
@@ -151,7 +153,9 @@ impl SweepFile {
                 sweep: take("weft.sweep")?,
                 world: take("weft.world")?,
                 recipe: take("weft.recipe")?,
-                mixes: mixes.parse().map_err(|_| SweepFileError::NotASweep(format!("{mixes} is not a number")))?,
+                mixes: mixes.parse().map_err(|_| {
+                    SweepFileError::NotASweep(format!("its number of mixes, `{mixes}`, is not a number"))
+                })?,
             },
             shard: shard.parse().map_err(SweepFileError::NotASweep)?,
             rows,
@@ -165,10 +169,10 @@ impl SweepFile {
     /// parts belong to different sweeps, or if a part contains results of another part's mixes.
     pub fn merge(mut parts: Vec<SweepFile>) -> Result<SweepFile, SweepFileError> {
         parts.sort_by_key(|part| part.shard);
-        let first = parts.first().ok_or_else(|| SweepFileError::Missing("every part".into()))?;
+        let first = parts.first().ok_or_else(|| SweepFileError::Missing("all".into()))?;
         let (about, shard) = (first.about.clone(), first.shard);
         if let Some(other) = parts.iter().find(|part| part.about != about) {
-            return Err(SweepFileError::Different(format!("{} and {}", about.sweep, other.about.sweep)));
+            return Err(SweepFileError::Different(format!("sweep {} and sweep {}", about.sweep, other.about.sweep)));
         }
         for expected in shard.siblings() {
             match parts.iter().filter(|part| part.shard == expected).count() {
@@ -217,11 +221,17 @@ impl fmt::Display for SweepFileError {
         match self {
             SweepFileError::Io(why) => why.fmt(f),
             SweepFileError::Parquet(why) => why.fmt(f),
-            SweepFileError::NotASweep(why) => write!(f, "not a sweep's results: {why}"),
-            SweepFileError::Different(names) => write!(f, "these are parts of different sweeps: {names}"),
-            SweepFileError::Missing(shard) => write!(f, "missing: {shard}"),
-            SweepFileError::Twice(shard) => write!(f, "part {shard} is present twice"),
-            SweepFileError::Foreign(shard) => write!(f, "part {shard} does not belong to the others"),
+            SweepFileError::NotASweep(why) => write!(f, "the file does not contain readable results of a sweep: {why}"),
+            SweepFileError::Different(names) => write!(
+                f,
+                "the files are parts of different sweeps or settings: {names}: merge only the parts of one sweep"
+            ),
+            SweepFileError::Missing(shard) => write!(f, "missing parts of the sweep: {shard}; give their files too"),
+            SweepFileError::Twice(shard) => write!(f, "two files are part {shard} of the sweep: leave one out"),
+            SweepFileError::Foreign(shard) => write!(
+                f,
+                "part {shard} does not fit the other parts: run all parts of the sweep with the same number of parts"
+            ),
         }
     }
 }

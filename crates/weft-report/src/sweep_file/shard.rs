@@ -43,9 +43,9 @@ impl FromStr for Shard {
         match numbers {
             Some((index, count)) if index < count => Ok(Shard { index, count }),
             Some((_, count @ 1..)) => {
-                Err(format!("parts are counted from 0: the last of {count} is {}/{count}", count - 1))
+                Err(format!("parts are counted from 0: the last of {count} parts is {}/{count}", count - 1))
             }
-            _ => Err("expected INDEX/COUNT, such as 0/8".into()),
+            _ => Err("expected INDEX/COUNT, such as 0/8 for the first of 8 parts".into()),
         }
     }
 }
@@ -66,7 +66,7 @@ mod tests {
     #[test]
     fn a_wrong_shard_is_refused_with_an_example() {
         let why = |text: &str| text.parse::<Shard>().unwrap_err();
-        assert_eq!(why("8/8"), "parts are counted from 0: the last of 8 is 7/8");
+        assert_eq!(why("8/8"), "parts are counted from 0: the last of 8 parts is 7/8");
         assert!(["", "3", "-1/4", "0/0", "a/b"].iter().all(|text| why(text).contains("INDEX/COUNT")));
     }
 }

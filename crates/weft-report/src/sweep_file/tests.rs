@@ -89,14 +89,17 @@ fn parts_joined_are_the_whole_byte_for_byte() {
 #[test]
 fn parts_that_do_not_make_one_sweep_are_not_joined() {
     let why = |parts: Vec<SweepFile>| SweepFile::merge(parts).unwrap_err().to_string();
-    assert_eq!(why(vec![part(7, "0/3"), part(7, "2/3")]), "missing: 1/3");
-    assert_eq!(why(vec![part(7, "0/2"), part(7, "1/2"), part(7, "1/2")]), "part 1/2 is present twice");
-    assert_eq!(why(vec![part(7, "0/1"), part(7, "1/2")]), "part 1/2 does not belong to the others");
-    assert!(why(vec![part(7, "0/2"), part(8, "1/2")]).starts_with("these are parts of different sweeps"));
+    assert_eq!(why(vec![part(7, "0/3"), part(7, "2/3")]), "missing parts of the sweep: 1/3; give their files too");
+    assert_eq!(
+        why(vec![part(7, "0/2"), part(7, "1/2"), part(7, "1/2")]),
+        "two files are part 1/2 of the sweep: leave one out"
+    );
+    assert!(why(vec![part(7, "0/1"), part(7, "1/2")]).starts_with("part 1/2 does not fit the other parts"));
+    assert!(why(vec![part(7, "0/2"), part(8, "1/2")]).starts_with("the files are parts of different sweeps"));
     let mut wrong = part(7, "0/2");
     wrong.add(1, &mix(1));
-    assert_eq!(why(vec![wrong, part(7, "1/2")]), "part 0/2 does not belong to the others");
-    assert_eq!(why(Vec::new()), "missing: every part");
+    assert!(why(vec![wrong, part(7, "1/2")]).starts_with("part 0/2 does not fit the other parts"));
+    assert_eq!(why(Vec::new()), "missing parts of the sweep: all; give their files too");
 }
 
 #[test]

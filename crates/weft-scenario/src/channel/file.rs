@@ -258,14 +258,18 @@ fn checked<F, S>(
 }
 
 fn at_least(every: Duration) -> Result<(), String> {
-    if every < EVERY_MIN { Err("`every` must be at least 1 ms".into()) } else { Ok(()) }
+    if every < EVERY_MIN {
+        Err("`every`, the time between two outages, swings or handovers, must be at least 1 ms".into())
+    } else {
+        Ok(())
+    }
 }
 
 impl BurstLossFile {
     fn read(&self) -> Result<Option<BurstLoss>, String> {
         let (share, length) = (self.share.0.0, self.length);
         if !(length.is_finite() && length >= 1.0) {
-            return Err("`length` is the mean number of packets in a burst and must be at least 1".into());
+            return Err("`length`, the mean number of packets in a burst of losses, must be at least 1".into());
         }
         let spec = BurstLoss { share, length };
         if share >= 1.0 || spec.begins() > 1.0 {
@@ -289,7 +293,7 @@ impl ReorderFile {
     fn read(&self) -> Result<Option<ReorderSpec>, String> {
         let spec = ReorderSpec { share: self.share.0.0, by: self.by.0 };
         if spec.by > JITTER_MAX {
-            return Err("`by` must be at most 10 s".into());
+            return Err("`by`, the delay of a reordered packet, must be at most 10 s".into());
         }
         Ok(Some(spec).filter(|spec| spec.share > 0.0 && !spec.by.is_zero()))
     }
@@ -301,7 +305,9 @@ impl OutageFile {
         at_least(every)?;
         if lasting >= every {
             return Err(
-                "`for` must be shorter than `every`, the mean time from the start of one outage to the next".into()
+                "`for`, the length of an outage, must be shorter than `every`, the mean time from the start of one \
+                 outage to the next"
+                    .into(),
             );
         }
         let spec = OutageSpec { every, lasting, spread: self.spread, hold: self.hold };
@@ -314,7 +320,7 @@ impl SwingFile {
         let (low, high, every) = (self.low.0, self.high.0, self.every.0);
         at_least(every)?;
         if low > high {
-            return Err("`low` must not be above `high`".into());
+            return Err("the least rate `low` of a swing must not be above `high`, its greatest rate".into());
         }
         Ok(Some(Swing { low, high, every, shape: self.shape }))
     }
@@ -325,12 +331,17 @@ impl HandoverFile {
         let (every, stall, step) = (self.every.0, self.stall.0, self.step.map_or(Duration::ZERO, |step| step.0));
         at_least(every)?;
         if stall >= every {
-            return Err("`for` must be shorter than `every`, the time from one handover to the next".into());
+            return Err(
+                "`for`, the pause at a handover, must be shorter than `every`, the time from one handover to the next"
+                    .into(),
+            );
         }
         let rate = self.rate.unwrap_or([1.0, 1.0]);
         let Range { start, end } = rate[0]..rate[1];
         if !(start > 0.0 && start <= end && end <= 100.0) {
-            return Err("`rate` must be the least and the greatest factor, such as [0.5, 1.5], both above 0".into());
+            return Err("`rate` of a handover must be the least and the greatest factor of the link's rate, such as \
+                 [0.5, 1.5], both above 0 and at most 100"
+                .into());
         }
         Ok(Some(HandoverSpec { every, stall, step, rate }))
     }
@@ -340,7 +351,7 @@ impl PolicerFile {
     fn read(&self) -> Result<Option<PolicerSpec>, String> {
         let bucket_bytes = self.bucket.0.0;
         if bucket_bytes < crate::PACKET_BYTES {
-            return Err("a `bucket` must be at least 1500 B: a smaller one passes no full packet".into());
+            return Err("the `bucket` of a policer must be at least 1500 B: a smaller one passes no full packet".into());
         }
         Ok(Some(PolicerSpec {
             rate: self.rate.0,

@@ -36,16 +36,28 @@ pub(super) fn read(
         let Some(at) = &file.openvpn else { continue };
         let gateway = node(source, at, nodes)?;
         if file.weft || file.relay {
-            return Err(source.at(at, format!("`{}` runs weft: leave `openvpn` out", file.name.get_ref())));
+            return Err(source.at(
+                at,
+                format!(
+                    "node `{}` runs weft itself, so it cannot be an OpenVPN client: remove its `openvpn`",
+                    file.name.get_ref()
+                ),
+            ));
         }
         if !overlay.has(gateway) {
-            return Err(source.at(at, format!("`{}` needs `weft = true`", nodes[gateway])));
+            return Err(source.at(
+                at,
+                format!("node `{}` needs `weft = true`, because an OpenVPN client connects to it", nodes[gateway]),
+            ));
         }
         for node in own {
             let joins = |link: &Link| link.ends == [node, gateway] || link.ends == [gateway, node];
             let Some(link) = links.iter().position(joins) else {
                 let (client, gateway) = (&nodes[node], &nodes[gateway]);
-                return Err(source.at(at, format!("no link joins `{client}` and `{gateway}`: a client needs one")));
+                return Err(source.at(
+                    at,
+                    format!("no link joins OpenVPN client `{client}` and its gateway `{gateway}`: add a link"),
+                ));
             };
             clients.push(OverlayClient { node, gateway, link });
         }

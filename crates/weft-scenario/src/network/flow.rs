@@ -215,7 +215,13 @@ pub(super) fn read(
         let proxies = file.proxies(source, nodes, &islands)?;
         let pairs = pairs(source, &file.from, &file.to, nodes)?;
         if let Some((from, to)) = pairs.iter().find(|(from, to)| islands[*from] != islands[*to]) {
-            return Err(source.at(&file.to, format!("no links lead from `{}` to `{}`", nodes[*from], nodes[*to])));
+            return Err(source.at(
+                &file.to,
+                format!(
+                    "the flow cannot run, because no links lead from node `{}` to node `{}`: add links",
+                    nodes[*from], nodes[*to]
+                ),
+            ));
         }
         let per_pair = file.count.map_or(1, u32::from) as usize;
         let count = pairs.len().saturating_mul(per_pair);
@@ -334,7 +340,10 @@ impl NetworkFlowFile {
         for (key, place) in given {
             if let Some(place) = place.filter(|_| !app.keys().contains(&key)) {
                 let list = app.keys().iter().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ");
-                return Err(source.error(place, format!("app `{}` has no `{key}`: it has {list}", app.word())));
+                return Err(source.error(
+                    place,
+                    format!("a flow with app `{}` cannot have `{key}`, only {list}: remove `{key}`", app.word()),
+                ));
             }
         }
         Ok(())
@@ -342,7 +351,9 @@ impl NetworkFlowFile {
 
     fn needed<T: Copy>(&self, source: &Source<'_>, given: Option<&Spanned<Quantity<T>>>, key: &str) -> Checked<T> {
         let app = self.app.get_ref().word();
-        given.map(|q| q.get_ref().0).ok_or_else(|| source.at(&self.app, format!("app `{app}` needs `{key}`")))
+        given
+            .map(|q| q.get_ref().0)
+            .ok_or_else(|| source.at(&self.app, format!("a flow with app `{app}` needs the setting `{key}`: add it")))
     }
 
     fn needed_time(
@@ -353,7 +364,9 @@ impl NetworkFlowFile {
     ) -> Checked<Duration> {
         let time = self.needed(source, given, key)?;
         match given {
-            Some(given) if time.is_zero() => Err(source.at(given, format!("`{key}` must be greater than zero"))),
+            Some(given) if time.is_zero() => {
+                Err(source.at(given, format!("the time `{key}` of a flow must be greater than zero")))
+            }
             _ => Ok(time),
         }
     }
@@ -364,7 +377,8 @@ impl NetworkFlowFile {
             None => Ok(default),
             Some(number) if number.get_ref().is_finite() && *number.get_ref() > 1.0 => Ok(*number.get_ref()),
             Some(number) => {
-                Err(source.at(number, format!("{what} must be above 1: otherwise the random times have no mean")))
+                Err(source
+                    .at(number, format!("{what} of a flow must be above 1: otherwise the random times have no mean")))
             }
         }
     }

@@ -157,7 +157,10 @@ impl OverlaySpec {
         let [from, to] = file.between.get_ref();
         let pairs = pairs(source, from, to, nodes)?;
         if let Some(stranger) = pairs.iter().flat_map(|(a, b)| [*a, *b]).find(|end| !self.has(*end)) {
-            return Err(source.at(&file.between, format!("`{}` needs `weft = true`", nodes[stranger])));
+            return Err(source.at(
+                &file.between,
+                format!("node `{}` needs `weft = true`, because a tunnel ends there", nodes[stranger]),
+            ));
         }
         let Some(first) = file.via.get_ref().first() else {
             return Err(source.at(&file.via, "a tunnel needs routes over relays: via = [\"NAME\", \"NAME > NAME\"]"));
@@ -184,7 +187,10 @@ impl OverlaySpec {
             let name = Spanned::new(route.span(), name.trim().to_owned());
             let relay = self.relay(source, &name, nodes)?;
             if relays.contains(&relay) {
-                return Err(source.at(route, format!("this route is a loop: it contains `{}` twice", nodes[relay])));
+                return Err(source.at(
+                    route,
+                    format!("a route in `via` contains the relay `{}` twice: remove one of the two", nodes[relay]),
+                ));
             }
             relays.push(relay);
         }
@@ -195,7 +201,10 @@ impl OverlaySpec {
         let number = node(source, name, nodes)?;
         match self.is_relay(number) {
             true => Ok(number),
-            false => Err(source.at(name, format!("`{}` needs `relay = true`", nodes[number]))),
+            false => Err(source.at(
+                name,
+                format!("node `{}` needs `relay = true`, because a route in `via` leads over it", nodes[number]),
+            )),
         }
     }
 }
@@ -207,13 +216,15 @@ impl OverlaySpec {
 pub(super) fn check(around: &Surroundings<'_>, file: &NetworkVariantFile) -> Result<(), String> {
     let Surroundings { nodes, flows, vpns, overlay, .. } = *around;
     if !vpns.is_empty() {
-        return Err("a network with [[vpn]] cannot have an overlay: its edges have tunnels of their own".into());
+        return Err(
+            "a scenario with [[vpn]] cannot have `overlay = true`, because its edges have tunnels of their own".into(),
+        );
     }
     for flow in flows {
         let name = &flow.name;
         let entry = |end: usize| {
-            let without = || format!("flow `{name}` has an end at `{}`, which has no `weft = true`", nodes[end]);
-            overlay.entry_of(end).ok_or_else(|| without() + " and no `openvpn`")
+            let without = || format!("flow `{name}` has an end at node `{}`, which has no `weft = true`", nodes[end]);
+            overlay.entry_of(end).ok_or_else(|| without() + " and no `openvpn`: set one of the two there")
         };
         let entries = [entry(flow.from)?, entry(flow.to)?];
         if entries[0] == entries[1] {

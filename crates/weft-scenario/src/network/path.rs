@@ -61,7 +61,9 @@ fn visited(source: &Source<'_>, file: &PathFile, nodes: &[String]) -> Checked<Ve
         let node = node(source, name, nodes)?;
         if visited.contains(&node) {
             let (path, node) = (file.name.get_ref(), &nodes[node]);
-            return Err(source.at(name, format!("path `{path}` is a loop: it contains `{node}` twice")));
+            return Err(
+                source.at(name, format!("path `{path}` contains the node `{node}` twice: remove one of the two"))
+            );
         }
         visited.push(node);
     }
@@ -89,7 +91,10 @@ fn hop_link(
         let list = if neighbours.is_empty() { "nowhere".to_owned() } else { format!("to {}", neighbours.join(", ")) };
         source.at(
             place,
-            format!("there is no link from `{}` to `{}`: the links of `{0}` lead {list}", nodes[from], nodes[to]),
+            format!(
+                "there is no link from node `{}` to node `{}`: the links of `{0}` lead {list}",
+                nodes[from], nodes[to]
+            ),
         )
     })
 }

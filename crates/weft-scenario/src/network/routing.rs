@@ -183,7 +183,7 @@ impl RoutingFile {
                     return Err(source.at(routes, "routes = \"k-shortest\" needs `k`, the number of paths"));
                 };
                 if u32::from(*k.get_ref()) > K_MAX {
-                    return Err(source.at(k, format!("`k` must be at most {K_MAX}")));
+                    return Err(source.at(k, format!("the number of paths `k` must be at most {K_MAX}")));
                 }
                 let disjoint = self.disjoint.as_ref().is_some_and(|disjoint| *disjoint.get_ref());
                 RouteSet::KShortest { k: u32::from(*k.get_ref()), disjoint }

@@ -78,7 +78,10 @@ pub(super) fn read_edges(
     for file in files {
         for node in matching(source, &file.node, "node", nodes)? {
             if edges.iter().any(|edge| edge.node == node) {
-                return Err(source.at(&file.node, format!("`{}` is already an edge", nodes[node])));
+                return Err(source.at(
+                    &file.node,
+                    format!("two [[edge]] tables contain node `{}`: remove it from one of them", nodes[node]),
+                ));
             }
             let leasable = file.leasable.map(|q| q.0).or_else(|| Some(uplinks(node, links)?.scaled(LEASABLE)));
             edges.push(NetworkEdge { node, leasable });
@@ -140,7 +143,7 @@ fn weight(source: &Source<'_>, file: &NetworkVpnFile) -> Checked<f64> {
     let Some(weight) = &file.weight else { return Ok(1.0) };
     match *weight.get_ref() {
         value if value > 0.0 && value.is_finite() => Ok(value),
-        value => Err(source.at(weight, format!("the weight is {value}: it must be above 0"))),
+        value => Err(source.at(weight, format!("the `weight` of a VPN must be above 0, not {value}"))),
     }
 }
 
@@ -170,9 +173,8 @@ fn hosts(
             let name = &nodes[host];
             if let Some(other) = earlier.iter().find(|vpn| vpn.hosts.contains(&host)) {
                 let other = &other.name;
-                return Err(
-                    source.at(pattern, format!("`{name}` is already in VPN `{other}`: a host can be in one VPN only"))
-                );
+                return Err(source
+                    .at(pattern, format!("host `{name}` is already in VPN `{other}`: a host can be in one VPN only")));
             }
             let Some(edge) = edge_of(host, edges, links) else { return Err(not_behind(source, pattern, host, around)) };
             if !hosts.contains(&host) {
@@ -183,7 +185,10 @@ fn hosts(
     }
     if behind.iter().all(|edge| Some(edge) == behind.first()) {
         let name = file.name.get_ref();
-        return Err(source.at(&file.hosts, format!("VPN `{name}` needs hosts behind two edges or more")));
+        return Err(source.at(
+            &file.hosts,
+            format!("VPN `{name}` needs hosts behind two edges or more: add hosts behind another edge"),
+        ));
     }
     Ok(hosts)
 }
@@ -263,7 +268,7 @@ fn too_much_leased(services: &[VpnService], vpns: &[NetworkVpn], around: &VpnSur
         let sum = Rate::from_bps(rates.fold(0, u64::saturating_add));
         let name = &nodes[edge.node];
         let why = || {
-            format!("leased lines take {sum} at edge `{name}`, but only {leasable} may be leased: lease less, or none")
+            format!("leased lines take {sum} at edge `{name}`, but only {leasable} may be leased there: lower `leased`")
         };
         (sum > leasable).then(why)
     })

@@ -104,7 +104,9 @@ fn seeds(source: &Source<'_>, read: Spanned<Seeds>) -> Checked<Vec<u64>> {
             Ok((0..count).map(|n| from.wrapping_add(n)).collect())
         }
         Seeds::List(_) => Err(source.error(place, "a sweep needs at least one seed")),
-        Seeds::Range(_) => Err(source.error(place, format!("`count` must be from 1 to {SEEDS_MAX}"))),
+        Seeds::Range(_) => {
+            Err(source.error(place, format!("`count`, the number of seeds, must be from 1 to {SEEDS_MAX}")))
+        }
     }
 }
 
@@ -121,14 +123,16 @@ impl RecipeFile {
         ];
         match places.into_iter().find_map(|(key, place)| Some((key, place?))) {
             Some((key, place)) => {
-                Err(source.error(place.start, format!("`draw` sets `{key}` too: leave out `{key}` or `draw`")))
+                Err(source.error(place.start, format!("`draw` chooses `{key}` itself: remove `{key}` or `draw`")))
             }
             None => Ok(()),
         }
     }
 
     fn ranges(&self, source: &Source<'_>) -> Checked<MixRanges> {
-        let missing = |key: &str| source.error(0, format!("a sweep needs `{key}`, or `draw = \"one-link\"`"));
+        let missing = |key: &str| {
+            source.error(0, format!("a sweep needs `{key}`, or `draw = \"one-link\"`, which chooses it: add one"))
+        };
         let links = self.links.as_ref().ok_or_else(|| missing("links"))?;
         let rate = self.rate.as_ref().ok_or_else(|| missing("rate"))?;
         let delay = self.delay.as_ref().ok_or_else(|| missing("delay"))?;

@@ -50,7 +50,9 @@ pub fn choose(why_not: Option<&str>) -> CongestionChoice {
         Ok(()) => CongestionChoice { available: Available::Bbr, because },
         Err(why) => CongestionChoice {
             available: Available::Plain,
-            because: format!("{because}; bbr is not available either: {why}"),
+            because: format!(
+                "{because}; the congestion control bbr is not available either: {why} (modprobe tcp_bbr may load it)"
+            ),
         },
     }
 }

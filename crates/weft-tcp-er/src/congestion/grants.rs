@@ -32,9 +32,15 @@ pub enum GrantError {
 impl fmt::Display for GrantError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            GrantError::Prefix(length) => write!(f, "prefix length {length} is longer than an address"),
-            GrantError::Namespace(why) => write!(f, "SO_NETNS_COOKIE: {why}"),
-            GrantError::Map(why) => write!(f, "cannot open the map of grants: {why:#}"),
+            GrantError::Prefix(length) => {
+                write!(f, "the prefix length {length} exceeds the length of its address: 32 for IPv4, 128 for IPv6")
+            }
+            GrantError::Namespace(why) => {
+                write!(f, "cannot read the cookie of the network namespace (SO_NETNS_COOKIE): {why}")
+            }
+            GrantError::Map(why) => {
+                write!(f, "the kernel rejected a change of granted rates in the BPF map of weft_er: {why:#}")
+            }
         }
     }
 }

@@ -28,8 +28,14 @@ pub enum LoadError {
 impl fmt::Display for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            LoadError::NoBtf => write!(f, "the kernel has no BTF ({BTF})"),
-            LoadError::NotPermitted => write!(f, "this process needs CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN"),
+            LoadError::NoBtf => {
+                write!(f, "the kernel has no BTF, because {BTF} is missing: use a kernel with CONFIG_DEBUG_INFO_BTF")
+            }
+            LoadError::NotPermitted => write!(
+                f,
+                "loading weft_er is not permitted: run as root on the host itself, or with CAP_BPF, CAP_PERFMON and \
+                 CAP_NET_ADMIN"
+            ),
             LoadError::Refused(why) => f.write_str(why),
         }
     }
@@ -129,5 +135,8 @@ fn refused(why: libbpf_rs::Error) -> LoadError {
         return LoadError::NotPermitted;
     }
     let release = fs::read_to_string(RELEASE).unwrap_or_default();
-    LoadError::Refused(format!("Linux {} rejects the congestion control, which needs 6.0: {why}", release.trim()))
+    LoadError::Refused(format!(
+        "Linux {} rejects the congestion control weft_er, which needs Linux 6.0 or later: {why}",
+        release.trim()
+    ))
 }

@@ -79,8 +79,12 @@ impl OrderReader {
             if let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.read.drain(..=end).collect();
                 let line = String::from_utf8_lossy(&line);
-                let invalid =
-                    |why| io::Error::new(io::ErrorKind::InvalidData, format!("the order {line:?} is not valid: {why}"));
+                let invalid = |why| {
+                    io::Error::new(
+                        io::ErrorKind::InvalidData,
+                        format!("the proxy got an invalid order from the daemon, {line:?}: {why}"),
+                    )
+                };
                 return line.trim_end().parse().map(Some).map_err(invalid);
             }
             if self.read.len() > MAX_LINE {

@@ -105,9 +105,9 @@ pub enum PermitRefusal {
 impl fmt::Display for PermitRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            PermitRefusal::Rule(number) => write!(f, "[[proxies.rule]] {number} denies it"),
-            PermitRefusal::Closed(kind) => write!(f, "a proxy does not connect to {kind} addresses"),
-            PermitRefusal::Tunnel => write!(f, "this endpoint carries the tunnel"),
+            PermitRefusal::Rule(number) => write!(f, "[[proxies.rule]] number {number} denies the connection"),
+            PermitRefusal::Closed(kind) => write!(f, "a proxy never connects to servers with {kind} addresses"),
+            PermitRefusal::Tunnel => write!(f, "the server's address and port are an endpoint of the tunnel itself"),
         }
     }
 }

@@ -49,7 +49,7 @@ impl FromStr for PortRange {
         let port = |text: &str| text.parse().ok().filter(|port| *port > 0);
         match (port(first), port(last)) {
             (Some(first), Some(last)) if first <= last => Ok(PortRange { first, last }),
-            (Some(_), Some(_)) => Err("the first port is above the last"),
+            (Some(_), Some(_)) => Err("the first port is above the last: write the lower port first"),
             _ => Err("expected a port from 1 to 65535, or a range such as 5201-5210"),
         }
     }

@@ -119,7 +119,7 @@ impl FromStr for RefusedConnection {
         let (first, from, to, why) = (word()?, word()?, word()?, word()?);
         let address = |text: &str| text.parse().map_err(|_| "not an address");
         if first != REFUSED {
-            return Err("the line does not report a refused connection");
+            return Err("the proxy's line does not report a refused connection");
         }
         Ok(RefusedConnection { from: address(from)?, to: address(to)?, why: why.to_owned() })
     }
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_refusal_survives_its_line() {
-        let line = "refused [fd00::1]:7 10.6.0.7:22 [[proxies.rule]] 2 denies it";
+        let line = "refused [fd00::1]:7 10.6.0.7:22 [[proxies.rule]] number 2 denies the connection";
         let refused: RefusedConnection = line.parse().unwrap();
         assert_eq!(refused.to_string(), line);
         assert_eq!(line.parse::<ProxyLine>(), Ok(ProxyLine::Refused(refused)));

@@ -60,7 +60,10 @@ fn read_in(directory: &Directory) -> Result<Vec<Client>, String> {
         Err(why) => return Err(directory.failed(TABLE, &why)),
     };
     let path = directory.path().join(TABLE);
-    let bad = |number: usize| format!("{}:{}: expected a line with NAME ADDRESS KEY", path.display(), number + 1);
+    let bad = |number: usize| {
+        let line = number + 1;
+        format!("{}:{line}: expected NAME ADDRESS KEY of a client: correct or remove the line", path.display())
+    };
     text.lines().enumerate().map(|(number, line)| Client::parse(line).ok_or_else(|| bad(number))).collect()
 }
 
@@ -100,7 +103,9 @@ pub fn add(clients: &mut Vec<Client>, name: &str, public_key: PublicKey, pool: &
         ));
     }
     let is_free = |address: &Ipv4Addr| clients.iter().all(|client| client.address != *address);
-    let address = pool.hosts().find(is_free).ok_or_else(|| format!("all addresses of the pool {pool} are in use"))?;
+    let address = pool.hosts().find(is_free).ok_or_else(|| {
+        format!("all addresses of the client pool {pool} are in use: remove a client, or enlarge `pool` in [access]")
+    })?;
     let client = Client { name: name.to_owned(), address, public_key };
     clients.push(client.clone());
     Ok(client)

@@ -79,15 +79,15 @@ fn run(name: &str, arguments: &[&str]) -> Result<Vec<String>, String> {
         if began.elapsed() > PATIENCE {
             let _ = child.kill();
             let _ = child.wait();
-            return Err(format!("{name} did not end within {} s", PATIENCE.as_secs()));
+            return Err(format!("the program {name} did not end within {} s and was killed", PATIENCE.as_secs()));
         }
         thread::sleep(LOOK_INTERVAL);
     }
     let status = child.wait().map_err(|why| format!("{name}: {why}"))?;
-    let output = reader.join().map_err(|_| format!("cannot read the output of {name}"))?;
+    let output = reader.join().map_err(|_| format!("cannot read the output of the program {name}"))?;
     let output = output.map_err(|why| format!("{name}: {why}"))?;
     if output.is_empty() && !status.success() {
-        return Err(format!("{name} failed: run this as root"));
+        return Err(format!("the program {name} failed: run weft bugreport as root"));
     }
     Ok(String::from_utf8_lossy(&output).lines().map(|line| line.replace('\t', "    ")).collect())
 }

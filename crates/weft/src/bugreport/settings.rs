@@ -207,7 +207,8 @@ impl Setting<'_> {
 pub fn parse(text: &str) -> Result<Table, String> {
     text.parse().map_err(|why: toml::de::Error| {
         let at = why.span().map_or(0, |span| span.start).min(text.len());
-        format!("the file is not TOML: the mistake is in line {}", text.as_bytes()[..at].split(|b| *b == b'\n').count())
+        let line = text.as_bytes()[..at].split(|b| *b == b'\n').count();
+        format!("the configuration file is not valid TOML: the mistake is in line {line}")
     })
 }
 

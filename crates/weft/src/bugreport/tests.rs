@@ -157,7 +157,10 @@ fn a_report_of_a_node_that_is_down_has_all_other_parts() {
 fn a_report_names_a_broken_or_absent_configuration() {
     let scratch = TestDirectory::new();
     for (text, _) in scratch.reports("[node]\nkey = hunter2-hunter2\n", "x\n") {
-        assert!(text.contains("the file is not TOML: the mistake is in line 2") && !text.contains("hunter2"), "{text}");
+        assert!(
+            text.contains("file is not valid TOML: the mistake is in line 2") && !text.contains("hunter2"),
+            "{text}"
+        );
         assert!(text.contains("== doctor\n") && text.contains("== log\nx\n"), "{text}");
     }
     let absent =

@@ -74,7 +74,9 @@ impl CaptureOutput {
                 io::ErrorKind::AlreadyExists => {
                     format!("{shown}: the file exists already: choose another name, or remove it")
                 }
-                io::ErrorKind::NotFound => format!("{shown}: no such directory: create it, or choose another one"),
+                io::ErrorKind::NotFound => {
+                    format!("the directory of the file {shown} does not exist: create it, or choose another one")
+                }
                 _ => format!("{shown}: {why}"),
             })
         })?;

@@ -37,7 +37,8 @@ pub fn capture(arguments: &CaptureArguments) -> Result<Outcome, Failure> {
     if arguments.json && arguments.write == Path::new("-") {
         return Err(usage("--json and -w - both need standard output: use -w FILE"));
     }
-    let signals = EndSignals::listen().map_err(|why| Failure::new(format!("cannot wait for signals: {why}")))?;
+    let signals = EndSignals::listen()
+        .map_err(|why| Failure::new(format!("cannot wait for the signals that end the capture (Ctrl-C): {why}")))?;
     let signals = Rc::new(signals);
     let wanted = look(arguments)?;
     let taps =
@@ -86,7 +87,9 @@ fn usage(why: &str) -> Failure {
 
 fn write_failed(file: &Path, why: &io::Error) -> Failure {
     let advice = match why.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ": free some space, or limit with --snap",
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            ": free some disk space, or store fewer bytes of each packet with --snap BYTES"
+        }
         _ => "",
     };
     Failure::new(format!("{}: {why}{advice}", file.display()))
@@ -172,14 +175,13 @@ impl RunningCapture<'_> {
     /// Prints which interfaces are captured.
     fn announce(&self) {
         let names: Vec<&str> = self.taps.iter().map(InterfaceTap::name).collect();
-        let names = if names.is_empty() {
-            "nothing, because the node has no interface yet".to_owned()
-        } else {
-            names.join(", ")
-        };
-        eprintln!("capturing {names}; Ctrl-C ends it");
+        let names =
+            if names.is_empty() { "no interface, because the node has none yet".to_owned() } else { names.join(", ") };
+        eprintln!("capturing packets on {names}; Ctrl-C ends the capture");
         if self.taps.iter().filter_map(InterfaceTap::socket).any(|socket| !socket.describes_batches()) {
-            eprintln!("this kernel is older than 6.2, so datagrams that it sends in a batch are stored as one packet");
+            eprintln!(
+                "this kernel is older than Linux 6.2: datagrams that it sends in a batch are stored as one long packet"
+            );
         }
     }
 
@@ -280,13 +282,16 @@ impl RunningCapture<'_> {
             Ok(wanted) => wanted,
             Err(why) => {
                 if !std::mem::replace(&mut self.is_node_silent, true) {
-                    eprintln!("{}: the capture goes on with the last known addresses", escape::line(why.text()));
+                    eprintln!(
+                        "the node does not state its addresses: {}: the capture goes on with the last known addresses",
+                        escape::line(why.text())
+                    );
                 }
                 return Ok(());
             }
         };
         if std::mem::take(&mut self.is_node_silent) {
-            eprintln!("the node answers again");
+            eprintln!("the node answers again: the capture uses its present addresses");
         }
         for tap in self.taps.iter_mut().filter(|tap| !wanted.iter().any(|wanted| tap.is(wanted))) {
             tap.close();
@@ -298,7 +303,8 @@ impl RunningCapture<'_> {
                 None => InterfaceTap::open(wanted, self.arguments.snap).map(|tap| self.taps.push(tap)),
             };
             if let Err(why) = result {
-                eprintln!("cannot capture packets of {} now: {}", escape::line(&name), escape::line(why.text()));
+                let (name, why) = (escape::line(&name), escape::line(why.text()));
+                eprintln!("cannot capture packets on the interface {name} at present: {why}");
             }
         }
         for tap in &mut self.taps {

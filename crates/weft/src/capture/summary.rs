@@ -43,10 +43,12 @@ impl Summary {
     pub fn text(&self) -> String {
         let time = Duration::from_millis(self.time_ms).as_secs_f64();
         let file = if self.file == "-" { String::new() } else { format!(": {}", self.file) };
-        let mut text = format!("{} packets in {time:.1} s, {} dropped{file}\n", self.packets, self.dropped);
+        let Summary { packets, dropped, .. } = self;
+        let mut text = format!("stored {packets} packets in {time:.1} s, {dropped} dropped by the kernel{file}\n");
         for of in self.interfaces.iter().filter(|_| self.interfaces.len() > 1) {
             let InterfaceSummary { name, layer, packets, dropped, .. } = of;
-            text += &format!("  {name} ({layer}): {packets} packets, {}, {dropped} dropped\n", bytes(of.bytes));
+            let bytes = bytes(of.bytes);
+            text += &format!("  interface {name} ({layer}): {packets} packets, {bytes} in total, {dropped} dropped\n");
         }
         if self.dropped > 0 {
             text += "the kernel dropped packets because they came faster than they were stored: select with --link, \
@@ -80,9 +82,13 @@ mod tests {
     #[test]
     fn drops_and_their_remedy_are_told() {
         let text = summary("eth0", 0).text();
-        assert!(text.starts_with("10 packets in 1.5 s, 0 dropped: a.pcapng\n") && text.lines().count() == 3, "{text}");
+        let first = "stored 10 packets in 1.5 s, 0 dropped by the kernel: a.pcapng\n";
+        assert!(text.starts_with(first) && text.lines().count() == 3, "{text}");
         let text = summary("eth0", 7).text();
-        assert!(text.contains(", 7 dropped: a.pcapng\n") && text.ends_with("--peer or --snap\n"), "{text}");
+        assert!(
+            text.contains(", 7 dropped by the kernel: a.pcapng\n") && text.ends_with("--peer or --snap\n"),
+            "{text}"
+        );
     }
 
     proptest! {

@@ -193,9 +193,10 @@ impl InterfaceTap {
         };
         let filter = self.sink.layer.filter(self.sink.snap);
         match &self.socket {
-            Some(socket) if has_changed => socket
-                .set_filter(&filter)
-                .map_err(|why| Failure::new(format!("{}: cannot set the packet filter: {why}", self.name))),
+            Some(socket) if has_changed => socket.set_filter(&filter).map_err(|why| {
+                let name = &self.name;
+                Failure::new(format!("interface {name}: cannot set the packet filter: {why}: start the capture again"))
+            }),
             Some(_) => Ok(()),
             None => {
                 self.socket = Some(open(&self.name, self.index, &filter)?);
@@ -336,9 +337,9 @@ fn open(name: &str, index: u32, filter: &PacketFilter) -> Result<PacketSocket, F
     PacketSocket::open(index, filter).map_err(|why| {
         Failure::new(match why.kind() {
             io::ErrorKind::PermissionDenied => {
-                format!("{name}: permission denied: run this as root, or with CAP_NET_RAW: sudo weft capture …")
+                format!("no permission to capture on interface {name}: run weft capture as root, or with CAP_NET_RAW")
             }
-            _ => format!("{name}: cannot open a packet socket: {why}"),
+            _ => format!("cannot open a packet socket on the interface {name}: {why}"),
         })
     })
 }

@@ -33,9 +33,11 @@ pub fn test(tested: &TestedFlow) -> Result<Outcome, Failure> {
     let has_ports = matches!(number, protocol::TCP | protocol::UDP);
     let port = match tested.port {
         None if has_ports => {
-            return Err(usage(format!("{0} needs the destination port, such as {0} 22", tested.protocol)));
+            return Err(usage(format!("the protocol {0} needs the destination port, such as {0} 22", tested.protocol)));
         }
-        Some(_) if !has_ports => return Err(usage(format!("{} has no ports: leave the port out", tested.protocol))),
+        Some(_) if !has_ports => {
+            return Err(usage(format!("the protocol {} has no ports: leave the port out", tested.protocol)));
+        }
         port => port.unwrap_or(0),
     };
     let question = AllowQuestion {
@@ -50,13 +52,16 @@ pub fn test(tested: &TestedFlow) -> Result<Outcome, Failure> {
         AllowAnswer::NoRules => println!("allowed: there are no [[allow]] tables"),
         AllowAnswer::Enters(rule) => {
             let name = loaded.config.allow.rules.get(rule).map_or("", |rule| rule.name.value.as_str());
-            println!("allowed by [[allow]] {}", crate::escape::line(name));
+            println!("allowed by the [[allow]] rule {}", crate::escape::line(name));
         }
         AllowAnswer::Denied => {
             println!("denied: no [[allow]] table lets it in");
             for name in unknown_nodes(question.from.iter().chain(&question.to), &loaded) {
                 let name = crate::escape::line(name);
-                eprintln!("no [[peer]] is named {name}: if it joins by certificate, add its groups: {name},group:NAME");
+                eprintln!(
+                    "the groups of node {name} are unknown, because no [[peer]] has this name: if the node joins by \
+                     certificate, add its groups: {name},group:NAME"
+                );
             }
         }
     }

@@ -45,7 +45,9 @@ fn lift_left(control: &Path) -> Option<Result<Outcome, Failure>> {
             Some(Ok(Outcome::Well))
         }
         Err(why) if why.kind() == io::ErrorKind::NotFound => None,
-        Err(why) => Some(Err(Failure::new(format!("cannot lift the kill switch: {why}: run this as root")))),
+        Err(why) => {
+            Some(Err(Failure::new(format!("cannot lift the kill switch of an ended node: {why}: run this as root"))))
+        }
     }
 }
 

@@ -43,7 +43,7 @@ fn wait(socket: &Path) -> Result<Drill, Failure> {
 }
 
 fn text(drill: &Drill) -> String {
-    let head = format!("{} was cut for {}, with a probe every 20 ms\n", drill.cut, seconds(drill.time_ms));
+    let head = format!("drill: {} was cut for {}, with a probe every 20 ms\n", drill.cut, seconds(drill.time_ms));
     drill.peers.iter().fold(head, |text, of| text + "\n" + &peer(of))
 }
 
@@ -53,16 +53,18 @@ fn seconds(ms: u64) -> String {
 
 fn peer(of: &DrillPeer) -> String {
     let or_never = |us: Option<u64>| us.map_or_else(|| "never".to_owned(), |us| format!("after {}", millis(us)));
-    let mut text = format!("to {}: ", of.peer);
+    let mut text = format!("to peer {}: ", of.peer);
     text += &match of.detected_us {
-        Some(us) => format!("detected after {}, down {}; ", millis(us), or_never(of.down_us)),
-        None => "not detected; ".to_owned(),
+        Some(us) => format!("cut detected after {}, path down {}; ", millis(us), or_never(of.down_us)),
+        None => "cut not detected; ".to_owned(),
     };
-    text += &format!("gap {}, {} of {} probes lost", millis(of.gap_us), of.lost, of.sent);
+    let gap = millis(of.gap_us);
+    text += &format!("longest gap between answers {gap}, {} of {} probes lost", of.lost, of.sent);
     if of.unsent > 0 {
-        text += &format!(", {} had no path", of.unsent);
+        text += &format!(", {} probes not sent because there was no path", of.unsent);
     }
-    text += &format!("; after the cut gap {}, used again {}\n", millis(of.gap_after_us), or_never(of.back_us));
+    let (gap, back) = (millis(of.gap_after_us), or_never(of.back_us));
+    text += &format!("; after the cut: longest gap between answers {gap}, path used again {back}\n");
     let mut table = Table::new(&["PATH", "CUT", ">BEFORE", ">DURING", ">AFTER"]);
     for path in &of.paths {
         let passed = |phase: usize| match (path.answered[phase], path.sent[phase]) {

@@ -89,9 +89,14 @@ fn endpoints(options: &InitOptions) -> Result<Vec<SocketAddr>, Failure> {
         all = own.map(|address| SocketAddr::new(address, options.port)).collect();
     }
     match all.len() {
-        0 => Err(Failure::new("this machine has no default route: name its address with --endpoint ADDRESS:PORT")),
+        0 => Err(Failure::new(
+            "cannot find this machine's address without a default route: give it with --endpoint ADDRESS:PORT",
+        )),
         1..=MAX_ENDPOINTS => Ok(all),
-        _ => Err(Failure::with(Outcome::Usage, format!("at most {MAX_ENDPOINTS} endpoints are possible"))),
+        _ => Err(Failure::with(
+            Outcome::Usage,
+            format!("at most {MAX_ENDPOINTS} addresses can be given with --endpoint: leave some out"),
+        )),
     }
 }
 

@@ -43,7 +43,9 @@ struct Invitation {
 /// Prints the code and waits until the node has joined, or the time is over.
 pub fn invite(options: &InviteOptions) -> Result<Outcome, Failure> {
     let loaded = config::load(&options.dir.join("weft.toml")).map_err(Failure::new)?;
-    let no_hub = |what: &str| Failure::new(format!("{what}: this node is not a hub: make one with: weft init --hub"));
+    let no_hub = |what: &str| {
+        Failure::new(format!("{what}, so this node is no hub and cannot invite: make a hub with: weft init --hub"))
+    };
     let network = loaded.config.network.as_ref().ok_or_else(|| no_hub("the configuration has no [network]"))?;
     let port = loaded.config.node.listen.ok_or_else(|| no_hub("[node] has no `listen`"))?;
     let endpoints: Vec<SocketAddr> = network.endpoints.iter().map(|at| at.value).collect();
@@ -65,7 +67,7 @@ pub fn invite(options: &InviteOptions) -> Result<Outcome, Failure> {
 
     println!("{code}");
     let until = span(options.time);
-    eprintln!("on the new node: weft join     and this code; it waits for {until}; Ctrl-C withdraws it");
+    eprintln!("run `weft join` on the new node and give it the code above, within {until}; Ctrl-C withdraws the code");
     if io::stderr().is_terminal()
         && let Ok(picture) = profile::qr_code(&code.to_string(), true)
     {
@@ -74,12 +76,14 @@ pub fn invite(options: &InviteOptions) -> Result<Outcome, Failure> {
     let (name, address) = (invitation.claims.name.clone(), invitation.welcome.addresses.join(" and "));
     match wait(&listener, &Arc::new(invitation), options.time) {
         Some(key) => {
-            eprintln!("{} has joined: {address}, public key {key}", escape::line(&name));
+            eprintln!("node {} has joined: address {address}, public key {key}", escape::line(&name));
             Ok(Outcome::Well)
         }
         None => {
             let name = escape::line(&name);
-            Err(Failure::new(format!("no node joined as {name} within {until}: the code has expired: invite again")))
+            Err(Failure::new(format!(
+                "no node joined as {name} within {until}, so the invitation has expired: run weft invite again"
+            )))
         }
     }
 }
@@ -119,7 +123,9 @@ fn invitation(
     };
     if let Err(taken) = ca::others_keep_theirs(&directory, &claims, ca::unix_s()) {
         eprint!("{taken}");
-        eprintln!("only the node with that key can use this code");
+        eprintln!(
+            "until the earlier certificate is revoked, only the node that has its key can use the invitation's code"
+        );
     }
     let welcome = Welcome { version: 1, name, certificate: String::new(), root, addresses, host };
     let secret = PresharedKey::new(secret);
@@ -142,7 +148,8 @@ fn given_address(given: IpAddr, own: Prefix) -> Result<IpAddr, Failure> {
     }
     if host != Some(given) {
         let network = prefix::text(network);
-        return Err(ca::wrong(&given.to_string(), format!("it is not an address of a host in {network}")));
+        let why = format!("--address must be a host address in {network}, the network of the hub");
+        return Err(ca::wrong(&given.to_string(), why));
     }
     Ok(given)
 }
@@ -154,7 +161,7 @@ fn free_address(issued: &[Certificate], own: Prefix) -> Result<IpAddr, Failure> 
         address == own.address || taken.any(|prefix| *prefix == (address, prefix::host_bits(address)))
     };
     prefix::free_host(prefix::trimmed(own), is_taken)
-        .ok_or_else(|| Failure::new("the network has no free address: name one with --address"))
+        .ok_or_else(|| Failure::new("found no free address in the hub's network: give the new node one with --address"))
 }
 
 /// Listens at a TCP port for IPv6 and IPv4, or for IPv4 alone if the machine has no IPv6.
@@ -163,7 +170,7 @@ fn listen(port: u16) -> Result<TcpListener, Failure> {
     let both = any.map(|address| TcpListener::bind(SocketAddr::new(address, port)));
     let [first, second] = both;
     let listener = first.or(second).map_err(|why| {
-        let help = "another `weft invite` may wait there";
+        let help = "another `weft invite` may use the port";
         Failure::new(format!("cannot listen on TCP port {port}: {why}: {help}"))
     })?;
     listener.set_nonblocking(true).map_err(|why| Failure::new(format!("cannot listen on TCP port {port}: {why}")))?;
@@ -222,7 +229,10 @@ fn certificate_for(invitation: &Invitation, key: PublicKey) -> Option<Certificat
     match &*member {
         Some((known, certificate)) if *known == key => Some(certificate.clone()),
         Some(_) => {
-            eprintln!("a second node, with the key {key}, presented the code and was refused: invite it separately");
+            eprintln!(
+                "the invitation's code admits one node only, so a second node (public key {key}) was refused: invite \
+                 that node with a code of its own"
+            );
             None
         }
         None => match ca::issue(&invitation.directory, &Claims { public_key: key, ..invitation.claims.clone() }) {

@@ -48,7 +48,7 @@ fn code_text(options: &JoinOptions) -> Result<String, Failure> {
     } else {
         input.take(MAX_CODE).read_to_string(&mut text)
     };
-    read.map_err(|why| Failure::new(format!("cannot read the code from standard input: {why}")))?;
+    read.map_err(|why| Failure::new(format!("cannot read the invitation code from standard input: {why}")))?;
     Ok(text)
 }
 
@@ -62,7 +62,7 @@ fn enrol(code: &Code, member: &MemberDirectory) -> Result<(TcpStream, Welcome, V
         }
     }
     let help = "is `weft invite` still waiting there, and is the TCP port open?";
-    Err(Failure::new(format!("no answer to the invitation: {}: {help}", reasons.join("; "))))
+    Err(Failure::new(format!("no address of the inviting node gave a valid answer: {}: {help}", reasons.join("; "))))
 }
 
 fn ask(code: &Code, member: &MemberDirectory, endpoint: SocketAddr) -> Result<(TcpStream, Welcome, Vec<u8>), String> {
@@ -70,7 +70,7 @@ fn ask(code: &Code, member: &MemberDirectory, endpoint: SocketAddr) -> Result<(T
         io::ErrorKind::UnexpectedEof => {
             "the code has expired, was used or was copied wrongly, or another node issued it".to_owned()
         }
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "no answer within 5 s".to_owned(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "no answer from the inviting node within 5 s".to_owned(),
         _ => why.to_string(),
     };
     let mut stream = TcpStream::connect_timeout(&endpoint, PATIENCE).map_err(words)?;
@@ -83,8 +83,8 @@ fn ask(code: &Code, member: &MemberDirectory, endpoint: SocketAddr) -> Result<(T
     send(&mut stream, &hello).map_err(words)?;
     let message = receive(&mut stream).map_err(words)?;
     let (reply, receipt) = applicant.finish(&message).map_err(|why| why.to_string())?;
-    let welcome =
-        serde_json::from_slice(&reply).map_err(|why| format!("the answer is not that of `weft invite`: {why}"))?;
+    let welcome = serde_json::from_slice(&reply)
+        .map_err(|why| format!("cannot read the inviting node's answer: {why}: install the same weft on both nodes"))?;
     Ok((stream, welcome, receipt))
 }
 
@@ -102,7 +102,9 @@ fn checked(welcome: &Welcome, member: &MemberDirectory, wants_exit: bool) -> Res
         return Err(wrong("the certificate is for another key"));
     }
     root.check(&certificate, ca::unix_s()).map_err(|why| {
-        Failure::new(format!("the certificate is not valid here: {why}: is this machine's clock right?"))
+        Failure::new(format!(
+            "the certificate from the inviting node is not valid here: {why}: is this machine's clock right?"
+        ))
     })?;
     let mut addresses = Vec::new();
     for text in &welcome.addresses {

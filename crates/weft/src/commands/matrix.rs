@@ -43,10 +43,13 @@ fn text(map: &LinkMap) -> String {
     }
     let more = match map.left_out {
         0 => String::new(),
-        count => format!("{count} more are not shown; select with: --from NODE\n"),
+        count => format!("{count} more links are not shown; show the links of one node with: --from NODE\n"),
     };
     let relays = map.members.iter().filter(|member| member.relay).count();
-    format!("{links}{more}\nroutes from this node:\n{routes}\n{} members, {relays} of them relays\n", map.members.len())
+    let members = map.members.len();
+    format!(
+        "{links}{more}\nroutes from this node:\n{routes}\nthe network has {members} members, {relays} of them relays\n"
+    )
 }
 
 #[cfg(test)]

@@ -62,11 +62,11 @@ impl ScrollPosition {
 /// Fails without a terminal, and if the first reading fails.
 pub fn show<T>(pages: &[Page<T>], instead: &str, read: impl Fn() -> Result<T, Failure>) -> Result<Outcome, Failure> {
     if !(io::stdout().is_terminal() && io::stdin().is_terminal()) {
-        let why = format!("the view of the whole screen needs a terminal; without one: {instead}");
+        let why = format!("the full-screen view needs a terminal for input and output; without one, run: {instead}");
         return Err(Failure::with(Outcome::Usage, why));
     }
     let mut state = read().map(Some)?;
-    let keys = Keys::listen().map_err(|why| Failure::new(format!("cannot use the terminal: {why}")))?;
+    let keys = Keys::listen().map_err(|why| Failure::new(format!("cannot read keys from the terminal: {why}")))?;
     let _whole = WholeScreen::take();
     let (mut place, mut problem, page_keys) =
         (ScrollPosition::default(), None, pages.iter().map(|page| page.key).collect::<Vec<_>>());
@@ -122,7 +122,7 @@ fn frame<T>(
     let keys: String = pages.iter().map(|page| format!("{} ", char::from(page.key))).collect();
     let below = lines.len().saturating_sub(place.from + count);
     let help = match problem {
-        Some(problem) => format!("old state: {problem}"),
+        Some(problem) => format!("the view is not updated: {problem}"),
         None => format!("{keys}view  j k space b scroll  q quit  {below} lines below"),
     };
     text + &help.chars().take(width.saturating_sub(1)).collect::<String>() + "\x1b[K"

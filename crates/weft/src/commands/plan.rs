@@ -74,10 +74,13 @@ fn peer<'a>(status: &'a Status, name: Option<&str>) -> Result<&'a Peer, Failure>
     match (name, &status.peers[..]) {
         (Some(name), _) => peer_named(status, name),
         (None, [only]) => Ok(only),
-        (None, []) => Err(Failure::new("the node has no peer: see weft status")),
+        (None, []) => Err(Failure::new("a plan needs a peer, and the node has none: see weft status")),
         (None, peers) => {
             let names: Vec<&str> = peers.iter().map(|peer| peer.name.as_str()).collect();
-            Err(Failure::with(Outcome::Usage, format!("choose a peer with --peer: {}", names.join(", "))))
+            Err(Failure::with(
+                Outcome::Usage,
+                format!("the node has several peers: choose one with --peer: {}", names.join(", ")),
+            ))
         }
     }
 }
@@ -133,7 +136,7 @@ fn keep(out: &Path, posed: &[PosedQuestion]) -> Result<Vec<PathBuf>, Failure> {
 fn answers(posed: &[PosedQuestion]) -> Result<Vec<PlanAnswer>, Failure> {
     let answer = |(number, question): (usize, &PosedQuestion)| {
         if std::io::stderr().is_terminal() {
-            eprintln!("simulating {} of {}: {}", number + 1, posed.len(), question.text);
+            eprintln!("simulating plan {} of {}: {}", number + 1, posed.len(), question.text);
         }
         PlanAnswer::read(question.text.clone(), &simulate(&question.scenario)?).map_err(Failure::new)
     };
@@ -142,7 +145,7 @@ fn answers(posed: &[PosedQuestion]) -> Result<Vec<PlanAnswer>, Failure> {
 
 fn text(report: &PlanReport<'_>) -> String {
     let mut text =
-        format!("links to {}, measured {}\n{}", report.peer, rfc_3339(report.measured_unix_s), links(report));
+        format!("links to peer {}, measured at {}\n{}", report.peer, rfc_3339(report.measured_unix_s), links(report));
     for link in report.links {
         text.extend(link.notes.iter().map(|note| format!("{}: {note}\n", link.name)));
     }
@@ -200,7 +203,7 @@ mod tests {
             jitter_us: 0,
             loss: 0.003,
             standby: true,
-            notes: vec!["rate to the peer: by --rate".to_owned()],
+            notes: vec!["source of the rate to the peer: by --rate".to_owned()],
         };
         let answer = PlanAnswer {
             question: "without eth0".to_owned(),

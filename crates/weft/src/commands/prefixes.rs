@@ -38,7 +38,9 @@ pub fn address_behind(socket: &Path, node: &str, vpn: Option<&str>) -> Result<Ip
     });
     let longest = parsed.max_by_key(|(_, length)| *length).map(|(address, _)| address);
     longest.ok_or_else(|| {
-        Failure::new(format!("no prefix is behind a node `{node}`, so it receives no packets; see: weft prefixes"))
+        Failure::new(format!(
+            "no prefix is behind a node `{node}`: see the nodes that have prefixes with: weft prefixes"
+        ))
     })
 }
 
@@ -56,18 +58,21 @@ fn text(found: &Prefixes) -> String {
     }
     let more = match found.left_out {
         0 => String::new(),
-        count => format!("{count} more are not shown; select with: --peer NODE, --vpn NAME\n"),
+        count => format!("{count} more prefixes are not shown; show only some with: --peer NODE or --vpn NAME\n"),
     };
     let held = match found.held {
         0 => String::new(),
         count => {
-            format!("{count} learnt prefixes stay for the time of `hold`: their routing daemon has no routes now\n")
+            format!(
+                "{count} learnt prefixes have lost their route in the routing daemon, and end after the time `hold` of \
+                 [routing]\n"
+            )
         }
     };
     let refused: String = found.refused.iter().map(refused).collect();
     let unshown = match found.refused_count.saturating_sub(found.refused.len()) {
         0 => String::new(),
-        count => format!("{count} more routes are not learnt\n"),
+        count => format!("{count} more routes of the routing daemon are not learnt, and not listed here\n"),
     };
     match table.is_empty() {
         true => format!("no prefixes: no peer has a prefix\n{refused}{unshown}"),
@@ -76,7 +81,7 @@ fn text(found: &Prefixes) -> String {
 }
 
 fn refused(of: &RefusedPrefix) -> String {
-    format!("{} of {} is not learnt: {}\n", of.prefix, of.name, of.why)
+    format!("route to {} (protocol and next hop: {}) is not learnt: {}\n", of.prefix, of.name, of.why)
 }
 
 #[cfg(test)]

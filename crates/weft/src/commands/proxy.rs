@@ -4,6 +4,7 @@ use crate::outcome::{Failure, Outcome};
 
 /// Runs the proxies for the device `tun` until the daemon ends.
 pub fn proxy(tun: &str) -> Result<Outcome, Failure> {
-    weft_tcp_er::proxy::run(tun).map_err(|why| Failure::new(format!("cannot run the proxies: {why}")))?;
+    let failed = |why: std::io::Error| Failure::new(format!("cannot run the TCP proxies for the device {tun}: {why}"));
+    weft_tcp_er::proxy::run(tun).map_err(failed)?;
     Ok(Outcome::Well)
 }

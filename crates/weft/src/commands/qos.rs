@@ -48,7 +48,7 @@ fn print_view(view: &QosView) -> Result<Outcome, Failure> {
             qos.flows.retain(|of| flow.iter().all(|word| of.flow.contains(word.as_str())));
             if qos.flows.is_empty() {
                 let words = flow.join(" ");
-                return Err(Failure::new(format!("no flow contains `{words}`; list the flows with: weft qos flows")));
+                return Err(Failure::new(format!("no flow matches `{words}`: list the flows with: weft qos flows")));
             }
         }
         Ok((if reading.json { json(&qos)? } else { text(view, &qos) }, Outcome::Well))
@@ -91,7 +91,10 @@ fn flows(qos: &Qos) -> String {
         ]);
     }
     let Qos { flow_count, began, evicted, refused, .. } = qos;
-    let totals = format!("{flow_count} flows; {began} began, {evicted} evicted, {refused} refused\n");
+    let totals = format!(
+        "{flow_count} flows now; since the node started, {began} began; for lack of space in the flow table {evicted} \
+         were removed and {refused} not stored\n"
+    );
     if table.is_empty() { format!("no flows\n{totals}") } else { format!("{table}\n{totals}") }
 }
 
@@ -174,7 +177,7 @@ fn rules(qos: &Qos) -> String {
         table.row([number.to_string(), rule.name.clone(), rule.matches.clone(), rule.class.clone()]);
     }
     match table.is_empty() {
-        true => "no rules: every flow has the class bulk\n".to_owned(),
+        true => "no rules are configured: every flow has the class bulk\n".to_owned(),
         false => format!("{table}\na flow that no rule matches has the class bulk\n"),
     }
 }

@@ -36,15 +36,21 @@ pub fn status(status: &Status) -> String {
     }
     if let Some(ms) = status.trial_ends_in_ms {
         let left = span(Duration::from_millis(ms));
-        text += &format!("a change is on trial for {left}: weft confirm keeps it, weft undo ends it\n\n");
+        text += &format!(
+            "a changed configuration is on trial and is undone in {left}: keep it with weft confirm, or undo it now \
+             with weft undo\n\n"
+        );
     }
     if status.no_buffer_drops + status.socket_full_drops > 0 {
         let (buffers, sockets) = (status.no_buffer_drops, status.socket_full_drops);
-        text += &format!("dropped here: {buffers} without a free buffer, {sockets} at full sockets\n\n");
+        text += &format!(
+            "dropped by this node: {buffers} packets because no buffer was free, {sockets} datagrams because a \
+             socket's send buffer was full\n\n"
+        );
     }
     if status.dropped_log_lines > 0 {
         let lines = status.dropped_log_lines;
-        text += &format!("log: {lines} lines were dropped: the log was not read in time\n\n");
+        text += &format!("log: {lines} lines were dropped, because no program read the node's log in time\n\n");
     }
     let mut table =
         Table::new(&["PEER", "STATE", ">SESSION", ">HEARD", ">PATHS", ">SENT", ">RECEIVED", ">RESENT", ">DROPPED"])
@@ -70,7 +76,10 @@ pub fn status(status: &Status) -> String {
     text += &refused(status);
     if let Some(TcpEr { congestion, because, grants }) = &status.tcp_er {
         let because = because.as_ref().map_or_else(String::new, |why| format!(" ({why})"));
-        text += &format!("\nexplicit rates: {congestion}{because}; {grants} prefixes have a configured rate\n");
+        text += &format!(
+            "\nexplicit rates: TCP uses the congestion control {congestion}{because}; [tcp-er] sets a rate for \
+             {grants} prefixes\n"
+        );
     }
     if let Some(Relay {
         datagrams,
@@ -81,7 +90,10 @@ pub fn status(status: &Status) -> String {
     }) = &status.relay
     {
         let passed = bytes(*passed);
-        text += &format!("\nrelay: {datagrams} datagrams forwarded, {passed}; {refused} refused, {dropped} dropped\n");
+        text += &format!(
+            "\nrelay: {datagrams} datagrams forwarded for other nodes ({passed}); {refused} refused, because the next \
+             node is no reachable peer; {dropped} dropped from a link's full queue\n"
+        );
         text.extend(label_clashes.iter().map(|clash| format!("{clash}\n")));
     }
     text += &status.overlay.as_ref().map_or_else(String::new, overlay);
@@ -103,7 +115,7 @@ pub fn status(status: &Status) -> String {
 fn quota(link: &str, LinkQuota { used_bytes, limit_bytes, is_daily }: &LinkQuota) -> String {
     let period = if *is_daily { "today" } else { "this month" };
     let end = if used_bytes >= limit_bytes { ": used up" } else { "" };
-    format!("\nlink {link}: {} of {} used {period}{end}\n", bytes(*used_bytes), bytes(*limit_bytes))
+    format!("\nlink {link}: {} of its quota of {} used {period}{end}\n", bytes(*used_bytes), bytes(*limit_bytes))
 }
 
 /// Returns a line for each peer with pairs of a link and an address that the node does not try.
@@ -132,7 +144,7 @@ fn tcp(status: &Status) -> String {
 /// Returns a line for each refused prefix.
 fn refused(status: &Status) -> String {
     let line = |RefusedPrefix { name, prefix, why }: &RefusedPrefix| {
-        format!("\nprefix {prefix} of {name} is refused: {why}\n")
+        format!("\nprefix {prefix} of peer {name} is refused: {why}\n")
     };
     status.refused_prefixes.iter().map(line).collect()
 }
@@ -144,7 +156,7 @@ fn by_certificate(peer: &Peer) -> &'static str {
 /// Returns the state of the TCP proxy, in one line.
 fn proxy(proxy: &Proxy) -> String {
     if proxy.state != "running" {
-        return format!("\nproxy {}, started again {} times\n", proxy.state, proxy.restarts);
+        return format!("\nproxy not running ({}); the node started it again {} times\n", proxy.state, proxy.restarts);
     }
     let Proxy { connections, capacity, taken, unreachable, reset, refused, .. } = proxy;
     let full = if proxy.is_open { "" } else { ", FULL: new connections are not proxied" };
@@ -299,7 +311,7 @@ pub fn vpns(status: &Status) -> String {
     let loops = if loops.is_empty() {
         String::new()
     } else {
-        format!("\n{loops}\nSHARE: of all bytes that VPNs sent to this peer.\n{laws}")
+        format!("\n{loops}\nSHARE: the VPN's part of the bytes that all VPNs sent to the peer.\n{laws}")
     };
     format!(
         "{table}\n*: open. STRAYS: refused, source outside the sender's prefixes. NO ROUTE: no member has a \
@@ -379,7 +391,14 @@ pub fn weights(status: &Status) -> String {
 /// Returns a line for each peer whose schedule ignores weights.
 fn unweighted(status: &Status) -> String {
     let peers = status.peers.iter().filter(|peer| !peer.weights_count && !peer.schedule.is_empty());
-    peers.map(|peer| format!("the schedule toward {}, {}, ignores weights\n", peer.name, peer.schedule)).collect()
+    let line = |peer: &Peer| {
+        format!(
+            "the schedule {} toward peer {} ignores weights: to use them, set [policy] schedule = \
+             \"weighted-round-robin\"\n",
+            peer.schedule, peer.name
+        )
+    };
+    peers.map(line).collect()
 }
 
 #[cfg(test)]

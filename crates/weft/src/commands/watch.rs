@@ -31,7 +31,7 @@ pub fn watch(
         let _ = io::stdout().lock().write_all(Screen::get().fold(&text).as_bytes());
         return Ok(outcome);
     }
-    let keys = Keys::listen().map_err(|why| Failure::new(format!("cannot use the terminal: {why}")))?;
+    let keys = Keys::listen().map_err(|why| Failure::new(format!("cannot read keys from the terminal: {why}")))?;
     let clears = clears && io::stdout().is_terminal();
     loop {
         let (text, outcome) = look()?;
@@ -51,7 +51,7 @@ fn page(text: &str, screen: Screen, has_keys: bool) -> String {
     let room = screen.size.map_or(usize::MAX, |(_, height)| height.saturating_sub(2).max(1));
     let count = folded.lines().count();
     let lines: String = folded.lines().take(room).map(|line| format!("{line}\x1b[K\r\n")).collect();
-    let more = if count > room { format!("{} more lines; ", count - room) } else { String::new() };
+    let more = if count > room { format!("{} more lines do not fit; ", count - room) } else { String::new() };
     let help = if has_keys { "q: end" } else { "" };
     format!("\x1b[H{lines}{more}{help}\x1b[K\x1b[J")
 }
@@ -162,7 +162,7 @@ mod tests {
         let long = "a line\n".repeat(30);
         let text = page(&long, screen, true);
         assert_eq!(text.matches("\r\n").count(), 4);
-        assert!(text.contains("26 more lines; q: end"), "{text:?}");
+        assert!(text.contains("26 more lines do not fit; q: end"), "{text:?}");
         assert!(!page("one\n", screen, true).contains("more"));
     }
 }

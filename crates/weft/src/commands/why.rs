@@ -9,7 +9,7 @@ pub fn text(status: &Status) -> String {
     let lines = status.peers.iter().flat_map(of_peer);
     let strangers = status.strangers.iter().map(|seen| {
         let ago = span(Duration::from_secs(seen.last_s_ago));
-        format!("handshake rejected {} times, last {ago} ago: {}", seen.times, seen.finding)
+        format!("this node rejected a stranger's handshakes {} times, the last {ago} ago: {}", seen.times, seen.finding)
     });
     lines.chain(strangers).map(|line| format!("\n{line}\n")).collect()
 }
@@ -17,6 +17,6 @@ pub fn text(status: &Status) -> String {
 fn of_peer(peer: &Peer) -> Vec<String> {
     let since = peer
         .without_session_s
-        .map_or_else(String::new, |s| format!("no session for {}: ", span(Duration::from_secs(s))));
+        .map_or_else(String::new, |s| format!("no session for the last {}: ", span(Duration::from_secs(s))));
     peer.findings.iter().map(|finding| format!("peer {}: {since}{finding}", peer.name)).collect()
 }

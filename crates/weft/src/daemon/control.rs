@@ -102,10 +102,13 @@ impl ControlServer {
         let describe = |why: io::Error| format!("cannot open the control socket {}: {why}", path.display());
         let (listener, file) = bind(path).map_err(|why| match why.kind() {
             io::ErrorKind::AddrInUse => {
-                format!("another node is running: it listens at {}: stop it with: weft down", path.display())
+                format!("another node is running with the control socket {}: stop it with: weft down", path.display())
             }
             io::ErrorKind::PermissionDenied => {
-                format!("{}: set another path in [node] control, or run as root", describe(why))
+                format!(
+                    "cannot open the control socket {}: {why}: set another path in [node] control, or run as root",
+                    path.display()
+                )
             }
             _ => describe(why),
         })?;
@@ -196,7 +199,11 @@ fn is_allowed(stream: &UnixStream, log: Log) -> bool {
     let Ok(client) = getsockopt(stream, PeerCredentials) else { return false };
     let allowed = client.uid() == 0 || client.uid() == geteuid().as_raw();
     if !allowed {
-        log.error(format_args!("control socket: refused a request of user {} (pid {})", client.uid(), client.pid()));
+        log.error(format_args!(
+            "control socket: refused a request of user id {} (pid {}): only root and the node's own user may send one",
+            client.uid(),
+            client.pid()
+        ));
     }
     allowed
 }

@@ -243,7 +243,7 @@ impl LinkTable {
             Unusable::NotChosen => None,
             Unusable::NoRoute => {
                 let endpoints: Vec<String> = self.demand.endpoints.iter().map(ToString::to_string).collect();
-                Some(format!("no route to {}", endpoints.join(", ")))
+                Some(format!("no route leads over the link to an address of a peer: {}", endpoints.join(", ")))
             }
             why => Some(why.text().to_owned()),
         }
@@ -365,14 +365,17 @@ impl LinkTable {
             io::ErrorKind::AddrInUse => {
                 let by = owner::of_udp_port(self.port).map(|by| format!(" by {by}")).unwrap_or_default();
                 let port = self.port;
-                format!("UDP port {port} is in use on {name}{by}: choose another `listen` in [node], or stop its owner")
+                format!(
+                    "UDP port {port} is in use on interface {name}{by}: choose another `listen` in [node], or stop the \
+                     program that uses the port"
+                )
             }
             io::ErrorKind::PermissionDenied => {
                 format!(
                     "not permitted to bind a socket to {name}: run as root, or grant CAP_NET_ADMIN as the service does"
                 )
             }
-            _ => format!("cannot open a socket on {name}: {why}"),
+            _ => format!("cannot open a UDP socket on interface {name}: {why}"),
         }
     }
 }

@@ -65,10 +65,10 @@ const LAST_LINES: Duration = Duration::from_secs(1);
 /// Prevents core files, access by other processes of this user, and swapping of this process's memory.
 fn keep_memory_private(log: Log) {
     if let Err(why) = setrlimit(Resource::RLIMIT_CORE, 0, 0).and_then(|()| prctl::set_dumpable(false)) {
-        log.error(format_args!("cannot protect this process's memory from other processes of its user: {why}"));
+        log.error(format_args!("cannot stop other processes of the same user from reading the node's memory: {why}"));
     }
     if let Err(why) = lock_memory() {
-        log.debug(format_args!("cannot lock this process's memory, so it may be swapped: {why}"));
+        log.debug(format_args!("cannot lock the node's memory, so the kernel may swap it to disk: {why}"));
     }
 }
 
@@ -97,7 +97,7 @@ fn lock_memory() -> nix::Result<()> {
 /// Returns the reason why it could not start or continue. The message is already in the log.
 pub fn run(file: &Path, level: Level) -> Result<(), Failure> {
     let log = Log::new(level);
-    let failed = |why: io::Error| Failure::new(format!("cannot start the threads: {why}"));
+    let failed = |why: io::Error| Failure::new(format!("cannot start the threads of the node: {why}"));
     // Threads inherit the blocked signals, so they are blocked before any thread starts.
     let signals = signals::block().map_err(failed)?;
     let waker = Arc::new(Waker::new().map_err(failed)?);
@@ -105,8 +105,10 @@ pub fn run(file: &Path, level: Level) -> Result<(), Failure> {
     let threads = Threads::start(log, move || drop(wakes.wake())).map_err(failed)?;
     threads::log_panics(log);
     let result = catch_unwind(AssertUnwindSafe(|| serve(file, signals, waker, &threads)));
-    let result = result
-        .unwrap_or_else(|panic| Err(Failure::new(format!("the packet loop panicked: {}", threads::words(&*panic)))));
+    let result = result.unwrap_or_else(|panic| {
+        let why = threads::words(&*panic);
+        Err(Failure::new(format!("the node ends, because its packet loop panicked: {why}: report this error of weft")))
+    });
     // The message goes through the log: a write to standard error may block if no process reads it.
     let result = result.map_err(|failure| failure.say(|text| log.plain(text)));
     log.flush(LAST_LINES);
@@ -133,10 +135,10 @@ fn serve(file: &Path, signals: SigSet, waker: Arc<Waker>, threads: &Threads) -> 
     let mut kill_switch = KillSwitch::new(changes.clone(), threads);
     kill_switch.set(&config).map_err(Failure::new)?;
     let (state_writer, stamps) = StateWriter::open(&config.node.state, clock::unix_ns(), threads)
-        .map_err(failed("cannot start the thread that writes state"))?;
+        .map_err(failed("cannot start the thread that writes the node's state files"))?;
 
     let names = Names::new(sender.clone(), threads);
-    names.start(&mut config).map_err(failed("cannot start to look up host names"))?;
+    names.start(&mut config).map_err(failed("cannot start the lookup of peers' host names"))?;
     let clock = Clock::start();
     let public_key = identity.public_key();
     let _exit = ExitForwarding::start(&config, &changes, log).map_err(Failure::new)?;
@@ -163,14 +165,15 @@ fn serve(file: &Path, signals: SigSet, waker: Arc<Waker>, threads: &Threads) -> 
     if node.links.is_port_taken() || (node.links.active().is_empty() && !failures.is_empty()) {
         return Err(Failure::new(failures.join("\n")));
     }
-    signals::forward(signals, sender, node.threads()).map_err(failed("cannot wait for signals"))?;
+    signals::forward(signals, sender, node.threads())
+        .map_err(failed("cannot start the thread that waits for signals such as SIGTERM"))?;
     // If this fails, a wait may end 50 µs late, which pacing tolerates.
     if let Err(why) = set_timer_slack(1) {
-        log.debug(format_args!("cannot set the timer slack: {why}"));
+        log.debug(format_args!("cannot set the timer slack, so the node may send 50 µs late: {why}"));
     }
     log.info(format_args!("{} up, public key {public_key}", node.devices.default().tun().name()));
     service::ready();
-    let result = datapath.run(&mut node).map_err(failed("the packet loop failed"));
+    let result = datapath.run(&mut node).map_err(failed("the node ends, because its packet loop failed"));
     node.finish();
     if result.is_ok() {
         log.info("down");

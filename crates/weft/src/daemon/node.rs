@@ -275,7 +275,7 @@ impl DaemonNode {
         if policy.is_some() && self.proxy.is_none() {
             match ProxyProcess::start(self.devices.default().tun().name(), self.changes.clone(), &self.threads) {
                 Ok(proxy) => self.proxy = Some((proxy, PeerTotals::default())),
-                Err(why) => self.log.error(format_args!("proxy: cannot start: {why}")),
+                Err(why) => self.log.error(format_args!("cannot start the TCP proxy: {why}")),
             }
         }
         if let Some((proxy, _)) = &self.proxy {
@@ -295,14 +295,14 @@ impl DaemonNode {
         }
         match ExportHandle::start(settings, names, self.clock, &self.threads) {
             Ok(export) => self.export = Some(export),
-            Err(why) => self.log.error(format_args!("cannot export flow records: {why}")),
+            Err(why) => self.log.error(format_args!("cannot start the export of flow records: {why}")),
         }
     }
 
     /// Sets the machine's DNS servers as the configuration demands.
     fn set_resolver(&mut self) {
         if let Err(why) = self.resolver.set(&self.config) {
-            self.log.error(format_args!("DNS: cannot start: {why}"));
+            self.log.error(format_args!("DNS: cannot start the thread that sets this machine's DNS servers: {why}"));
         }
     }
 
@@ -416,10 +416,10 @@ impl DaemonNode {
         let certified = trust::prefixes(&self.engine);
         let (refused, result) = self.devices.set_routes(&self.config, &certified, &sieve, anew);
         for RefusedPrefix { name, prefix, why } in self.refused.set_configured(refused) {
-            self.log.error(format_args!("prefix {prefix} of {name} is not routed: {why}"));
+            self.log.error(format_args!("prefix {prefix} of peer {name} is not routed: {why}"));
         }
         if let Err(why) = result {
-            self.log.error(format_args!("cannot set the routes: {why}"));
+            self.log.error(format_args!("cannot set the routes to the peers' prefixes: {why}"));
         }
     }
 
@@ -433,7 +433,9 @@ impl DaemonNode {
             (Some(wanted), Some(keeper)) => keeper.set(wanted),
             (Some(wanted), None) => match tcp_er::RateKeeper::start(wanted, &self.threads) {
                 Ok(keeper) => self.tcp_er = Some(keeper),
-                Err(why) => self.log.error(format_args!("cannot start explicit rates: {why}")),
+                Err(why) => {
+                    self.log.error(format_args!("cannot load weft's TCP congestion control for explicit rates: {why}"));
+                }
             },
         }
     }
@@ -441,8 +443,8 @@ impl DaemonNode {
     fn set_mtu(&self, mtu: u16) {
         let name = self.devices.default().tun().name();
         match self.devices.set_mtu(mtu) {
-            Ok(()) => self.log.info(format_args!("{name}: MTU {mtu}")),
-            Err(why) => self.log.error(format_args!("{name}: cannot set MTU {mtu}: {why}")),
+            Ok(()) => self.log.info(format_args!("device {name}: the MTU is now {mtu} B")),
+            Err(why) => self.log.error(format_args!("device {name}: cannot set the MTU to {mtu} B: {why}")),
         }
     }
 

@@ -21,11 +21,15 @@ pub fn status(status: &OverlayStatus) -> Overlay {
 /// Returns the log line for a node that stores claims and refuses this node's claim.
 pub fn refused(holder: &NodeId, why: ClaimVerdict) -> String {
     let why = match why {
-        ClaimVerdict::Owned => "other nodes have older certificates for all of this node's prefixes",
-        ClaimVerdict::Uncertified => "it does not accept this node's certificate",
-        ClaimVerdict::Full => "it has no space left",
-        ClaimVerdict::Outdated => "it has a newer certificate: check this machine's clock",
-        ClaimVerdict::Taken | ClaimVerdict::Elsewhere => "it is not responsible for any of the prefixes",
+        ClaimVerdict::Owned => {
+            "other nodes have older certificates for all of this node's prefixes: give this node other prefixes"
+        }
+        ClaimVerdict::Uncertified => "this node's certificate is not valid, or belongs to another node: run weft check",
+        ClaimVerdict::Full => "the refusing node's table of prefixes is full",
+        ClaimVerdict::Outdated => "the refusing node stores a newer claim of this node: check this machine's clock",
+        ClaimVerdict::Taken | ClaimVerdict::Elsewhere => {
+            "the refusing node is not responsible for any of this node's prefixes"
+        }
     };
     format!("node {holder} refuses to store this node's prefixes, so other nodes may not find them: {why}")
 }

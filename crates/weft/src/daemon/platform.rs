@@ -74,7 +74,8 @@ pub fn body(text: &str) -> Result<Vec<u8>, String> {
 /// # Errors
 /// Returns a message for a reader if the number is 0, which is reserved for weft.
 pub fn check(application: u16) -> Result<(), String> {
-    if application == 0 { Err("application 0 is reserved for weft".to_owned()) } else { Ok(()) }
+    let why = "the application number 0 is reserved for weft itself: use a number from 1 to 65535";
+    if application == 0 { Err(why.to_owned()) } else { Ok(()) }
 }
 
 impl Platform {
@@ -87,7 +88,10 @@ impl Platform {
     pub fn receive(&mut self, now: Instant, application: u16, reply: SyncSender<Response>) -> Result<(), String> {
         check(application)?;
         if !self.applications.contains_key(&application) && self.applications.len() >= MAX_APPLICATIONS {
-            return Err(format!("{MAX_APPLICATIONS} programs already receive calls"));
+            return Err(format!(
+                "at most {MAX_APPLICATIONS} programs can receive overlay calls at once, and that many do: stop one of \
+                 them first"
+            ));
         }
         let new = || Application { asked_at: now, queue: VecDeque::new(), waiting: None };
         let of = self.applications.entry(application).or_insert_with(new);

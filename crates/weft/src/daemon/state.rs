@@ -93,7 +93,8 @@ impl StateWriter {
             troubles.push(why);
         }
         if !troubles.is_empty() {
-            log.error(format_args!("{}: the node continues without it", files.describe(&troubles.join("; "))));
+            let what = files.describe(&troubles.join("; "));
+            log.error(format_args!("{what}: the node continues without this part of its state"));
         }
         let accepted = files.accepted.iter().map(|(key, stamp)| (*key, *stamp)).collect();
         let (changes, queue) = sync_channel(256);
@@ -203,7 +204,7 @@ impl Files {
     }
 
     fn describe(&self, why: &str) -> String {
-        format!("cannot read or write the state in {}: {why}", self.directory.display())
+        format!("cannot read or write the node's state in directory {}: {why}", self.directory.display())
     }
 
     fn keep(mut self, queue: &Receiver<StateChange>, log: Log, pulse: &Pulse) -> Result<(), String> {
@@ -258,7 +259,7 @@ fn lines<T>(
     let parsed: Vec<Option<T>> = text.lines().map(parse).collect();
     match parsed.iter().filter(|line| line.is_none()).count() {
         0 => {}
-        damaged => troubles.push(format!("{name}: {damaged} of {} lines are damaged", parsed.len())),
+        damaged => troubles.push(format!("file {name}: {damaged} of {} lines are damaged", parsed.len())),
     }
     parsed.into_iter().flatten().collect()
 }
@@ -298,8 +299,8 @@ mod tests {
         let mut troubles = Vec::new();
         let (mut files, expected) = (Files::new(&directory), [(key, 9)]);
         assert!(files.read(&mut troubles).0.is_empty());
-        assert_eq!(troubles[..2], ["stamp: 1 of 1 lines are damaged", "accepted: 3 of 4 lines are damaged"]);
-        assert!(troubles[2].starts_with("revoked: this path is a directory"), "{troubles:?}");
+        assert_eq!(troubles[..2], ["file stamp: 1 of 1 lines are damaged", "file accepted: 3 of 4 lines are damaged"]);
+        assert!(troubles[2].starts_with("revoked: the path is a directory"), "{troubles:?}");
         let threads = Threads::start(Log::new(Level::Error), || ()).unwrap();
         let (_, stamps) = StateWriter::open(&directory, 10, &threads).unwrap();
         assert_eq!((stamps.base, &stamps.accepted[..]), (10, &expected[..]));

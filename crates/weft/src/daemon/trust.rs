@@ -51,7 +51,7 @@ pub fn joined(engine: &Engine, peer: PeerId) -> String {
     let prefixes: Vec<String> =
         claims.prefixes.iter().map(|&(address, length)| prefix::text(Prefix { address, length })).collect();
     let (prefixes, until) = (prefixes.join(" "), rfc_3339(claims.not_after_unix_s));
-    format!("joined by certificate, valid until {until}, with prefixes {prefixes}")
+    format!("joined with a certificate that is valid until {until}, and has the prefixes {prefixes}")
 }
 
 /// Logs a revocation.
@@ -62,6 +62,6 @@ pub fn log_revoked(revocation: &Revocation, own: &PublicKey, log: Log) {
     if key == *own {
         log.error("this node's own key was revoked: make a new key and have it signed");
     } else {
-        log.info(format_args!("key {key} was revoked"));
+        log.info(format_args!("key {key} was revoked: this node refuses its owner from now on"));
     }
 }

@@ -63,7 +63,7 @@ fn check(place: &str, text: &str, faults: &mut Vec<String>) -> usize {
     let all = commands(text);
     for words in &all {
         let wrong = fault(words).or_else(|| bad_filter(words));
-        faults.extend(wrong.map(|why| format!("{place}: {}: {why}", words.join(" "))));
+        faults.extend(wrong.map(|why| format!("{place}: the command `{}` is wrong: {why}", words.join(" "))));
     }
     all.iter().filter(|words| ["weft", "weft-lab"].contains(&words[0].as_str())).count()
 }
@@ -93,7 +93,7 @@ fn every_command_of_every_help_text_is_one() {
         let lines = joined(&help);
         let examples = lines.lines().filter(|line| line.starts_with("  ")).map(str::trim);
         for line in examples.filter(|line| line.starts_with("weft ") || line.starts_with("make ")) {
-            count += check(&format!("help of {}", command.get_name()), line, &mut faults);
+            count += check(&format!("the help text of the command {}", command.get_name()), line, &mut faults);
         }
         ahead.extend(command.get_subcommands().cloned());
     }

@@ -40,7 +40,9 @@ impl Diversion {
         match table(Handover::Queue) {
             Ok(table) => Ok(Diversion { _table: table, _redirection: None, queue, copies, handover: Handover::Queue }),
             Err(why) => {
-                let also = |more: io::Error| io::Error::other(format!("nftables: {why}; iptables: {more}"));
+                let also = |more: io::Error| {
+                    io::Error::other(format!("cannot divert packets: nftables fails: {why}; iptables fails: {more}"))
+                };
                 let redirection = Redirection::add(&config.interface, number).map_err(also)?;
                 let table = table(Handover::Mark)?;
                 let (handover, _redirection) = (Handover::Mark, Some(redirection));

@@ -52,21 +52,25 @@ pub fn run(file: &Path, level: Level) -> Result<(), Failure> {
     let (config, report) = host::load(file).map_err(Failure::new)?;
     eprint!("{report}");
     let failed = |what: &'static str| move |why: io::Error| Failure::new(format!("{what}: {why}"));
-    let signals = daemon::block_signals().map_err(failed("cannot block signals"))?;
+    let signals = daemon::block_signals().map_err(failed("cannot block the signals SIGTERM, SIGINT and SIGHUP"))?;
     let stop = Arc::new(Waker::new().map_err(failed("cannot start"))?);
     let wakes = Arc::clone(&stop);
-    let threads = Threads::start(log, move || drop(wakes.wake())).map_err(failed("cannot start the threads"))?;
-    let mut agent = Agent::start(&config, &threads).map_err(failed("cannot start signalling for the interface"))?;
+    let threads = Threads::start(log, move || drop(wakes.wake())).map_err(failed("cannot start threads"))?;
+    let mut agent =
+        Agent::start(&config, &threads).map_err(failed("cannot start rate signalling for the configured interface"))?;
     let stops = Arc::clone(&stop);
     let wait = move |pulse: &Pulse| {
         pulse.resting(|| daemon::wait_for_signal(&signals)).and_then(|()| stops.wake()).map_err(|why| why.to_string())
     };
-    threads.spawn("weft-signals", wait).map_err(failed("cannot wait for signals"))?;
+    threads.spawn("weft-signals", wait).map_err(failed("cannot start the thread that waits for SIGTERM and SIGINT"))?;
     let by = match agent.diversion.handover {
         Handover::Queue => "nftables",
         Handover::Mark => "nftables and iptables",
     };
-    log.info(format_args!("signals for {} at {}, by {by}", config.interface, config.rate));
+    log.info(format_args!(
+        "rate signalling is active for interface {} with a rate of {}; {by} diverts its packets",
+        config.interface, config.rate
+    ));
     let result = agent.run(&stop).map_err(failed("signalling ended")).and_then(|()| match threads.fault() {
         Some(why) => Err(Failure::new(why)),
         None => Ok(()),
@@ -101,14 +105,15 @@ impl Agent {
     fn start(config: &Host, threads: &Threads) -> io::Result<Agent> {
         let log = threads.log();
         let interface = config.interface.as_str();
-        let index =
-            if_nametoindex(interface).map_err(|_| io::Error::other(format!("there is no interface {interface}")))?;
+        let missing = || format!("this machine has no interface {interface}: correct `interface` in the configuration");
+        let index = if_nametoindex(interface).map_err(|_| io::Error::other(missing()))?;
         let (clock, mut meter) = (Clock::start(), DeviceMeter::open(index)?);
         let rates = [config.rate, config.rate_down];
         let seed = entropy::seed()?.first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes));
         let host = SignalHost::new(clock.now(), config.signal.engine(Vec::new()), link(rates, meter.read()?), seed);
         let keeper = RateKeeper::start(config.tcp_er.clone(), threads)?;
-        let what = |why: io::Error| io::Error::new(why.kind(), format!("cannot open raw sockets: {why}"));
+        let what =
+            |why: io::Error| io::Error::new(why.kind(), format!("cannot open raw sockets (CAP_NET_RAW needed): {why}"));
         let raw = RawSender::open(interface, rules::OWN).map_err(what)?;
         let diversion = Diversion::begin(config, index)?;
         let watch = LinkWatch::open()?;
@@ -154,7 +159,7 @@ impl Agent {
         let Agent { host, diversion, raw, clock, log, .. } = self;
         diversion.queue.receive(|verdicts, queued| {
             if let Err(why) = decide(host, raw, clock.now(), verdicts, queued) {
-                log.debug(format_args!("cannot decide about a packet: {why}"));
+                log.debug(format_args!("cannot process a packet that the kernel diverted here: {why}"));
             }
         })
     }
@@ -166,7 +171,7 @@ impl Agent {
             if let Some(ack) = host.left(clock.now(), copied.head)
                 && let Err(why) = send(raw, ack)
             {
-                log.debug(format_args!("cannot send an ACK: {why}"));
+                log.debug(format_args!("cannot send a TCP ACK with a rate signal: {why}"));
             }
         })
     }

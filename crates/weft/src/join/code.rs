@@ -41,9 +41,13 @@ pub enum CodeError {
 impl fmt::Display for CodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            CodeError::Prefix => "a code begins with weft1-, as `weft invite` prints it",
-            CodeError::Text => "the code has a character too many, too few or wrong: copy the whole line",
-            CodeError::Form => "the code is damaged: copy the whole line, or ask for a new invitation",
+            CodeError::Prefix => "an invitation code begins with weft1-: copy the line that `weft invite` prints",
+            CodeError::Text => {
+                "the invitation code has a character too many, too few or wrong: copy the whole line of `weft invite`"
+            }
+            CodeError::Form => {
+                "the invitation code is damaged: copy the whole line of `weft invite`, or ask for a new invitation"
+            }
         })
     }
 }

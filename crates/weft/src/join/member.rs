@@ -86,7 +86,7 @@ fn create_key(directory: &Path, path: &Path) -> Result<Identity, Failure> {
 /// Returns the commands that start the node with this configuration, as text for a reader.
 pub fn how_to_start(config: &Path) -> String {
     match config == Path::new(crate::cli::DEFAULT_CONFIG) {
-        true => "start it: systemctl enable --now weft\n      or: weft up\n".to_owned(),
-        false => format!("start it: weft up -c {}\n", config.display()),
+        true => "start the node: systemctl enable --now weft\n            or: weft up\n".to_owned(),
+        false => format!("start the node: weft up -c {}\n", config.display()),
     }
 }

@@ -32,12 +32,15 @@ pub fn sending_rate(path: &Path, history: Option<&PathHistory>, limit_bps: Optio
         }
         (Some(now), None) => Some(now),
         (None, Some(typical)) => {
-            Some(KnownRate { source: format!("not measured now, so the {}", typical.source), ..typical })
+            Some(KnownRate { source: format!("not measured at present; used instead: {}", typical.source), ..typical })
         }
         (None, None) => limit(),
     }?;
     Some(match limit_bps.map(Rate::from_bps).filter(|limit| *limit < known.rate) {
-        Some(limit) => KnownRate { rate: limit, source: format!("the link's limit; {} {}", known.rate, known.source) },
+        Some(limit) => {
+            let source = format!("the link's limit, below the path's rate of {} ({})", known.rate, known.source);
+            KnownRate { rate: limit, source }
+        }
         None => known,
     })
 }
@@ -59,8 +62,8 @@ fn present_rate(path: &Path) -> Option<KnownRate> {
 fn typical(points: &[Point]) -> Option<KnownRate> {
     let mut values: Vec<u64> = points.iter().filter_map(|point| point.capacity_bps).map(|bps| bps as u64).collect();
     values.sort_unstable();
-    let range = format!("{} to {}", rate(values.first().copied()), rate(values.last().copied()));
-    let source = format!("median of the last {} values, {range}", values.len());
+    let (least, most) = (rate(values.first().copied()), rate(values.last().copied()));
+    let source = format!("median of the last {} measured rates, which are {least} to {most}", values.len());
     values.get(values.len() / 2).and_then(|median| KnownRate::new(*median, source))
 }
 
@@ -70,7 +73,8 @@ fn typical(points: &[Point]) -> Option<KnownRate> {
 /// the rate `to` the peer, or the rate that the path receives now if that is higher.
 pub fn receiving_rate(path: &Path, far: Option<&Path>, to: &KnownRate) -> KnownRate {
     let measured = far.and_then(|far| sending_rate(far, None, None));
-    measured.map(|known| KnownRate { source: format!("{} by the peer", known.source), ..known }).unwrap_or_else(|| {
+    let by_peer = |known: KnownRate| KnownRate { source: format!("from the peer's status: {}", known.source), ..known };
+    measured.map(by_peer).unwrap_or_else(|| {
         match path.receiving_bps.map(Rate::from_bps).filter(|received| *received > to.rate) {
             Some(rate) => KnownRate { rate, source: "at least: received in the last second".to_owned() },
             None => KnownRate { rate: to.rate, source: "not measured here: assumed to be the other way's".to_owned() },

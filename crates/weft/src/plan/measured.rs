@@ -91,7 +91,7 @@ impl Measurements<'_> {
         }
         match (unmeasured.first(), links.is_empty()) {
             (Some(first), _) => Err(without_rate(&unmeasured, first)),
-            (None, true) => Err("no path to the peer answers: test it with weft doctor --peer".to_owned()),
+            (None, true) => Err("no path to the peer answers: weft doctor --peer NAME shows why".to_owned()),
             (None, false) => Ok(PlanLinks { links, remarks }),
         }
     }
@@ -136,9 +136,9 @@ impl Measurements<'_> {
             loss,
             standby: path.standby,
             notes: vec![
-                format!("rate to the peer: {}", to.source),
-                format!("rate from the peer: {}", from.source),
-                format!("loss: {loss_source}"),
+                format!("source of the rate to the peer: {}", to.source),
+                format!("source of the rate from the peer: {}", from.source),
+                format!("source of the loss: {loss_source}"),
             ],
         })
     }
@@ -221,7 +221,7 @@ fn loss(path: &Path, history: Option<&PathHistory>) -> (f64, String) {
         0 => (path.loss, "of the last datagrams to the peer; assumed for both directions".to_owned()),
         count => {
             let mean = values.iter().sum::<f64>() / count as f64;
-            (mean, format!("mean of the last {count} s to the peer; assumed for both directions"))
+            (mean, format!("mean loss to the peer in the last {count} s; assumed for both directions"))
         }
     }
 }

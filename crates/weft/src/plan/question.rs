@@ -54,7 +54,7 @@ impl PlanQuestion {
             }
         }
         if links.is_empty() {
-            return Err(format!("no link would be left ({}): keep one of them", self.text()));
+            return Err(format!("no link would be left in the plan `{}`: keep one of its links", self.text()));
         }
         if links.iter().any(|link| !link.standby) {
             links.retain(|link| !link.standby);

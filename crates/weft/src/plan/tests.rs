@@ -364,9 +364,9 @@ fn unknown_links_are_refused_with_the_nearest_name() {
     let measurements = Measurements { links: &[], paths: &[path], histories: &[], far: &[] };
     let links = measurements.links(&[]).unwrap().links;
     let why = PlanQuestion::Without(vec!["satelite".to_owned()]).links(&links).unwrap_err();
-    assert_eq!(why, "no link `satelite`; did you mean `satellite`?");
+    assert_eq!(why, "there is no link `satelite`; did you mean `satellite`?");
     let given: GivenRate = "x=1 Mbit/s".parse().unwrap();
-    assert_eq!(measurements.links(&[given]).unwrap_err(), "no link `x`; known: satellite");
+    assert_eq!(measurements.links(&[given]).unwrap_err(), "there is no link `x`; known: satellite");
     let nothing = Measurements { links: &[], paths: &[], histories: &[], far: &[] };
     assert!(nothing.links(&[]).unwrap_err().contains("weft doctor"));
 }

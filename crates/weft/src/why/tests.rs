@@ -73,7 +73,11 @@ fn the_link_by_which_a_call_got_furthest_names_the_cause() {
             let facts = SessionFacts { tried: vec![tried("a", *far), tried("b", *near)], ..facts() };
             let found = findings(&facts, &[], &own());
             assert_eq!(found[0].cause, Cause::of(*near).name());
-            assert!(found[0].found.contains("over a") && found[0].found.contains("over b"), "{}", found[0].found);
+            assert!(
+                found[0].found.contains("over link a") && found[0].found.contains("over link b"),
+                "{}",
+                found[0].found
+            );
         }
     }
 }

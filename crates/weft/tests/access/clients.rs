@@ -259,18 +259,18 @@ fn contradictions_in_the_configuration_are_reported() {
     let (code, text) = said(&both(1194, "10.9.129.0/24"));
     assert!(code == Some(0) && text.contains("10.9.128.0/24") && text.contains("10.9.129.0/24"), "{text}");
     for (access, message) in [
-        (access(51900, "10.9.128.0/24"), "port 51900 is already the `listen` of [node]"),
-        (access(51820, "192.168.0.0/16"), "`192.168.5.0/24`, which is behind `site`"),
+        (access(51900, "10.9.128.0/24"), "port 51900 is already the `listen` port of [node]"),
+        (access(51820, "192.168.0.0/16"), "`192.168.5.0/24`, which is behind peer `site`"),
         (access(51820, "10.9.0.0/16"), "this node's own address"),
         (access(51820, "10.9.128.1/24"), "write 10.9.128.0/24"),
-        (both(51820, "10.9.129.0/24"), "port 51820 is already the `listen` of [access]"),
-        (both(1194, "10.9.128.0/25"), "overlaps with the `pool` of [access]"),
+        (both(51820, "10.9.129.0/24"), "port 51820 is already the `listen` port of [access]"),
+        (both(1194, "10.9.128.0/25"), "overlaps with 10.9.128.0/24, the `pool` of [access]"),
         ("[access]\nlisten = 51820\n".to_owned(), "pool"),
         (
             access(51820, "10.9.128.0/24") + "dns = [\"fd00::1\"]\n",
-            "bad.toml:11:8: error: `dns` cannot be `fd00::1`: expected an IPv4",
+            "bad.toml:11:8: error: `dns` cannot be `fd00::1`: a name server for clients",
         ),
-        (access(51820, "10.9.128.0/24") + "dns = [\"127.0.0.53\"]\n", "clients cannot send queries to this address"),
+        (access(51820, "10.9.128.0/24") + "dns = [\"127.0.0.53\"]\n", "they can reach through the tunnel"),
         (access(51820, "10.9.128.0/24") + "dns = [\"192.0.2.53\"]\n", "add 192.0.2.53/32 to `routes`"),
         (access(51820, "10.9.128.0/24") + "isolate = \"yes\"\n", "`isolate` must be true or false"),
         (access(51820, "10.9.128.0/24") + "isolated = true\n", "unknown key `isolated`"),

@@ -245,7 +245,7 @@ fn mistakes_are_refused_with_advice_and_leave_no_file() {
         "{text}"
     );
     assert!(said("symlink").contains("link.pcapng: the file exists already"), "{text}");
-    assert!(said("directory").contains("no such directory"), "{text}");
+    assert!(said("directory").contains("does not exist: create it"), "{text}");
     assert!(said("stopped").contains("start one with: weft up") && said("stopped").ends_with("status 4"), "{text}");
     assert!(said("namespace").contains("not in this network namespace"), "{text}");
     assert!(said("privilege").contains("CAP_NET_RAW") && said("privilege").ends_with("status 1"), "{text}");

@@ -39,22 +39,19 @@ fn good_ones_are_well() {
 #[test]
 fn wrong_rules_have_a_place_and_a_likely_fix() {
     for (rule, expected) in [
-        ("from = \"staff\"", "weft.toml:12:8: error: `from` cannot be `staff`: expected `any`, `node:NAME`"),
+        ("from = \"staff\"", "weft.toml:12:8: error: `from` cannot be `staff`: expected one end of a flow"),
         (
             "from = \"group:two words\"",
             "weft.toml:12:8: error: `from` cannot be `group:two words`: the name of a group must have 1 to 31 bytes",
         ),
-        (
-            "from = \"10.9.0.1/24\"",
-            "weft.toml:12:8: error: `from` cannot be `10.9.0.1/24`: bits behind the prefix length",
-        ),
-        ("to = []", "weft.toml:12:1: error: `to` is empty, so nothing matches"),
+        ("from = \"10.9.0.1/24\"", "weft.toml:12:8: error: `from` cannot be `10.9.0.1/24`: the prefix has host bits"),
+        ("to = []", "weft.toml:12:1: error: `to` is empty, so the [[allow]] rule"),
         ("to = 7", "weft.toml:12:6: error: `to` must be an array of strings"),
         ("protocol = \"tpc\"", "weft.toml:12:12: error: `protocol` cannot be `tpc`"),
         ("ports = \"80\"", "weft.toml:12:1: error: only TCP and UDP have ports"),
         (
             "protocol = \"tcp\"\nports = [\"80-70\"]",
-            "weft.toml:13:10: error: `ports` cannot be `80-70`: the first port is above",
+            "weft.toml:13:10: error: `ports` cannot be `80-70`: the first port of the range is above",
         ),
         ("vpn = \"blue\"", "weft.toml:12:7: error: there is no VPN `blue`"),
         ("form = \"any\"", "weft.toml:12:1: error: unknown key `form` in [[allow]]"),
@@ -88,23 +85,23 @@ fn a_file_whose_tests_fail_is_refused() {
     for (rest, expected) in [
         (
             "from = \"node:laptop\"\nto = \"10.9.0.1\"\nprotocol = \"tcp\"\nport = 22\nexpect = \"allow\"",
-            "weft.toml:16:1: error: the test fails: no [[allow]] table lets the flow in",
+            "weft.toml:16:1: error: the [[allow-test]] in this line fails: no [[allow]] table lets the flow in",
         ),
         (
             "from = \"node:laptop\"\nto = \"10.9.0.1\"\nprotocol = \"tcp\"\nport = 444\nexpect = \"deny\"",
-            "weft.toml:16:1: error: the test fails: [[allow]] `web` lets the flow in",
+            "weft.toml:16:1: error: the [[allow-test]] in this line fails: the [[allow]] rule `web` lets the flow in",
         ),
         (
             "from = \"any\"\nto = \"10.9.0.1\"\nprotocol = \"tcp\"\nport = 444\nexpect = \"deny\"",
-            "the test fails: `from` needs a node, a group or an address, not `any`",
+            "in this line fails: `from` of the tested flow needs a node, a group or an address, not `any`",
         ),
         (
             "from = [\"10.9.0.2\", \"10.9.0.3\"]\nto = \"10.9.0.1\"\nprotocol = \"icmp\"\nexpect = \"deny\"",
-            "the test fails: `from` names two addresses",
+            "in this line fails: `from` names two addresses",
         ),
         (
             "from = \"10.9.0.2\"\nto = \"fd00::1\"\nprotocol = \"icmp\"\nexpect = \"deny\"",
-            "the test fails: 10.9.0.2 and fd00::1 are of two IP versions",
+            "in this line fails: the sender 10.9.0.2 and the destination fd00::1 are of two IP versions",
         ),
         (
             "from = \"10.9.0.2\"\nto = \"10.9.0.1\"\nprotocol = \"tcp\"\nexpect = \"drop\"",
@@ -116,7 +113,9 @@ fn a_file_whose_tests_fail_is_refused() {
     }
     let none =
         config("[[allow-test]]\nfrom = \"10.9.0.2\"\nto = \"10.9.0.1\"\nprotocol = \"icmp\"\nexpect = \"deny\"\n");
-    refused(&none, &["weft.toml:11:1: error: the test fails: the flow enters: there is no [[allow]] table"]);
+    let expected =
+        "weft.toml:11:1: error: the [[allow-test]] in this line fails: the flow enters: there is no [[allow]]";
+    refused(&none, &[expected]);
 }
 
 #[test]
@@ -128,7 +127,7 @@ fn a_flow_is_tested_from_the_command_line() {
         let out = weft(&[&["acl", "test"], arguments, &["-c", file.to_str().unwrap()]].concat());
         (out.status.code().unwrap(), stdout(&out) + &stderr(&out))
     };
-    assert_eq!(test(&["laptop", "10.9.0.1", "tcp", "443"]), (0, "allowed by [[allow]] web\n".to_owned()));
+    assert_eq!(test(&["laptop", "10.9.0.1", "tcp", "443"]), (0, "allowed by the [[allow]] rule web\n".to_owned()));
     assert_eq!(test(&["group:staff", "10.9.0.1", "tcp", "80"]).0, 0);
     assert_eq!(test(&["laptop", "10.9.0.1", "tcp", "22"]), (1, "denied: no [[allow]] table lets it in\n".to_owned()));
     assert_eq!(test(&["node:other,10.9.0.9", "10.9.0.1", "tcp", "443"]).0, 1);

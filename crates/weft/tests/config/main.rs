@@ -106,7 +106,7 @@ fn wrong_units_and_values_say_the_right_ones() {
     for (keys, words) in [
         ("tier = \"bakup\"", ["weft.toml:8:8: error", "did you mean `backup`?"]),
         ("quota = \"10 Gbit\"", ["weft.toml:8:9: error", "a number and a unit: B, kB, MB"]),
-        ("quota = \"10 GB\"\nquota-per = \"week\"", ["weft.toml:9:13: error", "it is one of day, month"]),
+        ("quota = \"10 GB\"\nquota-per = \"week\"", ["weft.toml:9:13: error", "write one of day, month"]),
         ("quota = \"10 GB\"\nquota-first-day = 31", ["weft.toml:9:19: error", "from 1 to 28"]),
         ("quota = \"10 GB\"\nquota-reached = \"stop\"", ["weft.toml:9:17: error", "sparse, backup, never, go-on"]),
         ("quota-per = \"day\"", ["error", "to which `quota-per` applies"]),
@@ -116,11 +116,11 @@ fn wrong_units_and_values_say_the_right_ones() {
     }
     refused(
         &with_peer("[links]\nuse = [\"lo\"]\n[[link]]\nname = \"lo\"\ntier = \"never\""),
-        &["`lo` is in `use`, and its `tier` is `never`", "choose another tier"],
+        &["`use` lists the link `lo`, but this node can never use it: its `tier` is `never`", "choose another tier"],
     );
     refused(
         &with_peer("[policy]\nschedule = \"earliest\""),
-        &["weft.toml:7:12: error", "it is one of earliest-delivery", "did you mean `earliest-delivery`?"],
+        &["weft.toml:7:12: error", "write one of earliest-delivery", "did you mean `earliest-delivery`?"],
     );
     refused(
         "[node]\nkey = \"weft.key\"\nlisten = 70000\n[tun]\naddress = [\"10.9.0.1\"]\nmtu = 100\n",
@@ -169,16 +169,16 @@ fn contradictions_are_explained() {
     );
     refused(
         &format!("{}[[peer]]\nname = \"hub\"\npublic-key = \"{PEER}\"\nprefixes = [\"10.9.0.2/32\"]\n", with_peer("")),
-        &["two peers have the name `hub`", "have the same key", "`10.9.0.2/32` is behind `hub`"],
+        &["two peers have the name `hub`", "have the same public key", "`10.9.0.2/32` belongs to two peers, `hub` and"],
     );
     refused(
         &with_peer("").replace("10.9.0.2/32", "10.9.0.2/24").replace("listen = 51900", ""),
-        &["write 10.9.0.0/24", "neither can initiate"],
+        &["write 10.9.0.0/24", "neither can call the other"],
     );
     refused(&with_peer("").replace("10.9.0.2/32", "10.9.0.1/32"), &["this node's own address"]);
     refused(
         &with_peer("[links]\nuse = [\"docker0\"]\nignore = [\"docker*\"]"),
-        &["weft.toml:7:8: error", "in `ignore` excludes it"],
+        &["weft.toml:7:8: error", "in `ignore` excludes the link"],
     );
     refused(
         &with_peer("[policy]\nschedule = \"flow-hash\"\nweights = { lo = 0 }"),
@@ -192,14 +192,14 @@ fn a_peer_with_our_own_key_is_refused() {
     let own = dir.key("weft.key");
     let (status, message) = check_in(&dir, &with_peer("").replace(PEER, &own));
     assert_eq!(status, 1);
-    assert!(message.contains("peer `hub` has this node's own key"), "{message}");
+    assert!(message.contains("the `public-key` of peer `hub` is this node's own key"), "{message}");
 }
 
 #[test]
 fn doubtful_settings_are_warned_of() {
     let (status, message) = check(&with_peer("[policy]\nschedule = \"flow-hash\"\nweights = { nonesuch0 = 5 }"));
     assert_eq!(status, 0, "{message}");
-    assert!(message.contains("weft.toml:8:13: warning: no link `nonesuch0` is on this machine"), "{message}");
+    assert!(message.contains("weft.toml:8:13: warning: the file names the link `nonesuch0`, but"), "{message}");
     let (status, message) = check(&with_peer("[policy]\nweights = { lo = 5 }"));
     assert_eq!(status, 0, "{message}");
     assert!(message.contains("`weights` has no effect"), "{message}");
@@ -302,7 +302,8 @@ fn exit_status_distinguishes_usage_errors_and_absence() {
     assert_eq!(weft(&["fly"]).status.code(), Some(2));
     let out = weft(&["status", "--control", "/nonexistent/control.sock"]);
     assert_eq!(out.status.code(), Some(4));
-    assert!(stderr(&out).contains("no node is running at /nonexistent/control.sock"), "{}", stderr(&out));
+    let errors = stderr(&out);
+    assert!(errors.contains("no node is running at the control socket /nonexistent/control.sock"), "{errors}");
     let out = weft(&["weights", "set", "eth0:5"]);
     assert_eq!(out.status.code(), Some(2));
     assert!(stderr(&out).contains("LINK=WEIGHT"), "{}", stderr(&out));

@@ -90,5 +90,6 @@ fn wrong_values_have_a_place_and_a_likely_fix() {
     ] {
         refused(&config(out, BOTH), &[expected]);
     }
-    refused(&config("dns = [\"9.9.9.9\"]", "\"10.9.0.2/32\""), &["weft.toml:7:8: error: `9.9.9.9` is behind no peer"]);
+    let expected = "weft.toml:7:8: error: the DNS server `9.9.9.9` is behind no peer";
+    refused(&config("dns = [\"9.9.9.9\"]", "\"10.9.0.2/32\""), &[expected]);
 }

@@ -40,8 +40,8 @@ fn proxies_that_catch_the_tunnel_are_refused() {
         .replace("\"10.9.0.2/32\"]\nend", "\"0.0.0.0/0\"]\nend")
         .replace("to = [\"10.9.0.2/32\", \"192.0.2.0/24\"]", "");
     refused(&everything, &["`0.0.0.0/0` contains the endpoint"]);
-    refused(&with_proxies("[[proxy]]\nto = [\"10.9.0.1/32\"]\n"), &["`10.9.0.1/32` is this node's own address"]);
-    refused(&with_proxies("[[proxy]]\nto = [\"10.8.0.0/16\"]\n"), &["`10.8.0.0/16` is behind no peer"]);
+    refused(&with_proxies("[[proxy]]\nto = [\"10.9.0.1/32\"]\n"), &["`10.9.0.1/32`, which is this node's own address"]);
+    refused(&with_proxies("[[proxy]]\nto = [\"10.8.0.0/16\"]\n"), &["`10.8.0.0/16`, which is behind no peer"]);
     // In a network with certificates the peer with this prefix may join later.
     let root = "y9n0grslnFUgNT23Z5r7Xj53NbWRKXQ7b8WE+ednlDA=";
     let network = format!("[network]\nroot = \"{root}\"\n[[proxy]]\nto = [\"10.8.0.0/16\"]\n");
@@ -55,7 +55,7 @@ fn proxies_that_contradict_themselves_are_refused() {
     }
     refused(
         &with_proxies("[[proxy]]\nports = [\"1-100\"]\n[[proxy]]\nports = [80]\nside = \"ingress\"\n"),
-        &["[[proxy]] 1 and 2 would accept the same connections", "make them differ in `to`, `ports` or `side`"],
+        &["[[proxy]] number 1 and number 2 would accept the same", "make them differ in `to`, `ports` or `side`"],
     );
     refused(
         &with_proxies("[[proxy]]\nports = [0, \"9-3\", true]\nport = 3\n"),
@@ -69,7 +69,7 @@ fn proxies_that_contradict_themselves_are_refused() {
     refused(&with_proxies("[proxies]\ncapacity = 0\n"), &["`capacity` must be a whole number from 1"]);
     refused(
         &with_proxies("[[proxy]]\nside = \"left\"\n"),
-        &["`side` cannot be `left`; it is one of both, ingress, egress"],
+        &["`side` cannot be `left`: write one of both, ingress, egress"],
     );
 }
 
@@ -92,11 +92,11 @@ fn rules_for_proxies_that_cannot_be_meant_are_refused_with_the_likely_fix() {
     refused(&rules("deny = [\"10.6.0.0/33\"]"), &[&place(1, 9, "`deny` cannot be `10.6.0.0/33`"), "for example"]);
     refused(
         &rules("deny = [\"::ffff:10.6.0.0/112\"]"),
-        &[&place(1, 9, "`deny` cannot be"), "rules treat this prefix as IPv4: write 10.6.0.0/16"],
+        &[&place(1, 9, "`deny` cannot be"), "an IPv4-mapped prefix as IPv4: write 10.6.0.0/16"],
     );
     refused(
         &rules("deny = [\"10.6.0.7/16\"]"),
-        &[&place(1, 9, "`10.6.0.7/16` has bits set after"), "write 10.6.0.0/16"],
+        &[&place(1, 9, "the prefix `10.6.0.7/16` has host bits set"), "write 10.6.0.0/16"],
     );
     refused(&rules("from = []\ndeny = []"), &[&place(1, 1, "`from` is empty"), &place(2, 1, "`deny` is empty")]);
     refused(&rules("ports = [22]"), &["a rule needs `allow` or `deny`", "deny = [\"10.6.0.0/16\"]"]);
@@ -105,17 +105,17 @@ fn rules_for_proxies_that_cannot_be_meant_are_refused_with_the_likely_fix() {
     refused(&rules("deny = [\"10.6.0.0/16\"]\nport = [1]"), &[&place(2, 1, "unknown key `port`"), "ports"]);
     refused(
         &rules("deny = [\"127.0.0.0/8\", \"fe80::1/128\"]"),
-        &["[[proxies.rule]] 1 never applies: a proxy never connects"],
+        &["[[proxies.rule]] number 1 never applies: a proxy never connects"],
     );
     refused(
         &rules("from = [\"fd00::/8\"]\ndeny = [\"10.6.0.0/16\"]"),
-        &["[[proxies.rule]] 1 never applies: `from` and the servers have no address family in common"],
+        &["[[proxies.rule]] number 1 never applies: `from` and the servers have no address family in common"],
     );
     let shadowed = "deny = [\"10.0.0.0/8\"]\n[[proxies.rule]]\nallow = [\"10.6.0.0/16\"]\nports = [80]";
     refused(
         &rules(shadowed),
         &[
-            &place(2, 1, "[[proxies.rule]] 2 never applies: [[proxies.rule]] 1 matches all its connections first"),
+            &place(2, 1, "[[proxies.rule]] number 2 never applies: the earlier [[proxies.rule]] number 1 matches all"),
             "move the narrower one up",
         ],
     );
@@ -123,7 +123,7 @@ fn rules_for_proxies_that_cannot_be_meant_are_refused_with_the_likely_fix() {
                   [[proxies.rule]]\nallow = [\"10.6.0.0/16\"]";
     refused(
         &rules(halves),
-        &["[[proxies.rule]] 3 never applies: [[proxies.rule]] 1 and 2 match all its connections first"],
+        &["[[proxies.rule]] number 3 never applies: the earlier [[proxies.rule]] numbers 1 and 2 together match all"],
     );
     let (status, message) = check(&with_proxies("[[proxies.rule]]\ndeny = [\"10.6.0.0/16\"]\n"));
     assert!(status == 0 && message.contains("have no effect without a [[proxy]]"), "{message}");

@@ -91,12 +91,12 @@ fn rules_that_overlap_are_reported() {
         )
     };
     let inside = two("to = \"10.9.1.0/24\"\nports = \"85\"");
-    says(&inside, 1, &["weft.toml:13:8: error: rule `b` never applies", "`a` before it"]);
+    says(&inside, 1, &["weft.toml:13:8: error: [[signal.rule]] `b` never applies", "the earlier rule `a`"]);
     says(&two("to = \"10.9.0.0/16\"\nports = \"85-99\""), 0, &["weft.toml:13:8: warning", "overlap"]);
     says(&two("from = \"10.9.0.0/16\"\nports = \"85\""), 0, &["weft.toml:13:8: warning", "overlap"]);
     for apart in ["ports = \"91\"", "protocol = \"udp\"\nports = \"85\"", "to = \"10.8.0.0/16\"\nports = \"85\""] {
         let (status, message) = check(&dir(), &two(apart));
         assert_eq!((status, message.as_str()), (0, ""), "{apart}");
     }
-    says(&two("protocol = \"udp\"").replace("\"b\"", "\"a\""), 1, &["two rules have the name `a`"]);
+    says(&two("protocol = \"udp\"").replace("\"b\"", "\"a\""), 1, &["two [[signal.rule]] tables have the name `a`"]);
 }

@@ -52,12 +52,12 @@ fn queues_and_loops_that_are_unknown_or_out_of_bounds_are_refused() {
     for (line, expected) in [
         (
             "loop = \"aimd\"",
-            "weft.toml:9:8: error: `loop` cannot be `aimd`; it is one of none, aimd-window, accumulation, explicit-rate",
+            "weft.toml:9:8: error: `loop` cannot be `aimd`: write one of none, aimd-window, accumulation",
         ),
         ("loop = 3", "weft.toml:9:8: error: `loop` must be a string, not integer"),
         (
             "queue = \"drop-tail\"",
-            "weft.toml:9:9: error: `queue` cannot be `drop-tail`; it is one of fq-codel, fifo, codel",
+            "weft.toml:9:9: error: `queue` cannot be `drop-tail`: write one of fq-codel, fifo, codel",
         ),
         ("queue-packets = 1", "weft.toml:9:17: error: `queue-packets` must be a whole number from 2 to 1000000"),
         ("queue-packets = 1000001", "weft.toml:9:17: error: `queue-packets` must be a whole number from 2"),
@@ -102,7 +102,7 @@ fn leased_lines_over_what_may_be_leased_are_refused() {
     refused(
         &with_peer(&line(1, 5)),
         &[
-            "weft.toml:9:10: error: VPN `n1` leases 5.0 Mbit/s toward `hub`, but nothing may be leased there",
+            "weft.toml:9:10: error: VPN `n1` leases 5.0 Mbit/s toward peer `hub`, but `leasable`",
             "leasable = \"90 Mbit/s\"",
         ],
     );
@@ -111,7 +111,7 @@ fn leased_lines_over_what_may_be_leased_are_refused() {
     refused(
         &two("8 Mbit/s"),
         &[
-            "weft.toml:16:10: error: leased lines take 9.0 Mbit/s toward `hub`, but only 8.0 Mbit/s may be leased",
+            "weft.toml:16:10: error: the VPNs lease 9.0 Mbit/s in total toward peer `hub`, but",
             "lease less, or use `assured`",
         ],
     );
@@ -123,19 +123,15 @@ fn leased_lines_over_what_may_be_leased_are_refused() {
 fn overlapping_prefixes_of_a_vpn_are_refused() {
     refused(
         &with_vpn("members = { hub = [\"10.1.0.0/16\", \"10.1.1.0/24\"] }"),
-        &["weft.toml:9:35: error: `10.1.1.0/24` and `10.1.0.0/16` of hub overlap in VPN `blue`"],
+        &["weft.toml:9:35: error: in VPN `blue`, the prefixes `10.1.1.0/24` and `10.1.0.0/16` of hub overlap"],
     );
     refused(
         &with_vpn("prefixes = [\"10.1.0.0/24\", \"10.1.0.0/24\"]\nmembers = { hub = [] }"),
-        &[
-            "weft.toml:9:28: error",
-            "of this node overlap in VPN `blue`",
-            "only 0.0.0.0/0 and ::/0 may contain other prefixes",
-        ],
+        &["weft.toml:9:28: error", "of this node overlap", "only 0.0.0.0/0 and ::/0 may contain other prefixes"],
     );
     refused(
         &with_vpn("members = { hub = [\"10.1.1.7/24\"] }"),
-        &["weft.toml:9:20: error: `10.1.1.7/24` has bits set after its prefix length", "write 10.1.1.0/24"],
+        &["weft.toml:9:20: error: the prefix `10.1.1.7/24` has host bits set", "write 10.1.1.0/24"],
     );
 }
 
@@ -144,12 +140,16 @@ fn a_member_that_claims_anothers_prefix_is_refused() {
     refused(
         &with_vpn("prefixes = [\"10.1.0.0/24\"]\nmembers = { hub = [\"10.1.0.128/25\"] }"),
         &[
-            "weft.toml:10:20: error: hub claims `10.1.0.128/25`, which overlaps with `10.1.0.0/24` of this node in VPN `blue`",
+            "weft.toml:10:20: error: in VPN `blue`, the prefix `10.1.0.128/25` of hub overlaps with",
+            "the prefix `10.1.0.0/24` of this node",
         ],
     );
     refused(
         &with_vpn("address = [\"10.1.0.1/24\"]\nmembers = { hub = [\"10.1.0.1/32\"] }"),
-        &["weft.toml:10:20: error: `10.1.0.1/24` is this node's own address", "put the member's address here"],
+        &[
+            "weft.toml:10:20: error: VPN `blue` gives the member `hub` this node's own address `10.1.0.1/24`",
+            "put the member's address here",
+        ],
     );
 }
 
@@ -182,7 +182,7 @@ fn a_routing_table_belongs_to_one_vpn() {
     }
     refused(&with_table("0"), &["weft.toml:5:9: error: `table`"]);
     refused(&with_table("\"main\""), &["weft.toml:5:9: error: `table` must be"]);
-    refused(&with_table("1007"), &["table 1007 contains the routes of [tun], which packets of all VPNs use"]);
+    refused(&with_table("1007"), &["VPN `blue` cannot use the routing table 1007: it has the routes of [tun]"]);
 }
 
 #[test]
@@ -195,10 +195,10 @@ fn vpns_must_differ_in_number_name_and_device() {
     refused(&second("id = 8\nname = \"blue\""), &["weft.toml:12:8: error: two VPNs have the name `blue`"]);
     refused(
         &second("id = 8\nname = \"red\"\ndevice = \"weft7\""),
-        &["weft.toml:13:10: error: `blue` and `red` have the same device `weft7`"],
+        &["weft.toml:13:10: error: the device `weft7` belongs to both `blue` and VPN `red`"],
     );
     refused(&second("id = 0\nname = \"red\""), &["weft.toml:11:6: error: `id` must be a whole number from 1"]);
-    refused(&second("id = 8\nname = \"red\"\ndevice = \"weft0\""), &["`[tun]` and `red` have the same device `weft0`"]);
+    refused(&second("id = 8\nname = \"red\"\ndevice = \"weft0\""), &["the device `weft0` belongs to both `[tun]`"]);
 }
 
 #[test]
@@ -221,7 +221,7 @@ fn one_table_has_one_route_for_a_prefix() {
 fn the_machines_own_addresses_must_differ() {
     refused(
         &with_vpn("table = 1007\naddress = [\"10.9.0.1/32\"]\nmembers = {}"),
-        &["weft.toml:10:12: error: 10.9.0.1 is this node's address in `blue` and in `[tun]`"],
+        &["weft.toml:10:12: error: this node has the address 10.9.0.1 in VPN `blue` and also in `[tun]`"],
     );
 }
 

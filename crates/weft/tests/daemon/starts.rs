@@ -32,7 +32,7 @@ fn a_hub_whose_port_is_taken_on_one_of_its_links_exits_and_names_the_owner() {
             ip netns exec hub python3 holder.py >holder.log & holder=$!
             until grep -qs bound holder.log; do sleep 0.05; done
             up hub; wait $hub; echo "hub: $?"
-            grep -q "UDP port 51900 is in use on link2 by python3 (pid " hub.log; echo "named: $?"
+            grep -q "UDP port 51900 is in use on interface link2 by process python3 (pid " hub.log; echo "named: $?"
             kill $holder; wait $holder 2>/dev/null
             up hub; logged hub "up, public key"; kill $hub; wait $hub; echo "afterwards: $?""#,
         ]
@@ -60,9 +60,9 @@ fn a_port_that_is_taken_later_is_reported_and_used_once_it_is_free() {
             ip -n hub link set link2 down; logged hub "link link2 out of use"
             ip netns exec hub python3 holder.py >holder.log & holder=$!
             until grep -qs bound holder.log; do sleep 0.05; done
-            ip -n hub link set link2 up; logged hub "in use on link2"
+            ip -n hub link set link2 up; logged hub "in use on interface link2"
             run hub status >shown
-            grep -c "link link2 not used: UDP port 51900 is in use on link2 by python3" shown || cat shown hub.log
+            grep -c "link link2 not used: UDP port 51900 is in use on interface link2 by process python3" shown || cat shown hub.log
             run hub status >/dev/null; echo "taken: $?"
             kill $holder; wait $holder 2>/dev/null
             for _ in $(seq 150); do run hub status | grep -q "not used" || break; sleep 0.1; done
@@ -110,7 +110,8 @@ fn a_reload_fails_with_the_mistake_when_the_configuration_is_refused() {
     let (text, errors) = (stdout(&out), stderr(&out));
     assert_eq!(text, "no node: 4\nsame: 0\ntypo: 1\ncipher: 1\nlinks: 0\n1\n", "{errors}");
     assert!(
-        errors.contains("unknown key `typo`") && errors.contains("a change of [node] cipher needs a restart"),
+        errors.contains("unknown key `typo`")
+            && errors.contains("a change of [node] cipher in the configuration needs a restart"),
         "{errors}"
     );
 }
@@ -223,6 +224,6 @@ fn prefixes_of_a_family_that_the_tunnel_lacks_are_warned_of() {
         let said = stdout(&weft(&["check", file.to_str().unwrap()]));
         assert_eq!(said.contains("hub must forward"), everything, "{said}");
         let doctor = stdout(&weft(&["doctor", "-c", file.to_str().unwrap()]));
-        assert_eq!(doctor.contains("this node cannot see whether hub forwards"), everything, "{doctor}");
+        assert_eq!(doctor.contains("this node cannot see whether the peer hub forwards"), everything, "{doctor}");
     }
 }

@@ -240,7 +240,10 @@ fn loops_are_refused_and_a_default_route_from_ospf_swallows_no_datagram_of_the_t
         assert!(why("10.77.0.0/16").contains("routing loop"), "{:?}", refused());
         assert!(why("10.78.0.0/16").contains("behind no peer"), "{:?}", refused());
         let log = std::fs::read_to_string(lab.dir.path("home.log")).unwrap();
-        assert!(log.contains("10.77.0.0/16 of bgp via 10.2.0.9 is not learnt: routing loop"), "{log}");
+        assert!(
+            log.contains("prefix 10.77.0.0/16 of protocol bgp via next hop 10.2.0.9 is not learnt: routing loop"),
+            "{log}"
+        );
         assert!(lab.has_learnt("home", "10.2.0.0/24", "ospf"), "nothing else has changed");
         assert_eq!(lab.lost_pings("10.1.0.1", "10.2.0.1", 20, Duration::from_millis(30)), 0);
     });

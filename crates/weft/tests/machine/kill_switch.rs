@@ -272,7 +272,7 @@ fn lifts(client: &mut Client, data: &[AtomicU64; 2]) {
     wait_for("session with the switch set", &client.dir, || has_table() && log().contains("session established"));
     passes(&client.dir, data);
     // The node may follow an address just then, which restores the table too. It says so, and not that it was removed.
-    let restores = || log().matches("kill switch: its table was removed: restored").count();
+    let restores = || log().matches("kill switch: another program removed its nftables table").count();
     for _ in 0..3 {
         // Only a report of the kernel is faster than the look every ten seconds.
         let flushed = Instant::now();

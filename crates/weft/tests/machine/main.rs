@@ -127,7 +127,7 @@ EOF
         starts; kill $home; wait $home; ends; shot term; echo "== term"; diff before term; ls home.sock.changes 2>/dev/null
         starts; kill -9 $home; wait $home; ends; shot killed; echo "== killed"; diff before killed | grep -c '^[<>]'
         starts plain; run home down >/dev/null; wait $home; ends; shot again; echo "== again"; diff before again
-        echo "== said"; grep -c "the last run was killed" home.log
+        echo "== said"; grep -c "the last run of this node was killed" home.log
         starts; kill -9 $home; wait $home; ends
         starts; run home down >/dev/null; wait $home; ends; shot same; echo "== same"; diff before same
         echo "== end"; kill $hub; wait $hub"#
@@ -284,7 +284,7 @@ fn routes_of_others_stay_and_are_reported() {
     assert!(!part(&text, "table").contains("10.65.0.0/16 dev weft0"), "{all}");
     assert!(part(&text, "main").contains("10.66.0.0/16 via 192.0.2.2"), "{all}");
     assert!(part(&text, "left").contains(foreign) && part(&text, "left").ends_with("\n3"), "{all}");
-    assert!(log.contains("10.65.0.0/16: table 777 has a route of another program"), "{all}");
+    assert!(log.contains("routing table 777 has another program's route to 10.65.0.0/16"), "{all}");
 }
 
 /// The hub h has a LAN, and sites join it by certificate.
@@ -372,7 +372,7 @@ fn a_site_that_claims_the_hubs_lan_is_refused_and_the_lan_stays_reachable() {
     let mut text = sites(&names, lan) + "up h; logged h 'in use'; watch\n";
     for (name, (_, is_refused)) in &expected {
         text += &match is_refused {
-            true => format!("up {name}; logged h 'peer {name} (.*) refused'\n"),
+            true => format!("up {name}; logged h 'peer {name} (.*) is refused'\n"),
             false => format!("up {name}; logged h 'peer {name}: joined'\n"),
         };
         text += &format!(
@@ -389,12 +389,13 @@ fn a_site_that_claims_the_hubs_lan_is_refused_and_the_lan_stays_reachable() {
     let json: serde_json::Value = serde_json::from_str(part(&text, "json")).unwrap_or_default();
     let refused = json["refused_prefixes"].as_array().cloned().unwrap_or_default();
     for (name, (claim, is_refused)) in &expected {
-        let is_shown = part(&text, "status").contains(&format!("prefix {claim} of {name} is refused: it "));
+        let is_shown = part(&text, "status").contains(&format!("prefix {claim} of peer {name} is refused: it "));
         assert_eq!(is_shown, *is_refused, "{name}: {all}");
         assert_eq!(refused.iter().any(|of| of["name"] == **name), *is_refused, "{name}: {all}");
         assert_eq!(part(&text, "routes").contains(&format!("{claim} dev weft0")), !is_refused, "{name}: {all}");
         assert_eq!(part(&text, &format!("{name} ping")).starts_with('0'), !is_refused, "{name}: {all}");
-        let lines = log.lines().filter(|line| line.contains(&format!("peer {name} (")) && line.contains(") refused: "));
+        let start = format!("peer {name} (");
+        let lines = log.lines().filter(|line| line.contains(&start) && line.contains(") is refused: "));
         assert!(!is_refused || lines.count() == 1, "once: {all}");
     }
 }
@@ -435,7 +436,7 @@ fn a_configured_prefix_that_is_a_network_of_the_machine_is_not_routed_and_any_ot
         ip -n home link add lan0 type veth peer name lan1; ip -n home link set lan0 up; ip -n home addr add 10.80.1.1/24 dev lan0
         up hub hub; up home home; logged home "session established"
         echo "== first"; ip -n home route show table 51900; run home status
-        ip -n home addr add 10.71.3.1/24 dev lan0; logged home "10.71.3.0/24 of hub is not routed"
+        ip -n home addr add 10.71.3.1/24 dev lan0; logged home "10.71.3.0/24 of peer hub is not routed"
         echo "== second"; ip -n home route show table 51900; run home status
         ip -n home route get 10.71.3.9; ip -n home route get 10.70.0.9; ip -n home route get 192.0.0.9
         ip -n home addr del 10.71.3.1/24 dev lan0
@@ -455,11 +456,11 @@ fn a_configured_prefix_that_is_a_network_of_the_machine_is_not_routed_and_any_ot
                 .all(|of| part.contains(&format!("{of} dev weft0"))),
             "{part_name}: {all}"
         );
-        let line = "prefix 10.71.3.0/24 of hub is refused: it covers the local network of 10.71.3.1/24";
+        let line = "prefix 10.71.3.0/24 of peer hub is refused: it covers the local network of 10.71.3.1/24";
         assert_eq!(part.contains(line), !is_routed, "{part_name}: {all}");
     }
     assert!(part(&text, "second").contains("10.71.3.9 dev lan0"), "{all}");
-    assert_eq!(log.matches("prefix 10.71.3.0/24 of hub is not routed").count(), 1, "once: {all}");
+    assert_eq!(log.matches("prefix 10.71.3.0/24 of peer hub is not routed").count(), 1, "once: {all}");
 }
 
 #[test]

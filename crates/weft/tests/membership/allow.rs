@@ -53,7 +53,11 @@ fn only_allowed_connections_reach_the_hub_and_the_log_lists_the_others() {
     assert_eq!(part(&text, "denied"), "nothing", "{text}\n{log}");
     assert_eq!(part(&text, "answers"), "ping passed", "{text}\n{log}");
     let said = part(&text, "log");
-    assert!(said.contains("peer home: packet dropped: tcp 10.9.0.1:") && said.contains("10.9.0.2:81"), "{text}\n{log}");
+    assert!(
+        said.contains("peer home: packet dropped by the access rules: flow tcp 10.9.0.1:")
+            && said.contains("10.9.0.2:81"),
+        "{text}\n{log}"
+    );
     assert!(part(&text, "counters").contains("1 rule;") && text.contains("\"denied_packets\":"), "{text}\n{log}");
     assert_eq!(part(&text, "wider"), "port 81", "{text}\n{log}");
     let without = part(&text, "without");

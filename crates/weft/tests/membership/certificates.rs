@@ -130,9 +130,12 @@ fn the_groups_of_certificates_decide_which_flows_enter() {
     let out = script(&dir, &[STAR, commands].concat());
     let text = stdout(&out);
     let said = |name: &str| part(&text, name).to_owned();
-    assert_eq!(said("staff"), "access  from a to this node: allowed by [[allow]] ssh", "{text}\n{}", stderr(&out));
-    assert!(said("other").starts_with("access  from b to this node: denied: none of the 2 [[allow]] rules"), "{text}");
-    assert!(said("between").contains("access  from a through this node to b: allowed by [[allow]] ssh"), "{text}");
+    let staff = "access  flow from a to this node: allowed by the [[allow]] rule ssh";
+    assert_eq!(said("staff"), staff, "{text}\n{}", stderr(&out));
+    let other = "access  flow from b to this node: denied: none of the 2 [[allow]] rules";
+    assert!(said("other").starts_with(other), "{text}");
+    let between = "access  flow from a through this node to b: allowed by the [[allow]] rule ssh";
+    assert!(said("between").contains(between), "{text}");
 }
 
 #[test]
@@ -156,12 +159,12 @@ fn a_certificate_is_shown_with_its_signer() {
 
     done(ca(&dir, &["revoke", "--ca", "@ca", "--public-key", &key, "--out", "@home.revoked"]));
     let shown = done(ca(&dir, &["show", "@home.revoked", "--root", &root]));
-    assert!(shown.contains(&format!("revocation of {key}")), "{shown}");
+    assert!(shown.contains(&format!("revocation of the public key {key}")), "{shown}");
     let other = done(ca(&dir, &["init", "--out", "@other"]));
     for file in ["@home.cert", "@home.revoked"] {
         let out = ca(&dir, &["show", file, "--root", &other]);
         assert_eq!(out.status.code(), Some(1));
-        assert!(stderr(&out).contains("this root key did not sign the file"), "{}", stderr(&out));
+        assert!(stderr(&out).contains("the root key given with --root did not sign the file"), "{}", stderr(&out));
     }
     assert!(!ca(&dir, &["show", "@home.key"]).status.success());
 }
@@ -205,10 +208,10 @@ fn another_nodes_name_or_prefix_is_signed_only_after_its_revocation() {
     assert_eq!(sign("home", &home, "10.9.4.0/24").0, Some(0));
     assert_eq!(sign("home", &home, "10.9.4.0/24").0, Some(0), "anew for the same key");
     for (name, prefix, why) in [
-        ("home", "10.9.5.0/24", "the name home belongs to home until"),
-        ("other", "10.9.4.0/24", "10.9.4.0/24, or a part of it, belongs to home until"),
-        ("other", "10.9.4.7/32", "10.9.4.7/32, or a part of it, belongs to home until"),
-        ("other", "10.9.0.0/16", "revoke it with: weft ca revoke"),
+        ("home", "10.9.5.0/24", "the name home belongs to node home until"),
+        ("other", "10.9.4.0/24", "10.9.4.0/24, or a part of it, belongs to node home until"),
+        ("other", "10.9.4.7/32", "10.9.4.7/32, or a part of it, belongs to node home until"),
+        ("other", "10.9.0.0/16", "revoke that node's key: weft ca revoke"),
     ] {
         let (code, text) = sign(name, &other, prefix);
         assert!(code == Some(1) && text.contains(why), "{name} {prefix}: {code:?} {text}");
@@ -219,11 +222,12 @@ fn another_nodes_name_or_prefix_is_signed_only_after_its_revocation() {
         (out.status.code(), stderr(&out))
     };
     let (code, text) = revoke("hom");
-    assert!(code == Some(1) && text.contains("no certificate was signed for hom") && text.contains("home"), "{text}");
+    let unknown = "no certificate was signed for node hom;";
+    assert!(code == Some(1) && text.contains(unknown) && text.contains("home"), "{text}");
     let (code, text) = revoke("home");
     assert!(code == Some(0) && text.contains("weft revoke "), "{text}");
     let (code, text) = revoke("home");
-    assert!(code == Some(1) && text.contains("the key of home is revoked"), "{text}");
+    assert!(code == Some(1) && text.contains("the key of node home is revoked"), "{text}");
     for both in [&["--name", "other", "--public-key", &other][..], &[]] {
         assert_eq!(ca(&dir, &[&["revoke", "--ca", "@ca"], both].concat()).status.code(), Some(2));
     }
@@ -249,9 +253,14 @@ fn a_certificate_that_does_not_hold_is_reported_with_its_place_and_the_fix() {
     let with = |certificate: &str| good.replace("a.cert", certificate);
     let line = good.lines().position(|line| line.starts_with("certificate")).unwrap() + 1;
     for (text, code, severity, message) in [
-        (with("b.cert"), 1, "error", format!("is for {b}, not for this node's key {a}")),
+        (with("b.cert"), 1, "error", format!("is for the key {b}, not for this node's key {a}")),
         (with("others.cert"), 1, "error", "is not signed by the root key".to_owned()),
-        (with("none.cert"), 1, "error", format!("have a certificate signed: weft ca sign --public-key {a}")),
+        (
+            with("none.cert"),
+            1,
+            "error",
+            format!("have a certificate signed for this node: weft ca sign --public-key {a}"),
+        ),
         (with("a.key"), 1, "error", "is neither a certificate nor a revocation".to_owned()),
         (with("soon.cert"), 0, "warning", "soon.cert expires in ".to_owned()),
         (good.replace("[node]", "[node]\nrelay = true"), 0, "warning", "does not let this node relay".to_owned()),

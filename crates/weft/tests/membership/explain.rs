@@ -26,18 +26,17 @@ fn a_denied_flow_is_explained_where_it_is_denied() {
     let text = stdout(&out);
     let told = format!("{text}\n{}", stderr(&out));
     let said = |name: &str| part(&text, name).to_owned();
-    assert_eq!(said("allowed"), "access  from home to this node: allowed by [[allow]] web\nstatus 0", "{told}");
+    let allowed = "access  flow from home to this node: allowed by the [[allow]] rule web\nstatus 0";
+    assert_eq!(said("allowed"), allowed, "{told}");
     let denied = said("denied");
-    assert!(
-        denied.starts_with("access  from home to this node: denied: the only [[allow]] rule of this node does not"),
-        "{told}"
-    );
+    let start = "access  flow from home to this node: denied: the only [[allow]] rule of this node does not";
+    assert!(denied.starts_with(start), "{told}");
     assert!(denied.ends_with("status 1") && !denied.contains("dropped"), "{told}");
     assert!(said("stranger").contains("no peer has this source") && said("stranger").ends_with("status 1"), "{told}");
     assert!(said("vague").contains("depends on source, protocol and port"), "{told}");
     let away = said("away");
-    assert!(away.contains("route   VPN default, 10.9.0.2/32 → hub"), "{told}");
-    let ask = "access  leaves unchecked by this node: hub decides by its own rules; to see how, run there: \
+    assert!(away.contains("route   VPN default, prefix 10.9.0.2/32 → peer hub"), "{told}");
+    let ask = "access  the flow leaves unchecked by this node: hub decides by its own rules; to see how, run on hub: \
                weft explain 10.9.0.1:4000 10.9.0.2:81 tcp";
     assert!(away.replace("\n        ", " ").contains(ask) && away.ends_with("status 0"), "{told}");
     let dropped = said("dropped");
@@ -48,7 +47,7 @@ fn a_denied_flow_is_explained_where_it_is_denied() {
     assert!(json["denied_packets"].as_u64() > Some(0) && json["denied_last"] == true, "{json}");
     assert_eq!(
         said("free"),
-        "access  from home to this node: allowed: this node has no [[allow]] rules\nstatus 0",
+        "access  flow from home to this node: allowed: this node has no [[allow]] rules\nstatus 0",
         "{told}"
     );
 }

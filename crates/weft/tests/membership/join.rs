@@ -171,7 +171,7 @@ fn a_contact_that_is_not_there_is_named_with_its_cause() {
     let text = stdout(&out);
     let all = format!("{text}\n{}\n{log}", stderr(&out));
     let status = part(&text, "status");
-    assert!(status.contains("contact 192.0.2.2:51900 not reached: no answer"), "{all}");
+    assert!(status.contains("contact at 192.0.2.2:51900 was not reached: no answer"), "{all}");
     assert!(status.contains("exit 3"), "degraded: {all}");
     let json: serde_json::Value = serde_json::from_str(part(&text, "json")).unwrap();
     assert!(json["overlay"]["contacts"][0]["why_not"].as_str().unwrap().starts_with("no answer"), "{all}");

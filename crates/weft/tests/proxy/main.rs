@@ -308,7 +308,7 @@ fn a_denied_connection_is_reset_counted_and_logged_once() {
     assert_eq!(status["proxy"]["refused"].as_u64(), Some(8), "{}", status["proxy"]);
     assert!(text.contains("8 refused"), "{}", logs(&dir, &out));
     let log = fs::read_to_string(dir.path("home.log")).unwrap();
-    let said = "to 10.6.0.7:82 refused: [[proxies.rule]] 2 denies it; weft status counts all";
+    let said = "to 10.6.0.7:82 refused: [[proxies.rule]] number 2 denies the connection; weft status counts all";
     assert!(log.contains("proxy: connection from 10.5.0.7:") && log.contains(said), "{log}");
 }
 

@@ -87,7 +87,7 @@ fn a_wrong_key_of_the_hub() {
     said.name(
         "home",
         "silent",
-        &["192.0.2.18:51900 over link1", "no answer", "`public-key` of the peer here is wrong"],
+        &["192.0.2.18:51900 over link link1", "no answer", "`public-key` of the peer here is wrong"],
     );
     said.name("hub", "other-key", &["a handshake from 192.0.2.", "is for another key than this node's", &hub]);
 }
@@ -144,7 +144,7 @@ fn a_hub_that_is_not_running() {
     said.name(
         "home",
         "not-running",
-        &["192.0.2.18:51900 over link1", "ICMP port unreachable received", "weft is not running there"],
+        &["192.0.2.18:51900 over link link1", "ICMP port unreachable received", "weft is not running there"],
     );
 }
 
@@ -152,7 +152,11 @@ fn a_hub_that_is_not_running() {
 fn a_port_that_is_blocked() {
     let blocked = "ip netns exec hub nft 'add table inet f; add chain inet f i { type filter hook input priority 0; }; add rule inet f i udp dport 51900 drop'; all_up";
     let Some(said) = case(|_| (), blocked) else { return };
-    said.name("home", "silent", &["192.0.2.34:51900 over link2", "no answer", "a firewall drops UDP to this port"]);
+    said.name(
+        "home",
+        "silent",
+        &["192.0.2.34:51900 over link link2", "no answer", "a firewall drops UDP to this port"],
+    );
     said.name("hub", "no-call", &["none of its handshakes arrived", "open this node's UDP port"]);
 }
 
@@ -198,7 +202,11 @@ fn a_path_that_carries_only_small_packets() {
     let narrow = "for n in home hub; do ip netns exec $n nft 'add table inet f; add chain inet f o { type filter hook output priority 0; }; add rule inet f o udp length > 800 drop'; done; up hub; up home; both 14";
     let Some(said) = case(|_| (), narrow) else { return };
     for node in ["home", "hub"] {
-        said.name(node, "small-mtu", &["the longest packets that pass", "B", "drops longer packets without an error"]);
+        said.name(
+            node,
+            "small-mtu",
+            &["only short packets pass: at most", "B", "drops longer packets without an error"],
+        );
     }
 }
 

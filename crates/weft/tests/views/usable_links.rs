@@ -155,7 +155,8 @@ fn the_links_in_use_are_those_that_the_kernel_routes_to_the_hub_whatever_changes
         eventually() { for _ in $(seq 50); do [ "$($1)" = "$2" ] && return; sleep 0.05; done; echo "$1: $($1) instead of $2"; return 1; }
     "#;
     let Some((dir, text)) = run(&[kernel, &commands].concat()) else { return };
-    let text = text.replace("weft: no node is running at home.sock: start one with: weft up -c FILE\n", "");
+    let no_node = "weft: no node is running at the control socket home.sock: start one with: weft up -c FILE\n";
+    let text = text.replace(no_node, "");
     assert_eq!(text, "end\n", "seed {seed}\n{}", fs::read_to_string(dir.path("home.log")).unwrap_or_default());
 }
 
@@ -174,10 +175,10 @@ fn a_link_that_is_named_and_leads_nowhere_is_reported_at_once() {
         return;
     };
     for expected in [
-        "home.toml:14:25: warning: `use`: no interface on this machine matches `wwan*`",
-        "home.toml:14:34: warning: `use`: no interface on this machine matches `nonesuch0`",
+        "home.toml:14:25: warning: no interface on this machine matches the entry `wwan*`",
+        "home.toml:14:34: warning: no interface on this machine matches the entry `nonesuch0`",
         "check: 0",
-        "link br-lan not used: no route to 203.0.113.1",
+        "link br-lan not used: no route leads over the link to an address of a peer: 203.0.113.1",
         "link nonesuch0 not used: no such interface",
         "link wwan* not used: no interface matches",
         "status: 3",

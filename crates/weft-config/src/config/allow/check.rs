@@ -44,7 +44,7 @@ pub fn check(config: &Config, own: Option<&Certificate>, report: &Report) {
             Ok(AllowAnswer::NoRules) => ("the flow enters: there is no [[allow]] table".to_owned(), None),
             Ok(AllowAnswer::Enters(rule)) => {
                 let name = rules.name(rule).map_or("", String::as_str);
-                (format!("[[allow]] `{name}` lets the flow in"), Some("narrow that rule".to_owned()))
+                (format!("the [[allow]] rule `{name}` lets the flow in"), Some("narrow that rule".to_owned()))
             }
             Ok(AllowAnswer::Denied) => {
                 let help = "add an [[allow]] table for it; a node that joins by certificate needs its groups in `from`";
@@ -52,7 +52,8 @@ pub fn check(config: &Config, own: Option<&Certificate>, report: &Report) {
             }
             Err(why) => (why, None),
         };
-        report.error(test.span.clone(), format!("the test fails: {message}"), help);
+        let message = format!("the [[allow-test]] in this line fails: {message}; correct the rules or the test");
+        report.error(test.span.clone(), message, help);
     }
 }
 
@@ -66,7 +67,8 @@ fn names(config: &Config, rule: &AllowSetting, report: &Report) {
         if !known().any(|name| name == vpn.value) {
             let list = || format!("known: {}", known().collect::<Vec<_>>().join(", "));
             let help = did_you_mean(&vpn.value, known()).unwrap_or_else(list);
-            report.error(vpn.span.clone(), format!("there is no VPN `{}`", vpn.value), Some(help));
+            let message = format!("there is no VPN `{}`: name a [[vpn]] of this file, or `default`", vpn.value);
+            report.error(vpn.span.clone(), message, Some(help));
         }
     }
     // In a network with certificates, nodes that are not in this file may match the rule.
@@ -76,15 +78,19 @@ fn names(config: &Config, rule: &AllowSetting, report: &Report) {
     let peers = || config.peers.iter().map(|peer| peer.name.value.as_str());
     let groups = || config.peers.iter().flat_map(|peer| peer.groups.iter().map(String::as_str));
     for at in rule.from.iter().chain(&rule.to) {
-        let (kind, name, help) = match &at.value {
+        let (relation, name, help) = match &at.value {
             Party::Node(name) if !peers().any(|peer| peer == name) => {
-                ("peer has the name", name, did_you_mean(name, peers()))
+                ("has the name", name, did_you_mean(name, peers()))
             }
             Party::Group(name) if !groups().any(|group| group == name) => {
-                ("peer is in the group", name, did_you_mean(name, groups()))
+                ("is in the group", name, did_you_mean(name, groups()))
             }
             _ => continue,
         };
-        report.warning(at.span.clone(), format!("no {kind} `{name}`, so this matches no flow"), help);
+        let message = format!(
+            "no peer {relation} `{name}`, so `{name}` in the [[allow]] rule `{}` matches no flow: correct it",
+            rule.name.value
+        );
+        report.warning(at.span.clone(), message, help);
     }
 }

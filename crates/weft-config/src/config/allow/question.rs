@@ -73,7 +73,9 @@ impl AllowQuestion {
         let is_ipv4 = from.address.or(to.address).is_none_or(|address| address.is_ipv4());
         let (src, dst) = (place(&from, config, &own, is_ipv4), place(&to, config, &own, is_ipv4));
         if src.is_ipv4() != dst.is_ipv4() {
-            return Err(format!("{src} and {dst} are of two IP versions: give two addresses of one version"));
+            return Err(format!(
+                "the sender {src} and the destination {dst} are of two IP versions: write both in IPv4 or both in IPv6"
+            ));
         }
         let vpn = match &self.vpn {
             Some(name) => vpn_number(name, &config.vpns).ok_or_else(|| {
@@ -92,18 +94,22 @@ fn end(parties: &[Party], config: &Config, own: &NodeGroups, key: &str) -> Resul
     let mut end = AskedEnd { node: NodeGroups::default(), address: None };
     for party in parties {
         match party {
-            Party::Any => return Err(format!("`{key}` needs a node, a group or an address, not `any`")),
+            Party::Any => {
+                return Err(format!("`{key}` of the tested flow needs a node, a group or an address, not `any`"));
+            }
             Party::Node(name) if end.node.name.is_empty() => end.node.name.clone_from(name),
             Party::Node(_) => {
-                return Err(format!("`{key}` names two nodes, but a flow has one at each end: write one"));
+                return Err(format!("`{key}` names two nodes, but a flow has one node at each end: write only one"));
             }
             Party::Group(group) => end.node.groups.push(group.clone()),
             Party::Prefix(FlowPrefix { address, length }) => {
                 if *length != host_bits(*address) {
-                    return Err(format!("`{key}` needs one address, not the prefix {address}/{length}"));
+                    return Err(format!(
+                        "`{key}` of the tested flow needs the address of one host, not the prefix {address}/{length}"
+                    ));
                 }
                 if end.address.replace(*address).is_some() {
-                    return Err(format!("`{key}` names two addresses, but a flow has one at each end: write one"));
+                    return Err(format!("`{key}` names two addresses, but a flow has one at each end: write only one"));
                 }
             }
         }

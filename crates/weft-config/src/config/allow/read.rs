@@ -34,7 +34,7 @@ fn rule(number: usize, mut section: Section<'_, '_>, report: &Report) -> Option<
     let ports = section.one_or_list("ports", "\"443\" or [\"80\", \"5000-5010\"]", ports).unwrap_or_default();
     let vpn = section.parsed("vpn", "\"blue\"", peer_name);
     if section.has("ports") && !matches!(protocol, Some(protocol::TCP | protocol::UDP)) {
-        let help = "for example protocol = \"tcp\"; TCP and UDP are two rules";
+        let help = "for example protocol = \"tcp\"; for TCP and UDP write two rules";
         section.complain(section.key_span("ports"), "only TCP and UDP have ports: name one as `protocol`", help);
     }
     let span = section.span();
@@ -54,7 +54,8 @@ fn parties(section: &mut Section<'_, '_>, key: &'static str) -> Option<Vec<At<Pa
     let parties = section.one_or_list(key, EXAMPLE, party)?;
     if is_empty {
         let span = section.key_span(key);
-        section.complain(span, &format!("`{key}` is empty, so nothing matches"), &format!("for example {EXAMPLE}"));
+        let message = format!("`{key}` is empty, so the [[allow]] rule matches no flow: add an entry, or remove it");
+        section.complain(span, &message, &format!("write for example {EXAMPLE}"));
         return None;
     }
     // If no entry can be parsed, the table is left out. Each wrong entry has a message of its own.
@@ -70,7 +71,7 @@ fn test(mut section: Section<'_, '_>, report: &Report) -> Option<AllowTest> {
     let expects_entry = section.parsed("expect", "\"allow\" or \"deny\"", |text| match text {
         "allow" => Ok(true),
         "deny" => Ok(false),
-        _ => Err("it must be `allow` or `deny`"),
+        _ => Err("the expected decision must be `allow` or `deny`"),
     });
     let needed = [
         ("from", "the sender: a node, groups, an address"),
@@ -113,11 +114,15 @@ pub fn party(text: &str) -> Result<Party, String> {
     let parsed = match text.parse::<IpAddr>() {
         Ok(address) => Ok(Prefix { address, length: prefix::host_bits(address) }),
         Err(_) if text.contains('/') => prefix::parse(text),
-        Err(_) => return Err("expected `any`, `node:NAME`, `group:NAME`, an address or a prefix".to_owned()),
+        Err(_) => {
+            let form = "expected one end of a flow: `any`, `node:NAME`, `group:NAME`, an address or a prefix";
+            return Err(form.to_owned());
+        }
     };
     let parsed = parsed?;
     if prefix::trimmed(parsed) != parsed {
-        return Err(format!("bits behind the prefix length are set: write {}", prefix::text(prefix::trimmed(parsed))));
+        let trimmed = prefix::text(prefix::trimmed(parsed));
+        return Err(format!("the prefix has host bits set: write {trimmed} instead"));
     }
     Ok(Party::Prefix(FlowPrefix { address: parsed.address, length: parsed.length }))
 }

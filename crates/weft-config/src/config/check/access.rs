@@ -17,7 +17,7 @@ pub fn check(config: &Config, certificate: Option<&Certificate>, report: &Report
     let ports = [(&access.listen, "[access]")].into_iter();
     for (at, table) in ports.chain(access.openvpn.iter().map(|openvpn| (&openvpn.listen, "[access.openvpn]"))) {
         if let Some((port, owner)) = taken.iter().find(|(port, _)| *port == at.value) {
-            let message = format!("port {port} is already the `listen` of {owner}");
+            let message = format!("UDP port {port} is already the `listen` port of {owner}");
             report.error(at.span.clone(), message, Some("give clients another port, such as 51820".to_owned()));
         }
         taken.push((at.value, table));
@@ -29,7 +29,8 @@ pub fn check(config: &Config, certificate: Option<&Certificate>, report: &Report
     if let Some(openvpn) =
         access.openvpn.as_ref().filter(|other| other.pool.value.prefix().overlaps(access.pool.value.prefix()))
     {
-        let message = format!("this pool overlaps with the `pool` of [access], {}", access.pool.value);
+        let other = access.pool.value;
+        let message = format!("the `pool` of [access.openvpn] overlaps with {other}, the `pool` of [access]");
         report.error(openvpn.pool.span.clone(), message, Some("give each a pool of its own".to_owned()));
     }
     for at in &access.routes {
@@ -56,8 +57,8 @@ fn names(config: &Config, access: &Access, report: &Report) {
     }
     for at in &access.dns {
         if !offer.routes.iter().any(|route| route.contains(at.value.into())) {
-            let message = format!("clients do not send to the name server {} through this node", at.value);
-            let help = format!("add {}/32 to `routes`, or set another server", at.value);
+            let message = format!("no prefix that clients send to this node contains the name server {}", at.value);
+            let help = format!("add {}/32 to `routes` of [access], or set another name server", at.value);
             report.error(at.span.clone(), message, Some(help));
         }
     }
@@ -69,14 +70,21 @@ fn overlaps(at: &At<AddressPool>, config: &Config, report: &Report) {
     let is_within = |other: Prefix| other.length >= pool.length && other.overlaps(pool);
     for peer in &config.peers {
         if let Some(other) = peer.prefixes.iter().find(|other| is_within(prefix::trimmed(other.value))) {
-            let message =
-                format!("the pool contains `{}`, which is behind `{}`", prefix::text(other.value), peer.name.value);
+            let message = format!(
+                "the client pool {} contains the prefix `{}`, which is behind peer `{}`",
+                at.value,
+                prefix::text(other.value),
+                peer.name.value
+            );
             report.error(at.span.clone(), message, Some("give clients addresses that no other host has".to_owned()));
         }
     }
     if let Some(own) = config.tun.addresses.iter().find(|own| is_within(prefix::trimmed(**own))) {
-        let message =
-            format!("the pool contains the network of this node's own address ({} in [tun])", prefix::text(*own));
+        let message = format!(
+            "the client pool {} contains the network of this node's own address ({} in [tun])",
+            at.value,
+            prefix::text(*own)
+        );
         report.error(at.span.clone(), message, Some("give clients addresses that no other host has".to_owned()));
     }
 }
@@ -89,9 +97,10 @@ fn in_certificate(at: &At<AddressPool>, certificate: Option<&Certificate>, repor
     let pool = at.value;
     let mut claimed = claims.prefixes.iter().map(|&(address, length)| Prefix { address, length });
     if !claimed.any(|claimed| claimed.length <= pool.prefix().length && claimed.contains(pool.prefix().address)) {
-        let message =
-            format!("the pool {pool} is not in this node's certificate: other nodes drop packets from clients");
-        let help = format!("have the certificate signed again with --prefix {pool} added");
+        let message = format!(
+            "the client pool {pool} is not in this node's certificate: other nodes drop packets from these clients"
+        );
+        let help = format!("have this node's certificate signed again by `weft ca sign`, with --prefix {pool} added");
         report.warning(at.span.clone(), message, Some(help));
     }
 }

@@ -22,7 +22,7 @@ pub fn check(config: &Config, report: &Report) -> Option<Identity> {
     let key = key(config, report)?;
     route::check(config, &key.public_key(), report);
     for peer in config.peers.iter().filter(|peer| peer.public_key.value == key.public_key()) {
-        let message = format!("peer `{}` has this node's own key", peer.name.value);
+        let message = format!("the `public-key` of peer `{}` is this node's own key", peer.name.value);
         report.error(peer.public_key.span.clone(), message, Some("put the peer's public key here".to_owned()));
     }
     Some(key)
@@ -63,10 +63,13 @@ fn links(config: &Config, report: &Report) {
         if let Some(ignore) = config.links.ignore.iter().find(|ignore| matches(&ignore.value, &only.value)) {
             let is_never = config.link.iter().any(|link| link.tier.is_none() && link.name.span == ignore.span);
             let (reason, help) = match is_never {
-                true => ("its `tier` is `never`".to_owned(), "choose another tier, or remove it from `use`"),
-                false => (format!("`{}` in `ignore` excludes it", ignore.value), "remove it from one of the two lists"),
+                true => ("its `tier` is `never`".to_owned(), "choose another tier, or remove the link from `use`"),
+                false => (
+                    format!("the entry `{}` in `ignore` excludes the link", ignore.value),
+                    "remove the link from one of the two lists",
+                ),
             };
-            let message = format!("`{}` is in `use`, and {reason}", only.value);
+            let message = format!("`use` lists the link `{}`, but this node can never use it: {reason}", only.value);
             report.error(only.span.clone(), message, Some(help.to_owned()));
         }
     }
@@ -86,7 +89,7 @@ fn link_names(config: &Config, report: &Report) {
         if_nameindex().map_or_else(|_| Vec::new(), |here| here.iter().filter_map(name_of).collect());
     let names: Vec<&str> = here.iter().map(String::as_str).collect();
     for only in config.links.unmatched(&names) {
-        let message = format!("`use`: no interface on this machine matches `{}`", only.value);
+        let message = format!("no interface on this machine matches the entry `{}` in `use`", only.value);
         report.warning(only.span.clone(), message, did_you_mean(&only.value, names.iter().copied()));
     }
     let known =
@@ -96,7 +99,7 @@ fn link_names(config: &Config, report: &Report) {
     for name in named.filter(|name| !known(&name.value)) {
         if !said.contains(&&name.span) {
             said.push(&name.span);
-            let message = format!("no link `{}` is on this machine", name.value);
+            let message = format!("the file names the link `{}`, but this machine has no such interface", name.value);
             report.warning(name.span.clone(), message, did_you_mean(&name.value, here.iter().map(String::as_str)));
         }
     }
@@ -115,7 +118,8 @@ fn peers(config: &Config, report: &Report) {
                 report.error(peer.name.span.clone(), message, Some(help));
             }
             if earlier.public_key.value == peer.public_key.value {
-                let message = format!("peers `{}` and `{}` have the same key", earlier.name.value, peer.name.value);
+                let message =
+                    format!("peers `{}` and `{}` have the same public key", earlier.name.value, peer.name.value);
                 let help = "put each node's own public key into its [[peer]], or merge the two tables".to_owned();
                 report.error(peer.public_key.span.clone(), message, Some(help));
             }
@@ -128,8 +132,10 @@ fn peers(config: &Config, report: &Report) {
         let is_unreachable =
             peer.endpoints.is_empty() && peer.names.is_empty() && peer.via.is_empty() && !may_be_relayed;
         if is_unreachable && config.node.listen.is_none() && !report.is_partial() {
-            let message =
-                format!("neither peer `{}` nor this node has an endpoint, so neither can initiate", peer.name.value);
+            let message = format!(
+                "peer `{}` has no `endpoints` and this node has no `listen` port, so neither can call the other",
+                peer.name.value
+            );
             let help = "add `endpoints` to the peer, or `listen` to [node]";
             report.error(peer.name.span.clone(), message, Some(help.to_owned()));
         }
@@ -137,7 +143,7 @@ fn peers(config: &Config, report: &Report) {
             && !report.is_partial()
             && !config.vpns.iter().any(|vpn| vpn.has_member(&peer.name.value))
         {
-            let message = format!("peer `{}` has no prefixes: nothing will be sent to it", peer.name.value);
+            let message = format!("peer `{}` has no `prefixes`, so this node sends it no packets", peer.name.value);
             report.warning(
                 peer.name.span.clone(),
                 message,
@@ -165,7 +171,7 @@ fn inner_families(config: &Config, report: &Report) {
             report.warning(
                 at.span.clone(),
                 message,
-                Some(format!("add one to [tun] address, for example \"{example}\"")),
+                Some(format!("add an {family} address to `address` in [tun], for example \"{example}\"")),
             );
         }
     }
@@ -175,7 +181,7 @@ fn inner_families(config: &Config, report: &Report) {
 pub(super) fn bits_behind_length(at: &At<Prefix>, report: &Report) {
     let value = prefix::trimmed(at.value);
     if value != at.value {
-        let message = format!("`{}` has bits set after its prefix length", prefix::text(at.value));
+        let message = format!("the prefix `{}` has host bits set", prefix::text(at.value));
         report.error(at.span.clone(), message, Some(format!("write {}", prefix::text(value))));
     }
 }
@@ -187,13 +193,20 @@ fn prefixes(config: &Config, report: &Report) {
             bits_behind_length(at, report);
             let same = |other: &&Peer| other.prefixes.iter().any(|o| prefix::trimmed(o.value) == value);
             if let Some(other) = config.peers[..i].iter().find(same) {
-                let message = format!("`{written}` is behind `{}` and behind `{}`", other.name.value, peer.name.value);
+                let message = format!(
+                    "the prefix `{written}` belongs to two peers, `{}` and `{}`",
+                    other.name.value, peer.name.value
+                );
                 let help = "assign each prefix to one peer; a longer prefix may lie inside a shorter one";
                 report.error(at.span.clone(), message, Some(help.to_owned()));
             }
             let own = |own: &&Prefix| own.address == value.address && value.length == prefix::host_bits(value.address);
             if let Some(own) = config.tun.addresses.iter().find(own) {
-                let message = format!("`{written}` is this node's own address ({} in [tun])", prefix::text(*own));
+                let message = format!(
+                    "the prefix `{written}` of peer `{}` is this node's own address ({} in [tun])",
+                    peer.name.value,
+                    prefix::text(*own)
+                );
                 report.error(at.span.clone(), message, Some("put the peer's address here".to_owned()));
             }
         }

@@ -25,7 +25,8 @@ pub fn check(config: &Config, report: &Report) {
         let rule = config.proxy_rule(&proxy.value);
         let earlier = config.proxies.each.iter().take(i);
         for (other, _) in earlier.enumerate().filter(|(_, other)| config.proxy_rule(&other.value).overlaps(&rule)) {
-            let message = format!("[[proxy]] {} and {} would accept the same connections", other + 1, i + 1);
+            let message =
+                format!("[[proxy]] number {} and number {} would accept the same connections", other + 1, i + 1);
             let help = "make them differ in `to`, `ports` or `side`";
             report.error(proxy.span.clone(), message, Some(help.to_owned()));
         }
@@ -57,7 +58,7 @@ fn rules(config: &Config, report: &Report) {
         let all = rule.value.from.iter().chain(&rule.value.to);
         all.for_each(|at| bits_behind_length(at, report));
         if let Some(why) = shadow(&shades(permits.get(..=index).unwrap_or_default())) {
-            let message = format!("[[proxies.rule]] {} never applies: {why}", index + 1);
+            let message = format!("[[proxies.rule]] number {} never applies: {why}", index + 1);
             let help = "the first matching rule applies: move the narrower one up, or remove one";
             report.error(rule.span.clone(), message, Some(help.to_owned()));
         }
@@ -76,8 +77,13 @@ fn shadow(shades: &[Shade]) -> Option<String> {
         (_, []) => {
             Some("a proxy never connects to loopback, link-local, multicast and unspecified addresses".to_owned())
         }
-        (_, [one]) => Some(format!("[[proxies.rule]] {one} matches all its connections first")),
-        (_, many) => Some(format!("[[proxies.rule]] {} match all its connections first", many.join(" and "))),
+        (_, [one]) => {
+            Some(format!("the earlier [[proxies.rule]] number {one} matches all connections of the later one"))
+        }
+        (_, many) => Some(format!(
+            "the earlier [[proxies.rule]] numbers {} together match all connections of the later one",
+            many.join(" and ")
+        )),
     }
 }
 
@@ -116,7 +122,7 @@ fn own_packets(config: &Config, span: &Range<usize>, to: Prefix, report: &Report
         .iter()
         .find(|own| to.address == own.address && to.length == prefix::host_bits(own.address));
     if own.is_some() {
-        let message = format!("`{}` is this node's own address", prefix::text(to));
+        let message = format!("a [[proxy]] covers the prefix `{}`, which is this node's own address", prefix::text(to));
         report.error(span.clone(), message, Some("write an address that lies behind a peer".to_owned()));
     }
 }
@@ -131,7 +137,7 @@ fn behind_peers(config: &Config, at: &At<Prefix>, report: &Report) {
     let to = proxy_prefix(at.value);
     let mut behind = config.peers.iter().flat_map(|peer| &peer.prefixes).map(|at| proxy_prefix(at.value));
     if !report.is_partial() && !behind.any(|prefix| prefix.holds(&to) || to.holds(&prefix)) {
-        let message = format!("`{}` is behind no peer", prefix::text(at.value));
+        let message = format!("a [[proxy]] covers the prefix `{}`, which is behind no peer", prefix::text(at.value));
         report.error(at.span.clone(), message, Some("put one of the peers' prefixes in `to`".to_owned()));
     }
 }

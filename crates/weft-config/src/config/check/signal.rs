@@ -84,13 +84,14 @@ fn rates(signal: &Signal, rule: &SignalledFlows, carried: Carried, report: &Repo
     let (name, most, (who, whose, setting)) = (&rule.name.value, carried.rate(), carried.words());
     let reservable = most.scaled(signal.reservable.value);
     if let Some(At { value, span }) = rule.guaranteed.as_ref().filter(|at| at.value > reservable) {
-        let message =
-            format!("rule `{name}` guarantees {value}, but only {reservable} of {whose} {most} may be reserved");
-        report.error(span.clone(), message, Some(format!("guarantee less, or raise `reservable` or `{setting}`")));
+        let message = format!(
+            "[[signal.rule]] `{name}` guarantees {value}, but `reservable` allows only {reservable} of {whose} {most}"
+        );
+        report.error(span.clone(), message, Some(format!("lower `guaranteed`, or raise `reservable` or `{setting}`")));
     }
     if let Some(At { value, span }) = rule.available.as_ref().filter(|at| at.value > most) {
         let who = who.replace("{}", &most.to_string());
-        let message = format!("rule `{name}` requests {value}, but {who} (`{setting}`)");
+        let message = format!("[[signal.rule]] `{name}` requests {value}, more than is possible: {who} (`{setting}`)");
         report.error(span.clone(), message, Some("request less, or leave `available` out".to_owned()));
     }
 }
@@ -104,12 +105,16 @@ fn overlaps(rules: &[SignalledFlows], at: usize, report: &Report) {
     let name = &rule.name;
     if earlier.iter().any(|other| other.name.value == name.value) {
         let help = "give each a name of its own".to_owned();
-        report.error(name.span.clone(), format!("two rules have the name `{}`", name.value), Some(help));
+        let message = format!("two [[signal.rule]] tables have the name `{}`", name.value);
+        report.error(name.span.clone(), message, Some(help));
     }
     if let Some(other) = earlier.iter().find(|other| covers(other, rule)) {
-        let message =
-            format!("rule `{}` never applies: `{}` before it matches all its flows", name.value, other.name.value);
-        report.error(name.span.clone(), message, Some("put it first, or remove it".to_owned()));
+        let message = format!(
+            "[[signal.rule]] `{}` never applies: each of its flows already matches the earlier rule `{}`",
+            name.value, other.name.value
+        );
+        let help = "put the later rule before the earlier one, or remove it".to_owned();
+        report.error(name.span.clone(), message, Some(help));
     } else if let Some(other) = earlier.iter().find(|other| meet(other, rule)) {
         let message = format!(
             "rules `{}` and `{}` overlap: the first applies to flows that match both",

@@ -38,7 +38,7 @@ fn unique(config: &Config, report: &Report) {
             report.error(vpn.name.span.clone(), format!("two VPNs have the name `{name}`"), Some(help));
         }
         if let Some(other) = devices.insert(&vpn.device.value, name) {
-            let message = format!("`{other}` and `{name}` have the same device `{}`", vpn.device.value);
+            let message = format!("the device `{}` belongs to both `{other}` and VPN `{name}`", vpn.device.value);
             report.error(vpn.device.span.clone(), message, Some("give each a device of its own".to_owned()));
         }
     }
@@ -53,8 +53,10 @@ fn own_addresses(config: &Config, report: &Report) {
     for vpn in &config.vpns {
         for at in &vpn.addresses {
             if let Some(other) = owners.insert(at.value.address, &vpn.name.value) {
-                let message =
-                    format!("{} is this node's address in `{}` and in `{other}`", at.value.address, vpn.name.value);
+                let message = format!(
+                    "this node has the address {} in VPN `{}` and also in `{other}`: change one of the two",
+                    at.value.address, vpn.name.value
+                );
                 let help = "only this machine's own addresses must differ; addresses of other nodes need not";
                 report.error(at.span.clone(), message, Some(help.to_owned()));
             }
@@ -69,7 +71,7 @@ fn members(config: &Config, vpn: &Vpn, report: &Report) {
         if !report.is_partial() && !peers().any(|peer| peer == name) {
             let help = did_you_mean(name, peers()).unwrap_or_else(|| match peers().next() {
                 Some(_) => format!("known: {}", peers().collect::<Vec<_>>().join(", ")),
-                None => "there is no [[peer]]".to_owned(),
+                None => "the file has no [[peer]]: add one for each member".to_owned(),
             });
             let message = format!("`{name}` is a member of VPN `{}`, but no peer has this name", vpn.name.value);
             report.error(member.peer.span.clone(), message, Some(help));
@@ -94,10 +96,10 @@ fn overlaps(vpn: &Vpn, report: &Report) {
                 let (written, other) = (prefix::text(at.value), prefix::text(other));
                 let vpn = &vpn.name.value;
                 let message = match of == owner {
-                    true => format!("`{written}` and `{other}` of {of} overlap in VPN `{vpn}`"),
-                    false => {
-                        format!("{owner} claims `{written}`, which overlaps with `{other}` of {of} in VPN `{vpn}`")
-                    }
+                    true => format!("in VPN `{vpn}`, the prefixes `{written}` and `{other}` of {of} overlap"),
+                    false => format!(
+                        "in VPN `{vpn}`, the prefix `{written}` of {owner} overlaps with the prefix `{other}` of {of}"
+                    ),
                 };
                 let help = "assign an address of a VPN to one member; only 0.0.0.0/0 and ::/0 may contain other \
                     prefixes";
@@ -111,7 +113,12 @@ fn overlaps(vpn: &Vpn, report: &Report) {
                 own.value.address == at.value.address && at.value.length == prefix::host_bits(at.value.address)
             };
             if let Some(own) = vpn.addresses.iter().find(is_own) {
-                let message = format!("`{}` is this node's own address", prefix::text(own.value));
+                let message = format!(
+                    "VPN `{}` gives the member `{}` this node's own address `{}`",
+                    vpn.name.value,
+                    member.peer.value,
+                    prefix::text(own.value)
+                );
                 report.error(at.span.clone(), message, Some("put the member's address here".to_owned()));
             }
         }
@@ -130,13 +137,17 @@ fn leases(config: &Config, report: &Report) {
             let (name, vpn) = (&peer.name.value, &vpn.name.value);
             match peer.policy.leasable {
                 None => {
-                    let message = format!("VPN `{vpn}` leases {rate} toward `{name}`, but nothing may be leased there");
+                    let message = format!(
+                        "VPN `{vpn}` leases {rate} toward peer `{name}`, but `leasable` is not set for this peer"
+                    );
                     let help = "set the leasable rate: leasable = \"90 Mbit/s\" in [policy] or [peer.policy], or use \
                          `assured`";
                     report.error(span.clone(), message, Some(help.to_owned()));
                 }
                 Some(leasable) if sum > leasable => {
-                    let message = format!("leased lines take {sum} toward `{name}`, but only {leasable} may be leased");
+                    let message = format!(
+                        "the VPNs lease {sum} in total toward peer `{name}`, but its `leasable` rate is only {leasable}"
+                    );
                     report.error(span.clone(), message, Some("lease less, or use `assured`".to_owned()));
                 }
                 Some(_) => {}
@@ -154,7 +165,10 @@ fn routes(config: &Config, report: &Report) {
         owners.extend(prefixes.map(|at| (key(None, at.value), "[tun]")));
     }
     for vpn in config.vpns.iter().filter(|vpn| vpn.table == Some(config.tun.table)) {
-        let message = format!("table {} contains the routes of [tun], which packets of all VPNs use", config.tun.table);
+        let message = format!(
+            "VPN `{}` cannot use the routing table {}: it has the routes of [tun], which apply to packets of all VPNs",
+            vpn.name.value, config.tun.table
+        );
         let help = "set another number, or leave `table` out: then this table contains the VPN's routes too";
         report.error(vpn.name.span.clone(), message, Some(help.to_owned()));
     }

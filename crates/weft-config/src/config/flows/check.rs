@@ -53,10 +53,11 @@ fn tell(rule: &RuleSetting, fault: &RuleFault, classes: &Classes, report: &Repor
     let message = match &fault.problem {
         RuleProblem::Shadowed { by } => {
             let names: Vec<_> = by.iter().map(|(_, name)| format!("`{name}`")).collect();
-            let verb = if names.len() == 1 { "matches" } else { "together match" };
-            format!("rule `{}` never applies: {} before it {verb} all its flows", fault.name, names.join(", "))
+            let which = if names.len() == 1 { "the earlier rule" } else { "one of the earlier rules" };
+            let names = names.join(", ");
+            format!("rule `{}` never applies: each of its flows already matches {which} {names}", fault.name)
         }
-        RuleProblem::NameTwice { .. } => format!("two rules have the name `{}`", fault.name),
+        RuleProblem::NameTwice { .. } => format!("two [[rule]] tables have the name `{}`", fault.name),
         problem => format!("rule `{}`: {problem}", fault.name),
     };
     let place = rule.spans.first(keys(&fault.problem), &rule.name.span);
@@ -86,13 +87,13 @@ fn help(problem: &RuleProblem, classes: &Classes) -> Option<String> {
             let known = || format!("known: {}", classes.names().collect::<Vec<_>>().join(", "));
             return Some(did_you_mean(class, classes.names()).unwrap_or_else(known));
         }
-        RuleProblem::Shadowed { .. } => "put it first, or remove it",
-        RuleProblem::PortsWithoutProtocol => "for example protocol = \"udp\"; TCP and UDP are two rules",
-        RuleProblem::TwoFamilies => "write one rule for each family",
-        RuleProblem::ServiceWithoutRate { .. } => "set the rate, or leave `service` out",
-        RuleProblem::AboveMaximum { .. } => "guarantee less, or raise `maximum`",
-        RuleProblem::AboveCapacity { .. } => "guarantee less, or raise `max-rate-up` of the links",
-        RuleProblem::VarianceBelowBurst { .. } => "lower `burst-bytes` or leave it out, or bear a larger variance",
+        RuleProblem::Shadowed { .. } => "put the later rule before the earlier one, or remove it",
+        RuleProblem::PortsWithoutProtocol => "for example protocol = \"udp\"; for TCP and UDP write two rules",
+        RuleProblem::TwoFamilies => "write one rule for IPv4 and one rule for IPv6",
+        RuleProblem::ServiceWithoutRate { .. } => "set the rate that the service needs, or remove `service`",
+        RuleProblem::AboveMaximum { .. } => "lower `guaranteed`, or raise `maximum`",
+        RuleProblem::AboveCapacity { .. } => "lower `guaranteed`, or raise `max-rate-up` of the links",
+        RuleProblem::VarianceBelowBurst { .. } => "lower `burst-bytes` or remove it, or raise `delay-variance`",
         _ => return None,
     };
     Some(help.to_owned())
@@ -105,13 +106,14 @@ fn names(config: &Config, rule: &RuleSetting, report: &Report) {
         if !report.is_partial() && !known().any(|name| name == value) {
             let list = || format!("known: {}", known().collect::<Vec<_>>().join(", "));
             let help = did_you_mean(value, known()).unwrap_or_else(list);
-            report.error(span.clone(), format!("there is no VPN `{value}`"), Some(help));
+            let message = format!("there is no VPN `{value}`: name a [[vpn]] of this file, or `default`");
+            report.error(span.clone(), message, Some(help));
         }
     }
     if let Some(At { value, span }) = &rule.user
         && let Err(why) = config.flows.users.user_name(value)
     {
-        report.error(span.clone(), format!("`{value}` is no user"), Some(why));
+        report.error(span.clone(), format!("`{value}` is no user, as `by` in [users] defines users"), Some(why));
     }
     // In a network with certificates, a node that is not in this file may join.
     if config.network.is_none() && !report.is_partial() {
@@ -131,12 +133,15 @@ fn users(flows: &FlowSettings, report: &Report) {
             Ok(name) if name != *value && flows.users.by != UserKind::Certificate => {
                 report.error(
                     span.clone(),
-                    format!("weft lists the user `{value}` under another name"),
+                    format!("weft lists the user `{value}` as `{name}`: write the name in this form"),
                     Some(format!("write {name}")),
                 );
             }
             Ok(_) => {}
-            Err(why) => report.error(span.clone(), format!("`{value}` is no user"), Some(why)),
+            Err(why) => {
+                let message = format!("`{value}` is no user, as `by` in [users] defines users");
+                report.error(span.clone(), message, Some(why));
+            }
         }
     }
 }

@@ -63,7 +63,7 @@ fn above_zero<T: Default + PartialEq, E: ToString>(
     parse: impl Fn(&str) -> Result<T, E>,
 ) -> impl Fn(&str) -> Result<T, String> {
     move |text| match parse(text) {
-        Ok(value) if value == T::default() => Err("it must be greater than zero".to_owned()),
+        Ok(value) if value == T::default() => Err("the value must be greater than zero".to_owned()),
         Ok(value) => Ok(value),
         Err(why) => Err(why.to_string()),
     }
@@ -73,7 +73,7 @@ fn above_zero<T: Default + PartialEq, E: ToString>(
 pub fn time_within(least: Duration, most: Duration) -> impl Fn(&str) -> Result<Duration, String> {
     move |text| match parse_duration(text) {
         Ok(time) if (least..=most).contains(&time) => Ok(time),
-        Ok(_) => Err(format!("it must be from {least:?} to {most:?}")),
+        Ok(_) => Err(format!("the time must be from {least:?} to {most:?}")),
         Err(why) => Err(why.to_string()),
     }
 }

@@ -31,7 +31,7 @@ const PROTOCOLS: [(&str, u8); 9] = [
 pub fn protocol_number(text: &str) -> Result<u8, String> {
     let named = PROTOCOLS.iter().find(|(name, _)| *name == text).map(|(_, number)| *number);
     let names = || PROTOCOLS.map(|(name, _)| name).join(", ");
-    let wrong = || format!("`{text}` is no protocol: write {}, or a number up to 255", names());
+    let wrong = || format!("`{text}` is no protocol: write one of {}, or a number from 0 to 255", names());
     named.or_else(|| text.parse().ok()).ok_or_else(wrong)
 }
 
@@ -147,7 +147,7 @@ pub fn protocol_in(section: &mut Section<'_, '_>, report: &Report) -> Option<u8>
     if found.is_none() {
         let names = PROTOCOLS.iter().map(|(name, _)| *name);
         let list = names.clone().collect::<Vec<_>>().join(", ");
-        let message = format!("`protocol` cannot be `{text}`; it is one of {list}, or a number");
+        let message = format!("`protocol` cannot be `{text}`: write one of {list}, or a number from 0 to 255");
         report.error(value.span(), message, did_you_mean(text, names));
     }
     found

@@ -100,7 +100,7 @@ pub fn read(mut section: Section<'_, '_>) -> UserSettings {
     let ipv6_length = length(section.integer("ipv6-length", 1..129), default.ipv6_length);
     for key in ["ipv4-length", "ipv6-length"] {
         if section.has(key) && by != UserKind::Prefix {
-            let message = format!("`{key}` has no effect unless users are prefixes");
+            let message = format!("`{key}` in [users] has no effect unless users are prefixes (by = \"prefix\")");
             section.complain(section.key_span(key), &message, "set by = \"prefix\", or remove it");
         }
     }

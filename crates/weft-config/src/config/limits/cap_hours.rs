@@ -63,7 +63,7 @@ pub fn parse(text: &str) -> Result<CapHours, String> {
 fn days(text: &str) -> Result<u8, String> {
     let day = |text: &str| {
         let number = DAYS.iter().position(|name| *name == text);
-        number.ok_or_else(|| format!("`{text}` is no day: write one of {}", DAYS.join(", ")))
+        number.ok_or_else(|| format!("`{text}` is no day of the week: write one of {}", DAYS.join(", ")))
     };
     let mut days = 0;
     for part in text.split(',') {
@@ -79,7 +79,7 @@ fn days(text: &str) -> Result<u8, String> {
 }
 
 fn minute(text: &str) -> Result<u16, String> {
-    let wrong = || format!("`{text}` is no time of day from 00:00 to 24:00");
+    let wrong = || format!("`{text}` is no time of day: write HH:MM from 00:00 to 24:00");
     let (hour, minute) = text.split_once(':').ok_or_else(wrong)?;
     let digits = |text: &str| (text.len() == 2).then(|| text.parse::<u16>().ok()).flatten().ok_or_else(wrong);
     let (hour, minute) = (digits(hour)?, digits(minute)?);

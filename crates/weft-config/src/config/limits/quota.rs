@@ -50,7 +50,8 @@ pub fn read(section: &mut Section<'_, '_>) -> Option<Quota> {
     let reached = section.choice("quota-reached");
     if !section.has("quota") {
         for key in ["quota-per", "quota-first-day", "quota-reached"].into_iter().filter(|key| section.has(key)) {
-            section.missing("quota", &format!("the bytes to which `{key}` applies, such as quota = \"10 GB\""));
+            let help = format!("set the data volume to which `{key}` applies, for example quota = \"10 GB\"");
+            section.missing("quota", &help);
         }
     }
     if let (Some(QuotaPeriod::Day), Some(At { span, .. })) = (per, &first_day) {
@@ -80,7 +81,7 @@ fn parse_bytes(text: &str) -> Result<u64, &'static str> {
     let number: f64 = number.trim().parse().map_err(|_| form)?;
     let bytes = number * scale;
     if !(1.0..=1e18).contains(&bytes) {
-        return Err("it must be from 1 B to 1,000,000 TB");
+        return Err("the quota must be from 1 B to 1,000,000 TB");
     }
     Ok(bytes as u64)
 }

@@ -100,7 +100,11 @@ pub fn relay_bench(
         |competitor: usize| competitors.get(competitor).map(|(_, middle, between)| turn(*middle, *between, options));
     let report_progress = |number: u32, competitor: usize| {
         let (name, _, between) = competitors[competitor];
-        report_progress(&format!("turn {} of {}: {name} over {between}", number + 1, options.turns));
+        report_progress(&format!(
+            "turn {} of {}: {name} with {between} nodes between the ends",
+            number + 1,
+            options.turns
+        ));
     };
     let series = take_turns(&names, options.turns, report_progress, turn)?;
     let rows = competitors.iter().zip(series).map(|((_, _, between), series)| Over { between: *between, series });

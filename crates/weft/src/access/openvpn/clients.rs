@@ -70,7 +70,8 @@ pub fn list(directory: &Directory) -> Result<Vec<OpenvpnClient>, String> {
     let mut clients = Vec::new();
     for name in names.iter().filter(|name| !name.contains('.')) {
         let no_client = || {
-            format!("{}: weft access add did not write the content of this file", directory.path().join(name).display())
+            let file = directory.path().join(name);
+            format!("file {} is damaged, or weft access add did not write it: remove the file", file.display())
         };
         clients.push(OpenvpnClient::parse(name, &read(&directory, name)?).ok_or_else(no_client)?);
     }
@@ -84,7 +85,11 @@ pub fn list(directory: &Directory) -> Result<Vec<OpenvpnClient>, String> {
 /// Returns an error if the pool has no free address, or the kernel gives no random numbers.
 pub fn new(clients: &[OpenvpnClient], name: &str, pool: &AddressPool) -> Result<OpenvpnClient, String> {
     let is_free = |address: &Ipv4Addr| clients.iter().all(|client| client.address != *address);
-    let address = pool.hosts().find(is_free).ok_or_else(|| format!("all addresses of the pool {pool} are in use"))?;
+    let address = pool.hosts().find(is_free).ok_or_else(|| {
+        format!(
+            "all addresses of the client pool {pool} are in use: remove a client, or enlarge `pool` in [access.openvpn]"
+        )
+    })?;
     let seed = entropy::seed().map_err(|why| format!("cannot get random numbers from the kernel: {why}"))?;
     let common_name = seed.iter().take(SERIAL_BYTES).map(|byte| format!("{byte:02x}")).collect();
     Ok(OpenvpnClient { name: name.to_owned(), common_name, address })

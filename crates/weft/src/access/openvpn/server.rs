@@ -72,7 +72,7 @@ pub fn prepare(state: &Directory, settings: &Openvpn, offer: &ClientOffer) -> Re
 }
 
 fn make_keys(directory: &Directory) -> Result<Authority, String> {
-    let failed = |why: aws_lc_rs::error::Unspecified| format!("cannot make a key: {why}");
+    let failed = |why: aws_lc_rs::error::Unspecified| format!("cannot create a key for OpenVPN: {why}: try again");
     let authority = Authority::new().map_err(failed)?;
     let server = authority.issue("weft edge", Role::Server).map_err(failed)?;
     let common = new_common_key().map_err(|why| format!("cannot get random numbers from the kernel: {why}"))?;

@@ -46,8 +46,9 @@ pub fn for_client(directory: &Directory) -> Result<(&'static str, String), Strin
     }
     let server = read(directory, SERVER_KEY)?;
     let config = format!("<tls-crypt-v2>\n{}\n</tls-crypt-v2>\n", server.trim_end());
-    let key = generate("tls-crypt-v2-client", &config)
-        .map_err(|why| format!("{PROGRAM} made no key for the client: {why}"))?;
+    let key = generate("tls-crypt-v2-client", &config).map_err(|why| {
+        format!("the program {PROGRAM} created no key for the client: {why}: install OpenVPN 2.5 or later")
+    })?;
     Ok(("tls-crypt-v2", key))
 }
 

@@ -44,7 +44,8 @@ pub(super) fn add(options: &AddOptions) -> Result<Outcome, Failure> {
         (false, _) => None,
         (true, Some(openvpn)) => Some(openvpn),
         (true, None) => {
-            return Err(Failure::new("this edge accepts no OpenVPN clients: add [access.openvpn]"));
+            let why = "this edge accepts no OpenVPN clients: add a table [access.openvpn] to its configuration";
+            return Err(Failure::new(why));
         }
     };
     let name = peer_name(&options.name).map_err(|why| wrong(&options.name, why))?;
@@ -80,7 +81,7 @@ impl NewClient<'_> {
             let Prepared { directory, authority, .. } = openvpn::server::prepare(directory, settings, &self.offer)?;
             let client = openvpn::clients::new(&openvpn::clients::list(&directory)?, &self.name, pool)?;
             let issued = authority.issue(&client.common_name, Role::Client);
-            let issued = issued.map_err(|why| format!("cannot make a key: {why}"))?;
+            let issued = issued.map_err(|why| format!("cannot create a key for OpenVPN: {why}: try again"))?;
             let (wrap, key) = openvpn::wrap::for_client(&directory)?;
             let text = openvpn::profile::text(&authority, &issued, (wrap, &key), &self.endpoint, &self.offer.routes);
             self.keep(&text)?;
@@ -130,8 +131,11 @@ fn endpoint(options: &AddOptions, access: &Access, openvpn: Option<&Openvpn>) ->
         }
     };
     // A client whose endpoint has no address could never connect, so the name is resolved before anything changes.
-    let unknown =
-        |why: String| Failure::new(format!("cannot resolve the edge `{endpoint}`: {why}; nothing was changed"));
+    let unknown = |why: String| {
+        Failure::new(format!(
+            "cannot resolve the edge's address `{endpoint}`: {why}: correct it, or its DNS entry; no client was added"
+        ))
+    };
     let first = endpoint.to_socket_addrs().map_err(|why| unknown(why.to_string()))?.next();
     match first {
         Some(_) => Ok(endpoint),
@@ -154,7 +158,8 @@ fn show(wanted: &NewClient<'_>, made: &Made) -> Result<(), Failure> {
     if !options.openvpn {
         let code = profile::qr_code(text, io::stderr().is_terminal());
         let short = "list fewer networks in [access] `routes`";
-        eprint!("{}", code.unwrap_or_else(|why| format!("cannot make a QR code: {why}: {short}\n")));
+        let failed = "cannot make a QR code of the client's configuration";
+        eprint!("{}", code.unwrap_or_else(|why| format!("{failed}: {why}: {short}\n")));
     }
     Ok(())
 }

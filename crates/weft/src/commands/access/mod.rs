@@ -54,7 +54,10 @@ fn notify_node(config: &Config) -> Result<Outcome, Failure> {
             eprintln!("weft: the node is not running; the change takes effect when it starts");
             Ok(Outcome::Well)
         }
-        Err(failure) => Err(Failure::new(format!("the list of clients is changed, but {}", failure.text()))),
+        Err(failure) => {
+            let why = failure.text();
+            Err(Failure::new(format!("the list of clients has changed, but the node does not use it yet: {why}")))
+        }
         Ok(_) => Ok(Outcome::Well),
     }
 }
@@ -133,7 +136,7 @@ fn turned_away(refused: ClientRefusals) -> String {
         (strays, "packets dropped: the source was not the client's address"),
     ];
     let said = lines.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}\n"));
-    let last = last_from.map(|from| format!("the last of these handshakes came from {from}\n"));
+    let last = last_from.map(|from| format!("the last rejected handshake came from {from}\n"));
     said.chain(last).collect()
 }
 
@@ -145,6 +148,6 @@ fn settings<'a>(config: &'a Config, file: &Path) -> Result<&'a Access, Failure> 
     config.access.as_ref().ok_or_else(|| {
         let file = file.display();
         let example = "[access] with listen = 51820 and pool = \"10.9.128.0/24\"";
-        Failure::new(format!("{file}: this node accepts no clients: add, for example, {example}"))
+        Failure::new(format!("{file}: this node accepts no clients: add a table for them, for example {example}"))
     })
 }

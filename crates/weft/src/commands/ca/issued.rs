@@ -102,11 +102,13 @@ fn valid_of(directory: &Path, name: &str) -> Result<Certificate, Failure> {
         let names = all.iter().map(|of| of.certificate.claims().name.as_str());
         let help =
             did_you_mean(name, names).unwrap_or_else(|| format!("see: weft ca list --ca {}", directory.display()));
-        return Err(Failure::new(format!("no certificate was signed for {name}; {help}")));
+        return Err(Failure::new(format!("no certificate was signed for node {name}; {help}")));
     }
     let valid = of_name.find(|of| !of.is_revoked);
     valid.map(|of| of.certificate.clone()).ok_or_else(|| {
-        Failure::new(format!("the key of {name} is revoked; a new key needs a certificate: weft ca sign"))
+        Failure::new(format!(
+            "the key of node {name} is revoked: create a new key there, and sign a certificate for it: weft ca sign"
+        ))
     })
 }
 

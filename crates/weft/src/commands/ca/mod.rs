@@ -120,14 +120,16 @@ pub(super) fn others_keep_theirs(directory: &Path, claims: &Claims, now: u64) ->
         let refuse = |what: String| {
             let (name, key, until) = (&other.name, &other.public_key, rfc_3339(other.not_after_unix_s));
             let fix = format!("weft ca revoke --ca {} --public-key {key}", directory.display());
-            Err(Failure::new(format!("{what} belongs to {name} until {until}: revoke it with: {fix}")))
+            Err(Failure::new(format!(
+                "{what} belongs to node {name} until {until}: choose another one, or revoke that node's key: {fix}"
+            )))
         };
         if other.name == claims.name {
             return refuse(format!("the name {}", claims.name));
         }
         let taken = engine_prefixes(claims).find(|prefix| engine_prefixes(other).any(|its| its.overlaps(*prefix)));
         if let Some(prefix) = taken {
-            return refuse(format!("{}, or a part of it,", prefix::text(prefix)));
+            return refuse(format!("the prefix {}, or a part of it,", prefix::text(prefix)));
         }
     }
     Ok(())
@@ -142,7 +144,7 @@ fn revoke(directory: &Path, node: &RevokedNode, out: Option<&Path>) -> Result<Ou
     let revocation = root.revoke(&key, unix_s());
     write_out(&revocation, out)?;
     if let Some(file) = out {
-        eprintln!("the revocation takes effect when a running node reads it: weft revoke {}", file.display());
+        eprintln!("no node applies the revocation yet: give it to a running node with: weft revoke {}", file.display());
     }
     append(directory, REVOKED_FILE, &revocation)
 }
@@ -168,7 +170,7 @@ fn show(file: &Path, root: Option<&str>, as_json: bool) -> Result<Outcome, Failu
     };
     print!("{text}");
     if is_signed == Some(false) {
-        return Err(Failure::new(format!("{}: this root key did not sign the file", file.display())));
+        return Err(Failure::new(format!("the root key given with --root did not sign the file {}", file.display())));
     }
     Ok(Outcome::Well)
 }
@@ -225,7 +227,7 @@ fn engine_prefixes(claims: &Claims) -> impl Iterator<Item = Prefix> {
 
 fn revocation_text(revocation: &Revocation) -> String {
     let at = rfc_3339(revocation.revoked_at_unix_s());
-    format!("revocation of {}\nsigned {at}\n", revocation.public_key())
+    format!("revocation of the public key {}\nsigned {at}\n", revocation.public_key())
 }
 
 fn revocation_json(revocation: &Revocation) -> serde_json::Value {
@@ -252,7 +254,10 @@ pub(super) fn network(text: &str) -> Result<(IpAddr, u8), Failure> {
     let prefix = prefix::parse(text).map_err(|why| wrong(text, why))?;
     match prefix::trimmed(prefix) {
         trimmed if trimmed == prefix => Ok((prefix.address, prefix.length)),
-        trimmed => Err(wrong(text, format!("bits are set after the prefix length; write {}", prefix::text(trimmed)))),
+        trimmed => {
+            let short = prefix::text(trimmed);
+            Err(wrong(text, format!("the address has bits set after the prefix length: write {short}")))
+        }
     }
 }
 

@@ -52,7 +52,8 @@ pub fn confirm(arguments: &ConfirmArguments) -> Result<Outcome, Failure> {
     ask(&arguments.control.control, &Request::Confirm { file: file.path().display().to_string() })?;
     file.save().map_err(|why| {
         let path = file.path().display();
-        Failure::new(format!("cannot save the change in {path}: {why}: the node keeps it only until its next start"))
+        let lost = "the running node keeps the change only until its next start";
+        Failure::new(format!("cannot save the change in the file {path}: {why}: {lost}"))
     })?;
     println!("{}: kept", file.path().display());
     Ok(Outcome::Well)

@@ -69,7 +69,8 @@ fn test(tested: &TestedPacket) -> Result<Outcome, Failure> {
     let router = config.flows.router(&config.vpns);
     // The check of the file has already reported all mistakes in the rules.
     let classifier = router.rules.compile(&router.classes, &router.limits);
-    let classifier = classifier.map_err(|_| Failure::new("the rules contradict each other: run weft check"))?;
+    let contradiction = "the [[rule]] tables contradict each other: weft check reports where";
+    let classifier = classifier.map_err(|_| Failure::new(contradiction))?;
     let decision = classifier.classify(&first_packet(&router.rules, &router.users, &facts));
     let treatment = decision.request.treatment;
     let class = router.classes.get(treatment.class).map_or("bulk", |class| class.name.as_str());
@@ -104,7 +105,7 @@ fn key(tested: &TestedPacket) -> Result<FlowKey, String> {
     let has_ports = matches!(number, protocol::TCP | protocol::UDP);
     let ((src, src_port), (dst, dst_port)) = (end(&tested.from, has_ports)?, end(&tested.to, has_ports)?);
     if src.is_ipv4() != dst.is_ipv4() {
-        return Err("one address is IPv4 and the other one IPv6: give two addresses of one version".to_owned());
+        return Err("source and destination have different IP versions: give two IPv4 or two IPv6 addresses".to_owned());
     }
     Ok(FlowKey { src, dst, protocol: number, src_port, dst_port, flow_label: 0 })
 }
@@ -114,5 +115,5 @@ fn end(text: &str, has_ports: bool) -> Result<(IpAddr, u16), String> {
     let with_port = || text.parse::<SocketAddr>().ok().filter(|_| has_ports).map(|of| (of.ip(), of.port()));
     let alone = || text.parse::<IpAddr>().ok().map(|address| (address, 0));
     let form = if has_ports { "an address and a port, such as 10.9.0.1:5000" } else { "an address" };
-    with_port().or_else(alone).ok_or_else(|| format!("`{text}` is not {form}"))
+    with_port().or_else(alone).ok_or_else(|| format!("source or destination `{text}` is not {form}"))
 }

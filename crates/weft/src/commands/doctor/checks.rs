@@ -137,18 +137,23 @@ fn explicit_rates(machine: &Machine) -> Check {
     let needs = "weft_er needs Linux 6.0 with BTF, and CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN for the process that \
         loads it";
     if is_available(NAME) {
-        return Check::new(name, Verdict::Good, format!("{NAME} is loaded"), "");
+        return Check::new(name, Verdict::Good, format!("the congestion control {NAME} is loaded"), "");
     }
     let lacks = missing_for_weft_er(machine);
     match choose(Some(&lacks.join(", "))).available {
-        _ if lacks.is_empty() => Check::new(name, Verdict::Good, format!("{NAME} can be loaded"), ""),
-        Available::Bbr => {
-            Check::new(name, Verdict::Warning, format!("using bbr instead of {NAME}: {}", lacks.join(", ")), needs)
+        _ if lacks.is_empty() => {
+            Check::new(name, Verdict::Good, format!("the congestion control {NAME} can be loaded"), "")
         }
+        Available::Bbr => Check::new(
+            name,
+            Verdict::Warning,
+            format!("the congestion control is bbr instead of {NAME}: {}", lacks.join(", ")),
+            needs,
+        ),
         _ => Check::new(
             name,
             Verdict::Warning,
-            format!("neither {NAME} nor bbr is available: {}", lacks.join(", ")),
+            format!("the congestion controls {NAME} and bbr are not available: {}", lacks.join(", ")),
             needs,
         ),
     }
@@ -177,8 +182,8 @@ fn tun(machine: &Machine) -> Check {
         Ok(_) => Check::new("TUN device", Verdict::Good, "can be opened", ""),
         Err(why) => {
             let help = match why.kind() {
-                io::ErrorKind::PermissionDenied => "run as root, or in the group that may open /dev/net/tun",
-                _ => "modprobe tun; in a container: --device /dev/net/tun",
+                io::ErrorKind::PermissionDenied => "run weft as root, or in the group that may open /dev/net/tun",
+                _ => "load the TUN driver with modprobe tun; start a container with --device /dev/net/tun",
             };
             Check::new("TUN device", Verdict::Bad, why.to_string(), help)
         }
@@ -279,7 +284,7 @@ fn links(machine: &Machine, config: &Config) -> Vec<Check> {
             format!("link {name}"),
             verdict,
             state,
-            format!("ip link set {name} up, or check its cable"),
+            format!("run ip link set {name} up, or check the cable of {name}"),
         ));
         if several {
             checks.extend(reverse_path(machine, name));
@@ -301,7 +306,7 @@ fn reverse_path(machine: &Machine, name: &str) -> Option<Check> {
         _ => (Verdict::Good, "0, off"),
     };
     let help = format!("sysctl -w net.ipv4.conf.{name}.rp_filter=2");
-    Some(Check::new(format!("rp_filter of {name}"), verdict, found, help))
+    Some(Check::new(format!("rp_filter of link {name}"), verdict, found, help))
 }
 
 #[cfg(test)]

@@ -15,11 +15,11 @@ pub fn forwarding(machine: &Machine, config: &Config) -> Vec<Check> {
         Some(state(family, &machine.proc(family.file)?, is_hub))
     });
     here.chain(config.default_routes().map(|(peer, prefix)| {
-        let help = format!("run weft doctor on {peer}, which must forward and translate addresses");
+        let help = format!("run weft doctor on the peer {peer}: it must forward packets and translate addresses (NAT)");
         Check::new(
-            format!("{} by {peer}", prefix::text(prefix)),
+            format!("route {} to peer {peer}", prefix::text(prefix)),
             Verdict::Warning,
-            format!("this node cannot see whether {peer} forwards"),
+            format!("this node cannot see whether the peer {peer} forwards packets"),
             help,
         )
     }))

@@ -49,7 +49,7 @@ fn carrier(machine: &Machine, name: &str) -> Option<Check> {
     // The file cannot be read while the link is set down.
     let is_missing = machine.sys(&format!("class/net/{name}/carrier"))? == "0";
     let help = "connect its cable or modem, or choose another link in [links] use";
-    is_missing.then(|| Check::new(format!("carrier of {name}"), Verdict::Bad, "none", help))
+    is_missing.then(|| Check::new(format!("carrier of link {name}"), Verdict::Bad, "none", help))
 }
 
 /// Checks that each link with an address has a route to an endpoint.
@@ -69,8 +69,11 @@ fn no_route(config: &Config, addresses: &LinkAddresses) -> Vec<Check> {
     };
     let bad = addresses.keys().filter(|name| !leads(name)).map(|name| {
         let to = endpoints.first().map_or_else(String::new, ToString::to_string);
-        let help = format!("ip route add default via ROUTER dev {name} metric 1000, with the router of that link");
-        Check::new(format!("route over {name}"), Verdict::Bad, format!("none to {to} or any other endpoint"), help)
+        let help = format!(
+            "run ip route add default via ROUTER dev {name} metric 1000, where ROUTER is the router of that link"
+        );
+        let found = format!("no route to {to} or another endpoint of a peer");
+        Check::new(format!("route over link {name}"), Verdict::Bad, found, help)
     });
     bad.collect()
 }
@@ -91,13 +94,13 @@ fn one_subnet(addresses: &LinkAddresses, arp_is_strict: bool) -> Vec<Check> {
     for (at, (name, own)) in all.iter().enumerate().filter(|(_, (_, own))| own.address.is_ipv4() && own.length < 32) {
         for (other, its) in all.iter().skip(at + 1).filter(|(other, its)| other != name && its.overlaps(*own)) {
             let wider = prefix::text(prefix::trimmed(if its.length < own.length { *its } else { *own }));
-            let found = format!("{name} and {other} are both in {wider}");
+            let found = format!("the links {name} and {other} both have an address in {wider}");
             let (verdict, end) = match arp_is_strict {
                 true => (Verdict::Good, ", and each answers for its own addresses"),
-                false => (Verdict::Warning, ": the kernel answers for the addresses of one on the other"),
+                false => (Verdict::Warning, ": the kernel answers ARP for the addresses of one link on the other"),
             };
             let help = "sysctl -w net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2";
-            checks.push(Check::new(format!("subnet of {name}"), verdict, found + end, help));
+            checks.push(Check::new(format!("subnet of link {name}"), verdict, found + end, help));
         }
     }
     checks
@@ -141,7 +144,9 @@ fn one_router(neighbours: &[KnownNeighbour], routers: &BTreeSet<(String, Ipv4Add
     let shared = links_of.into_iter().filter(|(hardware, links)| links.len() > 1 && is_router(hardware));
     let check = |(hardware, links): (&str, BTreeSet<&str>)| {
         let links = links.into_iter().collect::<Vec<_>>().join(" and ");
-        let found = format!("{links} lead to one router or modem, {hardware}: they fail together and share its rate");
+        let found = format!(
+            "the links {links} lead to one router or modem (MAC {hardware}): they fail together and share its rate"
+        );
         Check::new("ways out", Verdict::Warning, found, "connect one of them to another modem, or use only one of them")
     };
     shared.map(check).collect()
@@ -152,8 +157,8 @@ fn ipv6(machine: &Machine, config: &Config) -> Option<Check> {
     let in_tunnel = config.tun.addresses.iter().any(|own| own.address.is_ipv6());
     let endpoints = config.peers.iter().flat_map(|peer| &peer.endpoints);
     let needs = match (in_tunnel, endpoints.into_iter().any(|endpoint| endpoint.is_ipv6())) {
-        (true, _) => "[tun] has an IPv6 address",
-        (_, true) => "an endpoint has an IPv6 address",
+        (true, _) => "the tunnel has an IPv6 address in [tun]",
+        (_, true) => "an endpoint of a peer has an IPv6 address",
         _ => return None,
     };
     let is_off =
@@ -161,7 +166,7 @@ fn ipv6(machine: &Machine, config: &Config) -> Option<Check> {
     Some(match is_off("all") || is_off("default") {
         true => {
             let help = "sysctl -w net.ipv6.conf.all.disable_ipv6=0 net.ipv6.conf.default.disable_ipv6=0";
-            Check::new("IPv6", Verdict::Bad, format!("switched off, but {needs}"), help)
+            Check::new("IPv6", Verdict::Bad, format!("IPv6 is switched off on this machine, but {needs}"), help)
         }
         false => Check::new("IPv6", Verdict::Good, "on", ""),
     })
@@ -182,7 +187,8 @@ mod tests {
         };
         let checks = one_subnet(&both("192.168.1.7/24", "192.168.1.8/25"), false);
         assert_eq!(checks.len(), 1, "{checks:?}");
-        assert!(checks[0].found.starts_with("a and b are both in 192.168.1.0/24: the kernel"), "{checks:?}");
+        let found = "the links a and b both have an address in 192.168.1.0/24: the kernel";
+        assert!(checks[0].found.starts_with(found), "{checks:?}");
         assert_eq!(one_subnet(&both("192.168.1.7/24", "192.168.1.8/24"), true)[0].verdict, Verdict::Good);
         assert_eq!(one_subnet(&both("192.168.1.7/24", "192.168.2.8/24"), false), []);
         assert_eq!(
@@ -205,7 +211,7 @@ mod tests {
         let checks = one_router(&neighbours(arp), &routers(routes), &["eth0", "wwan0"]);
         assert_eq!(checks.len(), 1, "a host on both links is no router: {checks:?}");
         assert!(
-            checks[0].found.starts_with("eth0 and wwan0 lead to one router or modem, 02:00:00:00:00:01"),
+            checks[0].found.contains("eth0 and wwan0 lead to one router or modem (MAC 02:00:00:00:00:01)"),
             "{checks:?}"
         );
         assert_eq!(one_router(&neighbours(arp), &routers(routes), &["eth0"]), []);

@@ -57,10 +57,12 @@ fn port(machine: &Machine, config: &Config, is_running: bool) -> Option<Check> {
         return Some(Check::new(name, Verdict::Good, "free", ""));
     }
     let (found, help) = match owner(machine, port) {
-        Some((pid, program)) => (format!("taken by {program}, process {pid}"), format!("kill {pid}")),
+        Some((pid, program)) => {
+            (format!("the port is taken by the program {program}, process {pid}"), format!("kill {pid}"))
+        }
         None => (
-            "taken by another process".to_owned(),
-            format!("stop it, or set another `listen`: ss -ulpn sport = :{port}"),
+            "the port is taken by another process".to_owned(),
+            format!("find the process with ss -ulpn sport = :{port} and stop it, or set another `listen` in [node]"),
         ),
     };
     Some(Check::new(name, Verdict::Bad, found, help))
@@ -94,7 +96,7 @@ fn sockets_of(table: &str, port: u16) -> impl Iterator<Item = String> + '_ {
 
 /// Checks that the file system of the state takes writes and has free space. `None` if this cannot be determined.
 fn state(machine: &Machine, directory: &Path) -> Option<Check> {
-    let name = format!("state in {}", directory.display());
+    let name = format!("state directory {}", directory.display());
     // The node creates a missing directory in the one above it.
     let existing = directory.ancestors().find(|path| path.exists())?;
     let system = statvfs(existing).ok()?;
@@ -107,13 +109,18 @@ fn state(machine: &Machine, directory: &Path) -> Option<Check> {
     let free = system.blocks_available().saturating_mul(system.fragment_size());
     if free < LEAST_FREE {
         let verdict = if free < 1 << 20 { Verdict::Bad } else { Verdict::Warning };
-        let found =
-            format!("only {} are free on {mount}: handshake stamps and revocations cannot be stored", bytes(free));
-        let help = format!("delete files that are not needed: du -x -d 2 {mount} | sort -n | tail");
+        let free = bytes(free);
+        let found = format!("only {free} are free on the file system {mount}: the node may fail to store its state");
+        let help = format!(
+            "delete files that are not needed; find the largest directories with: du -x -d 2 {mount} | sort -n | tail"
+        );
         return Some(Check::new(name, verdict, found, help));
     }
     match access(existing, AccessFlags::W_OK | AccessFlags::X_OK) {
-        Ok(()) => Some(Check::new(name, Verdict::Good, format!("writable, {} free", bytes(free)), "")),
+        Ok(()) => {
+            let found = format!("the directory is writable, and {} of disk space are free", bytes(free));
+            Some(Check::new(name, Verdict::Good, found, ""))
+        }
         Err(why) if geteuid().is_root() => Some(Check::new(name, Verdict::Bad, why.desc(), "")),
         // The doctor may run as another user than the service, so a refusal of access proves nothing.
         Err(_) => None,
@@ -161,7 +168,7 @@ fn names(config: &Config) -> Vec<Check> {
             }
             Some((_, Ok(_))) => "no address".to_owned(),
             Some((_, Err(why))) => why.clone(),
-            None => format!("no answer within {} s", PATIENCE.as_secs()),
+            None => format!("no name server answered within {} s", PATIENCE.as_secs()),
         };
         let help = "name a DNS server that answers in /etc/resolv.conf, or write the address into /etc/hosts";
         Check::new(format!("name {}", name.name), Verdict::Bad, format!("DNS: {why}"), help)
@@ -173,10 +180,10 @@ fn names(config: &Config) -> Vec<Check> {
 fn quotas(status: &Status) -> Vec<Check> {
     let check = |(name, quota): (&String, &LinkQuota)| {
         let LinkQuota { used_bytes, limit_bytes, .. } = *quota;
-        let found = format!("{} of {} used", bytes(used_bytes), bytes(limit_bytes));
+        let found = format!("{} of the quota of {} used", bytes(used_bytes), bytes(limit_bytes));
         let verdict = if used_bytes >= limit_bytes { Verdict::Warning } else { Verdict::Good };
         let help = "raise `quota` of the link and run weft reload, or wait for the next period";
-        Check::new(format!("quota of {name}"), verdict, found, help)
+        Check::new(format!("quota of link {name}"), verdict, found, help)
     };
     status.links.iter().filter_map(|link| Some((&link.name, link.quota.as_ref()?))).map(check).collect()
 }
@@ -190,7 +197,9 @@ fn firewall(config: &Config) -> Option<Check> {
     let chain = closed_chain(&String::from_utf8_lossy(&output.stdout), &config.tun.name)?;
     let tun = &config.tun.name;
     let help = format!("nft insert rule {chain} iifname {tun} accept; nft insert rule {chain} oifname {tun} accept");
-    let found = format!("chain `{chain}` drops packets that it does not accept, and has no rule for {tun}");
+    let found = format!(
+        "the nftables chain `{chain}` drops packets that it does not accept, and has no rule for the tunnel {tun}"
+    );
     Some(Check::new("firewall", Verdict::Warning, found, help))
 }
 

@@ -70,18 +70,17 @@ fn pairs(peer: &Peer, status: &Status) -> Vec<(String, SocketAddr)> {
 
 fn session(peer: &Peer) -> Vec<Check> {
     let verdict = if peer.established_s.is_some() { Verdict::Warning } else { Verdict::Bad };
-    let finding = |finding: &Finding| {
-        let found = format!("{}: likely cause: {}", finding.found, finding.likely);
-        Check::new("session", verdict, found, finding.advice.clone())
+    let finding = |Finding { found, likely, advice, .. }: &Finding| {
+        Check::new("session", verdict, format!("{found}: likely cause: {likely}"), advice.clone())
     };
     let mut checks: Vec<_> = peer.findings.iter().map(finding).collect();
     match (peer.established_s, peer.without_session_s) {
         (Some(s), _) => {
-            let found = format!("established {} ago", span(Duration::from_secs(s)));
+            let found = format!("the session was established {} ago", span(Duration::from_secs(s)));
             checks.insert(0, Check::new("session", Verdict::Good, found, ""));
         }
         (None, since) if checks.is_empty() => {
-            let found = format!("none for {}", span(Duration::from_secs(since.unwrap_or(0))));
+            let found = format!("no session for the last {}", span(Duration::from_secs(since.unwrap_or(0))));
             checks.push(Check::new("session", Verdict::Bad, found, "try again in ten seconds"));
         }
         (None, _) => {}
@@ -91,10 +90,11 @@ fn session(peer: &Peer) -> Vec<Check> {
 
 /// Checks if the remote address is reachable by a link, from the answers to the probes.
 fn reachability(peer: &Peer, route: &ProbedRoute) -> Check {
-    let name = format!("{} over {}", route.remote, route.link);
+    let name = format!("address {} over link {}", route.remote, route.link);
     let path = peer.paths.iter().find(|path| path.link == route.link && path.remote == route.remote.to_string());
     if let Some(path) = path.filter(|path| !path.is_down()) {
-        return Check::new(name, Verdict::Good, format!("weft answers in {}", millis(path.rtt_us.unwrap_or(0))), "");
+        let found = format!("the peer's weft answers in {}", millis(path.rtt_us.unwrap_or(0)));
+        return Check::new(name, Verdict::Good, found, "");
     }
     let host = match &route.ping {
         PingResult::Answered(time) => format!("the host answers ping in {}", millis(time.as_micros() as u64)),
@@ -102,17 +102,17 @@ fn reachability(peer: &Peer, route: &ProbedRoute) -> Check {
         PingResult::Failed(why) => format!("cannot send a ping: {why}"),
     };
     let (found, help) = match (&route.bounce, &route.ping) {
-        (Some(what), _) => (format!("UDP: {what}; {host}"), "see `session`"),
+        (Some(what), _) => (format!("a UDP datagram to the peer got the ICMP error {what}; {host}"), "see `session`"),
         (None, PingResult::Answered(_)) => (
-            format!("UDP: no answer; {host}"),
+            format!("no answer to UDP datagrams; {host}"),
             "UDP to this port is blocked, or weft there does not accept this node's key: run `weft status` there",
         ),
         (None, PingResult::Silent) => (
-            format!("UDP: no answer; {host}"),
+            format!("no answer to UDP datagrams; {host}"),
             "the host is off, its address is wrong, or a firewall drops all packets: try another host in its network",
         ),
         (None, PingResult::Failed(_)) => (
-            format!("UDP: no answer; {host}"),
+            format!("no answer to UDP datagrams; {host}"),
             "run as root, add a route over the link, or allow pings in this machine's firewall; the kill switch drops them",
         ),
     };
@@ -122,7 +122,7 @@ fn reachability(peer: &Peer, route: &ProbedRoute) -> Check {
 /// Checks the length of the longest packet that passes. `None` if the remote address answered no ping.
 fn mtu(route: &ProbedRoute) -> Option<Check> {
     let (passes, asked) = (route.largest?, route.asked);
-    let name = format!("MTU to {} over {}", route.remote.ip(), route.link);
+    let name = format!("MTU to address {} over link {}", route.remote.ip(), route.link);
     Some(if passes >= asked {
         Check::new(name, Verdict::Good, format!("packets of {asked} B pass"), "")
     } else {
@@ -157,7 +157,7 @@ fn nat(status: &Status, routes: &[ProbedRoute]) -> Check {
         0 | 1 => Check::new("NAT", Verdict::Warning, "this node has private addresses only: at least one NAT", help),
         _ => {
             let found =
-                format!("double NAT is likely: the routers {} have private addresses too", private.join(" and "));
+                format!("double NAT is likely: the nearest routers {} have private addresses", private.join(" and "));
             Check::new("NAT", Verdict::Warning, found, help)
         }
     }

@@ -27,7 +27,7 @@ fn early_data(machine: &Machine) -> Check {
     let bits = machine.proc("sys/net/ipv4/tcp_fastopen").and_then(|text| text.parse::<u32>().ok());
     let (verdict, found) = match bits {
         Some(bits) if bits & 3 == 3 => (Verdict::Good, "3, both directions".to_owned()),
-        Some(bits) => (Verdict::Warning, format!("{bits}: it is not on in both directions")),
+        Some(bits) => (Verdict::Warning, format!("tcp_fastopen is {bits}: TCP Fast Open is not on in both directions")),
         None => (Verdict::Warning, "unknown".to_owned()),
     };
     Check::new("proxies: early data", verdict, found, "weft up sets net.ipv4.tcp_fastopen=3 if permitted")
@@ -35,8 +35,13 @@ fn early_data(machine: &Machine) -> Check {
 
 fn descriptors(capacity: usize) -> Check {
     let (verdict, found) = match workers(capacity).and_then(|workers| plan_capacity(capacity, workers)) {
-        Ok(room) if room.connections >= capacity => (Verdict::Good, format!("enough for {capacity} connections")),
-        Ok(room) => (Verdict::Warning, format!("enough for {} of {capacity} connections", room.connections)),
+        Ok(room) if room.connections >= capacity => {
+            (Verdict::Good, format!("file descriptors are enough for {capacity} connections"))
+        }
+        Ok(room) => {
+            let enough = room.connections;
+            (Verdict::Warning, format!("file descriptors are enough for only {enough} of {capacity} connections"))
+        }
         Err(why) => (Verdict::Bad, why.to_string()),
     };
     Check::new(

@@ -44,7 +44,7 @@ impl Service {
             return Err(Check::new(
                 "service",
                 Verdict::Bad,
-                format!("{UNIT} runs as {name}, but there is no such user"),
+                format!("{UNIT} runs as the user {name}, but there is no such user"),
                 help,
             ));
         };
@@ -63,17 +63,25 @@ impl Service {
     pub fn tun(&self, tun: &Path) -> Check {
         let (name, user) = ("TUN device", &self.user);
         if !self.has_tun {
-            let help = "add DeviceAllow=/dev/net/tun rw to it";
-            return Check::new(name, Verdict::Bad, format!("{UNIT} does not allow this device"), help);
+            let help = "add DeviceAllow=/dev/net/tun rw to weft.service";
+            return Check::new(name, Verdict::Bad, format!("{UNIT} does not allow access to /dev/net/tun"), help);
         }
         match self.open(tun, true) {
-            Ok(()) => Check::new(name, Verdict::Good, format!("can be opened by {user}, the user of {UNIT}"), ""),
+            Ok(()) => {
+                let found = format!("the device can be opened by {user}, the user of {UNIT}");
+                Check::new(name, Verdict::Good, found, "")
+            }
             Err(why) => {
                 let help = match why.kind() {
-                    io::ErrorKind::PermissionDenied => format!("let {user} open it: chmod 666 {}", tun.display()),
-                    _ => "modprobe tun; in a container: --device /dev/net/tun".to_owned(),
+                    io::ErrorKind::PermissionDenied => {
+                        format!("let {user} open the device: chmod 666 {}", tun.display())
+                    }
+                    _ => {
+                        "load the TUN driver with modprobe tun; start a container with --device /dev/net/tun".to_owned()
+                    }
                 };
-                Check::new(name, Verdict::Bad, format!("cannot be opened by {user}, the user of {UNIT}: {why}"), help)
+                let found = format!("the device cannot be opened by {user}, the user of {UNIT}: {why}");
+                Check::new(name, Verdict::Bad, found, help)
             }
         }
     }
@@ -83,7 +91,7 @@ impl Service {
         let is_granted = self.capabilities.iter().any(|capability| capability == "CAP_NET_ADMIN");
         let (verdict, found) =
             if is_granted { (Verdict::Good, "granted by") } else { (Verdict::Bad, "not granted by") };
-        let help = "add AmbientCapabilities=CAP_NET_ADMIN to it";
+        let help = "add AmbientCapabilities=CAP_NET_ADMIN to weft.service";
         Check::new("CAP_NET_ADMIN", verdict, format!("{found} {UNIT}"), help)
     }
 
@@ -94,8 +102,11 @@ impl Service {
         let user = &self.user;
         let check = |file: PathBuf| {
             let why = self.open(&file, false).err()?;
-            let help = format!("chown {user}: {}; directories above it need x for {user}", file.display());
-            let found = format!("cannot be read by {user}, the user of {UNIT}: {why}");
+            let help = format!(
+                "run chown {user}: {}, and give {user} the permission x on all directories above the file",
+                file.display()
+            );
+            let found = format!("the file cannot be read by {user}, the user of {UNIT}: {why}");
             Some(Check::new(file.display().to_string(), Verdict::Bad, found, help))
         };
         files.chain(secrets.cloned()).filter_map(check).collect()

@@ -57,7 +57,7 @@ fn missing_settings_of_the_unit_are_reported() {
     let place = TemporaryUnit::new("lacks", unit);
     let service = Service::find(&place.0).unwrap().unwrap();
     assert_eq!(service.net_admin().verdict, Verdict::Bad);
-    assert_eq!(service.tun(&place.file("tun", 0o666)).found, "weft.service does not allow this device");
+    assert_eq!(service.tun(&place.file("tun", 0o666)).found, "weft.service does not allow access to /dev/net/tun");
     let nobody = TemporaryUnit::new("user", "[Service]\nUser=nonesuch-weft\n");
     assert!(Service::find(&nobody.0).unwrap_err().found.contains("no such user"));
     assert_eq!(Service::find(Path::new("/nonexistent")), Ok(None));

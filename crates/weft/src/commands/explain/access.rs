@@ -7,23 +7,25 @@ pub fn text(access: &FlowAccess, question: &FlowQuestion) -> String {
     let from = access.from.as_ref().map_or_else(String::new, |peer| format!("from {peer} "));
     let to = access.to.as_deref().unwrap_or("this node");
     let way = match access.way {
-        FlowWay::Leaving => "leaves".to_owned(),
-        FlowWay::Entering => format!("{from}to this node"),
-        FlowWay::Passing => format!("{from}through this node to {to}"),
+        FlowWay::Leaving => "the flow leaves".to_owned(),
+        FlowWay::Entering => format!("flow {from}to this node"),
+        FlowWay::Passing => format!("flow {from}through this node to {to}"),
     };
     let decision = match access.decision {
         FlowDecision::NoRules => "allowed: this node has no [[allow]] rules".to_owned(),
         FlowDecision::NotJudged => {
             let there = command(question);
-            format!("unchecked by this node: {to} decides by its own rules; to see how, run there: {there}")
+            format!("unchecked by this node: {to} decides by its own rules; to see how, run on {to}: {there}")
         }
-        FlowDecision::Allowed => format!("allowed by [[allow]] {}", access.rule.as_deref().unwrap_or_default()),
+        FlowDecision::Allowed => {
+            format!("allowed by the [[allow]] rule {}", access.rule.as_deref().unwrap_or_default())
+        }
         FlowDecision::Denied => {
             let rules = match access.rules {
                 1 => "the only [[allow]] rule of this node does not match".to_owned(),
                 rules => format!("none of the {rules} [[allow]] rules of this node matches"),
             };
-            format!("denied: {rules}; answers to a flow that began at this node or behind it pass")
+            format!("denied: {rules}; only answers to flows from this node or from hosts behind it pass")
         }
         FlowDecision::UnknownSource => {
             "dropped: no peer has this source, so it is refused before any rule; see: weft prefixes".to_owned()
@@ -43,7 +45,7 @@ fn dropped(access: &FlowAccess) -> String {
         return String::new();
     }
     let last = if access.denied_last { "; the last one was of this flow" } else { "" };
-    format!("dropped {} packets of all flows that no rule allows{last}\n", access.denied_packets)
+    format!("dropped by this node: {} packets of all flows that no rule allows{last}\n", access.denied_packets)
 }
 
 /// Returns the command that asks the same question at another node.
@@ -93,15 +95,15 @@ mod tests {
         let ssh = question([Some("10.9.0.7"), Some("10.9.0.1")], [None, Some(22)], Some(6));
         let told = |way, decision| text(&access(way, decision), &ssh);
         let allowed = told(FlowWay::Entering, FlowDecision::Allowed);
-        assert_eq!(allowed, "access  from laptop to this node: allowed by [[allow]] web\n");
+        assert_eq!(allowed, "access  flow from laptop to this node: allowed by the [[allow]] rule web\n");
         let denied = told(FlowWay::Passing, FlowDecision::Denied);
         assert!(
-            denied.starts_with("access  from laptop through this node to office: denied: none of the 3"),
+            denied.starts_with("access  flow from laptop through this node to office: denied: none of the 3"),
             "{denied}"
         );
         let left = told(FlowWay::Leaving, FlowDecision::NotJudged);
         assert!(
-            left.contains("by its own rules; to see how, run there: weft explain 10.9.0.7 10.9.0.1:22 tcp"),
+            left.contains("by its own rules; to see how, run on office: weft explain 10.9.0.7 10.9.0.1:22 tcp"),
             "{left}"
         );
         assert!(told(FlowWay::Entering, FlowDecision::NoRules).ends_with("has no [[allow]] rules\n"));
@@ -116,9 +118,8 @@ mod tests {
             let counted = FlowAccess { denied_packets: 4, denied_last, ..access(FlowWay::Entering, decision) };
             text(&counted, &ssh)
         };
-        assert!(
-            of(FlowDecision::Denied, true).contains("dropped 4 packets of all flows that no rule allows; the last")
-        );
+        let dropped = "dropped by this node: 4 packets of all flows that no rule allows; the last";
+        assert!(of(FlowDecision::Denied, true).contains(dropped));
         assert!(of(FlowDecision::Denied, false).ends_with("that no rule allows\n"));
         assert_eq!(of(FlowDecision::Allowed, true).lines().count(), 1);
     }

@@ -114,46 +114,55 @@ fn text(found: &Explanation, question: &FlowQuestion) -> String {
             span(Duration::from_millis(flow.idle_ms)),
             bytes(flow.waiting_bytes.into()),
         ),
-        None => "flow    not seen recently: this is how a new flow would travel\n".to_owned(),
+        None => "flow    no packet of the flow was seen recently: the lines here describe a new flow\n".to_owned(),
     };
     text += &queue(found);
     text += &match &found.grant {
         Some(grant) => {
-            let ends = grant.ends_in_ms.map_or_else(String::new, |ms| format!(", for {ms} ms"));
-            format!("rate    {} granted, {}{ends}\n", rate(Some(grant.rate_bps)), grant.by)
+            let ends = grant.ends_in_ms.map_or_else(String::new, |ms| format!("; the grant ends in {ms} ms"));
+            format!(
+                "rate    the flow may send at {}; origin of the grant: {}{ends}\n",
+                rate(Some(grant.rate_bps)),
+                grant.by
+            )
         }
-        None => "rate    none granted: the sender controls its own rate\n".to_owned(),
+        None => "rate    no rate is granted to the flow: its sender controls the rate\n".to_owned(),
     };
     let proxy = found.proxy.as_deref().unwrap_or("plain, no proxy accepts it");
-    text += &format!("proxy   {proxy}\nsize    packets of {} B, TCP segments of {} B\n\n", found.mtu, found.mss);
+    text += &format!(
+        "proxy   {proxy}\nsize    at most {} B in a packet, and {} B of payload in a TCP segment (MSS)\n\n",
+        found.mtu, found.mss
+    );
     text + &paths(found)
 }
 
 fn route(found: &Explanation) -> String {
     let Some((longest, others)) = found.prefixes.split_last() else { return String::new() };
-    let over = others.iter().rev().map(|other| format!("{} of {}", other.prefix, other.peer)).collect::<Vec<_>>();
+    let over =
+        others.iter().rev().map(|other| format!("prefix {} of peer {}", other.prefix, other.peer)).collect::<Vec<_>>();
     let why = if over.is_empty() {
-        "the only prefix that contains it".to_owned()
+        "no other prefix contains the destination".to_owned()
     } else {
-        format!("longer than {}", over.join(" and "))
+        format!("the prefix is chosen because it is longer than {}", over.join(" and "))
     };
     let session = match (found.session, found.open) {
-        (false, _) => ", NO SESSION with this peer",
-        (true, false) => ", which has not opened the VPN yet",
+        (false, _) => ", but NO SESSION with the peer exists (see weft status)",
+        (true, false) => ", but packets wait until the peer confirms that it has the VPN",
         (true, true) => "",
     };
-    format!("route   VPN {}, {} → {}{session}: {why}\n", found.vpn, longest.prefix, found.peer)
+    format!("route   VPN {}, prefix {} → peer {}{session}: {why}\n", found.vpn, longest.prefix, found.peer)
 }
 
 fn queue(found: &Explanation) -> String {
     let Some(entry) = &found.vpn_entry else {
-        return format!("queue   {} wait for a path to {}\n", bytes(found.queue_bytes), found.peer);
+        return format!("queue   {} wait for a path to peer {}\n", bytes(found.queue_bytes), found.peer);
     };
     let control = entry.control.as_ref().map_or_else(String::new, |control| {
-        format!(", loop rate {}, {} in flight", rate(Some(control.rate_bps)), bytes(control.in_flight_bytes.into()))
+        let (rate, in_flight) = (rate(Some(control.rate_bps)), bytes(control.in_flight_bytes.into()));
+        format!("; the VPN's loop allows {rate}, and {in_flight} are sent but not yet confirmed")
     });
     let (own, all) = (bytes(entry.queue_bytes), bytes(found.queue_bytes));
-    format!("queue   {own} in {} packets of this VPN{control}; {all} in all VPNs\n", entry.queue_packets)
+    format!("queue   {own} of the VPN wait, in {} packets{control}; {all} of all VPNs wait\n", entry.queue_packets)
 }
 
 fn paths(found: &Explanation) -> String {
@@ -206,7 +215,8 @@ fn why(reason: &PathReason) -> String {
         1 => "; the path failed once recently".to_owned(),
         n => format!("; the path failed {n} times recently"),
     };
-    let left = reason.probation_left_ms.map(|ms| format!(", {} of probation left", span(Duration::from_millis(ms))));
+    let left =
+        reason.probation_left_ms.map(|ms| format!(", on probation for {} more", span(Duration::from_millis(ms))));
     format!("{} ({}{falls}{})", reason.why, reason.path.cause, left.unwrap_or_default())
 }
 

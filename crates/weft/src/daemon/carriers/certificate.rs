@@ -37,7 +37,10 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
     let mut text = Vec::new();
     files::open(path).map_err(failed)?.take(LARGEST + 1).read_to_end(&mut text).map_err(failed)?;
     if text.len() as u64 > LARGEST {
-        return Err(format!("{} is longer than 1 MiB, so it is no certificate and no key", path.display()));
+        return Err(format!(
+            "file {} is longer than 1 MiB, so it is no certificate and no key: name the right file in [tcp]",
+            path.display()
+        ));
     }
     Ok(text)
 }
@@ -51,7 +54,7 @@ fn own(state: &Path) -> Result<TlsAcceptor, String> {
     {
         return Ok(acceptor);
     }
-    let (certificate, key) = make().map_err(|why| format!("cannot make a certificate for [tcp]: {why}"))?;
+    let (certificate, key) = make().map_err(|why| format!("cannot make a TLS certificate for [tcp]: {why}"))?;
     for (name, text) in [(KEY, &key), (CERTIFICATE, &certificate)] {
         directory.write(name, text.as_bytes()).map_err(|why| directory.failed(name, &why))?;
     }

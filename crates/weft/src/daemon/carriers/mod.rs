@@ -61,7 +61,7 @@ impl Carriers {
         if let Some(door) = &config.tcp {
             carriers
                 .serve(door, &config.node.state)
-                .map_err(|why| format!("cannot serve TCP port {}: {why}", door.port))?;
+                .map_err(|why| format!("cannot serve TCP port {} of [tcp]: {why}", door.port))?;
         }
         Ok(carriers)
     }
@@ -142,7 +142,10 @@ impl Carriers {
     fn serve(&mut self, door: &TcpDoor, state: &Path) -> Result<(), String> {
         let tls = certificate::load(door, state)?;
         let listener = listen(door.port).map_err(|why| match why.kind() {
-            io::ErrorKind::AddrInUse => "in use: stop its owner, and let it serve another port as `web`".to_owned(),
+            io::ErrorKind::AddrInUse => {
+                "another program uses the port: stop it, or move it to another port and set that port as `web`"
+                    .to_owned()
+            }
             _ => why.to_string(),
         })?;
         let started = self.handle().and_then(|handle| {

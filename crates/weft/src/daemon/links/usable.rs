@@ -32,13 +32,13 @@ impl Unusable {
     pub fn text(self) -> &'static str {
         match self {
             Unusable::Removed => "removed",
-            Unusable::NotChosen => "excluded by the configuration",
-            Unusable::Tunnel => "tunnel of another weft",
+            Unusable::NotChosen => "the configuration excludes the link",
+            Unusable::Tunnel => "the link is the tunnel of another weft node",
             Unusable::SetDown => "set down",
             Unusable::NoCarrier => "no carrier",
             Unusable::NotAuthenticated => "not authenticated",
             Unusable::NoAddress => "no address",
-            Unusable::NoRoute => "no route to an endpoint",
+            Unusable::NoRoute => "no route leads over the link to an address of a peer",
         }
     }
 

@@ -73,7 +73,9 @@ impl Lines {
             self.write(sink, &line);
         }
         if dropped > 0 {
-            self.write(sink, &format!("{}error: {dropped} lines were dropped: the log was not read in time\n", head()));
+            let text =
+                format!("{}error: {dropped} log lines were dropped, because no program read the log in time\n", head());
+            self.write(sink, &text);
         }
         self.lock().is_writing = false;
         self.changed.notify_all();
@@ -156,7 +158,7 @@ mod tests {
         assert_eq!(lines.dropped(), 1);
         let mut sink = Vec::new();
         lines.write_next(&mut sink, String::new);
-        assert!(sink.ends_with(b"1 lines were dropped: the log was not read in time\n"));
+        assert!(sink.ends_with(b"1 log lines were dropped, because no program read the log in time\n"));
         lines.push("z\n".to_owned());
         assert_eq!(lines.dropped(), 1);
     }

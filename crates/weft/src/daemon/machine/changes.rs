@@ -164,7 +164,8 @@ impl Changes {
         let directory = Directory::open(parent)
             .map_err(|why| {
                 log.error(format_args!(
-                    "{}: {why}: this run's changes to the machine are not recorded",
+                    "cannot record this run's changes to the machine, so they stay if the node is killed: \
+                     directory {}: {why}",
                     parent.display()
                 ))
             })
@@ -172,7 +173,10 @@ impl Changes {
         let mut record = ChangeRecord { directory, name, made: Vec::new(), log };
         let (outliving, left): (Vec<_>, Vec<_>) = record.left().into_iter().partition(Change::outlives_run);
         if !left.is_empty() {
-            log.info(format_args!("the last run was killed: undoing its {} changes to this machine", left.len()));
+            log.info(format_args!(
+                "the last run of this node was killed and left {} changes to this machine: undoing them",
+                left.len()
+            ));
             record.made = left;
             record.undo_all();
         }
@@ -278,13 +282,15 @@ impl ChangeRecord {
         let written = write(directory, &self.name, &self.made);
         if let Err(why) = written {
             let failed = directory.failed(&self.name, &why);
-            self.log.error(format_args!("this run's changes to the machine are not recorded: {failed}"));
+            self.log.error(format_args!(
+                "cannot record this run's changes to the machine, so they stay if the node is killed: {failed}"
+            ));
         }
     }
 
     fn undo_one(&self, change: &Change) {
         if let Err(why) = change.undo() {
-            self.log.error(format_args!("cannot undo {change:?}: {why}"));
+            self.log.error(format_args!("cannot undo a change to this machine: {why}: undo it by hand: {change:?}"));
         }
     }
 

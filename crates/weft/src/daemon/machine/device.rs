@@ -190,7 +190,10 @@ impl Device {
         let (prefix, table) = (prefix::text(Prefix { address, length }), self.table);
         let text = match why.kind() {
             io::ErrorKind::AlreadyExists => {
-                format!("{prefix}: table {table} has a route of another program: remove it, or choose another `table`")
+                format!(
+                    "routing table {table} has another program's route to {prefix}: remove that route, or set another \
+                     `table` in the configuration"
+                )
             }
             _ => format!("{prefix}: {why}"),
         };

@@ -52,7 +52,7 @@ pub fn change(config: &Config) -> Option<Change> {
 /// Returns the reason why the switch cannot be set, as text for a reader.
 pub fn set_once(config: &Config, log: Log) -> Result<bool, String> {
     let Some(change) = change(config) else { return Ok(false) };
-    let failed = |why: io::Error| format!("[out] kill-switch: cannot set it: {why}");
+    let failed = |why: io::Error| format!("cannot set the kill switch ([out] kill-switch): {why}");
     let protected = Protected::of(config);
     // An existing nft table is that of a running node and stays: the node adapts it to the addresses of the links.
     if nft::has_table(&protected.table).map_err(failed)? {
@@ -79,9 +79,11 @@ impl WrittenTable {
         let Some(protected) = &self.protected else { return Ok(None) };
         let rules = rules::rules(protected, &rules::local_networks()?);
         let said = match () {
-            () if self.written.is_empty() => "set: only the tunnel and local networks are reachable",
-            () if looks && !nft::has_table(&protected.table)? => "its table was removed: restored",
-            () if rules != self.written => "its rules follow the changed addresses of the links",
+            () if self.written.is_empty() => "kill switch: set: only the tunnel and local networks are reachable",
+            () if looks && !nft::has_table(&protected.table)? => {
+                "kill switch: another program removed its nftables table: the table is restored"
+            }
+            () if rules != self.written => "kill switch: its rules were adapted to the links' new addresses",
             () => return Ok(None),
         };
         nft::apply(&rules)?;
@@ -152,7 +154,7 @@ impl KillSwitch {
     /// Returns the reason why it cannot be set, as text for a reader.
     pub fn set(&mut self, config: &Config) -> Result<(), String> {
         let Some(change) = change(config) else { return Ok(()) };
-        let failed = |why: io::Error| format!("[out] kill-switch: cannot set it: {why}");
+        let failed = |why: io::Error| format!("cannot set the kill switch ([out] kill-switch): {why}");
         self.changes.note(&change);
         self.change = Some(change);
         let mut table = locked(&self.shared.table);
@@ -168,7 +170,9 @@ impl KillSwitch {
             let shared = Arc::clone(&self.shared);
             let watch = move |pulse: &Pulse| {
                 if let Err(why) = changed_tables::watch(pulse, || shared.look_again(Reason::Tables)) {
-                    log.error(format_args!("kill switch: cannot watch for removed tables: {why}"));
+                    log.error(format_args!(
+                        "kill switch: cannot watch its nft table, so a removal is noticed after up to 10 s: {why}"
+                    ));
                 }
                 Ok(())
             };
@@ -200,7 +204,7 @@ impl KillSwitch {
 
 fn say(said: Option<&str>, log: Log) {
     if let Some(said) = said {
-        log.info(format_args!("kill switch: {said}"));
+        log.info(said);
     }
 }
 
@@ -216,7 +220,7 @@ fn keep(shared: &SharedTable, log: Log, pulse: &Pulse) -> Result<(), String> {
         let result = pulse.resting(|| locked(&shared.table).refresh(looks));
         let failure = result.map(|said| say(said, log)).err().map(|why| why.to_string());
         if let Some(why) = failure.as_ref().filter(|_| failure != last_failure) {
-            log.error(format_args!("kill switch: cannot update its table, which stays as it was: {why}"));
+            log.error(format_args!("kill switch: cannot update its nftables rules, so the old ones stay: {why}"));
         }
         last_failure = failure;
     }

@@ -27,7 +27,7 @@ fn owners(port: u16) -> impl Iterator<Item = (u32, String)> {
 
 fn name(process: &Path, pid: u32) -> String {
     let name = fs::read_to_string(process.join("comm")).unwrap_or_default();
-    format!("{} (pid {pid})", name.trim())
+    format!("process {} (pid {pid})", name.trim())
 }
 
 /// Returns the inode in a line of /proc/net/udp (proc(5)) whose local port is `port`.

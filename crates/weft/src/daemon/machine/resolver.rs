@@ -105,7 +105,10 @@ fn say(restored: io::Result<bool>, log: Log) {
     match restored {
         Ok(true) => log.info("DNS: /etc/resolv.conf is as before"),
         Ok(false) => {}
-        Err(why) => log.error(format_args!("DNS: cannot restore /etc/resolv.conf: {why}")),
+        Err(why) => {
+            let before = resolv_conf::BEFORE;
+            log.error(format_args!("DNS: cannot restore /etc/resolv.conf from the earlier file /etc/{before}: {why}"));
+        }
     }
 }
 
@@ -119,7 +122,7 @@ fn keep(shared: &SharedSetting, file: &ResolvConf, log: Log, pulse: &Pulse) -> R
         });
         let failure = pulse.resting(|| apply(shared, file, log)).err().map(|why| why.to_string());
         if let Some(why) = failure.as_ref().filter(|_| failure != last_failure) {
-            log.error(format_args!("DNS: cannot use the servers of [out]: {why}"));
+            log.error(format_args!("DNS: cannot make this machine use the DNS servers of [out]: {why}"));
         }
         last_failure = failure;
     }
@@ -151,7 +154,7 @@ fn apply(shared: &SharedSetting, file: &ResolvConf, log: Log) -> io::Result<()> 
     if effect.as_ref() != Some(&now) {
         let servers: Vec<String> = wanted.servers.iter().map(ToString::to_string).collect();
         let by = if matches!(now, Effect::File(_)) { "/etc/resolv.conf" } else { "systemd-resolved" };
-        log.info(format_args!("DNS: this machine asks {} ({by})", servers.join(", ")));
+        log.info(format_args!("DNS: this machine asks the DNS servers {} (set in {by})", servers.join(", ")));
         *effect = Some(now);
     }
     Ok(())
@@ -169,11 +172,14 @@ fn give_to_resolved(wanted: &WantedServers) -> io::Result<()> {
 }
 
 fn resolvectl(arguments: &[&str]) -> io::Result<()> {
-    let failed = |why: String| io::Error::other(format!("resolvectl {}: {why}", arguments.join(" ")));
+    let failed =
+        |why: String| io::Error::other(format!("the command `resolvectl {}` failed: {why}", arguments.join(" ")));
     let out = Command::new("resolvectl").args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).output();
     let out = out.map_err(|why| failed(why.to_string()))?;
     match out.status.success() {
         true => Ok(()),
-        false => Err(failed(String::from_utf8_lossy(&out.stderr).lines().next().unwrap_or("it failed").to_owned())),
+        false => Err(failed(
+            String::from_utf8_lossy(&out.stderr).lines().next().unwrap_or("it printed no reason").to_owned(),
+        )),
     }
 }

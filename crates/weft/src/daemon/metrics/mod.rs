@@ -37,7 +37,7 @@ impl MetricsServer {
     pub fn start(address: &MetricsAddress, tasks: TaskSender, threads: &Threads) -> Result<MetricsServer, String> {
         let describe = |why: io::Error| match address {
             MetricsAddress::Loopback(address) => format!("cannot serve metrics at {address}: {why}"),
-            MetricsAddress::Unix(path) => format!("cannot serve metrics at {}: {why}", path.display()),
+            MetricsAddress::Unix(path) => format!("cannot serve metrics at the Unix socket {}: {why}", path.display()),
         };
         start(address, tasks, threads).map_err(describe)
     }
@@ -48,7 +48,7 @@ fn start(address: &MetricsAddress, tasks: TaskSender, threads: &Threads) -> io::
     match address {
         MetricsAddress::Loopback(address) => {
             let listener = TcpListener::bind(address)?;
-            log.info(format_args!("metrics at http://{address}/metrics"));
+            log.info(format_args!("metrics are served at http://{address}/metrics"));
             let hosts = Hosts::Loopback(*address);
             threads.spawn(name, move |pulse| {
                 serve(|| listener.accept().map(|(stream, _)| stream), hosts, &tasks, &shared, pulse)
@@ -58,7 +58,7 @@ fn start(address: &MetricsAddress, tasks: TaskSender, threads: &Threads) -> io::
         MetricsAddress::Unix(path) => {
             // The socket's group may scrape if it may enter the directory.
             let (listener, file) = files::bind(path, 0o660)?;
-            log.info(format_args!("metrics at unix:{}", path.display()));
+            log.info(format_args!("metrics are served at the Unix socket {}", path.display()));
             threads.spawn(name, move |pulse| {
                 serve(|| listener.accept().map(|(stream, _)| stream), Hosts::Any, &tasks, &shared, pulse)
             })?;

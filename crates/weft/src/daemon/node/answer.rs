@@ -46,7 +46,7 @@ impl DaemonNode {
                 let command = Command::SetVpn { vpn: vpn.clone(), change: vpn_change(change) };
                 match self.engine.handle_command(self.clock.now(), command) {
                     Ok(()) => {
-                        self.log.info(format_args!("VPN {vpn}: {change}"));
+                        self.log.info(format_args!("VPN {vpn} now has: {change}"));
                         Response::Done
                     }
                     Err(why) => refused(why),

@@ -36,8 +36,8 @@ impl DaemonNode {
         let caps = self.config.link.iter().map(|link| self.cap_now(link)).collect();
         let changed = self.quotas.caps.change_to(caps);
         for link in changed.iter().filter_map(|at| self.config.link.get(*at)) {
-            let rate = self.cap_now(link).map_or_else(|| "no limit".to_owned(), |rate| format!("at most {rate}"));
-            self.log.info(format_args!("link {}: rate limit by the time of day: {rate}", link.name.value));
+            let rate = self.cap_now(link).map_or_else(|| "none".to_owned(), |rate| rate.to_string());
+            self.log.info(format_args!("link {}: maximum sending rate at this time of day: {rate}", link.name.value));
         }
         if !changed.is_empty() {
             self.apply_quotas(now);

@@ -123,17 +123,17 @@ impl DaemonNode {
             match step {
                 FallbackDecision::Call(link, peer, to, why) => {
                     let name = self.links.name(link).to_owned();
-                    self.log.info(format_args!("link {name}: calling {peer} at {} by TCP: {why}", to.ip()));
+                    self.log.info(format_args!("link {name}: connecting to peer {peer} at {} by TCP: {why}", to.ip()));
                     let called = self.way(link, &peer, to).ok_or(std::io::ErrorKind::NotFound.into());
                     let called = called.and_then(|way| self.carriers.order(over_tcp(link), CarrierOrder::Open(way)));
                     if let Err(why) = called {
-                        self.log.error(format_args!("link {name}: cannot call {peer} by TCP: {why}"));
+                        self.log.error(format_args!("link {name}: cannot connect to peer {peer} by TCP: {why}"));
                         let _ = self.fallback.on_down(now, link, to);
                     }
                 }
                 FallbackDecision::End(link, peer, to, why) => {
                     let name = self.links.name(link).to_owned();
-                    self.log.info(format_args!("link {name}: TCP connections to {peer} ended: {why}"));
+                    self.log.info(format_args!("link {name}: TCP connections to peer {peer} ended: {why}"));
                     let _ = self.carriers.order(over_tcp(link), CarrierOrder::Close(over_tcp(link).0, to));
                 }
                 FallbackDecision::Lead(link, remotes) => self.lead(now, link, remotes),

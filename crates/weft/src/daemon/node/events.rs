@@ -58,10 +58,12 @@ impl DaemonNode {
                 self.refresh_routing();
             }
             Event::Refused { name, public_key, why } => {
-                self.log.error(format_args!("peer {name} ({public_key}) refused: {why}"));
+                self.log.error(format_args!("peer {name} (public key {public_key}) is refused: {why}"));
                 self.refused.add_certified(self.clock.now(), &name, &why);
             }
-            Event::Unmet { public_key, why } => self.log.error(format_args!("contact {public_key} not reached: {why}")),
+            Event::Unmet { public_key, why } => {
+                self.log.error(format_args!("contact with public key {public_key} not reached: {why}"));
+            }
             Event::ClaimRefused { holder, why } => self.log.error(overlay::refused(&holder, why)),
             Event::Conflict(conflict) => self.log.error(overlay::conflict(&conflict)),
             Event::Call(call) => self.platform.on_event(call),
@@ -71,8 +73,10 @@ impl DaemonNode {
             }
             Event::InnerMtu(mtu) => self.set_mtu(mtu),
             Event::ReorderingMetric(metric) => match self.devices.set_reordering(metric) {
-                Ok(()) => self.log.debug(format_args!("routes: the reordering metric is now {metric:?}")),
-                Err(why) => self.log.error(format_args!("cannot set the reordering metric of the routes: {why}")),
+                Ok(()) => self.log.debug(format_args!("the TCP reordering metric of the routes is now {metric:?}")),
+                Err(why) => {
+                    self.log.error(format_args!("cannot set the TCP reordering metric of the tunnel's routes: {why}"));
+                }
             },
             Event::Granted(grant) => {
                 let now = self.clock.now();
@@ -87,7 +91,7 @@ impl DaemonNode {
                     keeper.withdrawn(&flow);
                 }
             }
-            Event::DrillOver { of } => self.log.info(format_args!("drill: {of} is restored")),
+            Event::DrillOver { of } => self.log.info(format_args!("drill: the cut of {of} has ended")),
             Event::Pong { path, rtt, id, .. } => self.pings.answered(id, path, rtt),
         }
     }
@@ -118,7 +122,9 @@ impl PeerLog<'_> {
     fn write(&mut self, peer: PeerId, name: &str, what: fmt::Arguments<'_>) {
         let Some(omitted) = self.allowances.take(self.now, peer) else { return };
         if omitted > 0 {
-            self.log.info(format_args!("peer {name}: {omitted} log lines omitted: the peer changes too often"));
+            self.log.info(format_args!(
+                "peer {name}: {omitted} log lines about the peer were omitted, because its state changed too often"
+            ));
         }
         self.log.info(format_args!("peer {name}: {what}"));
     }

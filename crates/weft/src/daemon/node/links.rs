@@ -19,7 +19,7 @@ impl DaemonNode {
         let leave = self.links.leave(transmit.link, transmit.destination.ip(), transmit.source);
         if leave == (Leave::Never { is_new: true }) {
             let (to, link) = (transmit.destination.ip(), self.links.name(transmit.link));
-            self.log.debug(format_args!("link {link} sends nothing to {to}: no route"));
+            self.log.debug(format_args!("link {link} sends nothing to {to}: no route leads there over the link"));
             // The engine may have learnt this address after the last check of the links, so they are checked again.
             self.link_check.want();
         }
@@ -95,7 +95,10 @@ impl DaemonNode {
         if let LinkEvent::Up { link, name, mtu, .. } = &event {
             let unreachable = self.links.get_mut(*link).map_or_else(Vec::new, |active| active.unreachable.clone());
             let far: Vec<String> = unreachable.iter().map(IpAddr::to_string).collect();
-            let far = if far.is_empty() { String::new() } else { format!(", no route to {}", far.join(", ")) };
+            let far = match far.is_empty() {
+                true => String::new(),
+                false => format!(", but no route leads over the link to {}", far.join(", ")),
+            };
             self.log.info(format_args!("link {name} in use, MTU {mtu}{far}"));
             self.engine.set_link_subnets(*link, self.links.subnets(*link));
             self.engine.set_unreachable(*link, unreachable);

@@ -71,18 +71,22 @@ impl DaemonNode {
     }
 
     fn log_quota(&self, QuotaChange { link, used, quota, standing }: &QuotaChange) {
-        let of = format!("{} of {}", table::bytes(*used), table::bytes(quota.bytes));
+        let (used, limit) = (table::bytes(*used), table::bytes(quota.bytes));
         let what = match (standing, quota.reached) {
-            (QuotaUse::Within, _) => "a new period has begun",
+            (QuotaUse::Within, _) => "the link is within its quota again, and is used as before",
             (QuotaUse::Near, _) => "the quota is nearly used up",
-            (QuotaUse::Reached, QuotaReached::Sparse) => "the quota is used up: the link carries only sparse flows",
+            (QuotaUse::Reached, QuotaReached::Sparse) => {
+                "the quota is used up: until the next period the link carries only sparse flows, such as calls"
+            }
             (QuotaUse::Reached, QuotaReached::Backup) => {
                 "the quota is used up: the link is used only while no other link answers"
             }
-            (QuotaUse::Reached, QuotaReached::Never) => "the quota is used up: the link is not used any more",
-            (QuotaUse::Reached, QuotaReached::GoOn) => "the quota is used up, and the link is still used",
+            (QuotaUse::Reached, QuotaReached::Never) => {
+                "the quota is used up: the link is not used any more in this period"
+            }
+            (QuotaUse::Reached, QuotaReached::GoOn) => "the quota is used up: the link stays in use, as configured",
         };
-        self.log.info(format_args!("link {link}: {of} used: {what}"));
+        self.log.info(format_args!("link {link}: {used} of its data quota of {limit} used: {what}"));
     }
 
     /// Makes the engine and the sockets use the links that the configuration and the quotas allow.

@@ -15,14 +15,18 @@ impl DaemonNode {
     /// Runs the changed configuration in the file `named`: on trial for `confirm_ms` milliseconds, unless that is 0.
     pub(super) fn try_out(&mut self, named: &str, confirm_ms: u64) -> Result<(), String> {
         if self.trial.is_in_progress() {
-            return Err("a change is on trial already: end the trial with weft confirm or weft undo".to_owned());
+            let why = "a configuration change is on trial already: keep it with weft confirm, or end it with weft undo";
+            return Err(why.to_owned());
         }
         let candidate = trial::candidate(&self.file, named)?;
         self.reload_from(&candidate)?;
         if confirm_ms > 0 {
             let time = Duration::from_millis(confirm_ms);
             self.trial.begin(self.clock.now(), time);
-            self.log.info(format_args!("the change is on trial for {} s", time.as_secs()));
+            self.log.info(format_args!(
+                "the changed configuration is in force on trial: weft confirm within {} s keeps it",
+                time.as_secs()
+            ));
         }
         Ok(())
     }
@@ -31,14 +35,16 @@ impl DaemonNode {
     pub(super) fn confirm(&mut self, named: &str) -> Result<(), String> {
         trial::candidate(&self.file, named)?;
         self.trial.end()?;
-        self.log.info(format_args!("the change is confirmed"));
+        self.log.info(format_args!("the changed configuration is confirmed, and stays in force"));
         Ok(())
     }
 
     /// Undoes the change that is on trial, if its time is over.
     pub(super) fn end_trial(&mut self, now: Instant) {
         if self.trial.next_timeout().is_some_and(|ends| ends <= now) {
-            self.log.info(format_args!("the change was not confirmed: the configuration before it applies again"));
+            self.log.info(format_args!(
+                "the changed configuration was not confirmed in time: the former configuration applies again"
+            ));
             // `reload` logs a failure. The change then stays in force.
             let _ = self.reload();
         }
@@ -55,7 +61,7 @@ impl DaemonNode {
                 self.end_unwanted_kill_switch();
                 let mut lines = why.lines();
                 let first = lines.next().unwrap_or_default();
-                self.log.error(format_args!("not reloaded, nothing changed: {first}"));
+                self.log.error(format_args!("the configuration was not reloaded, and nothing changed: {first}"));
                 lines.for_each(|line| self.log.error(line));
             }
         }
@@ -65,9 +71,10 @@ impl DaemonNode {
 
     fn try_reload(&mut self, file: &Path) -> Result<(), String> {
         let mut loaded = config::load(file)?;
-        self.names.add_addresses(&mut loaded.config).map_err(|why| format!("cannot look up host names: {why}"))?;
+        let failed = |why: std::io::Error| format!("cannot start the thread that looks up host names: {why}");
+        self.names.add_addresses(&mut loaded.config).map_err(failed)?;
         if let Some(what) = needs_restart(&self.config, &loaded.config) {
-            return Err(format!("a change of {what} needs a restart"));
+            return Err(format!("a change of {what} in the configuration needs a restart of the node"));
         }
         if let Some(vpn) = self.config.vpns.iter().find(|vpn| vpn.needs_restart(&loaded.config.vpns)) {
             let device = &vpn.device.value;
@@ -76,7 +83,7 @@ impl DaemonNode {
             ));
         }
         if loaded.identity.public_key() != self.identity.public_key() {
-            return Err("a change of the key needs a restart".to_owned());
+            return Err("a change of the node's private key needs a restart of the node".to_owned());
         }
         // Nothing may leave in clear while the rest changes, so the switch is set first and lifted last.
         self.kill_switch.set(&loaded.config)?;

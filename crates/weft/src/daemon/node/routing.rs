@@ -31,12 +31,16 @@ impl DaemonNode {
         self.engine.set_multicast(settings.multicast);
         match RouteLearner::start(&settings, self.surroundings(), sender.clone(), &self.threads) {
             Ok(learner) => self.routing.learner = Some(learner),
-            Err(why) => self.log.error(format_args!("routing: cannot learn routes: {why}")),
+            Err(why) => {
+                self.log.error(format_args!("routing: cannot learn routes from the kernel's routing table: {why}"));
+            }
         }
         let bfd = settings.bfd.map(|at| BfdLink::start(&at.value, sender.clone(), &self.threads));
         match bfd.transpose() {
             Ok(bfd) => self.routing.bfd = bfd,
-            Err(why) => self.log.error(format_args!("bfd: cannot start: {why}")),
+            Err(why) => {
+                self.log.error(format_args!("bfd: cannot start the thread that reports path states to bfdd: {why}"));
+            }
         }
     }
 
@@ -90,8 +94,11 @@ impl DaemonNode {
                 self.engine.set_probe_pace(now, before, None);
             }
             if peer.is_none() && watched.told.is_none() {
-                self.log
-                    .error(format_args!("bfd: {} lies behind no peer: its session stays down", watched.sensed.address));
+                self.log.error(format_args!(
+                    "bfd: no peer has the address {}, so its BFD session stays down: add the address to the peer's \
+                     `prefixes`",
+                    watched.sensed.address
+                ));
             }
             watched.peer = peer;
         }

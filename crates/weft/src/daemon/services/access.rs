@@ -93,7 +93,7 @@ impl AccessHandle {
         }
         let socket = bind(access.listen.value)?;
         let device = open(access)?;
-        let failed = |why: io::Error| Failure::new(format!("[access]: cannot start: {why}"));
+        let failed = |why: io::Error| Failure::new(format!("[access]: cannot start to serve WireGuard clients: {why}"));
         let waker = Arc::new(Waker::new().map_err(failed)?);
         let poller = Poller::new().map_err(failed)?;
         for (descriptor, token) in
@@ -183,8 +183,9 @@ pub fn settings(config: &Config) -> Option<FixedSettings<'_>> {
 
 fn bind(port: u16) -> Result<UdpLink, Failure> {
     UdpLink::bind(&UdpConfig { port, ..UdpConfig::default() }).map_err(|why| {
-        let owner = owner::of_udp_port(port).map_or_else(String::new, |owner| format!(": {owner} uses it"));
-        Failure::new(format!("[access]: cannot use `listen` = {port}: {why}{owner}"))
+        let owner = owner::of_udp_port(port);
+        let owner = owner.map_or_else(String::new, |owner| format!(": the program {owner} uses this port"));
+        Failure::new(format!("[access]: cannot open UDP port {port} of `listen`: {why}{owner}"))
     })
 }
 
@@ -300,7 +301,8 @@ impl AccessServer {
                 self.gate.set(&clients);
                 let names: Vec<&str> = clients.iter().map(|client| client.name.as_str()).take(NAMED).collect();
                 let more = if clients.len() > NAMED { ", …" } else { "" };
-                self.log.info(format_args!("clients: {} are accepted: {}{more}", clients.len(), names.join(", ")));
+                let (count, names) = (clients.len(), names.join(", "));
+                self.log.info(format_args!("[access]: {count} clients are accepted from now on: {names}{more}"));
                 Response::Done
             }
             Err(why) => Response::Refused { why },

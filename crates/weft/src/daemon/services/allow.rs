@@ -21,7 +21,7 @@ pub fn shown(engine: &Engine, now: Instant) -> Option<AllowStatus> {
     let AccessTotals { rules, flows, drops, last } = engine.access_totals(now)?;
     let last_denied = last.map(|packet| {
         let peer = engine.peer_name(packet.peer).unwrap_or_default();
-        format!("peer {peer}: {}", denied(&packet))
+        format!("from peer {peer}: {}", denied(&packet))
     });
     Some(AllowStatus {
         rules,
@@ -35,5 +35,5 @@ pub fn shown(engine: &Engine, now: Instant) -> Option<AllowStatus> {
 
 /// Returns the text about a dropped packet, for the log and the status.
 pub fn denied(packet: &DeniedPacket) -> String {
-    format!("packet dropped: {}: {}", signalling::flow(&packet.key), packet.why.text())
+    format!("packet dropped by the access rules: flow {}: {}", signalling::flow(&packet.key), packet.why.text())
 }

@@ -12,8 +12,9 @@ use weft_units::Instant;
 pub fn set(engine: &mut Engine, now: Instant, config: &Config, own: Option<&Certificate>) -> Result<(), String> {
     let own_name = own.map_or("", |own| own.claims().name.as_str());
     engine.set_flows(now, config.engine_flows(own_name)).map_err(|faults| {
-        let faults: Vec<_> = faults.iter().map(|fault| format!("rule `{}`: {}", fault.name, fault.problem)).collect();
-        faults.join("; ")
+        let texts =
+            faults.iter().map(|fault| format!("the [[rule]] `{}` cannot be used: {}", fault.name, fault.problem));
+        texts.collect::<Vec<_>>().join("; ")
     })
 }
 

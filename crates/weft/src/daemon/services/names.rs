@@ -152,7 +152,7 @@ impl Names {
                     } else {
                         "looked up again every 5 s"
                     };
-                    log.error(format_args!("cannot look up {}: {why}: {kept}", name.name));
+                    log.error(format_args!("cannot look up the host name {}: {why}: {kept}", name.name));
                 }
             }
         }

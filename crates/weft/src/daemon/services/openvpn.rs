@@ -87,7 +87,7 @@ impl OpenvpnHandle {
             settings.pool.value, settings.listen.value
         ));
         let thread = threads.spawn("weft-openvpn", move |pulse| supervisor.run(pulse));
-        let supervisor = Some(thread.map_err(|why| failed(format!("cannot start: {why}")))?);
+        let supervisor = Some(thread.map_err(|why| failed(format!("cannot start the thread for OpenVPN: {why}")))?);
         Ok(Some(OpenvpnHandle { messages: Some(messages), supervisor }))
     }
 

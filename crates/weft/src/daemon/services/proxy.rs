@@ -272,7 +272,10 @@ fn allow_early_data(changes: &Changes, log: Log) -> bool {
             true
         }
         Err(why) => {
-            log.info(format_args!("proxy: connections get no early data: cannot set net.ipv4.tcp_fastopen: {why}"));
+            log.info(format_args!(
+                "proxy: works without TCP Fast Open, because net.ipv4.tcp_fastopen cannot be set: {why}; set it to \
+                 {after} by sysctl"
+            ));
             false
         }
     }

@@ -29,12 +29,12 @@ pub fn flow(key: &FlowKey) -> String {
 /// Returns the log line for a grant.
 pub fn granted(grant: &Grant, now: Instant) -> String {
     let (rate, ends) = (Rate::from_bps(grant.bytes_per_second.saturating_mul(8)), grant.ends - now);
-    format!("{}: granted {rate} for {} ms", FlowText(&grant.flow), ends.as_millis())
+    format!("this node may send flow {} at {rate} for the next {} ms", FlowText(&grant.flow), ends.as_millis())
 }
 
 /// Returns the log line for the end of a grant.
 pub fn withdrawn(flow: &FlowKey) -> String {
-    format!("{}: grant withdrawn", FlowText(flow))
+    format!("the granted rate of flow {} has ended: the flow continues without one", FlowText(flow))
 }
 
 /// Returns the state of signalling, or `None` if it is off.

@@ -69,7 +69,10 @@ impl RateKeeper {
         };
         if !choice.because.is_empty() {
             let instead = choice.available.name().unwrap_or("the kernel's own congestion control");
-            log.info(format_args!("explicit rates use {instead}: {}", choice.because));
+            log.info(format_args!(
+                "congestion control weft_er cannot be used, so TCP connections with a granted rate use {instead}: {}",
+                choice.because
+            ));
         }
         let (messages, inbox) = sync_channel(MAX_MESSAGES);
         let (choice, wanted) = (Arc::new(Mutex::new(choice)), Arc::new(Mutex::new(wanted)));
@@ -198,7 +201,7 @@ impl Holder {
 
     fn log_failure(&self, done: Result<(), GrantError>) {
         if let Err(why) = done {
-            self.log.debug(format_args!("cannot change a grant in the kernel: {why}"));
+            self.log.debug(format_args!("cannot change the granted rate of a TCP connection in the kernel: {why}"));
         }
     }
 }

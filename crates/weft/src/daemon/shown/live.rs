@@ -151,18 +151,18 @@ fn takes(rule: &ProxyRule, pattern: &FlowPattern) -> bool {
 /// Returns `None` if they do not reset it, or if the decision depends on unknown data.
 fn refused(config: &Config, pattern: &FlowPattern) -> Option<String> {
     let to = SocketAddr::new(pattern.destination, pattern.destination_port?);
-    let why = config.proxy_access().judge(pattern.source?, to).err()?;
-    Some(format!("the proxy of this node refuses these TCP connections: {why}"))
+    let from = pattern.source?;
+    let why = config.proxy_access().judge(from, to).err()?;
+    Some(format!("this node's proxy refuses TCP connections from {from} to {to}: {why}"))
 }
 
 fn proxied(rule: &ProxyRule, pattern: &FlowPattern) -> String {
     let ports: Vec<String> = rule.ports.iter().map(ToString::to_string).collect();
-    let which = match pattern.destination_port {
-        None if !ports.is_empty() => format!("TCP connections to port {}", ports.join(", ")),
-        _ => "TCP connections".to_owned(),
-    };
-    let side = if rule.side.has_ingress() { "accepted here" } else { "accepted at the far edge" };
-    format!("{which} {side}")
+    let proxy = if rule.side.has_ingress() { "this node's proxy" } else { "the far edge's proxy" };
+    match pattern.destination_port {
+        None if !ports.is_empty() => format!("{proxy} accepts TCP connections to the ports {}", ports.join(", ")),
+        _ => format!("{proxy} accepts the TCP connections"),
+    }
 }
 
 /// Maximum number of prefixes in an answer. The answer contains the number of those left out.
@@ -238,7 +238,7 @@ pub fn prefixes(
     let mut others = engine.prefixes().filter(is_asked_for);
     let prefixes: Vec<status::Prefix> = own.chain(others.by_ref().map(prefix)).take(PREFIXES_SHOWN).collect();
     let refused = routing.shown.iter().map(|of| status::RefusedPrefix {
-        name: format!("{} via {}", config::protocol_name(of.protocol), of.next_hop),
+        name: format!("{} via next hop {}", config::protocol_name(of.protocol), of.next_hop),
         prefix: config::prefix::text(of.prefix),
         why: of.why.to_string(),
     });

@@ -69,13 +69,16 @@ fn name(verdict: FlowVerdict) -> &'static str {
 /// Returns a sentence that states why a flow has its treatment.
 fn why(view: &FlowView) -> String {
     let asked = view.record.asked;
-    let by = view.rule.as_ref().map_or_else(|| "no rule matches".to_owned(), |rule| format!("rule {rule} matches"));
+    let rule = |rule: &String| format!("rule {rule} matches the flow");
+    let by = view.rule.as_ref().map_or_else(|| "no rule matches the flow".to_owned(), rule);
     let class = &view.class;
     match view.verdict {
         FlowVerdict::NothingAsked => {
-            format!("{by}; class {class} asks for no guarantee, so the flow has its part of the user's share")
+            format!("{by}; class {class} asks for no guaranteed rate, so the flow has a part of its user's share")
         }
-        FlowVerdict::Granted => format!("{by}; class {class} asks for {asked}, and the flow is guaranteed this rate"),
+        FlowVerdict::Granted => {
+            format!("{by}; class {class} asks for a guaranteed rate of {asked}, and the flow has this guarantee")
+        }
         FlowVerdict::Waits => format!(
             "{by}; class {class} asks for {asked}, and this rate is not free: until it is, the flow has a part of the \
              user's share"

@@ -13,11 +13,15 @@ pub fn refused(why: CommandError) -> Response {
         CommandError::NoRoute => {
             "no prefix of a peer contains this destination; see: weft status, weft vpns".to_owned()
         }
-        CommandError::Drill(why @ DrillError::NoOtherPath(_)) => format!("{why}: use --force to cut it anyway"),
+        CommandError::Drill(why @ DrillError::NoOtherPath(_)) => format!("{why}: use --force to run the drill anyway"),
         CommandError::Drill(why) => why.to_string(),
         CommandError::Vpn(why) => why.to_string(),
-        CommandError::NoWeight => "weight 0 would stop all traffic: set a weight above 0".to_owned(),
-        CommandError::NotEstablished => "there is no session with this peer now: see weft doctor --peer".to_owned(),
+        CommandError::NoWeight => {
+            "weight 0 on all links to a peer would stop its traffic: set the weight of a link above 0".to_owned()
+        }
+        CommandError::NotEstablished => {
+            "there is no session with the peer now: weft doctor --peer NAME shows why".to_owned()
+        }
     };
     Response::Refused { why }
 }

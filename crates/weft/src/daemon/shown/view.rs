@@ -45,7 +45,10 @@ pub fn relay<'a>(totals: RelayTotals, clashes: impl Iterator<Item = (&'a str, &'
 
 /// Returns the message about two peers with the same relay label: the first bits of a key's hash, which relays read.
 pub fn label_clash(peer: &str, owner: &str) -> String {
-    format!("peer {peer} gets no relayed data: relays cannot tell its key from that of {owner}: make a new key for it")
+    format!(
+        "peer {peer} gets no relayed data, because relays cannot distinguish its key from that of peer {owner}: make a \
+         new key for peer {peer}: weft keygen"
+    )
 }
 
 /// Converts the engine's snapshot of a peer to the status of the peer.

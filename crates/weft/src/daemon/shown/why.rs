@@ -46,7 +46,7 @@ pub fn own(identity: &Identity, links: &LinkTable) -> Own {
 /// Returns the log line about a rejected handshake of a stranger.
 pub fn turned_away(stranger: &Stranger, own: &Own) -> String {
     let seen = why::stranger(stranger, own);
-    format!("handshake rejected: {}", seen.finding)
+    format!("this node rejected a stranger's handshake: {}", seen.finding)
 }
 
 impl FindingLog {
@@ -103,7 +103,8 @@ impl FindingLog {
 }
 
 fn line(facts: &SessionFacts, findings: &[Finding]) -> String {
-    let since = facts.without_session.map_or_else(String::new, |time| format!("no session for {}: ", span(time)));
+    let since = |time| format!("no session for the last {}: ", span(time));
+    let since = facts.without_session.map_or_else(String::new, since);
     let all: Vec<_> = findings.iter().map(ToString::to_string).collect();
     format!("peer {}: {since}{}", facts.peer, all.join("; "))
 }

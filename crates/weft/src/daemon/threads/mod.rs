@@ -136,7 +136,7 @@ impl Threads {
         let (log, owned) = (self.0.log, name.to_owned());
         let run = move || {
             if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
-                log.error(format_args!("thread {owned} panicked: {}; its client is dropped", words(&*panic)));
+                log.error(format_args!("thread {owned} panicked: {}; its client is disconnected", words(&*panic)));
             }
         };
         thread::Builder::new().name(name.to_owned()).spawn(run).map(drop)

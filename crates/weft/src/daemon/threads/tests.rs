@@ -98,7 +98,10 @@ fn threads_that_wait_or_get_on_are_well_however_long() {
             scope.spawn(move || {
                 let (status, said, _) = run(name);
                 assert_eq!(status, Some(5), "{name}: {said}");
-                assert!(said.contains("thread weft-client panicked: planted client; its client is dropped"), "{said}");
+                assert!(
+                    said.contains("thread weft-client panicked: planted client; its client is disconnected"),
+                    "{said}"
+                );
                 assert!(!said.contains("the process ends"), "{said}");
             });
         }

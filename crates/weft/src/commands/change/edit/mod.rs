@@ -50,8 +50,10 @@ impl Document {
         edits.sort_by_key(|(at, _)| (at.start, at.end));
         let mut text = self.text.clone();
         edits.iter().rev().for_each(|(at, new)| text.replace_range(at.clone(), new));
-        DeTable::parse(&text)
-            .map_err(|why| format!("with this change the file would not be valid TOML: {}", why.message()))?;
+        DeTable::parse(&text).map_err(|why| {
+            let why = why.message();
+            format!("with this change the configuration would not be valid TOML: {why}: correct the key or the value")
+        })?;
         self.text = text;
         Ok(())
     }
@@ -72,7 +74,7 @@ fn set_at(doc: &mut Document, path: &[String], value: &str) -> Result<(), String
         let spot = Spot::find(root, layout, tables)?;
         match spot.table.get(last.as_str()).filter(|_| spot.missing.is_empty()) {
             Some(old) if layout.form(old) == Form::Setting => Ok(vec![(old.span(), value_of(value))]),
-            Some(_) => Err(format!("{} is a table: set one of its keys", path.join("."))),
+            Some(_) => Err(format!("`{0}` is a table, not a setting: set a key in it, {0}.KEY", path.join("."))),
             None => spot.add(layout, last, &value_of(value)),
         }
     })
@@ -83,7 +85,7 @@ fn set_at(doc: &mut Document, path: &[String], value: &str) -> Result<(), String
 /// # Errors
 /// Returns a message if there is no such setting.
 pub fn unset(doc: &mut Document, key: &str) -> Result<(), String> {
-    unset_at(doc, &path(key)?, || format!("{key} is not set in the file"))
+    unset_at(doc, &path(key)?, || format!("the key {key} is not set in the configuration: there is nothing to remove"))
 }
 
 fn unset_at(doc: &mut Document, path: &[String], absent: impl Fn() -> String) -> Result<(), String> {
@@ -100,7 +102,7 @@ fn unset_at(doc: &mut Document, path: &[String], absent: impl Fn() -> String) ->
         let value = spot.table.get(last.as_str()).filter(|_| spot.missing.is_empty()).ok_or_else(&absent)?;
         match spot.inline(layout) {
             Some(_) if layout.form(value) == Form::Implied => {
-                Err("this table has no header in the file: set or unset its keys one by one".to_owned())
+                Err(format!("the table `{}` has no header in the file: unset its keys one by one", path.join(".")))
             }
             Some(table) => Ok(removed(vec![inline_part(&text, table, &value.span())])),
             None => Ok(removed(layout.lines(value))),
@@ -127,7 +129,7 @@ pub fn add_rule(
     doc.edit(|root, layout| {
         let rules = rules(root, layout)?;
         if rules.iter().any(|of| is_called(of, name)) {
-            return Err(format!("there is a rule `{name}` already"));
+            return Err(format!("there is a rule `{name}` already: choose another name, or remove that rule first"));
         }
         let at = place(&rules, layout, before)?;
         Ok(vec![(at..at, rule)])
@@ -144,7 +146,7 @@ pub fn move_rule(doc: &mut Document, name: &str, before: Option<&str>) -> Result
         let mut rules = rules(root, layout)?;
         let from = rules.iter().position(|of| is_called(of, name)).ok_or_else(|| no_rule(&rules, name))?;
         if before == Some(name) {
-            return Err(format!("`{name}` cannot precede itself: give another rule with --before"));
+            return Err(format!("the rule `{name}` cannot precede itself: give another rule with --before"));
         }
         let at = place(&rules, layout, before)?;
         let lines = layout.lines(rules.remove(from));
@@ -187,7 +189,7 @@ pub fn reset_class(doc: &mut Document, name: &str) -> Result<(), String> {
 fn rules<'a, 'i>(root: &'a DeTable<'i>, layout: &Layout<'_>) -> Result<Vec<&'a Spanned<DeValue<'i>>>, String> {
     match root.get("rule") {
         Some(list) if layout.form(list) == Form::Elements => Ok(children(list)),
-        Some(_) => Err("this file does not write its rules as [[rule]] tables: edit the file by hand".to_owned()),
+        Some(_) => Err("the configuration does not have its rules as [[rule]] tables: change them by hand".to_owned()),
         None => Ok(Vec::new()),
     }
 }
@@ -202,8 +204,8 @@ fn place(rules: &[&Spanned<DeValue<'_>>], layout: &Layout<'_>, before: Option<&s
 fn no_rule(rules: &[&Spanned<DeValue<'_>>], name: &str) -> String {
     let names: Vec<&str> = rules.iter().filter_map(|rule| rule.get_ref().get("name")?.get_ref().as_str()).collect();
     match names[..] {
-        [] => format!("there is no rule `{name}`: the file has none"),
-        _ => format!("there is no rule `{name}`: the rules are {}", names.join(", ")),
+        [] => format!("there is no rule `{name}`: the configuration has no rules"),
+        _ => format!("there is no rule `{name}`: the rules of the configuration are {}", names.join(", ")),
     }
 }
 
@@ -215,14 +217,16 @@ fn removed(parts: Vec<Range<usize>>) -> Edits {
 fn path(key: &str) -> Result<Vec<String>, String> {
     // The key is read as a header, whose place must be the whole text.
     let header = format!("[{key}]");
-    let root = DeTable::parse(&header).map_err(|why| format!("`{key}` is no key of a setting: {}", why.message()))?;
+    let wrong = || format!("`{key}` is not the key of a setting: write it like peer.hub.weight");
+    let root = DeTable::parse(&header)
+        .map_err(|why| format!("`{key}` is not the key of a setting, such as peer.hub.weight: {}", why.message()))?;
     let (mut table, mut keys, mut place) = (root.get_ref(), Vec::new(), 0..0);
     while let Some((part, value)) = table.iter().next() {
         keys.push(part.get_ref().to_string());
         place = value.span();
-        table = value.get_ref().as_table().ok_or_else(|| format!("`{key}` is no key of a setting"))?;
+        table = value.get_ref().as_table().ok_or_else(wrong)?;
     }
-    if place == (0..header.len()) { Ok(keys) } else { Err(format!("`{key}` is no key of a setting")) }
+    if place == (0..header.len()) { Ok(keys) } else { Err(wrong()) }
 }
 
 /// Returns a value in TOML syntax as it is. Any other text becomes a string.
@@ -277,7 +281,8 @@ impl<'a, 'i, 'p> Spot<'a, 'i, 'p> {
                 let Some(found) = element(value, name) else { break };
                 (value, rest) = (found, others);
             }
-            let table = value.get_ref().as_table().ok_or_else(|| format!("{part} is a setting, not a table"))?;
+            let table = value.get_ref().as_table();
+            let table = table.ok_or_else(|| format!("`{part}` is a setting, not a table: it has no keys in it"))?;
             (spot.table, spot.value, spot.missing) = (table, Some(value), rest);
             spot.header.push(part);
             match form {
@@ -303,7 +308,7 @@ impl<'a, 'i, 'p> Spot<'a, 'i, 'p> {
             return Ok(vec![(at..at, self.tables()? + &format!("{} = {value}\n", written(&[key])))]);
         }
         if let Some(named) = self.missing.iter().find(|part| NAMED.contains(&part.as_str())) {
-            return Err(format!("the file has no table {named}"));
+            return Err(format!("the file has no such [[{named}]] table, and no command can add one: add it by hand"));
         }
         let missing = self.missing.iter().map(String::as_str);
         let keys: Vec<&str> = self.keys.iter().copied().chain(missing).chain([key]).collect();

@@ -56,10 +56,10 @@ fn only_the_removed_table_disappears() {
 #[test]
 fn a_wrong_key_is_reported() {
     let said = |key: &str| set(&mut Document::parse(FILE).unwrap(), key, "1").unwrap_err();
-    assert_eq!(said("node.key.a"), "key is a setting, not a table");
-    assert_eq!(said("node"), "node is a table: set one of its keys");
+    assert_eq!(said("node.key.a"), "`key` is a setting, not a table: it has no keys in it");
+    assert_eq!(said("node"), "`node` is a table, not a setting: set a key in it, node.KEY");
     assert_eq!(said("peer.hub"), "a key of a [[peer]] table needs the name of the table: peer.NAME.KEY");
-    assert!(said("a..b").contains("is no key"));
+    assert!(said("a..b").contains("is not the key"));
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn a_rule_is_added_where_it_is_wanted() {
     let again = add_rule(&mut Document::parse(FILE).unwrap(), "calls", &settings, None);
     assert!(again.unwrap_err().contains("already"));
     let nowhere = move_rule(&mut Document::parse(FILE).unwrap(), "calls", Some("none")).unwrap_err();
-    assert_eq!(nowhere, "there is no rule `none`: the rules are calls, backup");
+    assert_eq!(nowhere, "there is no rule `none`: the rules of the configuration are calls, backup");
 }
 
 #[test]

@@ -43,8 +43,14 @@ pub fn look_up(name: &str, own: &[String]) -> io::Result<Vec<IpAddr>> {
             }
             match ask(name, server, &device) {
                 Ok(addresses) if !addresses.is_empty() => return Ok(addresses),
-                Ok(_) => last = io::Error::other(format!("the DNS server {server} over {device} returned no address")),
-                Err(why) => last = io::Error::new(why.kind(), format!("the DNS server {server} over {device}: {why}")),
+                Ok(_) => {
+                    let what = format!("the DNS server {server}, asked over interface {device}, returned no address");
+                    last = io::Error::other(what);
+                }
+                Err(why) => {
+                    let what = format!("cannot ask the DNS server {server} over interface {device}: {why}");
+                    last = io::Error::new(why.kind(), what);
+                }
             }
         }
     }

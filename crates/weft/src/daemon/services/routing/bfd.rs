@@ -143,7 +143,10 @@ impl BfdClient {
             }
             let why = why.to_string();
             if failed.as_ref() != Some(&why) {
-                self.log.error(format_args!("bfd: {why}: bfdd sends its own probes; weft connects again every second"));
+                self.log.error(format_args!(
+                    "bfd: no connection to bfdd of FRR: {why}; bfdd sends its own probes meanwhile; weft tries again every \
+                     second"
+                ));
                 failed = Some(why);
             }
             if pulse.resting(|| self.rest()) {
@@ -256,7 +259,8 @@ impl BfdClient {
         match request {
             DataplaneRequest::Add(session) => {
                 if self.sessions.len() >= MOST_SESSIONS && !self.sessions.contains_key(&session.id) {
-                    return Err(refused(format_args!("bfdd has more than {MOST_SESSIONS} sessions")));
+                    let why = format!("weft serves at most {MOST_SESSIONS} BFD sessions, and bfdd has more");
+                    return Err(refused(why));
                 }
                 let before = self.sessions.insert(session.id, session);
                 // If the path state of the address is known, this thread reports it at once. If not, the packet loop

@@ -216,7 +216,10 @@ impl Learner {
     fn on_time(&mut self) {
         for protocol in self.table.on_time(Instant::now()) {
             let name = protocol_name(protocol);
-            self.log.info(format_args!("routing: {name} has no route left: its prefixes stay for the time of `hold`"));
+            self.log.info(format_args!(
+                "routing: protocol {name} has no route left: the prefixes learnt from it stay for the time `hold` of \
+                 [routing]"
+            ));
         }
     }
 
@@ -249,7 +252,9 @@ impl Learner {
         self.logged += 1;
         if self.logged <= MOST_LOGGED {
             let (prefix, name) = (prefix::text(change.prefix), protocol_name(change.protocol));
-            self.log.error(format_args!("routing: {prefix} of {name} via {next_hop} is not learnt: {why}"));
+            self.log.error(format_args!(
+                "routing: prefix {prefix} of protocol {name} via next hop {next_hop} is not learnt: {why}"
+            ));
         }
     }
 
@@ -276,10 +281,13 @@ impl Learner {
             return;
         }
         if left_out > self.reported.left_out {
-            self.log.error(format_args!("routing: {left_out} routes are left out: raise `most` in [routing]"));
+            self.log.error(format_args!(
+                "routing: the table of learnt prefixes is full, and {left_out} routes are left out: raise `most` in \
+                 [routing]"
+            ));
         }
         if self.logged > MOST_LOGGED {
-            self.log.error(format_args!("routing: {refused} routes are not learnt; see: weft prefixes"));
+            self.log.error(format_args!("routing: {refused} routes cannot be learnt; the reasons: weft prefixes"));
         }
         self.logged = 0;
         // Sending fails only after the packet loop has ended, which then needs no report.
