@@ -109,7 +109,8 @@ impl OspfNode<'_> {
         let programs: &[&'static str] = if has_bfd { &["zebra", "bfdd", "ospfd"] } else { &["zebra", "ospfd"] };
         for program in programs.iter().map(|program| Path::new(PROGRAMS).join(program)) {
             if !program.is_file() {
-                let reason = format!("the program {} is not installed: install the Debian package frr", program.display());
+                let reason =
+                    format!("the program {} is not installed: install the Debian package frr", program.display());
                 return Err(LabError::Missing(reason));
             }
         }
