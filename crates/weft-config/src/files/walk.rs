@@ -86,10 +86,8 @@ pub(super) fn enter(at: impl AsFd, name: &OsStr) -> nix::Result<OwnedFd> {
 fn target(at: &OwnedFd, name: &OsStr) -> io::Result<PathBuf> {
     followed(at, name).map_err(|why| match why {
         Errno::EINVAL => {
-            let why = format!(
-                "`{}` in the path is not a directory: choose another path, or move that file away",
-                name.display()
-            );
+            let why =
+                format!("`{}` in the path is not a directory: choose another path, or move it away", name.display());
             io::Error::new(io::ErrorKind::NotADirectory, why)
         }
         Errno::EPERM => untrusted(name),
@@ -107,8 +105,7 @@ fn followed(at: &OwnedFd, name: &OsStr) -> nix::Result<PathBuf> {
 
 fn untrusted(name: &OsStr) -> io::Error {
     let name = name.display();
-    let why =
-        format!("`{name}` in the path is a symbolic link that another user may have planted: move that link away");
+    let why = format!("`{name}` in the path is a symbolic link that another user may have planted: move it away");
     io::Error::new(io::ErrorKind::InvalidInput, why)
 }
 

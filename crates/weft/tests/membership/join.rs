@@ -199,7 +199,7 @@ fn invalid_settings_are_reported_with_place_and_fix() {
         (good.replace(&b, &own), 1, "this public key is this node's own"),
         (good.replace(&format!("{b}@"), ""), 1, "expected a node's public key, @, and its address and port"),
         (good.replace(&b, "key"), 1, "a public key is 44 characters of base64"),
-        (good.replace("@192.0.2.2:51900", "@b..example:51900"), 1, "a name of a host"),
+        (good.replace("@192.0.2.2:51900", "@b..example:51900"), 1, "an IP address or a host name"),
         (good.replace("certificate = \"a.cert\"", "overlay = true"), 1, "`overlay` needs a `certificate`"),
         (good.replace("contacts", "overlay = false\ncontacts"), 0, "this node calls no `contacts`"),
         (
