@@ -156,7 +156,7 @@ pub struct StatusArguments {
 fn interval(text: &str) -> Result<Duration, String> {
     match weft_config::argument::duration(text) {
         Ok(time) if time >= Duration::from_secs(1) => Ok(time),
-        Ok(_) => Err("the time must be at least 1s".to_owned()),
+        Ok(_) => Err("a time of --every and --trial must be at least 1s".to_owned()),
         Err(why) => Err(why),
     }
 }

@@ -138,7 +138,10 @@ fn stranger_text(stranger: &Stranger, own: &Own) -> (Cause, String) {
         }
         Shown::Unreadable => (
             Cause::Unreadable,
-            format!("a handshake from {source} is for this node's key, but this node cannot decrypt it"),
+            format!(
+                "a handshake from {source} is for this node's key, but cannot be decrypted: it is damaged, forged, or of \
+                 another version of weft"
+            ),
         ),
     }
 }

@@ -122,8 +122,11 @@ impl Client {
             message = message.header(name, value);
         }
         let message = message.body(Full::new(Bytes::from(request.body)));
-        let message =
-            message.map_err(|why| ClientError::NotConnected(format!("cannot form the HTTP request: {why}")))?;
+        let message = message.map_err(|why| {
+            ClientError::NotConnected(format!(
+                "cannot make an HTTP request of the URL and the headers for the server: {why}"
+            ))
+        })?;
         let exchanged = timeout(ANSWER_PATIENCE, async {
             let (mut sender, connection) =
                 http1::handshake(TokioIo::new(stream)).await.map_err(|why| why.to_string())?;

@@ -77,7 +77,7 @@ impl CutStage<'_> {
         series.spare_bps = self.diamond.watch(options.count)?.most_bps(routes.spare);
         let cuts = self.contender.cuts(options.repeat);
         for number in 0..cuts {
-            report_progress(&format!("contender {}: cut {} of {cuts}", self.contender.name, number + 1));
+            report_progress(&format!("contender {}: link cut {} of {cuts}", self.contender.name, number + 1));
             if options.restart {
                 self.network.restart_far_end(self.diamond)?;
                 wait_whole(self.network)?;

@@ -11,7 +11,10 @@ pub(super) fn check(network: &NetworkScenario, variants: &[&NetworkVariant]) -> 
     let refuse = |what: String| Err(LabError::Scenario(format!("{what}: run the scenario with `weft-lab sim`")));
     if let Some(vpn) = network.vpns.first() {
         let kind = if matches!(vpn.service, VpnService::BestEffort) { "a VPN" } else { "a VPN with a promised rate" };
-        return refuse(format!("the lab runs no VPNs, but the scenario has {kind} named `{}`", vpn.name));
+        return refuse(format!(
+            "the lab cannot run VPNs in a network, but the scenario has {kind} named `{}`",
+            vpn.name
+        ));
     }
     for flow in &network.flows {
         if matches!(flow.traffic, Traffic::ShortFlows { .. } | Traffic::RequestResponse { .. } | Traffic::Ping { .. }) {

@@ -59,7 +59,10 @@ fn ratio_line(row: &BenchRow) -> String {
     let ratios = &row.weft_over_wireguard_go;
     let Some(middle) = median(ratios.iter().copied()) else { return String::new() };
     let each: Vec<String> = ratios.iter().map(|ratio| format!("{ratio:.2}")).collect();
-    format!("  the goodput of weft is {middle:.2} × that of wireguard-go (in each turn: {})\n", each.join(", "))
+    format!(
+        "  the goodput of weft is {middle:.2} × that of wireguard-go (median; ratio of each pair of runs: {})\n",
+        each.join(", ")
+    )
 }
 
 fn warnings(row: &BenchRow, series: &Competitor) -> String {

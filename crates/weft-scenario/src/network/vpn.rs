@@ -288,7 +288,8 @@ pub(super) fn check_flows(
             && from.name != to.name
         {
             let message = format!(
-                "`{}` is in VPN `{}` and `{}` in `{}`: no packet crosses from one VPN to another",
+                "the flow starts at host `{}` of VPN `{}` and ends at host `{}` of VPN `{}`, but VPNs are separate: choose two \
+                 hosts of one VPN",
                 nodes[flow.from], from.name, nodes[flow.to], to.name
             );
             return Err(source.at(&file.to, message));

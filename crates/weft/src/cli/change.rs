@@ -131,7 +131,8 @@ Keys, as in a [[class]] table:
                      packets of a guarantee; it also sets the default burst. Absent: any
   precedence         0 to 15: when capacity is short, a higher one keeps its guarantee longer
   delay-priority     0 to 15: among flows without a guarantee, a higher one is served earlier
-  must-be-met        true: a flow is refused where its guarantee cannot be met in full
+  must-be-met        true: a flow whose guarantee cannot be met in full at once gets none, not
+                     even later, and is sent as a flow that asked for none
                      false, the default: it then waits for its guarantee, with a share of the rate
   service            available: a share of the rate that guarantees leave
                      maximum: such a share, up to `maximum`

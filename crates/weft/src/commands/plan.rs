@@ -224,8 +224,14 @@ mod tests {
             scenarios: &[PathBuf::from("plan.toml")],
             answers: &[answer],
         });
-        let shown =
-            ["30.0 Mbit/s", "70.0 ms", "0.30 %", "standby", "lte: rate to the peer: by --rate", "not in the plan"];
+        let shown = [
+            "30.0 Mbit/s",
+            "70.0 ms",
+            "0.30 %",
+            "standby",
+            "lte: source of the rate to the peer: by --rate",
+            "not in the plan",
+        ];
         let answered = ["without eth0", "7.5 Mbit/s", "–", "71.0 ms", "80.0 ms", "22.0 ms", "12 s", "plan.toml"];
         for part in shown.iter().chain(&answered) {
             assert!(text.contains(part), "{part}: {text}");

@@ -40,7 +40,8 @@ fn fault(words: &[String]) -> Option<String> {
 fn missing(word: &str) -> Option<String> {
     let places = ["packaging/", "scenarios/", "examples/", "docs/", "crates/", "baselines/", "fuzz/"];
     let is_ours = places.iter().any(|place| word.starts_with(place)) && !word.contains(['*', '{', '…', '$']);
-    (is_ours && !root().join(word).exists()).then(|| format!("the repository has no file {word}"))
+    (is_ours && !root().join(word).exists())
+        .then(|| format!("the example names the file {word}, which the source tree does not have: correct the example"))
 }
 
 fn unknown_target(words: &[String]) -> Option<String> {

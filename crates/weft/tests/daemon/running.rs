@@ -87,7 +87,10 @@ fn memory_is_locked_where_all_of_it_may_be() {
     };
     let log = fs::read_to_string(dir.path("home.log")).unwrap_or_default();
     let (text, errors) = (stdout(&out), stderr(&out));
-    assert!(text.contains("with a limit: 1\n") && log.contains("memory, so it may be swapped"), "{text}{errors}{log}");
+    assert!(
+        text.contains("with a limit: 1\n") && log.contains("so the kernel may swap it to disk"),
+        "{text}{errors}{log}"
+    );
     // CAP_IPC_LOCK has an effect only outside of user namespaces.
     assert!(!is_root() || text.contains("may lock: 0\n") || text.contains("as root: 0\n"), "{text}{errors}{log}");
 }

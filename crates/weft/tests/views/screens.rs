@@ -212,7 +212,7 @@ fn the_whole_screen_shows_a_view_for_each_key_and_gives_the_terminal_back() {
     let (shown, _) = shown.unwrap_or_else(|| panic!("not the whole screen: {screen:?}"));
     let longest = shown.replace("\u{1b}[H", "\n").lines().map(|line| plain(line).chars().count()).max();
     assert!(longest <= Some(80), "{longest:?}: {shown}");
-    for view in ["flows;", "TOWARD", "interactive", "no rules"] {
+    for view in ["flows now;", "TOWARD", "interactive", "no rules"] {
         assert!(shown.contains(view), "no {view}: {shown:?}");
     }
 }

@@ -162,7 +162,7 @@ fn a_key_is_one_key() {
     let keys = |key: &str| path(key).unwrap_or_default();
     assert_eq!(keys(" a . \"b.c\".'d' "), ["a", "b.c", "d"]);
     for key in ["", "a.", "a]\n[b", "a] #", "[a]", "a = 1", "a b"] {
-        assert!(path(key).is_err_and(|why| why.contains("is no key")), "{key}");
+        assert!(path(key).is_err_and(|why| why.contains("is not the key of a setting")), "{key}");
     }
 }
 
